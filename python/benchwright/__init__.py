@@ -1,0 +1,3 @@
+"""Benchwright: performance numbers that survive scrutiny."""
+
+__version__ = "0.1.0"

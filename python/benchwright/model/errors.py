@@ -1,0 +1,88 @@
+"""Operating errors: typed, with stable codes, message = what, where, what to do.
+
+The three kinds of trouble (shared style rule 8): a programmer's error is an assert, an
+operating error is one of these, a doubtful measurement is a `Finding` in the result.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Diagnostic(msgspec.Struct, frozen=True):
+    """One mistake in an input, placed so that an editor can jump to it."""
+
+    code: str
+    """Stable identifier, such as `suite-unknown-directive`."""
+    message: str
+    """What is wrong."""
+    hint: str = ""
+    """What to do, or what was expected; empty when the message says it."""
+    file: str = ""
+    """Path as the user wrote it; `-P`, `--precision` for command-line input."""
+    line: int = 1
+    """1-based line."""
+    column: int = 1
+    """1-based column, counted in characters."""
+    text: str = ""
+    """The offending line itself, without its newline."""
+
+    def render(self) -> str:
+        """Return `file:line:column: message`, the line, a caret, and the hint."""
+        lines = [f"{self.file}:{self.line}:{self.column}: {self.message} [{self.code}]"]
+        if self.text:
+            lines.append(f"  | {self.text.expandtabs(1)}")
+            lines.append("  | " + " " * (self.column - 1) + "^")
+        if self.hint:
+            lines.append(f"  = {self.hint}")
+        return "\n".join(lines)
+
+
+class OperatingError(Exception):
+    """Base of every error that a user can cause and mend."""
+
+    code = "error"
+    exit_status = 2
+
+
+class InputError(OperatingError):
+    """Bad input: all mistakes of one input at once. Exit status 2."""
+
+    code = "bad-input"
+
+    def __init__(self, diagnostics: tuple[Diagnostic, ...] | list[Diagnostic]) -> None:
+        self.diagnostics = tuple(diagnostics)
+        assert self.diagnostics, "an InputError names at least one mistake"
+        super().__init__("\n".join(d.render() for d in self.diagnostics))
+
+
+class StudyError(OperatingError):
+    """A study that cannot be used as asked: damaged, foreign, locked, unsafe."""
+
+    def __init__(self, code: str, message: str, hint: str = "") -> None:
+        self.code = code
+        self.message = message
+        self.hint = hint
+        super().__init__(f"{message} [{code}]" + (f"\n  = {hint}" if hint else ""))
+
+
+class BenchError(OperatingError):
+    """The bench itself failed (the launcher died, a file could not be made)."""
+
+    exit_status = 1
+
+    def __init__(self, code: str, message: str, hint: str = "") -> None:
+        self.code = code
+        self.message = message
+        self.hint = hint
+        super().__init__(f"{message} [{code}]" + (f"\n  = {hint}" if hint else ""))
+
+
+def argument_error(where: str, text: str, message: str, hint: str = "") -> InputError:
+    """Return the InputError for one bad command-line value.
+
+    `where` is the option's name; the column counts within `text`.
+    """
+    return InputError(
+        [Diagnostic("bad-argument", message, hint, file=where, text=text)]
+    )

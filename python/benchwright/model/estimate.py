@@ -1,0 +1,50 @@
+"""A number that never travels alone."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Estimate(msgspec.Struct, frozen=True):
+    """A value with its interval, confidence, method, sample size and unit."""
+
+    value: float
+    low: float
+    high: float
+    confidence: float
+    method: str
+    n: int
+    unit: str = ""
+
+    @property
+    def half_width(self) -> float:
+        """Half the interval's width, in the value's unit."""
+        return (self.high - self.low) / 2
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """One row of Getstats' table for one quantity of one test.
+
+    A figure that the data cannot give is NaN: LOW, HIGH, SDEV and HW for n < 2.
+    """
+
+    name: str
+    """`elapsed`, `system`, `user`, `wait`, `cpu_percent`, or a metric's name."""
+    label: str
+    """As printed: `Elapsed`, `CPU%`, or the metric's name."""
+    unit: str
+    count: int
+    mean: float
+    median: float
+    low: float
+    """Lower end of the Student-t interval of the mean."""
+    high: float
+    minimum: float
+    maximum: float
+    sdev: float
+    """Sample standard deviation (n - 1)."""
+    half_width: float
+    slope: float
+    """Least-squares slope over epochs, unit per epoch."""
+    sum: float
+    confidence: float = 0.95

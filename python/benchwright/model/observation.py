@@ -1,0 +1,96 @@
+"""What was seen: processes, measurement blocks, trials.
+
+Times are integer nanoseconds from the launcher; Python never measures a trial.
+Sources: wait4(2), getrusage(2); papers/auto-pilot.txt section 3.2 for blocks.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+
+class Ending(enum.StrEnum):
+    """How a trial ended."""
+
+    OK = "ok"
+    FAILED = "failed"
+    """A command of SETUP, EXEC or CLEANUP exited with a non-zero status."""
+    TIMEOUT = "timeout"
+    INTERRUPTED = "interrupted"
+    """Cut short by the user or by the end of the launcher: void, never counted."""
+
+
+class ProcessRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One process that the launcher started and waited for (wait4)."""
+
+    mode: str
+    index: int
+    """Position in its mode's list of commands, from 0."""
+    thread: int
+    """1..N for EXEC, 0 for commands that run once."""
+    status: int
+    """Exit status; 128 + signal when ended by one; 127 when it could not be started."""
+    elapsed_ns: int
+    """From just before execve to the wake-up of wait4 [ns], CLOCK_MONOTONIC."""
+    user_us: int
+    system_us: int
+    rss_bytes: int
+    """Peak resident size, never below the launcher's own floor."""
+    minor_faults: int = 0
+    major_faults: int = 0
+    in_blocks: int = 0
+    """Block input operations of 512 bytes (ru_inblock)."""
+    out_blocks: int = 0
+    voluntary_switches: int = 0
+    involuntary_switches: int = 0
+    start_ns: int = 0
+    """CLOCK_MONOTONIC at execve [ns]."""
+    out: tuple[int, int] = (0, 0)
+    """Offset and length of its stdout in the log file of its mode and thread [bytes]."""
+    err: tuple[int, int] = (0, 0)
+    error: str = ""
+    """Why it could not be started; empty otherwise."""
+
+
+class Block(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One measurement block: the row that a command contributed to a trial."""
+
+    thread: int
+    """1..N; 0 where the source does not say."""
+    epoch: int
+    """1..; rows of a source without epochs are numbered in order."""
+    command: str
+    status: int
+    """Exit status; 128 + signal. 0 where the source does not say."""
+    values: dict[str, float]
+    """Everything measured: `elapsed`, `user`, `system` [s], `rss_bytes`, faults,
+    switches, hooks' and scripts' `name = value`. Absent is not zero: a value that a
+    source does not give is not in the mapping."""
+    name: str = "measurement"
+
+
+class Trial(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One epoch of one test, as it is kept in the journal."""
+
+    test: str
+    epoch: int
+    threads: int
+    ending: Ending
+    started_ns: int
+    """Wall-clock start, CLOCK_REALTIME [ns since 1970]."""
+    duration_ns: int
+    """SETUP to CLEANUP [ns]."""
+    blocks: tuple[Block, ...] = ()
+    """In order of thread, then of appearance."""
+    extra_blocks: tuple[dict[str, str], ...] = ()
+    """Whole blocks that hooks printed in `final`; each has its `[name]` under ''. """
+    processes: tuple[ProcessRecord, ...] = ()
+    missing: tuple[str, ...] = ()
+    """Metrics asked for that this trial did not yield, each as `name (thread K): why`."""
+    left_running: int = 0
+    """Processes that had to be ended after the trial because they outlived it."""
+    release_skew_ns: int = 0
+    """Last minus first start of the N threads [ns]."""
+    attempt: int = 1

@@ -1,0 +1,150 @@
+"""What is to be done: commands, phases, samples, tests and their stopping rules.
+
+A `TestPlan` is what both suite languages and the command line compile to; it is
+complete (no variable is left in it), so a trial can be run from it anywhere.
+Source: papers/auto-pilot.txt section 3.1.
+"""
+
+from __future__ import annotations
+
+import enum
+import shlex
+from typing import Literal
+
+import msgspec
+
+Pairs = tuple[tuple[str, str], ...]
+"""An ordered mapping of strings that can be compared and hashed."""
+
+
+class Mode(enum.StrEnum):
+    """Which part of a test a command belongs to; the value of APMODE."""
+
+    PRESETUP = "PRESETUP"
+    SETUP = "SETUP"
+    EXEC = "EXEC"
+    CLEANUP = "CLEANUP"
+    POSTCLEANUP = "POSTCLEANUP"
+    SYSTEM = "SYSTEM"
+    FASTFAIL = "FASTFAIL"
+    PREDICATE = "PREDICATE"
+
+
+_SHELL_CHARACTERS = frozenset("*?[]{}()<>|&;$`\"'\\~#\n!=%")
+
+
+class Command(msgspec.Struct, frozen=True):
+    """A program and its arguments, executed directly; a shell only if the user wrote one."""
+
+    argv: tuple[str, ...]
+
+    @classmethod
+    def from_text(cls, text: str) -> Command:
+        """Return the command for a line of text, as Perl's system() decides it.
+
+        Plain words are executed directly. A text with a shell character is a shell
+        command that the user wrote, and is given to /bin/sh -c.
+        """
+        text = text.strip()
+        if not text:
+            raise ValueError("a command is empty")
+        if _SHELL_CHARACTERS.isdisjoint(text):
+            return cls(tuple(text.split()))
+        return cls(("/bin/sh", "-c", text))
+
+    @property
+    def text(self) -> str:
+        """The command as a person would type it."""
+        if len(self.argv) == 3 and self.argv[:2] == ("/bin/sh", "-c"):
+            return self.argv[2]
+        return shlex.join(self.argv)
+
+
+class Phases(msgspec.Struct, frozen=True):
+    """The commands of one test by mode, each list in the order written."""
+
+    presetup: tuple[Command, ...] = ()
+    setup: tuple[Command, ...] = ()
+    exec: tuple[Command, ...] = ()
+    cleanup: tuple[Command, ...] = ()
+    postcleanup: tuple[Command, ...] = ()
+
+
+class FixedCount(msgspec.Struct, frozen=True, tag="count"):
+    """Run `count` epochs."""
+
+    count: int
+
+
+class UntilPredicate(msgspec.Struct, frozen=True, tag="predicate"):
+    """Run `minimum` epochs, then `increment` more until the predicate is true for
+    every quantity. Its confidence is nominal: it is looked at repeatedly."""
+
+    minimum: int
+    increment: int
+    predicate: str
+    maximum: int | None = None
+
+
+class UntilProgram(msgspec.Struct, frozen=True, tag="program"):
+    """As UntilPredicate, but a program decides: exit status 0 stops. The path of the
+    test's results file is appended to its arguments."""
+
+    minimum: int
+    increment: int
+    command: Command
+
+
+class UntilPrecise(msgspec.Struct, frozen=True, tag="precise"):
+    """Stop when the confidence interval's half-width is at most `target` of the mean,
+    for every metric named in `metrics`; Stein's two stages, one look."""
+
+    target: float
+    metrics: tuple[str, ...] = ("elapsed",)
+    minimum: int = 20
+    maximum: int = 1000
+    max_time_ns: int | None = None
+    confidence: float = 0.95
+
+
+StoppingRule = FixedCount | UntilPredicate | UntilProgram | UntilPrecise
+
+
+class MetricSpec(msgspec.Struct, frozen=True):
+    """Where a metric comes from and how to read it.
+
+    Exactly one of `pointer` (RFC 6901, into JSON on stdout) and `pattern` (a regular
+    expression with one group, searched in stdout, then stderr) is set; neither for a
+    metric that is always there or written to APLOG.
+    """
+
+    name: str
+    pointer: str | None = None
+    pattern: str | None = None
+    unit: str = ""
+    better: Literal["lower", "higher"] = "lower"
+    across_threads: Literal["default", "max", "min", "sum", "mean"] = "default"
+    """How threads are aggregated; default: sum where higher is better, else mean."""
+
+
+class TestPlan(msgspec.Struct, frozen=True):
+    """One test at one sample, ready to run."""
+
+    name: str
+    stopping: StoppingRule
+    phases: Phases
+    threads: int = 1
+    sample: Pairs = ()
+    """Factor levels of this sample, in the suite's order."""
+    environment: Pairs = ()
+    """Added to the caller's environment for every command of the test."""
+    metrics: tuple[MetricSpec, ...] = ()
+    timeout_ns: int | None = None
+    """Limit of one EXEC phase [ns]; on expiry its processes are ended, the trial fails."""
+    hooks: tuple[str, ...] = ()
+    """Directories of measurement hooks, or names of shipped ones."""
+    fail_fast: bool = False
+
+    def __post_init__(self) -> None:
+        assert self.threads >= 1
+        assert self.name

@@ -1,0 +1,58 @@
+"""Quantities as users write them: `5%`, `30s`, `4KiB`, `10k`.
+
+Times become integer nanoseconds, sizes integer bytes, shares floats in [0, 1].
+Every function raises ValueError with a message that says what was expected.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+_NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([A-Za-z%µ]*)\s*\Z")
+_TIME_NS = {
+    "ns": 1,
+    "us": 10**3,
+    "µs": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+    "m": 60 * 10**9,
+    "min": 60 * 10**9,
+    "h": 3600 * 10**9,
+}
+_SIZE = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
+
+
+def _split(text: str, what: str) -> tuple[Fraction, str]:
+    match = _NUMBER.match(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not {what}")
+    return Fraction(match[1]), match[2]
+
+
+def parse_share(text: str) -> float:
+    """Return a share such as `5%` or `0.05` as a float in (0, 1]."""
+    number, unit = _split(text, "a share such as 5% or 0.05")
+    if unit not in ("", "%"):
+        raise ValueError(f"{text!r} is not a share such as 5% or 0.05")
+    share = float(number / 100 if unit == "%" else number)
+    if not 0 < share <= 1:
+        raise ValueError(f"{text!r} is outside 0% .. 100%")
+    return share
+
+
+def parse_duration_ns(text: str) -> int:
+    """Return a duration such as `30s`, `1.5ms` or `2h` in whole nanoseconds [ns]."""
+    number, unit = _split(text, "a duration such as 30s, 250ms or 2h")
+    if unit not in _TIME_NS:
+        raise ValueError(f"{text!r} has no unit of time: use ns, us, ms, s, m or h")
+    return int(number * _TIME_NS[unit])
+
+
+def parse_size_bytes(text: str) -> int:
+    """Return a size such as `4k`, `4KiB` or `1.5G` in bytes; suffixes are powers of 1024."""
+    number, unit = _split(text, "a size such as 4k or 1.5GiB")
+    key = unit.lower().removesuffix("b").removesuffix("i") if unit else ""
+    if key not in _SIZE:
+        raise ValueError(f"{text!r} has no unit of size: use k, M, G or T")
+    return int(number * _SIZE[key])
