@@ -1,0 +1,96 @@
+"""What a controller may know of a test: the outcomes so far.
+
+Decision: a history is a value, built in one way from trials in order, so that replaying
+a journal and running live give equal histories and therefore equal decisions.
+Epochs, completed and failed, are what limits count; a failed trial is in no series.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from benchwright.model.observation import Ending, Trial
+from benchwright.model.plan import MetricSpec
+from benchwright.stats.aggregate import aggregate_trial
+from benchwright.stats.rows import RowBook
+
+
+class History(msgspec.Struct, frozen=True):
+    """The outcomes of one test so far; void trials are in none of the figures."""
+
+    trials: int = 0
+    """Completed trials."""
+    failed: int = 0
+    """Trials that failed or timed out."""
+    series: dict[str, tuple[float, ...]] = {}
+    """Each quantity's values in trial order; a trial without it contributes none."""
+    metrics: tuple[str, ...] = ()
+    """Names of the declared metrics, in order."""
+    program_answers: tuple[tuple[int, int], ...] = ()
+    """(epochs at which it was asked, exit status) of the termination program."""
+    duration_ns: int = 0
+    """Time of all epochs together, failed ones too [ns]."""
+
+    @property
+    def epochs(self) -> int:
+        """Epochs run, completed or failed: what a maximum limits."""
+        return self.trials + self.failed
+
+    def missing(self, name: str) -> int:
+        """Return how many completed trials did not yield this quantity."""
+        return self.trials - len(self.series.get(name, ()))
+
+
+class HistoryBuilder:
+    """Gathers trials into histories; adding a trial costs the same however many came."""
+
+    def __init__(self, specs: Sequence[MetricSpec] = ()) -> None:
+        self._book = RowBook(specs)
+        self._series: dict[str, list[float]] = {}
+        self._trials = 0
+        self._failed = 0
+        self._duration_ns = 0
+        self._answers: list[tuple[int, int]] = []
+
+    def add(self, trial: Trial) -> None:
+        """Take in one trial; an interrupted one is void and leaves no trace."""
+        if trial.ending is Ending.INTERRUPTED:
+            return
+        self._duration_ns += trial.duration_ns
+        if trial.ending is not Ending.OK:
+            self._failed += 1
+            return
+        self._trials += 1
+        for name, value in aggregate_trial(trial.blocks, self._book).values.items():
+            self._series.setdefault(name, []).append(value)
+
+    def answer(self, status: int) -> None:
+        """Take in the termination program's exit status, asked at this point."""
+        self._answers.append((self._trials + self._failed, status))
+
+    def history(self) -> History:
+        """Return the history so far, in a value of its own."""
+        return History(
+            trials=self._trials,
+            failed=self._failed,
+            series={name: tuple(values) for name, values in self._series.items()},
+            metrics=self._book.declared,
+            program_answers=tuple(self._answers),
+            duration_ns=self._duration_ns,
+        )
+
+
+def history_of(
+    trials: Iterable[Trial],
+    specs: Sequence[MetricSpec] = (),
+    program_answers: Iterable[tuple[int, int]] = (),
+) -> History:
+    """Return the history of these trials, and of a termination program's answers."""
+    builder = HistoryBuilder(specs)
+    for trial in trials:
+        builder.add(trial)
+    return msgspec.structs.replace(
+        builder.history(), program_answers=tuple(program_answers)
+    )

@@ -1,0 +1,108 @@
+"""How far a test is from its end: for a person to watch, never for a decision."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from benchwright.control.history import History
+from benchwright.control.stein import reached_intervals, stages
+from benchwright.control.watched import watched_summaries
+from benchwright.model.plan import (
+    FixedCount,
+    StoppingRule,
+    UntilPrecise,
+    UntilPredicate,
+    UntilProgram,
+)
+from benchwright.stats.overhead import percent_of_mean
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """Where a test stands."""
+
+    fraction: float | None
+    """Share of the expected epochs that are done, 0 .. 1; None when not known."""
+    half_width_percent: dict[str, float]
+    """Half width of each watched quantity's interval in % of its mean, as it would be
+    now; NaN where there is none yet."""
+    target_percent: float | None
+    """What the half widths must come down to [%]; None without such a target."""
+    expected_total: int | None
+    """Epochs expected in all; None when not known."""
+    at_most: bool = False
+    """True when `expected_total` is a limit and the test may well end before it."""
+
+
+def progress(rule: StoppingRule, history: History) -> Progress:
+    """Return where a test stands under its rule."""
+    if isinstance(rule, UntilPrecise):
+        return _precise(rule, history)
+    widths = {
+        summary.name: percent_of_mean(summary.half_width, summary.mean)
+        for summary in watched_summaries(history)
+    }
+    total, at_most = _total(rule)
+    return Progress(_share(history.epochs, total), widths, None, total, at_most)
+
+
+def _total(rule: FixedCount | UntilPredicate | UntilProgram) -> tuple[int | None, bool]:
+    if isinstance(rule, FixedCount):
+        return rule.count, False
+    if isinstance(rule, UntilPredicate):
+        return rule.maximum, True
+    return None, False
+
+
+def _precise(rule: UntilPrecise, history: History) -> Progress:
+    widths = {
+        name: percent_of_mean(estimate.half_width, estimate.value)
+        for name, estimate in zip(
+            rule.metrics, reached_intervals(rule, history), strict=True
+        )
+    }
+    found = stages(rule, history)
+    total: int | None = None
+    if all(stage.pilot_complete for stage in found):
+        more = max(
+            rule.maximum if stage.need is None else stage.need - stage.have
+            for stage in found
+        )
+        total = min(rule.maximum, history.epochs + max(more, 0))
+    return Progress(_share(history.epochs, total), widths, 100 * rule.target, total)
+
+
+def _share(done: int, total: int | None) -> float | None:
+    if total is None:
+        return None
+    return min(done / total, 1.0) if total else 1.0
+
+
+def describe_rule(rule: StoppingRule) -> str:
+    """Return a stopping rule in words, for the line that opens a test."""
+    if isinstance(rule, FixedCount):
+        return f"{rule.count} epoch{'' if rule.count == 1 else 's'}"
+    if isinstance(rule, UntilPrecise):
+        names = ", ".join(rule.metrics)
+        text = (
+            f"until {names} within ±{100 * rule.target:g} % at "
+            f"{100 * rule.confidence:g} %, {rule.minimum} to {rule.maximum} epochs"
+        )
+        if rule.max_time_ns is not None:
+            text += f", at most {rule.max_time_ns / 1e9:g} s"
+        return text
+    what = rule.predicate if isinstance(rule, UntilPredicate) else rule.command.text
+    most = getattr(rule, "maximum", None)
+    text = f"{rule.minimum} epochs, then {rule.increment} more until {what}"
+    return text + (f", at most {most}" if most is not None else "")
+
+
+def widest(shown: Progress) -> tuple[str, float] | None:
+    """Return the quantity whose interval is widest, and its half width [%]."""
+    known = [
+        (name, width)
+        for name, width in shown.half_width_percent.items()
+        if math.isfinite(width)
+    ]
+    return max(known, key=lambda pair: pair[1]) if known else None

@@ -1,0 +1,185 @@
+"""From a trial's measurement blocks to one number per quantity.
+
+Purpose: first the commands of each thread are unified (tar, configure and make are one
+result), then the threads are aggregated, then Wait and CPU% are computed.
+Decision: absent is not zero. A quantity that some thread does not have, or has as
+something that is no finite number, is absent from the trial and named in `partial`;
+an average over the threads that happened to answer would compare different things.
+Source: papers/auto-pilot.txt section 3.3; non-goal: no statistics over trials.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import msgspec
+import numpy as np
+
+from benchwright.model.observation import Block, Ending, Trial
+from benchwright.model.plan import MetricSpec
+from benchwright.stats.moments import FloatArray, IntArray
+from benchwright.stats.rows import Fold, RowBook
+
+
+class TrialValues(msgspec.Struct, frozen=True):
+    """What one epoch came to."""
+
+    epoch: int
+    values: dict[str, float]
+    """One finite number per quantity, computed quantities included."""
+    partial: tuple[str, ...] = ()
+    """Quantities that only some threads have, or that are no finite number."""
+    status: int = 0
+    """The first exit status that is not 0."""
+
+
+class Column(msgspec.Struct, frozen=True):
+    """One quantity over the trials that have it."""
+
+    name: str
+    epochs: IntArray
+    """Which epochs, ascending as given; shape `(n,)`."""
+    values: FloatArray
+    """Finite numbers in the quantity's unit; shape `(n,)`."""
+
+
+def trial_values(
+    blocks: Sequence[Block], specs: Sequence[MetricSpec] = ()
+) -> dict[str, float]:
+    """Return one number per quantity for one epoch's blocks; see `aggregate_trial`."""
+    return aggregate_trial(blocks, RowBook(specs)).values
+
+
+def aggregate_trial(blocks: Sequence[Block], book: RowBook) -> TrialValues:
+    """Return what one epoch's blocks come to: commands unified, threads aggregated."""
+    by_thread: dict[int, list[Block]] = {}
+    for block in blocks:
+        by_thread.setdefault(block.thread, []).append(block)
+    threads = [_unify(group, book) for group in by_thread.values()]
+    names = dict.fromkeys(name for thread in threads for name in thread)
+    values: dict[str, float] = {}
+    partial: list[str] = []
+    for name in names:
+        parts = [thread.get(name, math.nan) for thread in threads]
+        value = _fold(parts, book.row(name).threads)
+        if math.isfinite(value):
+            values[name] = value
+        else:
+            partial.append(name)
+    return TrialValues(
+        epoch=blocks[0].epoch if blocks else 0,
+        values=values | _computed(values),
+        partial=tuple(partial),
+        status=next((block.status for block in blocks if block.status), 0),
+    )
+
+
+def _unify(blocks: Sequence[Block], book: RowBook) -> dict[str, float]:
+    """Return one thread's quantities; NaN or infinity in one command stays visible."""
+    if len(blocks) == 1:
+        return blocks[0].values
+    gathered: dict[str, list[float]] = {}
+    for block in blocks:
+        for name, value in block.values.items():
+            gathered.setdefault(name, []).append(value)
+    return {name: _fold(v, book.row(name).commands) for name, v in gathered.items()}
+
+
+def _fold(values: Sequence[float], how: Fold) -> float:
+    """Return the values as one; NaN if any of them is no finite number."""
+    if len(values) == 1:
+        return float(values[0])
+    if not all(math.isfinite(value) for value in values):
+        return math.nan
+    if how == "max":
+        return float(max(values))
+    if how == "min":
+        return float(min(values))
+    if how == "sum":
+        return _fsum(values)
+    return _fsum([value / len(values) for value in values])
+
+
+def _fsum(values: Sequence[float]) -> float:
+    try:
+        return math.fsum(values)
+    except OverflowError:
+        return math.inf
+
+
+def _computed(values: dict[str, float]) -> dict[str, float]:
+    """Return Wait [s] and CPU% where the three times are known."""
+    elapsed, user, system = (values.get(n) for n in ("elapsed", "user", "system"))
+    if elapsed is None or user is None or system is None:
+        return {}
+    busy = user + system
+    result = {"wait": elapsed - busy} if "wait" not in values else {}
+    if elapsed > 0 and "cpu_percent" not in values:
+        result["cpu_percent"] = 100 * busy / elapsed
+    return result
+
+
+def observe_trials(trials: Iterable[Trial], book: RowBook) -> tuple[TrialValues, ...]:
+    """Return the values of every trial that counts: it ended well, and was not void."""
+    return tuple(
+        msgspec.structs.replace(aggregate_trial(trial.blocks, book), epoch=trial.epoch)
+        for trial in trials
+        if trial.ending is Ending.OK
+    )
+
+
+def columns(observed: Sequence[TrialValues], book: RowBook) -> dict[str, Column]:
+    """Return each quantity over the trials that have it, in the table's order."""
+    epochs: dict[str, list[int]] = {}
+    values: dict[str, list[float]] = {}
+    for trial in observed:
+        for name, value in trial.values.items():
+            epochs.setdefault(name, []).append(trial.epoch)
+            values.setdefault(name, []).append(value)
+    return {
+        name: Column(
+            name,
+            np.asarray(epochs[name], dtype=np.int64),
+            np.asarray(values[name], dtype=np.float64),
+        )
+        for name in book.ordered(values)
+    }
+
+
+def series(
+    trials: Iterable[Trial], specs: Sequence[MetricSpec] = ()
+) -> dict[str, list[float]]:
+    """Return each quantity's values over the trials that count, in trial order.
+
+    A trial without a quantity does not contribute to it, so lists may differ in
+    length; failed, timed-out and interrupted trials contribute to none.
+    """
+    book = RowBook(specs)
+    observed = observe_trials(trials, book)
+    return {
+        name: column.values.tolist() for name, column in columns(observed, book).items()
+    }
+
+
+def trials_of_blocks(name: str, blocks: Sequence[Block]) -> tuple[Trial, ...]:
+    """Return trials made of an input's rows, grouped by epoch in order of appearance.
+
+    For sources that keep only blocks (`.res`, CSV, GNU time). A row with a status
+    other than 0 makes its epoch a failed one.
+    """
+    by_epoch: dict[int, list[Block]] = {}
+    for block in blocks:
+        by_epoch.setdefault(block.epoch, []).append(block)
+    return tuple(
+        Trial(
+            test=name,
+            epoch=epoch,
+            threads=len({block.thread for block in group}),
+            ending=Ending.FAILED if any(b.status for b in group) else Ending.OK,
+            started_ns=0,
+            duration_ns=0,
+            blocks=tuple(group),
+        )
+        for epoch, group in by_epoch.items()
+    )

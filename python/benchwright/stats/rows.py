@@ -1,0 +1,135 @@
+"""The rows of Getstats' table: how each quantity is named, unified and aggregated.
+
+Purpose: one table of rules, so that `bw run`, `bw stats` and the predicates agree on
+what a quantity is called and what several commands or threads make of it.
+Decision: elapsed time of a trial is the longest thread's, CPU times are summed (paper
+section 3.3, "aggregating multiple threads into a single value"); Wait and CPU% are
+computed afterwards from the aggregated times, so Wait is negative where threads use
+more than one processor for longer than they wait.
+Non-goals: no arithmetic here (aggregate.py) and no rendering (report/).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import msgspec
+
+from benchwright.model.plan import MetricSpec
+
+Fold = Literal["max", "min", "sum", "mean"]
+
+
+class Row(msgspec.Struct, frozen=True):
+    """The rules of one quantity."""
+
+    name: str
+    """As in a block's values: `elapsed`, `cpu_percent`, a metric's name."""
+    label: str
+    """As in the table's NAME column and a predicate's `$name`."""
+    unit: str = ""
+    commands: Fold = "sum"
+    """What several commands of one thread become."""
+    threads: Fold = "sum"
+    """What several threads of one trial become."""
+    computed: bool = False
+    """Derived from other rows: no predicate is asked about it."""
+    extra: bool = False
+    """Of getrusage, always there: in the table only when asked for."""
+
+
+_TIMES = (
+    Row("elapsed", "Elapsed", "s", threads="max"),
+    Row("system", "System", "s"),
+    Row("user", "User", "s"),
+)
+_COMPUTED = (
+    Row("wait", "Wait", "s", computed=True),
+    Row("cpu_percent", "CPU%", "%", computed=True),
+)
+_EXTRAS = (
+    Row("rss_bytes", "rss_bytes", "B", commands="max", threads="max", extra=True),
+    Row("minor_faults", "minor_faults", extra=True),
+    Row("major_faults", "major_faults", extra=True),
+    Row("in_blocks", "in_blocks", "512 B", extra=True),
+    Row("out_blocks", "out_blocks", "512 B", extra=True),
+    Row("voluntary_switches", "voluntary_switches", extra=True),
+    Row("involuntary_switches", "involuntary_switches", extra=True),
+)
+_BUILT_IN = {row.name: row for row in (*_TIMES, *_COMPUTED, *_EXTRAS)}
+_DECLARED_FROM = len(_TIMES) + len(_COMPUTED)
+TIMES = tuple(row.name for row in _TIMES)
+EXTRAS = frozenset(row.name for row in _EXTRAS)
+
+
+class RowBook:
+    """The rules in force for one input: the built-in rows and the declared metrics."""
+
+    def __init__(self, specs: Sequence[MetricSpec] = ()) -> None:
+        self.declared = tuple(spec.name for spec in specs)
+        self._rows = dict(_BUILT_IN)
+        for spec in specs:
+            self._rows[spec.name] = _declared(spec)
+
+    def row(self, name: str) -> Row:
+        """Return the rules of a quantity; one that nobody declared is summed over
+        commands and averaged over threads, as a metric where lower is better."""
+        found = self._rows.get(name)
+        return found if found is not None else Row(name, name, threads="mean")
+
+    def ordered(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the names in the table's order: Elapsed, System, User, Wait, CPU%,
+        declared metrics as declared, other metrics as met, getrusage's extras."""
+        places = {name: place for place, name in enumerate(_BUILT_IN)}
+        first_extra = _DECLARED_FROM
+        order: dict[str, tuple[int, int]] = {}
+        for met, name in enumerate(dict.fromkeys(names)):
+            if name in self.declared and name not in _BUILT_IN:
+                order[name] = (1, self.declared.index(name))
+            elif name not in _BUILT_IN:
+                order[name] = (2, met)
+            elif places[name] < first_extra:
+                order[name] = (0, places[name])
+            else:
+                order[name] = (1 if name in self.declared else 3, places[name])
+        return tuple(sorted(order, key=lambda name: order[name]))
+
+    def shown(
+        self, names: Iterable[str], *, everything: bool = False
+    ) -> tuple[str, ...]:
+        """Return the quantities of the table, in order; extras only if declared or
+        if `everything` is asked for."""
+        return tuple(
+            name
+            for name in self.ordered(names)
+            if everything or not self.row(name).extra or name in self.declared
+        )
+
+    def judged(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the quantities that a predicate is asked about, in order.
+
+        These are Elapsed, System, User and the declared metrics. A source that has
+        none of them (a CSV of something else) is judged by everything that its table
+        shows and that is not computed.
+        """
+        present = self.shown(names)
+        chosen = tuple(
+            name
+            for name in present
+            if name in TIMES or (name in self.declared and not self.row(name).computed)
+        )
+        return chosen or tuple(n for n in present if not self.row(n).computed)
+
+
+def _declared(spec: MetricSpec) -> Row:
+    """Return the rules of a declared metric; built-in names keep theirs unless told."""
+    base = _BUILT_IN.get(spec.name)
+    default: Fold = "sum" if spec.better == "higher" else "mean"
+    if spec.across_threads != "default":
+        threads: Fold = spec.across_threads
+    else:
+        threads = base.threads if base else default
+    if base is None:
+        return Row(spec.name, spec.name, spec.unit, threads=threads)
+    return msgspec.structs.replace(base, unit=spec.unit or base.unit, threads=threads)

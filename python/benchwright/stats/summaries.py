@@ -1,0 +1,53 @@
+"""Summaries of a test's quantities, in the table's order: what most callers want."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from benchwright.model.estimate import Summary
+from benchwright.model.observation import Trial
+from benchwright.model.plan import MetricSpec
+from benchwright.stats.aggregate import Column, columns, observe_trials
+from benchwright.stats.describe import summarise
+from benchwright.stats.rows import RowBook
+
+
+def summarise_columns(
+    found: Mapping[str, Column],
+    names: Iterable[str],
+    book: RowBook,
+    confidence: float = 0.95,
+) -> tuple[Summary, ...]:
+    """Return one summary per name, in the order of `names`.
+
+    A name that no trial has gives a summary of n = 0: a declared metric is never
+    silently absent from the table.
+    """
+    result = []
+    for name in names:
+        row, column = book.row(name), found.get(name)
+        result.append(
+            summarise(
+                name,
+                column.values if column else (),
+                label=row.label,
+                unit=row.unit,
+                confidence=confidence,
+                epochs=column.epochs if column else None,
+            )
+        )
+    return tuple(result)
+
+
+def summarise_trials(
+    trials: Iterable[Trial],
+    specs: Sequence[MetricSpec] = (),
+    *,
+    confidence: float = 0.95,
+    everything: bool = False,
+) -> tuple[Summary, ...]:
+    """Return the rows of a test's table: the trials that count, threads aggregated."""
+    book = RowBook(specs)
+    found = columns(observe_trials(trials, book), book)
+    names = book.shown((*found, *book.declared), everything=everything)
+    return summarise_columns(found, names, book, confidence)
