@@ -1,0 +1,116 @@
+"""`bw stats`, also installed as `getstats`: the table of studies and results files.
+
+Two steps: what the user said (arguments), what it means here (`Request` in
+stats_request.py and what follows). With `--predicate` nothing is printed but with
+`--json`; the exit status answers: 0 true for every quantity, 1 not.
+Source: papers/auto-pilot.txt section 3.3.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from benchwright.cli.stats_inputs import Input
+    from benchwright.report.document import Document
+
+SUMMARY = "Tables and statistics of results: studies, .res files, CSV, GNU time output."
+_FORMATS = ("table", "csv", "json", "markdown", "latex")
+
+
+def add_parser(commands: Any) -> None:
+    """Add `bw stats` to the commands."""
+    add_arguments(commands.add_parser("stats", help=SUMMARY, description=SUMMARY))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what `bw stats` and `getstats` take."""
+    option = parser.add_argument
+    option("inputs", nargs="*", metavar="INPUT", help="a study or a results file")
+    option(
+        "--predicate", metavar="E", help="exit 0 if E holds for every quantity, else 1"
+    )
+    option(
+        "--baseline", metavar="X", help="input that O/H refers to (default: the first)"
+    )
+    option("--format", choices=_FORMATS, default="table", help="form of the report")
+    option("--json", action="store_true", help="the same as --format json")
+    option(
+        "--all", action="store_true", help="also peak RSS, faults, switches, block I/O"
+    )
+    option(
+        "--metric",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="also this quantity",
+    )
+    option("--threshold", metavar="Z", help="warn of z-scores above Z (default: 2)")
+    option("--command", metavar="NAME", help="only blocks of this command")
+    option("--confidence", metavar="P", help="of the intervals (default: 95%%)")
+    option("--dump", action="store_true", help="the raw rows as CSV, nothing computed")
+    parser.set_defaults(handler=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run `bw stats` and return its exit code. Raises InputError."""
+    from benchwright.cli.stats_inputs import read_inputs, selected
+    from benchwright.cli.stats_request import request_of
+
+    request = request_of(arguments)
+    predicate = _parsed_predicate(request.predicate)
+    inputs = selected(read_inputs(request.paths), request.command)
+    if request.dump:
+        from benchwright.report.dump import render_dump
+
+        sys.stdout.write(render_dump([(i.name, i.blocks) for i in inputs]))
+        return 0
+    if predicate is not None:
+        return _answer(predicate, inputs, request.confidence, request.format == "json")
+    from benchwright.cli.stats_document import document_of
+
+    _print(document_of(inputs, request), request.format)
+    return 0
+
+
+def _parsed_predicate(text: str | None) -> Any:
+    if text is None:
+        return None
+    from benchwright.stats.predicate import parse_predicate
+
+    return parse_predicate(text)
+
+
+def _answer(
+    predicate: Any, inputs: list[Input], confidence: float, as_json: bool
+) -> int:
+    """Ask the predicate about every quantity of every input: 0 true for all, else 1."""
+    from benchwright.cli.stats_document import judged_summaries
+    from benchwright.stats.predicate import answers
+
+    given = {
+        i.name: answers(predicate, judged_summaries(i, confidence)) for i in inputs
+    }
+    holds = all(found and all(found.values()) for found in given.values())
+    if as_json:
+        from benchwright.report.json import encode
+
+        sys.stdout.write(
+            encode(
+                {"schema": "benchwright/predicate/1", "holds": holds, "answers": given}
+            )
+        )
+    return 0 if holds else 1
+
+
+def _print(document: Document, form: str) -> None:
+    """Write the report to stdout; findings go to stderr where the form has no place."""
+    from benchwright.report.render import render
+
+    if form == "csv":
+        from benchwright.report.findings import finding_lines
+
+        sys.stderr.write(finding_lines(document.findings))
+    sys.stdout.write(render(document, form))

@@ -1,0 +1,94 @@
+"""What `bw stats` was asked, checked: every mistake at once, before a file is read."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from benchwright.model.errors import Diagnostic, InputError
+from benchwright.model.quantity import parse_share
+
+T = TypeVar("T")
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A checked request."""
+
+    paths: tuple[str, ...]
+    predicate: str | None = None
+    baseline: str | None = None
+    format: str = "table"
+    everything: bool = False
+    metrics: tuple[str, ...] = ()
+    threshold: float = 2.0
+    command: str | None = None
+    confidence: float = 0.95
+    dump: bool = False
+
+
+def request_of(arguments: argparse.Namespace) -> Request:
+    """Return the request that the arguments mean.
+
+    Words after `--` are inputs too: Auto-pilot ends its predicate with `--` and appends
+    the file. Raises InputError.
+    """
+    wrong: list[Diagnostic] = []
+    paths = (*arguments.inputs, *(getattr(arguments, "command_argv", None) or ()))
+    if not paths:
+        hint = "give a study directory, a .res file, CSV or GNU time output"
+        wrong.append(Diagnostic("bad-argument", "no input", hint, file="INPUT"))
+    threshold = _checked("--threshold", arguments.threshold, _threshold, 2.0, wrong)
+    confidence = _checked(
+        "--confidence", arguments.confidence, _confidence, 0.95, wrong
+    )
+    if wrong:
+        raise InputError(wrong)
+    return Request(
+        paths=paths,
+        predicate=arguments.predicate,
+        baseline=arguments.baseline,
+        format="json" if arguments.json else arguments.format,
+        everything=arguments.all,
+        metrics=tuple(arguments.metric),
+        threshold=threshold,
+        command=arguments.command,
+        confidence=confidence,
+        dump=arguments.dump,
+    )
+
+
+def _checked(
+    option: str,
+    text: str | None,
+    parse: Callable[[str], T],
+    default: T,
+    wrong: list[Diagnostic],
+) -> T:
+    if text is None:
+        return default
+    try:
+        return parse(text)
+    except ValueError as error:
+        wrong.append(Diagnostic("bad-argument", str(error), file=option, text=text))
+        return default
+
+
+def _threshold(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not value > 0 or math.isinf(value):
+        raise ValueError(f"{text!r} is not a positive number, such as 2 or 3.5")
+    return value
+
+
+def _confidence(text: str) -> float:
+    value = parse_share(text)
+    if value >= 1:
+        raise ValueError("a confidence is below 100%")
+    return value

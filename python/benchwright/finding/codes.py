@@ -1,0 +1,62 @@
+"""The table of findings: stable code, default severity, remedy.
+
+Severity: serious, the number may be wrong or is not there; warning, it may mislead;
+note, worth a look. A code is never reused for another meaning.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from benchwright.model.finding import Finding, Severity
+
+
+class Code(msgspec.Struct, frozen=True):
+    """What one code means by default."""
+
+    severity: Severity
+    remedy: str
+
+
+CODES: dict[str, Code] = {
+    "command-failed": Code(
+        Severity.SERIOUS,
+        "Read the command's output in the study's logs; failed trials are in no figure.",
+    ),
+    "timeout": Code(
+        Severity.SERIOUS,
+        "Raise TIMEOUT, or find out what the command waits for; the trial is in no figure.",
+    ),
+    "missing-metric": Code(
+        Severity.SERIOUS,
+        "Check the metric's pointer or pattern against the logged output; absent is not zero.",
+    ),
+    "too-few-trials": Code(
+        Severity.SERIOUS,
+        "Run at least 2 trials for an interval, and 20 for one to rely on.",
+    ),
+    "processes-left-running": Code(
+        Severity.WARNING,
+        "Make EXEC or CLEANUP wait for what they start: it ran beside what was measured.",
+    ),
+    "nominal-confidence": Code(
+        Severity.WARNING,
+        "Use --precision (Stein's two stages, one look) where the interval matters.",
+    ),
+    "trial-void": Code(
+        Severity.NOTE,
+        "Nothing: void trials are kept, counted nowhere, and run again by `bw resume`.",
+    ),
+    "high-z-score": Code(
+        Severity.NOTE,
+        "Look at that epoch's logs; on clean data 23 % of tests of 10 trials have one.",
+    ),
+}
+
+
+def doubt(
+    code: str, subject: str, evidence: str, severity: Severity | None = None
+) -> Finding:
+    """Return a finding of a known code, with the table's severity unless given."""
+    known = CODES[code]
+    return Finding(code, severity or known.severity, subject, evidence, known.remedy)

@@ -1,0 +1,189 @@
+"""What there is to doubt about one test.
+
+Purpose: every doubt of this table's making in one call, in order of gravity of cause:
+what failed, what is missing, what was left behind, what the interval is worth, and last
+the values that stand apart.
+Decision: one finding per cause, naming its epochs, not one per epoch: a command that
+fails 500 times is one thing to know. High z-scores are one each, as Getstats has them.
+Non-goals: dependence, trend, modes and warm-up, which need tests of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from benchwright.finding.codes import doubt
+from benchwright.finding.spread import high_z_scores
+from benchwright.model.decision import Stop
+from benchwright.model.finding import Finding, Severity
+from benchwright.model.observation import Ending, Trial
+from benchwright.model.plan import (
+    MetricSpec,
+    StoppingRule,
+    UntilPredicate,
+    UntilProgram,
+)
+from benchwright.stats.aggregate import TrialValues, columns, observe_trials
+from benchwright.stats.rows import RowBook
+from benchwright.stats.zscore import THRESHOLD
+
+
+def examine(
+    test_name: str,
+    trials: Sequence[Trial],
+    specs: Sequence[MetricSpec] = (),
+    *,
+    rule: StoppingRule | None = None,
+    stop: Stop | None = None,
+    threshold: float = THRESHOLD,
+    everything: bool = False,
+) -> tuple[Finding, ...]:
+    """Return the findings about one test, most grave cause first.
+
+    `trials` are all of them, void and failed ones too. `rule` and `stop` say how the
+    number of trials came about, where that is known. `threshold` is that of the
+    z-scores; `everything` looks at getrusage's extras as well.
+    """
+    book = RowBook(specs)
+    observed = observe_trials(trials, book)
+    found = columns(observed, book)
+    shown = book.shown(found, everything=everything)
+    return (
+        *_failures(test_name, trials),
+        *_missing(test_name, trials, observed, book),
+        *_left_running(test_name, trials),
+        *_void(test_name, trials),
+        *_too_few(test_name, len(observed)),
+        *_nominal(test_name, rule, stop),
+        *high_z_scores(test_name, [found[name] for name in shown], threshold),
+    )
+
+
+def _failures(name: str, trials: Sequence[Trial]) -> list[Finding]:
+    causes: dict[tuple[str, str], list[int]] = {}
+    for trial in trials:
+        if trial.ending is Ending.TIMEOUT:
+            causes.setdefault(("timeout", "the time limit passed"), []).append(
+                trial.epoch
+            )
+        elif trial.ending is Ending.FAILED:
+            for cause in _failed_commands(trial):
+                causes.setdefault(("command-failed", cause), []).append(trial.epoch)
+    return [
+        doubt(code, name, f"{cause} in {epochs_text(epochs, len(trials))}")
+        for (code, cause), epochs in causes.items()
+    ]
+
+
+def _failed_commands(trial: Trial) -> list[str]:
+    """Return in words what failed in a trial: at most one line per command."""
+    causes = {
+        f"`{block.command}` {status_text(block.status)}": None
+        for block in trial.blocks
+        if block.status
+    }
+    for process in trial.processes:
+        if process.error:
+            text = f"{process.mode} command {process.index + 1} did not start: {process.error}"
+            causes[text] = None
+        elif process.status and (process.mode != "EXEC" or not causes):
+            what = f"{process.mode} command {process.index + 1}"
+            causes[f"{what} {status_text(process.status)}"] = None
+    return list(causes) or ["a command failed"]
+
+
+def status_text(status: int) -> str:
+    """Return an exit status in words; above 128 it was a signal that ended it."""
+    if status > 128:
+        return f"was ended by signal {status - 128}"
+    return f"exited with status {status}"
+
+
+def _missing(
+    name: str, trials: Sequence[Trial], observed: Sequence[TrialValues], book: RowBook
+) -> list[Finding]:
+    """Return a finding for every quantity that some completed trials do not have."""
+    expected = dict.fromkeys(book.declared)
+    for trial in observed:
+        expected.update(dict.fromkeys((*trial.values, *trial.partial)))
+    reasons = _reasons(trials)
+    result = []
+    for metric in book.shown(expected):
+        absent = [t.epoch for t in observed if metric not in t.values]
+        if not absent or book.row(metric).computed:
+            continue
+        why = reasons.get(metric, "") or _partial_reason(metric, observed)
+        evidence = f"{metric} is missing or not a number in {epochs_text(absent, len(observed))}"
+        result.append(doubt("missing-metric", name, evidence + why))
+    return result
+
+
+def _reasons(trials: Iterable[Trial]) -> dict[str, str]:
+    """Return the first reason given for each missing metric, as `: thread 1: why`."""
+    reasons: dict[str, str] = {}
+    for trial in trials:
+        if trial.ending is not Ending.OK:
+            continue
+        for line in trial.missing:
+            metric, _, rest = line.partition(" (thread ")
+            thread, _, why = rest.partition("): ")
+            text = f": thread {thread}: {why}" if why else ""
+            reasons.setdefault(metric, text)
+    return reasons
+
+
+def _partial_reason(metric: str, observed: Sequence[TrialValues]) -> str:
+    if any(metric in trial.partial for trial in observed):
+        return ": not every thread gave a number"
+    return ""
+
+
+def _left_running(name: str, trials: Sequence[Trial]) -> list[Finding]:
+    epochs = [trial.epoch for trial in trials if trial.left_running]
+    if not epochs:
+        return []
+    count = sum(trial.left_running for trial in trials)
+    what = f"{count} process{' was' if count == 1 else 'es were'} still running and ended after"
+    evidence = f"{what} {epochs_text(epochs, len(trials))}"
+    return [doubt("processes-left-running", name, evidence)]
+
+
+def _void(name: str, trials: Sequence[Trial]) -> list[Finding]:
+    epochs = [t.epoch for t in trials if t.ending is Ending.INTERRUPTED]
+    if not epochs:
+        return []
+    evidence = f"cut short and void: {epochs_text(epochs, len(trials))}"
+    return [doubt("trial-void", name, evidence)]
+
+
+def _too_few(name: str, completed: int) -> list[Finding]:
+    if completed >= 2:
+        return []
+    what = "no trial was" if not completed else "only 1 trial was"
+    return [doubt("too-few-trials", name, f"{what} completed: there is no interval")]
+
+
+def _nominal(name: str, rule: StoppingRule | None, stop: Stop | None) -> list[Finding]:
+    """Return the doubt about an interval whose own width ended the test.
+
+    Figures: reference/runners.md section 1.5, 20 000 simulated tests per cell.
+    """
+    if not isinstance(rule, (UntilPredicate, UntilProgram)) or stop is None:
+        return []
+    times = "once" if stop.looks == 1 else f"{stop.looks} times"
+    evidence = (
+        f"the data were looked at {times} to decide when to stop, so 95 % is nominal: "
+        "such intervals cover 94 % at a CV of 8 %, 86 % at 16 %, 64-67 % with epochs "
+        "correlated by 0.6"
+    )
+    severity = Severity.NOTE if stop.looks <= 1 else None
+    return [doubt("nominal-confidence", name, evidence, severity)]
+
+
+def epochs_text(epochs: Sequence[int], total: int) -> str:
+    """Return `epoch 3`, or `epochs 2, 5 (2 of 10 trials)`; long lists are cut at ten."""
+    where = ", ".join(str(epoch) for epoch in epochs[:10])
+    if len(epochs) > 10:
+        where += ", ..."
+    plural = "" if len(epochs) == 1 else "s"
+    return f"epoch{plural} {where} ({len(epochs)} of {total} trial{'' if total == 1 else 's'})"

@@ -1,0 +1,1 @@
+"""Pure rendering: tables, findings, stop lines, progress lines. Writers at the edge."""

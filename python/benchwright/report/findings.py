@@ -1,0 +1,25 @@
+"""Findings as lines for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from benchwright.model.finding import Finding, Severity
+
+
+def finding_line(finding: Finding) -> str:
+    """Return a finding as one line: `SUBJECT: what was seen`.
+
+    Beyond a note, its severity, code and remedy too. A note has none of them, so that
+    a high z-score reads as in the paper's Figure 2.
+    """
+    evidence = " ".join(finding.evidence.split())
+    if finding.severity is Severity.NOTE:
+        return f"{finding.subject}: {evidence}"
+    line = f"{finding.subject}: {finding.severity}: {evidence} [{finding.code}]"
+    return f"{line} {finding.remedy}" if finding.remedy else line
+
+
+def finding_lines(findings: Iterable[Finding]) -> str:
+    """Return findings one per line, the last ended too; empty without any."""
+    return "".join(finding_line(finding) + "\n" for finding in findings)

@@ -1,0 +1,143 @@
+"""The table as CSV, Markdown and LaTeX.
+
+CSV carries every digit and one line per input and quantity, for programs; Markdown and
+LaTeX carry the table's cells, for people.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+
+from benchwright.report.cells import cells, has_overhead, heading
+from benchwright.report.document import Document, Line, Section
+
+CSV_COLUMNS = (
+    "input",
+    "name",
+    "unit",
+    "count",
+    "mean",
+    "median",
+    "low",
+    "high",
+    "min",
+    "max",
+    "sdev",
+    "sdev_percent",
+    "half_width",
+    "half_width_percent",
+    "slope",
+    "sum",
+    "confidence",
+    "overhead_percent",
+)
+
+
+def render_csv(document: Document) -> str:
+    """Return one line per input and quantity with full precision (RFC 4180).
+
+    An absent figure is an empty field; the lines end in a plain newline.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    for section in document.sections:
+        for line in section.lines:
+            writer.writerow(_csv_row(section, line))
+    return text.getvalue()
+
+
+def _csv_row(section: Section, line: Line) -> list[str]:
+    s = line.summary
+    figures = [
+        s.mean,
+        s.median,
+        s.low,
+        s.high,
+        s.minimum,
+        s.maximum,
+        s.sdev,
+        line.sdev_percent,
+        s.half_width,
+        line.half_width_percent,
+        s.slope,
+        s.sum,
+        s.confidence,
+        line.overhead_percent,
+    ]
+    return [section.name, s.name, s.unit, str(s.count), *map(_full, figures)]
+
+
+def _full(value: float | None) -> str:
+    return "" if value is None or not math.isfinite(value) else repr(value)
+
+
+def render_markdown(document: Document) -> str:
+    """Return one Markdown table per input under its name, findings as a list."""
+    parts = []
+    if document.findings:
+        parts.append(
+            "".join(
+                f"- **{f.severity}** `{f.code}` {_md(f.subject)}: {_md(f.evidence)}\n"
+                for f in document.findings
+            )
+        )
+    for section in document.sections:
+        head = heading(section)
+        rule = ["---", *["---:"] * (len(head) - 1)]
+        rows = [head, rule, *([_md(c) for c in cells(line)] for line in section.lines)]
+        table = "".join("| " + " | ".join(row) + " |\n" for row in rows)
+        parts.append(f"### {_md(section.name)}\n\n{table}")
+    return "\n".join(parts)
+
+
+def _md(text: str) -> str:
+    escaped = "".join("\\" + c if c in "\\`*_[]<>|#" else c for c in text)
+    return " ".join(escaped.split())
+
+
+def render_latex(document: Document) -> str:
+    """Return one `tabular` per input with its name as caption; findings as comments."""
+    parts = [
+        "".join(
+            f"% {f.severity} {f.code} {f.subject}: {' '.join(f.evidence.split())}\n"
+            for f in document.findings
+        )
+    ]
+    parts.extend(_latex_table(section) for section in document.sections)
+    return "\n".join(part for part in parts if part)
+
+
+def _latex_table(section: Section) -> str:
+    columns = 9 + has_overhead(section)
+    rows = [heading(section), *map(cells, section.lines)]
+    body = [" & ".join(_latex(cell) for cell in row) + r" \\" for row in rows]
+    return "\n".join(
+        [
+            r"\begin{table}",
+            rf"\caption{{{_latex(section.name)}}}",
+            rf"\begin{{tabular}}{{l{'r' * columns}}}",
+            r"\hline",
+            body[0],
+            r"\hline",
+            *body[1:],
+            r"\hline",
+            r"\end{tabular}",
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    **{c: "\\" + c for c in "&%$#_{}"},
+}
+
+
+def _latex(text: str) -> str:
+    return " ".join("".join(_LATEX.get(c, c) for c in text).split())

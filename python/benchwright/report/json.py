@@ -1,0 +1,100 @@
+"""The report as one JSON document, schema `benchwright/stats/1`.
+
+A figure that is not there is null: absent is not zero, and NaN is not JSON.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+
+from benchwright.model.decision import Stop
+from benchwright.model.finding import Finding
+from benchwright.report.document import Document, Line, Section
+
+SCHEMA = "benchwright/stats/1"
+
+
+def stats_object(document: Document) -> dict[str, Any]:
+    """Return the document as plain objects, ready to be part of another document."""
+    baseline = document.sections[document.baseline].name if document.sections else None
+    return {
+        "schema": SCHEMA,
+        "confidence": document.confidence,
+        "baseline": baseline,
+        "inputs": [_section(section) for section in document.sections],
+        "findings": [finding_object(finding) for finding in document.findings],
+    }
+
+
+def render_json(document: Document) -> str:
+    """Return the document as indented JSON with a newline at its end."""
+    return encode(stats_object(document))
+
+
+def encode(document: dict[str, Any]) -> str:
+    """Return plain objects as indented JSON with a newline at its end."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+
+
+def _section(section: Section) -> dict[str, Any]:
+    return {
+        "name": section.name,
+        "threads": section.threads,
+        "sample": dict(section.sample),
+        "stop": None if section.stop is None else stop_object(section.stop),
+        "quantities": [_line(line) for line in section.lines],
+    }
+
+
+def _line(line: Line) -> dict[str, Any]:
+    s = line.summary
+    return {
+        "name": s.name,
+        "label": s.label,
+        "unit": s.unit,
+        "count": s.count,
+        "mean": known(s.mean),
+        "median": known(s.median),
+        "low": known(s.low),
+        "high": known(s.high),
+        "min": known(s.minimum),
+        "max": known(s.maximum),
+        "sdev": known(s.sdev),
+        "sdev_percent": known(line.sdev_percent),
+        "half_width": known(s.half_width),
+        "half_width_percent": known(line.half_width_percent),
+        "slope": known(s.slope),
+        "sum": known(s.sum),
+        "confidence": s.confidence,
+        "method": "student-t",
+        "overhead_percent": known(line.overhead_percent),
+    }
+
+
+def known(value: float | None) -> float | None:
+    """Return a finite figure, or None."""
+    return None if value is None or not math.isfinite(value) else value
+
+
+def finding_object(finding: Finding) -> dict[str, Any]:
+    """Return a finding as plain objects."""
+    return {
+        "code": finding.code,
+        "severity": finding.severity.value,
+        "subject": finding.subject,
+        "evidence": finding.evidence,
+        "remedy": finding.remedy,
+    }
+
+
+def stop_object(stop: Stop) -> dict[str, Any]:
+    """Return why a test ended as plain objects."""
+    return {
+        "reason": stop.reason,
+        "detail": stop.detail,
+        "answered": stop.answered,
+        "looks": stop.looks,
+    }

@@ -1,0 +1,243 @@
+"""Progress while a session runs: plain lines, or a live line on a terminal.
+
+Purpose: which sample, which epoch, how far the interval still is from its target,
+elapsed and expected time; all on stderr, between trials and never during one.
+Decision: a listener is told of events with the elapsed time in them and keeps no clock,
+so a test can replay any session. rich is imported only for a terminal.
+Non-goal: the final table.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+from benchwright.control.progress import Progress, widest
+from benchwright.model.decision import Stop
+from benchwright.model.plan import Pairs
+from benchwright.report.stop import stop_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.live import Live
+
+_QUIET_S = 2.0
+"""Plain lines of one test are at least this far apart [s]: logs stay readable."""
+
+
+class Listener(Protocol):
+    """Told of a session's progress."""
+
+    def test_opened(
+        self, name: str, threads: int, sample: Pairs, rule_text: str
+    ) -> None:
+        """A test begins, or goes on after a resume."""
+
+    def trials_done(
+        self, name: str, done: int, failed: int, progress: Progress, elapsed_s: float
+    ) -> None:
+        """A batch ended: `done` epochs so far, `failed` of them failed."""
+
+    def test_closed(self, name: str, stop: Stop) -> None:
+        """A test is over, and why."""
+
+    def note(self, text: str) -> None:
+        """A line for a person."""
+
+    def close(self) -> None:
+        """The session is over."""
+
+
+def listener(stream: TextIO, *, quiet: bool = False) -> Listener:
+    """Return what shows progress on `stream`: live on a terminal, lines elsewhere."""
+    if quiet:
+        return Silent()
+    if stream.isatty():
+        return TerminalProgress(stream)
+    return PlainProgress(stream)
+
+
+class Silent:
+    """Shows nothing."""
+
+    def test_opened(
+        self, name: str, threads: int, sample: Pairs, rule_text: str
+    ) -> None:
+        """Show nothing."""
+
+    def trials_done(
+        self, name: str, done: int, failed: int, progress: Progress, elapsed_s: float
+    ) -> None:
+        """Show nothing."""
+
+    def test_closed(self, name: str, stop: Stop) -> None:
+        """Show nothing."""
+
+    def note(self, text: str) -> None:
+        """Show nothing."""
+
+    def close(self) -> None:
+        """Show nothing."""
+
+
+class PlainProgress:
+    """One line per event, for logs and pipes."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._shown_s = -math.inf
+
+    def test_opened(
+        self, name: str, threads: int, sample: Pairs, rule_text: str
+    ) -> None:
+        """Write which test begins, at which sample, under which rule."""
+        self._shown_s = -math.inf
+        self._write(opened_text(name, threads, sample, rule_text))
+
+    def trials_done(
+        self, name: str, done: int, failed: int, progress: Progress, elapsed_s: float
+    ) -> None:
+        """Write how far the test is, unless a line came within the last two seconds."""
+        finished = progress.fraction is not None and progress.fraction >= 1
+        if elapsed_s - self._shown_s < _QUIET_S and not finished:
+            return
+        self._shown_s = elapsed_s
+        self._write(f"{name}: {state_text(done, failed, progress, elapsed_s)}")
+
+    def test_closed(self, name: str, stop: Stop) -> None:
+        """Write why the test ended."""
+        self._write(stop_line(name, stop))
+
+    def note(self, text: str) -> None:
+        """Write the line."""
+        self._write(text)
+
+    def close(self) -> None:
+        """Push out what is buffered."""
+        self._stream.flush()
+
+    def _write(self, text: str) -> None:
+        self._stream.write(text + "\n")
+        self._stream.flush()
+
+
+class TerminalProgress:
+    """A line at the terminal's foot that follows the running test; the rest scrolls."""
+
+    def __init__(self, stream: TextIO) -> None:
+        from rich.console import Console
+
+        self._console: Console = Console(file=stream, highlight=False)
+        self._live: Live | None = None
+
+    def test_opened(
+        self, name: str, threads: int, sample: Pairs, rule_text: str
+    ) -> None:
+        """Print which test begins, and start its live line."""
+        self._end_live()
+        self._print(opened_text(name, threads, sample, rule_text))
+        from rich.live import Live
+
+        # No refresh thread: nothing of ours may run while a trial does.
+        self._live = Live(console=self._console, auto_refresh=False, transient=True)
+        self._live.start()
+
+    def trials_done(
+        self, name: str, done: int, failed: int, progress: Progress, elapsed_s: float
+    ) -> None:
+        """Redraw the live line."""
+        text = f"{name}  {bar(progress.fraction)}{state_text(done, failed, progress, elapsed_s)}"
+        if self._live is None:
+            self._print(text)
+            return
+        from rich.text import Text
+
+        self._live.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
+
+    def test_closed(self, name: str, stop: Stop) -> None:
+        """End the live line and print why the test ended."""
+        self._end_live()
+        self._print(stop_line(name, stop))
+
+    def note(self, text: str) -> None:
+        """Print the line above the live one."""
+        self._print(text)
+
+    def close(self) -> None:
+        """Put the terminal back."""
+        self._end_live()
+
+    def _end_live(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def _print(self, text: str) -> None:
+        self._console.print(text, markup=False, soft_wrap=True)
+
+
+def opened_text(name: str, threads: int, sample: Pairs, rule_text: str) -> str:
+    """Return `NAME (fs=ext2, 4 threads): RULE`."""
+    about = [f"{factor}={level}" for factor, level in sample]
+    about.append(f"{threads} thread{'' if threads == 1 else 's'}")
+    return f"{name} ({', '.join(about)}): {rule_text}"
+
+
+def state_text(done: int, failed: int, progress: Progress, elapsed_s: float) -> str:
+    """Return `epoch 24 of 57; elapsed within ±7.1 % (target 5 %); 12 s, about 17 s left`."""
+    parts = [_epochs(done, failed, progress)]
+    widths = _widths(progress)
+    if widths:
+        parts.append(widths)
+    parts.append(_times(done, progress, elapsed_s))
+    return "; ".join(parts)
+
+
+def _epochs(done: int, failed: int, progress: Progress) -> str:
+    text = f"epoch {done}"
+    if progress.expected_total is not None:
+        most = "at most " if progress.at_most else ""
+        text += f" of {most}{progress.expected_total}"
+    return text + (f", {failed} failed" if failed else "")
+
+
+def _widths(progress: Progress) -> str:
+    found = widest(progress)
+    if found is None:
+        return ""
+    name, width = found
+    text = f"{name} within ±{width:.3g} %"
+    if progress.target_percent is not None:
+        text += f" (target {progress.target_percent:g} %)"
+    return text
+
+
+def _times(done: int, progress: Progress, elapsed_s: float) -> str:
+    text = duration_text(elapsed_s)
+    total = progress.expected_total
+    if total is None or not done or total <= done:
+        return text
+    left = duration_text(elapsed_s / done * (total - done))
+    return f"{text}, {'at most' if progress.at_most else 'about'} {left} left"
+
+
+def duration_text(seconds: float) -> str:
+    """Return a duration for a person: `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min"
+
+
+def bar(fraction: float | None, width: int = 20) -> str:
+    """Return a bar of text and a space; empty where the share is not known."""
+    if fraction is None:
+        return ""
+    full = min(width, int(fraction * width))
+    return "━" * full + "╌" * (width - full) + "  "

@@ -1,0 +1,54 @@
+"""Getstats' table, in the form of the paper's Figure 2.
+
+A line with the input's name, the headings, one line per quantity; names and counts to
+the left, figures with three decimals to the right; columns as wide as the widest figure
+of any input, so that inputs can be compared by eye.
+"""
+
+from __future__ import annotations
+
+from benchwright.report.cells import cells, heading
+from benchwright.report.document import Document
+from benchwright.report.findings import finding_line
+
+_NARROWEST = 6
+_NAME = 9
+_COUNT = 5
+_LEFT = 2
+
+
+def render_table(document: Document, *, findings: bool = True) -> str:
+    """Return the findings, one line each, and a table for every input.
+
+    Ends with a newline; empty for an empty document.
+    """
+    parts = []
+    if findings and document.findings:
+        parts.append("".join(finding_line(f) + "\n" for f in document.findings))
+    tables = [
+        (section.name, [heading(section), *map(cells, section.lines)])
+        for section in document.sections
+    ]
+    widths = _widths([rows for _, rows in tables])
+    for name, rows in tables:
+        lines = [name, *(_aligned(row, widths) for row in rows)]
+        parts.append("".join(line + "\n" for line in lines))
+    return "\n".join(parts)
+
+
+def _widths(tables: list[list[list[str]]]) -> list[int]:
+    columns = max((len(rows[0]) for rows in tables), default=0)
+    widths = [_NAME, _COUNT, *[_NARROWEST] * (columns - _LEFT)]
+    for rows in tables:
+        for row in rows:
+            for place, text in enumerate(row):
+                widths[place] = max(widths[place], len(text))
+    return widths
+
+
+def _aligned(row: list[str], widths: list[int]) -> str:
+    padded = [
+        text.ljust(width) if place < _LEFT else text.rjust(width)
+        for place, (text, width) in enumerate(zip(row, widths, strict=False))
+    ]
+    return " ".join(padded).rstrip()
