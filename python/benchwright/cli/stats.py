@@ -107,7 +107,7 @@ def _answer(
 
 def _print(document: Document, form: str) -> None:
     """Write the report to stdout; findings go to stderr where the form has no place."""
-    from benchwright.report.render import render
+    from benchwright.report.formats import render
 
     if form == "csv":
         from benchwright.report.findings import finding_lines

@@ -1,4 +1,4 @@
-"""The table as CSV, Markdown and LaTeX.
+"""The forms of a report: CSV, Markdown and LaTeX here, table and JSON beside.
 
 CSV carries every digit and one line per input and quantity, for programs; Markdown and
 LaTeX carry the table's cells, for people.
@@ -9,9 +9,12 @@ from __future__ import annotations
 import csv
 import io
 import math
+from collections.abc import Callable, Mapping
 
 from benchwright.report.cells import cells, has_overhead, heading
 from benchwright.report.document import Document, Line, Section
+from benchwright.report.json import render_json
+from benchwright.report.table import render_table
 
 CSV_COLUMNS = (
     "input",
@@ -141,3 +144,17 @@ _LATEX = {
 
 def _latex(text: str) -> str:
     return " ".join("".join(_LATEX.get(c, c) for c in text).split())
+
+
+RENDERERS: Mapping[str, Callable[[Document], str]] = {
+    "table": render_table,
+    "csv": render_csv,
+    "json": render_json,
+    "markdown": render_markdown,
+    "latex": render_latex,
+}
+
+
+def render(document: Document, form: str) -> str:
+    """Return the document as text in one of the forms of `RENDERERS`."""
+    return RENDERERS[form](document)

@@ -24,7 +24,7 @@ def stats_object(document: Document) -> dict[str, Any]:
         "schema": SCHEMA,
         "confidence": document.confidence,
         "baseline": baseline,
-        "inputs": [_section(section) for section in document.sections],
+        "inputs": [section_object(section) for section in document.sections],
         "findings": [finding_object(finding) for finding in document.findings],
     }
 
@@ -39,7 +39,8 @@ def encode(document: dict[str, Any]) -> str:
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
-def _section(section: Section) -> dict[str, Any]:
+def section_object(section: Section) -> dict[str, Any]:
+    """Return one input with its quantities as plain objects."""
     return {
         "name": section.name,
         "threads": section.threads,

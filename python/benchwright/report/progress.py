@@ -10,6 +10,7 @@ Non-goal: the final table.
 from __future__ import annotations
 
 import math
+import sys
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 from benchwright.control.progress import Progress, widest
@@ -36,7 +37,7 @@ class Listener(Protocol):
     def trials_done(
         self, name: str, done: int, failed: int, progress: Progress, elapsed_s: float
     ) -> None:
-        """A batch ended: `done` epochs so far, `failed` of them failed."""
+        """A batch ended: `done` trials completed so far, and `failed` ones beside."""
 
     def test_closed(self, name: str, stop: Stop) -> None:
         """A test is over, and why."""
@@ -48,8 +49,10 @@ class Listener(Protocol):
         """The session is over."""
 
 
-def listener(stream: TextIO, *, quiet: bool = False) -> Listener:
-    """Return what shows progress on `stream`: live on a terminal, lines elsewhere."""
+def listener(stream: TextIO | None = None, *, quiet: bool = False) -> Listener:
+    """Return what shows progress on `stream`, by default stderr: live on a terminal,
+    lines elsewhere, nothing when `quiet`."""
+    stream = sys.stderr if stream is None else stream
     if quiet:
         return Silent()
     if stream.isatty():
@@ -189,12 +192,12 @@ def state_text(done: int, failed: int, progress: Progress, elapsed_s: float) -> 
     widths = _widths(progress)
     if widths:
         parts.append(widths)
-    parts.append(_times(done, progress, elapsed_s))
+    parts.append(_times(done + failed, progress, elapsed_s))
     return "; ".join(parts)
 
 
 def _epochs(done: int, failed: int, progress: Progress) -> str:
-    text = f"epoch {done}"
+    text = f"epoch {done + failed}"
     if progress.expected_total is not None:
         most = "at most " if progress.at_most else ""
         text += f" of {most}{progress.expected_total}"
