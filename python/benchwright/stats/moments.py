@@ -35,17 +35,30 @@ def finite(values: FloatArray | Sequence[float]) -> FloatArray:
     return array[np.isfinite(array)]
 
 
-def _reduced(values: FloatArray) -> tuple[FloatArray, float, float]:
-    """Return (values - shift) / scale with the shift and the scale, a power of two."""
+class _Reduced(msgspec.Struct, frozen=True):
+    """Values as (rest + shift) * inner * outer, with `rest` of a size near 1."""
+
+    rest: FloatArray
+    shift: float
+    inner: float
+    outer: float
+
+    def restored(self, value: float) -> float:
+        """Return a reduced figure in the values' size; two steps, as their product
+        alone may be no float."""
+        return value * self.inner * self.outer
+
+
+def _reduced(values: FloatArray) -> _Reduced:
     largest = float(np.max(np.abs(values)))
-    scale = math.ldexp(1.0, min(math.frexp(largest)[1], 1023)) if largest else 1.0
-    scaled = values / scale
+    outer = math.ldexp(1.0, min(math.frexp(largest)[1], 1023)) if largest else 1.0
+    scaled = values / outer
     shift = float(scaled[0])
     rest = scaled - shift
     # A second scaling: nearly equal values of any size must not lose their variance.
     spread = float(np.max(np.abs(rest)))
     inner = math.ldexp(1.0, math.frexp(spread)[1]) if spread else 1.0
-    return rest / inner, shift / inner, scale * inner
+    return _Reduced(rest / inner, shift / inner, inner, outer)
 
 
 def moments(values: FloatArray | Sequence[float]) -> Moments:
@@ -60,13 +73,15 @@ def moments(values: FloatArray | Sequence[float]) -> Moments:
         return Moments(0, math.nan, math.nan)
     if n == 1:
         return Moments(1, float(data[0]), math.nan)
-    rest, shift, scale = _reduced(data)
-    middle = float(np.mean(rest))
-    deviations = rest - middle
+    reduced = _reduced(data)
+    middle = float(np.mean(reduced.rest))
+    deviations = reduced.rest - middle
     residue = float(np.sum(deviations))
     square = float(np.dot(deviations, deviations)) - residue * residue / n
     sdev = math.sqrt(max(square, 0.0) / (n - 1))
-    return Moments(n, (shift + middle) * scale, sdev * scale)
+    return Moments(
+        n, reduced.restored(reduced.shift + middle), reduced.restored(sdev)
+    )
 
 
 def slope(values: FloatArray, positions: FloatArray | IntArray | None = None) -> float:
@@ -84,8 +99,9 @@ def slope(values: FloatArray, positions: FloatArray | IntArray | None = None) ->
     spread = float(np.dot(x, x))
     if not spread:
         return math.nan
-    rest, _shift, scale = _reduced(values)
-    return float(np.dot(x, rest - float(np.mean(rest)))) / spread * scale
+    reduced = _reduced(values)
+    rest = reduced.rest - float(np.mean(reduced.rest))
+    return reduced.restored(float(np.dot(x, rest)) / spread)
 
 
 def median(values: FloatArray) -> float:

@@ -10,29 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from benchwright.expression import Expression, parse
+from benchwright.expression import PREDICATE_VARIABLES, Expression, parse
 from benchwright.model.estimate import Summary
-
-VARIABLES = (
-    "name",
-    "mean",
-    "median",
-    "delta",
-    "count",
-    "sdev",
-    "min",
-    "max",
-    "slope",
-    "sum",
-)
-
 
 def parse_predicate(
     text: str, *, file: str = "--predicate", line: int = 1
 ) -> Expression:
     """Return the predicate, ready to be asked. Raises InputError with file:line:column
     for bad syntax and for a variable that no quantity has."""
-    return parse(text, variables=frozenset(VARIABLES), file=file, line=line)
+    return parse(text, variables=PREDICATE_VARIABLES, file=file, line=line)
 
 
 def variables(summary: Summary) -> dict[str, float | str]:

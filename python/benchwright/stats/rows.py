@@ -58,7 +58,6 @@ _EXTRAS = (
     Row("involuntary_switches", "involuntary_switches", extra=True),
 )
 _BUILT_IN = {row.name: row for row in (*_TIMES, *_COMPUTED, *_EXTRAS)}
-_DECLARED_FROM = len(_TIMES) + len(_COMPUTED)
 TIMES = tuple(row.name for row in _TIMES)
 EXTRAS = frozenset(row.name for row in _EXTRAS)
 
@@ -81,18 +80,15 @@ class RowBook:
     def ordered(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the names in the table's order: Elapsed, System, User, Wait, CPU%,
         declared metrics as declared, other metrics as met, getrusage's extras."""
-        places = {name: place for place, name in enumerate(_BUILT_IN)}
-        first_extra = _DECLARED_FROM
+        fixed = {name: place for place, name in enumerate(_BUILT_IN)}
         order: dict[str, tuple[int, int]] = {}
         for met, name in enumerate(dict.fromkeys(names)):
-            if name in self.declared and name not in _BUILT_IN:
+            if name in fixed and name not in EXTRAS:
+                order[name] = (0, fixed[name])
+            elif name in self.declared:
                 order[name] = (1, self.declared.index(name))
-            elif name not in _BUILT_IN:
-                order[name] = (2, met)
-            elif places[name] < first_extra:
-                order[name] = (0, places[name])
             else:
-                order[name] = (1 if name in self.declared else 3, places[name])
+                order[name] = (3, fixed[name]) if name in EXTRAS else (2, met)
         return tuple(sorted(order, key=lambda name: order[name]))
 
     def shown(

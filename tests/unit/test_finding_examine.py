@@ -1,0 +1,118 @@
+"""Each doubt fires on its cause and stays silent without it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from benchwright.finding.codes import CODES, doubt
+from benchwright.finding.examine import examine
+from benchwright.model.decision import Stop
+from benchwright.model.finding import Severity
+from benchwright.model.observation import Block, Ending, ProcessRecord, Trial
+from benchwright.model.plan import Command, MetricSpec, UntilPredicate, UntilProgram
+
+CLEAN = [10.0, 10.1, 9.9, 10.05, 9.95]
+
+
+def trial(epoch: int, ending: Ending = Ending.OK, **more: object) -> Trial:
+    values = more.pop("values", {"elapsed": CLEAN[epoch % 5]})
+    status = more.pop("status", 0)
+    blocks = (Block(1, epoch, "work --fast", status, values),)
+    return Trial("t", epoch, 1, ending, 0, 10, blocks, **more)
+
+
+def codes(*trials: Trial, **more: object) -> list[str]:
+    return [finding.code for finding in examine("t", trials, **more)]
+
+
+def test_clean_trials_raise_no_doubt() -> None:
+    assert codes(*map(trial, range(1, 6))) == []
+
+
+def test_a_command_that_fails_is_one_finding_with_its_epochs() -> None:
+    trials = [trial(1), trial(2), *(trial(e, Ending.FAILED, status=3) for e in (3, 4))]
+    (finding,) = examine("t", trials)
+    assert (finding.code, finding.severity) == ("command-failed", Severity.SERIOUS)
+    assert "`work --fast` exited with status 3 in epochs 3, 4 (2 of 4 trials)" == finding.evidence
+
+
+def test_a_signal_and_a_failed_setup_are_told_apart() -> None:
+    setup = ProcessRecord("SETUP", 0, 0, 139, 1, 0, 0, 0)
+    missing = ProcessRecord("EXEC", 0, 1, 127, 1, 0, 0, 0, error="no such file")
+    trials = [
+        trial(1),
+        trial(2),
+        Trial("t", 3, 1, Ending.FAILED, 0, 1, processes=(setup,)),
+        Trial("t", 4, 1, Ending.FAILED, 0, 1, processes=(missing,)),
+    ]
+    first, second = examine("t", trials)
+    assert "SETUP command 1 was ended by signal 11" in first.evidence
+    assert "EXEC command 1 did not start: no such file" in second.evidence
+
+
+def test_a_timeout_a_void_trial_and_processes_left_running() -> None:
+    trials = [
+        trial(1),
+        trial(2, left_running=2),
+        trial(3, Ending.TIMEOUT, status=143),
+        trial(4, Ending.INTERRUPTED),
+    ]
+    assert codes(*trials) == ["timeout", "processes-left-running", "trial-void"]
+
+
+def test_a_declared_metric_that_is_missing_says_why() -> None:
+    why = "ops (thread 2): /ops has no member 'ops'"
+    trials = [
+        trial(1, values={"elapsed": 1.0, "ops": 5.0}),
+        trial(2, missing=(why,)),
+    ]
+    (finding,) = examine("t", trials, [MetricSpec("ops")])
+    assert finding.code == "missing-metric"
+    assert "ops is missing or not a number in epoch 2 (1 of 2 trials)" in finding.evidence
+    assert "thread 2: /ops has no member 'ops'" in finding.evidence
+
+
+def test_a_value_that_is_no_number_is_missing() -> None:
+    trials = [trial(1, values={"ops": 5.0}), trial(2, values={"ops": math.nan})]
+    (finding,) = examine("t", trials)
+    assert finding.code == "missing-metric"
+    assert finding.evidence.endswith("not every thread gave a number")
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "no trial was"), (1, "only 1 trial was")])
+def test_too_few_trials(count: int, text: str) -> None:
+    (finding,) = examine("t", [trial(e) for e in range(1, count + 1)])
+    assert finding.code == "too-few-trials"
+    assert finding.evidence.startswith(text)
+
+
+def test_a_high_z_score_in_the_papers_words() -> None:
+    values = [9.0, 10.0, 11.0] * 3 + [20.0]
+    trials = [trial(e, values={"elapsed": v}) for e, v in enumerate(values, 1)]
+    (finding,) = examine("ext2:1.res", trials)
+    expected = (20 - 11) / math.sqrt((6 * 1.0 + 3 * 0 + 90) / 9)
+    words = finding.evidence.split()
+    assert words[:3] == ["High", "z-score", "of"]
+    assert float(words[3]) == pytest.approx(expected, rel=1e-14)
+    assert words[4:] == ["for", "elapsed", "in", "epoch", "10."]
+    assert codes(*trials, threshold=2.8) == []
+
+
+@pytest.mark.parametrize(("looks", "severity"), [(1, Severity.NOTE), (6, Severity.WARNING)])
+def test_a_legacy_predicates_confidence_is_nominal(looks: int, severity: Severity) -> None:
+    stop = Stop("predicate", "holds", looks=looks)
+    for rule in (
+        UntilPredicate(2, 1, "$count > 1"),
+        UntilProgram(2, 1, Command(("true",))),
+    ):
+        (finding,) = examine("t", [trial(1), trial(2)], rule=rule, stop=stop)
+        assert (finding.code, finding.severity) == ("nominal-confidence", severity)
+        assert "95 % is nominal" in finding.evidence
+
+
+def test_every_code_has_a_remedy_and_only_known_codes_are_made() -> None:
+    assert all(code.remedy for code in CODES.values())
+    with pytest.raises(KeyError):
+        doubt("invented", "t", "x")

@@ -1,0 +1,115 @@
+"""The table's shape and its other forms, on odd figures."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+from benchwright.finding.codes import doubt
+from benchwright.model.decision import Stop
+from benchwright.model.observation import Block
+from benchwright.report.cells import number, percent
+from benchwright.report.document import Document, Entry, compose
+from benchwright.report.dump import render_dump
+from benchwright.report.findings import finding_line
+from benchwright.report.formats import CSV_COLUMNS, RENDERERS, render
+from benchwright.report.stop import stop_line
+from benchwright.stats.describe import summarise
+
+
+def document() -> Document:
+    first = summarise("elapsed", [1.0, 2.0, 3.0], label="Elapsed", unit="s")
+    second = summarise("elapsed", [4e6, 5e6, 6e6], label="Elapsed", unit="s")
+    alone = summarise("ops_100%", [7.0], label="ops_100%")
+    findings = [doubt("command-failed", "b", "`x` exited\nwith status 1")]
+    return compose(
+        [Entry("a", (first,), Stop("count", "3 epochs")), Entry("b", (second, alone))],
+        findings,
+    )
+
+
+def test_the_table() -> None:
+    found = render(document(), "table").splitlines()
+    assert found[0].startswith("b: serious: `x` exited with status 1 [command-failed] ")
+    assert found[1:] == [
+        "",
+        "a",
+        "NAME      COUNT        MEAN      MEDIAN         LOW        HIGH         MIN         MAX  SDEV%     HW%",
+        "Elapsed   3           2.000       2.000      -0.484       4.484       1.000       3.000 50.000 124.207",
+        "",
+        "b",
+        "NAME      COUNT        MEAN      MEDIAN         LOW        HIGH         MIN         MAX  SDEV%     HW%           O/H",
+        "Elapsed   3     5000000.000 5000000.000 2515862.288 7484137.712 4000000.000 6000000.000 20.000  49.683 249999900.000",
+        "ops_100%  1           7.000       7.000           -           -       7.000       7.000      -       -             -",
+    ]
+
+
+def test_an_empty_document_has_every_form() -> None:
+    empty = compose([])
+    assert render(empty, "table") == ""
+    assert json.loads(render(empty, "json"))["inputs"] == []
+    for form in RENDERERS:
+        assert isinstance(render(empty, form), str)
+
+
+def test_json_has_null_where_there_is_no_figure() -> None:
+    found = json.loads(render(document(), "json"))
+    assert found["schema"] == "benchwright/stats/1"
+    assert found["baseline"] == "a"
+    first, second = found["inputs"]
+    assert first["stop"]["reason"] == "count"
+    assert first["quantities"][0]["overhead_percent"] is None
+    assert second["quantities"][0]["overhead_percent"] == 249999900.0
+    alone = second["quantities"][1]
+    assert (alone["mean"], alone["low"], alone["overhead_percent"]) == (7.0, None, None)
+    assert found["findings"][0]["code"] == "command-failed"
+
+
+def test_csv_keeps_every_digit_and_leaves_absent_figures_empty() -> None:
+    rows = list(csv.DictReader(io.StringIO(render(document(), "csv"))))
+    assert tuple(rows[0]) == CSV_COLUMNS
+    assert float(rows[0]["sdev"]) == 1.0
+    assert float(rows[0]["low"]) == document().sections[0].lines[0].summary.low
+    assert (rows[0]["overhead_percent"], rows[2]["low"]) == ("", "")
+
+
+def test_markdown_and_latex_escape_names() -> None:
+    markdown = render(document(), "markdown")
+    assert "| Elapsed | 3 | 2.000 |" in markdown
+    assert "ops\\_100%" in markdown
+    latex = render(document(), "latex")
+    assert r"ops\_100\% & 1 & 7.000" in latex
+    assert r"SDEV\% & HW\% & O/H" in latex
+    assert latex.count(r"\begin{tabular}") == latex.count(r"\end{tabular}") == 2
+
+
+def test_figures_too_small_or_too_large_for_three_decimals_do_not_vanish() -> None:
+    assert number(0.00012345) == "1.2345e-04"
+    assert number(0.0) == number(-0.0) == "0.000"
+    assert number(1e300) == "1.0000e+300"
+    assert number(float("nan")) == "-"
+    assert percent(0.0001) == percent(-0.0001) == "0.000"
+
+
+def test_a_note_reads_as_in_the_paper() -> None:
+    note = doubt("high-z-score", "ext2:1.res", "High z-score of 2.5 for elapsed in epoch 3.")
+    assert finding_line(note) == "ext2:1.res: High z-score of 2.5 for elapsed in epoch 3."
+
+
+def test_stop_lines() -> None:
+    assert stop_line("t", Stop("count", "10 epochs")) == "t: stopped: 10 epochs [count]"
+    undecided = Stop("max-runs", "30 epochs", answered=False, looks=3)
+    assert stop_line("t", undecided) == "t: stopped undecided: 30 epochs [max-runs] (3 looks)"
+
+
+def test_the_dump_is_raw() -> None:
+    blocks = [
+        Block(1, 1, "tar, x", 0, {"elapsed": 0.1}),
+        Block(1, 1, "make", 2, {"ops": 3.0}),
+    ]
+    assert render_dump([("a.res", blocks)]) == (
+        "input,thread,epoch,command,status,elapsed,ops\n"
+        'a.res,1,1,"tar, x",0,0.1,\n'
+        "a.res,1,1,make,2,,3.0\n"
+    )

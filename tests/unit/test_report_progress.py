@@ -1,0 +1,102 @@
+"""What a person sees while a session runs."""
+
+from __future__ import annotations
+
+import io
+
+from benchwright.control.history import History
+from benchwright.control.progress import Progress, describe_rule, progress
+from benchwright.model.decision import Stop
+from benchwright.model.plan import (
+    Command,
+    FixedCount,
+    UntilPrecise,
+    UntilPredicate,
+    UntilProgram,
+)
+from benchwright.report.progress import (
+    PlainProgress,
+    Silent,
+    TerminalProgress,
+    bar,
+    duration_text,
+    listener,
+)
+
+STATE = Progress(0.25, {"elapsed": 7.123, "user": float("nan")}, 5.0, 40)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def show(stream: io.StringIO) -> str:
+    shown = listener(stream)
+    shown.test_opened("t", 4, (("fs", "ext2"),), "10 epochs")
+    shown.trials_done("t", 10, 0, STATE, 5.0)
+    shown.trials_done("t", 11, 1, STATE, 5.5)
+    shown.note("hello [b]")
+    shown.test_closed("t", Stop("count", "10 epochs"))
+    shown.close()
+    return stream.getvalue()
+
+
+def test_plain_lines_when_nobody_watches() -> None:
+    assert show(io.StringIO()).splitlines() == [
+        "t (fs=ext2, 4 threads): 10 epochs",
+        "t: epoch 10 of 40; elapsed within ±7.12 % (target 5 %); 5.0 s, about 15 s left",
+        "hello [b]",
+        "t: stopped: 10 epochs [count]",
+    ]
+    assert isinstance(listener(io.StringIO()), PlainProgress)
+
+
+def test_a_terminal_has_a_live_line_and_the_same_lasting_ones() -> None:
+    stream = Terminal()
+    assert isinstance(listener(stream), TerminalProgress)
+    text = show(stream)
+    for lasting in ("t (fs=ext2, 4 threads): 10 epochs", "hello [b]", "t: stopped: 10 epochs"):
+        assert lasting in text
+
+
+def test_quiet_shows_nothing() -> None:
+    assert isinstance(listener(Terminal(), quiet=True), Silent)
+
+
+def test_durations_and_bars() -> None:
+    assert [duration_text(s) for s in (0.04, 9.96, 59.6, 200, 7500)] == [
+        "0.0 s",
+        "10 s",
+        "1 min 0 s",
+        "3 min 20 s",
+        "2 h 5 min",
+    ]
+    assert bar(None) == ""
+    assert bar(0.5, 4) == "━━╌╌  "
+
+
+def test_rules_in_words() -> None:
+    assert describe_rule(FixedCount(1)) == "1 epoch"
+    assert describe_rule(UntilPredicate(10, 1, "$count > 3", 30)).endswith(
+        "10 epochs, then 1 more until $count > 3, at most 30"
+    )
+    program = UntilProgram(5, 2, Command(("check", "it")))
+    assert describe_rule(program) == "5 epochs, then 2 more until check it"
+    rule = UntilPrecise(0.05, max_time_ns=10**10)
+    assert describe_rule(rule) == (
+        "until elapsed within ±5 % at 95 %, 20 to 1000 epochs, at most 10 s"
+    )
+
+
+def test_progress_of_a_count_and_of_a_precision() -> None:
+    half = progress(FixedCount(4), History(trials=2, series={"elapsed": (1.0, 1.5)}))
+    assert (half.fraction, half.expected_total) == (0.5, 4)
+    assert half.half_width_percent["elapsed"] > 100
+    values = tuple([0.9, 1.1] * 10)
+    early = progress(UntilPrecise(0.01), History(trials=4, series={"elapsed": values[:4]}))
+    assert (early.fraction, early.expected_total) == (None, None)
+    planned = progress(UntilPrecise(0.01), History(trials=20, series={"elapsed": values}))
+    assert planned.expected_total is not None
+    assert planned.expected_total > 100
+    assert planned.fraction == 20 / planned.expected_total

@@ -1,0 +1,140 @@
+"""Commands unified, threads aggregated, Wait and CPU% computed."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from benchwright.model.observation import Block, Ending, Trial
+from benchwright.model.plan import MetricSpec
+from benchwright.stats.aggregate import (
+    aggregate_trial,
+    series,
+    trial_values,
+    trials_of_blocks,
+)
+from benchwright.stats.rows import RowBook
+from benchwright.stats.summaries import summarise_trials
+
+
+def block(thread: int, epoch: int = 1, status: int = 0, **values: float) -> Block:
+    return Block(thread, epoch, "cmd", status, values)
+
+
+def trial(epoch: int, ending: Ending = Ending.OK, **values: float) -> Trial:
+    blocks = (block(1, epoch, **values),)
+    return Trial("t", epoch, 1, ending, 0, 10, blocks)
+
+
+def test_the_longest_thread_is_the_elapsed_time_and_cpu_times_are_summed() -> None:
+    found = trial_values(
+        [
+            block(1, elapsed=4.0, user=1.0, system=0.5, rss_bytes=100, major_faults=2),
+            block(2, elapsed=5.0, user=1.5, system=0.25, rss_bytes=300, major_faults=3),
+        ]
+    )
+    assert found["elapsed"] == 5
+    assert (found["user"], found["system"]) == (2.5, 0.75)
+    assert (found["rss_bytes"], found["major_faults"]) == (300, 5)
+    assert found["wait"] == pytest.approx(5 - 3.25)
+    assert found["cpu_percent"] == pytest.approx(65)
+
+
+def test_commands_of_one_thread_become_one_result_before_threads_are_aggregated() -> None:
+    found = trial_values(
+        [
+            block(1, elapsed=1.0, user=0.5, system=0.0, rss_bytes=50),
+            block(1, elapsed=2.0, user=0.5, system=0.5, rss_bytes=20),
+            block(2, elapsed=2.5, user=0.25, system=0.0, rss_bytes=70),
+        ]
+    )
+    assert (found["elapsed"], found["user"], found["rss_bytes"]) == (3, 1.25, 70)
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (MetricSpec("ops", better="higher"), 30),
+        (MetricSpec("ops"), 15),
+        (MetricSpec("ops", across_threads="max"), 20),
+        (MetricSpec("ops", across_threads="min"), 10),
+        (MetricSpec("ops", better="higher", across_threads="mean"), 15),
+    ],
+)
+def test_a_declared_metric_says_how_threads_are_aggregated(
+    spec: MetricSpec, expected: float
+) -> None:
+    assert trial_values([block(1, ops=10), block(2, ops=20)], [spec]) == {"ops": expected}
+
+
+def test_what_only_some_threads_have_is_absent_and_named() -> None:
+    found = aggregate_trial([block(1, elapsed=1, ops=10), block(2, elapsed=2)], RowBook())
+    assert found.values == {"elapsed": 2}
+    assert found.partial == ("ops",)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_what_is_no_number_is_absent_and_named(bad: float) -> None:
+    blocks = [block(1, ops=10), block(1, ops=bad), block(1, elapsed=1)]
+    found = aggregate_trial(blocks, RowBook())
+    assert found.values == {"elapsed": 1}
+    assert found.partial == ("ops",)
+
+
+def test_no_cpu_share_of_no_time() -> None:
+    found = trial_values([block(1, elapsed=0.0, user=0.0, system=0.0)])
+    assert found["wait"] == 0
+    assert "cpu_percent" not in found
+
+
+def test_the_first_failure_is_the_status() -> None:
+    blocks = [block(1), block(1, status=3), block(2, status=4)]
+    assert aggregate_trial(blocks, RowBook()).status == 3
+
+
+def test_no_blocks_are_no_values() -> None:
+    assert trial_values([]) == {}
+
+
+def test_series_leave_out_trials_that_do_not_count_and_values_that_are_missing() -> None:
+    trials = [
+        trial(1, elapsed=1, ops=5),
+        trial(2, Ending.FAILED, elapsed=100),
+        trial(3, Ending.INTERRUPTED, elapsed=100),
+        trial(4, Ending.TIMEOUT, elapsed=100),
+        trial(5, elapsed=2),
+    ]
+    assert series(trials) == {"elapsed": [1, 2], "ops": [5]}
+
+
+def test_rows_of_a_file_become_trials_by_epoch() -> None:
+    rows = [block(1, 1, elapsed=1), block(2, 1, elapsed=2), block(1, 2, 1, elapsed=3)]
+    first, second = trials_of_blocks("x.res", rows)
+    assert (first.epoch, first.threads, first.ending) == (1, 2, Ending.OK)
+    assert (second.epoch, second.ending) == (2, Ending.FAILED)
+
+
+def test_rows_come_in_the_tables_order_and_extras_only_when_asked_for() -> None:
+    trials = [
+        trial(1, zeta=1, ops=2, rss_bytes=3, user=0.1, system=0.2, elapsed=1, alpha=1)
+    ]
+    specs = (MetricSpec("ops"),)
+    labels = [s.label for s in summarise_trials(trials, specs)]
+    assert labels == ["Elapsed", "System", "User", "Wait", "CPU%", "ops", "zeta", "alpha"]
+    everything = [s.label for s in summarise_trials(trials, specs, everything=True)]
+    assert everything == [*labels, "rss_bytes"]
+    asked = [s.label for s in summarise_trials(trials, (MetricSpec("rss_bytes"), *specs))]
+    assert asked[5:7] == ["rss_bytes", "ops"]
+
+
+def test_a_declared_metric_without_a_value_is_a_row_of_none() -> None:
+    (_, row) = summarise_trials([trial(1, elapsed=1)], [MetricSpec("ops", unit="1/s")])
+    assert (row.label, row.count, row.unit) == ("ops", 0, "1/s")
+
+
+def test_predicates_are_asked_about_times_and_declared_metrics() -> None:
+    book = RowBook([MetricSpec("ops")])
+    names = ("elapsed", "user", "system", "wait", "cpu_percent", "free", "ops", "rss_bytes")
+    assert book.judged(names) == ("elapsed", "system", "user", "ops")
+    assert RowBook().judged(("latency", "rss_bytes")) == ("latency",)
