@@ -1,0 +1,162 @@
+"""This host: the client of the Rust launcher.
+
+Purpose: one `bw-launcher serve` for a session; Python only writes a request and reads
+the batch of records, so nothing of Python runs between two trials of a batch.
+Decision: pipes and JSON lines; a socket or shared memory bought nothing at a batch a
+second. Sources: docs/launcher-protocol.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Callable
+from typing import IO
+
+import msgspec
+
+from benchwright.bench.find import find_launcher
+from benchwright.bench.port import RunResult
+from benchwright.model.errors import BenchError
+from benchwright.trial.record import (
+    Done,
+    EpochRecord,
+    Hello,
+    InterruptRequest,
+    Refused,
+    Reply,
+    RunRequest,
+)
+
+PROTOCOL = 1
+
+
+def _never() -> bool:
+    return False
+
+
+class LocalBench:
+    """Runs trials on this host, in processes of the launcher."""
+
+    def __init__(self, environment: dict[str, str] | None = None) -> None:
+        self._encoder = msgspec.json.Encoder()
+        self._decoder: msgspec.json.Decoder[Reply] = msgspec.json.Decoder(Reply)
+        self._next_id = 1
+        self._running = False
+        self._sending = False
+        self._pending: list[InterruptRequest] = []
+        self._process = subprocess.Popen(
+            [find_launcher(), "serve"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            close_fds=True,
+        )
+        self.hello = self._read_hello()
+
+    def run(
+        self, request: RunRequest, *, abandoned: Callable[[], bool] = _never
+    ) -> RunResult:
+        """Run a batch and return its records. Raises BenchError."""
+        request = msgspec.structs.replace(request, id=self._next_id)
+        self._next_id += 1
+        # From here on a signal's interrupt is queued behind the request; one that
+        # came earlier is seen by `abandoned`. So none is lost between the two.
+        self._running = self._sending = True
+        try:
+            if abandoned():
+                return RunResult((), "interrupted")
+            self._send(request)
+            return self._collect(request)
+        finally:
+            self._running = self._sending = False
+            self._pending.clear()
+
+    def _collect(self, request: RunRequest) -> RunResult:
+        epochs: list[EpochRecord] = []
+        while True:
+            reply = self._read()
+            match reply:
+                case EpochRecord():
+                    epochs.append(reply)
+                case Done(id=request.id):
+                    return RunResult(tuple(epochs), reply.reason)
+                case Refused():
+                    raise BenchError("launcher-refused", reply.message)
+                case _:
+                    raise BenchError(
+                        "launcher-protocol", f"unexpected reply from the launcher: {reply}"
+                    )
+
+    def interrupt(self, *, cleanup: bool) -> None:
+        """End what is running now; without `cleanup`, its CLEANUP too."""
+        if not self._running:
+            return
+        message = InterruptRequest(cleanup)
+        if self._sending:
+            # A signal arrived in the middle of a request's bytes: send it after them.
+            self._pending.append(message)
+            return
+        with contextlib.suppress(BenchError):
+            self._send(message)
+
+    def close(self) -> None:
+        """End everything that the launcher started, and the launcher."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        self._process.wait()
+
+    def _send(self, message: RunRequest | InterruptRequest) -> None:
+        self._sending = True
+        try:
+            self._write(self._line(message))
+            while self._pending:
+                self._write(self._line(self._pending.pop()))
+        except (OSError, ValueError) as error:
+            raise BenchError(
+                "launcher-gone", f"the launcher is gone: {error}"
+            ) from None
+        finally:
+            self._sending = False
+
+    def _write(self, line: bytes) -> None:
+        descriptor = _pipe(self._process.stdin).fileno()
+        while line:
+            line = line[os.write(descriptor, line) :]
+
+    def _line(self, message: RunRequest | InterruptRequest) -> bytes:
+        return self._encoder.encode(message) + b"\n"
+
+    def _read(self) -> Reply:
+        line = _pipe(self._process.stdout).readline()
+        if not line:
+            status = self._process.wait()
+            raise BenchError(
+                "launcher-gone",
+                f"the launcher ended in the middle of a batch (status {status})",
+                "the study is intact: `bw resume` goes on from the last finished trial",
+            )
+        try:
+            return self._decoder.decode(line)
+        except msgspec.MsgspecError as error:
+            raise BenchError(
+                "launcher-protocol", f"cannot read the launcher's reply: {error}"
+            ) from None
+
+    def _read_hello(self) -> Hello:
+        reply = self._read()
+        if not isinstance(reply, Hello) or reply.protocol != PROTOCOL:
+            raise BenchError(
+                "launcher-protocol",
+                f"the launcher does not speak protocol {PROTOCOL}: {reply}",
+                "rebuild and install both parts together: `make setup`",
+            )
+        return reply
+
+
+def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
+    assert pipe is not None, "the launcher is started with pipes"
+    return pipe

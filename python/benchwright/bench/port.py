@@ -1,0 +1,36 @@
+"""The port to a bench: what a session needs of a place where trials run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from benchwright.trial.record import EpochRecord, RunRequest
+
+
+class RunResult(msgspec.Struct, frozen=True):
+    """The records of one request, in order, and why it ended."""
+
+    epochs: tuple[EpochRecord, ...]
+    reason: str
+    """`complete`, `budget`, `failed` or `interrupted`."""
+
+
+class Bench(Protocol):
+    """A place where trials run."""
+
+    def run(
+        self, request: RunRequest, *, abandoned: Callable[[], bool] = ...
+    ) -> RunResult:
+        """Run a batch and return its records, unless `abandoned()` says not to start.
+
+        Raises BenchError.
+        """
+
+    def interrupt(self, *, cleanup: bool) -> None:
+        """End what is running now, if anything is; safe to call in a signal handler."""
+
+    def close(self) -> None:
+        """End everything that the bench started."""

@@ -1,0 +1,106 @@
+"""Running a session for a person: study, bench, signals, progress, outcome."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchwright.bench import leftovers
+from benchwright.bench.local import LocalBench
+from benchwright.cli.outcome import document_of, tell
+from benchwright.report.progress import listener
+from benchwright.session.ledger import Ledger
+from benchwright.session.performer import Performer
+from benchwright.session.resume import CRASH, recover
+from benchwright.session.run import Session
+from benchwright.session.start import Prepared, boot_id, surroundings
+from benchwright.study.journal import Study
+
+if TYPE_CHECKING:
+    from benchwright.study.journal import Session as StoredSession
+
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def run_new(prepared: Prepared, arguments: argparse.Namespace) -> int:
+    """Run a program as a new session of a study; return the exit code."""
+    with contextlib.closing(
+        Study.create_or_open(Path(arguments.study), now_ns=time.time_ns())
+    ) as study:
+        number = study.begin_session(prepared.info)
+        return _run(prepared, study, Ledger(study, number), arguments)
+
+
+def run_again(
+    prepared: Prepared,
+    study: Study,
+    stored: StoredSession,
+    arguments: argparse.Namespace,
+) -> int:
+    """Go on with a stored session; return the exit code."""
+    ended = leftovers.end(prepared.token)
+    recovery = recover(study, stored.number, _cause(prepared, stored.status))
+    ledger = Ledger(study, stored.number)
+    ledger.crashed = recovery.crashed
+    notes = [f"resuming session {stored.number} of {study.path}"]
+    if ended:
+        notes.append(f"ended {ended} processes that the crash had left running")
+    if recovery.voided:
+        notes.append("what the crash cut short is void and will be run again")
+    if recovery.restored:
+        notes.append("restored from the last checkpoint (RESTORE = 1)")
+    return _run(prepared, study, ledger, arguments, notes)
+
+
+def _cause(prepared: Prepared, status: str) -> str:
+    """Return in words what cut the session short."""
+    if status == "interrupted":
+        return "interrupted by the user"
+    if prepared.info.boot_id and prepared.info.boot_id != boot_id():
+        return f"{CRASH}: the machine went down or was restarted"
+    return f"{CRASH}: bw or its launcher was killed"
+
+
+def _run(
+    prepared: Prepared,
+    study: Study,
+    ledger: Ledger,
+    arguments: argparse.Namespace,
+    notes: list[str] | None = None,
+) -> int:
+    around = surroundings(prepared, study.path)
+    with (
+        contextlib.closing(listener(quiet=arguments.quiet)) as progress,
+        contextlib.closing(LocalBench()) as bench,
+    ):
+        for text in notes or ():
+            progress.note(text)
+        performer = Performer(bench, around, study.path, ledger.session)
+        session = Session(prepared.program, ledger, performer, progress)
+        Path(prepared.stored_environment["TESTROOT"]).mkdir(parents=True, exist_ok=True)
+        with _stopping(performer):
+            verdict = session.run(prepared.defines, prepared.environment)
+    tell(document_of(session.tests), verdict, study, ledger.session, json=arguments.json)
+    return verdict.exit_status
+
+
+@contextlib.contextmanager
+def _stopping(performer: Performer) -> Iterator[None]:
+    """Let the stop signals interrupt the session instead of ending Python."""
+    previous = {
+        number: signal.signal(number, lambda _number, _frame: performer.interrupt())
+        for number in _STOP_SIGNALS
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+

@@ -1,0 +1,81 @@
+"""`bw`: a table of contents of the commands, and the mapping of errors to exit codes.
+
+Exit codes (a contract): 0 done; 1 a benchmark failed or a threshold was missed; 2 bad
+input; 3 stopped without an answer; 130 interrupted, resumable.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from benchwright import __version__
+from benchwright.cli import inside, resume, run, stats
+
+_COMMANDS = (run, resume, stats, inside)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run `bw` with these arguments and return its exit code."""
+    return _guarded(_parser(), sys.argv[1:] if argv is None else argv)
+
+
+def getstats(argv: Sequence[str] | None = None) -> int:
+    """Run `getstats`: `bw stats` under Auto-pilot's name."""
+    parser = argparse.ArgumentParser(prog="getstats", description=stats.SUMMARY)
+    stats.add_arguments(parser)
+    return _guarded(parser, sys.argv[1:] if argv is None else argv)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="bw",
+        description="Answer questions about performance with numbers that survive scrutiny.",
+    )
+    parser.add_argument("--version", action="version", version=f"bw {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for module in _COMMANDS:
+        module.add_parser(commands)
+    return parser
+
+
+def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
+    words, command = _split_command(list(argv))
+    arguments = parser.parse_args(words)
+    arguments.command_argv = command
+    try:
+        status: int = arguments.handler(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of our output went away (`bw stats | head`): not an error.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        return _reported(error)
+    return status
+
+
+def _reported(error: Exception) -> int:
+    """Print an operating error and return its exit code; anything else is a bug."""
+    from benchwright.model.errors import OperatingError
+
+    if not isinstance(error, OperatingError):
+        raise error
+    print(f"bw: {error}" if "\n" not in str(error) else error, file=sys.stderr)
+    return error.exit_status
+
+
+def _split_command(words: list[str]) -> tuple[list[str], list[str] | None]:
+    """Part the words before `--` from the command after it."""
+    if "--" not in words:
+        return words, None
+    at = words.index("--")
+    return words[:at], words[at + 1 :]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""What `bw run` and `bw resume` say when a session has ended: the table, the doubts."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from benchwright.finding.examine import examine
+from benchwright.report.document import Document, Entry, compose
+from benchwright.report.findings import finding_line
+from benchwright.report.formats import render
+from benchwright.report.json import encode, finding_object, section_object
+from benchwright.report.stop import stop_line
+from benchwright.stats.rows import RowBook
+from benchwright.stats.summaries import summarise_trials
+
+if TYPE_CHECKING:
+    from benchwright.session.run import Verdict
+    from benchwright.session.test import OpenTest
+    from benchwright.study.journal import Study
+
+RUN_SCHEMA = "benchwright/run/1"
+
+
+def document_of(tests: list[OpenTest]) -> Document:
+    """Return the document of a session's tests: overheads against the first."""
+    entries, findings = [], []
+    for test in tests:
+        specs = test.plan.metrics if test.plan else ()
+        entries.append(
+            Entry(
+                test.name,
+                summarise_trials(test.trials, specs),
+                stop=test.stop,
+                sample=test.plan.sample if test.plan else (),
+                threads=test.plan.threads if test.plan else None,
+            )
+        )
+        findings += examine(
+            test.name, test.trials, specs, rule=test.rule, stop=test.stop
+        )
+    return compose(entries, findings)
+
+
+def tell(
+    document: Document, verdict: Verdict, study: Study, session: int, *, json: bool
+) -> None:
+    """Print the outcome: one JSON document on stdout, or the table and its doubts."""
+    if json:
+        sys.stdout.write(
+            encode(
+                {
+                    "schema": RUN_SCHEMA,
+                    "study": str(study.path),
+                    "session": session,
+                    "status": verdict.status,
+                    "detail": verdict.detail,
+                    "exit_status": verdict.exit_status,
+                    "tests": [section_object(s) for s in document.sections],
+                    "findings": [finding_object(f) for f in document.findings],
+                }
+            )
+        )
+        return
+    sys.stdout.write(render(document, "table"))
+    for section in document.sections:
+        if section.stop is not None:
+            print(stop_line(section.name, section.stop))
+    sys.stdout.flush()
+    print(f"bw: {verdict.status}: {verdict.detail}; kept in {study.path}", file=sys.stderr)

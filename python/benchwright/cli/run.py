@@ -1,0 +1,164 @@
+"""`bw run`: a suite from a file, or a command measured with no file at all."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from benchwright.session.start import Prepared
+    from benchwright.suite.command_line import CommandRequest
+
+SUMMARY = "run a suite (.ap, .toml), or measure a command until the answer is stable"
+
+_COMMAND_OPTIONS = (
+    "factors",
+    "threads",
+    "min_runs",
+    "max_runs",
+    "precision",
+    "max_time",
+    "metrics",
+    "setup",
+    "cleanup",
+    "timeout",
+    "name",
+    "hooks",
+    "keep_going",
+)
+
+_EXAMPLES = """\
+examples:
+  bw run postmark.ap                              Auto-pilot's language
+  bw run suite.toml -D fs=ext4 --study results    the modern one
+  bw run --precision 2% -- sort big.txt           no file needed
+  bw run -P n=1,2,4 --metric ops:higher=/ops -- ./bench --threads {n}
+
+exit status: 0 done; 1 a benchmark failed; 2 bad input; 3 stopped without an
+answer; 130 interrupted (go on with `bw resume`)
+"""
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `bw run`."""
+    parser = commands.add_parser(
+        "run",
+        help=SUMMARY,
+        description=SUMMARY[0].upper() + SUMMARY[1:] + ".",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="bw run [options] SUITE | bw run [options] -- CMD...",
+    )
+    add = parser.add_argument
+    add("suite", nargs="?", metavar="SUITE", help="a suite: FILE.ap or FILE.toml")
+    add("-D", dest="defines", action="append", default=[], metavar="NAME=VALUE",
+        help="set a variable of the suite")
+    add("--check", action="store_true", help="only look for mistakes; run nothing")
+    add("--plan", action="store_true", help="print samples and commands; run nothing")
+    _add_command_options(parser.add_argument_group("for a command after --"))
+    _add_common_options(parser)
+    parser.set_defaults(handler=run)
+
+
+def _add_command_options(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("-P", dest="factors", action="append", default=[], metavar="FACTOR=V1,V2",
+        help="a factor and its levels; {FACTOR} in CMD is replaced by each")
+    add("--threads", metavar="N", help="concurrent processes of a trial (also 1,2,4)")
+    add("--min-runs", metavar="N", help="trials at least (default 10; 20 for --precision)")
+    add("--max-runs", metavar="N", help="trials at most")
+    add("--precision", metavar="5%",
+        help="until the confidence interval is within this share of the mean")
+    add("--max-time", metavar="10m", help="stop a test after this much running")
+    add("--metric", dest="metrics", action="append", default=[],
+        metavar="NAME[:higher][=/json/pointer | ~regex(group)]",
+        help="a number from the output; elapsed, user, system, rss_bytes are always there")
+    add("--setup", metavar="C", help="command before each trial (a shell command)")
+    add("--cleanup", metavar="C", help="command after each trial, also a failed one")
+    add("--timeout", metavar="30s", help="end a trial that takes longer; it failed")
+    add("--name", metavar="NAME", help="the test's name (default: the program's)")
+    add("--hook", dest="hooks", action="append", default=[], metavar="NAME|PATH",
+        help="a measurement hook: free-memory, disk-io, other-cpu, network, or a path")
+    add("--keep-going", action="store_true", help="go on after a failed trial")
+
+
+def _add_common_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--study", default="bw-study", metavar="DIR",
+        help="where everything is kept (default ./bw-study)")
+    add("--json", action="store_true", help="one JSON document on stdout")
+    add("--quiet", action="store_true", help="no progress")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do what `bw run` was asked; return the exit code."""
+    prepared = _prepare(arguments)
+    if arguments.check:
+        print(f"bw: {arguments.suite or 'the command'}: no mistakes found", file=sys.stderr)
+        return 0
+    if arguments.plan:
+        return _print_plan(arguments, prepared)
+    from benchwright.cli.live import run_new
+
+    return run_new(prepared, arguments)
+
+
+def _prepare(arguments: argparse.Namespace) -> Prepared:
+    from benchwright.model.errors import argument_error
+    from benchwright.session import start
+
+    words = sys.argv[1:]
+    if arguments.suite and arguments.command_argv is None:
+        _refuse_command_options(arguments)
+        return start.prepare_suite(
+            arguments.suite, arguments.defines, arguments.study, words
+        )
+    if arguments.command_argv and not arguments.suite:
+        return start.prepare_command(_request(arguments), arguments.study, words)
+    what = "both a SUITE and a command" if arguments.suite else "neither a SUITE nor a command"
+    raise argument_error(
+        "bw run", " ".join(words), f"there is {what}",
+        "bw run SUITE, or bw run [options] -- CMD...",
+    )
+
+
+def _request(arguments: argparse.Namespace) -> CommandRequest:
+    from benchwright.suite.command_line import CommandRequest
+
+    return CommandRequest(
+        command=tuple(arguments.command_argv),
+        **{name: getattr(arguments, name) for name in _COMMAND_OPTIONS},
+    )
+
+
+def _refuse_command_options(arguments: argparse.Namespace) -> None:
+    """Options of a bare command mean nothing beside a suite: say so, do not ignore."""
+    from benchwright.model.errors import argument_error
+
+    for name in _COMMAND_OPTIONS:
+        if getattr(arguments, name):
+            option = {"factors": "-P", "metrics": "--metric", "hooks": "--hook"}.get(
+                name, "--" + name.replace("_", "-")
+            )
+            raise argument_error(
+                option, arguments.suite, f"{option} is for a command after --, not for a suite",
+                "say it in the suite, or pass -D NAME=VALUE",
+            )
+
+
+def _print_plan(arguments: argparse.Namespace, prepared: Prepared) -> int:
+    from benchwright.report.plan import plan_lines, plan_object
+    from benchwright.suite.plan import describe
+
+    planned = describe(
+        prepared.program, defines=prepared.defines, environment=prepared.environment
+    )
+    if arguments.json:
+        from benchwright.report.json import encode
+
+        sys.stdout.write(encode(plan_object(planned)))
+    else:
+        for line in plan_lines(planned):
+            print(line)
+    return 0

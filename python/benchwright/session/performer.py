@@ -1,0 +1,81 @@
+"""Does things on the bench for a session: single commands and batches of epochs.
+
+The one place where a session waits; so it also knows how to stop waiting.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchwright.bench.port import Bench, RunResult
+from benchwright.model.plan import Command, Mode, Pairs, TestPlan
+from benchwright.session.errors import Interrupted
+from benchwright.study.logs import log_directory
+from benchwright.trial.request import (
+    Surroundings,
+    command_request,
+    epochs_request,
+    merged,
+)
+
+PROGRAM_LOG = "_program"
+"""Log directory of commands that belong to no test: SYSTEM, FASTFAIL."""
+
+
+class Performer:
+    """Runs commands and epochs; `interrupt` may be called from a signal handler."""
+
+    def __init__(
+        self, bench: Bench, around: Surroundings, study: Path, session: int
+    ) -> None:
+        self._bench = bench
+        self.surroundings = around
+        self._study = study
+        self._session = session
+        self.interrupts = 0
+
+    def interrupt(self) -> None:
+        """First call: end the trial, run its CLEANUP. Second: end everything at once."""
+        self.interrupts += 1
+        self._bench.interrupt(cleanup=self.interrupts == 1)
+
+    def check(self) -> None:
+        """Raise Interrupted if the user asked to stop."""
+        if self.interrupts:
+            raise Interrupted
+
+    def command(
+        self,
+        mode: Mode,
+        command: Command,
+        environment: Pairs = (),
+        *,
+        test: str = PROGRAM_LOG,
+        patience: int = 1,
+    ) -> int:
+        """Run one command once and return its exit status.
+
+        `patience` interrupts end it: 2 for what must still run after the first one.
+        Raises Interrupted when it was ended that way.
+        """
+        request = command_request(
+            mode, (command,), self.surroundings, self._logs(test), environment
+        )
+        result = self._bench.run(request, abandoned=lambda: self.interrupts >= patience)
+        if result.reason == "interrupted" or not result.epochs:
+            raise Interrupted
+        return max(process.status for process in result.epochs[0].processes)
+
+    def epochs(self, plan: TestPlan, first: int, count: int) -> RunResult:
+        """Run a batch of epochs; the records may be fewer than asked for."""
+        request = epochs_request(plan, first, count, self.surroundings, self._logs(plan.name))
+        return self._bench.run(request, abandoned=lambda: self.interrupts >= 1)
+
+    def environment(self, *pairs: Pairs) -> Pairs:
+        """Return the surroundings' environment with these added."""
+        return merged(self.surroundings.environment, *pairs)
+
+    def _logs(self, test: str) -> str:
+        path = log_directory(self._study, self._session, test)
+        path.mkdir(parents=True, exist_ok=True)
+        return str(path)

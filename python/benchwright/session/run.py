@@ -1,0 +1,223 @@
+"""Runs a program against a study: every effect through the ledger, to a verdict.
+
+This is the table of contents of a session; the parts are in ledger (journal), performer
+(bench), test (one test) and resume (crashes, checkpoints).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator, Mapping
+
+import msgspec
+
+from benchwright.control.decide import decide
+from benchwright.control.progress import describe_rule, progress
+from benchwright.model.decision import AskProgram, RunMore, Stop
+from benchwright.model.errors import OperatingError
+from benchwright.model.plan import Command, Mode, TestPlan
+from benchwright.session.errors import Failed, Interrupted
+from benchwright.session.events import Listener
+from benchwright.session.keys import Keys
+from benchwright.session.ledger import Ledger
+from benchwright.session.performer import Performer
+from benchwright.session.test import OpenTest
+from benchwright.study.export import export_session, export_test
+from benchwright.suite import effects as effect
+from benchwright.suite.interpret import execute
+from benchwright.suite.program import Program
+
+Pass = Generator[effect.Effect, effect.Answer, object]
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """How a session ended."""
+
+    status: str
+    """`complete`, `failed`, `undecided`, `interrupted` or `stopped`."""
+    detail: str
+    exit_status: int
+
+
+class Session:
+    """One run of a program: `run()` once, `performer.interrupt` at any time."""
+
+    def __init__(
+        self,
+        program: Program,
+        ledger: Ledger,
+        performer: Performer,
+        listener: Listener,
+    ) -> None:
+        self._program = program
+        self._ledger = ledger
+        self._performer = performer
+        self._listener = listener
+        self._keys = Keys()
+        self._fast_fail: Command | None = None
+        self._fails_fast = False
+        self.tests: list[OpenTest] = []
+
+    def run(self, defines: Mapping[str, str], environment: Mapping[str, str]) -> Verdict:
+        """Run the program to its end, or to what ends it; record and return the verdict.
+
+        Raises InputError for a mistake that only running could show, BenchError when
+        the bench breaks; the session stays resumable in both cases.
+        """
+        steps = execute(self._program, defines=defines, environment=environment)
+        try:
+            self._drive(steps)
+            verdict = self._verdict()
+        except Interrupted:
+            verdict = self._interrupted()
+        except Failed as failure:
+            verdict = self._failed(failure)
+        except OperatingError as error:
+            self._end("failed", str(error))
+            raise
+        self._end(verdict.status, verdict.detail)
+        return verdict
+
+    def _drive(self, steps: Pass) -> None:
+        answer: effect.Answer = None
+        try:
+            while True:
+                answer = self._answer(steps.send(answer))
+        except StopIteration:
+            return
+        finally:
+            steps.close()
+
+    def _answer(self, step: effect.Effect) -> effect.Answer:
+        match step:
+            case effect.Say(text):
+                self._say(text)
+            case effect.RunSystem():
+                return self._system(step)
+            case effect.SetFastFail(command):
+                self._fails_fast, self._fast_fail = True, command
+            case effect.WriteCheckpoint():
+                return self._checkpoint(step)
+            case effect.OpenTest():
+                self._open_test(step)
+            case effect.AskNext():
+                return self._next_epochs()
+            case effect.RunEpochs(plan, first, count):
+                return self._run_epochs(plan, first, count)
+            case effect.CloseTest():
+                self._close_test()
+        return None
+
+    # -- single effects -----------------------------------------------------------------
+
+    def _say(self, text: str) -> None:
+        self._ledger.once(
+            self._keys.next("say"), "ECHO", bool, lambda: self._told(text)
+        )
+
+    def _told(self, text: str) -> bool:
+        self._listener.note(text)
+        return True
+
+    def _system(self, step: effect.RunSystem) -> int:
+        key = self._keys.next("system")
+        if self._ledger.recorded(key, int) is None:
+            self._performer.check()
+        status = self._ledger.once(
+            key,
+            f"SYSTEM {step.command.text}",
+            int,
+            lambda: self._performer.command(
+                Mode.SYSTEM, step.command, step.environment
+            ),
+        )
+        if status and self._fails_fast:
+            raise Failed("SYSTEM", f"`{step.command.text}` exited with {status}")
+        return status
+
+    def _checkpoint(self, step: effect.WriteCheckpoint) -> int:
+        key = self._keys.next("checkpoint")
+        restore = self._ledger.restores.get(key)
+        if restore is not None:
+            self._keys.restore(restore)
+            return 1
+        if not self._ledger.has_checkpoint(key):
+            self._performer.check()
+            self._ledger.write_checkpoint(key, step.file)
+        return 0
+
+    # -- tests --------------------------------------------------------------------------
+
+    def _open_test(self, step: effect.OpenTest) -> None:
+        key = self._keys.next("test")
+        self.tests.append(
+            OpenTest(key, step.name, step.stopping, self._ledger, self._performer)
+        )
+
+    def _next_epochs(self) -> int:
+        test = self.tests[-1]
+        while True:
+            match decide(test.rule, test.history()):
+                case RunMore(epochs):
+                    return epochs
+                case AskProgram():
+                    test.ask_program()
+                case Stop() as stop:
+                    test.stopped(stop)
+                    return 0
+
+    def _run_epochs(self, plan: TestPlan, first: int, count: int) -> int:
+        test = self.tests[-1]
+        if test.plan is None:
+            rule = describe_rule(test.rule)
+            self._listener.test_opened(plan.name, plan.threads, plan.sample, rule)
+        done = test.run(plan, first, count)
+        history = test.history()
+        self._listener.trials_done(
+            test.name,
+            history.trials,
+            history.failed,
+            progress(test.rule, history),
+            history.duration_ns / 1e9,
+        )
+        return done
+
+    def _close_test(self) -> None:
+        test = self.tests[-1]
+        test.close()
+        assert test.stop is not None, "a test is closed after a decision to stop"
+        export_test(self._ledger.study, self._ledger.session, test.name)
+        self._listener.test_closed(test.name, test.stop)
+
+    # -- how it ends --------------------------------------------------------------------
+
+    def _verdict(self) -> Verdict:
+        failed = [test.name for test in self.tests if test.failed]
+        undecided = [t.name for t in self.tests if t.stop and not t.stop.answered]
+        if failed:
+            return Verdict("complete", f"commands failed in {', '.join(failed)}", 1)
+        if undecided:
+            return Verdict("undecided", f"no answer for {', '.join(undecided)}", 3)
+        return Verdict("complete", f"{len(self.tests)} tests", 0)
+
+    def _interrupted(self) -> Verdict:
+        """Leave the machine in order unless the user insisted; stay resumable."""
+        if self.tests and self.tests[-1].stop is None:
+            with contextlib.suppress(Interrupted):
+                self.tests[-1].suspend()
+        return Verdict("interrupted", "interrupted; `bw resume` goes on from here", 130)
+
+    def _failed(self, failure: Failed) -> Verdict:
+        """Tell the FASTFAIL script; CLEANUP has run, the rest is left to be looked at."""
+        if self._fast_fail is not None:
+            environment = (
+                ("BW_FAILED", failure.subject),
+                ("BW_REASON", failure.reason),
+            )
+            with contextlib.suppress(Interrupted):
+                self._performer.command(Mode.FASTFAIL, self._fast_fail, environment)
+        return Verdict("failed", str(failure), 1)
+
+    def _end(self, status: str, detail: str) -> None:
+        self._ledger.study.end_session(self._ledger.session, status, detail)
+        export_session(self._ledger.study, self._ledger.session)

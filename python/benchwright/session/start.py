@@ -1,0 +1,185 @@
+"""From what the user asked to a session that can run, now or after a reboot.
+
+Everything that decides the program's course is stored with the session: the texts of
+the suite and its includes, the -D values, the directory, and the few environment
+variables that the suite reads. No other variable is stored: an environment holds
+secrets.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from benchwright import __version__
+from benchwright.bench.leftovers import TOKEN
+from benchwright.model.errors import Diagnostic, InputError
+from benchwright.study.journal import SessionInfo
+from benchwright.suite.command_line import CommandRequest, program_from_command
+from benchwright.suite.load import compile_sources, load
+from benchwright.suite.program import Program, SourceFile
+from benchwright.trial.request import Surroundings
+
+COMMAND_LINE = "<command line>"
+"""`program_main` of a session whose program is a command, not a file."""
+
+_DEFINE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)\Z", re.DOTALL)
+_NAME = re.compile(r"%([A-Za-z_][A-Za-z0-9_]*)%")
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """A program that is known to be well formed, and what it will run with."""
+
+    program: Program
+    info: SessionInfo
+    defines: dict[str, str]
+    stored_environment: dict[str, str]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that the program and its commands see."""
+        return {**os.environ, **self.stored_environment}
+
+    @property
+    def token(self) -> str:
+        """The mark by which this session's processes are known (BW_SESSION)."""
+        return self.info.options["token"]
+
+
+def prepare_suite(
+    path: str, defines: Sequence[str], study: str, arguments: Sequence[str]
+) -> Prepared:
+    """Return a suite file ready to run. Raises InputError with all its mistakes."""
+    values = parse_defines(defines)
+    program = load(path, _read, defines=values, environment=_base_environment(study))
+    directory = str(Path(path).resolve().parent)
+    return _prepared(program, path, values, (directory, study), arguments)
+
+
+def prepare_command(
+    request: CommandRequest, study: str, arguments: Sequence[str]
+) -> Prepared:
+    """Return a command ready to be measured. Raises InputError."""
+    program = program_from_command(request)
+    source = SourceFile(COMMAND_LINE, msgspec.json.encode(request).decode())
+    program = msgspec.structs.replace(program, sources=(source,))
+    return _prepared(program, COMMAND_LINE, {}, (None, study), arguments)
+
+
+def prepare_again(info: SessionInfo) -> Prepared:
+    """Return a stored session's program ready to go on, from the stored texts alone."""
+    sources = tuple(SourceFile(path, text) for path, text in info.sources)
+    stored = msgspec.json.decode(info.options["environment"], type=dict[str, str])
+    defines = dict(info.defines)
+    if info.program_main == COMMAND_LINE:
+        request = msgspec.json.decode(sources[0].text, type=CommandRequest)
+        program = program_from_command(request)
+    else:
+        program = compile_sources(
+            info.program_main,
+            sources,
+            defines=defines,
+            environment={**os.environ, **stored},
+        )
+    return Prepared(program, info, defines, stored)
+
+
+def surroundings(prepared: Prepared, study: Path) -> Surroundings:
+    """Return what every command of the session gets."""
+    ours = {
+        **prepared.stored_environment,
+        TOKEN: prepared.token,
+        "BW_STUDY": str(study),
+    }
+    return Surroundings(prepared.info.directory, tuple(ours.items()))
+
+
+def parse_defines(words: Sequence[str]) -> dict[str, str]:
+    """Return `-D NAME=VALUE` words as a mapping. Raises InputError."""
+    values: dict[str, str] = {}
+    wrong = []
+    for word in words:
+        match = _DEFINE.match(word)
+        if match:
+            values[match[1]] = match[2]
+        else:
+            wrong.append(
+                Diagnostic(
+                    "bad-define",
+                    f"{word!r} does not set a variable",
+                    "write -D NAME=VALUE",
+                    file="-D",
+                    text=word,
+                )
+            )
+    if wrong:
+        raise InputError(wrong)
+    return values
+
+
+def _prepared(
+    program: Program,
+    main: str,
+    defines: dict[str, str],
+    places: tuple[str | None, str],
+    arguments: Sequence[str],
+) -> Prepared:
+    suite_directory, study = places
+    stored = _stored_environment(program, _base_environment(study), suite_directory)
+    info = SessionInfo(
+        started_ns=time.time_ns(),
+        version=__version__,
+        boot_id=boot_id(),
+        directory=os.getcwd(),
+        arguments=tuple(arguments),
+        defines=tuple(defines.items()),
+        program_main=main,
+        sources=tuple((s.path, s.text) for s in program.sources),
+        options={
+            "token": secrets.token_hex(8),
+            "environment": msgspec.json.encode(stored).decode(),
+        },
+        kind="run",
+    )
+    return Prepared(program, info, defines, stored)
+
+
+def _base_environment(study: str) -> dict[str, str]:
+    """Return the environment with TESTROOT, which Auto-pilot leaves to the user."""
+    default = str(Path(study).absolute() / "testroot")
+    return {"TESTROOT": default, **os.environ}
+
+
+def _stored_environment(
+    program: Program, base: Mapping[str, str], suite_directory: str | None
+) -> dict[str, str]:
+    """Return the variables that a resume must find again.
+
+    PATH gets the suite's directory first, so that `EXEC postmark.sh` finds the script
+    beside the suite, and the directory of `bw` itself last.
+    """
+    names = {n for source in program.sources for n in _NAME.findall(source.text)}
+    stored = {name: base[name] for name in sorted(names) if name in base}
+    stored["TESTROOT"] = base["TESTROOT"]
+    places = [suite_directory, base.get("PATH", os.defpath), str(Path(sys.executable).parent)]
+    stored["PATH"] = os.pathsep.join(place for place in places if place)
+    return stored
+
+
+def boot_id() -> str:
+    """Return the kernel's id of this boot, or an empty string where it has none."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _read(path: str) -> str:
+    return Path(path).read_text(encoding="utf-8")

@@ -1,0 +1,252 @@
+"""One test of a session: PRESETUP, epochs, the decision to go on, POSTCLEANUP."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchwright.bench.port import RunResult
+from benchwright.control.history import History, HistoryBuilder
+from benchwright.model.decision import Stop
+from benchwright.model.observation import Ending, ProcessRecord, Trial
+from benchwright.model.plan import (
+    Command,
+    Mode,
+    StoppingRule,
+    TestPlan,
+    UntilProgram,
+)
+from benchwright.session.errors import Failed, Interrupted
+from benchwright.session.keys import epoch_key
+from benchwright.session.ledger import Ledger, Voided
+from benchwright.session.performer import Performer
+from benchwright.study.export import export_test
+from benchwright.study.logs import read_output
+from benchwright.trial.observe import observe
+from benchwright.trial.request import test_environment
+
+
+class OpenTest:
+    """A test that is being run, or replayed, in a session."""
+
+    def __init__(
+        self,
+        key: str,
+        name: str,
+        rule: StoppingRule,
+        ledger: Ledger,
+        performer: Performer,
+    ) -> None:
+        self.key = key
+        self.name = name
+        self.rule = rule
+        self.plan: TestPlan | None = None
+        self.trials: list[Trial] = []
+        self._history: HistoryBuilder | None = None
+        self.stop: Stop | None = None
+        self.live = False
+        """True once something of this test was really done in this process."""
+        self._ledger = ledger
+        self._performer = performer
+        self._suspensions = self._count_suspensions()
+
+    # -- epochs ------------------------------------------------------------------
+
+    def run(self, plan: TestPlan, first: int, count: int) -> int:
+        """Replay or run epochs `first` ..; return how many were really had.
+
+        Raises Failed under fail-fast, Interrupted when the user asked to stop.
+        """
+        self.plan = plan
+        if self._history is None:
+            self._history = HistoryBuilder(plan.metrics)
+        recorded = self._replay(first, count)
+        if recorded:
+            return recorded
+        self._performer.check()
+        self._prepare(plan)
+        keys = tuple(epoch_key(self.key, e) for e in range(first, first + count))
+        begin = self._ledger.begin(f"{self.name} epochs {first}..", keys)
+        result = self._performer.epochs(plan, first, count)
+        trials = self._observed(plan, result)
+        counted, void = self._sorted(plan, trials, result, keys)
+        self._ledger.finish_trials(self.key, begin, counted, void)
+        self._take(counted)
+        if result.reason == "interrupted":
+            raise Interrupted
+        if void is not None:
+            raise Failed(f"{self.name} epoch {trials[-1].epoch}", describe_failure(trials[-1]))
+        return len(counted)
+
+    def _replay(self, first: int, count: int) -> int:
+        found = 0
+        for epoch in range(first, first + count):
+            trial = self._ledger.recorded(epoch_key(self.key, epoch), Trial)
+            if trial is None:
+                break
+            self._take([trial])
+            found += 1
+        return found
+
+    def _take(self, trials: Sequence[Trial]) -> None:
+        assert self._history is not None
+        for trial in trials:
+            self.trials.append(trial)
+            self._history.add(trial)
+
+    def history(self) -> History:
+        """Return the outcomes so far, as a controller sees them."""
+        return History() if self._history is None else self._history.history()
+
+    @property
+    def failed(self) -> int:
+        """Trials that counted as failed."""
+        return sum(trial.ending is not Ending.OK for trial in self.trials)
+
+    def _observed(self, plan: TestPlan, result: RunResult) -> list[Trial]:
+        study, session = self._ledger.study, self._ledger.session
+
+        def output(process: ProcessRecord, stream: str) -> str:
+            data = read_output(study.path, session, plan.name, process, stream)
+            return data.decode("utf-8", "replace")
+
+        return [observe(record, plan, output) for record in result.epochs]
+
+    def _sorted(
+        self,
+        plan: TestPlan,
+        trials: Sequence[Trial],
+        result: RunResult,
+        keys: tuple[str, ...],
+    ) -> tuple[list[Trial], Voided | None]:
+        """Part the trials that count from one that was cut short or stops the session."""
+        counted = list(trials)
+        last = counted[-1] if counted else None
+        if result.reason == "interrupted":
+            cut = counted.pop() if last and last.ending is Ending.INTERRUPTED else None
+            return counted, Voided(
+                "interrupted by the user", keys[len(counted) :], cut
+            )
+        if plan.fail_fast and last is not None and last.ending is not Ending.OK:
+            counted.pop()
+            return counted, Voided(
+                "a command failed under fail-fast", keys[len(counted) :], last
+            )
+        return counted, None
+
+    # -- the decision --------------------------------------------------------------
+
+    def ask_program(self) -> None:
+        """Run the test's own termination program on its results so far.
+
+        The path of the results file is appended to the program's arguments.
+        """
+        assert isinstance(self.rule, UntilProgram) and self._history is not None
+        command, done = self.rule.command, len(self.trials)
+        self._performer.check()
+        status = self._ledger.once(
+            f"{self.key}/program/{done}",
+            f"{self.name} termination program after epoch {done}",
+            int,
+            lambda: self._performer.command(
+                Mode.PREDICATE, self._with_results(command), test=self.name
+            ),
+        )
+        self._history.answer(status)
+
+    def _with_results(self, command: Command) -> Command:
+        results = export_test(self._ledger.study, self._ledger.session, self.name)
+        if command.argv[:2] == ("/bin/sh", "-c"):
+            return Command((*command.argv[:2], command.argv[2] + ' "$@"', "sh", str(results)))
+        return Command((*command.argv, str(results)))
+
+    def stopped(self, stop: Stop) -> None:
+        """Record why the test is over; the first record holds after a resume."""
+        key = f"{self.key}/stop"
+        known = self._ledger.recorded(key, Stop)
+        self.stop = known or stop
+        self._ledger.note(key, self.stop)
+
+    # -- before and after ------------------------------------------------------------
+
+    def _prepare(self, plan: TestPlan) -> None:
+        """Run what must have happened before an epoch can be run live."""
+        self.live = True
+        self._clean_up_after_crash(plan)
+        environment = test_environment(plan, self._performer.surroundings)
+        for number, command in enumerate(plan.phases.presetup):
+            status = self._ledger.once(
+                f"{self.key}/presetup/{self._suspensions}/{number}",
+                f"{self.name} PRESETUP {command.text}",
+                int,
+                lambda c=command: self._performer.command(
+                    Mode.PRESETUP, c, environment, test=self.name
+                ),
+            )
+            if status:
+                raise Failed(self.name, f"PRESETUP `{command.text}` exited with {status}")
+
+    def _clean_up_after_crash(self, plan: TestPlan) -> None:
+        """Run CLEANUP for an epoch that a crash cut short, once per crash."""
+        for sequence in self._ledger.crashed.pop(self.key, ()):
+            environment = test_environment(plan, self._performer.surroundings)
+            for number, command in enumerate(plan.phases.cleanup):
+                self._ledger.once(
+                    f"{self.key}/recovery/{sequence}/{number}",
+                    f"{self.name} CLEANUP after a crash",
+                    int,
+                    lambda c=command: self._performer.command(
+                        Mode.CLEANUP, c, environment, test=self.name
+                    ),
+                )
+
+    def close(self) -> None:
+        """Run POSTCLEANUP, once, if the test was set up here and not suspended since."""
+        if self.plan is None:
+            return
+        self._post_cleanup(f"{self.key}/postcleanup/{self._suspensions}", patience=1)
+
+    def suspend(self) -> None:
+        """Leave the machine in order before an interrupted session ends.
+
+        POSTCLEANUP runs; a resume will run PRESETUP again before the next live epoch.
+        """
+        if self.plan is None or not self.live:
+            return
+        self._post_cleanup(f"{self.key}/postcleanup/{self._suspensions}", patience=2)
+        self._ledger.note(f"{self.key}/suspended/{self._suspensions}", True)
+
+    def _post_cleanup(self, key: str, patience: int) -> None:
+        plan = self.plan
+        assert plan is not None
+        environment = test_environment(plan, self._performer.surroundings)
+        for number, command in enumerate(plan.phases.postcleanup):
+            self._ledger.once(
+                f"{key}/{number}",
+                f"{self.name} POSTCLEANUP {command.text}",
+                int,
+                lambda c=command: self._performer.command(
+                    Mode.POSTCLEANUP, c, environment, test=self.name, patience=patience
+                ),
+            )
+
+    def _count_suspensions(self) -> int:
+        count = 0
+        while self._ledger.recorded(f"{self.key}/suspended/{count}", bool):
+            count += 1
+        return count
+
+
+def describe_failure(trial: Trial) -> str:
+    """Return in words which command of a trial failed, and how."""
+    for process in trial.processes:
+        if process.error:
+            return f"{process.mode} could not be started: {process.error}"
+    if trial.ending is Ending.TIMEOUT:
+        return "EXEC passed its time limit"
+    for block in trial.blocks:
+        if block.status:
+            return f"`{block.command}` exited with {block.status} (thread {block.thread})"
+    for process in trial.processes:
+        if process.status:
+            return f"{process.mode} command {process.index + 1} exited with {process.status}"
+    return f"ended as {trial.ending}"

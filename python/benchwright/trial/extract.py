@@ -1,0 +1,72 @@
+"""Numbers out of a program's output: JSON pointers and regular expressions.
+
+Source: RFC 6901 for pointers. Non-goal: no JSONPath, no arithmetic on what is found.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from benchwright.model.plan import MetricSpec
+from benchwright.trial.aplog import number
+
+
+class NotFound(Exception):
+    """A metric is not in an output; the message says why."""
+
+
+def extract(spec: MetricSpec, out: str, err: str) -> float:
+    """Return the metric's value in one process's output. Raises NotFound."""
+    if spec.pointer is not None:
+        return _by_pointer(spec.pointer, out)
+    assert spec.pattern is not None, "only metrics with a source are extracted"
+    return _by_pattern(spec.pattern, out, err)
+
+
+def _by_pointer(pointer: str, out: str) -> float:
+    try:
+        found: Any = msgspec.json.decode(out)
+    except msgspec.DecodeError:
+        found = _last_json_line(out)
+    for token in pointer.split("/")[1:]:
+        found = _step(found, token.replace("~1", "/").replace("~0", "~"), pointer)
+    if isinstance(found, bool) or not isinstance(found, (int, float, str)):
+        raise NotFound(f"{pointer} is {type(found).__name__}, not a number")
+    value = number(str(found))
+    if value is None:
+        raise NotFound(f"{pointer} is {found!r}, not a number")
+    return value
+
+
+def _last_json_line(out: str) -> Any:
+    """Return the last line that is a JSON document: many programs log before it."""
+    for line in reversed(out.splitlines()):
+        if line[:1] in "{[":
+            try:
+                return msgspec.json.decode(line)
+            except msgspec.DecodeError:
+                continue
+    raise NotFound("stdout is not JSON")
+
+
+def _step(found: Any, token: str, pointer: str) -> Any:
+    if isinstance(found, dict) and token in found:
+        return found[token]
+    if isinstance(found, list) and token.isdecimal() and int(token) < len(found):
+        return found[int(token)]
+    raise NotFound(f"{pointer} has no member {token!r}")
+
+
+def _by_pattern(pattern: str, out: str, err: str) -> float:
+    match = re.search(pattern, out, re.MULTILINE) or re.search(
+        pattern, err, re.MULTILINE
+    )
+    if match is None:
+        raise NotFound(f"no line matches {pattern!r}")
+    value = number((match[1] or "").replace(",", ""))
+    if value is None:
+        raise NotFound(f"{pattern!r} matched {match[1]!r}, not a number")
+    return value

@@ -1,0 +1,202 @@
+"""From the launcher's record of an epoch to a `Trial`.
+
+The rule of blocks: where the script measured something itself (`bw measure`), its
+blocks are the thread's result; otherwise each EXEC process is a block. Values that the
+script, a pattern or a hook yields join the thread's last block.
+Source: papers/auto-pilot.txt section 3.2 (measurement blocks and hooks).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from benchwright.model.observation import Block, Ending, ProcessRecord, Trial
+from benchwright.model.plan import Mode, TestPlan
+from benchwright.trial.aplog import ParsedLog, number, numbers, parse
+from benchwright.trial.extract import NotFound, extract
+from benchwright.trial.record import EpochRecord
+
+ReadOutput = Callable[[ProcessRecord, str], str]
+"""(process, "out" or "err") -> the text that it wrote."""
+
+ALWAYS_THERE = frozenset({"elapsed", "user", "system", "rss_bytes", "wait", "cpu_percent"})
+_EVENTS_WITH_VALUES = frozenset({"premeasure", "start", "end"})
+
+
+def observe(
+    record: EpochRecord, plan: TestPlan, read_output: ReadOutput, attempt: int = 1
+) -> Trial:
+    """Return the trial of one epoch, with its blocks and what is missing from them."""
+    logs = {thread: parse(text) for thread, text in record.aplog}
+    hook_values, hook_blocks = _hooks(record)
+    blocks: list[Block] = []
+    extra: list[dict[str, str]] = list(hook_blocks)
+    missing: list[str] = []
+    for thread in range(1, plan.threads + 1):
+        processes = [
+            process
+            for process in record.processes
+            if process.mode == Mode.EXEC and process.thread == thread
+        ]
+        log = logs.get(thread, ParsedLog([], {}))
+        found, absent = _thread_values(plan, processes, log, read_output)
+        rows = _measured(log, thread, record.epoch) or _executed(
+            plan, processes, record.epoch, hook_values
+        )
+        extra.extend(_other_blocks(log))
+        if rows:
+            last = rows[-1]
+            rows[-1] = _joined(last, found)
+        blocks.extend(rows)
+        missing.extend(_missing(plan, thread, rows, absent, record.ending))
+    return Trial(
+        test=plan.name,
+        epoch=record.epoch,
+        threads=plan.threads,
+        ending=_ending(record, blocks),
+        started_ns=record.started_ns,
+        duration_ns=record.duration_ns,
+        blocks=tuple(blocks),
+        extra_blocks=tuple(extra),
+        processes=record.processes,
+        missing=tuple(missing),
+        left_running=record.left_running,
+        release_skew_ns=record.release_skew_ns,
+        attempt=attempt,
+    )
+
+
+def _ending(record: EpochRecord, blocks: Sequence[Block]) -> Ending:
+    """A measured command that failed fails the trial, whatever its script returned."""
+    if record.ending is Ending.OK and any(block.status for block in blocks):
+        return Ending.FAILED
+    return record.ending
+
+
+def _executed(
+    plan: TestPlan,
+    processes: Sequence[ProcessRecord],
+    epoch: int,
+    hook_values: dict[str, float],
+) -> list[Block]:
+    return [
+        Block(
+            thread=process.thread,
+            epoch=epoch,
+            command=plan.phases.exec[process.index].text,
+            status=process.status,
+            values=process_values(process) | hook_values,
+        )
+        for process in processes
+    ]
+
+
+def process_values(process: ProcessRecord) -> dict[str, float]:
+    """Return what wait4 told of a process, under the names of quantities."""
+    return {
+        "elapsed": process.elapsed_ns / 1e9,
+        "user": process.user_us / 1e6,
+        "system": process.system_us / 1e6,
+        "rss_bytes": process.rss_bytes,
+        "minor_faults": process.minor_faults,
+        "major_faults": process.major_faults,
+        "in_blocks": process.in_blocks,
+        "out_blocks": process.out_blocks,
+        "voluntary_switches": process.voluntary_switches,
+        "involuntary_switches": process.involuntary_switches,
+    }
+
+
+def _measured(log: ParsedLog, thread: int, epoch: int) -> list[Block]:
+    rows = []
+    for section in log.sections:
+        if section.name == "measurement":
+            status = number(section.fields.get("status", "0"))
+            rows.append(
+                Block(
+                    thread=thread,
+                    epoch=epoch,
+                    command=section.fields.get("command", ""),
+                    status=1 if status is None else int(status),
+                    values=numbers(section.fields),
+                )
+            )
+    return rows
+
+
+def _other_blocks(log: ParsedLog) -> list[dict[str, str]]:
+    return [
+        {"": section.name, **section.fields}
+        for section in log.sections
+        if section.name != "measurement"
+    ]
+
+
+def _hooks(record: EpochRecord) -> tuple[dict[str, float], list[dict[str, str]]]:
+    values: dict[str, float] = {}
+    blocks: list[dict[str, str]] = []
+    for _name, event, text in record.hooks:
+        log = parse(text)
+        if event in _EVENTS_WITH_VALUES:
+            values.update(numbers(log.values))
+        blocks.extend({"": s.name, **s.fields} for s in log.sections)
+    return values, blocks
+
+
+def _thread_values(
+    plan: TestPlan,
+    processes: Sequence[ProcessRecord],
+    log: ParsedLog,
+    read_output: ReadOutput,
+) -> tuple[dict[str, float], dict[str, str]]:
+    """Return a thread's own values, and why each metric that was asked for is absent."""
+    values = numbers(log.values)
+    absent = {
+        name: f"{name} = {text!r} in APLOG is not a number"
+        for name, text in log.values.items()
+        if number(text) is None
+    }
+    wanted = [spec for spec in plan.metrics if spec.pointer or spec.pattern]
+    if not wanted:
+        return values, absent
+    outputs = [(read_output(p, "out"), read_output(p, "err")) for p in processes]
+    for spec in wanted:
+        reason = "no process ran"
+        for out, err in reversed(outputs):
+            try:
+                values[spec.name] = extract(spec, out, err)
+                absent.pop(spec.name, None)
+                break
+            except NotFound as why:
+                reason = str(why)
+        else:
+            absent[spec.name] = reason
+    return values, absent
+
+
+def _joined(block: Block, values: dict[str, float]) -> Block:
+    return Block(
+        thread=block.thread,
+        epoch=block.epoch,
+        command=block.command,
+        status=block.status,
+        values=block.values | values,
+        name=block.name,
+    )
+
+
+def _missing(
+    plan: TestPlan,
+    thread: int,
+    rows: Sequence[Block],
+    absent: dict[str, str],
+    ending: Ending,
+) -> list[str]:
+    if ending is Ending.INTERRUPTED:
+        return []
+    wanted = {spec.name for spec in plan.metrics} - ALWAYS_THERE | absent.keys()
+    there = {name for block in rows for name in block.values}
+    return [
+        f"{name} (thread {thread}): {absent.get(name, 'no such value was yielded')}"
+        for name in sorted(wanted - there)
+    ]

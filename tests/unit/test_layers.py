@@ -1,0 +1,86 @@
+"""The tree is the architecture: imports between rooms go downward only."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[2] / "python" / "benchwright"
+ROOMS = (
+    "cli",
+    "report",
+    "session",
+    "suite",
+    "bench",
+    "trial",
+    "study",
+    "control",
+    "finding",
+    "stats",
+    "expression",
+    "model",
+)
+"""From top to bottom, as in ARCHITECTURE.md."""
+
+PURE = ("report", "control", "finding", "stats", "expression", "model", "trial")
+EFFECTS = {"time", "random", "subprocess", "socket", "secrets"}
+"""What a pure room may not import at all."""
+
+
+def imported_modules(path: Path) -> set[str]:
+    """Return the dotted names that a module imports, at any depth of it."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            assert node.level == 0, f"{path}: relative imports hide the direction"
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def modules_of(room: str) -> list[Path]:
+    """Return the Python files of a room."""
+    return sorted((PACKAGE / room).rglob("*.py"))
+
+
+def test_every_room_is_listed() -> None:
+    rooms = {p.name for p in PACKAGE.iterdir() if (p / "__init__.py").exists()}
+    assert rooms == set(ROOMS)
+
+
+def test_imports_go_downward() -> None:
+    wrong = []
+    for height, room in enumerate(ROOMS):
+        above = ROOMS[:height]
+        for path in modules_of(room):
+            for name in imported_modules(path):
+                parts = name.split(".")
+                if parts[0] == "benchwright" and len(parts) > 1 and parts[1] in above:
+                    wrong.append(f"{path.relative_to(PACKAGE)} imports {name}")
+    assert wrong == []
+
+
+def test_pure_rooms_take_no_clock_and_no_randomness() -> None:
+    wrong = [
+        f"{path.relative_to(PACKAGE)} imports {name}"
+        for room in PURE
+        for path in modules_of(room)
+        for name in imported_modules(path)
+        if name.split(".")[0] in EFFECTS
+    ]
+    assert wrong == []
+
+
+def test_nothing_is_evaluated() -> None:
+    """No eval, exec or compile anywhere; `re.compile` is an attribute, not a name."""
+    wrong = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id in {"eval", "exec", "compile", "__import__"}
+            ):
+                wrong.append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
+    assert wrong == []
