@@ -1,0 +1,26 @@
+"""The safe expression language of predicates, VAREX and conditions.
+
+Purpose: Perl's expression syntax, as Auto-pilot's suites use it, read by a lexer and a
+Pratt parser into a small frozen tree, and evaluated over it.
+Decision: our own parser instead of any form of eval; what lost was Python's `ast`, whose
+precedence and strings are not Perl's.
+Non-goals: assignment, arrays, hashes, regular expressions, calls beyond a fixed table.
+Source: perlop(1), perldata(1); papers/auto-pilot.txt section 3.3.
+"""
+
+from __future__ import annotations
+
+from benchwright.expression.parser import parse
+from benchwright.expression.tree import PREDICATE_VARIABLES, Expression
+from benchwright.expression.values import EvaluationError, Value, number, text, truth
+
+__all__ = [
+    "PREDICATE_VARIABLES",
+    "EvaluationError",
+    "Expression",
+    "Value",
+    "number",
+    "parse",
+    "text",
+    "truth",
+]

@@ -1,0 +1,246 @@
+"""The expression's tree and its evaluation.
+
+Nodes are frozen; each knows the offset of its operator in the text, for errors, and its
+height, so that a tree too high to be walked is never built.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from benchwright.expression import values as perl
+from benchwright.expression.values import EvaluationError, Value
+
+PREDICATE_VARIABLES: frozenset[str] = frozenset(
+    ("name", "mean", "median", "delta", "count", "sdev", "min", "max", "slope", "sum")
+)
+"""What a predicate may ask about a quantity."""
+
+
+class Literal(msgspec.Struct, frozen=True):
+    """A number or a string without variables."""
+
+    value: Value
+    offset: int
+    height: int = 1
+
+
+class Variable(msgspec.Struct, frozen=True):
+    """`$name` or `${name}`."""
+
+    name: str
+    offset: int
+    height: int = 1
+
+
+class Interpolation(msgspec.Struct, frozen=True):
+    """A double-quoted string with variables in it."""
+
+    parts: tuple[str | Variable, ...]
+    offset: int
+    height: int = 1
+
+
+class Unary(msgspec.Struct, frozen=True):
+    """`-` `+` `!` `not` and an operand."""
+
+    operator: str
+    operand: Node
+    offset: int
+    height: int
+
+
+class Binary(msgspec.Struct, frozen=True):
+    """Two operands and an operator between them."""
+
+    operator: str
+    left: Node
+    right: Node
+    offset: int
+    height: int
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """`condition ? yes : no`."""
+
+    condition: Node
+    yes: Node
+    no: Node
+    offset: int
+    height: int
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A function of FUNCTIONS with its arguments."""
+
+    function: str
+    arguments: tuple[Node, ...]
+    offset: int
+    height: int
+
+
+Node = Literal | Variable | Interpolation | Unary | Binary | Choice | Call
+
+
+class Expression(msgspec.Struct, frozen=True):
+    """A well-formed expression, ready to be evaluated any number of times."""
+
+    text: str
+    root: Node
+    variables: frozenset[str] = frozenset()
+    """The names that it reads."""
+
+    def evaluate(self, values: Mapping[str, float | str]) -> Value:
+        """Return the value, a number or a string.
+
+        Raises EvaluationError for what Perl would die of and for a name not in `values`.
+        """
+        return _Walk(self.text, values).value(self.root)
+
+    def truth(self, values: Mapping[str, float | str]) -> bool:
+        """Return whether the value is true in Perl's sense. Raises EvaluationError."""
+        return perl.truth(self.evaluate(values))
+
+
+class _Walk:
+    """One evaluation over one set of values."""
+
+    def __init__(self, text: str, values: Mapping[str, float | str]) -> None:
+        self._text = text
+        self._values = values
+
+    def value(self, node: Node) -> Value:
+        match node:
+            case Literal(value):
+                return value
+            case Variable():
+                return self._variable(node)
+            case Interpolation(parts):
+                return "".join(
+                    p if isinstance(p, str) else perl.text(self._variable(p))
+                    for p in parts
+                )
+            case Unary():
+                return self._unary(node)
+            case Binary():
+                return self._binary(node)
+            case Choice(condition, yes, no):
+                return self.value(yes if perl.truth(self.value(condition)) else no)
+            case Call():
+                return self._call(node)
+
+    def _variable(self, node: Variable) -> Value:
+        try:
+            return self._values[node.name]
+        except KeyError:
+            raise self._error(f"${node.name} has no value", node.offset) from None
+
+    def _unary(self, node: Unary) -> Value:
+        operand = self.value(node.operand)
+        if node.operator == "-":
+            return perl.negate(operand)
+        if node.operator == "+":
+            return operand
+        return perl.boolean(not perl.truth(operand))
+
+    def _binary(self, node: Binary) -> Value:
+        left = self.value(node.left)
+        if node.operator in ("&&", "and"):
+            return self.value(node.right) if perl.truth(left) else left
+        if node.operator in ("||", "or"):
+            return left if perl.truth(left) else self.value(node.right)
+        right = self.value(node.right)
+        if node.operator in STRING_OPERATORS:
+            return STRING_OPERATORS[node.operator](perl.text(left), perl.text(right))
+        operator = NUMBER_OPERATORS[node.operator]
+        try:
+            return operator(perl.number(left), perl.number(right))
+        except ZeroDivisionError:
+            raise self._error(
+                f"the right side of `{node.operator}` is 0", node.offset
+            ) from None
+
+    def _call(self, node: Call) -> Value:
+        arguments = [perl.number(self.value(a)) for a in node.arguments]
+        try:
+            return FUNCTIONS[node.function](arguments)
+        except ValueError:
+            given = perl.text(arguments[0])
+            raise self._error(
+                f"{node.function}({given}) has no value", node.offset
+            ) from None
+
+    def _error(self, message: str, offset: int) -> EvaluationError:
+        return EvaluationError(message, self._text, offset + 1)
+
+
+def _compare(left: float, right: float) -> Value:
+    if left < right:
+        return -1.0
+    if left > right:
+        return 1.0
+    return 0.0 if left == right else perl.FALSE
+
+
+def _divide(left: float, right: float) -> float:
+    if right == 0:
+        raise ZeroDivisionError
+    return left / right
+
+
+NUMBER_OPERATORS: Mapping[str, Callable[[float, float], Value]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": _divide,
+    "%": perl.modulus,
+    "**": perl.power,
+    "<": lambda a, b: perl.boolean(a < b),
+    ">": lambda a, b: perl.boolean(a > b),
+    "<=": lambda a, b: perl.boolean(a <= b),
+    ">=": lambda a, b: perl.boolean(a >= b),
+    "==": lambda a, b: perl.boolean(a == b),
+    "!=": lambda a, b: perl.boolean(a != b),
+    "<=>": _compare,
+}
+STRING_OPERATORS: Mapping[str, Callable[[str, str], Value]] = {
+    ".": lambda a, b: a + b,
+    "lt": lambda a, b: perl.boolean(a < b),
+    "gt": lambda a, b: perl.boolean(a > b),
+    "le": lambda a, b: perl.boolean(a <= b),
+    "ge": lambda a, b: perl.boolean(a >= b),
+    "eq": lambda a, b: perl.boolean(a == b),
+    "ne": lambda a, b: perl.boolean(a != b),
+    "cmp": lambda a, b: float((a > b) - (a < b)),
+}
+
+
+def _sqrt(arguments: list[float]) -> float:
+    return math.sqrt(arguments[0])
+
+
+def _log(arguments: list[float]) -> float:
+    return math.log(arguments[0])
+
+
+def _exp(arguments: list[float]) -> float:
+    try:
+        return math.exp(arguments[0])
+    except OverflowError:
+        return math.inf
+
+
+FUNCTIONS: Mapping[str, Callable[[list[float]], float]] = {
+    "abs": lambda a: abs(a[0]),
+    "sqrt": _sqrt,
+    "log": _log,
+    "exp": _exp,
+    "int": lambda a: perl.truncate(a[0]),
+    "min": min,
+    "max": max,
+}
+"""Each takes its arguments as numbers; ValueError means that there is no value."""
+MANY_ARGUMENTS = frozenset(("min", "max"))

@@ -1,0 +1,58 @@
+"""What can be told of a whole program without running it: variables never set."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection
+
+from benchwright.expression import parse
+from benchwright.model.errors import Diagnostic, InputError
+from benchwright.suite import program as step
+from benchwright.suite.fault import diagnostic
+from benchwright.suite.program import Step
+from benchwright.suite.shape import computes, slots, walk
+from benchwright.suite.state import BUILT_IN
+
+
+def assigned(steps: Collection[Step]) -> set[str]:
+    """Return the names that any step sets."""
+    setting = (step.Assign, step.ForEach, step.For)
+    return {one.name for one in walk(steps) if isinstance(one, setting)}
+
+
+def unset_variables(
+    steps: Collection[Step], given: Collection[str]
+) -> list[Diagnostic]:
+    """Return a Diagnostic for each use of a variable that can never have a value.
+
+    `given` are the names that -D and the environment set.
+    """
+    own = assigned(steps)
+    known = own | set(given) | set(BUILT_IN)
+    found: list[Diagnostic] = []
+    for one in walk(steps):
+        for slot in slots(one):
+            if slot.name not in known:
+                near = difflib.get_close_matches(slot.name, own, 1)
+                meant = f"did you mean {near[0]}? " if near else ""
+                hint = f"{meant}set it with VAR or ENV, or give -D {slot.name}=VALUE"
+                message = f"{slot.name} is never set"
+                code = "suite-unknown-variable"
+                found.append(diagnostic(slot.where, code, message, hint))
+        found += _unknown_in_expressions(one, known)
+    return found
+
+
+def _unknown_in_expressions(one: Step, known: set[str]) -> list[Diagnostic]:
+    found: list[Diagnostic] = []
+    for template in computes(one):
+        text = template.literal
+        try:
+            if text is not None:
+                parse(text, variables=known)
+        except InputError as error:
+            for d in error.diagnostics:
+                if d.code == "expression-unknown-name":
+                    where = template.where
+                    found.append(diagnostic(where, d.code, d.message, d.hint))
+    return found

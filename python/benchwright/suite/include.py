@@ -1,0 +1,163 @@
+"""INCLUDE, OPTINCLUDE and INCLUDEPATH: one stream of lines out of several files.
+
+Done before anything else, as in Auto-pilot, so there are no variables in their
+arguments. A file is searched for in the INCLUDEPATH directories, beside the file that
+includes it, then in the shipped library. A relative INCLUDEPATH counts from the file
+that says it, so that a suite can be run from anywhere.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable
+
+from benchwright.model.errors import Diagnostic
+from benchwright.suite.fault import diagnostic
+from benchwright.suite.program import SourceFile, Where
+from benchwright.suite.source import Line, logical_lines, physical_lines
+
+Reader = Callable[[str], str]
+"""Path -> text. Raises OSError (FileNotFoundError: try elsewhere) or UnicodeError."""
+
+MAX_DEPTH = 50
+MAX_LINES = 200_000
+LIBRARY = "<library>/"
+"""How a file of the shipped library is named in sources and messages: the place of the
+library may have changed when a study is resumed."""
+_KEYWORDS = ("INCLUDE", "OPTINCLUDE", "INCLUDEPATH")
+
+
+class Unreadable(Exception):
+    """A file that exists but cannot be used; the message says why."""
+
+    def __init__(self, message: str, where: Where | None = None) -> None:
+        self.message = message
+        self.where = where
+        super().__init__(message)
+
+
+def read_text(path: str, read: Reader) -> str | None:
+    """Return a file's text, None when there is no such file. Raises Unreadable."""
+    try:
+        text = read(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Unreadable(f"{path} cannot be read: {error.strerror or error}") from None
+    except UnicodeError:
+        raise Unreadable(f"{path} is not UTF-8 text") from None
+    text = text.removeprefix("\ufeff")
+    if "\0" in text:
+        before = physical_lines(text[: text.index("\0")])
+        whole = physical_lines(text)[len(before) - 1]
+        place = Where(path, len(before), len(before[-1]) + 1, whole.replace("\0", "?"))
+        raise Unreadable(f"{path} has a NUL byte: it is no text", place)
+    return text
+
+
+class Includer:
+    """Collects lines, sources and mistakes, file after file."""
+
+    def __init__(self, read: Reader) -> None:
+        self._read = read
+        self._paths: list[str] = []
+        self._open: list[str] = []
+        self.lines: list[Line] = []
+        self.sources: dict[str, str] = {}
+        self.diagnostics: list[Diagnostic] = []
+
+    def main(self, path: str) -> None:
+        """Read the main file and all that it includes."""
+        start = Where(path)
+        try:
+            text = read_text(path, self._read)
+        except Unreadable as error:
+            self._wrong(error.where or start, "suite-unreadable", error.message)
+            return
+        if text is None:
+            hint = "give the path of a suite: FILE.ap or FILE.toml"
+            self._wrong(start, "suite-not-found", f"there is no file {path}", hint)
+            return
+        self._file(path, text)
+
+    def source_files(self) -> tuple[SourceFile, ...]:
+        """Return every file read, the main one first."""
+        return tuple(SourceFile(path, text) for path, text in self.sources.items())
+
+    def _wrong(self, where: Where, code: str, message: str, hint: str = "") -> None:
+        self.diagnostics.append(diagnostic(where, code, message, hint))
+
+    def _file(self, path: str, text: str) -> None:
+        self.sources[path] = text
+        self._open.append(path)
+        for line in logical_lines(text, path):
+            keyword, _, _ = line.text.partition(" ")
+            keyword = line.text.split(None, 1)[0]
+            if keyword in _KEYWORDS:
+                self._directive(keyword, line)
+            elif len(self.lines) < MAX_LINES:
+                self.lines.append(line)
+            else:
+                message = f"the suite has more than {MAX_LINES} lines"
+                self._wrong(line.place(0), "suite-too-long", message)
+                break
+        self._open.pop()
+
+    def _directive(self, keyword: str, line: Line) -> None:
+        words = line.text.split()
+        if len(words) != 2:
+            expected = "a directory" if keyword == "INCLUDEPATH" else "one file name"
+            where = line.place(
+                line.text.find(words[2], len(keyword)) if words[2:] else len(line.text)
+            )
+            message = f"{keyword} takes {expected}"
+            self._wrong(where, "suite-arguments", message, f"write {keyword} NAME")
+            return
+        where = line.place(line.text.rindex(words[1]))
+        if keyword == "INCLUDEPATH":
+            here = posixpath.dirname(line.file)
+            self._paths += [_join(here, p) for p in words[1].split(":") if p]
+        elif len(self._open) >= MAX_DEPTH:
+            message = f"includes are nested more than {MAX_DEPTH} deep"
+            self._wrong(where, "suite-include-depth", message)
+        else:
+            self._include(words[1], line.file, where, optional=keyword == "OPTINCLUDE")
+
+    def _include(
+        self, name: str, current: str, where: Where, *, optional: bool
+    ) -> None:
+        tried = []
+        for candidate in self._candidates(name, current):
+            try:
+                text = self.sources.get(candidate)
+                text = read_text(candidate, self._read) if text is None else text
+            except Unreadable as error:
+                self._wrong(error.where or where, "suite-unreadable", error.message)
+                return
+            if text is not None:
+                self._found(candidate, text, where)
+                return
+            tried.append(candidate)
+        if not optional:
+            hint = "looked for " + ", ".join(tried)
+            self._wrong(where, "suite-not-found", f"there is no file {name}", hint)
+
+    def _found(self, path: str, text: str, where: Where) -> None:
+        if path in self._open:
+            chain = " -> ".join([*self._open[self._open.index(path) :], path])
+            message = f"{path} includes itself"
+            self._wrong(where, "suite-include-loop", message, chain)
+        elif len(self.lines) < MAX_LINES:
+            self._file(path, text)
+
+    def _candidates(self, name: str, current: str) -> list[str]:
+        places = [*self._paths, posixpath.dirname(current)]
+        found = [_join(place, name) for place in places]
+        if not posixpath.isabs(name):
+            found.append(LIBRARY + posixpath.normpath(name))
+        return list(dict.fromkeys(found))
+
+
+def _join(directory: str, name: str) -> str:
+    joined = posixpath.normpath(posixpath.join(directory, name))
+    return posixpath.join(directory, name) if joined == "." else joined

@@ -1,0 +1,108 @@
+"""What an interpreter knows at one moment: variables, exports, settings, the sample.
+
+A state can be copied, because epochs are interpreted ahead of being run, and what was
+interpreted for an epoch that was not run is taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from benchwright.model.errors import InputError
+from benchwright.model.plan import MetricSpec, Pairs
+from benchwright.suite.fault import mistake
+from benchwright.suite.program import Slot, Template, Where
+
+BUILT_IN = ("THREADS", "RESTORE", "EPOCH", "SYSTEM_STATUS")
+"""Variables that the interpreter sets; EPOCH only inside a test."""
+MAX_TEXT = 1_000_000
+"""Characters of one value: a doubling variable is an error, not a full memory."""
+
+
+class State:
+    """Mutable; `copy` gives an independent one."""
+
+    def __init__(
+        self, defines: Mapping[str, str], environment: Mapping[str, str]
+    ) -> None:
+        self._defines = defines
+        self._environment = environment
+        self.variables = {
+            "THREADS": "1",
+            "RESTORE": "0",
+            "SYSTEM_STATUS": "0",
+            **defines,
+        }
+        self.exported: dict[str, str] = {}
+        self.sample: Pairs = ()
+        self.fail_fast = False
+        self.timeout_ns: int | None = None
+        self.metrics: dict[str, MetricSpec] = {}
+        self.hooks: tuple[str, ...] = ()
+
+    def copy(self) -> State:
+        """Return a state that changes independently of this one."""
+        other = State.__new__(State)
+        other.__dict__.update(self.__dict__)
+        other.variables = dict(self.variables)
+        other.exported = dict(self.exported)
+        other.metrics = dict(self.metrics)
+        return other
+
+    def settled(self) -> tuple[object, ...]:
+        """Return all that an epoch may have changed, but for EPOCH, to be compared."""
+        known = {k: v for k, v in self.variables.items() if k != "EPOCH"}
+        return known, dict(self.exported), self.fail_fast
+
+    def limits_from(self, other: State) -> None:
+        """Take TIMEOUT, METRIC and HOOKS from another state: a test's end with it."""
+        self.timeout_ns = other.timeout_ns
+        self.metrics = dict(other.metrics)
+        self.hooks = other.hooks
+
+    # -- variables ---------------------------------------------------------------
+
+    def defined(self, name: str) -> str | None:
+        """Return the value that -D gave this name: it holds against VAR and FOREACH."""
+        return self._defines.get(name)
+
+    def value(self, name: str) -> str | None:
+        """Return a variable's value, else the environment's, else None."""
+        found = self.variables.get(name)
+        return self._environment.get(name) if found is None else found
+
+    def values(self) -> dict[str, str]:
+        """Return every name that an expression may read, with its value."""
+        return {**self._environment, **self.variables}
+
+    def assign(self, name: str, value: str, *, environment: bool) -> None:
+        """Set a variable, and export it."""
+        self.variables[name] = value
+        if environment:
+            self.exported[name] = value
+
+    def text(self, template: Template) -> str:
+        """Return a template with its variables replaced.
+
+        Raises InputError at the slot of a variable that has no value.
+        """
+        parts = [p if isinstance(p, str) else self._slot(p) for p in template.parts]
+        if sum(map(len, parts)) > MAX_TEXT:
+            message = f"the text grows beyond {MAX_TEXT} characters"
+            raise mistake(template.where, "suite-too-long", message)
+        return "".join(parts)
+
+    def _slot(self, slot: Slot) -> str:
+        value = self.value(slot.name)
+        if value is None:
+            raise self.unset(slot.name, slot.where)
+        return value
+
+    def unset(self, name: str, where: Where) -> InputError:
+        """Return the error for a variable that has no value here."""
+        hint = f"set it before this line, or give -D {name}=VALUE"
+        if name == "EPOCH":
+            hint = "EPOCH counts the repetitions of a test: it is set inside TEST only"
+        return mistake(
+            where, "suite-unknown-variable", f"{name} has no value here", hint
+        )

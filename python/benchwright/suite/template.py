@@ -1,0 +1,51 @@
+"""Reads `%NAME%` and `{name}` out of texts, and puts values in their place.
+
+`%%NAME%` stands for the text `%NAME%` itself (`date +%%Y%m`); any other `%` is a `%`.
+Braces are placeholders only around a name that is known: `awk '{print}'` stays.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+
+from benchwright.suite.program import Slot, Template, Where
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_PERCENT = re.compile(r"%(%?)([A-Za-z_][A-Za-z0-9_]*)%", re.ASCII)
+_BRACES = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}", re.ASCII)
+
+Place = Callable[[int], Where]
+"""Where an offset of a text stands in its file."""
+
+
+def percent_template(text: str, place: Place) -> Template:
+    """Return a text of `.ap` with its `%NAME%` as slots."""
+    parts: list[str | Slot] = []
+    end = 0
+    for match in _PERCENT.finditer(text):
+        parts.append(text[end : match.start()])
+        if match[1]:
+            parts.append(f"%{match[2]}%")
+        else:
+            parts.append(Slot(match[2], place(match.start())))
+        end = match.end()
+    parts.append(text[end:])
+    return Template(tuple(p for p in parts if p != ""), place(0))
+
+
+def brace_template(text: str, place: Place, known: Collection[str]) -> Template:
+    """Return a text with `{name}` as a slot for every known name."""
+    parts: list[str | Slot] = []
+    end = 0
+    for match in _BRACES.finditer(text):
+        if match[1] in known:
+            parts += [text[end : match.start()], Slot(match[1], place(match.start()))]
+            end = match.end()
+    parts.append(text[end:])
+    return Template(tuple(p for p in parts if p != ""), place(0))
+
+
+def fixed(text: str, where: Where) -> Template:
+    """Return a template without slots."""
+    return Template((text,) if text else (), where)
