@@ -35,7 +35,10 @@ def test_a_command_that_fails_is_one_finding_with_its_epochs() -> None:
     trials = [trial(1), trial(2), *(trial(e, Ending.FAILED, status=3) for e in (3, 4))]
     (finding,) = examine("t", trials)
     assert (finding.code, finding.severity) == ("command-failed", Severity.SERIOUS)
-    assert "`work --fast` exited with status 3 in epochs 3, 4 (2 of 4 trials)" == finding.evidence
+    assert (
+        finding.evidence
+        == "`work --fast` exited with status 3 in epochs 3, 4 (2 of 4 trials)"
+    )
 
 
 def test_a_signal_and_a_failed_setup_are_told_apart() -> None:
@@ -70,7 +73,9 @@ def test_a_declared_metric_that_is_missing_says_why() -> None:
     ]
     (finding,) = examine("t", trials, [MetricSpec("ops")])
     assert finding.code == "missing-metric"
-    assert "ops is missing or not a number in epoch 2 (1 of 2 trials)" in finding.evidence
+    assert (
+        "ops is missing or not a number in epoch 2 (1 of 2 trials)" in finding.evidence
+    )
     assert "thread 2: /ops has no member 'ops'" in finding.evidence
 
 
@@ -81,7 +86,9 @@ def test_a_value_that_is_no_number_is_missing() -> None:
     assert finding.evidence.endswith("not every thread gave a number")
 
 
-@pytest.mark.parametrize(("count", "text"), [(0, "no trial was"), (1, "only 1 trial was")])
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "no trial was"), (1, "only 1 trial was")]
+)
 def test_too_few_trials(count: int, text: str) -> None:
     (finding,) = examine("t", [trial(e) for e in range(1, count + 1)])
     assert finding.code == "too-few-trials"
@@ -100,8 +107,12 @@ def test_a_high_z_score_in_the_papers_words() -> None:
     assert codes(*trials, threshold=2.8) == []
 
 
-@pytest.mark.parametrize(("looks", "severity"), [(1, Severity.NOTE), (6, Severity.WARNING)])
-def test_a_legacy_predicates_confidence_is_nominal(looks: int, severity: Severity) -> None:
+@pytest.mark.parametrize(
+    ("looks", "severity"), [(1, Severity.NOTE), (6, Severity.WARNING)]
+)
+def test_a_legacy_predicates_confidence_is_nominal(
+    looks: int, severity: Severity
+) -> None:
     stop = Stop("predicate", "holds", looks=looks)
     for rule in (
         UntilPredicate(2, 1, "$count > 1"),

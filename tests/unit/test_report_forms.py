@@ -93,14 +93,21 @@ def test_figures_too_small_or_too_large_for_three_decimals_do_not_vanish() -> No
 
 
 def test_a_note_reads_as_in_the_paper() -> None:
-    note = doubt("high-z-score", "ext2:1.res", "High z-score of 2.5 for elapsed in epoch 3.")
-    assert finding_line(note) == "ext2:1.res: High z-score of 2.5 for elapsed in epoch 3."
+    note = doubt(
+        "high-z-score", "ext2:1.res", "High z-score of 2.5 for elapsed in epoch 3."
+    )
+    assert (
+        finding_line(note) == "ext2:1.res: High z-score of 2.5 for elapsed in epoch 3."
+    )
 
 
 def test_stop_lines() -> None:
     assert stop_line("t", Stop("count", "10 epochs")) == "t: stopped: 10 epochs [count]"
     undecided = Stop("max-runs", "30 epochs", answered=False, looks=3)
-    assert stop_line("t", undecided) == "t: stopped undecided: 30 epochs [max-runs] (3 looks)"
+    assert (
+        stop_line("t", undecided)
+        == "t: stopped undecided: 30 epochs [max-runs] (3 looks)"
+    )
 
 
 def test_the_dump_is_raw() -> None:

@@ -56,7 +56,11 @@ def test_a_terminal_has_a_live_line_and_the_same_lasting_ones() -> None:
     stream = Terminal()
     assert isinstance(listener(stream), TerminalProgress)
     text = show(stream)
-    for lasting in ("t (fs=ext2, 4 threads): 10 epochs", "hello [b]", "t: stopped: 10 epochs"):
+    for lasting in (
+        "t (fs=ext2, 4 threads): 10 epochs",
+        "hello [b]",
+        "t: stopped: 10 epochs",
+    ):
         assert lasting in text
 
 
@@ -94,9 +98,13 @@ def test_progress_of_a_count_and_of_a_precision() -> None:
     assert (half.fraction, half.expected_total) == (0.5, 4)
     assert half.half_width_percent["elapsed"] > 100
     values = tuple([0.9, 1.1] * 10)
-    early = progress(UntilPrecise(0.01), History(trials=4, series={"elapsed": values[:4]}))
+    early = progress(
+        UntilPrecise(0.01), History(trials=4, series={"elapsed": values[:4]})
+    )
     assert (early.fraction, early.expected_total) == (None, None)
-    planned = progress(UntilPrecise(0.01), History(trials=20, series={"elapsed": values}))
+    planned = progress(
+        UntilPrecise(0.01), History(trials=20, series={"elapsed": values})
+    )
     assert planned.expected_total is not None
     assert planned.expected_total > 100
     assert planned.fraction == 20 / planned.expected_total

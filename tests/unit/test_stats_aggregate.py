@@ -41,7 +41,9 @@ def test_the_longest_thread_is_the_elapsed_time_and_cpu_times_are_summed() -> No
     assert found["cpu_percent"] == pytest.approx(65)
 
 
-def test_commands_of_one_thread_become_one_result_before_threads_are_aggregated() -> None:
+def test_commands_of_one_thread_become_one_result_before_threads_are_aggregated() -> (
+    None
+):
     found = trial_values(
         [
             block(1, elapsed=1.0, user=0.5, system=0.0, rss_bytes=50),
@@ -65,11 +67,15 @@ def test_commands_of_one_thread_become_one_result_before_threads_are_aggregated(
 def test_a_declared_metric_says_how_threads_are_aggregated(
     spec: MetricSpec, expected: float
 ) -> None:
-    assert trial_values([block(1, ops=10), block(2, ops=20)], [spec]) == {"ops": expected}
+    assert trial_values([block(1, ops=10), block(2, ops=20)], [spec]) == {
+        "ops": expected
+    }
 
 
 def test_what_only_some_threads_have_is_absent_and_named() -> None:
-    found = aggregate_trial([block(1, elapsed=1, ops=10), block(2, elapsed=2)], RowBook())
+    found = aggregate_trial(
+        [block(1, elapsed=1, ops=10), block(2, elapsed=2)], RowBook()
+    )
     assert found.values == {"elapsed": 2}
     assert found.partial == ("ops",)
 
@@ -97,7 +103,9 @@ def test_no_blocks_are_no_values() -> None:
     assert trial_values([]) == {}
 
 
-def test_series_leave_out_trials_that_do_not_count_and_values_that_are_missing() -> None:
+def test_series_leave_out_trials_that_do_not_count_and_values_that_are_missing() -> (
+    None
+):
     trials = [
         trial(1, elapsed=1, ops=5),
         trial(2, Ending.FAILED, elapsed=100),
@@ -121,10 +129,21 @@ def test_rows_come_in_the_tables_order_and_extras_only_when_asked_for() -> None:
     ]
     specs = (MetricSpec("ops"),)
     labels = [s.label for s in summarise_trials(trials, specs)]
-    assert labels == ["Elapsed", "System", "User", "Wait", "CPU%", "ops", "zeta", "alpha"]
+    assert labels == [
+        "Elapsed",
+        "System",
+        "User",
+        "Wait",
+        "CPU%",
+        "ops",
+        "zeta",
+        "alpha",
+    ]
     everything = [s.label for s in summarise_trials(trials, specs, everything=True)]
     assert everything == [*labels, "rss_bytes"]
-    asked = [s.label for s in summarise_trials(trials, (MetricSpec("rss_bytes"), *specs))]
+    asked = [
+        s.label for s in summarise_trials(trials, (MetricSpec("rss_bytes"), *specs))
+    ]
     assert asked[5:7] == ["rss_bytes", "ops"]
 
 
@@ -135,6 +154,15 @@ def test_a_declared_metric_without_a_value_is_a_row_of_none() -> None:
 
 def test_predicates_are_asked_about_times_and_declared_metrics() -> None:
     book = RowBook([MetricSpec("ops")])
-    names = ("elapsed", "user", "system", "wait", "cpu_percent", "free", "ops", "rss_bytes")
+    names = (
+        "elapsed",
+        "user",
+        "system",
+        "wait",
+        "cpu_percent",
+        "free",
+        "ops",
+        "rss_bytes",
+    )
     assert book.judged(names) == ("elapsed", "system", "user", "ops")
     assert RowBook().judged(("latency", "rss_bytes")) == ("latency",)

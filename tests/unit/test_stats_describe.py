@@ -19,7 +19,9 @@ def test_no_values_give_a_count_of_zero_and_nothing_else() -> None:
     assert (found.count, found.sum) == (0, 0.0)
     unknown = (found.mean, found.median, found.low, found.high, found.minimum)
     assert all(map(math.isnan, unknown))
-    assert all(map(math.isnan, (found.maximum, found.sdev, found.half_width, found.slope)))
+    assert all(
+        map(math.isnan, (found.maximum, found.sdev, found.half_width, found.slope))
+    )
 
 
 def test_one_value_has_a_mean_and_no_interval() -> None:
@@ -75,7 +77,12 @@ def test_the_slope_knows_which_epochs_are_missing() -> None:
 
 def test_an_estimate_names_its_method() -> None:
     found = t_interval([1.0, 2.0, 3.0], 0.9, "s")
-    assert (found.method, found.n, found.unit, found.confidence) == ("student-t", 3, "s", 0.9)
+    assert (found.method, found.n, found.unit, found.confidence) == (
+        "student-t",
+        3,
+        "s",
+        0.9,
+    )
     assert found.half_width == pytest.approx(t_quantile(0.9, 2) / math.sqrt(3))
     assert math.isnan(t_interval([1.0]).low)
 

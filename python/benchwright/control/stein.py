@@ -126,13 +126,21 @@ def decide_precise(rule: UntilPrecise, history: History) -> Decision:
         looks = 1 if history.trials else 0
         detail = why + _reached(rule, history)
         return Stop(reason, detail, answered=False, looks=looks)
-    wanted = max(
-        rule.maximum if stage.need is None else stage.need - stage.have
-        for stage in found
-    )
-    return RunMore(
-        max(1, min(wanted, rule.maximum - history.epochs, _affordable(rule, history)))
-    )
+    return RunMore(_batch(rule, history, found))
+
+
+def _batch(rule: UntilPrecise, history: History, found: Sequence[Stage]) -> int:
+    """Return how many epochs to run: never past a point where something is decided."""
+    first = pilot_size(rule) - history.epochs
+    if first > 0:
+        wanted = first
+    else:
+        wanted = max(
+            rule.maximum if stage.need is None else stage.need - stage.have
+            for stage in found
+        )
+    left = rule.maximum - history.epochs
+    return max(1, min(wanted, left, _affordable(rule, history)))
 
 
 def _cannot(

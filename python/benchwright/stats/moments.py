@@ -79,9 +79,7 @@ def moments(values: FloatArray | Sequence[float]) -> Moments:
     residue = float(np.sum(deviations))
     square = float(np.dot(deviations, deviations)) - residue * residue / n
     sdev = math.sqrt(max(square, 0.0) / (n - 1))
-    return Moments(
-        n, reduced.restored(reduced.shift + middle), reduced.restored(sdev)
-    )
+    return Moments(n, reduced.restored(reduced.shift + middle), reduced.restored(sdev))
 
 
 def slope(values: FloatArray, positions: FloatArray | IntArray | None = None) -> float:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from benchwright.expression import PREDICATE_VARIABLES, Expression, parse
 from benchwright.model.estimate import Summary
 
+
 def parse_predicate(
     text: str, *, file: str = "--predicate", line: int = 1
 ) -> Expression:

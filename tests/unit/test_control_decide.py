@@ -1,0 +1,279 @@
+"""The four stopping rules, at their edges."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchwright.control.decide import decide
+from benchwright.control.history import History, HistoryBuilder, history_of
+from benchwright.control.looks import Looks
+from benchwright.control.stein import reached_intervals, sample_size
+from benchwright.model.decision import AskProgram, Decision, RunMore, Stop
+from benchwright.model.errors import InputError
+from benchwright.model.observation import Block, Ending, Trial
+from benchwright.model.plan import (
+    Command,
+    FixedCount,
+    MetricSpec,
+    StoppingRule,
+    UntilPrecise,
+    UntilPredicate,
+    UntilProgram,
+)
+
+SECOND = 10**9
+
+
+def run(trials: int, failed: int = 0, **series: list[float]) -> History:
+    return History(trials, failed, {k: tuple(v) for k, v in series.items()})
+
+
+def stopped(decision: Decision) -> Stop:
+    assert isinstance(decision, Stop), decision
+    return decision
+
+
+def noisy(n: int, share: float = 0.1) -> list[float]:
+    return [1 + share * (-1) ** k for k in range(n)]
+
+
+# -- counts --------------------------------------------------------------------------
+
+
+def test_a_count_is_run_whatever_the_batches() -> None:
+    assert decide(FixedCount(10), run(0)) == RunMore(10)
+    assert decide(FixedCount(10), run(3, 1)) == RunMore(6)
+    stop = stopped(decide(FixedCount(10), run(9, 1)))
+    assert (stop.reason, stop.answered) == ("count", True)
+    assert stop.detail == "10 epochs (1 failed), as asked for"
+
+
+def test_a_count_of_failures_only_is_no_answer() -> None:
+    stop = stopped(decide(FixedCount(2), run(0, 2)))
+    assert (stop.reason, stop.answered) == ("failed", False)
+
+
+def test_a_count_of_zero_stops_at_once() -> None:
+    assert stopped(decide(FixedCount(0), run(0))).reason == "count"
+
+
+# -- predicates ------------------------------------------------------------------------
+
+LEGACY = UntilPredicate(10, 2, '("$delta" < 0.05 * $mean) || ($count > 30)')
+
+
+def test_looks_are_at_fixed_epochs() -> None:
+    looks = Looks(10, 3, 20)
+    waits = {n: looks.epochs_to_next(n) for n in (0, 9, 10, 11, 13, 18, 19, 20, 21)}
+    assert waits == {0: 10, 9: 1, 10: 0, 11: 2, 13: 0, 18: 1, 19: 0, 20: 0, 21: 0}
+    assert [looks.taken(n) for n in (10, 13, 19, 20)] == [1, 2, 4, 5]
+    assert (looks.step(10), looks.step(19)) == (3, 1)
+    assert Looks(30, 1, 20).epochs_to_next(0) == 20
+
+
+def test_a_predicate_that_holds_stops_and_says_how_often_it_was_looked_at() -> None:
+    assert decide(LEGACY, run(0)) == RunMore(10)
+    assert decide(LEGACY, run(7)) == RunMore(3)
+    assert decide(LEGACY, run(10, elapsed=noisy(10))) == RunMore(2)
+    assert decide(LEGACY, run(11, elapsed=noisy(11))) == RunMore(1)
+    stop = stopped(decide(LEGACY, run(12, elapsed=noisy(12, 0.01))))
+    assert (stop.reason, stop.answered, stop.looks) == ("predicate", True, 2)
+    assert "Elapsed after 12 epochs" in stop.detail
+
+
+def test_count_above_30_ends_at_the_next_look() -> None:
+    """reference/runners.md 1.1: `$count > 30` really ends at the 31st epoch."""
+    rule = UntilPredicate(10, 1, LEGACY.predicate)
+    assert decide(rule, run(30, elapsed=noisy(30, 0.5))) == RunMore(1)
+    assert stopped(decide(rule, run(31, elapsed=noisy(31, 0.5)))).looks == 22
+
+
+def test_the_predicate_must_hold_for_every_quantity_that_is_asked() -> None:
+    calm, wild = noisy(10, 0.001), noisy(10, 0.5)
+    assert decide(LEGACY, run(10, elapsed=calm, user=wild)) == RunMore(2)
+    ignored = run(
+        10, elapsed=calm, wait=wild, cpu_percent=wild, free=wild, rss_bytes=wild
+    )
+    assert stopped(decide(LEGACY, ignored)).answered
+    declared = History(
+        10, series={"elapsed": tuple(calm), "ops": tuple(wild)}, metrics=("ops",)
+    )
+    assert decide(LEGACY, declared) == RunMore(2)
+
+
+def test_a_predicates_maximum_ends_it_undecided() -> None:
+    rule = UntilPredicate(10, 5, "$delta < 0", maximum=12)
+    assert decide(rule, run(10, elapsed=noisy(10))) == RunMore(2)
+    stop = stopped(decide(rule, run(12, elapsed=noisy(12))))
+    assert (stop.reason, stop.answered, stop.looks) == ("max-runs", False, 2)
+
+
+def test_what_can_never_converge_ends_undecided() -> None:
+    absent = History(10, series={"elapsed": (1.0,) * 10}, metrics=("ops",))
+    assert stopped(decide(LEGACY, absent)).reason == "missing"
+    assert stopped(decide(LEGACY, run(0, 10))).reason == "failed"
+    assert stopped(decide(LEGACY, run(3, 13, elapsed=noisy(3)))).reason == "failed"
+    assert decide(LEGACY, run(4, 12, elapsed=noisy(4))) == RunMore(2)
+
+
+def test_a_bad_predicate_is_bad_input() -> None:
+    with pytest.raises(InputError):
+        decide(UntilPredicate(1, 1, "$mean <"), run(1, elapsed=[1.0]))
+
+
+# -- programs --------------------------------------------------------------------------
+
+
+def test_a_program_is_asked_once_per_look() -> None:
+    rule = UntilProgram(4, 2, Command(("stable",)))
+    assert decide(rule, run(0)) == RunMore(4)
+    assert decide(rule, run(3, 1)) == AskProgram()
+    no = History(3, 1, program_answers=((4, 1),))
+    assert decide(rule, no) == RunMore(2)
+    again = History(5, 1, program_answers=((4, 1),))
+    assert decide(rule, again) == AskProgram()
+    yes = History(5, 1, program_answers=((4, 1), (6, 0)))
+    stop = stopped(decide(rule, yes))
+    assert (stop.reason, stop.looks) == ("program", 2)
+    assert "`stable` exited with 0 after 6 epochs (1 failed)" in stop.detail
+    assert stopped(decide(rule, run(0, 4))).reason == "failed"
+
+
+# -- precision ---------------------------------------------------------------------------
+
+
+def test_the_pilot_sizes_the_second_stage() -> None:
+    rule = UntilPrecise(0.05)
+    assert decide(rule, run(0)) == RunMore(20)
+    assert decide(rule, run(5, elapsed=noisy(5))) == RunMore(15)
+    pilot = noisy(20, 0.15)
+    # t(19) = 2.0930, s = 0.15 * sqrt(20/19): (2.0930 * s / 0.05)^2 = 41.5
+    assert sample_size(pilot, 0.05, 0.95) == 42
+    assert decide(rule, run(20, elapsed=pilot)) == RunMore(22)
+    assert decide(rule, run(30, elapsed=noisy(30, 0.15))) == RunMore(12)
+    stop = stopped(decide(rule, run(42, elapsed=noisy(42, 0.15))))
+    assert (stop.reason, stop.answered, stop.looks) == ("precise", True, 1)
+    assert "pilot of 20 and 22 more trials, one look; elapsed 1 ± 4.97 %" in stop.detail
+
+
+def test_a_calm_pilot_is_enough() -> None:
+    stop = stopped(decide(UntilPrecise(0.05), run(20, elapsed=noisy(20, 0.01))))
+    assert "pilot of 20 was enough" in stop.detail
+
+
+def test_the_second_stage_does_not_look_at_values() -> None:
+    rule = UntilPrecise(0.05)
+    wild = [*noisy(20, 0.15), 50.0, -3.0, 0.0]
+    calm = noisy(23, 0.15)
+    assert decide(rule, run(23, elapsed=wild)) == decide(rule, run(23, elapsed=calm))
+
+
+def test_the_worst_metric_decides() -> None:
+    rule = UntilPrecise(0.05, ("elapsed", "user"))
+    assert decide(
+        rule, run(20, elapsed=noisy(20, 0.01), user=noisy(20, 0.15))
+    ) == RunMore(22)
+
+
+def test_a_maximum_ends_it_undecided_with_the_interval_reached() -> None:
+    rule = UntilPrecise(0.05, maximum=30)
+    assert decide(rule, run(20, elapsed=noisy(20, 0.15))) == RunMore(10)
+    stop = stopped(decide(rule, run(28, 2, elapsed=noisy(28, 0.15))))
+    assert (stop.reason, stop.answered) == ("max-runs", False)
+    assert "30 epochs, the most allowed; elapsed 1 ± 6.09 %" in stop.detail
+    (estimate,) = reached_intervals(rule, run(28, elapsed=noisy(28, 0.15)))
+    assert (estimate.method, estimate.n) == ("stein-two-stage", 28)
+
+
+def test_a_maximum_below_the_pilot_shortens_it() -> None:
+    rule = UntilPrecise(0.05, maximum=5)
+    assert decide(rule, run(0)) == RunMore(5)
+    assert stopped(decide(rule, run(5, elapsed=noisy(5, 0.01)))).answered
+    assert not stopped(decide(rule, run(5, elapsed=noisy(5, 0.5)))).answered
+    only_one = UntilPrecise(0.05, maximum=1)
+    stop = stopped(decide(only_one, run(1, elapsed=[1.0])))
+    assert not stop.answered
+    assert "no interval from n = 1" in stop.detail
+
+
+def test_time_is_kept_by_the_size_of_batches() -> None:
+    rule = UntilPrecise(0.05, max_time_ns=60 * SECOND)
+
+    def spent(n: int, each_s: float) -> History:
+        values = tuple(noisy(n, 0.15))
+        return History(
+            n, series={"elapsed": values}, duration_ns=int(n * each_s * SECOND)
+        )
+
+    assert decide(rule, spent(0, 2)) == RunMore(1)
+    assert decide(rule, spent(1, 2)) == RunMore(19)
+    assert decide(rule, spent(20, 2)) == RunMore(10)
+    assert decide(rule, spent(20, 0)) == RunMore(22)
+    stop = stopped(decide(rule, spent(30, 2)))
+    assert (stop.reason, stop.answered) == ("max-time", False)
+    assert "60.0 s of 60.0 s spent; elapsed 1 ±" in stop.detail
+    # 10 s are left and a trial takes 25 s: it is not begun.
+    assert stopped(decide(rule, spent(2, 25))).reason == "max-time"
+
+
+def test_zero_means_and_constant_values() -> None:
+    rule = UntilPrecise(0.05, maximum=100)
+    assert stopped(decide(rule, run(20, elapsed=[0.0] * 20))).answered
+    assert stopped(decide(rule, run(20, elapsed=[3.0] * 20))).answered
+    assert decide(rule, run(20, elapsed=[-1.0, 1.0] * 10)) == RunMore(80)
+    assert sample_size([-1.0, 1.0] * 10, 0.05, 0.95) is None
+    assert not stopped(decide(rule, run(100, elapsed=[-1.0, 1.0] * 50))).answered
+
+
+def test_a_metric_missing_in_some_trials_needs_more_of_them() -> None:
+    rule = UntilPrecise(0.05, ("ops",))
+    assert decide(rule, run(20, ops=noisy(15, 0.01))) == RunMore(5)
+    assert stopped(decide(rule, run(25, ops=noisy(20, 0.01)))).answered
+    stop = stopped(decide(rule, run(20, elapsed=noisy(20))))
+    assert (stop.reason, stop.answered) == ("missing", False)
+    assert stop.detail.startswith("ops is in none of 20 completed trials")
+
+
+def test_failures_only_end_after_the_pilot() -> None:
+    assert decide(UntilPrecise(0.05), run(0, 19)) == RunMore(1)
+    assert stopped(decide(UntilPrecise(0.05), run(0, 20))).reason == "failed"
+
+
+# -- histories -----------------------------------------------------------------------------
+
+
+def trial(epoch: int, ending: Ending = Ending.OK) -> Trial:
+    values = {"elapsed": float(epoch)} | ({"ops": 5.0} if epoch % 2 else {})
+    return Trial("t", epoch, 1, ending, 0, 100, (Block(1, epoch, "c", 0, values),))
+
+
+def test_a_history_is_the_same_however_it_was_gathered() -> None:
+    trials = [
+        trial(1),
+        trial(2),
+        trial(3, Ending.FAILED),
+        trial(4, Ending.INTERRUPTED),
+        trial(5, Ending.TIMEOUT),
+        trial(6),
+    ]
+    specs = [MetricSpec("ops")]
+    builder = HistoryBuilder(specs)
+    for one in trials[:5]:
+        builder.add(one)
+    early = builder.history()
+    builder.answer(1)
+    builder.add(trials[5])
+    whole = builder.history()
+    assert whole == history_of(trials, specs, [(4, 1)])
+    assert (early.trials, early.failed, early.epochs) == (2, 2, 4)
+    assert whole.series["elapsed"] == (1, 2, 6)
+    assert (whole.missing("ops"), whole.duration_ns) == (2, 500)
+    assert early == history_of(trials[:5], specs)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [FixedCount(3), LEGACY, UntilProgram(3, 1, Command(("x",))), UntilPrecise(0.1)],
+)
+def test_nothing_known_yet_means_run(rule: StoppingRule) -> None:
+    assert isinstance(decide(rule, History()), RunMore)

@@ -1,0 +1,223 @@
+"""`bw stats` as a user meets it: arguments, inputs, exit codes. A fake parser reads."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from benchwright.cli import stats, stats_inputs
+from benchwright.model.errors import InputError
+from benchwright.model.observation import Block
+from benchwright.model.plan import MetricSpec
+
+
+class Parsed(msgspec.Struct):
+    name: str
+    blocks: tuple[Block, ...]
+    specs: tuple[MetricSpec, ...] = ()
+
+
+class FakeParser:
+    """Reads files that start with `bw!`: one elapsed time a line; `!` marks a failure."""
+
+    name = "fake"
+    description = "lines"
+
+    def detect(self, path: Path, head: bytes) -> bool:
+        return path.is_file() and head.startswith(b"bw!")
+
+    def read(self, path: Path) -> list[Parsed]:
+        blocks = []
+        for epoch, line in enumerate(path.read_text().splitlines()[1:], 1):
+            elapsed = float(line.rstrip("!"))
+            values = {"elapsed": elapsed, "user": elapsed / 4, "system": elapsed / 4}
+            values["rss_bytes"] = 4096.0
+            command = "tar x" if epoch % 2 else "/usr/bin/make -j"
+            blocks.append(Block(1, epoch, command, int(line.endswith("!")), values))
+        return [Parsed(path.name, tuple(blocks))]
+
+
+@pytest.fixture(autouse=True)
+def _fake_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stats_inputs, "parsers", lambda: [FakeParser()])
+
+
+@pytest.fixture
+def calm(tmp_path: Path) -> str:
+    return write(tmp_path / "calm.res", "10 10.1 9.9 10.05 9.95 10")
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> str:
+    return write(tmp_path / "slow.res", "20 20.2 19.8 20.1 19.9 20 20 20 20 30")
+
+
+def write(path: Path, values: str) -> str:
+    path.write_text("\n".join(["bw!", *values.split()]))
+    return str(path)
+
+
+def run(*words: str, after: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser()
+    stats.add_arguments(parser)
+    arguments = parser.parse_args(words)
+    arguments.command_argv = after
+    status: int = arguments.handler(arguments)
+    return status
+
+
+def test_warnings_then_a_table_for_each_input(
+    calm: str, slow: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(calm, slow) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("slow.res: High z-score of 2.84")
+    assert lines[0].endswith(" for elapsed in epoch 10.")
+    at = lines.index("calm.res")
+    assert [line.split()[0] for line in lines[at + 2 : at + 7]] == [
+        "Elapsed",
+        "System",
+        "User",
+        "Wait",
+        "CPU%",
+    ]
+    assert lines[lines.index("slow.res") + 1].endswith("O/H")
+
+
+def test_the_baseline_can_be_chosen(
+    calm: str, slow: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(calm, slow, "--baseline", "slow", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["baseline"] == "slow.res"
+    assert found["inputs"][0]["quantities"][0]["overhead_percent"] == pytest.approx(
+        100 * (10 / 21 - 1)
+    )
+    with pytest.raises(InputError, match="no input has this name"):
+        run(calm, "--baseline", "other")
+
+
+def test_a_predicate_answers_by_the_exit_status(
+    calm: str, slow: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    precise = '"$delta" < 0.05 * $mean'
+    assert run("--predicate", precise, calm) == 0
+    assert run("--predicate", precise, slow) == 1
+    assert run("--predicate", precise, calm, slow) == 1
+    assert run("--predicate", f"{precise} || ($count > 9)", after=[slow]) == 0
+    assert capsys.readouterr().out == ""
+    assert run("--predicate", precise, slow, "--json") == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["schema"] == "benchwright/predicate/1"
+    assert found["answers"]["slow.res"] == {
+        "elapsed": False,
+        "system": False,
+        "user": False,
+    }
+    with pytest.raises(InputError, match="--predicate"):
+        run("--predicate", "$nonsense", calm)
+
+
+def test_failed_epochs_are_reported_and_not_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(write(tmp_path / "x.res", "1 1 500! 1")) == 0
+    out = capsys.readouterr().out
+    assert (
+        "x.res: serious: `tar x` exited with status 1 in epoch 3 (1 of 4 trials)" in out
+    )
+    assert "Elapsed   3      1.000" in out
+
+
+def test_one_command_can_be_selected(
+    calm: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("make", "/usr/bin/make", "/usr/bin/make -j"):
+        assert run(calm, "--command", name) == 0
+        assert "Elapsed   3 " in capsys.readouterr().out
+    with pytest.raises(InputError, match=r"commands there: /usr/bin/make -j, tar x"):
+        run(calm, "--command", "ls")
+
+
+def test_extras_confidence_threshold_and_dump(
+    calm: str, slow: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(calm) == 0
+    assert "rss_bytes" not in capsys.readouterr().out
+    for option in (["--all"], ["--metric", "rss_bytes"]):
+        assert run(calm, *option) == 0
+        assert "rss_bytes" in capsys.readouterr().out
+    assert run(slow, "--threshold", "2.9") == 0
+    assert "z-score" not in capsys.readouterr().out
+    assert run(calm, "--confidence", "99%", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["confidence"] == 0.99
+    assert run(calm, "--dump") == 0
+    assert capsys.readouterr().out.startswith(
+        "input,thread,epoch,command,status,elapsed,user,system,rss_bytes\ncalm.res,1,1,tar x,0,10.0,"
+    )
+
+
+def test_csv_keeps_findings_off_stdout(
+    slow: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(slow, "--format", "csv") == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith("input,name,unit,count,")
+    assert "z-score" in shown.err
+
+
+def test_every_bad_input_is_told_at_once(tmp_path: Path) -> None:
+    unknown = tmp_path / "unknown"
+    unknown.write_text("hello")
+    with pytest.raises(InputError) as caught:
+        run(str(tmp_path / "missing"), str(unknown), str(tmp_path))
+    files = [d.file for d in caught.value.diagnostics]
+    assert files == [str(tmp_path / "missing"), str(unknown), str(tmp_path)]
+    assert "No such file" in caught.value.diagnostics[0].message
+
+
+@pytest.mark.parametrize(
+    ("words", "places"),
+    [
+        ([], ["INPUT"]),
+        (["x", "--threshold", "-1"], ["--threshold"]),
+        (["x", "--confidence", "100%"], ["--confidence"]),
+        (
+            ["--threshold", "z", "--confidence", "2"],
+            ["INPUT", "--threshold", "--confidence"],
+        ),
+    ],
+)
+def test_every_bad_argument_is_told_at_once(
+    words: list[str], places: list[str]
+) -> None:
+    with pytest.raises(InputError) as caught:
+        run(*words)
+    assert [d.file for d in caught.value.diagnostics] == places
+
+
+def test_the_same_name_twice_is_told_apart(
+    calm: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(calm, calm, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [one["name"] for one in found["inputs"]] == ["calm.res", "calm.res#2"]
+
+
+def test_nothing_heavy_is_imported_for_help() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, argparse; from benchwright.cli import stats;"
+        "stats.add_arguments(argparse.ArgumentParser());"
+        "print([m for m in ('numpy', 'scipy', 'rich', 'msgspec') if m in sys.modules])"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert out.stdout.strip() == "[]"
