@@ -16,7 +16,7 @@ from benchwright.model.errors import Diagnostic, InputError
 from benchwright.model.plan import Mode
 from benchwright.suite import directives as read
 from benchwright.suite.blocks import Block, Blocks
-from benchwright.suite.check import unset_variables
+from benchwright.suite.check import unset_variables, unused_defines
 from benchwright.suite.directives import Directive, Part
 from benchwright.suite.include import Includer, Reader
 from benchwright.suite.program import Program, Where
@@ -81,6 +81,8 @@ def compile_ap(
     steps = parser.blocks.finish()
     found = includer.diagnostics
     found += unset_variables(steps, {*defines, *environment})
+    if not found:
+        found += unused_defines(steps, defines)
     if found:
         order = {path: number for number, path in enumerate(includer.sources)}
         found.sort(key=lambda d: (order.get(d.file, -1), d.line, d.column))

@@ -9,7 +9,7 @@ from benchwright.expression import parse
 from benchwright.model.errors import Diagnostic, InputError
 from benchwright.suite import program as step
 from benchwright.suite.fault import diagnostic
-from benchwright.suite.program import Step
+from benchwright.suite.program import Step, Where
 from benchwright.suite.shape import computes, slots, walk
 from benchwright.suite.state import BUILT_IN
 
@@ -41,6 +41,29 @@ def unset_variables(
                 found.append(diagnostic(slot.where, code, message, hint))
         found += _unknown_in_expressions(one, known)
     return found
+
+
+def unused_defines(
+    steps: Collection[Step], defines: Collection[str]
+) -> list[Diagnostic]:
+    """Return a Diagnostic for each -D name that the suite neither sets nor reads."""
+    own = assigned(steps)
+    used = own | set(BUILT_IN) | {s.name for one in walk(steps) for s in slots(one)}
+    texts = [t.raw for one in walk(steps) for t in computes(one)]
+    found: list[Diagnostic] = []
+    for name in defines:
+        if name in used or any(name in text for text in texts):
+            continue
+        near = difflib.get_close_matches(name, used, 1)
+        hint = f"did you mean {near[0]}?" if near else f"it has {_listed(own)}"
+        message = f"the suite has no variable {name}"
+        where = Where("-D", text=name)
+        found.append(diagnostic(where, "suite-unused-define", message, hint))
+    return found
+
+
+def _listed(names: Collection[str]) -> str:
+    return ", ".join(sorted(names)[:20]) or "none"
 
 
 def _unknown_in_expressions(one: Step, known: set[str]) -> list[Diagnostic]:

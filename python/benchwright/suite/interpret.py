@@ -207,7 +207,8 @@ class _Interpreter:
     def _levels(self, one: step.ForEach | step.For) -> Iterable[str]:
         given = self.state.defined(one.name)
         if given is not None:
-            return given.split()
+            listed = isinstance(one, step.ForEach) and isinstance(one.values, tuple)
+            return given.split(",") if listed else given.split()
         if isinstance(one, step.ForEach):
             return self._list(one.values)
         begin, end = self._number(one.begin), self._number(one.end)

@@ -11,6 +11,7 @@ from benchwright.suite import program as step
 from benchwright.suite import reading
 from benchwright.suite.effects import Answer, Effect
 from benchwright.suite.fault import mistake, raised
+from benchwright.suite.naming import file_friendly
 from benchwright.suite.program import Step
 from benchwright.suite.shape import has_effects, reads
 from benchwright.suite.state import State
@@ -70,7 +71,7 @@ class Repeated:
     def _heading(self) -> tuple[str, StoppingRule]:
         where, text = self._test.heading.where, self._in.state.text(self._test.heading)
         if self._test.stopping is not None:
-            name, rule = text, self._test.stopping
+            name, rule = file_friendly(text), self._test.stopping
         else:
             text = text.strip()
             name = text.split(None, 1)[0] if text else ""

@@ -1,0 +1,277 @@
+"""`bw run -P fs=ext4,xfs --threads 1,2 --precision 5% -- CMD {fs}`: no file needed.
+
+The raw words of a command line become the same program that a suite file becomes. The
+factors combine as a full factorial, threads innermost. CMD is executed as it is, word by
+word; `--setup` and `--cleanup` are command lines. Every wrong value is reported at once,
+with the option's name in the place of a file's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import msgspec
+
+from benchwright.model.errors import Diagnostic, InputError
+from benchwright.model.plan import (
+    FixedCount,
+    MetricSpec,
+    Mode,
+    StoppingRule,
+    UntilPrecise,
+)
+from benchwright.model.quantity import parse_duration_ns, parse_share
+from benchwright.suite import program as step
+from benchwright.suite import reading
+from benchwright.suite.fault import Fault, placed
+from benchwright.suite.metric import parse_metric
+from benchwright.suite.naming import command_name, with_sample
+from benchwright.suite.program import Program, Step, Template, Where
+from benchwright.suite.stopping import epochs_fault
+from benchwright.suite.template import NAME, brace_template, fixed
+
+THREADS = "threads"
+"""The factor that --threads makes, and the placeholder {threads}."""
+MAX_FACTORS = 30
+_BAD = "bad-argument"
+
+
+class CommandRequest(msgspec.Struct, frozen=True):
+    """What the user typed, word for word; None or empty where nothing was said."""
+
+    command: tuple[str, ...]
+    factors: tuple[str, ...] | list[str] = ()
+    """Each `NAME=V1,V2`."""
+    threads: str | None = None
+    min_runs: str | None = None
+    max_runs: str | None = None
+    precision: str | None = None
+    max_time: str | None = None
+    metrics: tuple[str, ...] | list[str] = ()
+    setup: str | None = None
+    cleanup: str | None = None
+    timeout: str | None = None
+    name: str | None = None
+    hooks: tuple[str, ...] | list[str] = ()
+    keep_going: bool = False
+
+
+def program_from_command(request: CommandRequest) -> Program:
+    """Return the program that measures a command. Raises InputError with all mistakes."""
+    reading_it = _Reading(request)
+    steps = reading_it.steps()
+    if reading_it.found:
+        raise InputError(reading_it.found)
+    return Program(steps)
+
+
+class _Reading:
+    """One request being read."""
+
+    def __init__(self, request: CommandRequest) -> None:
+        self._request = request
+        self.found: list[Diagnostic] = []
+        self._factors: dict[str, tuple[str, ...]] = {}
+        self._known: frozenset[str] = frozenset()
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return the program's steps; mistakes are in `found`."""
+        request = self._request
+        for word in request.factors:
+            self._factor(word)
+        threads = self._threads(request.threads or "1")
+        if len(threads) > 1:
+            self._factors[THREADS] = threads
+        self._known = frozenset((*self._factors, THREADS))
+        if len(self._factors) > MAX_FACTORS:
+            self._wrong("-P", "", f"there are more than {MAX_FACTORS} factors")
+        metrics = self._metrics()
+        body: tuple[Step, ...] = (*self._settings(metrics), self._test(metrics))
+        if THREADS not in self._factors:
+            body = (self._fixed_threads(threads[0] if threads else "1"), *body)
+        for name, levels in reversed(self._factors.items()):
+            where = Where("-P")
+            values = tuple(fixed(level, where) for level in levels)
+            body = (step.ForEach(name, values, body, where),)
+        if request.keep_going:
+            return body
+        return (step.FastFail(None, Where("--keep-going")), *body)
+
+    # -- factors and threads ---------------------------------------------------------
+
+    def _factor(self, word: str) -> None:
+        name, equals, rest = word.partition("=")
+        levels = tuple(rest.split(","))
+        hint = "write -P NAME=VALUE1,VALUE2"
+        if not equals or not NAME.fullmatch(name):
+            self._wrong("-P", word, f"{word!r} names no factor", hint)
+        elif name == THREADS:
+            self._wrong("-P", word, "threads are given with --threads", "--threads 1,2")
+        elif name in self._factors:
+            self._wrong("-P", word, f"factor {name} is given twice", hint)
+        elif "" in levels:
+            at = len(word) if not rest else len(name) + 1 + rest.find(",,") + 1
+            self._wrong("-P", word, f"a level of {name} is empty", hint, at)
+        elif len(set(levels)) < len(levels):
+            self._wrong("-P", word, f"a level of {name} is there twice", hint)
+        else:
+            self._factors[name] = levels
+
+    def _threads(self, word: str) -> tuple[str, ...]:
+        levels = tuple(level.strip() for level in word.split(","))
+        offset = 0
+        for raw, level in zip(word.split(","), levels, strict=True):
+            fault = reading.threads_fault(level)
+            if fault is not None:
+                self._wrong("--threads", word, fault.message, fault.hint, offset)
+            offset += len(raw) + 1
+        if len(set(levels)) < len(levels):
+            self._wrong("--threads", word, "a number of threads is there twice")
+        return levels
+
+    def _fixed_threads(self, count: str) -> Step:
+        where = Where("--threads", text=count)
+        return step.Assign(THREADS, fixed(count, where), False, False, where)
+
+    # -- settings --------------------------------------------------------------------
+
+    def _metrics(self) -> list[MetricSpec]:
+        specs: list[MetricSpec] = []
+        for word in self._request.metrics:
+            spec, faults = parse_metric(word)
+            if spec is None:
+                self.found += placed(faults, _placer("--metric", word))
+            elif any(spec.name == other.name for other in specs):
+                self._wrong("--metric", word, f"metric {spec.name} is given twice")
+            else:
+                specs.append(spec)
+        return specs
+
+    def _settings(self, metrics: list[MetricSpec]) -> list[Step]:
+        request = self._request
+        threads = _at("--threads", request.threads or "")
+        slot = Template((step.Slot(THREADS, threads),), threads)
+        steps: list[Step] = [step.Threads(slot, threads)]
+        steps += [step.Metric(spec, Where("--metric")) for spec in metrics]
+        if request.timeout:
+            self._checked("--timeout", request.timeout, reading.timeout_fault)
+            where = _at("--timeout", request.timeout)
+            steps.append(step.Timeout(fixed(request.timeout, where), where))
+        if request.hooks:
+            where = Where("--hook")
+            names = tuple(fixed(hook, where) for hook in request.hooks)
+            steps.append(step.Hooks(names, where))
+        return steps
+
+    # -- the test --------------------------------------------------------------------
+
+    def _test(self, metrics: list[MetricSpec]) -> Step:
+        request, where = self._request, Where("--")
+        if not request.command or not request.command[0]:
+            hint = "write the command after --, such as: bw run -- sleep 0.1"
+            self._wrong("--", " ".join(request.command), "there is no command", hint)
+        words = tuple(self._template("--", word) for word in request.command)
+        body: list[Step] = []
+        if request.setup is not None:
+            body.append(self._phase("--setup", request.setup, Mode.SETUP))
+        body.append(step.Phase(Mode.EXEC, words, where))
+        if request.cleanup is not None:
+            body.append(self._phase("--cleanup", request.cleanup, Mode.CLEANUP))
+        return step.Test(self._name(), self._stopping(metrics), tuple(body), where)
+
+    def _phase(self, option: str, text: str, mode: Mode) -> Step:
+        if not text.strip():
+            self._wrong(option, text, "the command is empty")
+        return step.Phase(mode, self._template(option, text), _at(option, text))
+
+    def _name(self) -> Template:
+        request = self._request
+        if request.name is None:
+            program = request.command[0] if request.command else ""
+            name = fixed(command_name(program), Where("--name"))
+        else:
+            self._checked("--name", request.name, reading.name_fault)
+            name = self._template("--name", request.name)
+        return with_sample(name, tuple(self._factors))
+
+    def _template(self, option: str, text: str) -> Template:
+        return brace_template(text, _placer(option, text), self._known)
+
+    def _stopping(self, metrics: list[MetricSpec]) -> StoppingRule:
+        request = self._request
+        minimum = self._runs("--min-runs", request.min_runs)
+        maximum = self._runs("--max-runs", request.max_runs)
+        if minimum and maximum and minimum > maximum:
+            message = f"--max-runs {maximum} is less than --min-runs {minimum}"
+            self._wrong("--max-runs", str(maximum), message)
+        if request.precision is None:
+            if request.max_time is not None:
+                hint = "add --precision 5%, or give --min-runs N alone"
+                message = "--max-time limits a search for precision"
+                self._wrong("--max-time", request.max_time, message, hint)
+            return FixedCount(minimum or min(10, maximum or 10))
+        if minimum == 1 or maximum == 1:
+            option = "--min-runs" if minimum == 1 else "--max-runs"
+            self._wrong(option, "1", "a precision needs at least 2 runs")
+        names = ["elapsed", *(spec.name for spec in metrics)]
+        return UntilPrecise(
+            target=self._share(request.precision),
+            metrics=tuple(dict.fromkeys(names)),
+            minimum=minimum or min(20, maximum or 20),
+            maximum=maximum or max(1000, minimum or 0),
+            max_time_ns=self._max_time(request.max_time),
+        )
+
+    def _runs(self, option: str, text: str | None) -> int | None:
+        if text is None:
+            return None
+        fault = epochs_fault(text.strip(), "the number of runs")
+        if fault is None:
+            return int(text)
+        self._wrong(option, text, fault.message, f"write {option} 30")
+        return None
+
+    def _share(self, text: str) -> float:
+        try:
+            return parse_share(text)
+        except ValueError as error:
+            self._wrong("--precision", text, str(error), "write --precision 5%")
+            return 0.05
+
+    def _max_time(self, text: str | None) -> int | None:
+        try:
+            return None if text is None else parse_duration_ns(text)
+        except ValueError as error:
+            self._wrong("--max-time", text or "", str(error), "write --max-time 10m")
+            return None
+
+    # -- mistakes --------------------------------------------------------------------
+
+    def _checked(
+        self, option: str, text: str, fault_of: Callable[[str], Fault | None]
+    ) -> None:
+        fault = fault_of(text)
+        if fault is not None:
+            self._wrong(option, text, fault.message, fault.hint, fault.offset)
+
+    def _wrong(
+        self, option: str, text: str, message: str, hint: str = "", offset: int = 0
+    ) -> None:
+        self.found.append(
+            Diagnostic(
+                _BAD, message, hint, file=option, column=offset + 1, text=_shown(text)
+            )
+        )
+
+
+def _placer(option: str, text: str) -> Callable[[int], Where]:
+    return lambda offset: _at(option, text, offset)
+
+
+def _at(option: str, text: str, offset: int = 0) -> Where:
+    return Where(option, 1, offset + 1, _shown(text))
+
+
+def _shown(text: str) -> str:
+    return re.sub(r"[\x00-\x1f\x7f]", " ", text)

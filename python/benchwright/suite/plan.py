@@ -1,0 +1,140 @@
+"""What a program would do: `bw run --plan`, and the rehearsal before a session.
+
+The interpreter is driven with dry answers: every command succeeds, no checkpoint is
+resumed from, each test runs one epoch. So the plan of a program that decides by what
+commands answer is one of its possible courses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from benchwright.model.plan import (
+    FixedCount,
+    StoppingRule,
+    TestPlan,
+    UntilPrecise,
+    UntilPredicate,
+)
+from benchwright.suite import effects as effect
+from benchwright.suite.effects import Answer, Effect
+from benchwright.suite.interpret import execute
+from benchwright.suite.program import Program, Where
+
+MOST_EFFECTS = 100_000
+"""After so many the plan is cut: a program may loop until a command says otherwise."""
+MODES = ("presetup", "setup", "exec", "cleanup", "postcleanup")
+
+
+class PlannedTest(msgspec.Struct, frozen=True, tag="test"):
+    """One test at one sample, as it would be run."""
+
+    plan: TestPlan
+    stopping: str
+    """The stopping rule in words."""
+    where: Where
+
+    @property
+    def commands(self) -> tuple[tuple[str, str], ...]:
+        """Each command as (mode, text), in the order of a trial."""
+        return tuple(
+            (mode.upper(), command.text)
+            for mode in MODES
+            for command in getattr(self.plan.phases, mode)
+        )
+
+
+class PlannedStep(msgspec.Struct, frozen=True, tag="step"):
+    """Something between tests: `SYSTEM`, `ECHO`, `CHECKPOINT` or `FASTFAIL`."""
+
+    keyword: str
+    text: str
+
+
+Planned = PlannedTest | PlannedStep
+
+
+def describe(
+    program: Program,
+    *,
+    defines: Mapping[str, str],
+    environment: Mapping[str, str],
+    most: int = MOST_EFFECTS,
+) -> list[Planned]:
+    """Return what the program would do, in order, cut after `most` effects.
+
+    Raises InputError for a mistake on the way.
+    """
+    planned: list[Planned] = []
+    steps = execute(program, defines=defines, environment=environment)
+    rehearsal = _Rehearsal()
+    answer: Answer = None
+    for _ in range(most):
+        try:
+            what = steps.send(answer)
+        except StopIteration:
+            break
+        answer = rehearsal.answer(what)
+        planned += rehearsal.seen(what)
+    steps.close()
+    return planned
+
+
+class _Rehearsal:
+    """Dry answers, and what they were given to."""
+
+    def __init__(self) -> None:
+        self._where = Where("")
+        self._ran = False
+
+    def answer(self, what: Effect) -> Answer:
+        """Return a dry answer: one epoch for each test, success for each command."""
+        match what:
+            case effect.OpenTest():
+                self._where, self._ran = what.where, False
+            case effect.AskNext():
+                return 0 if self._ran else 1
+            case effect.RunEpochs(_, _, count):
+                self._ran = True
+                return count
+            case effect.RunSystem() | effect.WriteCheckpoint():
+                return 0
+        return None
+
+    def seen(self, what: Effect) -> list[Planned]:
+        """Return what an effect adds to the plan."""
+        match what:
+            case effect.RunEpochs(plan):
+                return [PlannedTest(plan, in_words(plan.stopping), self._where)]
+            case effect.RunSystem(command):
+                return [PlannedStep("SYSTEM", command.text)]
+            case effect.Say(text):
+                return [PlannedStep("ECHO", text)]
+            case effect.WriteCheckpoint(file):
+                return [PlannedStep("CHECKPOINT", file or "")]
+            case effect.SetFastFail(command):
+                return [PlannedStep("FASTFAIL", command.text if command else "")]
+            case _:
+                return []
+
+
+def in_words(rule: StoppingRule) -> str:
+    """Return a stopping rule in words."""
+    if isinstance(rule, FixedCount):
+        return f"{rule.count} {'epoch' if rule.count == 1 else 'epochs'}"
+    if isinstance(rule, UntilPrecise):
+        words = (
+            f"until {', '.join(rule.metrics)} within ±{100 * rule.target:g} % at "
+            f"{100 * rule.confidence:g} % confidence, "
+            f"{rule.minimum} to {rule.maximum} epochs"
+        )
+        if rule.max_time_ns is not None:
+            words += f", at most {rule.max_time_ns / 1e9:g} s"
+        return words
+    words = f"{rule.minimum} epochs, then {rule.increment} more at a time until "
+    if isinstance(rule, UntilPredicate):
+        most = "" if rule.maximum is None else f", at most {rule.maximum} epochs"
+        return f"{words}{rule.predicate}{most}"
+    return f"{words}`{rule.command.text}` exits with 0"
