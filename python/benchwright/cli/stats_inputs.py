@@ -42,10 +42,13 @@ def parsers() -> list[Parser]:
     """
     found: dict[str, Parser] = {}
     for name in SHIPPED:
+        module = f"benchwright.study.parsers.{name}"
         try:
-            found[name] = import_module(f"benchwright.study.parsers.{name}").PARSER
-        except ModuleNotFoundError:
-            continue
+            found[name] = import_module(module).PARSER
+        except ModuleNotFoundError as error:
+            # Only the absence of the parser itself is no error.
+            if error.name is None or not module.startswith(error.name):
+                raise
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         if point.value.startswith("benchwright.study.parsers.") and point.name in found:
             continue
