@@ -1,0 +1,73 @@
+#!/bin/sh
+# Undo fs-setup.sh: unmount $TESTROOT/mnt and release its loop device, also after a
+# failed or killed run. Nothing to undo is success, so it can be called at any time.
+#
+# Usage: fs-cleanup.sh [FS]   FS is for the reader of the suite; all types are undone
+# Reads: TESTROOT   absolute path of the directory that fs-setup.sh worked in
+#        FORMAT     yes (default): the image is removed too; no: kept for the next run
+#
+# What is ours is asked of the kernel: a loop device is touched only if its backing
+# file is $TESTROOT/fs-*.img. Anything else on $TESTROOT/mnt is reported and left.
+set -eu
+
+fail() {
+    echo "fs-cleanup.sh: $*" >&2
+    exit 1
+}
+
+# is_ours NAME: does the loop device NAME (as "loop0") stand on one of our images?
+is_ours() {
+    backing=
+    { IFS= read -r backing <"/sys/block/$1/loop/backing_file"; } 2>/dev/null || return 1
+    case ${backing% (deleted)} in
+    "$root"/fs-*.img) return 0 ;;
+    *) return 1 ;;
+    esac
+}
+
+# A process of the trial may need a moment to die: try for some seconds.
+unmount() {
+    tries=0
+    until umount -- "$mount_point" 2>/dev/null; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 50 ] || break
+        sleep 0.1
+    done
+    [ "$tries" -lt 50 ] || umount -- "$mount_point" ||
+        fail "$mount_point is still in use (see: fuser -vm '$mount_point')"
+}
+
+[ -n "${TESTROOT:-}" ] || fail "TESTROOT is not set"
+case $TESTROOT in
+/ | // | /.) fail "TESTROOT is /: give it a directory of its own" ;;
+/*) ;;
+*) fail "TESTROOT=$TESTROOT is not an absolute path" ;;
+esac
+[ -d "$TESTROOT" ] || exit 0
+root=$(cd -- "$TESTROOT" && pwd -P)
+mount_point=$root/mnt
+PATH=$PATH:/usr/sbin:/sbin
+
+while mountpoint -q -- "$mount_point"; do
+    device=$(findmnt -n -o SOURCE --mountpoint "$mount_point" | tail -n 1)
+    device=${device%%\[*} # btrfs appends its subvolume
+    is_ours "${device#/dev/}" ||
+        fail "$mount_point is a mount of $device, which is not ours: left alone"
+    unmount
+done
+
+# Unmounting released the device; this is for one that was set up by other means.
+for path in /sys/block/loop*/loop; do
+    [ -d "$path" ] || continue
+    name=${path%/loop}
+    name=${name##*/}
+    if is_ours "$name"; then
+        losetup -d "/dev/$name"
+    fi
+done
+
+rm -rf -- "$mount_point"/thread-*
+if [ "${FORMAT:-yes}" != no ]; then
+    rm -f -- "$root"/fs-*.img
+fi
+rmdir -- "$mount_point" 2>/dev/null || :
