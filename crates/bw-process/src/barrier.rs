@@ -1,0 +1,204 @@
+//! The barrier of N processes: words in shared memory and a futex.
+//!
+//! Arrival: waiters sleep on `generation`; the last to arrive moves it on and wakes them.
+//! Release: who is awake counts itself and yields until all are, so that nobody runs off
+//! (an execve takes hundreds of microseconds of a core) before the others have a processor.
+//! The caller stamps the release and yields once more. A System V semaphore waited to zero
+//! lost: it cannot be used twice, cannot tell that a process died, and its waiters start
+//! one after the other (benches/barrier_skew.py prints the figures).
+//! Sources: futex(2), sched_yield(2); Auto-pilot's APIPCKEY (papers, section 3.2).
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use crate::clock::monotonic_ns;
+use crate::shared::{futex_wait, futex_wake_all};
+
+/// Words that a barrier needs: five, each on a cache line of its own.
+pub const WORDS: usize = 5 * LINE;
+const LINE: usize = 16;
+const BROKEN: u32 = 1;
+const STEP: u32 = 2;
+/// Yields before a waiter that is awake goes back to sleep: others may be stopped.
+const PATIENCE_YIELDS: u32 = 20_000;
+const NAP: Duration = Duration::from_millis(5);
+
+/// How a process came out of the barrier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Passage {
+    /// All arrived; CLOCK_MONOTONIC when this process saw it [ns].
+    Released(u64),
+    /// A participant ended without arriving.
+    Broken,
+}
+
+/// A barrier in memory that all participants share.
+#[derive(Debug, Clone, Copy)]
+pub struct Barrier<'a> {
+    total: &'a AtomicU32,
+    arrived: &'a AtomicU32,
+    /// Moves on by STEP at each release; its lowest bit says broken.
+    generation: &'a AtomicU32,
+    awake: &'a AtomicU32,
+    /// The generation that may run.
+    go: &'a AtomicU32,
+}
+
+impl<'a> Barrier<'a> {
+    /// The barrier in the first `WORDS` words.
+    pub fn new(words: &'a [AtomicU32]) -> Self {
+        Self {
+            total: &words[0],
+            arrived: &words[LINE],
+            generation: &words[2 * LINE],
+            awake: &words[3 * LINE],
+            go: &words[4 * LINE],
+        }
+    }
+
+    /// Makes it whole again, for `total` participants; nobody may be waiting.
+    pub fn reset(&self, total: u32) {
+        self.total.store(total, Ordering::Relaxed);
+        self.arrived.store(0, Ordering::Relaxed);
+        self.awake.store(0, Ordering::Relaxed);
+        // A straggler of an earlier epoch must not be released by this one's generation.
+        let next = (self.generation.load(Ordering::Relaxed) & !BROKEN).wrapping_add(STEP);
+        self.go.store(next, Ordering::Relaxed);
+        self.generation.store(next, Ordering::SeqCst);
+    }
+
+    /// Marks it broken: a participant has ended. Who waits is let go with `Broken`.
+    pub fn break_up(&self) {
+        self.generation.fetch_or(BROKEN, Ordering::SeqCst);
+        if self.arrived.load(Ordering::SeqCst) > 0 {
+            futex_wake_all(self.generation);
+        }
+    }
+
+    /// Waits until all have arrived. Async-signal-safe.
+    pub fn pass(&self) -> Passage {
+        let generation = self.generation.load(Ordering::SeqCst);
+        let total = self.total.load(Ordering::Relaxed);
+        if generation & BROKEN != 0 && total > 1 {
+            return Passage::Broken;
+        }
+        if total <= 1 {
+            return Passage::Released(monotonic_ns());
+        }
+        if self.arrived.fetch_add(1, Ordering::SeqCst) + 1 == total {
+            self.open();
+        } else if !self.sleep(generation) {
+            return Passage::Broken;
+        }
+        self.gather(generation.wrapping_add(STEP), total)
+    }
+
+    fn open(&self) {
+        self.arrived.store(0, Ordering::Relaxed);
+        self.awake.store(0, Ordering::Relaxed);
+        self.generation.fetch_add(STEP, Ordering::SeqCst);
+        futex_wake_all(self.generation);
+    }
+
+    /// Returns whether the generation moved on; false: the barrier broke.
+    fn sleep(&self, generation: u32) -> bool {
+        loop {
+            let now = self.generation.load(Ordering::SeqCst);
+            if now & !BROKEN != generation {
+                return true;
+            }
+            if now & BROKEN != 0 {
+                return false;
+            }
+            futex_wait(self.generation, generation, None);
+        }
+    }
+
+    /// Waits until all are awake, so that they are let go together.
+    fn gather(&self, generation: u32, total: u32) -> Passage {
+        if self.awake.fetch_add(1, Ordering::SeqCst) + 1 == total {
+            self.go.store(generation, Ordering::SeqCst);
+            let at_ns = monotonic_ns();
+            futex_wake_all(self.go);
+            return Passage::Released(at_ns);
+        }
+        let mut yields = 0;
+        loop {
+            // Broken is read first: who is let go and ends at once breaks it after `go`.
+            let broken = self.generation.load(Ordering::SeqCst) & BROKEN != 0;
+            let go = self.go.load(Ordering::SeqCst);
+            if go == generation {
+                return Passage::Released(monotonic_ns());
+            }
+            if broken {
+                return Passage::Broken;
+            }
+            if yields < PATIENCE_YIELDS {
+                yields += 1;
+                // SAFETY: no arguments, no memory.
+                unsafe { libc::sched_yield() };
+            } else {
+                futex_wait(self.go, go, Some(NAP));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shared::Mapping;
+
+    fn pass_in_threads(barrier: Barrier<'_>, threads: u32, rounds: u32) -> Vec<Passage> {
+        std::thread::scope(|scope| {
+            let body = move || -> Vec<_> { (0..rounds).map(|_| barrier.pass()).collect() };
+            let all: Vec<_> = (0..threads).map(|_| scope.spawn(body)).collect();
+            all.into_iter().flat_map(|t| t.join().unwrap()).collect()
+        })
+    }
+
+    #[test]
+    fn lets_all_through_again_and_again() {
+        let memory = Mapping::anonymous(4096).unwrap();
+        let barrier = Barrier::new(memory.words());
+        barrier.reset(5);
+        let passages = pass_in_threads(barrier, 5, 200);
+        assert!(passages.iter().all(|p| matches!(p, Passage::Released(_))));
+    }
+
+    #[test]
+    fn nobody_leaves_a_round_before_all_have_arrived() {
+        let memory = Mapping::anonymous(4096).unwrap();
+        let barrier = Barrier::new(memory.words());
+        barrier.reset(4);
+        let arrived = AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for round in 1..=100 {
+                        arrived.fetch_add(1, Ordering::SeqCst);
+                        barrier.pass();
+                        assert!(arrived.load(Ordering::SeqCst) >= 4 * round);
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn a_missing_participant_breaks_it() {
+        let memory = Mapping::anonymous(4096).unwrap();
+        let barrier = Barrier::new(memory.words());
+        barrier.reset(3);
+        std::thread::scope(|scope| {
+            let waiters: Vec<_> = (0..2).map(|_| scope.spawn(|| barrier.pass())).collect();
+            barrier.break_up();
+            for waiter in waiters {
+                assert_eq!(waiter.join().unwrap(), Passage::Broken);
+            }
+        });
+        assert_eq!(barrier.pass(), Passage::Broken);
+        barrier.reset(1);
+        assert!(matches!(barrier.pass(), Passage::Released(_)));
+    }
+}

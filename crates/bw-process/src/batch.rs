@@ -1,0 +1,255 @@
+//! A run request made ready: everything opened and prepared before its first epoch.
+//!
+//! Source: docs/launcher-protocol.md, "run".
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::atomic::AtomicU32;
+
+use crate::aplog::Aplog;
+use crate::barrier::{self, Barrier};
+use crate::clock::monotonic_ns;
+use crate::control::Control;
+use crate::descendants::{Identity, descendants};
+use crate::epoch::run_epoch;
+use crate::program::Program;
+use crate::protocol::{Ending, MOST_THREADS, Mode, Reason, Reply, Run};
+use crate::replies::Replies;
+use crate::seat::{Seat, Surroundings};
+use crate::semaphore::Semaphore;
+use crate::shared::Mapping;
+use crate::spawn::Spawner;
+use crate::wait::reap;
+
+/// What outlives a run and is lent to it.
+#[derive(Debug)]
+pub struct Lent<'a> {
+    /// The semaphore's number, for the guard.
+    pub semaphore_note: &'a AtomicU32,
+    /// The barrier that EXEC processes use.
+    pub barrier: Barrier<'a>,
+    /// Its file: the value of BW_BARRIER.
+    pub barrier_path: &'a str,
+    /// /dev/null.
+    pub null: &'a File,
+}
+
+/// A command with its places.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The part of the test.
+    pub mode: Mode,
+    /// Position in its mode's list.
+    pub index: u32,
+    /// What to execute.
+    pub program: Program,
+    /// Which seats it occupies.
+    pub seats: Range<usize>,
+}
+
+/// A run, ready for its epochs.
+#[derive(Debug)]
+pub struct Batch<'a> {
+    /// The request.
+    pub run: Run,
+    /// What was lent.
+    pub lent: &'a Lent<'a>,
+    /// Commands in order of the request.
+    pub commands: Vec<Prepared>,
+    /// Their places.
+    pub seats: Vec<Seat>,
+    /// The APLOG of every thread, 0 first.
+    pub aplogs: Vec<Aplog>,
+    /// Working directory.
+    pub directory: CString,
+    /// Creates the children.
+    pub spawner: Spawner,
+    /// APIPCKEY, where the system has such semaphores.
+    pub semaphore: Option<Semaphore<'a>>,
+    /// Who was there before: daemons of an earlier PRESETUP.
+    pub spared: Vec<Identity>,
+    gate: Mapping,
+    surroundings: Surroundings,
+}
+
+impl<'a> Batch<'a> {
+    /// Prepares a run. Errors: why it cannot be run at all.
+    pub fn prepare(run: Run, lent: &'a Lent<'a>) -> Result<Self, String> {
+        check(&run)?;
+        Self::open(run, lent).map_err(|error| error.to_string())
+    }
+
+    fn open(run: Run, lent: &'a Lent<'a>) -> io::Result<Self> {
+        let surroundings = Surroundings::new(&run.environment)?;
+        let executes = run.commands.iter().any(|c| c.mode == Mode::Exec);
+        let semaphore = if executes { semaphore(lent) } else { None };
+        let mut batch = Self {
+            lent,
+            commands: Vec::new(),
+            seats: Vec::new(),
+            aplogs: Vec::new(),
+            directory: CString::new(run.directory.as_str())?,
+            spawner: Spawner::new(run.threads as usize)?,
+            semaphore,
+            spared: Vec::new(),
+            gate: Mapping::anonymous(barrier::WORDS * 4)?,
+            surroundings,
+            run,
+        };
+        batch.open_aplogs(executes)?;
+        batch.take_seats()?;
+        if reap(&mut []) {
+            batch.spared = descendants(&[]);
+        }
+        Ok(batch)
+    }
+
+    fn open_aplogs(&mut self, executes: bool) -> io::Result<()> {
+        let last = if executes { self.run.threads } else { 0 };
+        let logs = Path::new(&self.run.logs);
+        self.aplogs = (0..=last)
+            .map(|thread| Aplog::open(logs, thread))
+            .collect::<io::Result<_>>()?;
+        Ok(())
+    }
+
+    fn take_seats(&mut self) -> io::Result<()> {
+        for command in std::mem::take(&mut self.run.commands) {
+            let mode = command.mode;
+            let known = self.commands.iter().rev().find(|c| c.mode == mode);
+            let (index, seats) = match known {
+                Some(known) => (known.index + 1, known.seats.clone()),
+                None => (0, self.open_seats(&mode)?),
+            };
+            let program = Program::new(&command.argv, self.surroundings.path())?;
+            self.commands.push(Prepared {
+                mode,
+                index,
+                program,
+                seats,
+            });
+        }
+        Ok(())
+    }
+
+    fn open_seats(&mut self, mode: &Mode) -> io::Result<Range<usize>> {
+        let first = self.seats.len();
+        let threads = match mode {
+            Mode::Exec => 1..=self.run.threads,
+            _ => 0..=0,
+        };
+        for thread in threads {
+            let seat = self.seat(mode, thread)?;
+            self.seats.push(seat);
+        }
+        Ok(first..self.seats.len())
+    }
+
+    fn seat(&self, mode: &Mode, thread: u32) -> io::Result<Seat> {
+        let aplog = self.aplogs[thread as usize].path();
+        let mut own = vec![
+            ("APMODE", mode.name().to_owned()),
+            ("THREADS", self.run.threads.to_string()),
+            ("APTHREAD", thread.to_string()),
+            ("APLOG", aplog.to_string_lossy().into_owned()),
+        ];
+        if *mode == Mode::Exec {
+            own.push(("BW_BARRIER", self.lent.barrier_path.to_owned()));
+            if let Some(semaphore) = &self.semaphore {
+                own.push(("APIPCKEY", semaphore.key().to_string()));
+            }
+        }
+        let environment = self.surroundings.environment(&own)?;
+        Seat::new(Path::new(&self.run.logs), mode.name(), thread, environment)
+    }
+
+    /// The places of the command at `place`.
+    pub fn seats_of(&self, place: usize) -> &[Seat] {
+        &self.seats[self.commands[place].seats.clone()]
+    }
+
+    /// The gate before which the threads of an EXEC wait for each other.
+    pub fn gate(&self) -> Barrier<'_> {
+        Barrier::new(self.gate.words())
+    }
+
+    /// Whether processes that outlive an epoch are ended.
+    pub fn has_epochs(&self) -> bool {
+        let single = |command: &Prepared| matches!(command.mode, Mode::Single(_));
+        !self.commands.iter().all(single)
+    }
+
+    /// Runs the epochs and adds their records and `done`. Errors: `bw` is gone.
+    pub fn go(&mut self, control: &mut Control, replies: &mut Replies) -> io::Result<()> {
+        let begun = monotonic_ns();
+        let mut epoch = self.run.first_epoch;
+        let end = epoch.saturating_add(self.run.epochs);
+        let mut reason = Reason::Complete;
+        while epoch < end && !control.interrupted() {
+            self.surroundings.set_epoch(epoch);
+            let record = run_epoch(self, control, epoch);
+            epoch += 1;
+            replies.add(&Reply::Epoch(&record));
+            replies.flush_if_many()?;
+            let spent = monotonic_ns() - begun;
+            if self.run.stop_on_failure && record.ending != Ending::Ok {
+                reason = Reason::Failed;
+                break;
+            }
+            if epoch < end && self.run.budget_ns.is_some_and(|budget| spent >= budget) {
+                reason = Reason::Budget;
+                break;
+            }
+        }
+        if control.interrupted() {
+            reason = Reason::Interrupted;
+        }
+        replies.add(&Reply::Done {
+            id: self.run.id,
+            next_epoch: epoch,
+            reason,
+            rss_floor_bytes: rss_floor_bytes(),
+        });
+        replies.flush()
+    }
+}
+
+/// Our own peak resident size: execve carries it over, no child can read less [bytes].
+pub fn rss_floor_bytes() -> u64 {
+    // SAFETY: an all-zero rusage is a valid value of plain integers.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is writable.
+    unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut usage) };
+    usage.ru_maxrss as u64 * 1024
+}
+
+/// Without System V semaphores scripts go without APIPCKEY: it is theirs to need it.
+fn semaphore<'a>(lent: &Lent<'a>) -> Option<Semaphore<'a>> {
+    Semaphore::create(lent.semaphore_note)
+        .inspect_err(|error| eprintln!("bw-launcher: no APIPCKEY, semget: {error}"))
+        .ok()
+}
+
+fn check(run: &Run) -> Result<(), String> {
+    if run.threads == 0 || run.threads > MOST_THREADS {
+        return Err(format!(
+            "threads is {}, not 1 to {MOST_THREADS}",
+            run.threads
+        ));
+    }
+    if run.commands.iter().any(|command| command.argv.is_empty()) {
+        return Err("a command has an empty argv".to_owned());
+    }
+    if !Path::new(&run.directory).is_dir() {
+        return Err(format!("directory {} is none", run.directory));
+    }
+    for (name, _) in &run.environment {
+        if name.is_empty() || name.contains('=') {
+            return Err(format!("`{name}` cannot name an environment variable"));
+        }
+    }
+    Ok(())
+}

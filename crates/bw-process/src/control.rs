@@ -1,0 +1,164 @@
+//! What `bw` says while something runs: requests, interrupts, the end of input; and signals.
+//!
+//! Single-threaded: its two descriptors are in every poll, so nothing is missed and nothing
+//! is polled in vain. Source: poll(2), docs/launcher-protocol.md.
+
+use std::collections::VecDeque;
+use std::io;
+
+use crate::protocol::{Interrupt, Mode, Request, Run};
+use crate::signals::Signals;
+
+const STDIN: i32 = 0;
+const CHUNK_BYTES: usize = 4096;
+
+/// A line that is no request.
+#[derive(Debug)]
+pub struct Refusal {
+    /// Of the request, 0 where it cannot be read.
+    pub id: i64,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// The worker's ears.
+#[derive(Debug)]
+pub struct Control {
+    input: Vec<u8>,
+    requests: VecDeque<Result<Box<Run>, Refusal>>,
+    interrupt: Option<Interrupt>,
+    busy: bool,
+    over: bool,
+    signals: Signals,
+}
+
+impl Control {
+    /// Listens to stdin and to termination signals. Errors: signalfd(2).
+    pub fn new() -> io::Result<Self> {
+        Ok(Self {
+            input: Vec::new(),
+            requests: VecDeque::new(),
+            interrupt: None,
+            busy: false,
+            over: false,
+            signals: Signals::block(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT])?,
+        })
+    }
+
+    /// Returns the next request, waiting for it; none at the end of input.
+    pub fn next_request(&mut self) -> Option<Result<Box<Run>, Refusal>> {
+        self.busy = false;
+        self.interrupt = self.interrupt.filter(|_| !self.requests.is_empty());
+        loop {
+            if self.over {
+                return None;
+            }
+            if let Some(request) = self.requests.pop_front() {
+                self.busy = true;
+                return Some(request);
+            }
+            let mut fds = self.fds();
+            // SAFETY: `fds` is a valid array of its length.
+            unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, -1) };
+            self.take(&fds);
+        }
+    }
+
+    /// What to poll for.
+    pub fn fds(&self) -> [libc::pollfd; 2] {
+        let input = if self.over { -1 } else { STDIN };
+        [input, self.signals.fd()].map(readable)
+    }
+
+    /// Reads what `fds`, as polled, say is there.
+    pub fn take(&mut self, fds: &[libc::pollfd]) {
+        if fds[1].revents != 0 {
+            while self.signals.next().is_some() {
+                self.over = true;
+            }
+        }
+        if fds[0].revents != 0 {
+            self.read();
+        }
+    }
+
+    /// Whether everything must end: input has ended, or we were told to.
+    pub fn over(&self) -> bool {
+        self.over
+    }
+
+    /// Whether the run in progress is to stop after what runs now.
+    pub fn interrupted(&self) -> bool {
+        self.over || self.interrupt.is_some()
+    }
+
+    /// Whether a command of `mode` may neither start nor go on.
+    pub fn stops(&self, mode: &Mode) -> bool {
+        let spared = *mode == Mode::Cleanup && self.interrupt.is_none_or(|i| i.cleanup);
+        self.over || (self.interrupt.is_some() && !spared)
+    }
+
+    fn read(&mut self) {
+        let mut chunk = [0u8; CHUNK_BYTES];
+        // SAFETY: `chunk` is writable for its length.
+        let read = unsafe { libc::read(STDIN, chunk.as_mut_ptr().cast(), chunk.len()) };
+        match usize::try_from(read) {
+            Ok(0) => self.over = true,
+            Ok(length) => self.accept(&chunk[..length]),
+            Err(_) => {
+                let error = io::Error::last_os_error();
+                self.over |= error.kind() != io::ErrorKind::Interrupted;
+            }
+        }
+    }
+
+    fn accept(&mut self, bytes: &[u8]) {
+        self.input.extend_from_slice(bytes);
+        let Some(end) = self.input.iter().rposition(|&byte| byte == b'\n') else {
+            return;
+        };
+        let rest = self.input.split_off(end + 1);
+        let lines = std::mem::replace(&mut self.input, rest);
+        for line in lines.split(|&byte| byte == b'\n') {
+            if !line.trim_ascii().is_empty() {
+                self.line(line);
+            }
+        }
+    }
+
+    fn line(&mut self, line: &[u8]) {
+        match serde_json::from_slice(line) {
+            Ok(Request::Run(run)) => self.requests.push_back(Ok(run)),
+            Ok(Request::Interrupt(new)) => self.interrupt_with(new),
+            Err(error) => {
+                let message = format!("cannot read the request: {error}");
+                let id = id_of(line);
+                self.requests.push_back(Err(Refusal { id, message }));
+            }
+        }
+    }
+
+    /// With nothing to interrupt it is too late, and no error: `done` has crossed it.
+    fn interrupt_with(&mut self, new: Interrupt) {
+        if self.busy || !self.requests.is_empty() {
+            let cleanup = new.cleanup && self.interrupt.is_none_or(|old| old.cleanup);
+            self.interrupt = Some(Interrupt { cleanup });
+        }
+    }
+}
+
+/// A descriptor to wait for input on.
+pub fn readable(fd: i32) -> libc::pollfd {
+    libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    }
+}
+
+fn id_of(line: &[u8]) -> i64 {
+    serde_json::from_slice::<serde_json::Value>(line)
+        .ok()
+        .and_then(|value| value.get("id")?.as_i64())
+        .unwrap_or(0)
+}

@@ -1,0 +1,314 @@
+//! One epoch: SETUP, EXEC in N processes, CLEANUP in any case; then nothing is left running.
+//!
+//! Source: docs/launcher-protocol.md, "An epoch"; papers/auto-pilot.txt section 3.1.
+
+use crate::batch::{Batch, Prepared};
+use crate::child::{Child, Report, Step};
+use crate::clock::{monotonic_ns, realtime_ns};
+use crate::control::Control;
+use crate::descendants::{Identity, descendants};
+use crate::ending::end_descendants;
+use crate::logs::range;
+use crate::protocol::{Ending, EpochRecord, Mode, ProcessRecord};
+use crate::seat::Seat;
+use crate::spawn::Spawned;
+use crate::wait::{Ended, Limits, Process, Woken, reap, wait_all};
+use std::io;
+use std::os::fd::AsRawFd;
+
+/// Runs one epoch and returns its record.
+pub fn run_epoch(batch: &mut Batch<'_>, control: &mut Control, epoch: u64) -> EpochRecord {
+    let record = EpochRecord {
+        id: batch.run.id,
+        epoch,
+        ending: Ending::Ok,
+        started_ns: realtime_ns(),
+        duration_ns: 0,
+        release_skew_ns: 0,
+        left_running: 0,
+        processes: Vec::with_capacity(batch.seats.len()),
+        aplog: Vec::new(),
+        hooks: Vec::new(),
+    };
+    let mut run = EpochRun {
+        batch,
+        control,
+        record,
+        deadline_ns: None,
+    };
+    run.phases();
+    run.record
+}
+
+struct EpochRun<'e, 'a> {
+    batch: &'e mut Batch<'a>,
+    control: &'e mut Control,
+    record: EpochRecord,
+    deadline_ns: Option<u64>,
+}
+
+impl EpochRun<'_, '_> {
+    fn phases(&mut self) {
+        let begun = monotonic_ns();
+        self.empty_aplogs();
+        self.singles();
+        self.phase(&Mode::Setup, &self.batch.spared.clone());
+        if self.record.ending == Ending::Ok {
+            self.exec();
+        }
+        self.phase(&Mode::Cleanup, &self.batch.spared.clone());
+        self.record.duration_ns = monotonic_ns() - begun;
+        if self.batch.has_epochs() {
+            let grace_ns = self.batch.run.grace_ns;
+            self.record.left_running = end_descendants(&self.batch.spared, grace_ns, &mut []);
+        }
+        self.record.aplog = self.aplog_texts();
+    }
+
+    fn empty_aplogs(&mut self) {
+        for aplog in &mut self.batch.aplogs {
+            if let Err(error) = aplog.clear() {
+                eprintln!(
+                    "bw-launcher: cannot empty {}: {error}",
+                    aplog.path().display()
+                );
+            }
+        }
+    }
+
+    fn aplog_texts(&mut self) -> Vec<(u32, String)> {
+        let aplogs = self.batch.aplogs.iter_mut();
+        aplogs
+            .filter_map(|aplog| Some((aplog.thread, aplog.text()?)))
+            .collect()
+    }
+
+    fn singles(&mut self) {
+        let spared = self.batch.spared.clone();
+        for place in 0..self.batch.commands.len() {
+            let failed = self.batch.run.stop_on_failure && self.record.ending != Ending::Ok;
+            if matches!(self.batch.commands[place].mode, Mode::Single(_)) && !failed {
+                self.command(place, &spared);
+            }
+        }
+    }
+
+    fn exec(&mut self) {
+        let executes = self.batch.commands.iter().any(|c| c.mode == Mode::Exec);
+        if !executes {
+            return;
+        }
+        // What SETUP has started (a server) is CLEANUP's to stop, also after a timeout.
+        let spared = if reap(&mut []) {
+            descendants(&[])
+        } else {
+            Vec::new()
+        };
+        let timeout_ns = self.batch.run.timeout_ns;
+        self.deadline_ns = timeout_ns.map(|limit| monotonic_ns().saturating_add(limit));
+        self.phase(&Mode::Exec, &spared);
+        self.deadline_ns = None;
+    }
+
+    /// Runs the commands of a mode in order. Only CLEANUP goes on after a failure.
+    fn phase(&mut self, mode: &Mode, spared: &[Identity]) {
+        for place in 0..self.batch.commands.len() {
+            if self.batch.commands[place].mode != *mode {
+                continue;
+            }
+            if *mode != Mode::Cleanup && self.record.ending != Ending::Ok {
+                return;
+            }
+            self.command(place, spared);
+        }
+    }
+
+    fn command(&mut self, place: usize, spared: &[Identity]) {
+        let mode = self.batch.commands[place].mode.clone();
+        if self.control.stops(&mode) {
+            self.record.ending = Ending::Interrupted;
+            return;
+        }
+        if mode == Mode::Exec {
+            self.arm();
+        }
+        let before = sizes(self.batch.seats_of(place));
+        let mut started = start(self.batch, &self.batch.commands[place]);
+        let woken = self.wait(&mode, &mut started, spared);
+        let first = self.record.processes.len();
+        self.note(place, &started, &before);
+        self.judge(first, woken);
+    }
+
+    /// Adds the records of a command's processes.
+    fn note(&mut self, place: usize, started: &Started, before: &[[u64; 2]]) {
+        let prepared = &self.batch.commands[place];
+        for (number, seat) in self.batch.seats_of(place).iter().enumerate() {
+            let report = self.batch.spawner.report(number);
+            let mut record = started.record(number, report, prepared);
+            record.thread = seat.thread;
+            record.out = range(before[number][0], &seat.out);
+            record.err = range(before[number][1], &seat.err);
+            self.record.processes.push(record);
+        }
+    }
+
+    /// Makes the semaphore and the barrier fresh for an EXEC.
+    fn arm(&mut self) {
+        let threads = self.batch.run.threads;
+        self.batch.lent.barrier.reset(threads);
+        if let Some(semaphore) = &mut self.batch.semaphore
+            && let Err(error) = semaphore.set(threads)
+        {
+            eprintln!("bw-launcher: cannot set the semaphore of APIPCKEY: {error}");
+        }
+    }
+
+    fn wait(&mut self, mode: &Mode, started: &mut Started, spared: &[Identity]) -> Woken {
+        let limits = Limits {
+            mode,
+            deadline_ns: self.deadline_ns,
+        };
+        let barrier = (*mode == Mode::Exec).then_some(self.batch.lent.barrier);
+        let at_end = || {
+            if let Some(barrier) = barrier {
+                barrier.break_up();
+            }
+        };
+        let woken = wait_all(&mut started.processes, self.control, &limits, at_end);
+        if woken != Woken::Finished {
+            end_descendants(spared, self.batch.run.grace_ns, &mut started.processes);
+        }
+        woken
+    }
+
+    /// Draws the consequences of a command's records, from `first` on.
+    fn judge(&mut self, first: usize, woken: Woken) {
+        let records = &self.record.processes[first..];
+        let failed = records.iter().any(|record| record.status != 0);
+        if records.iter().any(|record| record.mode == Mode::Exec) {
+            let starts = || records.iter().map(|r| r.start_ns).filter(|&ns| ns > 0);
+            let skew = starts().max().zip(starts().min()).map_or(0, |(a, b)| a - b);
+            self.record.release_skew_ns = self.record.release_skew_ns.max(skew);
+        }
+        match woken {
+            Woken::Asked => self.record.ending = Ending::Interrupted,
+            Woken::Deadline => self.record.ending = Ending::Timeout,
+            Woken::Finished if failed && self.record.ending == Ending::Ok => {
+                self.record.ending = Ending::Failed;
+            }
+            Woken::Finished => {}
+        }
+    }
+}
+
+/// The processes of one command; a place without one says why.
+struct Started {
+    processes: Vec<Process>,
+    /// For each seat: which process, or why there is none.
+    seats: Vec<Result<usize, String>>,
+}
+
+impl Started {
+    fn new(results: impl IntoIterator<Item = io::Result<Spawned>>) -> Self {
+        let mut processes = Vec::new();
+        let seats = results
+            .into_iter()
+            .map(|result| match result {
+                Ok(spawned) => {
+                    processes.push(Process::new(spawned));
+                    Ok(processes.len() - 1)
+                }
+                Err(error) => Err(format!("cannot create a process: {error}")),
+            })
+            .collect();
+        Self { processes, seats }
+    }
+
+    fn record(&self, number: usize, report: Report<'_>, prepared: &Prepared) -> ProcessRecord {
+        let (ended, error) = match &self.seats[number] {
+            Ok(place) => (self.processes[*place].ended, trouble(report, prepared)),
+            Err(error) => (None, error.clone()),
+        };
+        // SAFETY: an all-zero rusage is a valid value of plain integers.
+        let none = unsafe { std::mem::zeroed() };
+        let usage = ended.map_or(none, |ended| ended.usage);
+        let start_ns = report.start_ns();
+        ProcessRecord {
+            mode: prepared.mode.clone(),
+            index: prepared.index,
+            thread: 0,
+            status: status(ended, &error),
+            elapsed_ns: ended.map_or(0, |ended| ended.at_ns.saturating_sub(start_ns)),
+            user_us: microseconds(usage.ru_utime),
+            system_us: microseconds(usage.ru_stime),
+            rss_bytes: usage.ru_maxrss as u64 * 1024,
+            minor_faults: usage.ru_minflt as u64,
+            major_faults: usage.ru_majflt as u64,
+            in_blocks: usage.ru_inblock as u64,
+            out_blocks: usage.ru_oublock as u64,
+            voluntary_switches: usage.ru_nvcsw as u64,
+            involuntary_switches: usage.ru_nivcsw as u64,
+            start_ns,
+            out: [0, 0],
+            err: [0, 0],
+            error,
+        }
+    }
+}
+
+/// 127 when it could not be started; 137 when not even SIGKILL ended it.
+fn status(ended: Option<Ended>, error: &str) -> i32 {
+    match ended {
+        _ if !error.is_empty() => 127,
+        Some(ended) => ended.status,
+        None => 128 + libc::SIGKILL,
+    }
+}
+
+fn microseconds(time: libc::timeval) -> u64 {
+    time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64
+}
+
+fn trouble(report: Report<'_>, prepared: &Prepared) -> String {
+    let Some((step, errno)) = report.trouble() else {
+        return String::new();
+    };
+    let error = io::Error::from_raw_os_error(errno);
+    let name = prepared.program.name();
+    match step {
+        Step::Directory => format!("cannot enter the working directory: {error}"),
+        Step::Files => format!("cannot connect stdin, stdout and stderr: {error}"),
+        Step::Gate => "another thread of the trial could not be created".to_owned(),
+        Step::Execute => format!("cannot execute {name}: {error}"),
+    }
+}
+
+/// How long the logs of each seat are [bytes].
+fn sizes(seats: &[Seat]) -> Vec<[u64; 2]> {
+    seats
+        .iter()
+        .map(|seat| [seat.out.size(), seat.err.size()])
+        .collect()
+}
+
+fn start(batch: &Batch<'_>, prepared: &Prepared) -> Started {
+    let seats = &batch.seats[prepared.seats.clone()];
+    let gate = (seats.len() > 1).then(|| batch.gate());
+    let child = |(number, seat): (usize, &Seat)| Child {
+        program: &prepared.program,
+        environment: seat.environment.as_ptr(),
+        directory: Some(&batch.directory),
+        files: Some([batch.lent.null.as_raw_fd(), seat.out.fd(), seat.err.fd()]),
+        parent: batch.spawner.parent(),
+        report: batch.spawner.report(number),
+        gate,
+    };
+    match gate {
+        None => Started::new([batch.spawner.one(&child((0, &seats[0])))]),
+        Some(gate) => {
+            let children: Vec<_> = seats.iter().enumerate().map(child).collect();
+            Started::new(batch.spawner.together(&children, gate))
+        }
+    }
+}

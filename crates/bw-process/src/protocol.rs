@@ -1,0 +1,260 @@
+//! The messages of docs/launcher-protocol.md.
+//!
+//! Unknown fields are refused: a misspelt `timeout_ns` must not run without a timeout.
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// The version of the protocol that `hello` names.
+pub const PROTOCOL: u32 = 1;
+/// More processes than this at a time are refused.
+pub const MOST_THREADS: u32 = 4096;
+
+/// A line from `bw`.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+pub enum Request {
+    /// Run a batch of epochs.
+    Run(Box<Run>),
+    /// End what is in progress.
+    Interrupt(Interrupt),
+}
+
+/// Run `epochs` epochs of these commands.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    /// Copied into every reply.
+    pub id: i64,
+    /// Number of the first epoch.
+    pub first_epoch: u64,
+    /// How many at most.
+    pub epochs: u64,
+    /// N.
+    pub threads: u32,
+    /// In order within each mode.
+    pub commands: Vec<Command>,
+    /// Added to the launcher's own; later ones win.
+    #[serde(default)]
+    pub environment: Vec<(String, String)>,
+    /// Working directory of every process.
+    pub directory: String,
+    /// Existing directory for logs.
+    pub logs: String,
+    /// Limit of the EXEC phase [ns].
+    #[serde(default)]
+    pub timeout_ns: Option<u64>,
+    /// Between SIGTERM and SIGKILL [ns].
+    #[serde(default = "default_grace_ns")]
+    pub grace_ns: u64,
+    /// The batch ends after the epoch that passes this [ns].
+    #[serde(default)]
+    pub budget_ns: Option<u64>,
+    /// Executables, or directories of them.
+    #[serde(default)]
+    pub hooks: Vec<String>,
+    /// Whether the batch ends after an epoch that failed.
+    #[serde(default)]
+    pub stop_on_failure: bool,
+}
+
+/// One command.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Command {
+    /// The part of the test it belongs to.
+    pub mode: Mode,
+    /// Program and arguments.
+    pub argv: Vec<String>,
+}
+
+/// End what is in progress.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Interrupt {
+    /// Whether CLEANUP still runs.
+    pub cleanup: bool,
+}
+
+fn default_grace_ns() -> u64 {
+    2_000_000_000
+}
+
+/// The part of a test; the value of APMODE.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mode {
+    /// Before EXEC; a failure skips EXEC.
+    Setup,
+    /// What is measured.
+    Exec,
+    /// After EXEC, in any case.
+    Cleanup,
+    /// PRESETUP, POSTCLEANUP, SYSTEM, FASTFAIL...: runs once, outside of epochs.
+    Single(String),
+}
+
+impl Mode {
+    /// Its name, in capitals.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Setup => "SETUP",
+            Self::Exec => "EXEC",
+            Self::Cleanup => "CLEANUP",
+            Self::Single(name) => name,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Mode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        match name.as_str() {
+            "SETUP" => Ok(Self::Setup),
+            "EXEC" => Ok(Self::Exec),
+            "CLEANUP" => Ok(Self::Cleanup),
+            other if !other.is_empty() && other.bytes().all(|b| b.is_ascii_uppercase()) => {
+                Ok(Self::Single(name))
+            }
+            other => Err(D::Error::custom(format!(
+                "mode `{other}` is not a word in capitals"
+            ))),
+        }
+    }
+}
+
+impl Serialize for Mode {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// A line to `bw`.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+pub enum Reply<'a> {
+    /// The first line.
+    Hello {
+        /// `PROTOCOL`.
+        protocol: u32,
+        /// The worker.
+        pid: u32,
+        /// Of this program.
+        version: &'a str,
+        /// No peak RSS can read below this [bytes].
+        rss_floor_bytes: u64,
+    },
+    /// One epoch.
+    Epoch(&'a EpochRecord),
+    /// The end of a request.
+    Done {
+        /// Of the request.
+        id: i64,
+        /// The first that was not run.
+        next_epoch: u64,
+        /// Why it ended.
+        reason: Reason,
+        /// The floor now: it may have grown since hello [bytes].
+        rss_floor_bytes: u64,
+    },
+    /// The request could not be run.
+    Error {
+        /// Of the request, 0 if unreadable.
+        id: i64,
+        /// What, where, why.
+        message: &'a str,
+    },
+}
+
+/// Why a batch ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reason {
+    /// All epochs ran.
+    Complete,
+    /// `budget_ns` is used up.
+    Budget,
+    /// An epoch failed, and the request said to stop.
+    Failed,
+    /// By an interrupt.
+    Interrupted,
+}
+
+/// How an epoch ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ending {
+    /// Every status was 0.
+    Ok,
+    /// A status was not 0.
+    Failed,
+    /// EXEC passed its limit.
+    Timeout,
+    /// Cut short.
+    Interrupted,
+}
+
+/// One epoch as it was seen.
+#[derive(Debug, Serialize)]
+pub struct EpochRecord {
+    /// Of the request.
+    pub id: i64,
+    /// Its number.
+    pub epoch: u64,
+    /// How it ended.
+    pub ending: Ending,
+    /// CLOCK_REALTIME [ns].
+    pub started_ns: u64,
+    /// SETUP to CLEANUP [ns].
+    pub duration_ns: u64,
+    /// Last minus first start of the N threads [ns].
+    pub release_skew_ns: u64,
+    /// Processes that had to be ended afterwards.
+    pub left_running: u32,
+    /// In the order they were started.
+    pub processes: Vec<ProcessRecord>,
+    /// What threads wrote to APLOG.
+    pub aplog: Vec<(u32, String)>,
+    /// What hooks printed: name, event, text.
+    pub hooks: Vec<(String, &'static str, String)>,
+}
+
+/// One process that was waited for.
+#[derive(Debug, Serialize)]
+pub struct ProcessRecord {
+    /// The part of the test.
+    pub mode: Mode,
+    /// Position in its mode's list.
+    pub index: u32,
+    /// 1..N, 0 for commands that run once.
+    pub thread: u32,
+    /// Exit status, 128 + signal, 127 when it could not be started.
+    pub status: i32,
+    /// From just before execve to the wake-up [ns].
+    pub elapsed_ns: u64,
+    /// User CPU time [us].
+    pub user_us: u64,
+    /// System CPU time [us].
+    pub system_us: u64,
+    /// Peak resident size.
+    pub rss_bytes: u64,
+    /// Page faults without I/O.
+    pub minor_faults: u64,
+    /// Page faults with I/O.
+    pub major_faults: u64,
+    /// Blocks of 512 bytes read.
+    pub in_blocks: u64,
+    /// Blocks of 512 bytes written.
+    pub out_blocks: u64,
+    /// Context switches by waiting.
+    pub voluntary_switches: u64,
+    /// Context switches by preemption.
+    pub involuntary_switches: u64,
+    /// CLOCK_MONOTONIC at its start [ns].
+    pub start_ns: u64,
+    /// Offset and length of its stdout [bytes].
+    pub out: [u64; 2],
+    /// Offset and length of its stderr [bytes].
+    pub err: [u64; 2],
+    /// Why it could not be started.
+    pub error: String,
+}

@@ -1,0 +1,136 @@
+//! Places of processes: for each mode and thread its environment and its log files, made
+//! once a run so that an epoch allocates and opens nothing.
+//!
+//! Source: docs/launcher-protocol.md, "Environment of each process" and "Logs".
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::ffi::{CString, OsString};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+use crate::logs::Log;
+
+/// Variables that only this program gives; an outer trial's are not handed through.
+const OURS: [&str; 8] = [
+    "APMODE",
+    "APEPOCH",
+    "THREADS",
+    "APTHREAD",
+    "APLOG",
+    "APIPCKEY",
+    "BW_BARRIER",
+    "BW_HOOK_STATE",
+];
+const EPOCH_BYTES: usize = 32;
+
+/// The variables that all processes of a run have in common.
+#[derive(Debug)]
+pub struct Surroundings {
+    common: Vec<CString>,
+    path: String,
+    epoch: Box<[Cell<u8>; EPOCH_BYTES]>,
+}
+
+impl Surroundings {
+    /// The launcher's own environment and then `added`. Errors: a NUL byte.
+    pub fn new(added: &[(String, String)]) -> io::Result<Self> {
+        let mut variables: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+        for (name, value) in added {
+            variables.insert(name.into(), value.into());
+        }
+        for name in OURS {
+            variables.remove(std::ffi::OsStr::new(name));
+        }
+        let path = variables.get(std::ffi::OsStr::new("PATH"));
+        let path = path.map_or("/usr/local/bin:/usr/bin:/bin".into(), |p| {
+            p.to_string_lossy()
+        });
+        Ok(Self {
+            path: path.into_owned(),
+            common: variables
+                .into_iter()
+                .map(|(name, value)| pair(name.as_bytes(), value.as_bytes()))
+                .collect::<io::Result<_>>()?,
+            epoch: Box::new([const { Cell::new(0) }; EPOCH_BYTES]),
+        })
+    }
+
+    /// PATH as the processes will see it.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Sets APEPOCH in every environment made from here.
+    pub fn set_epoch(&self, epoch: u64) {
+        let text = format!("APEPOCH={epoch}\0");
+        for (cell, byte) in self.epoch.iter().zip(text.bytes()) {
+            cell.set(byte);
+        }
+    }
+
+    /// Returns the common variables, APEPOCH, and `own`. Errors: a NUL byte.
+    pub fn environment(&self, own: &[(&str, String)]) -> io::Result<Environment> {
+        let own: Vec<CString> = own
+            .iter()
+            .map(|(name, value)| pair(name.as_bytes(), value.as_bytes()))
+            .collect::<io::Result<_>>()?;
+        let mut pointers: Vec<*const libc::c_char> = Vec::new();
+        pointers.reserve_exact(self.common.len() + own.len() + 2);
+        pointers.extend(self.common.iter().chain(&own).map(|text| text.as_ptr()));
+        pointers.push(self.epoch.as_ptr().cast());
+        pointers.push(std::ptr::null());
+        Ok(Environment {
+            pointers,
+            _own: own,
+        })
+    }
+}
+
+fn pair(name: &[u8], value: &[u8]) -> io::Result<CString> {
+    let mut text = OsString::from_vec(name.to_vec()).into_vec();
+    text.push(b'=');
+    text.extend_from_slice(value);
+    Ok(CString::new(text)?)
+}
+
+/// A null-terminated environment; valid while its `Surroundings` live.
+#[derive(Debug)]
+pub struct Environment {
+    pointers: Vec<*const libc::c_char>,
+    _own: Vec<CString>,
+}
+
+impl Environment {
+    /// What execve takes.
+    pub fn as_ptr(&self) -> *const *const libc::c_char {
+        self.pointers.as_ptr()
+    }
+}
+
+/// The place of one process at a time.
+#[derive(Debug)]
+pub struct Seat {
+    /// 1..N, 0 for commands that run once.
+    pub thread: u32,
+    /// Its environment.
+    pub environment: Environment,
+    /// Its stdout.
+    pub out: Log,
+    /// Its stderr.
+    pub err: Log,
+}
+
+impl Seat {
+    /// Opens the logs `<mode in lower case>-<thread>.out` and `.err`. Errors: as open(2).
+    pub fn new(logs: &Path, mode: &str, thread: u32, environment: Environment) -> io::Result<Self> {
+        let name = mode.to_ascii_lowercase();
+        Ok(Self {
+            thread,
+            environment,
+            out: Log::open(logs.join(format!("{name}-{thread}.out")))?,
+            err: Log::open(logs.join(format!("{name}-{thread}.err")))?,
+        })
+    }
+}

@@ -1,0 +1,114 @@
+//! The System V semaphore that Auto-pilot's scripts synchronise on (APIPCKEY).
+//!
+//! One set a run, its value set to N anew before each EXEC, removed at the end; its number
+//! stands in shared memory, so that the guard removes it if this process is killed.
+//! Sources: semget(2), semctl(2); papers/auto-pilot.txt section 3.2.
+
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A semaphore set with one member.
+#[derive(Debug)]
+pub struct Semaphore<'a> {
+    key: libc::key_t,
+    id: i32,
+    /// The set's number plus one, for the guard.
+    note: &'a AtomicU32,
+}
+
+impl<'a> Semaphore<'a> {
+    /// Creates one under a key that is free. Errors: none allowed here (ENOSYS, ENOSPC).
+    pub fn create(note: &'a AtomicU32) -> io::Result<Self> {
+        loop {
+            let key = random_key()?;
+            match create(key) {
+                Ok(id) => {
+                    note.store(id as u32 + 1, Ordering::SeqCst);
+                    return Ok(Self { key, id, note });
+                }
+                Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The value of APIPCKEY.
+    pub fn key(&self) -> i32 {
+        self.key
+    }
+
+    /// Gives it the value N; creates it again if a script has removed it. Errors: semctl(2).
+    pub fn set(&mut self, value: u32) -> io::Result<()> {
+        if set_value(self.id, value) {
+            return Ok(());
+        }
+        self.id = create(self.key)?;
+        self.note.store(self.id as u32 + 1, Ordering::SeqCst);
+        if set_value(self.id, value) {
+            return Ok(());
+        }
+        Err(io::Error::last_os_error())
+    }
+}
+
+impl Drop for Semaphore<'_> {
+    fn drop(&mut self) {
+        remove_noted(self.note);
+    }
+}
+
+/// Removes the set whose number is noted, if one is.
+pub fn remove_noted(note: &AtomicU32) {
+    let noted = note.swap(0, Ordering::SeqCst);
+    if noted > 0 {
+        // SAFETY: integer arguments only.
+        unsafe { libc::semctl(noted as i32 - 1, 0, libc::IPC_RMID) };
+    }
+}
+
+fn set_value(id: i32, value: u32) -> bool {
+    // SAFETY: SETVAL takes an int-sized union member, passed as a register-wide integer.
+    unsafe { libc::semctl(id, 0, libc::SETVAL, libc::c_long::from(value)) == 0 }
+}
+
+fn create(key: libc::key_t) -> io::Result<i32> {
+    // SAFETY: integer arguments only.
+    let id = unsafe { libc::semget(key, 1, libc::IPC_CREAT | libc::IPC_EXCL | 0o600) };
+    if id < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(id)
+}
+
+/// A positive key: scripts parse it with atoi.
+fn random_key() -> io::Result<libc::key_t> {
+    let mut bytes = [0u8; 4];
+    // SAFETY: `bytes` is writable for 4 bytes.
+    let read = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    if read != 4 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok((i32::from_ne_bytes(bytes) & 0x7fff_ffff).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_usable_until_dropped_and_recreated_when_removed() {
+        let note = AtomicU32::new(0);
+        let mut semaphore = Semaphore::create(&note).unwrap();
+        semaphore.set(3).unwrap();
+        let id = semaphore.id;
+        // SAFETY: integer arguments only.
+        let value = |id| unsafe { libc::semctl(id, 0, libc::GETVAL) };
+        assert_eq!(value(id), 3);
+        remove_noted(&AtomicU32::new(id as u32 + 1));
+        semaphore.set(2).unwrap();
+        let id = semaphore.id;
+        assert_eq!(value(id), 2);
+        drop(semaphore);
+        assert_eq!((value(id), note.load(Ordering::SeqCst)), (-1, 0));
+    }
+}

@@ -1,0 +1,161 @@
+//! Waits for processes and for what `bw` says, in one poll.
+//!
+//! The end stamp is taken directly after poll wakes, before wait4 collects the usage: what
+//! the kernel does on behalf of wait4 is not the program's time.
+//! Sources: wait4(2), getrusage(2), ppoll(2).
+
+use crate::clock::monotonic_ns;
+use crate::control::{Control, readable};
+use crate::protocol::Mode;
+use crate::spawn::Spawned;
+use std::os::fd::AsRawFd;
+
+/// How and when a process ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Ended {
+    /// Exit status, or 128 + signal.
+    pub status: i32,
+    /// CLOCK_MONOTONIC [ns].
+    pub at_ns: u64,
+    /// What it and the children that it waited for have used.
+    pub usage: libc::rusage,
+}
+
+/// A process that this one created, until and after its end.
+#[derive(Debug)]
+pub struct Process {
+    spawned: Spawned,
+    /// None while it runs.
+    pub ended: Option<Ended>,
+}
+
+impl Process {
+    /// A process that runs.
+    pub fn new(spawned: Spawned) -> Self {
+        let ended = None;
+        Self { spawned, ended }
+    }
+}
+
+/// Why waiting ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Woken {
+    /// All have ended.
+    Finished,
+    /// The deadline has passed.
+    Deadline,
+    /// An interrupt, or the end of everything.
+    Asked,
+}
+
+/// What to wait for.
+#[derive(Debug)]
+pub struct Limits<'a> {
+    /// Says whether an interrupt concerns these processes.
+    pub mode: &'a Mode,
+    /// CLOCK_MONOTONIC [ns].
+    pub deadline_ns: Option<u64>,
+}
+
+/// Waits until all processes have ended or something else asks for attention. `at_end` is
+/// called once for each that ends.
+pub fn wait_all(
+    processes: &mut [Process],
+    control: &mut Control,
+    limits: &Limits<'_>,
+    at_end: impl Fn(),
+) -> Woken {
+    let mut fds = Vec::with_capacity(processes.len() + 2);
+    loop {
+        if control.stops(limits.mode) {
+            return Woken::Asked;
+        }
+        fds.clear();
+        fds.extend(control.fds());
+        let running = processes.iter().filter(|p| p.ended.is_none());
+        fds.extend(running.map(|p| readable(p.spawned.pidfd.as_raw_fd())));
+        if fds.len() == 2 {
+            return Woken::Finished;
+        }
+        let now = poll(&mut fds, limits.deadline_ns);
+        let running = processes.iter_mut().filter(|p| p.ended.is_none());
+        for (process, fd) in running.zip(&fds[2..]) {
+            if fd.revents != 0 {
+                process.ended = collect(process.spawned.pid, now, 0).map(|(_, ended)| ended);
+                at_end();
+            }
+        }
+        control.take(&fds);
+        if limits.deadline_ns.is_some_and(|deadline| now >= deadline)
+            && processes.iter().any(|p| p.ended.is_none())
+        {
+            return Woken::Deadline;
+        }
+    }
+}
+
+/// Collects every child that has ended, ours and adopted ones. Returns whether any child
+/// is left, running.
+pub fn reap(processes: &mut [Process]) -> bool {
+    loop {
+        let now = monotonic_ns();
+        let Some((pid, ended)) = collect(-1, now, libc::WNOHANG) else {
+            return false;
+        };
+        if pid == 0 {
+            return true;
+        }
+        if let Some(process) = processes.iter_mut().find(|p| p.spawned.pid == pid) {
+            process.ended.get_or_insert(ended);
+        }
+    }
+}
+
+/// Polls until the deadline and returns CLOCK_MONOTONIC [ns] directly after.
+pub fn poll(fds: &mut [libc::pollfd], deadline_ns: Option<u64>) -> u64 {
+    let left = deadline_ns.map(|deadline| {
+        let left = deadline.saturating_sub(monotonic_ns());
+        libc::timespec {
+            tv_sec: (left / 1_000_000_000) as libc::time_t,
+            tv_nsec: (left % 1_000_000_000) as libc::c_long,
+        }
+    });
+    let left = left.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: `fds` is valid for its length, `left` null or valid; no mask is given.
+    let polled = unsafe {
+        libc::ppoll(
+            fds.as_mut_ptr(),
+            fds.len() as libc::nfds_t,
+            left,
+            std::ptr::null(),
+        )
+    };
+    let now = monotonic_ns();
+    if polled < 0 {
+        fds.iter_mut().for_each(|fd| fd.revents = 0);
+    }
+    now
+}
+
+/// None: there is no such child. Pid 0: none of them has ended (WNOHANG).
+fn collect(pid: libc::pid_t, at_ns: u64, options: i32) -> Option<(libc::pid_t, Ended)> {
+    let mut status = 0;
+    // SAFETY: an all-zero rusage is a valid value of plain integers.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `status` and `usage` are writable.
+    let pid = unsafe { libc::wait4(pid, &mut status, options, &mut usage) };
+    let ended = Ended {
+        status: exit_status(status),
+        at_ns,
+        usage,
+    };
+    (pid >= 0).then_some((pid, ended))
+}
+
+fn exit_status(status: i32) -> i32 {
+    if libc::WIFSIGNALED(status) {
+        128 + libc::WTERMSIG(status)
+    } else {
+        libc::WEXITSTATUS(status)
+    }
+}
