@@ -66,7 +66,7 @@ exit 0
 """
 
 
-def bw(directory: Path, *words: str) -> list[str]:
+def bw(*words: str) -> list[str]:
     """Return the command line of bw."""
     return [sys.executable, "-m", "benchwright.cli.main", *words]
 
@@ -132,7 +132,7 @@ def kill(victim: subprocess.Popen[bytes], how: str) -> None:
 def table(directory: Path) -> dict[str, tuple[object, ...]]:
     """Return the deterministic part of the table: test -> figures of `value`."""
     done = subprocess.run(
-        bw(directory, "stats", "study", "--json"),
+        bw("stats", "study", "--json"),
         cwd=directory,
         capture_output=True,
         check=True,
@@ -159,7 +159,7 @@ def wait_for_no_orphan(directory: Path, after: str) -> None:
 def run_to_the_end(directory: Path, words: tuple[str, ...]) -> None:
     """Run bw and expect success."""
     done = subprocess.run(
-        bw(directory, *words), cwd=directory, capture_output=True, timeout=120
+        bw(*words), cwd=directory, capture_output=True, timeout=120
     )
     assert done.returncode == 0, done.stderr.decode()
 
@@ -169,7 +169,7 @@ def killed_once(
 ) -> bool:
     """Run bw, kill it after a delay; return False when it had ended by itself before."""
     process = subprocess.Popen(
-        bw(directory, *words),
+        bw(*words),
         cwd=directory,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -225,7 +225,7 @@ def test_two_hundred_kills_lose_nothing(tmp_path: Path) -> None:
 def ended(directory: Path) -> bool:
     """Tell whether the session is complete already."""
     done = subprocess.run(
-        bw(directory, "resume", "study"), cwd=directory, capture_output=True, timeout=120
+        bw("resume", "study"), cwd=directory, capture_output=True, timeout=120
     )
     assert done.returncode == 0, done.stderr.decode()
     return True

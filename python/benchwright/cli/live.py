@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,7 +29,7 @@ _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def run_new(prepared: Prepared, arguments: argparse.Namespace) -> int:
     """Run a program as a new session of a study; return the exit code."""
     with contextlib.closing(
-        Study.create_or_open(Path(arguments.study), now_ns=time.time_ns())
+        Study.create_or_open(Path(arguments.study))
     ) as study:
         number = study.begin_session(prepared.info)
         return _run(prepared, study, Ledger(study, number), arguments)

@@ -6,12 +6,11 @@ import sys
 from typing import TYPE_CHECKING
 
 from benchwright.finding.examine import examine
+from benchwright.model.finding import Finding
 from benchwright.report.document import Document, Entry, compose
-from benchwright.report.findings import finding_line
 from benchwright.report.formats import render
 from benchwright.report.json import encode, finding_object, section_object
 from benchwright.report.stop import stop_line
-from benchwright.stats.rows import RowBook
 from benchwright.stats.summaries import summarise_trials
 
 if TYPE_CHECKING:
@@ -24,7 +23,8 @@ RUN_SCHEMA = "benchwright/run/1"
 
 def document_of(tests: list[OpenTest]) -> Document:
     """Return the document of a session's tests: overheads against the first."""
-    entries, findings = [], []
+    entries: list[Entry] = []
+    findings: list[Finding] = []
     for test in tests:
         specs = test.plan.metrics if test.plan else ()
         entries.append(

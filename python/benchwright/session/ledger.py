@@ -67,6 +67,26 @@ class Ledger:
         self._append([NewEntry("outcome", key, outcome, begin)])
         return outcome
 
+    def command(
+        self, key: str, what: str, do: Callable[[], int], *, must_succeed: bool = False
+    ) -> int:
+        """Return the exit status of a command that happens once in a session.
+
+        With `must_succeed` a failure is void, not an outcome: it ends the session, and
+        a resume tries the command again.
+        """
+        known = self.recorded(key, int)
+        if known is not None:
+            return known
+        begin = self.begin(what, (key,))
+        status = do()
+        if status and must_succeed:
+            void = Voided(f"exited with {status}", (key,))
+            self._append([NewEntry("void", key, void, begin)])
+        else:
+            self._append([NewEntry("outcome", key, status, begin)])
+        return status
+
     def note(self, key: str, outcome: object) -> None:
         """Record an outcome that needed no doing: a checkpoint written, a stop."""
         if key not in self._outcomes:
@@ -78,7 +98,7 @@ class Ledger:
 
     def write_checkpoint(self, key: str, file: str | None) -> None:
         """Make a checkpoint durable; `file` is where the suite wants a pointer to it."""
-        self.study.append([NewEntry("checkpoint", key, file, None)])
+        self.study.append(self.session, [NewEntry("checkpoint", key, file, None)])
         if file is not None:
             write_pointer(Path(file), self.study.path)
         self._checkpoints.add(key)
@@ -86,7 +106,7 @@ class Ledger:
     def begin(self, what: str, keys: tuple[str, ...]) -> int:
         """Record that something is about to be done; return its sequence number."""
         (sequence,) = self.study.append(
-            [NewEntry("begin", keys[0], Begun(what, keys), None)]
+            self.session, [NewEntry("begin", keys[0], Begun(what, keys), None)]
         )
         return sequence
 
@@ -104,7 +124,7 @@ class Ledger:
             self._append(entries)
 
     def _append(self, entries: Sequence[NewEntry]) -> None:
-        self.study.append(entries)
+        self.study.append(self.session, entries)
         for entry in entries:
             if entry.kind == "outcome":
                 self._outcomes[entry.key] = msgspec.json.encode(entry.payload)

@@ -18,10 +18,6 @@ from benchwright.trial.request import (
     merged,
 )
 
-PROGRAM_LOG = "_program"
-"""Log directory of commands that belong to no test: SYSTEM, FASTFAIL."""
-
-
 class Performer:
     """Runs commands and epochs; `interrupt` may be called from a signal handler."""
 
@@ -50,7 +46,7 @@ class Performer:
         command: Command,
         environment: Pairs = (),
         *,
-        test: str = PROGRAM_LOG,
+        test: str | None = None,
         patience: int = 1,
     ) -> int:
         """Run one command once and return its exit status.
@@ -75,7 +71,7 @@ class Performer:
         """Return the surroundings' environment with these added."""
         return merged(self.surroundings.environment, *pairs)
 
-    def _logs(self, test: str) -> str:
+    def _logs(self, test: str | None) -> str:
         path = log_directory(self._study, self._session, test)
         path.mkdir(parents=True, exist_ok=True)
         return str(path)

@@ -41,7 +41,7 @@ def recover(study: Study, session: int, cause: str) -> Recovery:
         news.append(NewEntry("restore", checkpoint.key, None, None))
         recovery.restored = checkpoint.key
     if news:
-        study.append(news)
+        study.append(session, news)
     recovery.crashed = owed_cleanups(study.entries(session, ("void", "outcome")))
     return recovery
 

@@ -123,13 +123,13 @@ class Session:
         key = self._keys.next("system")
         if self._ledger.recorded(key, int) is None:
             self._performer.check()
-        status = self._ledger.once(
+        status = self._ledger.command(
             key,
             f"SYSTEM {step.command.text}",
-            int,
             lambda: self._performer.command(
                 Mode.SYSTEM, step.command, step.environment
             ),
+            must_succeed=self._fails_fast,
         )
         if status and self._fails_fast:
             raise Failed("SYSTEM", f"`{step.command.text}` exited with {status}")
@@ -185,8 +185,10 @@ class Session:
     def _close_test(self) -> None:
         test = self.tests[-1]
         test.close()
+        if test.plan is None:
+            return
         assert test.stop is not None, "a test is closed after a decision to stop"
-        export_test(self._ledger.study, self._ledger.session, test.name)
+        export_test(self._ledger.study, self._ledger.session, test.key)
         self._listener.test_closed(test.name, test.stop)
 
     # -- how it ends --------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from benchwright.bench.port import RunResult
 from benchwright.control.history import History, HistoryBuilder
@@ -20,7 +21,7 @@ from benchwright.session.keys import epoch_key
 from benchwright.session.ledger import Ledger, Voided
 from benchwright.session.performer import Performer
 from benchwright.study.export import export_test
-from benchwright.study.logs import read_output
+from benchwright.study.logs import Stream, read_output
 from benchwright.trial.observe import observe
 from benchwright.trial.request import test_environment
 
@@ -105,7 +106,7 @@ class OpenTest:
     def _observed(self, plan: TestPlan, result: RunResult) -> list[Trial]:
         study, session = self._ledger.study, self._ledger.session
 
-        def output(process: ProcessRecord, stream: str) -> str:
+        def output(process: ProcessRecord, stream: Stream) -> str:
             data = read_output(study.path, session, plan.name, process, stream)
             return data.decode("utf-8", "replace")
 
@@ -140,13 +141,13 @@ class OpenTest:
 
         The path of the results file is appended to the program's arguments.
         """
-        assert isinstance(self.rule, UntilProgram) and self._history is not None
+        assert isinstance(self.rule, UntilProgram)
+        assert self._history is not None
         command, done = self.rule.command, len(self.trials)
         self._performer.check()
-        status = self._ledger.once(
+        status = self._ledger.command(
             f"{self.key}/program/{done}",
             f"{self.name} termination program after epoch {done}",
-            int,
             lambda: self._performer.command(
                 Mode.PREDICATE, self._with_results(command), test=self.name
             ),
@@ -154,7 +155,7 @@ class OpenTest:
         self._history.answer(status)
 
     def _with_results(self, command: Command) -> Command:
-        results = export_test(self._ledger.study, self._ledger.session, self.name)
+        results = export_test(self._ledger.study, self._ledger.session, self.key)
         if command.argv[:2] == ("/bin/sh", "-c"):
             return Command((*command.argv[:2], command.argv[2] + ' "$@"', "sh", str(results)))
         return Command((*command.argv, str(results)))
@@ -171,63 +172,68 @@ class OpenTest:
     def _prepare(self, plan: TestPlan) -> None:
         """Run what must have happened before an epoch can be run live."""
         self.live = True
-        self._clean_up_after_crash(plan)
-        environment = test_environment(plan, self._performer.surroundings)
-        for number, command in enumerate(plan.phases.presetup):
-            status = self._ledger.once(
-                f"{self.key}/presetup/{self._suspensions}/{number}",
-                f"{self.name} PRESETUP {command.text}",
-                int,
-                lambda c=command: self._performer.command(
-                    Mode.PRESETUP, c, environment, test=self.name
-                ),
-            )
-            if status:
-                raise Failed(self.name, f"PRESETUP `{command.text}` exited with {status}")
-
-    def _clean_up_after_crash(self, plan: TestPlan) -> None:
-        """Run CLEANUP for an epoch that a crash cut short, once per crash."""
+        self._ledger.note(f"{self.key}/plan", plan)
         for sequence in self._ledger.crashed.pop(self.key, ()):
-            environment = test_environment(plan, self._performer.surroundings)
-            for number, command in enumerate(plan.phases.cleanup):
-                self._ledger.once(
-                    f"{self.key}/recovery/{sequence}/{number}",
-                    f"{self.name} CLEANUP after a crash",
-                    int,
-                    lambda c=command: self._performer.command(
-                        Mode.CLEANUP, c, environment, test=self.name
-                    ),
-                )
+            # A crash cut an epoch short: its CLEANUP is owed, once per crash.
+            self._phase(Mode.CLEANUP, plan.phases.cleanup, f"recovery/{sequence}")
+        place = f"presetup/{self._suspensions}"
+        failed = self._phase(Mode.PRESETUP, plan.phases.presetup, place, must_succeed=True)
+        if failed:
+            raise Failed(self.name, failed)
+        self._ledger.note(f"{self.key}/ready/{self._suspensions}", True)
 
     def close(self) -> None:
-        """Run POSTCLEANUP, once, if the test was set up here and not suspended since."""
-        if self.plan is None:
-            return
-        self._post_cleanup(f"{self.key}/postcleanup/{self._suspensions}", patience=1)
+        """Run POSTCLEANUP, once, if the test was set up and not suspended since."""
+        if self._ledger.recorded(f"{self.key}/ready/{self._suspensions}", bool):
+            self._post_cleanup(patience=1)
 
     def suspend(self) -> None:
         """Leave the machine in order before an interrupted session ends.
 
         POSTCLEANUP runs; a resume will run PRESETUP again before the next live epoch.
         """
-        if self.plan is None or not self.live:
-            return
-        self._post_cleanup(f"{self.key}/postcleanup/{self._suspensions}", patience=2)
-        self._ledger.note(f"{self.key}/suspended/{self._suspensions}", True)
+        if self._ledger.recorded(f"{self.key}/ready/{self._suspensions}", bool):
+            self._post_cleanup(patience=2)
+            self._ledger.note(f"{self.key}/suspended/{self._suspensions}", True)
 
-    def _post_cleanup(self, key: str, patience: int) -> None:
-        plan = self.plan
-        assert plan is not None
-        environment = test_environment(plan, self._performer.surroundings)
-        for number, command in enumerate(plan.phases.postcleanup):
-            self._ledger.once(
-                f"{key}/{number}",
-                f"{self.name} POSTCLEANUP {command.text}",
-                int,
-                lambda c=command: self._performer.command(
-                    Mode.POSTCLEANUP, c, environment, test=self.name, patience=patience
+    def _post_cleanup(self, patience: int) -> None:
+        assert self.plan is not None, "a test that is ready has a plan"
+        self._phase(
+            Mode.POSTCLEANUP,
+            self.plan.phases.postcleanup,
+            f"postcleanup/{self._suspensions}",
+            patience=patience,
+        )
+
+    def _phase(
+        self,
+        mode: Mode,
+        commands: Sequence[Command],
+        place: str,
+        *,
+        must_succeed: bool = False,
+        patience: int = 1,
+    ) -> str:
+        """Run commands once each; return what failed, in words, where that matters."""
+        assert self.plan is not None
+        environment = test_environment(self.plan, self._performer.surroundings)
+        for number, command in enumerate(commands):
+            status = self._ledger.command(
+                f"{self.key}/{place}/{number}",
+                f"{self.name} {mode} {command.text}",
+                partial(
+                    self._performer.command,
+                    mode,
+                    command,
+                    environment,
+                    test=self.name,
+                    patience=patience,
                 ),
+                must_succeed=must_succeed,
             )
+            if status and must_succeed:
+                return f"{mode} `{command.text}` exited with {status}"
+        return ""
 
     def _count_suspensions(self) -> int:
         count = 0

@@ -9,6 +9,7 @@ Source: papers/auto-pilot.txt section 3.2 (measurement blocks and hooks).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 from benchwright.model.observation import Block, Ending, ProcessRecord, Trial
 from benchwright.model.plan import Mode, TestPlan
@@ -16,8 +17,8 @@ from benchwright.trial.aplog import ParsedLog, number, numbers, parse
 from benchwright.trial.extract import NotFound, extract
 from benchwright.trial.record import EpochRecord
 
-ReadOutput = Callable[[ProcessRecord, str], str]
-"""(process, "out" or "err") -> the text that it wrote."""
+ReadOutput = Callable[[ProcessRecord, Literal["out", "err"]], str]
+"""(process, stream) -> the text that it wrote."""
 
 ALWAYS_THERE = frozenset({"elapsed", "user", "system", "rss_bytes", "wait", "cpu_percent"})
 _EVENTS_WITH_VALUES = frozenset({"premeasure", "start", "end"})

@@ -1,0 +1,88 @@
+"""Who may use a study: one writer at a time, and root only its own files.
+
+Source: papers/auto-pilot.txt section 3.5: a checkpoint is resumed if it is owned by
+root and not world-writable; a group that may write could plant commands just as well.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from pathlib import Path
+
+from benchwright.model.errors import StudyError
+from benchwright.study.schema import JOURNAL
+
+LOCK = "lock"
+_OURS = {LOCK, JOURNAL, JOURNAL + ".new", "logs", "results", "testroot"}
+
+
+class Lock:
+    """An exclusive lock on a study, held until released or the process ends."""
+
+    def __init__(self, path: Path) -> None:
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._descriptor = os.open(path / LOCK, flags, 0o600)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = os.read(self._descriptor, 64).decode("ascii", "replace").strip()
+            os.close(self._descriptor)
+            raise StudyError(
+                "study-locked",
+                f"another bw (process {holder or 'unknown'}) is using {path}",
+                "wait for it to end, or give another --study",
+            ) from None
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Give the study up."""
+        os.close(self._descriptor)
+
+
+def make_directory(path: Path) -> None:
+    """Make a study's directory, for its owner only.
+
+    Raises StudyError `not-a-study` when it holds something that is not ours.
+    """
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StudyError(
+            "study-unusable", f"cannot make the directory {path}: {error.strerror}"
+        ) from None
+    foreign = sorted(p.name for p in path.iterdir() if p.name not in _OURS)
+    if foreign and not (path / JOURNAL).exists():
+        raise StudyError(
+            "not-a-study",
+            f"{path} is not empty and not a study (it holds {foreign[0]!r})",
+            "give a new or an empty directory; nothing in it was touched",
+        )
+
+
+def check_ownership(path: Path) -> None:
+    """Raise StudyError `study-unsafe` if root would obey what others can write."""
+    if os.geteuid() != 0:
+        return
+    for place in (path, path / JOURNAL):
+        found = place.lstat()
+        if stat.S_ISLNK(found.st_mode):
+            raise _unsafe(place, "is a symbolic link", "give the real path")
+        if found.st_uid != 0:
+            raise _unsafe(
+                place, f"belongs to user {found.st_uid}, not root", f"chown -R root {path}"
+            )
+        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise _unsafe(
+                place, "is writable by its group or by everyone", f"chmod go-w {place}"
+            )
+
+
+def _unsafe(place: Path, what: str, remedy: str) -> StudyError:
+    return StudyError(
+        "study-unsafe",
+        f"{place} {what}: root does not run what others could have written",
+        f"{remedy}, if you trust what it holds",
+    )
