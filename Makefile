@@ -1,0 +1,40 @@
+# Benchwright's chores. `make` alone lists them.
+# Each target sets up what it needs; setting up again takes no time.
+
+SHELL := /bin/bash
+VENV ?= .venv
+export VENV
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test lint test-rust test-python bench clean
+.NOTPARALLEL:
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: setup ## run PostMark over the file systems of this machine; print the table
+	@scripts/demo.sh
+
+test: setup lint test-rust test-python ## run every test and linter
+
+setup: ## virtual environment, dependencies, launcher, wheel, Debian packages
+	@scripts/setup.sh
+
+build: setup ## the launcher (target/release) and the wheel (dist)
+
+lint: setup ## rustfmt, clippy, ruff, mypy, shellcheck
+	@scripts/lint.sh
+
+test-rust: setup ## the tests of the crates
+	cargo test -q --locked
+
+test-python: setup ## the tests in tests/
+	$(BIN)/pytest -q
+
+bench: setup ## the benchmarks in benches/, with the peers' figures beside ours
+	@scripts/packages.sh hyperfine:hyperfine
+	@set -e; for file in benches/*.py; do echo "== $$file"; $(BIN)/python "$$file"; done
+
+clean: ## remove what was built; studies stay
+	rm -rf target dist $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

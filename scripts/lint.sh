@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Run every linter, all of them even when one complains; fail if any did.
+# Linters that come with neither Rust nor the virtual environment are skipped, aloud.
+#
+# Usage: lint.sh
+# Reads: VENV   where the virtual environment is (default .venv)
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit
+bin=${VENV:-.venv}/bin
+failed=0
+
+# step COMMAND...: run it and remember whether it failed.
+step() {
+    echo "+ $*" >&2
+    "$@" || failed=1
+}
+
+skip() { echo "SKIPPED: $1 (install it: $2)" >&2; }
+
+if cargo fmt --version >/dev/null 2>&1; then
+    step cargo fmt --check
+else
+    skip "cargo fmt" "rustup component add rustfmt"
+fi
+if cargo clippy --version >/dev/null 2>&1; then
+    step cargo clippy -q --locked --all-targets -- -D warnings
+else
+    skip "cargo clippy" "rustup component add clippy"
+fi
+step "$bin/ruff" check
+step "$bin/mypy"
+if command -v shellcheck >/dev/null; then
+    step shellcheck scripts/*.sh examples/*.sh python/benchwright/hooks/* .ci/run
+else
+    skip shellcheck "apt-get install shellcheck"
+fi
+exit "$failed"

@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# Set up everything that Benchwright's own targets need: Debian packages, a virtual
+# environment with the dependencies, the Rust launcher, and the wheel installed with its
+# bytecode. Does only what has changed since the last time.
+#
+# Usage: setup.sh
+# Reads: VENV     where the virtual environment is (default .venv)
+#        PYTHON   which Python to make it from (default: the first found, 3.11 or newer)
+#
+# Decision: the wheel is built and installed, not linked to the source tree, so that the
+# tests run what a user would install: the hooks' executable bits, the launcher beside
+# the interpreter, compiled bytecode. The price, 2 s after each change, is paid once.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+venv=${VENV:-.venv}
+requirements=$venv/requirements.txt
+# Set on some machines; bytecode must be written: `bw` starts in half the time with it.
+unset PYTHONDONTWRITEBYTECODE
+
+say() { echo "setup: $*" >&2; }
+
+fail() {
+    say "$@"
+    exit 1
+}
+
+suits() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
+
+find_python() {
+    local candidate
+    for candidate in ${PYTHON:+"$PYTHON"} python3 python3.14 python3.13 python3.12 python3.11; do
+        if command -v "$candidate" >/dev/null && suits "$candidate"; then
+            command -v "$candidate"
+            return
+        fi
+    done
+    fail "no Python 3.11 or newer was found (tried ${PYTHON:-} python3, python3.11 to 3.14);" \
+        "install one, or name it: make setup PYTHON=/path/to/python3"
+}
+
+check_rust() {
+    command -v cargo >/dev/null ||
+        fail "cargo is missing; install Rust 1.85 or newer: https://rustup.rs"
+    command -v cc >/dev/null || fail "no C compiler (cc) to link with: apt-get install gcc"
+}
+
+debian_packages() {
+    scripts/packages.sh postmark:postmark mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs \
+        mkfs.btrfs:btrfs-progs findmnt:util-linux losetup:mount /usr/bin/time:time perl:perl
+}
+
+make_venv() {
+    if [ -x "$venv/bin/python" ] && suits "$venv/bin/python"; then return; fi
+    local python version
+    python=$(find_python)
+    version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+    if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+        # Debian parts them from Python. A name that is no command: always "missing".
+        scripts/packages.sh "/none:python$version-venv"
+    fi
+    say "making $venv with Python $version ($python)"
+    "$python" -m venv --clear "$venv" ||
+        fail "no virtual environment could be made: apt-get install python$version-venv"
+}
+
+# What the wheel needs to be built, to run, and to be worked on.
+write_requirements() {
+    "$venv/bin/python" - >"$requirements" <<'PYTHON'
+import tomllib
+
+with open("pyproject.toml", "rb") as file:
+    project = tomllib.load(file)
+for part in (
+    project["build-system"]["requires"],
+    project["project"]["dependencies"],
+    project["dependency-groups"]["dev"],
+):
+    print("\n".join(part))
+PYTHON
+}
+
+# unless_done NAME HASH COMMAND...: run COMMAND unless it was done with that HASH.
+unless_done() {
+    local stamp=$venv/.done-$1 hash=$2
+    shift 2
+    if [ -e "$stamp" ] && [ "$(<"$stamp")" = "$hash" ]; then return; fi
+    rm -f "$stamp"
+    "$@"
+    echo "$hash" >"$stamp"
+}
+
+install_requirements() {
+    say "installing the dependencies"
+    "$venv/bin/python" -m pip install -q --disable-pip-version-check -r "$requirements"
+}
+
+source_hash() {
+    {
+        pwd
+        find pyproject.toml Cargo.toml Cargo.lock README.md LICENSE* crates python -type f \
+            ! -name '*.pyc' ! -path '*/target/*' -printf '%p %m\n' -exec sha256sum {} + | sort
+        cat "$requirements"
+        cargo --version
+    } | sha256sum
+}
+
+install_wheel() {
+    local program
+    say "building the launcher and the wheel"
+    cargo build -q --release --locked
+    rm -f dist/benchwright-*.whl
+    "$venv/bin/maturin" build -q --release --locked --out dist
+    "$venv/bin/python" -m pip install -q --disable-pip-version-check \
+        --force-reinstall --no-deps dist/benchwright-*.whl
+    "$venv/bin/python" -m compileall -q "$("$venv/bin/python" -c \
+        'import sysconfig; print(sysconfig.get_path("purelib"))')/benchwright"
+    for program in bw getstats bw-launcher; do
+        [ -x "$venv/bin/$program" ] || fail "the wheel did not install $venv/bin/$program"
+    done
+}
+
+check_rust
+debian_packages
+make_venv
+write_requirements
+unless_done requirements "$(sha256sum <"$requirements")" install_requirements
+unless_done wheel "$(source_hash)" install_wheel
