@@ -11,8 +11,8 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable
 
-from benchwright.model.errors import Diagnostic
-from benchwright.suite.fault import diagnostic
+from benchwright.model.errors import Diagnostic, InputError
+from benchwright.suite.fault import diagnostic, mistake
 from benchwright.suite.program import SourceFile, Where
 from benchwright.suite.source import Line, logical_lines, physical_lines
 
@@ -55,6 +55,20 @@ def read_text(path: str, read: Reader) -> str | None:
     return text
 
 
+def main_text(path: str, read: Reader) -> str:
+    """Return the text of a suite's own file. Raises InputError."""
+    start = Where(path)
+    try:
+        text = read_text(path, read)
+    except Unreadable as error:
+        where = error.where or start
+        raise mistake(where, "suite-unreadable", error.message) from None
+    if text is None:
+        hint = "give the path of a suite: FILE.ap or FILE.toml"
+        raise mistake(start, "suite-not-found", f"there is no file {path}", hint)
+    return text
+
+
 class Includer:
     """Collects lines, sources and mistakes, file after file."""
 
@@ -68,17 +82,10 @@ class Includer:
 
     def main(self, path: str) -> None:
         """Read the main file and all that it includes."""
-        start = Where(path)
         try:
-            text = read_text(path, self._read)
-        except Unreadable as error:
-            self._wrong(error.where or start, "suite-unreadable", error.message)
-            return
-        if text is None:
-            hint = "give the path of a suite: FILE.ap or FILE.toml"
-            self._wrong(start, "suite-not-found", f"there is no file {path}", hint)
-            return
-        self._file(path, text)
+            self._file(path, main_text(path, self._read))
+        except InputError as error:
+            self.diagnostics += error.diagnostics
 
     def source_files(self) -> tuple[SourceFile, ...]:
         """Return every file read, the main one first."""

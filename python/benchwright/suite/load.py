@@ -6,28 +6,33 @@ gives the text of a path, and raises what `open` would.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from benchwright.model.errors import Diagnostic, InputError
 from benchwright.suite.autopilot import compile_ap
 from benchwright.suite.include import LIBRARY, Reader
+from benchwright.suite.plan import describe
 from benchwright.suite.program import Program, SourceFile
+from benchwright.suite.toml import compile_toml
 
-SUFFIXES = {".ap": compile_ap}
+NONE: Mapping[str, str] = MappingProxyType({})
+SUFFIXES = {".ap": compile_ap, ".toml": compile_toml}
 
 
 def load(
     path: str,
     reader: Reader,
     *,
-    defines: Collection[str] = (),
-    environment: Collection[str] = (),
+    defines: Mapping[str, str] = NONE,
+    environment: Mapping[str, str] = NONE,
     library: str | None = None,
 ) -> Program:
     """Return the program of a suite file, whose `sources` are all that was read for it.
 
     `library` is the directory where INCLUDE looks last. Raises InputError with every
-    mistake that can be found without running anything.
+    mistake that can be found without running anything; when there is none, the program
+    is rehearsed with dry answers, and the first mistake on that way is raised.
     """
 
     def read(name: str) -> str:
@@ -37,15 +42,17 @@ def load(
             raise FileNotFoundError(name)
         return reader(library.rstrip("/") + "/" + name.removeprefix(LIBRARY))
 
-    return _compiled(path, read, defines, environment)
+    program = _compiled(path, read, defines, environment)
+    describe(program, defines=defines, environment=environment)
+    return program
 
 
 def compile_sources(
     main: str,
     sources: Sequence[SourceFile],
     *,
-    defines: Collection[str] = (),
-    environment: Collection[str] = (),
+    defines: Mapping[str, str] = NONE,
+    environment: Mapping[str, str] = NONE,
 ) -> Program:
     """Return the program again from the texts that `load` kept, without the disk."""
     texts = {source.path: source.text for source in sources}
@@ -59,7 +66,10 @@ def compile_sources(
 
 
 def _compiled(
-    path: str, reader: Reader, defines: Collection[str], environment: Collection[str]
+    path: str,
+    reader: Reader,
+    defines: Mapping[str, str],
+    environment: Mapping[str, str],
 ) -> Program:
     for suffix, compiler in SUFFIXES.items():
         if path.endswith(suffix):

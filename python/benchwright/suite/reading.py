@@ -61,7 +61,7 @@ def timeout_fault(text: str) -> Fault | None:
     try:
         limit = 1 if text.strip() == "none" else parse_duration_ns(text.strip())
     except ValueError as error:
-        return Fault("suite-duration", str(error), "write TIMEOUT 30s, or TIMEOUT none")
+        return Fault("suite-duration", str(error), "such as 30s or 10m; none: no limit")
     if not 0 < limit < 2**63:
         return Fault("suite-duration", f"{text.strip()!r} is no limit of time")
     return None

@@ -1,0 +1,335 @@
+"""`.toml`, the language of new suites: factors, conditions, tests, stopping rules.
+
+Purpose: a suite as data; docs/suite-toml.md describes it.
+Decision: it compiles to the program that an `.ap` suite would, loops around tests, so
+that everything behind it exists once. What lost was YAML (no TOML file is ambiguous).
+Non-goals: loops and assignments of one's own; a suite that needs them is written in
+`.ap`.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Collection
+from typing import Any
+
+from benchwright.expression import parse
+from benchwright.model.errors import Diagnostic, InputError
+from benchwright.model.plan import MetricSpec, Mode, StoppingRule
+from benchwright.suite import program as step
+from benchwright.suite import reading, toml_rule
+from benchwright.suite.check import unused_defines
+from benchwright.suite.fault import Fault, diagnostic
+from benchwright.suite.include import Reader, main_text
+from benchwright.suite.naming import command_name, with_sample
+from benchwright.suite.program import Program, SourceFile, Step, Template
+from benchwright.suite.template import brace_template, fixed
+from benchwright.suite.toml_locate import Locator, place_in
+from benchwright.suite.toml_table import Table
+
+THREADS = "threads"
+MAX_FACTORS = 30
+_TOP = (
+    "name",
+    "factors",
+    "threads",
+    "skip",
+    "only",
+    "variables",
+    "environment",
+    "timeout",
+    "hooks",
+    "metrics",
+    "until",
+    "fail_fast",
+    "test",
+)
+_MODES = ("presetup", "setup", "exec", "cleanup", "postcleanup")
+_TEST = ("name", *_MODES, "timeout", "hooks", "skip", "only", "until", "metrics")
+_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)\Z")
+
+
+def compile_toml(
+    main: str,
+    reader: Reader,
+    *,
+    defines: Collection[str] = (),
+    environment: Collection[str] = (),  # noqa: ARG001 - the languages' common signature
+) -> Program:
+    """Return the program of a `.toml` suite. Raises InputError with every mistake."""
+    text = main_text(main, reader)
+    values, locator = _decoded(text, main)
+    found: list[Diagnostic] = []
+    steps = _Suite(Table(values, (), locator, found)).steps()
+    if not found:
+        found += unused_defines(steps, defines)
+    if found:
+        found.sort(key=lambda d: (d.line, d.column))
+        raise InputError(list(dict.fromkeys(found)))
+    return Program(steps, (SourceFile(main, text),))
+
+
+def _decoded(text: str, file: str) -> tuple[dict[str, Any], Locator]:
+    try:
+        return tomllib.loads(text), Locator(text, file)
+    except RecursionError:
+        message, line, column = "arrays are nested too deeply", 1, 1
+    except ValueError as error:
+        place = _PLACE.search(str(error))
+        message = _PLACE.sub("", str(error))
+        last = text.rstrip("\n").count("\n") + 1
+        line = int(place[1]) if place and place[1] else last if place else 1
+        column = int(place[2]) if place and place[2] else 10**6 if place else 1
+    where = place_in(text, file, line, column)
+    raise InputError([diagnostic(where, "suite-toml", message, "see https://toml.io")])
+
+
+class _Suite:
+    """The top of a suite."""
+
+    def __init__(self, top: Table) -> None:
+        self._top = top
+        self._factors: dict[str, list[str]] = {}
+        self._known: frozenset[str] = frozenset()
+        self._names: list[tuple[str | step.Slot, ...]] = []
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return the program's steps."""
+        top = self._top
+        top.only(_TOP)
+        self._read_factors()
+        variables = top.table("variables")
+        names = variables.names("a variable") if variables else []
+        for name in names:
+            if name in self._factors or name == THREADS:
+                message = f"{name} is a factor already"
+                top.wrong(top.at("variables", name), "suite-name", message)
+        self._known = frozenset((*self._factors, *names, THREADS))
+        body = (
+            *self._assigned("variables", names, environment=False),
+            *self._assigned("environment", None, environment=True),
+            *_settings(top),
+            self._threads(),
+            *self._tests(),
+        )
+        body = self._where_wanted(top, body)
+        for name, levels in reversed(self._factors.items()):
+            where = top.at(*(("threads",) if name == THREADS else ("factors", name)))
+            values = tuple(fixed(level, where) for level in levels)
+            body = (step.ForEach(name, values, body, where),)
+        return (*self._before(), *body)
+
+    def _before(self) -> tuple[Step, ...]:
+        """Return what holds for the whole program."""
+        where = self._top.where
+        steps: list[Step] = []
+        if self._top.flag("fail_fast", True):
+            steps.append(step.FastFail(None, where))
+        if THREADS not in self._factors:
+            value = self._top.values.get(THREADS)
+            count = (Table.scalar(value) if type(value) is int else None) or "1"
+            steps.append(step.Assign(THREADS, fixed(count, where), False, False, where))
+        return tuple(steps)
+
+    def _read_factors(self) -> None:
+        top = self._top
+        factors = top.table("factors")
+        for name in factors.names("a factor") if factors else ():
+            if name == THREADS:
+                message = "threads are a key of their own, not a factor"
+                hint = "write threads = [1, 2] above the tables"
+                top.wrong(top.at("factors", name), "suite-name", message, hint)
+            else:
+                assert factors is not None
+                self._factors[name] = factors.levels(name) or []
+        if len(self._factors) > MAX_FACTORS:
+            message = f"there are more than {MAX_FACTORS} factors"
+            top.wrong(top.at("factors"), "suite-range", message)
+            self._factors = {}
+        if top.has(THREADS, int, list):
+            self._read_threads()
+
+    def _read_threads(self) -> None:
+        top, value = self._top, self._top.values[THREADS]
+        single = Table.scalar(value) or "a number that long"
+        levels = top.levels(THREADS) or [] if isinstance(value, list) else [single]
+        for index, level in enumerate(levels):
+            fault = reading.threads_fault(level)
+            if fault is not None:
+                keys = (index,) if isinstance(value, list) else ()
+                where = top.at(THREADS, *keys)
+                top.wrong(where, fault.code, fault.message, fault.hint)
+        if isinstance(value, list):
+            self._factors[THREADS] = levels
+
+    def _threads(self) -> Step:
+        where = self._top.at(THREADS)
+        return step.Threads(Template((step.Slot(THREADS, where),), where), where)
+
+    def _assigned(
+        self, table_name: str, names: list[str] | None, *, environment: bool
+    ) -> list[Step]:
+        table = self._top.table(table_name) if table_name in self._top else None
+        if table is None:
+            return []
+        steps: list[Step] = []
+        for name in table.names("a variable") if names is None else names:
+            if environment and name in self._known:
+                message = f"{name} is a factor or variable already"
+                hint = f'export it under another name: {name.upper()} = "{{{name}}}"'
+                table.wrong(table.at(name), "suite-name", message, hint)
+            text = table.scalar(table.values[name])
+            if text is None:
+                table.mistyped(table.at(name), name, table.values[name], (str, int))
+                continue
+            value = brace_template(text, table.inside(text, name), self._known)
+            where = table.at(name)
+            steps.append(step.Assign(name, value, environment, False, where))
+        return steps
+
+    # -- conditions ------------------------------------------------------------------
+
+    def _where_wanted(self, table: Table, body: tuple[Step, ...]) -> tuple[Step, ...]:
+        """Put steps under the conditions of `skip` and `only`."""
+        for key in ("only", "skip"):
+            single = isinstance(table.values.get(key), str)
+            for index, text in enumerate(table.texts(key)):
+                keys = (key,) if single else (key, index)
+                self._check_expression(table, text, keys)
+                where = table.at(*keys)
+                holds = step.Holds(fixed(text, where), key == "skip", where)
+                body = (step.If((step.Branch(holds, body),), (), where),)
+        return body
+
+    def _check_expression(
+        self, table: Table, text: str, keys: tuple[str | int, ...]
+    ) -> None:
+        try:
+            parse(text, variables=self._known)
+        except InputError as error:
+            faults = [
+                Fault(d.code, d.message, d.hint, d.column - 1)
+                for d in error.diagnostics
+            ]
+            table.faults(faults, text, *keys)
+
+    # -- tests -----------------------------------------------------------------------
+
+    def _tests(self) -> tuple[Step, ...]:
+        tests = self._top.tables("test")
+        if not tests and "test" not in self._top:
+            hint = "a test is a table [[test]] with at least an exec"
+            self._top.wrong(self._top.where, "suite-no-test", "there is no test", hint)
+        return tuple(one for table in tests for one in self._test(table))
+
+    def _test(self, table: Table) -> tuple[Step, ...]:
+        table.only(_TEST)
+        body: list[Step] = list(_settings(table))
+        for key in _MODES:
+            body += self._commands(table, key)
+        if "exec" not in table:
+            message = "this test has no exec: it would measure nothing"
+            table.wrong(table.where, "suite-no-exec", message, 'add exec = "COMMAND"')
+        heading, where = self._heading(table), table.where
+        test = step.Test(heading, self._stopping(table), tuple(body), where)
+        return self._where_wanted(table, (test,))
+
+    def _heading(self, table: Table) -> Template:
+        text = table.text("name")
+        if text is None:
+            name = fixed(self._top.text("name") or _program(table), table.where)
+        else:
+            name = brace_template(text, table.inside(text, "name"), self._known)
+        literal = name.literal
+        if literal is not None:
+            fault = reading.name_fault(literal)
+            holder = table if text is not None else self._top
+            if fault is not None:
+                holder.faults([fault], literal, "name")
+        name = with_sample(name, tuple(self._factors))
+        shape = tuple(p if isinstance(p, str) else f"{{{p.name}}}" for p in name.parts)
+        if shape in self._names:
+            message = "another test has this name"
+            where = table.at("name") if "name" in table else table.where
+            hint = "give each [[test]] a name of its own"
+            table.wrong(where, "suite-duplicate-test", message, hint)
+        self._names.append(shape)
+        return name
+
+    def _stopping(self, table: Table) -> StoppingRule:
+        declared = [*_metrics(self._top, quiet=True), *_metrics(table, quiet=True)]
+        until = table.table("until") or self._top.table("until")
+        return (
+            toml_rule.DEFAULT if until is None else toml_rule.stopping(until, declared)
+        )
+
+    def _commands(self, table: Table, key: str) -> list[Step]:
+        if not table.has(key, str, list):
+            return []
+        value, mode = table.values[key], Mode(key.upper())
+        if isinstance(value, list) and any(isinstance(one, list) for one in value):
+            found = [
+                self._command(table, mode, one, (key, index))
+                for index, one in enumerate(value)
+            ]
+        else:
+            found = [self._command(table, mode, value, (key,))]
+        return [one for one in found if one is not None]
+
+    def _command(
+        self, table: Table, mode: Mode, value: Any, keys: tuple[str | int, ...]
+    ) -> Step | None:
+        where = table.at(str(keys[0]), *keys[1:])
+        if isinstance(value, str) and value.strip():
+            place = table.inside(value, *keys)
+            return step.Phase(mode, brace_template(value, place, self._known), where)
+        if not isinstance(value, (str, list)):
+            table.mistyped(where, f"a command of {keys[0]}", value, (str, list))
+            return None
+        if not value or isinstance(value, str) or value[0] == "":
+            table.wrong(where, "suite-no-command", f"a command of {keys[0]} is empty")
+            return None
+        words = []
+        for index, word in enumerate(value):
+            if not isinstance(word, str):
+                at = table.at(str(keys[0]), *keys[1:], index)
+                table.mistyped(at, f"a word of {keys[0]}", word, (str,))
+                return None
+            place = table.inside(word, *keys, index)
+            words.append(brace_template(word, place, self._known))
+        return step.Phase(mode, tuple(words), where)
+
+
+def _program(table: Table) -> str:
+    """Return a name for a test from its first command."""
+    value = table.values.get("exec")
+    while isinstance(value, list) and value:
+        value = value[0]
+    words = value.split() if isinstance(value, str) else []
+    return command_name(words[0]) if words else "test"
+
+
+def _metrics(table: Table, *, quiet: bool = False) -> list[MetricSpec]:
+    declared = table.table("metrics") if "metrics" in table else None
+    if declared is None:
+        return []
+    return toml_rule.metrics(declared.silent() if quiet else declared)
+
+
+def _settings(table: Table) -> list[Step]:
+    """Return the steps of timeout, hooks and metrics, of the suite or of a test."""
+    steps: list[Step] = []
+    timeout = table.text("timeout")
+    if timeout is not None:
+        fault = reading.timeout_fault(timeout)
+        if fault is not None:
+            table.faults([fault], timeout, "timeout")
+        where = table.at("timeout")
+        steps.append(step.Timeout(fixed(timeout, where), where))
+    if "hooks" in table:
+        where = table.at("hooks")
+        names = tuple(fixed(hook, where) for hook in table.texts("hooks"))
+        steps.append(step.Hooks(names, where))
+    steps += [step.Metric(spec, table.at("metrics")) for spec in _metrics(table)]
+    return steps

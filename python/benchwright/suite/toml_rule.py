@@ -1,0 +1,179 @@
+"""`until` and `metrics` of a TOML suite: stopping rules and metric specs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from benchwright.model.plan import (
+    Command,
+    FixedCount,
+    MetricSpec,
+    StoppingRule,
+    UntilPrecise,
+    UntilPredicate,
+    UntilProgram,
+)
+from benchwright.model.quantity import parse_duration_ns, parse_share
+from benchwright.suite import metric
+from benchwright.suite.stopping import predicate_faults
+from benchwright.suite.toml_table import Table
+
+T = TypeVar("T")
+
+DEFAULT = FixedCount(10)
+_KINDS: dict[str, tuple[str, ...]] = {
+    "count": (),
+    "precision": ("metrics", "min_runs", "max_runs", "max_time", "confidence"),
+    "predicate": ("min_runs", "increment", "max_runs"),
+    "program": ("min_runs", "increment"),
+}
+_METRIC_KEYS = ("pointer", "regex", "unit", "better", "across_threads")
+_ACROSS = ("default", "max", "min", "sum", "mean")
+
+
+def metrics(table: Table) -> list[MetricSpec]:
+    """Return the metrics that a `metrics` table declares."""
+    specs = []
+    for name in table.values:
+        fault = metric.metric_name_fault(name)
+        if fault is not None:
+            table.wrong(table.at(name), fault.code, fault.message, fault.hint)
+            continue
+        one = table.table(name)
+        if one is not None:
+            specs.append(_metric(name, one))
+    return specs
+
+
+def _metric(name: str, table: Table) -> MetricSpec:
+    table.only(_METRIC_KEYS)
+    pointer, pattern = table.text("pointer"), table.text("regex")
+    for key, text, fault_of in (
+        ("pointer", pointer, metric.pointer_fault),
+        ("regex", pattern, metric.pattern_fault),
+    ):
+        fault = fault_of(text)
+        if fault is not None and text is not None:
+            table.faults([fault], text, key)
+    if pointer is not None and pattern is not None:
+        message = "a metric has a pointer or a regex, not both"
+        table.wrong(table.at("regex"), metric.CODE, message)
+        pattern = None
+    if name in metric.ALWAYS and (pointer is not None or pattern is not None):
+        message = f"{name} is measured, not read from the output"
+        hint = "give the metric another name"
+        table.wrong(table.where, metric.CODE, message, hint)
+    better = _one_of(table, "better", ("lower", "higher"))
+    across = _one_of(table, "across_threads", _ACROSS)
+    return MetricSpec(
+        name,
+        pointer,
+        pattern,
+        unit=table.text("unit") or "",
+        better="higher" if better == "higher" else "lower",
+        across_threads=_across(across),
+    )
+
+
+def _across(text: str) -> Any:
+    return text or "default"
+
+
+def _one_of(table: Table, key: str, known: Sequence[str]) -> str:
+    text = table.text(key)
+    if text is None or text in known:
+        return text or ""
+    message = f"{key} is {text!r}"
+    table.wrong(table.at(key), "suite-range", message, f"one of {', '.join(known)}")
+    return ""
+
+
+def stopping(table: Table, declared: Sequence[MetricSpec]) -> StoppingRule:
+    """Return the rule of an `until` table; `declared` are the test's metrics."""
+    kinds = [kind for kind in _KINDS if kind in table]
+    if len(kinds) != 1:
+        message = "until has more than one rule" if kinds else "until has no rule"
+        hint = f"exactly one of {', '.join(_KINDS)}"
+        table.wrong(table.where, "suite-until", message, hint)
+        table.only(
+            (*_KINDS, *dict.fromkeys(k for keys in _KINDS.values() for k in keys))
+        )
+        return DEFAULT
+    kind = kinds[0]
+    table.only((kind, *_KINDS[kind]))
+    if kind == "count":
+        return FixedCount(table.whole("count", 1) or 1)
+    if kind == "precision":
+        return _precise(table, declared)
+    minimum = table.whole("min_runs", 1) or 10
+    increment = table.whole("increment", 1) or 1
+    if kind == "program":
+        text = table.text("program")
+        if text is not None and not text.strip():
+            table.wrong(table.at("program"), "suite-no-command", "the program is empty")
+        return UntilProgram(minimum, increment, Command.from_text(text or "false"))
+    predicate = table.text("predicate")
+    if predicate is not None:
+        table.faults(predicate_faults(predicate), predicate, "predicate")
+    maximum = _maximum(table, minimum)
+    return UntilPredicate(minimum, increment, predicate or "1", maximum)
+
+
+def _precise(table: Table, declared: Sequence[MetricSpec]) -> StoppingRule:
+    minimum = table.whole("min_runs", 2)
+    maximum = _maximum(table, minimum or 2)
+    names = [*metric.ALWAYS, *(spec.name for spec in declared)]
+    wanted = table.texts("metrics") or ["elapsed", *(spec.name for spec in declared)]
+    for index, name in enumerate(table.texts("metrics")):
+        if name not in names:
+            hint = f"known: {', '.join(dict.fromkeys(names))}; others are declared in [test.metrics]"
+            where = table.at("metrics", index)
+            table.wrong(where, "suite-metric", f"there is no metric {name!r}", hint)
+    confidence = _number(table, "confidence")
+    if confidence is not None and not 0.5 <= confidence < 1:
+        hint = "from 0.5 to less than 1, such as 0.95"
+        where = table.at("confidence")
+        table.wrong(where, "suite-range", f"confidence is {confidence:g}", hint)
+    max_time = _parsed(table, "max_time", parse_duration_ns)
+    return UntilPrecise(
+        target=_share(table),
+        metrics=tuple(dict.fromkeys(wanted)),
+        minimum=minimum or min(20, maximum or 20),
+        maximum=maximum or max(1000, minimum or 0),
+        max_time_ns=max_time,
+        confidence=0.95 if confidence is None else confidence,
+    )
+
+
+def _maximum(table: Table, minimum: int) -> int | None:
+    maximum = table.whole("max_runs", 1)
+    if maximum is not None and maximum < minimum:
+        message = f"max_runs {maximum} is less than min_runs {minimum}"
+        table.wrong(table.at("max_runs"), "suite-range", message)
+    return maximum
+
+
+def _number(table: Table, key: str) -> float | None:
+    return float(table.values[key]) if table.has(key, float) else None
+
+
+def _share(table: Table) -> float:
+    if type(table.values["precision"]) is float:
+        value = float(table.values["precision"])
+        if 0 < value <= 1:
+            return value
+        hint = 'such as "5%" or 0.05'
+        where = table.at("precision")
+        table.wrong(where, "suite-range", f"precision is {value:g}", hint)
+        return 0.05
+    return _parsed(table, "precision", parse_share) or 0.05
+
+
+def _parsed(table: Table, key: str, parse: Callable[[str], T]) -> T | None:
+    text = table.text(key)
+    try:
+        return None if text is None else parse(text)
+    except ValueError as error:
+        table.wrong(table.at(key), "suite-range", str(error))
+        return None
