@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from benchwright.session.start import Prepared
     from benchwright.suite.command_line import CommandRequest
+    from benchwright.suite.plan import Planned
 
 SUMMARY = "run a suite (.ap, .toml), or measure a command until the answer is stable"
 
@@ -93,12 +94,15 @@ def _add_common_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Do what `bw run` was asked; return the exit code."""
+    from benchwright.session.start import rehearse
+
     prepared = _prepare(arguments)
+    planned = rehearse(prepared)
     if arguments.check:
         print(f"bw: {arguments.suite or 'the command'}: no mistakes found", file=sys.stderr)
         return 0
     if arguments.plan:
-        return _print_plan(arguments, prepared)
+        return _print_plan(arguments, planned)
     from benchwright.cli.live import run_new
 
     return run_new(prepared, arguments)
@@ -125,6 +129,7 @@ def _prepare(arguments: argparse.Namespace) -> Prepared:
 
 def _request(arguments: argparse.Namespace) -> CommandRequest:
     from benchwright.suite.command_line import CommandRequest
+    from benchwright.suite.plan import Planned
 
     return CommandRequest(
         command=tuple(arguments.command_argv),
@@ -147,13 +152,9 @@ def _refuse_command_options(arguments: argparse.Namespace) -> None:
             )
 
 
-def _print_plan(arguments: argparse.Namespace, prepared: Prepared) -> int:
+def _print_plan(arguments: argparse.Namespace, planned: list[Planned]) -> int:
     from benchwright.report.plan import plan_lines, plan_object
-    from benchwright.suite.plan import describe
 
-    planned = describe(
-        prepared.program, defines=prepared.defines, environment=prepared.environment
-    )
     if arguments.json:
         from benchwright.report.json import encode
 

@@ -24,6 +24,7 @@ from benchwright.model.errors import Diagnostic, InputError
 from benchwright.study.journal import SessionInfo
 from benchwright.suite.command_line import CommandRequest, program_from_command
 from benchwright.suite.load import compile_sources, load
+from benchwright.suite.plan import Planned, PlannedTest, describe
 from benchwright.suite.program import Program, SourceFile
 from benchwright.trial.request import Surroundings
 
@@ -89,6 +90,36 @@ def prepare_again(info: SessionInfo) -> Prepared:
             environment={**os.environ, **stored},
         )
     return Prepared(program, info, defines, stored)
+
+
+def rehearse(prepared: Prepared) -> list[Planned]:
+    """Return what the program would do, with every test's name its own.
+
+    Raises InputError for what a dry run shows: a name used twice would mix the results
+    of two tests.
+    """
+    planned = describe(
+        prepared.program, defines=prepared.defines, environment=prepared.environment
+    )
+    seen: set[str] = set()
+    wrong: dict[str, Diagnostic] = {}
+    for item in planned:
+        if isinstance(item, PlannedTest):
+            name = item.plan.name
+            if name in seen and name not in wrong:
+                wrong[name] = Diagnostic(
+                    "suite-test-twice",
+                    f"the test {name!r} is begun more than once",
+                    "make the names differ: put the loop's %VARIABLE% into the name",
+                    file=item.where.file,
+                    line=item.where.line,
+                    column=item.where.column,
+                    text=item.where.text,
+                )
+            seen.add(name)
+    if wrong:
+        raise InputError(list(wrong.values()))
+    return planned
 
 
 def surroundings(prepared: Prepared, study: Path) -> Surroundings:
