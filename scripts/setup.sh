@@ -98,7 +98,7 @@ install_requirements() {
 source_hash() {
     {
         pwd
-        find pyproject.toml Cargo.toml Cargo.lock README.md LICENSE* crates python -type f \
+        find pyproject.toml Cargo.toml Cargo.lock README.md LICENSE* crates packaging python -type f \
             ! -name '*.pyc' ! -path '*/target/*' -printf '%p %m\n' -exec sha256sum {} + | sort
         cat "$requirements"
         cargo --version
