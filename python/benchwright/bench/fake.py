@@ -19,7 +19,12 @@ Behaviour = Callable[[RunRequest, int, int], float]
 class FakeBench:
     """Answers every request at once; `requests` keeps what was asked."""
 
-    def __init__(self, elapsed: Behaviour, *, status: Callable[[RunRequest, int], int] = lambda _r, _e: 0) -> None:
+    def __init__(
+        self,
+        elapsed: Behaviour,
+        *,
+        status: Callable[[RunRequest, int], int] = lambda _r, _e: 0,
+    ) -> None:
         self._elapsed = elapsed
         self._status = status
         self.requests: list[RunRequest] = []
@@ -33,7 +38,9 @@ class FakeBench:
         self.requests.append(request)
         epochs = tuple(
             self._epoch(request, epoch)
-            for epoch in range(request.first_epoch, request.first_epoch + request.epochs)
+            for epoch in range(
+                request.first_epoch, request.first_epoch + request.epochs
+            )
         )
         return RunResult(epochs, "complete")
 
@@ -48,7 +55,9 @@ class FakeBench:
         processes = tuple(
             self._process(request, epoch, (mode, index, thread), status)
             for mode in ("SETUP", "EXEC", "CLEANUP")
-            for index, _command in enumerate(c for c in request.commands if c.mode == mode)
+            for index, _command in enumerate(
+                c for c in request.commands if c.mode == mode
+            )
             for thread in (range(1, request.threads + 1) if mode == "EXEC" else (0,))
         )
         return EpochRecord(

@@ -86,7 +86,8 @@ class LocalBench:
                     raise BenchError("launcher-refused", reply.message)
                 case _:
                     raise BenchError(
-                        "launcher-protocol", f"unexpected reply from the launcher: {reply}"
+                        "launcher-protocol",
+                        f"unexpected reply from the launcher: {reply}",
                     )
 
     def interrupt(self, *, cleanup: bool) -> None:

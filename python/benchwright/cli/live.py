@@ -28,9 +28,7 @@ _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 def run_new(prepared: Prepared, arguments: argparse.Namespace) -> int:
     """Run a program as a new session of a study; return the exit code."""
-    with contextlib.closing(
-        Study.create_or_open(Path(arguments.study))
-    ) as study:
+    with contextlib.closing(Study.create_or_open(Path(arguments.study))) as study:
         number = study.begin_session(prepared.info)
         return _run(prepared, study, Ledger(study, number), arguments)
 
@@ -84,7 +82,9 @@ def _run(
         Path(prepared.stored_environment["TESTROOT"]).mkdir(parents=True, exist_ok=True)
         with _stopping(performer):
             verdict = session.run(prepared.defines, prepared.environment)
-    tell(document_of(session.tests), verdict, study, ledger.session, json=arguments.json)
+    tell(
+        document_of(session.tests), verdict, study, ledger.session, json=arguments.json
+    )
     return verdict.exit_status
 
 
@@ -101,5 +101,3 @@ def _stopping(performer: Performer) -> Iterator[None]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
-
-

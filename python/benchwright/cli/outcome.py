@@ -67,4 +67,6 @@ def tell(
         if section.stop is not None:
             print(stop_line(section.name, section.stop))
     sys.stdout.flush()
-    print(f"bw: {verdict.status}: {verdict.detail}; kept in {study.path}", file=sys.stderr)
+    print(
+        f"bw: {verdict.status}: {verdict.detail}; kept in {study.path}", file=sys.stderr
+    )

@@ -12,7 +12,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = commands.add_parser(
         "resume",
         help=SUMMARY,
-        description=SUMMARY[0].upper() + SUMMARY[1:] + ". The suite is the one that the "
+        description=SUMMARY[0].upper()
+        + SUMMARY[1:]
+        + ". The suite is the one that the "
         "study keeps, also if its files have changed since.",
     )
     parser.add_argument(
@@ -22,7 +24,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="DIR",
         help="the study, or the file that CHECKPOINT FILE wrote (default ./bw-study)",
     )
-    parser.add_argument("--json", action="store_true", help="one JSON document on stdout")
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON document on stdout"
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress")
     parser.set_defaults(handler=resume)
 

@@ -53,8 +53,14 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     add = parser.add_argument
     add("suite", nargs="?", metavar="SUITE", help="a suite: FILE.ap or FILE.toml")
-    add("-D", dest="defines", action="append", default=[], metavar="NAME=VALUE",
-        help="set a variable of the suite")
+    add(
+        "-D",
+        dest="defines",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="set a variable of the suite",
+    )
     add("--check", action="store_true", help="only look for mistakes; run nothing")
     add("--plan", action="store_true", help="print samples and commands; run nothing")
     _add_command_options(parser.add_argument_group("for a command after --"))
@@ -64,30 +70,58 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def _add_command_options(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("-P", dest="factors", action="append", default=[], metavar="FACTOR=V1,V2",
-        help="a factor and its levels; {FACTOR} in CMD is replaced by each")
+    add(
+        "-P",
+        dest="factors",
+        action="append",
+        default=[],
+        metavar="FACTOR=V1,V2",
+        help="a factor and its levels; {FACTOR} in CMD is replaced by each",
+    )
     add("--threads", metavar="N", help="concurrent processes of a trial (also 1,2,4)")
-    add("--min-runs", metavar="N", help="trials at least (default 10; 20 for --precision)")
+    add(
+        "--min-runs",
+        metavar="N",
+        help="trials at least (default 10; 20 for --precision)",
+    )
     add("--max-runs", metavar="N", help="trials at most")
-    add("--precision", metavar="5%",
-        help="until the confidence interval is within this share of the mean")
+    add(
+        "--precision",
+        metavar="5%",
+        help="until the confidence interval is within this share of the mean",
+    )
     add("--max-time", metavar="10m", help="stop a test after this much running")
-    add("--metric", dest="metrics", action="append", default=[],
+    add(
+        "--metric",
+        dest="metrics",
+        action="append",
+        default=[],
         metavar="NAME[:higher][=/json/pointer | ~regex(group)]",
-        help="a number from the output; elapsed, user, system, rss_bytes are always there")
+        help="a number from the output; elapsed, user, system, rss_bytes are always there",
+    )
     add("--setup", metavar="C", help="command before each trial (a shell command)")
     add("--cleanup", metavar="C", help="command after each trial, also a failed one")
     add("--timeout", metavar="30s", help="end a trial that takes longer; it failed")
     add("--name", metavar="NAME", help="the test's name (default: the program's)")
-    add("--hook", dest="hooks", action="append", default=[], metavar="NAME|PATH",
-        help="a measurement hook: free-memory, disk-io, other-cpu, network, or a path")
+    add(
+        "--hook",
+        dest="hooks",
+        action="append",
+        default=[],
+        metavar="NAME|PATH",
+        help="a measurement hook: free-memory, disk-io, other-cpu, network, or a path",
+    )
     add("--keep-going", action="store_true", help="go on after a failed trial")
 
 
 def _add_common_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--study", default="bw-study", metavar="DIR",
-        help="where everything is kept (default ./bw-study)")
+    add(
+        "--study",
+        default="bw-study",
+        metavar="DIR",
+        help="where everything is kept (default ./bw-study)",
+    )
     add("--json", action="store_true", help="one JSON document on stdout")
     add("--quiet", action="store_true", help="no progress")
 
@@ -99,7 +133,10 @@ def run(arguments: argparse.Namespace) -> int:
     prepared = _prepare(arguments)
     planned = rehearse(prepared)
     if arguments.check:
-        print(f"bw: {arguments.suite or 'the command'}: no mistakes found", file=sys.stderr)
+        print(
+            f"bw: {arguments.suite or 'the command'}: no mistakes found",
+            file=sys.stderr,
+        )
         return 0
     if arguments.plan:
         return _print_plan(arguments, planned)
@@ -120,16 +157,21 @@ def _prepare(arguments: argparse.Namespace) -> Prepared:
         )
     if arguments.command_argv and not arguments.suite:
         return start.prepare_command(_request(arguments), arguments.study, words)
-    what = "both a SUITE and a command" if arguments.suite else "neither a SUITE nor a command"
+    what = (
+        "both a SUITE and a command"
+        if arguments.suite
+        else "neither a SUITE nor a command"
+    )
     raise argument_error(
-        "bw run", " ".join(words), f"there is {what}",
+        "bw run",
+        " ".join(words),
+        f"there is {what}",
         "bw run SUITE, or bw run [options] -- CMD...",
     )
 
 
 def _request(arguments: argparse.Namespace) -> CommandRequest:
     from benchwright.suite.command_line import CommandRequest
-    from benchwright.suite.plan import Planned
 
     return CommandRequest(
         command=tuple(arguments.command_argv),
@@ -147,7 +189,9 @@ def _refuse_command_options(arguments: argparse.Namespace) -> None:
                 name, "--" + name.replace("_", "-")
             )
             raise argument_error(
-                option, arguments.suite, f"{option} is for a command after --, not for a suite",
+                option,
+                arguments.suite,
+                f"{option} is for a command after --, not for a suite",
                 "say it in the suite, or pass -D NAME=VALUE",
             )
 

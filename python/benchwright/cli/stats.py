@@ -13,8 +13,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from benchwright.cli.stats_inputs import Input
     from benchwright.report.document import Document
+    from benchwright.study.parsers.api import ParsedInput
 
 SUMMARY = "Tables and statistics of results: studies, .res files, CSV, GNU time output."
 _FORMATS = ("table", "csv", "json", "markdown", "latex")
@@ -84,7 +84,7 @@ def _parsed_predicate(text: str | None) -> Any:
 
 
 def _answer(
-    predicate: Any, inputs: list[Input], confidence: float, as_json: bool
+    predicate: Any, inputs: list[ParsedInput], confidence: float, as_json: bool
 ) -> int:
     """Ask the predicate about every quantity of every input: 0 true for all, else 1."""
     from benchwright.cli.stats_document import judged_summaries

@@ -7,31 +7,23 @@ are also known by name, so that an uninstalled checkout reads the same files.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from errno import ENOENT
 from importlib import import_module
 from importlib.metadata import entry_points
+from os import strerror
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from benchwright.model.errors import Diagnostic, InputError, OperatingError
-from benchwright.model.observation import Block
-from benchwright.model.plan import MetricSpec
 
 if TYPE_CHECKING:
-    from benchwright.study.parsers.api import Parser
+    from benchwright.study.parsers.api import ParsedInput, Parser
 
 GROUP = "benchwright.parsers"
 SHIPPED = ("study", "res", "csv", "gnu_time")
 _HEAD_BYTES = 4096
-
-
-class Input(msgspec.Struct, frozen=True):
-    """One input: a test of a study, or a file."""
-
-    name: str
-    blocks: tuple[Block, ...]
-    specs: tuple[MetricSpec, ...] = ()
 
 
 def parsers() -> list[Parser]:
@@ -62,11 +54,11 @@ def parsers() -> list[Parser]:
     return list(found.values())
 
 
-def read_inputs(paths: Sequence[str]) -> list[Input]:
+def read_inputs(paths: Sequence[str]) -> list[ParsedInput]:
     """Return the inputs of all paths, in order. Raises InputError with every path that
     cannot be read or that no parser recognises."""
     known = parsers()
-    inputs: list[Input] = []
+    inputs: list[ParsedInput] = []
     wrong: list[Diagnostic] = []
     for text in paths:
         try:
@@ -81,21 +73,22 @@ def read_inputs(paths: Sequence[str]) -> list[Input]:
     return _distinct(inputs)
 
 
-def _read(text: str, known: Sequence[Parser]) -> list[Input]:
+def _read(text: str, known: Sequence[Parser]) -> list[ParsedInput]:
     path = Path(text)
     head = b""
-    if not path.is_dir():
+    if path.is_file():
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
     for parser in known:
         if parser.detect(path, head):
             try:
-                found = parser.read(path)
+                return parser.read(path)
             except (OperatingError, OSError):
                 raise
             except ValueError as error:
                 raise _unreadable(text, f"{parser.name}: {error}") from error
-            return [Input(p.name, tuple(p.blocks), tuple(p.specs)) for p in found]
+    if not path.exists():
+        raise FileNotFoundError(ENOENT, strerror(ENOENT), text)
     names = ", ".join(parser.name for parser in known)
     raise _unreadable(text, f"no parser recognises this input (tried: {names})")
 
@@ -105,7 +98,7 @@ def _unreadable(file: str, message: str) -> InputError:
     return InputError([Diagnostic("unreadable-input", message, hint, file=file)])
 
 
-def _distinct(inputs: list[Input]) -> list[Input]:
+def _distinct(inputs: list[ParsedInput]) -> list[ParsedInput]:
     """Return the inputs with names that differ, so that a report can tell them apart."""
     seen: dict[str, int] = {}
     result = []
@@ -117,7 +110,7 @@ def _distinct(inputs: list[Input]) -> list[Input]:
     return result
 
 
-def selected(inputs: list[Input], command: str | None) -> list[Input]:
+def selected(inputs: list[ParsedInput], command: str | None) -> list[ParsedInput]:
     """Return the inputs with only the blocks of one command, given as its whole text,
     its first word, or that word's last path component. Raises InputError when no block
     of any input is of that command."""
@@ -125,7 +118,9 @@ def selected(inputs: list[Input], command: str | None) -> list[Input]:
         return inputs
     chosen = [
         msgspec.structs.replace(
-            one, blocks=tuple(b for b in one.blocks if _is_command(b.command, command))
+            one,
+            blocks=tuple(b for b in one.blocks if _is_command(b.command, command)),
+            trials=None,
         )
         for one in inputs
     ]

@@ -25,6 +25,8 @@ FIGURES: Final[tuple[tuple[str, Callable[[Line], float]], ...]] = (
     ("HW%", lambda line: line.half_width_percent),
 )
 OVERHEAD: Final = "O/H"
+MOST_DECIMALS: Final = 9
+"""A nanosecond, in seconds; anything smaller is written in scientific form."""
 
 
 def percent(value: float) -> str:
@@ -37,13 +39,23 @@ def percent(value: float) -> str:
     return "0.000" if text == "-0.000" else text
 
 
-def number(value: float) -> str:
-    """Return a figure in its unit with three decimals, `-` for one that is not there.
+def number(value: float, decimals: int = 3) -> str:
+    """Return a figure in its unit, `-` for one that is not there."""
+    if not math.isfinite(value):
+        return ABSENT
+    if abs(value) >= 1e15 or 0 < abs(value) < 10.0**-MOST_DECIMALS:
+        return f"{value:.4e}"
+    text = f"{value:.{decimals}f}"
+    return text.removeprefix("-") if float(text) == 0 else text
 
-    Where three decimals would show nothing of a value that is not 0, and beyond 15
-    digits, five significant digits in scientific form: a table must not lie.
-    """
-    return f"{value:.4e}" if 0 < abs(value) < 0.0005 else percent(value)
+
+def decimals_of(line: Line) -> int:
+    """Return how many decimals a row is written with: three, as Getstats has it, and
+    more where its values are below 1, so that four digits of them are seen."""
+    size = max(abs(line.summary.mean), abs(line.summary.maximum))
+    if not math.isfinite(size) or size >= 1 or size == 0:
+        return 3
+    return min(3 - math.floor(math.log10(size)), MOST_DECIMALS)
 
 
 def heading(section: Section) -> list[str]:
@@ -54,9 +66,10 @@ def heading(section: Section) -> list[str]:
 
 def cells(line: Line) -> list[str]:
     """Return one quantity's cells, as many as the section's heading has."""
+    decimals = decimals_of(line)
     texts = [line.summary.label, str(line.summary.count)]
     texts.extend(
-        percent(figure(line)) if name.endswith("%") else number(figure(line))
+        percent(figure(line)) if name.endswith("%") else number(figure(line), decimals)
         for name, figure in FIGURES
     )
     if line.overhead_percent is not None:

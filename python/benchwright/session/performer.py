@@ -18,6 +18,7 @@ from benchwright.trial.request import (
     merged,
 )
 
+
 class Performer:
     """Runs commands and epochs; `interrupt` may be called from a signal handler."""
 
@@ -64,7 +65,9 @@ class Performer:
 
     def epochs(self, plan: TestPlan, first: int, count: int) -> RunResult:
         """Run a batch of epochs; the records may be fewer than asked for."""
-        request = epochs_request(plan, first, count, self.surroundings, self._logs(plan.name))
+        request = epochs_request(
+            plan, first, count, self.surroundings, self._logs(plan.name)
+        )
         return self._bench.run(request, abandoned=lambda: self.interrupts >= 1)
 
     def environment(self, *pairs: Pairs) -> Pairs:

@@ -34,7 +34,9 @@ def recover(study: Study, session: int, cause: str) -> Recovery:
     news: list[NewEntry] = []
     for begin in _open_begins(entries):
         begun = msgspec.json.decode(begin.payload, type=Begun)
-        news.append(NewEntry("void", begun.keys[0], Voided(cause, begun.keys), begin.seq))
+        news.append(
+            NewEntry("void", begun.keys[0], Voided(cause, begun.keys), begin.seq)
+        )
         recovery.voided += 1
     checkpoint = _checkpoint_due(entries)
     if checkpoint is not None:
@@ -74,9 +76,7 @@ def _checkpoint_due(entries: list[Entry]) -> Entry | None:
     restored yet: going on from there means RESTORE=1."""
     for entry in reversed(entries):
         if entry.kind == "checkpoint":
-            restored = any(
-                e.kind == "restore" and e.key == entry.key for e in entries
-            )
+            restored = any(e.kind == "restore" and e.key == entry.key for e in entries)
             return None if restored else entry
         if entry.kind == "outcome" and "/epoch/" in entry.key:
             return None

@@ -58,7 +58,9 @@ class Session:
         self._fails_fast = False
         self.tests: list[OpenTest] = []
 
-    def run(self, defines: Mapping[str, str], environment: Mapping[str, str]) -> Verdict:
+    def run(
+        self, defines: Mapping[str, str], environment: Mapping[str, str]
+    ) -> Verdict:
         """Run the program to its end, or to what ends it; record and return the verdict.
 
         Raises InputError for a mistake that only running could show, BenchError when

@@ -199,7 +199,11 @@ def _stored_environment(
     names = {n for source in program.sources for n in _NAME.findall(source.text)}
     stored = {name: base[name] for name in sorted(names) if name in base}
     stored["TESTROOT"] = base["TESTROOT"]
-    places = [suite_directory, base.get("PATH", os.defpath), str(Path(sys.executable).parent)]
+    places = [
+        suite_directory,
+        base.get("PATH", os.defpath),
+        str(Path(sys.executable).parent),
+    ]
     stored["PATH"] = os.pathsep.join(place for place in places if place)
     return stored
 

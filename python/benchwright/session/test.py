@@ -75,7 +75,9 @@ class OpenTest:
         if result.reason == "interrupted":
             raise Interrupted
         if void is not None:
-            raise Failed(f"{self.name} epoch {trials[-1].epoch}", describe_failure(trials[-1]))
+            raise Failed(
+                f"{self.name} epoch {trials[-1].epoch}", describe_failure(trials[-1])
+            )
         return len(counted)
 
     def _replay(self, first: int, count: int) -> int:
@@ -124,9 +126,7 @@ class OpenTest:
         last = counted[-1] if counted else None
         if result.reason == "interrupted":
             cut = counted.pop() if last and last.ending is Ending.INTERRUPTED else None
-            return counted, Voided(
-                "interrupted by the user", keys[len(counted) :], cut
-            )
+            return counted, Voided("interrupted by the user", keys[len(counted) :], cut)
         if plan.fail_fast and last is not None and last.ending is not Ending.OK:
             counted.pop()
             return counted, Voided(
@@ -157,7 +157,9 @@ class OpenTest:
     def _with_results(self, command: Command) -> Command:
         results = export_test(self._ledger.study, self._ledger.session, self.key)
         if command.argv[:2] == ("/bin/sh", "-c"):
-            return Command((*command.argv[:2], command.argv[2] + ' "$@"', "sh", str(results)))
+            return Command(
+                (*command.argv[:2], command.argv[2] + ' "$@"', "sh", str(results))
+            )
         return Command((*command.argv, str(results)))
 
     def stopped(self, stop: Stop) -> None:
@@ -177,7 +179,9 @@ class OpenTest:
             # A crash cut an epoch short: its CLEANUP is owed, once per crash.
             self._phase(Mode.CLEANUP, plan.phases.cleanup, f"recovery/{sequence}")
         place = f"presetup/{self._suspensions}"
-        failed = self._phase(Mode.PRESETUP, plan.phases.presetup, place, must_succeed=True)
+        failed = self._phase(
+            Mode.PRESETUP, plan.phases.presetup, place, must_succeed=True
+        )
         if failed:
             raise Failed(self.name, failed)
         self._ledger.note(f"{self.key}/ready/{self._suspensions}", True)
@@ -251,7 +255,9 @@ def describe_failure(trial: Trial) -> str:
         return "EXEC passed its time limit"
     for block in trial.blocks:
         if block.status:
-            return f"`{block.command}` exited with {block.status} (thread {block.thread})"
+            return (
+                f"`{block.command}` exited with {block.status} (thread {block.thread})"
+            )
     for process in trial.processes:
         if process.status:
             return f"{process.mode} command {process.index + 1} exited with {process.status}"

@@ -69,7 +69,9 @@ def res_text(test: TestContents) -> str:
                 _section("trial", {"epoch": str(trial.epoch), "ending": trial.ending})
             )
     for trial in test.void:
-        parts.append(_section("void", {"epoch": str(trial.epoch), "cause": trial.ending}))
+        parts.append(
+            _section("void", {"epoch": str(trial.epoch), "cause": trial.ending})
+        )
     return "\n".join(parts)
 
 
@@ -92,12 +94,19 @@ def _block_text(block: Block) -> str:
     }
     for name in _TIMES:
         if name in block.values:
-            fields[_WRITTEN.get(name, name)] = f"{block.values[name]!r}"
+            fields[_WRITTEN.get(name, name)] = _number(block.values[name])
     fields["status"] = str(block.status)
     for name, value in block.values.items():
         if name not in _TIMES:
-            fields[name] = f"{value!r}"
+            fields[name] = _number(value)
     return _section(block.name, fields)
+
+
+def _number(value: float) -> str:
+    """Return a number that reads back as itself; whole ones without a fraction."""
+    if value == int(value) and abs(value) < 2**53:
+        return str(int(value))
+    return repr(value)
 
 
 def _section(name: str, fields: dict[str, str]) -> str:
@@ -117,28 +126,22 @@ def csv_text(tests: Sequence[TestContents]) -> str:
     factors = list(dict.fromkeys(n for test in tests for n, _ in test.plan.sample))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["test", *factors, "epoch", "thread", "command", "status", *names])
+    named = [f"factor:{name}" for name in factors]
+    writer.writerow(["test", *named, "epoch", "thread", "command", "status", *names])
     for test, block in rows:
         sample = dict(test.plan.sample)
         levels = [sample.get(factor, "") for factor in factors]
-        values = [repr(block.values[n]) if n in block.values else "" for n in names]
-        writer.writerow(
-            [
-                test.plan.name,
-                *levels,
-                block.epoch,
-                block.thread,
-                block.command,
-                block.status,
-                *values,
-            ]
-        )
+        values = [_number(block.values[n]) if n in block.values else "" for n in names]
+        place = (block.epoch, block.thread, block.command, block.status)
+        writer.writerow([test.plan.name, *levels, *place, *values])
     return text.getvalue()
 
 
 def _log_text(study: Study, session: int, test: TestContents) -> bytes:
     return b"".join(
-        chunk for trial in test.trials for chunk in _outputs(study, session, test, trial)
+        chunk
+        for trial in test.trials
+        for chunk in _outputs(study, session, test, trial)
     )
 
 

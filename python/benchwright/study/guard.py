@@ -72,7 +72,9 @@ def check_ownership(path: Path) -> None:
             raise _unsafe(place, "is a symbolic link", "give the real path")
         if found.st_uid != 0:
             raise _unsafe(
-                place, f"belongs to user {found.st_uid}, not root", f"chown -R root {path}"
+                place,
+                f"belongs to user {found.st_uid}, not root",
+                f"chown -R root {path}",
             )
         if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise _unsafe(

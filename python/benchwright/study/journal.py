@@ -87,7 +87,9 @@ class Entry(msgspec.Struct, frozen=True):
 class Study:
     """Everything kept about one question. Opened by one of the three class methods."""
 
-    def __init__(self, path: Path, database: sqlite3.Connection, lock: Lock | None) -> None:
+    def __init__(
+        self, path: Path, database: sqlite3.Connection, lock: Lock | None
+    ) -> None:
         self.path = path
         self._database = database
         self._lock = lock
@@ -201,7 +203,9 @@ class Study:
 
     def sessions(self) -> list[Session]:
         """Return the sessions in order, each with its last end."""
-        rows = self._database.execute("SELECT number, info FROM session ORDER BY number")
+        rows = self._database.execute(
+            "SELECT number, info FROM session ORDER BY number"
+        )
         return [self._session(number, info) for number, info in rows.fetchall()]
 
     def last_resumable(self) -> Session | None:
@@ -249,7 +253,9 @@ _INSERT = (
 )
 
 
-def _row(session: int, entry: NewEntry, chain: bytes) -> tuple[tuple[object, ...], bytes]:
+def _row(
+    session: int, entry: NewEntry, chain: bytes
+) -> tuple[tuple[object, ...], bytes]:
     payload = msgspec.json.encode(entry.payload)
     link = _link(chain, (session, entry.kind, entry.key, entry.begin), payload)
     return (session, entry.kind, entry.key, entry.begin, payload, link), link
@@ -299,7 +305,9 @@ def _check_header(path: Path, database: sqlite3.Connection) -> None:
     (application,) = database.execute("PRAGMA application_id").fetchone()
     (version,) = database.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION_ID:
-        raise StudyError("not-a-study", f"{path / JOURNAL} is not a journal of benchwright")
+        raise StudyError(
+            "not-a-study", f"{path / JOURNAL} is not a journal of benchwright"
+        )
     if version > VERSION:
         raise StudyError(
             "journal-newer",

@@ -20,7 +20,9 @@ from benchwright.trial.record import EpochRecord
 ReadOutput = Callable[[ProcessRecord, Literal["out", "err"]], str]
 """(process, stream) -> the text that it wrote."""
 
-ALWAYS_THERE = frozenset({"elapsed", "user", "system", "rss_bytes", "wait", "cpu_percent"})
+ALWAYS_THERE = frozenset(
+    {"elapsed", "user", "system", "rss_bytes", "wait", "cpu_percent"}
+)
 _EVENTS_WITH_VALUES = frozenset({"premeasure", "start", "end"})
 
 

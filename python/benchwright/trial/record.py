@@ -36,9 +36,7 @@ class RunRequest(msgspec.Struct, frozen=True, tag="run", tag_field="type"):
     stop_on_failure: bool = False
 
 
-class InterruptRequest(
-    msgspec.Struct, frozen=True, tag="interrupt", tag_field="type"
-):
+class InterruptRequest(msgspec.Struct, frozen=True, tag="interrupt", tag_field="type"):
     """End what is running; with `cleanup` the CLEANUP commands still run."""
 
     cleanup: bool

@@ -1,0 +1,87 @@
+"""The contract of a parser: detect a file, read it into tests.
+
+Source: papers/auto-pilot.txt section 3.3 (Getstats' parsers are modular: a detection
+function and a parsing function).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from benchwright.model.decision import Stop
+from benchwright.model.errors import Diagnostic, InputError
+from benchwright.model.observation import Block, Trial
+from benchwright.model.plan import MetricSpec, StoppingRule
+
+
+class ParsedInput(msgspec.Struct, frozen=True):
+    """One test as a file or a study holds it."""
+
+    name: str
+    blocks: tuple[Block, ...]
+    """Its measurement blocks, in the order of the source."""
+    specs: tuple[MetricSpec, ...] = ()
+    """Declared metrics, where the source knows them."""
+    trials: tuple[Trial, ...] | None = None
+    """Whole trials, void ones too, where the source keeps them (a study does)."""
+    rule: StoppingRule | None = None
+    stop: Stop | None = None
+    sample: tuple[tuple[str, str], ...] = ()
+
+
+class Parser(Protocol):
+    """What a plug-in's `PARSER` object offers."""
+
+    name: str
+    description: str
+
+    def detect(self, path: Path, head: bytes) -> bool:
+        """Tell whether this parser reads the file; `head` is its beginning."""
+
+    def read(self, path: Path) -> list[ParsedInput]:
+        """Return the tests of the file. Raises InputError with every mistake."""
+
+
+class Complaints:
+    """Gathers the mistakes of one text, so that all are told at once."""
+
+    def __init__(self, path: Path, code: str) -> None:
+        self._path = str(path)
+        self._code = code
+        self._found: list[Diagnostic] = []
+
+    def add(
+        self, place: tuple[int, int], text: str, message: str, hint: str = ""
+    ) -> None:
+        """Note a mistake at (line, column)."""
+        line, column = place
+        self._found.append(
+            Diagnostic(self._code, message, hint, self._path, line, column, text)
+        )
+
+    def check(self) -> None:
+        """Raise InputError if there was any mistake."""
+        if self._found:
+            raise InputError(self._found)
+
+
+def read_text(path: Path, code: str) -> str:
+    """Return a file's text. Raises InputError where it is not UTF-8."""
+    data = path.read_bytes()
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        column = error.start - data.rfind(b"\n", 0, error.start)
+        problem = Diagnostic(
+            code,
+            f"byte {data[error.start]:#04x} is not UTF-8",
+            "results are text: convert the file to UTF-8",
+            str(path),
+            line,
+            column,
+        )
+        raise InputError([problem]) from None

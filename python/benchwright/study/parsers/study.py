@@ -1,0 +1,93 @@
+"""A study: the tests of its last session, or of one that is named.
+
+`DIR` is the last session, `DIR@N` session N, `DIR:TEST` one test of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from pathlib import Path
+
+from benchwright.model.errors import InputError, StudyError, argument_error
+from benchwright.model.observation import Trial
+from benchwright.study.contents import TestContents, tests_of
+from benchwright.study.journal import Study
+from benchwright.study.parsers.api import ParsedInput
+from benchwright.study.schema import JOURNAL
+
+
+class _StudyParser:
+    name = "study"
+    description = "a study's directory: DIR, DIR@SESSION, DIR:TEST"
+
+    def detect(self, path: Path, head: bytes) -> bool:
+        """Recognise a directory with a journal, with or without a selector."""
+        del head
+        place, _session, _test = _split(path)
+        return (place / JOURNAL).is_file()
+
+    def read(self, path: Path) -> list[ParsedInput]:
+        """Return the chosen tests. Raises InputError, StudyError."""
+        place, number, name = _split(path)
+        with contextlib.closing(Study.open_to_read(place)) as study:
+            numbers = [session.number for session in study.sessions()]
+            if not numbers:
+                raise StudyError("empty-study", f"{place} holds no session yet")
+            if number is not None and number not in numbers:
+                raise _unknown(path, f"there is no session {number}", numbers)
+            tests = tests_of(study, numbers[-1] if number is None else number)
+        if name is not None:
+            chosen = [test for test in tests if test.plan.name == name]
+            if not chosen:
+                names = [test.plan.name for test in tests]
+                raise _unknown(path, f"there is no test {name!r}", names)
+            tests = chosen
+        return [_parsed(test) for test in tests]
+
+
+def _parsed(test: TestContents) -> ParsedInput:
+    trials: tuple[Trial, ...] = tuple(
+        sorted((*test.trials, *test.void), key=lambda trial: trial.epoch)
+    )
+    return ParsedInput(
+        name=test.plan.name,
+        blocks=tuple(block for trial in test.trials for block in trial.blocks),
+        specs=test.plan.metrics,
+        trials=trials,
+        rule=test.plan.stopping,
+        stop=test.stop,
+        sample=test.plan.sample,
+    )
+
+
+def _split(path: Path) -> tuple[Path, int | None, str | None]:
+    """Part a path from its selector; a directory of that very name wins."""
+    if (path / JOURNAL).is_file():
+        return path, None, None
+    text = str(path)
+    for match in _prefixes(text):
+        place = Path(match[0])
+        if (place / JOURNAL).is_file():
+            return place, match[1], match[2]
+    return path, None, None
+
+
+def _prefixes(text: str) -> list[tuple[str, int | None, str | None]]:
+    """Return every way to read `PATH[@N][:TEST]`, longest path first."""
+    found: list[tuple[str, int | None, str | None]] = []
+    cuts = [m.start() for m in re.finditer(r"[@:]", text)]
+    for cut in reversed(cuts):
+        rest = re.fullmatch(r"(?:@(\d+))?(?::(.+))?", text[cut:], re.DOTALL)
+        if rest is not None and text[:cut]:
+            number = int(rest[1]) if rest[1] else None
+            found.append((text[:cut], number, rest[2]))
+    return found
+
+
+def _unknown(path: Path, what: str, there: list[str] | list[int]) -> InputError:
+    names = ", ".join(str(one) for one in there)
+    return argument_error("INPUT", str(path), f"{path}: {what}", f"there are: {names}")
+
+
+PARSER = _StudyParser()

@@ -1,0 +1,158 @@
+"""From the launcher's record to a trial: blocks, values, what is missing."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from benchwright.model.observation import Ending, ProcessRecord
+from benchwright.model.plan import Command, FixedCount, MetricSpec, Phases, TestPlan
+from benchwright.trial.extract import NotFound, extract
+from benchwright.trial.observe import observe
+from benchwright.trial.record import EpochRecord
+
+
+def plan(*metrics: MetricSpec, threads: int = 1) -> TestPlan:
+    """Return a plan with one EXEC command."""
+    return TestPlan(
+        name="t",
+        stopping=FixedCount(1),
+        phases=Phases(setup=(Command(("setup",)),), exec=(Command(("work", "a b")),)),
+        threads=threads,
+        metrics=metrics,
+    )
+
+
+def process(thread: int = 1, status: int = 0, mode: str = "EXEC") -> ProcessRecord:
+    """Return a process of 2 s elapsed, 0.5 s user, 0.25 s system."""
+    return ProcessRecord(
+        mode=mode,
+        index=0,
+        thread=thread,
+        status=status,
+        elapsed_ns=2_000_000_000,
+        user_us=500_000,
+        system_us=250_000,
+        rss_bytes=1 << 20,
+    )
+
+
+def record(*processes: ProcessRecord, **more: object) -> EpochRecord:
+    """Return a record of epoch 3."""
+    base = EpochRecord(
+        id=1,
+        epoch=3,
+        ending=Ending.OK,
+        started_ns=1,
+        duration_ns=2,
+        release_skew_ns=0,
+        left_running=0,
+        processes=processes,
+    )
+    return msgspec.structs.replace(base, **more)
+
+
+def silent(_process: ProcessRecord, _stream: str) -> str:
+    return ""
+
+
+def test_without_measurement_blocks_each_exec_process_is_a_block() -> None:
+    trial = observe(record(process(0, mode="SETUP"), process()), plan(), silent)
+    (block,) = trial.blocks
+    assert (block.thread, block.epoch, block.command) == (1, 3, "work 'a b'")
+    assert block.values["elapsed"] == 2.0
+    assert block.values["user"] == 0.5
+    assert block.values["system"] == 0.25
+    assert block.values["rss_bytes"] == 1 << 20
+
+
+def test_measurement_blocks_replace_the_exec_block_and_free_values_join_the_last() -> (
+    None
+):
+    log = (
+        "ops = 7\n[measurement]\nthread = 1\nepoch = 3\ncommand = tar x\n"
+        "user = 0.5\nsys = 0.1\nelapsed = 1.5\nstatus = 0\n\n"
+        "[measurement]\ncommand = make\nuser = 1\nsys = 2\nelapsed = 3\nstatus = 0\n\n"
+        "[disk]\nsda = 12\n"
+    )
+    trial = observe(record(process(), aplog=((1, log),)), plan(), silent)
+    assert [b.command for b in trial.blocks] == ["tar x", "make"]
+    assert trial.blocks[0].values == {"user": 0.5, "system": 0.1, "elapsed": 1.5}
+    assert trial.blocks[1].values["ops"] == 7
+    assert trial.extra_blocks == ({"": "disk", "sda": "12"},)
+
+
+def test_a_measured_command_that_failed_fails_the_trial() -> None:
+    log = "[measurement]\ncommand = make\nelapsed = 3\nstatus = 2\n"
+    trial = observe(record(process(), aplog=((1, log),)), plan(), silent)
+    assert trial.ending is Ending.FAILED
+
+
+def test_a_metric_that_is_missing_or_no_number_is_named_with_its_reason() -> None:
+    specs = (MetricSpec("ops", pointer="/ops"), MetricSpec("lag", pattern=r"lag (\S+)"))
+    trial = observe(
+        record(process()), plan(*specs), lambda _p, _s: '{"ops": "many"}\nlag none'
+    )
+    assert len(trial.missing) == 2
+    assert any("ops (thread 1)" in line for line in trial.missing)
+    assert any("not a number" in line for line in trial.missing)
+    assert "ops" not in trial.blocks[0].values
+
+
+def test_each_thread_has_its_own_values() -> None:
+    outputs = {1: "rate=10", 2: "rate=30"}
+    trial = observe(
+        record(process(1), process(2)),
+        plan(MetricSpec("rate", pattern=r"rate=(\d+)"), threads=2),
+        lambda p, s: outputs[p.thread] if s == "out" else "",
+    )
+    assert [b.values["rate"] for b in trial.blocks] == [10, 30]
+
+
+def test_hooks_values_join_the_exec_blocks_and_their_blocks_are_kept() -> None:
+    hooks = (
+        ("free", "start", "ignored text\n"),
+        ("free", "end", "free_memory_bytes = 5\n"),
+        ("cpu", "final", "[others]\ncron = 0.5\n"),
+    )
+    trial = observe(record(process(), hooks=hooks), plan(), silent)
+    assert trial.blocks[0].values["free_memory_bytes"] == 5
+    assert trial.extra_blocks == ({"": "others", "cron": "0.5"},)
+
+
+def test_nothing_is_missing_from_a_trial_that_was_cut_short() -> None:
+    trial = observe(
+        record(process(), ending=Ending.INTERRUPTED),
+        plan(MetricSpec("ops", pointer="/ops")),
+        silent,
+    )
+    assert trial.missing == ()
+
+
+@pytest.mark.parametrize(
+    ("pointer", "text", "value"),
+    [
+        ("/a/0/b", '{"a": [{"b": 2.5}]}', 2.5),
+        ("/a~1b", '{"a/b": 1}', 1),
+        ("/m~0n", '{"m~n": 4}', 4),
+        ("", "17", 17),
+        ("/ops", 'warming up\n{"ops": 3}\n', 3),
+        ("/ops", '{"ops": "12.5"}', 12.5),
+    ],
+)
+def test_pointers_follow_rfc_6901(pointer: str, text: str, value: float) -> None:
+    assert extract(MetricSpec("m", pointer=pointer), text, "") == value
+
+
+@pytest.mark.parametrize(
+    "text", ["", "plain", '{"ops": true}', '{"ops": null}', '{"ops": [1]}', '{"x": 1}']
+)
+def test_what_is_no_number_is_not_found(text: str) -> None:
+    with pytest.raises(NotFound):
+        extract(MetricSpec("ops", pointer="/ops"), text, "")
+
+
+def test_a_pattern_is_searched_in_stdout_then_stderr() -> None:
+    spec = MetricSpec("m", pattern=r"^took ([\d,.]+)")
+    assert extract(spec, "x\ntook 1,250.5 ms", "took 9") == 1250.5
+    assert extract(spec, "x", "took 9") == 9
