@@ -6,7 +6,8 @@ interpreted for an epoch that was not run is taken back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping
 
 from benchwright.model.errors import InputError
 from benchwright.model.plan import MetricSpec, Pairs
@@ -26,7 +27,7 @@ class State:
         self, defines: Mapping[str, str], environment: Mapping[str, str]
     ) -> None:
         self._defines = defines
-        self._environment = environment
+        self._environment: MutableMapping[str, str] = dict(environment)
         self.variables = {
             "THREADS": "1",
             "RESTORE": "0",
@@ -71,9 +72,9 @@ class State:
         found = self.variables.get(name)
         return self._environment.get(name) if found is None else found
 
-    def values(self) -> dict[str, str]:
-        """Return every name that an expression may read, with its value."""
-        return {**self._environment, **self.variables}
+    def values(self) -> Mapping[str, str]:
+        """Return every name that an expression may read, with its value, as a view."""
+        return ChainMap(self.variables, self._environment)
 
     def assign(self, name: str, value: str, *, environment: bool) -> None:
         """Set a variable, and export it."""

@@ -1,0 +1,267 @@
+"""Expressions: Perl's precedence and contexts, and every error with its column."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import subprocess
+
+import pytest
+
+from benchwright.expression import (
+    PREDICATE_VARIABLES,
+    EvaluationError,
+    parse,
+)
+from benchwright.expression import text as text_of
+from benchwright.model.errors import Diagnostic, InputError
+
+VALUES: dict[str, float | str] = {
+    "name": "User",
+    "mean": 10.0,
+    "median": 9.5,
+    "delta": 0.4,
+    "count": 12.0,
+    "sdev": 0.7,
+    "min": 8.0,
+    "max": 12.0,
+    "slope": -0.01,
+    "sum": 120.0,
+}
+
+PERL = [
+    # The paper's predicates, and those that the manual ships.
+    '("$delta" < 0.05 * $mean) || ($count > 30)',
+    '("$name" ne "User" && $count > 3) || ("$delta" < 0.05 * $mean)',
+    "($name eq 'User' && $mean < 0.1) || ($delta / $mean < .03)",
+    # Precedence and associativity.
+    "1 + 2 * 3 - 4 / 8",
+    "2 ** 3 ** 2",
+    "-2 ** 2",
+    "2 ** -1",
+    "10 - 3 - 2",
+    "100 / 10 / 5",
+    "!1 == 0",
+    "! 0 + 1",
+    "not 1 == 2",
+    "not 0 and 0 or 5",
+    "1 ? 2 : 0 ? 3 : 4",
+    "0 ? 2 : 0 ? 3 : 4",
+    "1 || 0 && 0",
+    "0 or 2 and 3",
+    "1 < 2 == 1",
+    "'a' . 1 + 2",
+    "1 + 2 . 3 + 4",
+    "1 . 2 * 3",
+    "- - 3",
+    "-(3 - 5)",
+    # Truth, and what the logical operators return.
+    "!''",
+    "!'0'",
+    "!'0.0'",
+    "!'00'",
+    "!0.0",
+    "!!'abc'",
+    "0 || 'x'",
+    "'y' || 'x'",
+    "'' && 3",
+    "5 && 'z'",
+    "3 > 4",
+    "(3 > 4) + 0",
+    "(3 < 4) . ''",
+    # Numeric and string contexts.
+    "'3 apples' + 4",
+    "'abc' + 1",
+    "'  12x' * 2",
+    "'1e3' + 0",
+    "'.5' + '.25'",
+    "'0x1A' + 0",
+    "'10' == 10.0",
+    "'10' eq 10.0",
+    "'abc' == 0",
+    "10 lt 9",
+    "10 < 9",
+    "'b' cmp 'a'",
+    "2 <=> 10",
+    "2 cmp 10",
+    "'a' lt 'b'",
+    "'a' ge 'a'",
+    "1.0",
+    "1.50",
+    "0.1 + 0.2",
+    "1e15 + 0.5",
+    "1e16",
+    "1 / 3",
+    "1e-7",
+    "123456789 * 1000",
+    "-0.0 . ''",
+    '"$name has $mean"',
+    '"${name}s"',
+    '"a\\"b\\$c\\\\"',
+    "'it\\'s'",
+    "-'foo'",
+    "-'10'",
+    # Modulus, powers, functions.
+    "7 % 3",
+    "-7 % 3",
+    "7 % -3",
+    "-7 % -3",
+    "7.9 % 3.9",
+    "int(7.9)",
+    "int(-7.9)",
+    "int('42abc')",
+    "abs(-3) + abs(3)",
+    "sqrt(16)",
+    "exp(0)",
+    "log(exp(2))",
+    "9 ** 0.5",
+    "(-8) ** 3",
+    "9**9**9",
+    "9**9**9 - 9**9**9",
+    "9**9**9 == 9**9**9",
+    "$count >= 10 ? 'enough' : 'more'",
+]
+
+
+def perl_results(expressions: list[str]) -> list[str]:
+    """Return what Perl prints for each expression, in one run of it."""
+    perl = shutil.which("perl")
+    if perl is None:
+        pytest.skip("NOT COMPARED WITH PERL: there is no perl on this machine")
+    settings = "".join(
+        f"my ${name} = {json.dumps(value)};" for name, value in VALUES.items()
+    )
+    each = "".join(f"print(({one}), chr(10));" for one in expressions)
+    script = f"no warnings; {settings} {each}"
+    done = subprocess.run(
+        [perl, "-e", script], capture_output=True, text=True, check=True
+    )
+    return done.stdout.split("\n")[:-1]
+
+
+def test_perl_agrees() -> None:
+    ours = [text_of(parse(one, variables=VALUES).evaluate(VALUES)) for one in PERL]
+    theirs = perl_results(PERL)
+    assert len(theirs) == len(PERL)
+    different = [
+        (one, mine, perl)
+        for one, mine, perl in zip(PERL, ours, theirs, strict=True)
+        if mine != perl
+    ]
+    assert different == []
+
+
+def truth(text: str, **changed: float | str) -> bool:
+    return parse(text, variables=PREDICATE_VARIABLES).truth({**VALUES, **changed})
+
+
+def test_the_predicate_of_figure_1() -> None:
+    predicate = '("$delta" < 0.05 * $mean) || ($count > 30)'
+    assert truth(predicate)
+    assert not truth(predicate, delta=0.6)
+    assert truth(predicate, delta=0.6, count=31.0)
+    assert not truth(predicate, delta=0.6, count=30.0)
+
+
+def test_an_interval_that_is_not_known_yet_is_not_narrow() -> None:
+    assert not truth('"$delta" < 0.05 * $mean', delta=math.nan)
+    assert not truth('!("$delta" >= 0) && "$delta" < 1', delta=math.nan)
+
+
+def test_nan_compared_is_undefined() -> None:
+    assert parse("$x <=> 1", variables=None).evaluate({"x": math.nan}) == ""
+
+
+def test_infinity_is_a_value() -> None:
+    assert parse("9**9**9**9", variables=None).evaluate({}) == math.inf
+    assert parse("exp(10000)", variables=None).evaluate({}) == math.inf
+
+
+def test_minimum_and_maximum() -> None:
+    assert parse("min(3, 1, 2) . max(3, 1, '20')", variables=None).evaluate({}) == "120"
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "message"),
+    [
+        ("1 + 2 / 0", 7, "the right side of `/` is 0"),
+        ("1 % 0.5", 3, "the right side of `%` is 0"),
+        ("sqrt(-1)", 1, "sqrt(-1) has no value"),
+        ("1 + log(0)", 5, "log(0) has no value"),
+        ("$x + 1", 1, "$x has no value"),
+    ],
+)
+def test_what_has_no_value(text: str, column: int, message: str) -> None:
+    with pytest.raises(EvaluationError) as caught:
+        parse(text, variables=None).evaluate({})
+    assert (caught.value.column, caught.value.message) == (column, message)
+
+
+def mistakes(text: str) -> tuple[Diagnostic, ...]:
+    with pytest.raises(InputError) as caught:
+        parse(text, variables=PREDICATE_VARIABLES)
+    return caught.value.diagnostics
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "part"),
+    [
+        ("", 1, "ends too early"),
+        ("1 +", 4, "ends too early"),
+        ("(1", 3, "not closed"),
+        ("1)", 2, "')' is not expected"),
+        ("1 2", 3, "'2' is not expected"),
+        ("1 < 2 < 3", 7, "follows another comparison"),
+        ("1 == 2 != 3", 8, "follows another comparison"),
+        ("$mean = 3", 7, "'=' means nothing"),
+        ("$count & 1", 8, "'&' means nothing"),
+        ("'abc", 1, "not closed"),
+        ('1 . "abc', 5, "not closed"),
+        ("010", 1, "octal"),
+        ("12abc", 1, "not a number"),
+        ("count > 3", 1, "neither a function nor an operator"),
+        ("sqrt 4", 6, "parentheses"),
+        ("abs(1, 2)", 6, "takes one argument"),
+        ("1 ? 2", 6, "needs its :"),
+        ('"\\q"', 2, "not an escape"),
+        ("system('ls')", 1, "neither a function"),
+        ("`ls`", 1, "means nothing"),
+    ],
+)
+def test_bad_syntax(text: str, column: int, part: str) -> None:
+    first = mistakes(text)[0]
+    assert first.column == column
+    assert part in first.message
+    assert first.code == "expression-syntax"
+
+
+def test_all_mistakes_at_once_with_hints() -> None:
+    found = mistakes('$meen < 3 || "$cuont" = foo')
+    assert [d.column for d in found] == [1, 15, 23, 25]
+    assert [d.code for d in found] == [
+        "expression-unknown-name",
+        "expression-unknown-name",
+        "expression-syntax",
+        "expression-syntax",
+    ]
+    assert found[0].hint.startswith("did you mean $mean?")
+    assert "$count" in found[1].hint
+
+
+def test_columns_count_from_the_given_offset() -> None:
+    with pytest.raises(InputError) as caught:
+        parse("1 +", variables=(), file="f", line=7, column_offset=10, line_text="x")
+    only = caught.value.diagnostics[0]
+    assert (only.file, only.line, only.column, only.text) == ("f", 7, 14, "x")
+
+
+def test_depth_and_length_have_limits() -> None:
+    for text in ("(" * 5000 + "1", "-" * 5000 + "1", "1+" * 200 + "1", "1" * 20_000):
+        assert mistakes(text)
+    assert parse("1+" * 100 + "1", variables=()).evaluate({}) == 101
+
+
+def test_the_names_that_it_reads() -> None:
+    expression = parse("$a + \"$b${c}\" . '$d'", variables=None)
+    assert expression.variables == {"a", "b", "c"}
