@@ -14,13 +14,15 @@ use std::time::Duration;
 use crate::clock::monotonic_ns;
 use crate::shared::{futex_wait, futex_wake_all};
 
-/// Words that a barrier needs: five, each on a cache line of its own.
-pub const WORDS: usize = 5 * LINE;
+/// Words that a barrier needs: six, each on a cache line of its own.
+pub const WORDS: usize = 6 * LINE;
 const LINE: usize = 16;
 const BROKEN: u32 = 1;
 const STEP: u32 = 2;
 /// Yields before a waiter that is awake goes back to sleep: others may be stopped.
 const PATIENCE_YIELDS: u32 = 20_000;
+/// Yields of one that is released, for the others to see it too: never worth waiting long.
+const COURTESY_YIELDS: u32 = 2_000;
 const NAP: Duration = Duration::from_millis(5);
 
 /// How a process came out of the barrier.
@@ -42,6 +44,7 @@ pub struct Barrier<'a> {
     awake: &'a AtomicU32,
     /// The generation that may run.
     go: &'a AtomicU32,
+    left: &'a AtomicU32,
 }
 
 impl<'a> Barrier<'a> {
@@ -53,6 +56,7 @@ impl<'a> Barrier<'a> {
             generation: &words[2 * LINE],
             awake: &words[3 * LINE],
             go: &words[4 * LINE],
+            left: &words[5 * LINE],
         }
     }
 
@@ -61,6 +65,7 @@ impl<'a> Barrier<'a> {
         self.total.store(total, Ordering::Relaxed);
         self.arrived.store(0, Ordering::Relaxed);
         self.awake.store(0, Ordering::Relaxed);
+        self.left.store(0, Ordering::Relaxed);
         // A straggler of an earlier epoch must not be released by this one's generation.
         let next = (self.generation.load(Ordering::Relaxed) & !BROKEN).wrapping_add(STEP);
         self.go.store(next, Ordering::Relaxed);
@@ -90,12 +95,29 @@ impl<'a> Barrier<'a> {
         } else if !self.sleep(generation) {
             return Passage::Broken;
         }
-        self.gather(generation.wrapping_add(STEP), total)
+        let passage = self.gather(generation.wrapping_add(STEP), total);
+        if passage != Passage::Broken {
+            self.leave(total);
+        }
+        passage
+    }
+
+    /// Lets the others see that they are released before this one goes to work.
+    fn leave(&self, total: u32) {
+        self.left.fetch_add(1, Ordering::SeqCst);
+        for _ in 0..COURTESY_YIELDS {
+            if self.left.load(Ordering::SeqCst) >= total {
+                return;
+            }
+            // SAFETY: no arguments, no memory.
+            unsafe { libc::sched_yield() };
+        }
     }
 
     fn open(&self) {
         self.arrived.store(0, Ordering::Relaxed);
         self.awake.store(0, Ordering::Relaxed);
+        self.left.store(0, Ordering::Relaxed);
         self.generation.fetch_add(STEP, Ordering::SeqCst);
         futex_wake_all(self.generation);
     }

@@ -7,7 +7,6 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::atomic::AtomicU32;
 
 use crate::aplog::Aplog;
 use crate::barrier::{self, Barrier};
@@ -15,6 +14,9 @@ use crate::clock::monotonic_ns;
 use crate::control::Control;
 use crate::descendants::{Identity, descendants};
 use crate::epoch::run_epoch;
+use crate::hooks::Hooks;
+use crate::logs::Log;
+use crate::notes::Notes;
 use crate::program::Program;
 use crate::protocol::{Ending, MOST_THREADS, Mode, Reason, Reply, Run};
 use crate::replies::Replies;
@@ -27,8 +29,8 @@ use crate::wait::reap;
 /// What outlives a run and is lent to it.
 #[derive(Debug)]
 pub struct Lent<'a> {
-    /// The semaphore's number, for the guard.
-    pub semaphore_note: &'a AtomicU32,
+    /// For the guard.
+    pub notes: &'a Notes,
     /// The barrier that EXEC processes use.
     pub barrier: Barrier<'a>,
     /// Its file: the value of BW_BARRIER.
@@ -69,6 +71,8 @@ pub struct Batch<'a> {
     pub spawner: Spawner,
     /// APIPCKEY, where the system has such semaphores.
     pub semaphore: Option<Semaphore<'a>>,
+    /// Measurement hooks, with the file for their stderr.
+    pub hooks: Option<(Hooks, Log)>,
     /// Who was there before: daemons of an earlier PRESETUP.
     pub spared: Vec<Identity>,
     gate: Mapping,
@@ -94,6 +98,7 @@ impl<'a> Batch<'a> {
             directory: CString::new(run.directory.as_str())?,
             spawner: Spawner::new(run.threads as usize)?,
             semaphore,
+            hooks: None,
             spared: Vec::new(),
             gate: Mapping::anonymous(barrier::WORDS * 4)?,
             surroundings,
@@ -101,6 +106,9 @@ impl<'a> Batch<'a> {
         };
         batch.open_aplogs(executes)?;
         batch.take_seats()?;
+        if executes && !batch.run.hooks.is_empty() {
+            batch.hooks = Some(batch.open_hooks()?);
+        }
         if reap(&mut []) {
             batch.spared = descendants(&[]);
         }
@@ -148,22 +156,40 @@ impl<'a> Batch<'a> {
         Ok(first..self.seats.len())
     }
 
-    fn seat(&self, mode: &Mode, thread: u32) -> io::Result<Seat> {
+    fn variables(&self, mode: &str, thread: u32) -> Vec<(&'static str, String)> {
         let aplog = self.aplogs[thread as usize].path();
-        let mut own = vec![
-            ("APMODE", mode.name().to_owned()),
+        vec![
+            ("APMODE", mode.to_owned()),
             ("THREADS", self.run.threads.to_string()),
             ("APTHREAD", thread.to_string()),
             ("APLOG", aplog.to_string_lossy().into_owned()),
-        ];
+        ]
+    }
+
+    fn seat(&self, mode: &Mode, thread: u32) -> io::Result<Seat> {
+        let mut own = self.variables(mode.name(), thread);
         if *mode == Mode::Exec {
             own.push(("BW_BARRIER", self.lent.barrier_path.to_owned()));
             if let Some(semaphore) = &self.semaphore {
                 own.push(("APIPCKEY", semaphore.key().to_string()));
             }
+            if !self.run.hooks.is_empty() {
+                own.push(("BW_HOOKS", self.run.hooks.join(":")));
+            }
         }
         let environment = self.surroundings.environment(&own)?;
         Seat::new(Path::new(&self.run.logs), mode.name(), thread, environment)
+    }
+
+    fn open_hooks(&self) -> io::Result<(Hooks, Log)> {
+        let hooks = Hooks::new(&self.run.hooks, |state| {
+            let mut own = self.variables("HOOK", 0);
+            own.push(("BW_HOOK_STATE", state.to_string_lossy().into_owned()));
+            self.surroundings.environment(&own)
+        })?;
+        self.lent.notes.directory(hooks.state());
+        let log = Log::open(Path::new(&self.run.logs).join("hook-0.err"))?;
+        Ok((hooks, log))
     }
 
     /// The places of the command at `place`.
@@ -228,7 +254,7 @@ pub fn rss_floor_bytes() -> u64 {
 
 /// Without System V semaphores scripts go without APIPCKEY: it is theirs to need it.
 fn semaphore<'a>(lent: &Lent<'a>) -> Option<Semaphore<'a>> {
-    Semaphore::create(lent.semaphore_note)
+    Semaphore::create(lent.notes.semaphore())
         .inspect_err(|error| eprintln!("bw-launcher: no APIPCKEY, semget: {error}"))
         .ok()
 }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::barrier::{Barrier, Passage};
 use crate::clock::monotonic_ns;
 use crate::program::Program;
+use crate::seat::Environment;
 use crate::signals::prepare_child;
 
 /// Words of shared memory in which one child reports.
@@ -78,8 +79,8 @@ impl<'a> Report<'a> {
 pub struct Child<'a> {
     /// What to execute.
     pub program: &'a Program,
-    /// Null-terminated environment.
-    pub environment: *const *const libc::c_char,
+    /// Its environment.
+    pub environment: &'a Environment,
     /// Working directory; none: the parent's.
     pub directory: Option<&'a CStr>,
     /// stdin, stdout, stderr; none: the parent's, and its process group too.
@@ -134,8 +135,6 @@ impl Child<'_> {
         match gate.pass() {
             Passage::Released(at_ns) => {
                 self.report.start_ns.store(at_ns, Ordering::Release);
-                // SAFETY: no arguments. Lets the others see that the gate is open.
-                unsafe { libc::sched_yield() };
                 Ok(())
             }
             Passage::Broken => Err((Step::Gate, libc::ECANCELED)),

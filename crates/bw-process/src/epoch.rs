@@ -8,7 +8,9 @@ use crate::clock::{monotonic_ns, realtime_ns};
 use crate::control::Control;
 use crate::descendants::{Identity, descendants};
 use crate::ending::end_descendants;
+use crate::hooks::{Call, Event};
 use crate::logs::range;
+use crate::program::Program;
 use crate::protocol::{Ending, EpochRecord, Mode, ProcessRecord};
 use crate::seat::Seat;
 use crate::spawn::Spawned;
@@ -105,9 +107,32 @@ impl EpochRun<'_, '_> {
             Vec::new()
         };
         let timeout_ns = self.batch.run.timeout_ns;
+        self.hooks(Event::Premeasure, &spared);
+        self.hooks(Event::Start, &spared);
         self.deadline_ns = timeout_ns.map(|limit| monotonic_ns().saturating_add(limit));
         self.phase(&Mode::Exec, &spared);
         self.deadline_ns = None;
+        self.hooks(Event::End, &spared);
+        self.hooks(Event::Final, &spared);
+    }
+
+    fn hooks(&mut self, event: Event, spared: &[Identity]) {
+        let Some((hooks, log)) = &self.batch.hooks else {
+            return;
+        };
+        if self.control.stops(&Mode::Exec) {
+            return;
+        }
+        let batch = &*self.batch;
+        let control = &mut *self.control;
+        let said = hooks.call(event, |call| {
+            let files = [batch.lent.null.as_raw_fd(), call.output, log.fd()];
+            run_hook(batch, control, call, files, spared)
+        });
+        let said = said
+            .into_iter()
+            .map(|said| (said.name, said.event.name(), said.text));
+        self.record.hooks.extend(said);
     }
 
     /// Runs the commands of a mode in order. Only CLEANUP goes on after a failure.
@@ -157,9 +182,8 @@ impl EpochRun<'_, '_> {
     fn arm(&mut self) {
         let threads = self.batch.run.threads;
         self.batch.lent.barrier.reset(threads);
-        if let Some(semaphore) = &mut self.batch.semaphore
-            && let Err(error) = semaphore.set(threads)
-        {
+        let semaphore = self.batch.semaphore.as_mut();
+        if let Some(Err(error)) = semaphore.map(|semaphore| semaphore.set(threads)) {
             eprintln!("bw-launcher: cannot set the semaphore of APIPCKEY: {error}");
         }
     }
@@ -227,7 +251,10 @@ impl Started {
 
     fn record(&self, number: usize, report: Report<'_>, prepared: &Prepared) -> ProcessRecord {
         let (ended, error) = match &self.seats[number] {
-            Ok(place) => (self.processes[*place].ended, trouble(report, prepared)),
+            Ok(place) => (
+                self.processes[*place].ended,
+                trouble(report, &prepared.program),
+            ),
             Err(error) => (None, error.clone()),
         };
         // SAFETY: an all-zero rusage is a valid value of plain integers.
@@ -270,18 +297,52 @@ fn microseconds(time: libc::timeval) -> u64 {
     time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64
 }
 
-fn trouble(report: Report<'_>, prepared: &Prepared) -> String {
+fn trouble(report: Report<'_>, program: &Program) -> String {
     let Some((step, errno)) = report.trouble() else {
         return String::new();
     };
     let error = io::Error::from_raw_os_error(errno);
-    let name = prepared.program.name();
+    let name = program.name();
     match step {
         Step::Directory => format!("cannot enter the working directory: {error}"),
         Step::Files => format!("cannot connect stdin, stdout and stderr: {error}"),
         Step::Gate => "another thread of the trial could not be created".to_owned(),
         Step::Execute => format!("cannot execute {name}: {error}"),
     }
+}
+
+/// Runs one hook to its end; an interrupt ends it. Errors: why it could not be started.
+fn run_hook(
+    batch: &Batch<'_>,
+    control: &mut Control,
+    call: &Call<'_>,
+    files: [i32; 3],
+    spared: &[Identity],
+) -> Result<i32, String> {
+    let report = batch.spawner.report(0);
+    let spawned = batch.spawner.one(&Child {
+        program: call.program,
+        environment: call.environment,
+        directory: Some(&batch.directory),
+        files: Some(files),
+        parent: batch.spawner.parent(),
+        report,
+        gate: None,
+    });
+    let spawned = spawned.map_err(|error| format!("cannot create a process: {error}"))?;
+    let mut process = [Process::new(spawned)];
+    let limits = Limits {
+        mode: &Mode::Exec,
+        deadline_ns: None,
+    };
+    if wait_all(&mut process, control, &limits, || ()) != Woken::Finished {
+        end_descendants(spared, batch.run.grace_ns, &mut process);
+    }
+    let error = trouble(report, call.program);
+    if error.is_empty() {
+        return Ok(status(process[0].ended, ""));
+    }
+    Err(error)
 }
 
 /// How long the logs of each seat are [bytes].
@@ -295,19 +356,23 @@ fn sizes(seats: &[Seat]) -> Vec<[u64; 2]> {
 fn start(batch: &Batch<'_>, prepared: &Prepared) -> Started {
     let seats = &batch.seats[prepared.seats.clone()];
     let gate = (seats.len() > 1).then(|| batch.gate());
-    let child = |(number, seat): (usize, &Seat)| Child {
+    let child = |number: usize| Child {
         program: &prepared.program,
-        environment: seat.environment.as_ptr(),
+        environment: &seats[number].environment,
         directory: Some(&batch.directory),
-        files: Some([batch.lent.null.as_raw_fd(), seat.out.fd(), seat.err.fd()]),
+        files: Some([
+            batch.lent.null.as_raw_fd(),
+            seats[number].out.fd(),
+            seats[number].err.fd(),
+        ]),
         parent: batch.spawner.parent(),
         report: batch.spawner.report(number),
         gate,
     };
     match gate {
-        None => Started::new([batch.spawner.one(&child((0, &seats[0])))]),
+        None => Started::new([batch.spawner.one(&child(0))]),
         Some(gate) => {
-            let children: Vec<_> = seats.iter().enumerate().map(child).collect();
+            let children: Vec<_> = (0..seats.len()).map(child).collect();
             Started::new(batch.spawner.together(&children, gate))
         }
     }

@@ -7,43 +7,20 @@
 
 use std::io;
 use std::os::fd::AsRawFd;
-use std::sync::atomic::AtomicU32;
 
 use crate::clock::monotonic_ns;
 use crate::control::readable;
 use crate::descendants::become_subreaper;
 use crate::ending::end_descendants;
+use crate::notes::Notes;
 use crate::pidfd;
-use crate::semaphore::remove_noted;
-use crate::shared::Mapping;
 use crate::signals::{Signals, reset_actions};
 use crate::wait::poll;
 use crate::worker;
 
-const NOTES_BYTES: usize = 4096;
 const GRACE_NS: u64 = 2_000_000_000;
 /// A worker that was told to end and has not after this long is killed [ns].
 const PATIENCE_NS: u64 = 60_000_000_000;
-
-/// What the worker notes for the case that it is killed.
-#[derive(Debug)]
-pub struct Notes(Mapping);
-
-impl Notes {
-    fn new() -> io::Result<Self> {
-        Ok(Self(Mapping::anonymous(NOTES_BYTES)?))
-    }
-
-    /// The semaphore set's number plus one; 0: there is none.
-    pub fn semaphore(&self) -> &AtomicU32 {
-        &self.0.words()[0]
-    }
-
-    /// Removes from the system what is noted.
-    fn clear(&self) {
-        remove_noted(self.semaphore());
-    }
-}
 
 /// `bw-launcher serve`. Returns the exit status. Errors: the system refuses to begin.
 pub fn serve() -> io::Result<i32> {

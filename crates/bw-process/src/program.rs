@@ -6,6 +6,8 @@
 use std::ffi::{CString, NulError};
 use std::ptr;
 
+use crate::seat::Environment;
+
 /// A command ready for execve.
 #[derive(Debug)]
 pub struct Program {
@@ -43,12 +45,18 @@ impl Program {
 
     /// Executes it; returns the errno only if that is impossible. `before` is called just
     /// before each attempt. Async-signal-safe; meant for a fresh child.
-    pub fn execute(&self, environment: *const *const libc::c_char, before: impl Fn()) -> i32 {
+    pub fn execute(&self, environment: &Environment, before: impl Fn()) -> i32 {
         let mut answer = libc::ENOENT;
         for candidate in &self.candidates {
             before();
             // SAFETY: strings and null-terminated vectors live as long as self.
-            unsafe { libc::execve(candidate.as_ptr(), self.vector[1..].as_ptr(), environment) };
+            unsafe {
+                libc::execve(
+                    candidate.as_ptr(),
+                    self.vector[1..].as_ptr(),
+                    environment.as_ptr(),
+                )
+            };
             // SAFETY: errno's location is always valid.
             match unsafe { *libc::__errno_location() } {
                 libc::ENOENT | libc::ENOTDIR => {}
@@ -62,7 +70,7 @@ impl Program {
 
     /// A script without `#!`: the shell reads it. Memory is the child's to change only if
     /// it is its own, so the vector is copied to the stack, for up to 64 words.
-    fn by_shell(&self, path: &CString, environment: *const *const libc::c_char) -> i32 {
+    fn by_shell(&self, path: &CString, environment: &Environment) -> i32 {
         let mut vector = [ptr::null(); 64];
         if self.vector.len() > vector.len() {
             return libc::ENOEXEC;
@@ -70,7 +78,7 @@ impl Program {
         vector[..self.vector.len()].copy_from_slice(&self.vector);
         vector[1] = path.as_ptr();
         // SAFETY: as in `execute`; the vector ends with null.
-        unsafe { libc::execve(self.shell.as_ptr(), vector.as_ptr(), environment) };
+        unsafe { libc::execve(self.shell.as_ptr(), vector.as_ptr(), environment.as_ptr()) };
         libc::ENOEXEC
     }
 }
@@ -93,10 +101,8 @@ mod tests {
     #[test]
     fn path_comes_first_then_the_directory() {
         let found = candidates("true", "/a::/b").unwrap();
-        assert_eq!(
-            found,
-            [c"/a/true", c"./true", c"/b/true", c"./true"].map(Into::into)
-        );
+        let names: Vec<_> = found.iter().map(|path| path.to_str().unwrap()).collect();
+        assert_eq!(names, ["/a/true", "./true", "/b/true", "./true"]);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::path::Path;
 use crate::logs::Log;
 
 /// Variables that only this program gives; an outer trial's are not handed through.
-const OURS: [&str; 8] = [
+const OURS: [&str; 9] = [
     "APMODE",
     "APEPOCH",
     "THREADS",
@@ -21,6 +21,7 @@ const OURS: [&str; 8] = [
     "APLOG",
     "APIPCKEY",
     "BW_BARRIER",
+    "BW_HOOKS",
     "BW_HOOK_STATE",
 ];
 const EPOCH_BYTES: usize = 32;
@@ -103,6 +104,21 @@ pub struct Environment {
 }
 
 impl Environment {
+    /// Our own, with BW_HOOK_STATE for a hook. Errors: a NUL byte.
+    pub fn inherited(state: Option<&Path>) -> io::Result<Self> {
+        let state = state.map(|path| ("BW_HOOK_STATE".into(), path.into()));
+        let own: Vec<CString> = std::env::vars_os()
+            .filter(|(name, _)| state.is_none() || name != "BW_HOOK_STATE")
+            .chain(state.clone())
+            .map(|(name, value): (OsString, OsString)| pair(name.as_bytes(), value.as_bytes()))
+            .collect::<io::Result<_>>()?;
+        let ends = [std::ptr::null()];
+        Ok(Self {
+            pointers: own.iter().map(|text| text.as_ptr()).chain(ends).collect(),
+            _own: own,
+        })
+    }
+
     /// What execve takes.
     pub fn as_ptr(&self) -> *const *const libc::c_char {
         self.pointers.as_ptr()

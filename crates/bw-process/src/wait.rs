@@ -6,6 +6,7 @@
 
 use crate::clock::monotonic_ns;
 use crate::control::{Control, readable};
+use crate::pidfd;
 use crate::protocol::Mode;
 use crate::spawn::Spawned;
 use std::os::fd::AsRawFd;
@@ -34,6 +35,21 @@ impl Process {
     pub fn new(spawned: Spawned) -> Self {
         let ended = None;
         Self { spawned, ended }
+    }
+
+    /// Readable when it has ended.
+    pub fn fd(&self) -> i32 {
+        self.spawned.pidfd.as_raw_fd()
+    }
+
+    /// Sends it a signal.
+    pub fn send(&self, signal: i32) {
+        pidfd::send(&self.spawned.pidfd, signal);
+    }
+
+    /// Waits for its end, seen at `at_ns`, and notes it.
+    pub fn collect(&mut self, at_ns: u64) {
+        self.ended = collect(self.spawned.pid, at_ns, 0).map(|(_, ended)| ended);
     }
 }
 
@@ -73,7 +89,7 @@ pub fn wait_all(
         fds.clear();
         fds.extend(control.fds());
         let running = processes.iter().filter(|p| p.ended.is_none());
-        fds.extend(running.map(|p| readable(p.spawned.pidfd.as_raw_fd())));
+        fds.extend(running.map(|p| readable(p.fd())));
         if fds.len() == 2 {
             return Woken::Finished;
         }
@@ -81,7 +97,7 @@ pub fn wait_all(
         let running = processes.iter_mut().filter(|p| p.ended.is_none());
         for (process, fd) in running.zip(&fds[2..]) {
             if fd.revents != 0 {
-                process.ended = collect(process.spawned.pid, now, 0).map(|(_, ended)| ended);
+                process.collect(now);
                 at_end();
             }
         }

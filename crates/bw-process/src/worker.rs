@@ -11,7 +11,7 @@ use crate::batch::{Batch, Lent, rss_floor_bytes};
 use crate::control::{Control, Refusal};
 use crate::descendants::become_subreaper;
 use crate::ending::end_descendants;
-use crate::guard::Notes;
+use crate::notes::Notes;
 use crate::protocol::{PROTOCOL, Reply, Run};
 use crate::replies::Replies;
 use crate::shared::{Mapping, memory_file};
@@ -29,7 +29,7 @@ pub fn serve(notes: &Notes) -> io::Result<()> {
     let memory = Mapping::of_file(file.as_fd(), barrier::WORDS * 4)?;
     let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
     let lent = Lent {
-        semaphore_note: notes.semaphore(),
+        notes,
         barrier: Barrier::new(memory.words()),
         barrier_path: &path,
         null: &File::open("/dev/null")?,

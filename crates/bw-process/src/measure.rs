@@ -1,0 +1,199 @@
+//! `bw-launcher measure`: Auto-pilot's ap_measure. Runs a command, appends a block to APLOG.
+//!
+//! The command shares our terminal, group and files; signals that another process sends us
+//! are passed on, those of a terminal have reached it already.
+//! Source: papers/auto-pilot.txt section 3.2; GNU time for the exit statuses 126 and 127.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+
+use crate::block::{Block, blocks_of, values_of};
+use crate::child::{Child, Step};
+use crate::control::readable;
+use crate::hooks::{Call, Event, Hooks, Said};
+use crate::program::Program;
+use crate::seat::Environment;
+use crate::signals::Signals;
+use crate::spawn::Spawner;
+use crate::wait::{Ended, Process, poll};
+
+const PASSED_ON: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+
+/// What the user asked to be measured.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Measurement {
+    /// Hooks and directories of hooks, before those of BW_HOOKS.
+    pub hooks: Vec<String>,
+    /// The command.
+    pub argv: Vec<String>,
+}
+
+/// Measures it and returns its exit status. Errors: the block cannot be written, or the
+/// system refuses what we cannot do without.
+pub fn measure(measurement: &Measurement) -> io::Result<i32> {
+    let signals = Signals::block(&PASSED_ON)?;
+    let spawner = Spawner::new(1)?;
+    let runner = Runner {
+        signals: &signals,
+        spawner: &spawner,
+        null: &File::open("/dev/null")?,
+    };
+    let hooks = hooks(&measurement.hooks)?;
+    let program = Program::new(&measurement.argv, &env::var("PATH").unwrap_or_default())?;
+    let mut said = runner.hooks(hooks.as_ref(), Event::Premeasure);
+    said.extend(runner.hooks(hooks.as_ref(), Event::Start));
+    let seen = runner.run(&program, &Environment::inherited(None)?, None)?;
+    said.extend(runner.hooks(hooks.as_ref(), Event::End));
+    append(&block(measurement, &seen, &said).text())?;
+    for last in runner.hooks(hooks.as_ref(), Event::Final) {
+        append(&blocks_of(&last.text))?;
+    }
+    Ok(seen.status)
+}
+
+/// What was seen of a process.
+struct Seen {
+    status: i32,
+    start_ns: u64,
+    ended: Option<Ended>,
+    error: Option<String>,
+}
+
+struct Runner<'a> {
+    signals: &'a Signals,
+    spawner: &'a Spawner,
+    null: &'a File,
+}
+
+impl Runner<'_> {
+    fn hooks(&self, hooks: Option<&Hooks>, event: Event) -> Vec<Said> {
+        let Some(hooks) = hooks else {
+            return Vec::new();
+        };
+        let said = hooks.call(event, |call: &Call<'_>| {
+            let seen = self
+                .run(call.program, call.environment, Some(call.output))
+                .map_err(|error| error.to_string())?;
+            seen.error.map_or(Ok(seen.status), Err)
+        });
+        for trouble in said.iter().flat_map(|said| said.text.lines()) {
+            if let Some(message) = trouble.strip_prefix("# error: ") {
+                eprintln!(
+                    "bw-launcher measure: a hook failed at {}: {message}",
+                    event.name()
+                );
+            }
+        }
+        said
+    }
+
+    fn run(
+        &self,
+        program: &Program,
+        environment: &Environment,
+        output: Option<i32>,
+    ) -> io::Result<Seen> {
+        let report = self.spawner.report(0);
+        let spawned = self.spawner.one(&Child {
+            program,
+            environment,
+            directory: None,
+            files: output.map(|output| [self.null.as_raw_fd(), output, 2]),
+            parent: self.spawner.parent(),
+            report,
+            gate: None,
+        })?;
+        let mut process = Process::new(spawned);
+        self.wait(&mut process, output.is_none());
+        let trouble = report
+            .trouble()
+            .map(|(step, errno)| trouble(program, step, errno));
+        let status = process
+            .ended
+            .map_or(128 + libc::SIGKILL, |ended| ended.status);
+        Ok(Seen {
+            status: trouble.as_ref().map_or(status, |(status, _)| *status),
+            start_ns: report.start_ns(),
+            ended: process.ended,
+            error: trouble.map(|(_, message)| message),
+        })
+    }
+
+    /// A signal that arrives while a hook runs is kept for the command.
+    fn wait(&self, process: &mut Process, pass_on: bool) {
+        let signals = if pass_on { self.signals.fd() } else { -1 };
+        while process.ended.is_none() {
+            let mut fds = [process.fd(), signals].map(readable);
+            let now = poll(&mut fds, None);
+            if fds[0].revents != 0 {
+                process.collect(now);
+            }
+            while let Some(arrived) = (fds[1].revents != 0).then(|| self.signals.next()).flatten() {
+                if !arrived.from_kernel {
+                    process.send(arrived.signal);
+                }
+            }
+        }
+    }
+}
+
+fn trouble(program: &Program, step: Step, errno: i32) -> (i32, String) {
+    let error = io::Error::from_raw_os_error(errno);
+    let status = match errno {
+        libc::ENOENT | libc::ENOTDIR if step == Step::Execute => 127,
+        _ => 126,
+    };
+    (
+        status,
+        format!("cannot execute {}: {error}", program.name()),
+    )
+}
+
+fn hooks(given: &[String]) -> io::Result<Option<Hooks>> {
+    let more = env::var("BW_HOOKS").unwrap_or_default();
+    let mut paths = given.to_vec();
+    paths.extend(more.split(':').map(str::to_owned));
+    if paths.iter().all(String::is_empty) {
+        return Ok(None);
+    }
+    Hooks::new(&paths, |state| Environment::inherited(Some(state))).map(Some)
+}
+
+fn block(measurement: &Measurement, seen: &Seen, said: &[Said]) -> Block {
+    if let Some(error) = &seen.error {
+        eprintln!("bw-launcher measure: {error}");
+    }
+    Block {
+        thread: number_of("APTHREAD").unwrap_or(1),
+        epoch: number_of("APEPOCH").unwrap_or(1),
+        command: measurement.argv.join(" ").replace(['\n', '\r'], " "),
+        status: seen.status,
+        elapsed_ns: seen
+            .ended
+            .map_or(0, |ended| ended.at_ns.saturating_sub(seen.start_ns)),
+        usage: seen.ended.map(|ended| ended.usage),
+        values: said.iter().flat_map(|said| values_of(&said.text)).collect(),
+    }
+}
+
+fn number_of(name: &str) -> Option<u64> {
+    env::var(name).ok()?.parse().ok()
+}
+
+/// Appends with one write, so that blocks of several processes never mix.
+fn append(text: &str) -> io::Result<()> {
+    if text.is_empty() {
+        return Ok(());
+    }
+    match env::var_os("APLOG").filter(|path: &OsString| !path.is_empty()) {
+        Some(path) => OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(path)?
+            .write_all(text.as_bytes()),
+        None => io::stdout().lock().write_all(text.as_bytes()),
+    }
+}
