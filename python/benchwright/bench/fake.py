@@ -52,14 +52,12 @@ class FakeBench:
 
     def _epoch(self, request: RunRequest, epoch: int) -> EpochRecord:
         status = self._status(request, epoch)
-        processes = tuple(
-            self._process(request, epoch, (mode, index, thread), status)
-            for mode in ("SETUP", "EXEC", "CLEANUP")
-            for index, _command in enumerate(
-                c for c in request.commands if c.mode == mode
-            )
-            for thread in (range(1, request.threads + 1) if mode == "EXEC" else (0,))
-        )
+        places: list[tuple[str, int, int]] = []
+        for mode in dict.fromkeys(command.mode for command in request.commands):
+            commands = [c for c in request.commands if c.mode == mode]
+            threads = range(1, request.threads + 1) if mode == "EXEC" else (0,)
+            places += [(mode, i, t) for i, _ in enumerate(commands) for t in threads]
+        processes = tuple(self._process(request, epoch, p, status) for p in places)
         return EpochRecord(
             id=request.id,
             epoch=epoch,
@@ -80,7 +78,7 @@ class FakeBench:
             mode=mode,
             index=index,
             thread=thread,
-            status=status if mode == "EXEC" else 0,
+            status=status,
             elapsed_ns=round(elapsed_s * 1e9),
             user_us=0,
             system_us=0,

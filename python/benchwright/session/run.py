@@ -56,6 +56,7 @@ class Session:
         self._keys = Keys()
         self._fast_fail: Command | None = None
         self._fails_fast = False
+        self._halted = False
         self.tests: list[OpenTest] = []
 
     def run(
@@ -108,6 +109,8 @@ class Session:
                 return self._run_epochs(plan, first, count)
             case effect.CloseTest():
                 self._close_test()
+            case effect.Halt():
+                self._halted = True
         return None
 
     # -- single effects -----------------------------------------------------------------
@@ -198,11 +201,17 @@ class Session:
     def _verdict(self) -> Verdict:
         failed = [test.name for test in self.tests if test.failed]
         undecided = [t.name for t in self.tests if t.stop and not t.stop.answered]
+        status = "undecided" if undecided and not failed else "complete"
+        if self._halted:
+            status = "stopped"
         if failed:
-            return Verdict("complete", f"commands failed in {', '.join(failed)}", 1)
+            return Verdict(status, f"commands failed in {', '.join(failed)}", 1)
         if undecided:
-            return Verdict("undecided", f"no answer for {', '.join(undecided)}", 3)
-        return Verdict("complete", f"{len(self.tests)} tests", 0)
+            return Verdict(status, f"no answer for {', '.join(undecided)}", 3)
+        if self._halted:
+            return Verdict(status, "the suite stopped itself (STOP)", 0)
+        count = len(self.tests)
+        return Verdict(status, f"{count} test{'' if count == 1 else 's'}", 0)
 
     def _interrupted(self) -> Verdict:
         """Leave the machine in order unless the user insisted; stay resumable."""

@@ -15,7 +15,7 @@ from benchwright.model.errors import StudyError
 from benchwright.study.schema import JOURNAL
 
 LOCK = "lock"
-_OURS = {LOCK, JOURNAL, JOURNAL + ".new", "logs", "results", "testroot"}
+_OURS = {LOCK, "logs", "results", "testroot"}
 
 
 class Lock:
@@ -53,7 +53,12 @@ def make_directory(path: Path) -> None:
         raise StudyError(
             "study-unusable", f"cannot make the directory {path}: {error.strerror}"
         ) from None
-    foreign = sorted(p.name for p in path.iterdir() if p.name not in _OURS)
+    # A draft of the journal may be left from a crash while the study was made.
+    foreign = sorted(
+        place.name
+        for place in path.iterdir()
+        if place.name not in _OURS and not place.name.startswith(JOURNAL)
+    )
     if foreign and not (path / JOURNAL).exists():
         raise StudyError(
             "not-a-study",

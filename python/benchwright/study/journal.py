@@ -269,7 +269,8 @@ def _link(chain: bytes, head: tuple[object, ...], payload: bytes) -> bytes:
 def _create(path: Path) -> sqlite3.Connection:
     """Make the journal under another name and rename it: it is whole or not there."""
     draft = path / (JOURNAL + ".new")
-    draft.unlink(missing_ok=True)
+    for old in path.glob(f"{JOURNAL}.new*"):
+        old.unlink()
     database = sqlite3.connect(draft, isolation_level=None)
     database.executescript(SCHEMA)
     database.close()

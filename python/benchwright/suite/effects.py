@@ -67,10 +67,15 @@ class RunEpochs(msgspec.Struct, frozen=True):
 class CloseTest(msgspec.Struct, frozen=True):
     """The test is over; `plan` is the one of its last epoch, None if none was run.
 
-    Not yielded for a test that STOP ends: the generator just returns.
+    Not yielded for a test that STOP ends.
     """
 
     plan: TestPlan | None
+
+
+class Halt(msgspec.Struct, frozen=True):
+    """STOP was reached: nothing follows. A session that halts after a checkpoint, as
+    one that reboots the machine does, can be resumed from there."""
 
 
 Effect = (
@@ -82,5 +87,6 @@ Effect = (
     | AskNext
     | RunEpochs
     | CloseTest
+    | Halt
 )
 Answer = int | None

@@ -55,7 +55,7 @@ def execute(
     try:
         yield from _Interpreter(State(defines, environment), turns).run(program.steps)
     except _Stopped:
-        return
+        yield effect.Halt()
 
 
 class _Interpreter:

@@ -1,0 +1,335 @@
+"""A session over the fake bench: replay, crashes at every point, fail-fast, checkpoints."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from benchwright.bench.fake import FakeBench
+from benchwright.bench.port import RunResult
+from benchwright.control.progress import Progress
+from benchwright.model.decision import Stop
+from benchwright.model.errors import BenchError
+from benchwright.model.observation import Ending
+from benchwright.model.plan import Pairs
+from benchwright.session.ledger import Ledger
+from benchwright.session.performer import Performer
+from benchwright.session.resume import CRASH, recover
+from benchwright.session.run import Session, Verdict
+from benchwright.study.journal import SessionInfo, Study
+from benchwright.suite.load import load
+from benchwright.trial.record import RunRequest
+from benchwright.trial.request import Surroundings
+
+SUITE = """
+FOREACH KIND a b
+  FOR N=1 TO 2
+    THREADS=%N%
+    TEST %KIND%:%N% 5 2 getstats --predicate '("$delta" < 0.02 * $mean) || ($count > 12)'
+      PRESETUP presetup %KIND%
+      SETUP setup
+      EXEC work
+      CLEANUP cleanup
+      POSTCLEANUP postcleanup
+    DONE
+  DONE
+  SYSTEM sync %KIND%
+DONE
+ECHO over
+"""
+
+
+class Recorder:
+    """A listener that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.closed: list[tuple[str, Stop]] = []
+
+    def test_opened(
+        self, name: str, threads: int, sample: Pairs, rule_text: str
+    ) -> None:
+        self.notes.append(f"opened {name}")
+
+    def trials_done(
+        self, name: str, done: int, failed: int, progress: Progress, elapsed_s: float
+    ) -> None:
+        assert done + failed > 0
+
+    def test_closed(self, name: str, stop: Stop) -> None:
+        self.closed.append((name, stop))
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def close(self) -> None:
+        pass
+
+
+def elapsed(request: RunRequest, epoch: int, thread: int) -> float:
+    """Return a deterministic time that scatters by a tenth."""
+    test = dict(request.environment)["BW_TEST"]
+    return 1.0 + ((epoch * 7919 + thread * 31 + sum(test.encode())) % 100) / 1000
+
+
+class Breaking(FakeBench):
+    """A bench that breaks at its n-th request, before or after doing it."""
+
+    def __init__(self, breaks_at: int) -> None:
+        super().__init__(elapsed)
+        self._left = breaks_at
+
+    def run(
+        self, request: RunRequest, *, abandoned: Callable[[], bool] = lambda: False
+    ) -> RunResult:
+        self._left -= 1
+        if self._left < 0:
+            raise BenchError("launcher-gone", "killed")
+        return super().run(request, abandoned=abandoned)
+
+
+def info() -> SessionInfo:
+    return SessionInfo(
+        started_ns=0,
+        version="0",
+        boot_id="",
+        directory="/",
+        arguments=(),
+        defines=(),
+        program_main="s.ap",
+        sources=(("s.ap", SUITE),),
+        options={},
+    )
+
+
+def run(
+    place: Path, bench: FakeBench, suite: str = SUITE, *, again: bool = False
+) -> tuple[Verdict, Session, Recorder]:
+    """Run a suite, or go on with it, as `bw run` and `bw resume` do."""
+    program = load("s.ap", {"s.ap": suite}.__getitem__)
+    listener = Recorder()
+    with contextlib.closing(Study.create_or_open(place)) as study:
+        if again:
+            number = study.sessions()[-1].number
+            recovery = recover(study, number, f"{CRASH}: test")
+            ledger = Ledger(study, number)
+            ledger.crashed = recovery.crashed
+        else:
+            ledger = Ledger(study, study.begin_session(info()))
+        performer = Performer(bench, Surroundings("/", ()), study.path, ledger.session)
+        session = Session(program, ledger, performer, listener)
+        return session.run({}, {}), session, listener
+
+
+def figures(session: Session) -> dict[str, list[tuple[int, Ending, float]]]:
+    """Return what counts: test -> (epoch, ending, elapsed of the first block)."""
+    return {
+        test.name: [
+            (t.epoch, t.ending, t.blocks[0].values["elapsed"]) for t in test.trials
+        ]
+        for test in session.tests
+    }
+
+
+def test_a_suite_runs_to_its_end(tmp_path: Path) -> None:
+    bench = FakeBench(elapsed)
+    verdict, session, listener = run(tmp_path / "study", bench)
+    assert verdict.exit_status == 0
+    assert list(figures(session)) == ["a:1", "a:2", "b:1", "b:2"]
+    assert all(len(trials) >= 5 for trials in figures(session).values())
+    assert listener.notes[-1] == "over"
+    modes = [tuple(c.mode for c in r.commands) for r in bench.requests]
+    assert modes[0] == ("PRESETUP",)
+    assert modes[1] == ("SETUP", "EXEC", "CLEANUP")
+
+
+def test_trials_between_decisions_are_one_batch(tmp_path: Path) -> None:
+    bench = FakeBench(elapsed)
+    run(tmp_path / "study", bench)
+    first = next(r for r in bench.requests if r.commands[0].mode == "SETUP")
+    assert first.epochs == 5
+
+
+def test_a_complete_session_replays_without_the_bench(tmp_path: Path) -> None:
+    _verdict, first, _ = run(tmp_path / "study", FakeBench(elapsed))
+    bench = FakeBench(elapsed)
+    verdict, second, listener = run(tmp_path / "study", bench, again=True)
+    assert bench.requests == []
+    assert figures(second) == figures(first)
+    assert verdict.exit_status == 0
+    assert "over" not in listener.notes, "ECHO is told once"
+
+
+def test_a_crash_at_every_request_changes_nothing(tmp_path: Path) -> None:
+    whole = FakeBench(elapsed)
+    _verdict, undisturbed, _ = run(tmp_path / "whole", whole)
+    for at in range(len(whole.requests)):
+        place = tmp_path / f"at-{at}"
+        with pytest.raises(BenchError):
+            run(place, Breaking(at))
+        verdict, session, _ = run(place, FakeBench(elapsed), again=True)
+        assert verdict.exit_status == 0
+        assert figures(session) == figures(undisturbed), f"broken at request {at}"
+
+
+def test_a_crash_in_an_epoch_owes_its_cleanup(tmp_path: Path) -> None:
+    with pytest.raises(BenchError):
+        run(tmp_path / "study", Breaking(1))
+    bench = FakeBench(elapsed)
+    run(tmp_path / "study", bench, again=True)
+    modes = [tuple(c.mode for c in r.commands) for r in bench.requests]
+    assert modes[0] == ("CLEANUP",)
+    assert modes[1] == ("SETUP", "EXEC", "CLEANUP"), "PRESETUP is not run again"
+
+
+FAILING = """
+FASTFAIL tell me
+TEST t 4
+  EXEC work
+  POSTCLEANUP undo
+DONE
+"""
+
+
+def test_fail_fast_ends_the_session_and_a_resume_tries_again(tmp_path: Path) -> None:
+    bench = FakeBench(
+        elapsed=lambda _r, e, _t: float(e),
+        status=lambda r, e: int(e == 3 and r.commands[0].mode == "EXEC"),
+    )
+    # The launcher stops a batch at the failure; the fake does not, so one at a time.
+    suite = FAILING.replace("TEST t 4", "TEST t 4\n  ECHO epoch")
+    verdict, session, _ = run(tmp_path / "study", bench, suite)
+    assert (verdict.status, verdict.exit_status) == ("failed", 1)
+    assert [t.epoch for t in session.tests[0].trials] == [1, 2]
+    assert bench.requests[-1].commands[0].mode == "FASTFAIL"
+    assert all(r.commands[0].mode != "POSTCLEANUP" for r in bench.requests)
+    mended = FakeBench(elapsed=lambda _r, e, _t: float(e))
+    verdict, session, _ = run(tmp_path / "study", mended, suite, again=True)
+    assert verdict.exit_status == 0
+    assert [t.epoch for t in session.tests[0].trials] == [1, 2, 3, 4]
+    assert mended.requests[-1].commands[0].mode == "POSTCLEANUP"
+
+
+def test_without_fail_fast_a_failed_trial_is_counted_and_told(tmp_path: Path) -> None:
+    bench = FakeBench(
+        elapsed=lambda _r, e, _t: float(e), status=lambda _r, e: int(e == 2)
+    )
+    suite = "TEST t 4\n  EXEC work\nDONE\n"
+    verdict, session, _ = run(tmp_path / "study", bench, suite)
+    assert (verdict.status, verdict.exit_status) == ("complete", 1)
+    assert [t.ending for t in session.tests[0].trials].count(Ending.FAILED) == 1
+
+
+CHECKPOINTED = """
+TEST before 2
+  EXEC work
+DONE
+CHECKPOINT
+IF RESTORE = 0
+  SYSTEM reboot
+  STOP
+FI
+TEST after 2
+  EXEC work
+DONE
+"""
+
+
+def quick(_request: RunRequest, epoch: int, _thread: int) -> float:
+    return float(epoch)
+
+
+def test_a_checkpoint_is_zero_when_written_and_one_when_resumed(tmp_path: Path) -> None:
+    bench = FakeBench(quick)
+    verdict, session, _ = run(tmp_path / "study", bench, CHECKPOINTED)
+    assert (verdict.status, verdict.exit_status) == ("stopped", 0)
+    assert list(figures(session)) == ["before"]
+    assert bench.requests[-1].commands[0].argv == ("reboot",)
+    after = FakeBench(quick)
+    verdict, session, _ = run(tmp_path / "study", after, CHECKPOINTED, again=True)
+    assert verdict.status == "complete"
+    assert list(figures(session)) == ["before", "after"]
+    assert all(r.commands[0].argv != ("reboot",) for r in after.requests)
+
+
+EVERY_EPOCH = """
+TEST cold 3
+  CHECKPOINT
+  IF RESTORE = 0
+    SYSTEM reboot
+    STOP
+  FI
+  PRESETUP once
+  EXEC work
+  POSTCLEANUP undo
+DONE
+"""
+
+
+def test_a_checkpoint_between_epochs_reboots_each_time(tmp_path: Path) -> None:
+    place = tmp_path / "study"
+    commands: list[str] = []
+    bench = FakeBench(quick)
+    verdict, session, _ = run(place, bench, EVERY_EPOCH)
+    commands += [r.commands[0].argv[0] for r in bench.requests]
+    for _boot in range(10):
+        if verdict.status != "stopped":
+            break
+        bench = FakeBench(quick)
+        verdict, session, _ = run(place, bench, EVERY_EPOCH, again=True)
+        commands += [r.commands[0].argv[0] for r in bench.requests]
+    assert verdict.status == "complete"
+    assert [t.epoch for t in session.tests[0].trials] == [1, 2, 3]
+    assert commands == [
+        *("reboot", "once", "work"),
+        *("reboot", "work"),
+        *("reboot", "work"),
+        "undo",
+    ]
+
+
+class Pressed(FakeBench):
+    """A bench during whose n-th request the user presses Ctrl-C."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__(quick)
+        self._left = at
+        self.performer: Performer | None = None
+
+    def run(
+        self, request: RunRequest, *, abandoned: Callable[[], bool] = lambda: False
+    ) -> RunResult:
+        result = super().run(request, abandoned=abandoned)
+        self._left -= 1
+        if self._left == 0 and self.performer is not None:
+            self.performer.interrupt()
+            return RunResult(result.epochs[:-1], "interrupted")
+        return result
+
+
+def test_an_interrupt_suspends_the_test_and_a_resume_sets_it_up_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite = "TEST t 4\n PRESETUP make\n EXEC work\n POSTCLEANUP undo\nDONE\n"
+    bench = Pressed(at=2)
+    made = Performer.__init__
+
+    def remember(self: Performer, *arguments: object) -> None:
+        made(self, *arguments)  # type: ignore[arg-type]
+        bench.performer = self
+
+    monkeypatch.setattr(Performer, "__init__", remember)
+    verdict, session, _ = run(tmp_path / "study", bench, suite)
+    assert (verdict.status, verdict.exit_status) == ("interrupted", 130)
+    assert [t.epoch for t in session.tests[0].trials] == [1, 2, 3]
+    assert [r.commands[0].argv[0] for r in bench.requests] == ["make", "work", "undo"]
+    monkeypatch.undo()
+    after = FakeBench(quick)
+    verdict, session, _ = run(tmp_path / "study", after, suite, again=True)
+    assert verdict.exit_status == 0
+    assert [t.epoch for t in session.tests[0].trials] == [1, 2, 3, 4]
+    assert [r.commands[0].argv[0] for r in after.requests] == ["make", "work", "undo"]
+    assert after.requests[1].first_epoch == 4
