@@ -76,6 +76,7 @@ class Includer:
         self._read = read
         self._paths: list[str] = []
         self._open: list[str] = []
+        self._count = 0
         self.lines: list[Line] = []
         self.sources: dict[str, str] = {}
         self.diagnostics: list[Diagnostic] = []
@@ -98,17 +99,22 @@ class Includer:
         self.sources[path] = text
         self._open.append(path)
         for line in logical_lines(text, path):
-            keyword, _, _ = line.text.partition(" ")
+            self._count += 1
             keyword = line.text.split(None, 1)[0]
+            if self._count > MAX_LINES:
+                self._too_many(line)
+                break
             if keyword in _KEYWORDS:
                 self._directive(keyword, line)
-            elif len(self.lines) < MAX_LINES:
-                self.lines.append(line)
             else:
-                message = f"the suite has more than {MAX_LINES} lines"
-                self._wrong(line.place(0), "suite-too-long", message)
-                break
+                self.lines.append(line)
         self._open.pop()
+
+    def _too_many(self, line: Line) -> None:
+        if self._count == MAX_LINES + 1:
+            message = f"the suite has more than {MAX_LINES} lines"
+            hint = "do its files include each other again and again?"
+            self._wrong(line.place(0), "suite-too-long", message, hint)
 
     def _directive(self, keyword: str, line: Line) -> None:
         words = line.text.split()
@@ -154,7 +160,7 @@ class Includer:
             chain = " -> ".join([*self._open[self._open.index(path) :], path])
             message = f"{path} includes itself"
             self._wrong(where, "suite-include-loop", message, chain)
-        elif len(self.lines) < MAX_LINES:
+        else:
             self._file(path, text)
 
     def _candidates(self, name: str, current: str) -> list[str]:
