@@ -6,19 +6,12 @@ import argparse
 import json
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from benchwright.cli import stats, stats_inputs
 from benchwright.model.errors import InputError
 from benchwright.model.observation import Block
-from benchwright.model.plan import MetricSpec
-
-
-class Parsed(msgspec.Struct):
-    name: str
-    blocks: tuple[Block, ...]
-    specs: tuple[MetricSpec, ...] = ()
+from benchwright.study.parsers.api import ParsedInput
 
 
 class FakeParser:
@@ -30,7 +23,7 @@ class FakeParser:
     def detect(self, path: Path, head: bytes) -> bool:
         return path.is_file() and head.startswith(b"bw!")
 
-    def read(self, path: Path) -> list[Parsed]:
+    def read(self, path: Path) -> list[ParsedInput]:
         blocks = []
         for epoch, line in enumerate(path.read_text().splitlines()[1:], 1):
             elapsed = float(line.rstrip("!"))
@@ -38,7 +31,7 @@ class FakeParser:
             values["rss_bytes"] = 4096.0
             command = "tar x" if epoch % 2 else "/usr/bin/make -j"
             blocks.append(Block(1, epoch, command, int(line.endswith("!")), values))
-        return [Parsed(path.name, tuple(blocks))]
+        return [ParsedInput(path.name, tuple(blocks))]
 
 
 @pytest.fixture(autouse=True)

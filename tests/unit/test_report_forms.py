@@ -9,7 +9,7 @@ import json
 from benchwright.finding.codes import doubt
 from benchwright.model.decision import Stop
 from benchwright.model.observation import Block
-from benchwright.report.cells import number, percent
+from benchwright.report.cells import cells, number, percent
 from benchwright.report.document import Document, Entry, compose
 from benchwright.report.dump import render_dump
 from benchwright.report.findings import finding_line
@@ -85,11 +85,19 @@ def test_markdown_and_latex_escape_names() -> None:
 
 
 def test_figures_too_small_or_too_large_for_three_decimals_do_not_vanish() -> None:
-    assert number(0.00012345) == "1.2345e-04"
+    assert number(0.00012345, decimals=7) == "0.0001234"
+    assert number(1.2e-12, decimals=9) == "1.2000e-12"
     assert number(0.0) == number(-0.0) == "0.000"
     assert number(1e300) == "1.0000e+300"
     assert number(float("nan")) == "-"
     assert percent(0.0001) == percent(-0.0001) == "0.000"
+
+
+def test_small_values_are_shown_with_four_digits_of_the_largest() -> None:
+    (section,) = compose(
+        [Entry("t", (summarise("elapsed", [0.00121, 0.00119]),))]
+    ).sections
+    assert cells(section.lines[0])[2:4] == ["0.001200", "0.001200"]
 
 
 def test_a_note_reads_as_in_the_paper() -> None:

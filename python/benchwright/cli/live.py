@@ -29,6 +29,9 @@ _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def run_new(prepared: Prepared, arguments: argparse.Namespace) -> int:
     """Run a program as a new session of a study; return the exit code."""
     with contextlib.closing(Study.create_or_open(Path(arguments.study))) as study:
+        for earlier in study.sessions():
+            if earlier.status == "crashed":
+                leftovers.end(earlier.info.options["token"])
         number = study.begin_session(prepared.info)
         return _run(prepared, study, Ledger(study, number), arguments)
 
