@@ -85,6 +85,10 @@ ops = {pointer = "/ops", unit = "1/s", better = "higher"}
 name = "second-{fs}"
 exec = '''true'''
 until = {predicate = "$count > 3", min_runs = 3}
+[[test]]
+name = "third\u0020"
+exec = "x"
+until = {program = "stable.sh", increment = 2}
 """
 ODD = r"""% %X% %%A% \ ' " = DONE FI TEST { } [ ] 1e999 -1 0 é"""
 WORDS = st.sampled_from(

@@ -25,7 +25,7 @@ from benchwright.suite.include import Reader, main_text
 from benchwright.suite.naming import command_name, with_sample
 from benchwright.suite.program import Program, SourceFile, Step, Template
 from benchwright.suite.template import brace_template, fixed
-from benchwright.suite.toml_locate import Locator, place_in
+from benchwright.suite.toml_locate import Locator, Path, place_in
 from benchwright.suite.toml_table import Table
 
 THREADS = "threads"
@@ -61,6 +61,7 @@ def compile_toml(
     text = main_text(main, reader)
     values, locator = _decoded(text, main)
     found: list[Diagnostic] = []
+    _refuse_nul(values, (), locator, found)
     steps = _Suite(Table(values, (), locator, found)).steps()
     if not found:
         found += unused_defines(steps, defines)
@@ -83,6 +84,21 @@ def _decoded(text: str, file: str) -> tuple[dict[str, Any], Locator]:
         column = int(place[2]) if place and place[2] else 10**6 if place else 1
     where = place_in(text, file, line, column)
     raise InputError([diagnostic(where, "suite-toml", message, "see https://toml.io")])
+
+
+def _refuse_nul(
+    value: Any, path: Path, locator: Locator, found: list[Diagnostic]
+) -> None:
+    """Report strings with an escaped NUL: no command and no variable can hold one."""
+    if isinstance(value, str) and "\0" in value:
+        message = "a NUL cannot be part of a command or a variable"
+        found.append(diagnostic(locator.value(path), "suite-toml", message))
+    elif isinstance(value, dict):
+        for key, one in value.items():
+            _refuse_nul(one, (*path, key), locator, found)
+    elif isinstance(value, list):
+        for index, one in enumerate(value):
+            _refuse_nul(one, (*path, index), locator, found)
 
 
 class _Suite:

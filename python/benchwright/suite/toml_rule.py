@@ -110,9 +110,10 @@ def stopping(table: Table, declared: Sequence[MetricSpec]) -> StoppingRule:
     increment = table.whole("increment", 1) or 1
     if kind == "program":
         text = table.text("program")
-        if text is not None and not text.strip():
+        if text is None or not text.strip():
             table.wrong(table.at("program"), "suite-no-command", "the program is empty")
-        return UntilProgram(minimum, increment, Command.from_text(text or "false"))
+            return DEFAULT
+        return UntilProgram(minimum, increment, Command.from_text(text))
     predicate = table.text("predicate")
     if predicate is not None:
         table.faults(predicate_faults(predicate), predicate, "predicate")

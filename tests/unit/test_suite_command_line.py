@@ -1,0 +1,156 @@
+"""A command with options becomes a program; all wrong options are told at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchwright.model.errors import InputError
+from benchwright.model.plan import (
+    Command,
+    FixedCount,
+    MetricSpec,
+    TestPlan,
+    UntilPrecise,
+)
+from benchwright.suite.command_line import CommandRequest, program_from_command
+from benchwright.suite.plan import PlannedTest, describe
+
+RUN = ("/usr/bin/run", "a b", "{fs}", "{threads}", "{other}", "$HOME")
+
+
+def plans(request: CommandRequest) -> list[TestPlan]:
+    """Return the plan of each test that a request means."""
+    planned = describe(program_from_command(request), defines={}, environment={})
+    return [one.plan for one in planned if isinstance(one, PlannedTest)]
+
+
+def test_a_bare_command() -> None:
+    (plan,) = plans(CommandRequest(RUN))
+    assert plan.name == "run"
+    assert plan.stopping == FixedCount(10)
+    words = ("/usr/bin/run", "a b", "{fs}", "1", "{other}", "$HOME")
+    assert plan.phases.exec == (Command(words),)
+    assert (plan.threads, plan.sample, plan.fail_fast) == (1, (), True)
+
+
+def test_factors_and_threads_are_a_full_factorial() -> None:
+    request = CommandRequest(RUN, factors=("fs=ext4,/x", "n=1"), threads="1,2")
+    found = plans(request)
+    assert [p.name for p in found] == [
+        "run:fs=ext4:n=1:threads=1",
+        "run:fs=ext4:n=1:threads=2",
+        "run:fs=_x:n=1:threads=1",
+        "run:fs=_x:n=1:threads=2",
+    ]
+    assert found[3].sample == (("fs", "/x"), ("n", "1"), ("threads", "2"))
+    assert found[3].threads == 2
+    assert found[3].phases.exec[0].argv[2:4] == ("/x", "2")
+
+
+def test_one_number_of_threads_is_no_factor() -> None:
+    (plan,) = plans(CommandRequest(RUN, threads="4"))
+    assert (plan.name, plan.threads, plan.sample) == ("run", 4, ())
+
+
+def test_everything_else() -> None:
+    request = CommandRequest(
+        ("x",),
+        factors=("fs=a",),
+        setup="mount {fs} && true",
+        cleanup="umount {fs}",
+        timeout="30s",
+        hooks=("network", "/my/hooks"),
+        metrics=("ops:higher=/ops", "elapsed:lower"),
+        name="mine-{fs}",
+        keep_going=True,
+    )
+    (plan,) = plans(request)
+    assert plan.name == "mine-a"
+    assert plan.phases.setup == (Command(("/bin/sh", "-c", "mount a && true")),)
+    assert plan.phases.cleanup == (Command(("umount", "a")),)
+    assert plan.timeout_ns == 30 * 10**9
+    assert plan.hooks == ("network", "/my/hooks")
+    assert plan.metrics == (
+        MetricSpec("ops", pointer="/ops", better="higher"),
+        MetricSpec("elapsed"),
+    )
+    assert not plan.fail_fast
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        ({}, FixedCount(10)),
+        ({"min_runs": "3"}, FixedCount(3)),
+        ({"max_runs": "4"}, FixedCount(4)),
+        ({"max_runs": "40"}, FixedCount(10)),
+        ({"precision": "5%"}, UntilPrecise(0.05, ("elapsed",), 20, 1000)),
+        (
+            {"precision": "0.01", "min_runs": "5", "max_runs": "9", "max_time": "10m"},
+            UntilPrecise(0.01, ("elapsed",), 5, 9, 600 * 10**9),
+        ),
+        ({"precision": "1%", "max_runs": "9"}, UntilPrecise(0.01, ("elapsed",), 9, 9)),
+        (
+            {"precision": "1%", "min_runs": "2000"},
+            UntilPrecise(0.01, ("elapsed",), 2000, 2000),
+        ),
+        (
+            {"precision": "1%", "metrics": ("ops=/x", "user")},
+            UntilPrecise(0.01, ("elapsed", "ops", "user"), 20, 1000),
+        ),
+    ],
+)
+def test_stopping_rules(options: dict[str, str], rule: object) -> None:
+    assert plans(CommandRequest(("x",), **options))[0].stopping == rule  # type: ignore[arg-type]
+
+
+def test_all_mistakes_at_once_under_their_options_names() -> None:
+    request = CommandRequest(
+        (),
+        factors=("fs=", "1=3", "a=b", "a=c", "b=x,x", "threads=2", "plain"),
+        threads="1,x",
+        min_runs="z",
+        max_runs="0",
+        precision="500%",
+        max_time="9",
+        metrics=("ops:highr", "x~((a", "y=~", "z", "z"),
+        setup=" ",
+        timeout="3",
+        name="a/b",
+    )
+    with pytest.raises(InputError) as caught:
+        program_from_command(request)
+    places = [(d.file, d.column) for d in caught.value.diagnostics]
+    assert places == [
+        ("-P", 4),
+        *[("-P", 1)] * 5,
+        ("--threads", 3),
+        ("--metric", 5),
+        ("--metric", 4),
+        ("--metric", 3),
+        ("--metric", 1),
+        ("--timeout", 1),
+        ("--", 1),
+        ("--setup", 1),
+        ("--name", 2),
+        ("--min-runs", 1),
+        ("--max-runs", 1),
+        ("--precision", 1),
+        ("--max-time", 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "option"),
+    [
+        ({"min_runs": "5", "max_runs": "4"}, "--max-runs"),
+        ({"max_time": "10m"}, "--max-time"),
+        ({"precision": "5%", "min_runs": "1"}, "--min-runs"),
+        ({"threads": "2,2"}, "--threads"),
+        ({"factors": tuple(f"f{n}=1" for n in range(40))}, "-P"),
+    ],
+)
+def test_options_that_contradict(options: dict[str, str], option: str) -> None:
+    with pytest.raises(InputError) as caught:
+        program_from_command(CommandRequest(("x",), **options))  # type: ignore[arg-type]
+    assert [d.file for d in caught.value.diagnostics] == [option]
