@@ -8,6 +8,7 @@ deterministic value must then equal an undisturbed run's. The seed is fixed and 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -18,6 +19,9 @@ import time
 from pathlib import Path
 
 import pytest
+
+from benchwright.model.errors import StudyError
+from benchwright.study.journal import Study
 
 KILLS = int(os.environ.get("BW_TEST_KILLS", "200"))
 STUDIES = 8
@@ -160,6 +164,15 @@ def wait_for_no_orphan(directory: Path, after: str) -> None:
     pytest.fail(f"left running after {after}: {tagged(directory)}")
 
 
+def has_session(directory: Path) -> bool:
+    """Tell whether a session was begun: a kill may come before there is one."""
+    try:
+        with contextlib.closing(Study.open_to_read(directory / "study")) as study:
+            return bool(study.sessions())
+    except StudyError:
+        return False
+
+
 def run_to_the_end(directory: Path, words: tuple[str, ...]) -> None:
     """Run bw and expect success."""
     done = subprocess.run(bw(*words), cwd=directory, capture_output=True, timeout=120)
@@ -215,7 +228,7 @@ def test_two_hundred_kills_lose_nothing(tmp_path: Path) -> None:
             kills += 1
             if how not in ALL_SUPERVISORS:
                 wait_for_no_orphan(directory, how)
-            if (directory / "study" / "journal.sqlite").exists():
+            if has_session(directory):
                 words = ("resume", "study")
         if words[0] == "run" or not ended(directory):
             run_to_the_end(directory, words)

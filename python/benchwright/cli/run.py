@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from benchwright.session.start import Prepared
@@ -175,8 +175,12 @@ def _request(arguments: argparse.Namespace) -> CommandRequest:
 
     return CommandRequest(
         command=tuple(arguments.command_argv),
-        **{name: getattr(arguments, name) for name in _COMMAND_OPTIONS},
+        **{name: _frozen(getattr(arguments, name)) for name in _COMMAND_OPTIONS},
     )
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _refuse_command_options(arguments: argparse.Namespace) -> None:

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
+from benchwright.bench.hooks import resolve
 from benchwright.bench.port import Bench, RunResult
+from benchwright.model.errors import BenchError
 from benchwright.model.plan import Command, Mode, Pairs, TestPlan
 from benchwright.session.errors import Interrupted
 from benchwright.study.logs import log_directory
@@ -66,13 +70,23 @@ class Performer:
     def epochs(self, plan: TestPlan, first: int, count: int) -> RunResult:
         """Run a batch of epochs; the records may be fewer than asked for."""
         request = epochs_request(
-            plan, first, count, self.surroundings, self._logs(plan.name)
+            msgspec.structs.replace(plan, hooks=self._hooks(plan)),
+            first,
+            count,
+            self.surroundings,
+            self._logs(plan.name),
         )
         return self._bench.run(request, abandoned=lambda: self.interrupts >= 1)
 
     def environment(self, *pairs: Pairs) -> Pairs:
         """Return the surroundings' environment with these added."""
         return merged(self.surroundings.environment, *pairs)
+
+    def _hooks(self, plan: TestPlan) -> tuple[str, ...]:
+        try:
+            return resolve(plan.hooks, Path(self.surroundings.directory))
+        except ValueError as error:
+            raise BenchError("hook-missing", f"{plan.name}: {error}") from None
 
     def _logs(self, test: str | None) -> str:
         path = log_directory(self._study, self._session, test)

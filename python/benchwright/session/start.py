@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from benchwright import __version__
+from benchwright.bench.hooks import resolve
 from benchwright.bench.leftovers import TOKEN
 from benchwright.model.errors import Diagnostic, InputError
 from benchwright.study.journal import SessionInfo
@@ -101,25 +102,42 @@ def rehearse(prepared: Prepared) -> list[Planned]:
     planned = describe(
         prepared.program, defines=prepared.defines, environment=prepared.environment
     )
-    seen: set[str] = set()
-    wrong: dict[str, Diagnostic] = {}
-    for item in planned:
-        if isinstance(item, PlannedTest):
-            name = item.plan.name
-            if name in seen and name not in wrong:
-                wrong[name] = Diagnostic(
-                    "suite-test-twice",
-                    f"the test {name!r} is begun more than once",
-                    "make the names differ: put the loop's %VARIABLE% into the name",
-                    file=item.where.file,
-                    line=item.where.line,
-                    column=item.where.column,
-                    text=item.where.text,
-                )
-            seen.add(name)
+    tests = [item for item in planned if isinstance(item, PlannedTest)]
+    wrong = {**_same_names(tests), **_no_hooks(tests, prepared.info.directory)}
     if wrong:
         raise InputError(list(wrong.values()))
     return planned
+
+
+def _same_names(tests: Sequence[PlannedTest]) -> dict[str, Diagnostic]:
+    seen: set[str] = set()
+    wrong: dict[str, Diagnostic] = {}
+    for item in tests:
+        name = item.plan.name
+        if name in seen:
+            what = f"the test {name!r} is begun more than once"
+            hint = "make the names differ: put the loop's %VARIABLE% into the name"
+            wrong[f"name {name}"] = _at(item, "suite-test-twice", what, hint)
+        seen.add(name)
+    return wrong
+
+
+def _no_hooks(tests: Sequence[PlannedTest], directory: str) -> dict[str, Diagnostic]:
+    wrong: dict[str, Diagnostic] = {}
+    for item in tests:
+        for hook in item.plan.hooks:
+            try:
+                resolve((hook,), Path(directory))
+            except ValueError as error:
+                wrong[f"hook {hook}"] = _at(item, "suite-hook", str(error))
+    return wrong
+
+
+def _at(item: PlannedTest, code: str, message: str, hint: str = "") -> Diagnostic:
+    place = item.where
+    return Diagnostic(
+        code, message, hint, place.file, place.line, place.column, place.text
+    )
 
 
 def surroundings(prepared: Prepared, study: Path) -> Surroundings:

@@ -41,19 +41,19 @@ class CommandRequest(msgspec.Struct, frozen=True):
     """What the user typed, word for word; None or empty where nothing was said."""
 
     command: tuple[str, ...]
-    factors: tuple[str, ...] | list[str] = ()
+    factors: tuple[str, ...] = ()
     """Each `NAME=V1,V2`."""
     threads: str | None = None
     min_runs: str | None = None
     max_runs: str | None = None
     precision: str | None = None
     max_time: str | None = None
-    metrics: tuple[str, ...] | list[str] = ()
+    metrics: tuple[str, ...] = ()
     setup: str | None = None
     cleanup: str | None = None
     timeout: str | None = None
     name: str | None = None
-    hooks: tuple[str, ...] | list[str] = ()
+    hooks: tuple[str, ...] = ()
     keep_going: bool = False
 
 

@@ -1,0 +1,373 @@
+"""`bw run` as a user meets it, with the real launcher."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Done = subprocess.CompletedProcess[str]
+
+
+def bw(directory: Path, *words: str, **more: Any) -> Done:
+    """Run bw in a directory and return what it did."""
+    return subprocess.run(
+        [sys.executable, "-m", "benchwright.cli.main", *words],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        **more,
+    )
+
+
+def script(directory: Path, name: str, text: str) -> Path:
+    """Write an executable shell script."""
+    path = directory / name
+    path.write_text("#!/bin/sh\n" + text)
+    path.chmod(0o755)
+    return path
+
+
+def by_name(done: Done) -> dict[str, Any]:
+    """Return the tests of a --json run by name."""
+    return {test["name"]: test for test in json.loads(done.stdout)["tests"]}
+
+
+def quantity(test: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return one quantity of a test."""
+    (found,) = (q for q in test["quantities"] if q["name"] == name)
+    return found  # type: ignore[no-any-return]
+
+
+def test_a_command_is_measured_without_a_file(tmp_path: Path) -> None:
+    done = bw(
+        tmp_path, "run", "--json", "-P", "n=1,2", "--min-runs", "3", "--", "echo", "{n}"
+    )
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["schema"] == "benchwright/run/1"
+    assert document["status"] == "complete"
+    tests = by_name(done)
+    assert list(tests) == ["echo:n=1", "echo:n=2"]
+    assert quantity(tests["echo:n=1"], "elapsed")["count"] == 3
+    log = (tmp_path / "bw-study/results/s1/echo:n=2.log").read_text()
+    assert log.count("2\n") >= 3
+
+
+def test_precision_stops_with_an_answer(tmp_path: Path) -> None:
+    done = bw(tmp_path, "run", "--json", "--precision", "50%", "--", "sleep", "0.01")
+    assert done.returncode == 0, done.stderr
+    (test,) = by_name(done).values()
+    assert test["stop"]["reason"] == "precise"
+    assert test["stop"]["looks"] == 1
+    assert quantity(test, "elapsed")["count"] >= 20
+
+
+def test_undecided_is_exit_status_3(tmp_path: Path) -> None:
+    noisy = script(tmp_path, "noisy", "sleep 0.0$((APEPOCH % 2 * 4 + 1))\n")
+    done = bw(
+        tmp_path,
+        "run",
+        "--json",
+        "--precision",
+        "0.1%",
+        "--max-runs",
+        "21",
+        "--",
+        str(noisy),
+    )
+    assert done.returncode == 3, done.stderr
+    (test,) = by_name(done).values()
+    assert test["stop"]["answered"] is False
+    assert quantity(test, "elapsed")["count"] == 21
+
+
+def test_metrics_come_from_json_patterns_and_aplog(tmp_path: Path) -> None:
+    program = script(
+        tmp_path,
+        "program",
+        'echo "{\\"ops\\": $((APEPOCH * 10))}"\necho "lag 2.5 ms" >&2\n'
+        'echo "depth = 7" >> "$APLOG"\n',
+    )
+    done = bw(
+        tmp_path,
+        *("run", "--json", "--min-runs", "4", "--metric", "ops:higher=/ops"),
+        *("--metric", r"lag~lag ([\d.]+)", "--", str(program)),
+    )
+    assert done.returncode == 0, done.stderr
+    (test,) = by_name(done).values()
+    assert quantity(test, "ops")["mean"] == 25
+    assert quantity(test, "lag")["mean"] == 2.5
+    assert quantity(test, "depth")["mean"] == 7
+
+
+def test_a_missing_metric_is_a_finding_and_not_a_zero(tmp_path: Path) -> None:
+    program = script(tmp_path, "program", '[ $APEPOCH = 2 ] || echo "ops 5"\n')
+    done = bw(
+        tmp_path,
+        *("run", "--json", "--min-runs", "4", "--metric", r"ops~ops (\d+)"),
+        *("--", str(program)),
+    )
+    (test,) = by_name(done).values()
+    assert quantity(test, "ops")["count"] == 3
+    assert quantity(test, "ops")["mean"] == 5
+    codes = [f["code"] for f in json.loads(done.stdout)["findings"]]
+    assert "missing-metric" in codes
+
+
+def test_threads_start_together_and_are_aggregated(tmp_path: Path) -> None:
+    program = script(
+        tmp_path,
+        "program",
+        "bw barrier -- bw measure -- sleep 0.0$APTHREAD\n"
+        'echo "rate = $((APTHREAD * 10))" >> "$APLOG"\n',
+    )
+    done = bw(
+        tmp_path,
+        *("run", "--json", "--min-runs", "3", "--threads", "3"),
+        *("--metric", "rate:higher", "--", str(program)),
+        env=with_bw(tmp_path),
+    )
+    assert done.returncode == 0, done.stderr
+    (test,) = by_name(done).values()
+    assert quantity(test, "rate")["mean"] == 60
+    assert quantity(test, "elapsed")["min"] >= 0.03
+    blocks = (tmp_path / "bw-study/results/s1" / f"{test['name']}.res").read_text()
+    assert blocks.count("[measurement]") == 9
+    assert "command = sleep 0.03" in blocks
+
+
+def with_bw(directory: Path) -> dict[str, str]:
+    """Return an environment whose PATH finds a `bw` of this very interpreter."""
+    tools = directory / "tools"
+    tools.mkdir(exist_ok=True)
+    script(tools, "bw", f'exec {sys.executable} -m benchwright.cli.main "$@"\n')
+    return {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
+
+
+def test_cleanup_runs_also_after_a_failure_and_the_run_fails(tmp_path: Path) -> None:
+    done = bw(
+        tmp_path,
+        *("run", "--setup", "touch here", "--cleanup", "rm here; touch cleaned"),
+        *("--", "sh", "-c", "test -e here; exit 3"),
+    )
+    assert done.returncode == 1
+    assert "exited with 3" in done.stderr
+    assert (tmp_path / "cleaned").exists()
+    assert not (tmp_path / "here").exists()
+
+
+def test_a_program_that_is_not_there_is_told_by_name(tmp_path: Path) -> None:
+    done = bw(tmp_path, "run", "--", "no-such-program-here")
+    assert done.returncode == 1
+    assert "no-such-program-here" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_timeout_ends_the_trial_and_everything_in_it(tmp_path: Path) -> None:
+    done = bw(
+        tmp_path,
+        *("run", "--timeout", "100ms", "--keep-going", "--min-runs", "2", "--json"),
+        *("--", "sh", "-c", "setsid sleep 77 & sleep 78"),
+    )
+    assert done.returncode == 1
+    assert {f["code"] for f in json.loads(done.stdout)["findings"]} >= {"timeout"}
+    assert processes_of(tmp_path) == []
+
+
+def processes_of(directory: Path) -> list[int]:
+    """Return the living processes that a session of this directory started."""
+    wanted = f"BW_STUDY={directory / 'bw-study'}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                if wanted in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found
+
+
+def interrupted(directory: Path, times: int, *words: str) -> tuple[int, str]:
+    """Run bw, press Ctrl-C so often once a trial is running; return status, stderr."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchwright.cli.main", *words],
+        cwd=directory,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 30
+    while not (directory / "running").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    for _press in range(times):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+    error = process.communicate(timeout=60)[1]
+    return process.returncode, error
+
+
+SLOW = 'touch running; [ -e finish ] || sleep 60; echo "value = 1" >> "$APLOG"'
+
+
+def test_ctrl_c_once_cleans_up_and_the_study_can_be_resumed(tmp_path: Path) -> None:
+    words = (
+        "run",
+        "--min-runs",
+        "2",
+        "--cleanup",
+        "echo x >> cleaned",
+        "--metric",
+        "value",
+    )
+    status, error = interrupted(tmp_path, 1, *words, "--", "sh", "-c", SLOW)
+    assert status == 130, error
+    assert (tmp_path / "cleaned").read_text() == "x\n"
+    assert processes_of(tmp_path) == []
+    (tmp_path / "finish").touch()
+    done = bw(tmp_path, "resume", "--json")
+    assert done.returncode == 0, done.stderr
+    (test,) = by_name(done).values()
+    assert quantity(test, "value")["count"] == 2
+    assert (tmp_path / "cleaned").read_text() == "x\n" * 3
+
+
+def test_ctrl_c_twice_ends_the_cleanup_too(tmp_path: Path) -> None:
+    words = ("run", "--min-runs", "2", "--cleanup", "sleep 70")
+    status, error = interrupted(tmp_path, 2, *words, "--", "sh", "-c", SLOW)
+    assert status == 130, error
+    assert processes_of(tmp_path) == []
+
+
+REBOOTING = """
+METRIC value
+TEST cold 3
+  CHECKPOINT %TESTROOT%/point
+  IF RESTORE = 0
+    SYSTEM echo boot >> boots
+    STOP
+  FI
+  EXEC ./work
+DONE
+"""
+
+
+def test_a_checkpoint_survives_what_a_reboot_does(tmp_path: Path) -> None:
+    script(tmp_path, "work", 'echo "value = $APEPOCH" >> "$APLOG"\n')
+    (tmp_path / "suite.ap").write_text(REBOOTING)
+    environment = {**os.environ, "TESTROOT": str(tmp_path)}
+    done = bw(tmp_path, "run", "suite.ap", env=environment)
+    for _boot in range(3):
+        assert done.returncode == 0, done.stderr
+        # As from a boot script: another directory, another environment.
+        bare = {
+            k: v for k, v in os.environ.items() if k in ("PYTHONPATH", "BW_LAUNCHER")
+        }
+        done = bw(Path("/"), "resume", str(tmp_path / "point"), "--json", env=bare)
+    assert done.returncode == 0, done.stderr
+    (test,) = by_name(done).values()
+    assert quantity(test, "value")["mean"] == 2
+    assert (tmp_path / "boots").read_text() == "boot\n" * 3
+
+
+def test_peak_rss_of_true_is_small_however_large_the_caller(tmp_path: Path) -> None:
+    """The launcher, not Python, is the floor of ru_maxrss (done-when 7)."""
+    program = (
+        "import sys\n"
+        "ballast = bytearray(300 << 20)\n"
+        "ballast[:: 4096] = b'x' * len(ballast[:: 4096])\n"
+        "from benchwright.cli.main import main\n"
+        "sys.exit(main(['run', '--json', '--metric', 'rss_bytes', '--', '/bin/true']))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    (test,) = by_name(done).values()
+    rss = quantity(test, "rss_bytes")
+    assert rss["count"] == 10
+    assert 100_000 < rss["max"] < 2 << 20
+
+
+def test_a_second_run_into_the_same_study_is_a_new_session(tmp_path: Path) -> None:
+    for number in (1, 2):
+        assert bw(tmp_path, "run", "--min-runs", "2", "--", "true").returncode == 0
+        assert (tmp_path / f"bw-study/results/s{number}/true.res").exists()
+
+
+def test_a_foreign_directory_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "precious").write_text("x")
+    done = bw(tmp_path, "run", "--study", "data", "--", "true")
+    assert done.returncode == 2
+    assert "not-a-study" in done.stderr
+    assert [p.name for p in (tmp_path / "data").iterdir()] == ["precious"]
+
+
+MISTAKES = """\
+VAR A=1
+FOREACH FS ext4
+  TEST %FS% ten
+    EXCE work
+  DONE
+IF A = 1
+"""
+
+
+def test_mistakes_of_a_suite_are_all_told_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "bad.ap").write_text(MISTAKES)
+    done = bw(tmp_path, "run", "bad.ap")
+    assert done.returncode == 2
+    places = re.findall(r"^bad\.ap:(\d+):(\d+): ", done.stderr, re.MULTILINE)
+    assert {int(line) for line, _ in places} >= {3, 4}
+    assert len(places) >= 3
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "bw-study").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run",),
+        ("run", "nothere.ap"),
+        ("run", "--precision", "500%", "--", "true"),
+        ("run", "-P", "x", "--", "true"),
+        ("run", "--metric", "a~(", "--", "true"),
+        ("run", "--threads", "0", "--", "true"),
+        ("run", "--timeout", "soon", "--", "true"),
+        (
+            "run",
+            "--min-runs",
+            "9",
+            "--max-runs",
+            "3",
+            "--precision",
+            "5%",
+            "--",
+            "true",
+        ),
+        ("run", "--hook", "nothere", "--", "true"),
+        ("resume", "nothere"),
+        ("stats", "nothere"),
+        ("measure",),
+        ("nonsense",),
+    ],
+)
+def test_bad_input_is_exit_status_2_without_a_traceback(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    done = bw(tmp_path, *words)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.strip()
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "bw-study" / "logs").exists(), "nothing has run"
