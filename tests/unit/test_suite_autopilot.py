@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from benchwright.model.plan import (
     UntilProgram,
 )
 from benchwright.suite import effects as effect
+from benchwright.suite.check import names_read
 from benchwright.suite.effects import Effect
 from benchwright.suite.interpret import execute
 from benchwright.suite.load import compile_sources, load
@@ -430,3 +432,34 @@ def test_the_library_comes_last_and_resumes_without_the_disk() -> None:
 
 def test_a_file_with_a_byte_order_mark() -> None:
     assert said("\ufeffECHO hello") == ["hello"]
+
+
+def test_the_names_that_a_program_reads() -> None:
+    text = """
+ENV A=%HOME%
+IF USER = me
+  VAREX B=$SHELL . "${TERM}x" . %LANG%
+FI
+"""
+    names = ("HOME", "USER", "SHELL", "TERM", "LANG")
+    program = compiled(text, environment=dict.fromkeys(names, "1"))
+    assert names_read(program) == set(names)
+
+
+GUIDE = Path(__file__).parents[2] / "docs" / "suite-ap.md"
+
+
+def test_the_guide_is_true() -> None:
+    text, expected = (
+        GUIDE.read_text().split(f"```{kind}\n")[1].split("```")[0]
+        for kind in ("sh", "text")
+    )
+    found = effects(text, environment={"TESTROOT": "/t"})
+    shown = [
+        e.text
+        if isinstance(e, effect.Say)
+        else f"{e.plan.name}: {e.plan.phases.exec[0].text}"
+        for e in found
+        if isinstance(e, (effect.Say, effect.RunEpochs))
+    ]
+    assert shown == expected.strip().split("\n")

@@ -49,7 +49,7 @@ BODY = "\nEXEC x\nDONE"
         ("VAR 1=2", 1, 5, "suite-assignment", "VAR NAME=VALUE"),
         ("VAREX A=", 1, 9, "suite-arguments", "VAREX NAME=EXPRESSION"),
         ("VAREX A=1 +", 1, 12, "expression-syntax", "expected a number"),
-        ("VAR B=1\nVAREX A=$C+1", 2, 9, "expression-unknown-name", "known"),
+        ("VAR B=1\nVAREX A=1+$C", 2, 11, "expression-unknown-name", "known"),
         ("VAR LONGNAME=1\nECHO x %LONGNAM%", 2, 8, "suite-unknown-variable", "LONGNAME"),
         ("IF NOPE = 1\nFI", 1, 4, "suite-unknown-variable", "-D NOPE=VALUE"),
         ("THREADS=", 1, 9, "suite-arguments", "THREADS=N"),

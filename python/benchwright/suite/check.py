@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Collection
 
 from benchwright.expression import parse
 from benchwright.model.errors import Diagnostic, InputError
 from benchwright.suite import program as step
-from benchwright.suite.fault import diagnostic
-from benchwright.suite.program import Step, Where
+from benchwright.suite.fault import diagnostic, within
+from benchwright.suite.program import Program, Step, Where
 from benchwright.suite.shape import computes, slots, walk
 from benchwright.suite.state import BUILT_IN
+
+_PERL_NAME = re.compile(r"\$\{?\s*([A-Za-z_][A-Za-z0-9_]*)", re.ASCII)
 
 
 def assigned(steps: Collection[Step]) -> set[str]:
     """Return the names that any step sets."""
     setting = (step.Assign, step.ForEach, step.For)
     return {one.name for one in walk(steps) if isinstance(one, setting)}
+
+
+def names_read(program: Program) -> frozenset[str]:
+    """Return every variable that a program may read, its own and the environment's:
+    what a session must keep of the environment so that a resume finds it again."""
+    names = {slot.name for one in walk(program.steps) for slot in slots(one)}
+    for one in walk(program.steps):
+        for template in computes(one):
+            names |= set(_PERL_NAME.findall(template.raw))
+    return frozenset(names)
 
 
 def unset_variables(
@@ -76,6 +89,6 @@ def _unknown_in_expressions(one: Step, known: set[str]) -> list[Diagnostic]:
         except InputError as error:
             for d in error.diagnostics:
                 if d.code == "expression-unknown-name":
-                    where = template.where
+                    where = within(template.where, text or "", d.column - 1)
                     found.append(diagnostic(where, d.code, d.message, d.hint))
     return found

@@ -40,6 +40,17 @@ def mistake(where: Where, code: str, message: str, hint: str = "") -> InputError
     return InputError([diagnostic(where, code, message, hint)])
 
 
+def within(where: Where, text: str, offset: int) -> Where:
+    """Return the place of a character of a text that begins at `where`.
+
+    `where` itself when the text is not written there on one line.
+    """
+    start = where.column - 1
+    if where.text[start : start + offset] == text[:offset]:
+        return Where(where.file, where.line, where.column + offset, where.text)
+    return where
+
+
 def placed(faults: Iterable[Fault], place: Callable[[int], Where]) -> list[Diagnostic]:
     """Return the faults as Diagnostics; `place` tells where an offset stands."""
     return [diagnostic(place(f.offset), f.code, f.message, f.hint) for f in faults]
@@ -48,9 +59,18 @@ def placed(faults: Iterable[Fault], place: Callable[[int], Where]) -> list[Diagn
 def raised(faults: Iterable[Fault], where: Where, text: str) -> InputError:
     """Return the InputError of faults in a text that exists only at run time.
 
-    All stand at `where`; the message quotes the text when that is not what is written.
+    They stand in it if it is written there; else at `where`, and it is quoted.
     """
-    quoted = "" if text in where.text else f", in `{text}`"
+    written = where.text.startswith(text, where.column - 1)
+    quoted = "" if written else f", in `{text}`"
     return InputError(
-        [diagnostic(where, f.code, f.message + quoted, f.hint) for f in faults]
+        [
+            diagnostic(
+                within(where, text, f.offset) if written else where,
+                f.code,
+                f.message + quoted,
+                f.hint,
+            )
+            for f in faults
+        ]
     )

@@ -116,11 +116,13 @@ def expression(text: str, where: Where) -> Expression:
     try:
         return _parse(text)
     except InputError as error:
-        faults = [Fault(d.code, d.message, d.hint) for d in error.diagnostics]
+        faults = [
+            Fault(d.code, d.message, d.hint, d.column - 1) for d in error.diagnostics
+        ]
         raise raised(faults, where, text) from None
 
 
 def no_value(error: EvaluationError, where: Where) -> InputError:
     """Return the InputError for an expression that has no value."""
-    message = f"{error.message}, at column {error.column} of `{error.text}`"
-    return mistake(where, error.code, message)
+    fault = Fault(error.code, error.message, "", error.column - 1)
+    return raised([fault], where, error.text)
