@@ -19,6 +19,7 @@ from benchwright.session.ledger import Ledger
 from benchwright.session.performer import Performer
 from benchwright.session.resume import CRASH, recover
 from benchwright.session.run import Session, Verdict
+from benchwright.study.contents import tests_of
 from benchwright.study.journal import SessionInfo, Study
 from benchwright.suite.load import load
 from benchwright.trial.record import RunRequest
@@ -333,3 +334,14 @@ def test_an_interrupt_suspends_the_test_and_a_resume_sets_it_up_again(
     assert [t.epoch for t in session.tests[0].trials] == [1, 2, 3, 4]
     assert [r.commands[0].argv[0] for r in after.requests] == ["make", "work", "undo"]
     assert after.requests[1].first_epoch == 4
+
+
+def test_a_test_begun_again_after_a_restore_is_in_the_study_once(tmp_path: Path) -> None:
+    """Found by killing: the crash came after the plan was recorded, before a trial."""
+    suite = "CHECKPOINT\nTEST t 3\n EXEC work\nDONE\n"
+    with pytest.raises(BenchError):
+        run(tmp_path / "study", Breaking(0), suite)
+    run(tmp_path / "study", FakeBench(quick), suite, again=True)
+    with contextlib.closing(Study.open_to_read(tmp_path / "study")) as study:
+        (test,) = tests_of(study, 1)
+    assert [trial.epoch for trial in test.trials] == [1, 2, 3]
