@@ -1,0 +1,74 @@
+"""The surface as snapshots: every --help, and the members of every JSON document.
+
+To accept a change that is meant: BW_UPDATE_GOLDEN=1 make test-python, and read the diff.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+COMMANDS = ((), ("run",), ("resume",), ("stats",), ("measure",), ("barrier",))
+
+
+def bw(directory: Path, *words: str) -> str:
+    """Run bw with a fixed width and return its standard output."""
+    return subprocess.run(
+        [sys.executable, "-m", "benchwright.cli.main", *words],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "COLUMNS": "88"},
+    ).stdout
+
+
+def compare(path: Path, text: str) -> None:
+    """Compare a text with its snapshot, or write it when asked to."""
+    if os.environ.get("BW_UPDATE_GOLDEN"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words) or "bw")
+def test_help_is_as_recorded(tmp_path: Path, words: tuple[str, ...]) -> None:
+    name = "-".join(("bw", *words))
+    compare(HERE / "help" / f"{name}.txt", bw(tmp_path, *words, "--help"))
+
+
+def shape(value: Any) -> Any:
+    """Return a document's members and types, without its values."""
+    if isinstance(value, dict):
+        return {key: shape(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [shape(value[0])] if value else []
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return "number"
+    return type(value).__name__
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("run", ("run", "--json", "-P", "n=1", "--min-runs", "3", "--", "echo", "{n}")),
+        ("plan", ("run", "--plan", "--json", "-P", "n=1", "--", "echo", "{n}")),
+        ("stats", ("stats", "--json", "results.csv")),
+    ],
+)
+def test_json_documents_keep_their_shape(
+    tmp_path: Path, name: str, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "results.csv").write_text("epoch,elapsed\n1,2.0\n2,2.1\n3,2.3\n")
+    document = json.loads(bw(tmp_path, *words))
+    document.get("findings", []).clear()
+    text = json.dumps(shape(document), indent=1) + "\n"
+    compare(HERE / "json" / f"{name}-{document['schema'].rsplit('/', 1)[1]}.json", text)
+    assert document["schema"] == f"benchwright/{name}/1"
