@@ -23,7 +23,12 @@ from benchwright.suite.template import NAME, percent_template
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\s*=\s*", re.ASCII)
 _CONDITION = re.compile(r"([^=<>!]*)(!?(?:<=|>=|=|<|>))\s*", re.ASCII)
-_NEGATED = {
+_OPERATORS: dict[str, step.Relation] = {
+    "=": "=",
+    "<": "<",
+    ">": ">",
+    "<=": "<=",
+    ">=": ">=",
     "!=": "!=",
     "!<": ">=",
     "!>": "<=",
@@ -319,7 +324,7 @@ def condition(part: Part, keyword: str) -> Comparison | None:
         part.wrong("suite-condition", "== is no comparison", hint, match.start(2))
         return None
     left, right = part.until(match.end(1)), part.after(match.end())
-    operator = _NEGATED.get(match[2], match[2])
+    operator = _OPERATORS[match[2]]
     side = left.template()
     if side.literal is not None:
         if not NAME.fullmatch(left.text):
@@ -334,12 +339,7 @@ def condition(part: Part, keyword: str) -> Comparison | None:
         except ValueError as error:
             hint = "only = and != compare texts"
             right.wrong("suite-not-a-number", str(error), hint)
-    return Comparison(side, _operator(operator), value, part.where)
-
-
-def _operator(text: str) -> step.Relation:
-    assert text in ("=", "!=", "<", ">", "<=", ">=")
-    return text  # type: ignore[return-value]
+    return Comparison(side, operator, value, part.where)
 
 
 def foreach_head(part: Part) -> tuple[str, Template] | None:
