@@ -15,7 +15,8 @@ from benchwright.model.errors import StudyError
 from benchwright.study.schema import JOURNAL
 
 LOCK = "lock"
-_OURS = {LOCK, "logs", "results", "testroot"}
+_BEFORE_THE_JOURNAL = {LOCK, "testroot"}
+"""What may lie in a directory that is to become a study."""
 
 
 class Lock:
@@ -23,7 +24,14 @@ class Lock:
 
     def __init__(self, path: Path) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._descriptor = os.open(path / LOCK, flags, 0o600)
+        try:
+            self._descriptor = os.open(path / LOCK, flags, 0o600)
+        except OSError as error:
+            raise StudyError(
+                "study-unusable",
+                f"cannot write to {path / LOCK}: {error.strerror}",
+                "a study is written to by its owner; read it, or give another --study",
+            ) from None
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -34,6 +42,9 @@ class Lock:
                 f"another bw (process {holder or 'unknown'}) is using {path}",
                 "wait for it to end, or give another --study",
             ) from None
+
+    def sign(self) -> None:
+        """Write this process's id into the lock, for whoever finds it held."""
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
 
@@ -45,21 +56,26 @@ class Lock:
 def make_directory(path: Path) -> None:
     """Make a study's directory, for its owner only.
 
-    Raises StudyError `not-a-study` when it holds something that is not ours.
+    Raises StudyError `not-a-study` when it holds something that is not ours, and
+    `study-unusable` when it cannot be made or read.
     """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        names = sorted(place.name for place in path.iterdir())
     except OSError as error:
         raise StudyError(
-            "study-unusable", f"cannot make the directory {path}: {error.strerror}"
+            "study-unusable", f"cannot use {path} as a study: {error.strerror}"
         ) from None
-    # A draft of the journal may be left from a crash while the study was made.
-    foreign = sorted(
-        place.name
-        for place in path.iterdir()
-        if place.name not in _OURS and not place.name.startswith(JOURNAL)
-    )
-    if foreign and not (path / JOURNAL).exists():
+    if JOURNAL in names:
+        return
+    # A draft of the journal may be left from a crash while the study was made. The
+    # write-ahead log of a journal that is gone may not: SQLite would replay it.
+    foreign = [
+        name
+        for name in names
+        if name not in _BEFORE_THE_JOURNAL and not name.startswith(f"{JOURNAL}.new")
+    ]
+    if foreign:
         raise StudyError(
             "not-a-study",
             f"{path} is not empty and not a study (it holds {foreign[0]!r})",
@@ -71,19 +87,25 @@ def check_ownership(path: Path) -> None:
     """Raise StudyError `study-unsafe` if root would obey what others can write."""
     if os.geteuid() != 0:
         return
-    for place in (path, path / JOURNAL):
-        found = place.lstat()
+    files = (JOURNAL, f"{JOURNAL}-wal", f"{JOURNAL}-shm", LOCK)
+    for place in (path, *(path / name for name in files)):
+        try:
+            found = place.lstat()
+        except FileNotFoundError:
+            continue
         if stat.S_ISLNK(found.st_mode):
             raise _unsafe(place, "is a symbolic link", "give the real path")
         if found.st_uid != 0:
             raise _unsafe(
                 place,
                 f"belongs to user {found.st_uid}, not root",
-                f"chown -R root {path}",
+                f"run bw as that user, or `chown -R root {path}`",
             )
         if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise _unsafe(
-                place, "is writable by its group or by everyone", f"chmod go-w {place}"
+                place,
+                "is writable by its group or by everyone",
+                f"`chmod go-w {place}`",
             )
 
 

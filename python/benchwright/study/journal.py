@@ -14,15 +14,25 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Iterator, Sequence
-from hashlib import blake2b
 from pathlib import Path
 
 import msgspec
 
 from benchwright.model.errors import StudyError
 from benchwright.model.observation import Trial
+from benchwright.study.database import (
+    check_header,
+    checking,
+    create,
+    digest,
+    link,
+    reading,
+    seeing_damage,
+    verify,
+    writing,
+)
 from benchwright.study.guard import Lock, check_ownership, make_directory
-from benchwright.study.schema import APPLICATION_ID, JOURNAL, SCHEMA, VERSION
+from benchwright.study.schema import JOURNAL
 
 RESUMABLE = ("crashed", "interrupted", "failed", "stopped")
 """Ways to end after which a session can go on; `crashed` is no end at all."""
@@ -105,21 +115,24 @@ class Study:
         """Return the study for writing, made if it is not there yet.
 
         Raises StudyError: `not-a-study` for a directory that holds something else,
-        `study-locked`, `journal-damaged`, `journal-newer`, `study-unsafe`.
+        `study-locked`, `study-unusable`, `journal-damaged`, `journal-newer`,
+        `study-unsafe`.
         """
         path = path.absolute()
         make_directory(path)
-        if (path / JOURNAL).exists():
-            return cls.open_to_resume(path)
-        lock = Lock(path)
-        try:
-            database = _create(path)
-        except sqlite3.Error as error:
-            lock.release()
-            raise StudyError(
-                "study-unusable", f"cannot make a journal in {path}: {error}"
-            ) from None
-        return cls(path, database, lock)
+        if not (path / JOURNAL).exists():
+            lock = Lock(path)
+            try:
+                # Another bw may have made it while we came to the lock.
+                if not (path / JOURNAL).exists():
+                    create(path)
+            except (sqlite3.Error, OSError) as error:
+                raise StudyError(
+                    "study-unusable", f"cannot make a journal in {path}: {error}"
+                ) from None
+            finally:
+                lock.release()
+        return cls.open_to_resume(path)
 
     @classmethod
     def open_to_resume(cls, path: Path) -> Study:
@@ -128,17 +141,16 @@ class Study:
         Raises StudyError as `create_or_open`; what is refused is not modified.
         """
         path = path.absolute()
-        _must_exist(path)
+        check_header(path)
         check_ownership(path)
         lock = Lock(path)
         try:
-            with contextlib.closing(_reading(path)) as reader:
-                _verify(path, reader)
-            return cls(path, _writing(path), lock)
-        except sqlite3.Error as error:
-            lock.release()
-            raise _damaged(path, str(error)) from None
-        except StudyError:
+            with seeing_damage(path), contextlib.closing(checking(path)) as reader:
+                verify(path, reader)
+            lock.sign()
+            with _being_written(path):
+                return cls(path, writing(path), lock)
+        except BaseException:
             lock.release()
             raise
 
@@ -146,16 +158,13 @@ class Study:
     def open_to_read(cls, path: Path) -> Study:
         """Return a study for reading, also while another `bw` writes to it.
 
-        Raises StudyError `not-a-study`, `journal-damaged`, `journal-newer`.
+        Raises StudyError `not-a-study`, `journal-newer`; `journal-damaged` here or,
+        for damage in a row, when that is read.
         """
         path = path.absolute()
-        _must_exist(path)
-        try:
-            reader = _reading(path)
-            _check_header(path, reader)
-            return cls(path, reader, None)
-        except sqlite3.Error as error:
-            raise _damaged(path, str(error)) from None
+        check_header(path)
+        with seeing_damage(path):
+            return cls(path, reading(path), None)
 
     def close(self) -> None:
         """Close the database and give up the lock."""
@@ -167,9 +176,11 @@ class Study:
 
     def begin_session(self, info: SessionInfo) -> int:
         """Begin a new session and return its number; durable on return."""
-        with self._database:
+        encoded = msgspec.json.encode(info)
+        with _being_written(self.path):
             row = self._database.execute(
-                "INSERT INTO session (info) VALUES (?)", (msgspec.json.encode(info),)
+                "INSERT INTO session (info, digest) VALUES (?, ?)",
+                (encoded, digest(encoded)),
             )
         assert row.lastrowid is not None
         return row.lastrowid
@@ -178,20 +189,23 @@ class Study:
         """Append entries in one transaction and return their sequence numbers.
 
         Durable on return (synchronous=FULL). Raises sqlite3.IntegrityError for a
-        second outcome of one key: nothing can be counted twice.
+        second outcome of one key: nothing can be counted twice. Raises StudyError
+        `study-unwritable` when the disk does not take it; nothing is appended then.
         """
         chain, numbers = self._chain, []
-        self._database.execute("BEGIN IMMEDIATE")
-        try:
-            for entry in entries:
-                row, chain = _row(session, entry, chain)
-                cursor = self._database.execute(_INSERT, row)
-                assert cursor.lastrowid is not None
-                numbers.append(cursor.lastrowid)
-        except BaseException:
-            self._database.execute("ROLLBACK")
-            raise
-        self._database.execute("COMMIT")
+        with _being_written(self.path):
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                for entry in entries:
+                    row, chain = _row(session, entry, chain)
+                    cursor = self._database.execute(_INSERT, row)
+                    assert cursor.lastrowid is not None
+                    numbers.append(cursor.lastrowid)
+                self._database.execute("COMMIT")
+            except BaseException:
+                if self._database.in_transaction:
+                    self._database.execute("ROLLBACK")
+                raise
         self._chain = chain
         return numbers
 
@@ -203,10 +217,11 @@ class Study:
 
     def sessions(self) -> list[Session]:
         """Return the sessions in order, each with its last end."""
-        rows = self._database.execute(
-            "SELECT number, info FROM session ORDER BY number"
-        )
-        return [self._session(number, info) for number, info in rows.fetchall()]
+        with seeing_damage(self.path):
+            rows = self._database.execute(
+                "SELECT number, info FROM session ORDER BY number"
+            )
+            return [self._session(number, info) for number, info in rows.fetchall()]
 
     def last_resumable(self) -> Session | None:
         """Return the last session if it can go on, else None."""
@@ -219,15 +234,23 @@ class Study:
         """Return every recorded outcome of a session: key -> JSON."""
         return {e.key: e.payload for e in self.entries(session, ("outcome",))}
 
-    def entries(self, session: int, kinds: Sequence[str]) -> Iterator[Entry]:
-        """Yield a session's entries of these kinds in the order of writing."""
+    def entries(
+        self, session: int, kinds: Sequence[str], under: str = ""
+    ) -> Iterator[Entry]:
+        """Yield a session's entries of these kinds in the order of writing.
+
+        `under` restricts them to keys that begin with it. The entries are those that
+        were there at the call's first step; a writer may append meanwhile.
+        """
         marks = ",".join("?" * len(kinds))
-        rows = self._database.execute(
-            "SELECT seq, session, kind, key, begin, payload FROM entry "
-            f"WHERE session = ? AND kind IN ({marks}) ORDER BY seq",
-            (session, *kinds),
-        )
-        for row in rows.fetchall():
+        with seeing_damage(self.path):
+            rows = self._database.execute(
+                "SELECT seq, session, kind, key, begin, payload FROM entry "
+                f"WHERE session = ? AND kind IN ({marks}) "
+                "AND substr(key, 1, ?) = ? ORDER BY seq",
+                (session, *kinds, len(under), under),
+            ).fetchall()
+        for row in rows:
             yield Entry(*row)
 
     def trials(self, session: int) -> Iterator[tuple[str, Trial]]:
@@ -247,6 +270,21 @@ class Study:
         return Session(number, known, end.status, end.detail)
 
 
+@contextlib.contextmanager
+def _being_written(path: Path) -> Iterator[None]:
+    """Turn a disk that is full or broken into StudyError `study-unwritable`."""
+    try:
+        yield
+    except sqlite3.IntegrityError:
+        raise
+    except sqlite3.Error as error:
+        raise StudyError(
+            "study-unwritable",
+            f"cannot write to the journal in {path}: {error}",
+            "make room, then `bw resume`: what was recorded before is safe",
+        ) from error
+
+
 _INSERT = (
     "INSERT INTO entry (session, kind, key, begin, payload, chain) "
     "VALUES (?, ?, ?, ?, ?, ?)"
@@ -257,90 +295,5 @@ def _row(
     session: int, entry: NewEntry, chain: bytes
 ) -> tuple[tuple[object, ...], bytes]:
     payload = msgspec.json.encode(entry.payload)
-    link = _link(chain, (session, entry.kind, entry.key, entry.begin), payload)
-    return (session, entry.kind, entry.key, entry.begin, payload, link), link
-
-
-def _link(chain: bytes, head: tuple[object, ...], payload: bytes) -> bytes:
-    """Return the hash of an entry and of all before it, 16 bytes."""
-    return blake2b(chain + repr(head).encode() + payload, digest_size=16).digest()
-
-
-def _create(path: Path) -> sqlite3.Connection:
-    """Make the journal under another name and rename it: it is whole or not there."""
-    draft = path / (JOURNAL + ".new")
-    for old in path.glob(f"{JOURNAL}.new*"):
-        old.unlink()
-    database = sqlite3.connect(draft, isolation_level=None)
-    database.executescript(SCHEMA)
-    database.close()
-    draft.chmod(0o600)
-    draft.rename(path / JOURNAL)
-    return _writing(path)
-
-
-def _writing(path: Path) -> sqlite3.Connection:
-    database = sqlite3.connect(path / JOURNAL, isolation_level=None)
-    database.execute("PRAGMA journal_mode = WAL")
-    database.execute("PRAGMA synchronous = FULL")
-    database.execute("PRAGMA foreign_keys = ON")
-    return database
-
-
-def _reading(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(
-        f"{(path / JOURNAL).as_uri()}?mode=ro", uri=True, isolation_level=None
-    )
-
-
-def _must_exist(path: Path) -> None:
-    if not (path / JOURNAL).is_file():
-        raise StudyError(
-            "not-a-study",
-            f"{path} is not a study: it has no {JOURNAL}",
-            "give the directory that `bw run --study DIR` made",
-        )
-
-
-def _check_header(path: Path, database: sqlite3.Connection) -> None:
-    (application,) = database.execute("PRAGMA application_id").fetchone()
-    (version,) = database.execute("PRAGMA user_version").fetchone()
-    if application != APPLICATION_ID:
-        raise StudyError(
-            "not-a-study", f"{path / JOURNAL} is not a journal of benchwright"
-        )
-    if version > VERSION:
-        raise StudyError(
-            "journal-newer",
-            f"the journal in {path} has version {version}, this bw knows up to {VERSION}",
-            "use the version of benchwright that wrote it, or a newer one",
-        )
-
-
-def _verify(path: Path, database: sqlite3.Connection) -> None:
-    """Raise StudyError unless every page and every entry is as it was written."""
-    _check_header(path, database)
-    (answer,) = database.execute("PRAGMA quick_check(1)").fetchone()
-    if answer != "ok":
-        raise _damaged(path, str(answer))
-    for row in database.execute("SELECT info FROM session"):
-        try:
-            msgspec.json.decode(row[0], type=SessionInfo)
-        except msgspec.MsgspecError as error:
-            raise _damaged(path, f"a session's record is unreadable: {error}") from None
-    chain = b""
-    rows = database.execute(
-        "SELECT seq, session, kind, key, begin, payload, chain FROM entry ORDER BY seq"
-    )
-    for seq, session, kind, key, begin, payload, link in rows:
-        chain = _link(chain, (session, kind, key, begin), payload)
-        if chain != link:
-            raise _damaged(path, f"entry {seq} is not what was written")
-
-
-def _damaged(path: Path, what: str) -> StudyError:
-    return StudyError(
-        "journal-damaged",
-        f"the journal in {path} is damaged: {what}",
-        "nothing was changed; restore it from a copy, or read what is left in results/",
-    )
+    own = link(chain, (session, entry.kind, entry.key, entry.begin), payload)
+    return (session, entry.kind, entry.key, entry.begin, payload, own), own

@@ -12,13 +12,17 @@ PRAGMA journal_mode = WAL;
 BEGIN;
 CREATE TABLE session (
     number INTEGER PRIMARY KEY,
-    info BLOB NOT NULL
+    info BLOB NOT NULL,
+    digest BLOB NOT NULL
 ) STRICT;
 CREATE TABLE entry (
     seq INTEGER PRIMARY KEY,
     session INTEGER NOT NULL REFERENCES session (number),
     kind TEXT NOT NULL CHECK (
-        kind IN ('begin', 'outcome', 'void', 'checkpoint', 'restore', 'end')
+        kind IN (
+            'begin', 'outcome', 'void', 'checkpoint', 'restore', 'stop', 'finding',
+            'resume', 'end'
+        )
     ),
     key TEXT NOT NULL,
     begin INTEGER REFERENCES entry (seq),

@@ -1,0 +1,187 @@
+"""The journal's file: making it, opening it, and seeing whether it is as it was written.
+
+Decision: a study that is to be written is checked from end to end first, through a
+connection that cannot leave a trace: `immutable` where there is no write-ahead log, else
+SQLite's lockless VFS with the log's index kept in memory. A plain read-only connection
+lost: it makes `-wal` and `-shm` files in a directory that is then refused (seen with
+SQLite 3.40). Our own lock keeps writers out meanwhile.
+Non-goal: a tail that was cut off whole cannot be told from one never written.
+Sources: sqlite.org (fileformat2 section 1.3, wal section 7 and 8, uri).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import struct
+from collections.abc import Iterator
+from hashlib import blake2b
+from pathlib import Path
+
+import msgspec
+
+from benchwright.model.errors import StudyError
+from benchwright.study.schema import APPLICATION_ID, JOURNAL, SCHEMA, VERSION
+
+_MAGIC = b"SQLite format 3\0"
+_HEADER_BYTES = 100
+
+
+def link(chain: bytes, head: tuple[object, ...], payload: bytes) -> bytes:
+    """Return the hash of an entry and of all before it, 16 bytes."""
+    return blake2b(chain + repr(head).encode() + payload, digest_size=16).digest()
+
+
+def digest(info: bytes) -> bytes:
+    """Return the hash of a session's record, 16 bytes."""
+    return blake2b(info, digest_size=16).digest()
+
+
+def create(path: Path) -> None:
+    """Make the journal under another name and rename it: it is whole or not there."""
+    draft = path / (JOURNAL + ".new")
+    for old in path.glob(f"{JOURNAL}.new*"):
+        old.unlink()
+    os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    database = sqlite3.connect(draft, isolation_level=None)
+    try:
+        database.executescript(SCHEMA)
+    finally:
+        database.close()
+    draft.rename(path / JOURNAL)
+    for place in (path, path.parent):
+        _sync_directory(place)
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def writing(path: Path) -> sqlite3.Connection:
+    """Return a connection whose every commit is durable."""
+    database = sqlite3.connect(path / JOURNAL, isolation_level=None)
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute("PRAGMA synchronous = FULL")
+    database.execute("PRAGMA foreign_keys = ON")
+    return database
+
+
+def reading(path: Path) -> sqlite3.Connection:
+    """Return a read-only connection, also while another process writes.
+
+    A study that lies where nothing can be written (an archive, another user's) is read
+    as it is: without a write-ahead log nobody writes to it.
+    """
+    plain = not os.access(path, os.W_OK) and not _has_log(path)
+    return _connect(path, "mode=ro&immutable=1" if plain else "mode=ro")
+
+
+def checking(path: Path) -> sqlite3.Connection:
+    """Return a connection that leaves no trace; the caller holds the study's lock."""
+    if not _has_log(path):
+        return _connect(path, "mode=ro&immutable=1")
+    database = _connect(path, "mode=ro&vfs=unix-none")
+    database.execute("PRAGMA locking_mode = EXCLUSIVE")
+    return database
+
+
+def _has_log(path: Path) -> bool:
+    try:
+        return (path / f"{JOURNAL}-wal").stat().st_size > 0
+    except FileNotFoundError:
+        return False
+
+
+def _connect(path: Path, options: str) -> sqlite3.Connection:
+    uri = f"{(path / JOURNAL).as_uri()}?{options}"
+    return sqlite3.connect(uri, uri=True, isolation_level=None)
+
+
+def check_header(path: Path) -> None:
+    """Raise StudyError unless the file says that it is a journal that we can read.
+
+    Looks at the file's first 100 bytes only: `not-a-study`, `journal-newer`.
+    """
+    place = path / JOURNAL
+    try:
+        with place.open("rb") as file:
+            head = file.read(_HEADER_BYTES)
+    except FileNotFoundError:
+        raise StudyError(
+            "not-a-study",
+            f"{path} is not a study: it has no {JOURNAL}",
+            "give the directory that `bw run --study DIR` made",
+        ) from None
+    except OSError as error:
+        raise StudyError(
+            "study-unusable", f"cannot read {place}: {error.strerror}"
+        ) from None
+    if len(head) < _HEADER_BYTES or not head.startswith(_MAGIC):
+        raise damaged(path, "it does not begin as an SQLite database does")
+    (version,) = struct.unpack_from(">I", head, 60)
+    (application,) = struct.unpack_from(">I", head, 68)
+    if application != APPLICATION_ID:
+        raise StudyError("not-a-study", f"{place} is not a journal of benchwright")
+    if version > VERSION:
+        raise StudyError(
+            "journal-newer",
+            f"the journal in {path} has version {version}, this bw knows up to {VERSION}",
+            "use the version of benchwright that wrote it, or a newer one",
+        )
+
+
+def verify(path: Path, database: sqlite3.Connection) -> None:
+    """Raise StudyError unless every page and every row is as it was written."""
+    (answer,) = database.execute("PRAGMA integrity_check(1)").fetchone()
+    if answer != "ok":
+        raise damaged(path, str(answer))
+    for number, info, recorded in database.execute(
+        "SELECT number, info, digest FROM session"
+    ):
+        if digest(info) != recorded:
+            raise damaged(path, f"the record of session {number} is not as written")
+    chain = b""
+    rows = database.execute(
+        "SELECT seq, session, kind, key, begin, payload, chain FROM entry ORDER BY seq"
+    )
+    for seq, session, kind, key, begin, payload, recorded in rows:
+        chain = link(chain, (session, kind, key, begin), payload)
+        if chain != recorded:
+            raise damaged(path, f"entry {seq} is not as written")
+
+
+_NOT_DAMAGE = frozenset(
+    (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
+)
+
+
+@contextlib.contextmanager
+def seeing_damage(path: Path) -> Iterator[None]:
+    """Turn what a damaged journal makes of reading into StudyError `journal-damaged`.
+
+    A journal that cannot be opened, or stays busy, is `study-unusable` instead.
+    """
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _NOT_DAMAGE:
+            raise StudyError(
+                "study-unusable", f"cannot read the journal in {path}: {error}"
+            ) from None
+        raise damaged(path, str(error)) from None
+    except msgspec.MsgspecError as error:
+        raise damaged(path, str(error)) from None
+
+
+def damaged(path: Path, what: str) -> StudyError:
+    """Return the refusal of a journal that cannot be trusted."""
+    return StudyError(
+        "journal-damaged",
+        f"the journal in {path} is damaged: {what}",
+        "nothing was changed; restore it from a copy, or read what is left in results/",
+    )
