@@ -5,14 +5,11 @@ from __future__ import annotations
 import io
 
 from benchwright.control.history import History
-from benchwright.control.progress import Progress, describe_rule, progress
+from benchwright.control.progress import Progress, progress
 from benchwright.model.decision import Stop
 from benchwright.model.plan import (
-    Command,
     FixedCount,
     UntilPrecise,
-    UntilPredicate,
-    UntilProgram,
 )
 from benchwright.report.progress import (
     PlainProgress,
@@ -78,19 +75,6 @@ def test_durations_and_bars() -> None:
     ]
     assert bar(None) == ""
     assert bar(0.5, 4) == "━━╌╌  "
-
-
-def test_rules_in_words() -> None:
-    assert describe_rule(FixedCount(1)) == "1 epoch"
-    assert describe_rule(UntilPredicate(10, 1, "$count > 3", 30)).endswith(
-        "10 epochs, then 1 more until $count > 3, at most 30"
-    )
-    program = UntilProgram(5, 2, Command(("check", "it")))
-    assert describe_rule(program) == "5 epochs, then 2 more until check it"
-    rule = UntilPrecise(0.05, max_time_ns=10**10)
-    assert describe_rule(rule) == (
-        "until elapsed within ±5 % at 95 %, 20 to 1000 epochs, at most 10 s"
-    )
 
 
 def test_progress_of_a_count_and_of_a_precision() -> None:

@@ -345,3 +345,16 @@ def test_a_test_begun_again_after_a_restore_is_in_the_study_once(tmp_path: Path)
     with contextlib.closing(Study.open_to_read(tmp_path / "study")) as study:
         (test,) = tests_of(study, 1)
     assert [trial.epoch for trial in test.trials] == [1, 2, 3]
+
+
+def test_stop_in_a_test_leaves_it_in_order_where_no_checkpoint_waits(
+    tmp_path: Path,
+) -> None:
+    suite = (
+        "TEST t 3\n IF EPOCH = 2\n  STOP\n FI\n PRESETUP make\n EXEC work\n"
+        " POSTCLEANUP undo\nDONE\n"
+    )
+    bench = FakeBench(quick)
+    verdict, _session, _ = run(tmp_path / "study", bench, suite)
+    assert verdict.status == "stopped"
+    assert [r.commands[0].argv[0] for r in bench.requests] == ["make", "work", "undo"]

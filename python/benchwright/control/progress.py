@@ -79,25 +79,6 @@ def _share(done: int, total: int | None) -> float | None:
     return min(done / total, 1.0) if total else 1.0
 
 
-def describe_rule(rule: StoppingRule) -> str:
-    """Return a stopping rule in words, for the line that opens a test."""
-    if isinstance(rule, FixedCount):
-        return f"{rule.count} epoch{'' if rule.count == 1 else 's'}"
-    if isinstance(rule, UntilPrecise):
-        names = ", ".join(rule.metrics)
-        text = (
-            f"until {names} within ±{100 * rule.target:g} % at "
-            f"{100 * rule.confidence:g} %, {rule.minimum} to {rule.maximum} epochs"
-        )
-        if rule.max_time_ns is not None:
-            text += f", at most {rule.max_time_ns / 1e9:g} s"
-        return text
-    what = rule.predicate if isinstance(rule, UntilPredicate) else rule.command.text
-    most = getattr(rule, "maximum", None)
-    text = f"{rule.minimum} epochs, then {rule.increment} more until {what}"
-    return text + (f", at most {most}" if most is not None else "")
-
-
 def widest(shown: Progress) -> tuple[str, float] | None:
     """Return the quantity whose interval is widest, and its half width [%]."""
     known = [

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from benchwright.control.progress import Progress, widest
 from benchwright.model.decision import Stop
 from benchwright.model.plan import Pairs
 from benchwright.report.stop import stop_line
+from benchwright.session.events import Listener
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,29 +25,6 @@ if TYPE_CHECKING:
 
 _QUIET_S = 2.0
 """Plain lines of one test are at least this far apart [s]: logs stay readable."""
-
-
-class Listener(Protocol):
-    """Told of a session's progress."""
-
-    def test_opened(
-        self, name: str, threads: int, sample: Pairs, rule_text: str
-    ) -> None:
-        """A test begins, or goes on after a resume."""
-
-    def trials_done(
-        self, name: str, done: int, failed: int, progress: Progress, elapsed_s: float
-    ) -> None:
-        """A batch ended: `done` trials completed so far, and `failed` ones beside."""
-
-    def test_closed(self, name: str, stop: Stop) -> None:
-        """A test is over, and why."""
-
-    def note(self, text: str) -> None:
-        """A line for a person."""
-
-    def close(self) -> None:
-        """The session is over."""
 
 
 def listener(stream: TextIO | None = None, *, quiet: bool = False) -> Listener:

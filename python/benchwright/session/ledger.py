@@ -47,6 +47,8 @@ class Ledger:
         self._checkpoints = {e.key for e in study.entries(session, ("checkpoint",))}
         self.restores = {e.key: e.seq for e in study.entries(session, ("restore",))}
         """Restored checkpoints: key -> sequence number of the restore."""
+        self.at_checkpoint = False
+        """Whether the last thing recorded, but for commands, is a checkpoint."""
         self.crashed: dict[str, list[int]] = {}
         """Tests that are owed a CLEANUP after a crash (session/resume.py)."""
 
@@ -102,6 +104,7 @@ class Ledger:
         if file is not None:
             write_pointer(Path(file), self.study.path)
         self._checkpoints.add(key)
+        self.at_checkpoint = True
 
     def begin(self, what: str, keys: tuple[str, ...]) -> int:
         """Record that something is about to be done; return its sequence number."""
@@ -120,6 +123,7 @@ class Ledger:
         ]
         if void is not None:
             entries.append(NewEntry("void", void.keys[0], void, begin))
+        self.at_checkpoint = False
         if entries:
             self._append(entries)
 

@@ -12,10 +12,11 @@ from collections.abc import Generator, Mapping
 import msgspec
 
 from benchwright.control.decide import decide
-from benchwright.control.progress import describe_rule, progress
+from benchwright.control.progress import progress
 from benchwright.model.decision import AskProgram, RunMore, Stop
 from benchwright.model.errors import OperatingError
 from benchwright.model.plan import Command, Mode, TestPlan
+from benchwright.model.rule import describe_rule
 from benchwright.session.errors import Failed, Interrupted
 from benchwright.session.events import Listener
 from benchwright.session.keys import Keys
@@ -110,7 +111,7 @@ class Session:
             case effect.CloseTest():
                 self._close_test()
             case effect.Halt():
-                self._halted = True
+                self._halt()
         return None
 
     # -- single effects -----------------------------------------------------------------
@@ -195,6 +196,17 @@ class Session:
         assert test.stop is not None, "a test is closed after a decision to stop"
         export_test(self._ledger.study, self._ledger.session, test.key)
         self._listener.test_closed(test.name, test.stop)
+
+    def _halt(self) -> None:
+        """STOP: a test in progress is left in order, unless a checkpoint was just
+        written, from which a resume will go on with it as it is."""
+        self._halted = True
+        if (
+            self.tests
+            and self.tests[-1].stop is None
+            and not self._ledger.at_checkpoint
+        ):
+            self.tests[-1].suspend()
 
     # -- how it ends --------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from benchwright.bench.hooks import resolve
 from benchwright.bench.leftovers import TOKEN
 from benchwright.model.errors import Diagnostic, InputError
 from benchwright.study.journal import SessionInfo
+from benchwright.suite.check import names_read
 from benchwright.suite.command_line import CommandRequest, program_from_command
 from benchwright.suite.load import compile_sources, load
 from benchwright.suite.plan import Planned, PlannedTest, describe
@@ -32,8 +33,10 @@ from benchwright.trial.request import Surroundings
 COMMAND_LINE = "<command line>"
 """`program_main` of a session whose program is a command, not a file."""
 
+APLIB = "APLIB"
+"""Auto-pilot's variable: where its scripts and include files are installed."""
+
 _DEFINE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)\Z", re.DOTALL)
-_NAME = re.compile(r"%([A-Za-z_][A-Za-z0-9_]*)%")
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -60,7 +63,10 @@ def prepare_suite(
 ) -> Prepared:
     """Return a suite file ready to run. Raises InputError with all its mistakes."""
     values = parse_defines(defines)
-    program = load(path, _read, defines=values, environment=_base_environment(study))
+    base = _base_environment(study)
+    program = load(
+        path, _read, defines=values, environment=base, library=base.get(APLIB)
+    )
     directory = str(Path(path).resolve().parent)
     return _prepared(program, path, values, (directory, study), arguments)
 
@@ -94,32 +100,18 @@ def prepare_again(info: SessionInfo) -> Prepared:
 
 
 def rehearse(prepared: Prepared) -> list[Planned]:
-    """Return what the program would do, with every test's name its own.
+    """Return what the program would do; every hook that it names is there.
 
-    Raises InputError for what a dry run shows: a name used twice would mix the results
-    of two tests.
+    Raises InputError for what a dry run shows.
     """
     planned = describe(
         prepared.program, defines=prepared.defines, environment=prepared.environment
     )
     tests = [item for item in planned if isinstance(item, PlannedTest)]
-    wrong = {**_same_names(tests), **_no_hooks(tests, prepared.info.directory)}
+    wrong = _no_hooks(tests, prepared.info.directory)
     if wrong:
         raise InputError(list(wrong.values()))
     return planned
-
-
-def _same_names(tests: Sequence[PlannedTest]) -> dict[str, Diagnostic]:
-    seen: set[str] = set()
-    wrong: dict[str, Diagnostic] = {}
-    for item in tests:
-        name = item.plan.name
-        if name in seen:
-            what = f"the test {name!r} is begun more than once"
-            hint = "make the names differ: put the loop's %VARIABLE% into the name"
-            wrong[f"name {name}"] = _at(item, "suite-test-twice", what, hint)
-        seen.add(name)
-    return wrong
 
 
 def _no_hooks(tests: Sequence[PlannedTest], directory: str) -> dict[str, Diagnostic]:
@@ -212,16 +204,12 @@ def _stored_environment(
     """Return the variables that a resume must find again.
 
     PATH gets the suite's directory first, so that `EXEC postmark.sh` finds the script
-    beside the suite, and the directory of `bw` itself last.
+    beside the suite, then $APLIB and the directory of `bw` itself last.
     """
-    names = {n for source in program.sources for n in _NAME.findall(source.text)}
-    stored = {name: base[name] for name in sorted(names) if name in base}
+    stored = {n: base[n] for n in sorted(names_read(program)) if n in base}
     stored["TESTROOT"] = base["TESTROOT"]
-    places = [
-        suite_directory,
-        base.get("PATH", os.defpath),
-        str(Path(sys.executable).parent),
-    ]
+    tools = str(Path(sys.executable).parent)
+    places = [suite_directory, base.get("PATH", os.defpath), base.get(APLIB), tools]
     stored["PATH"] = os.pathsep.join(place for place in places if place)
     return stored
 

@@ -12,12 +12,9 @@ from collections.abc import Mapping
 import msgspec
 
 from benchwright.model.plan import (
-    FixedCount,
-    StoppingRule,
     TestPlan,
-    UntilPrecise,
-    UntilPredicate,
 )
+from benchwright.model.rule import describe_rule
 from benchwright.suite import effects as effect
 from benchwright.suite.effects import Answer, Effect
 from benchwright.suite.interpret import execute
@@ -107,7 +104,7 @@ class _Rehearsal:
         """Return what an effect adds to the plan."""
         match what:
             case effect.RunEpochs(plan):
-                return [PlannedTest(plan, in_words(plan.stopping), self._where)]
+                return [PlannedTest(plan, describe_rule(plan.stopping), self._where)]
             case effect.RunSystem(command):
                 return [PlannedStep("SYSTEM", command.text)]
             case effect.Say(text):
@@ -118,23 +115,3 @@ class _Rehearsal:
                 return [PlannedStep("FASTFAIL", command.text if command else "")]
             case _:
                 return []
-
-
-def in_words(rule: StoppingRule) -> str:
-    """Return a stopping rule in words."""
-    if isinstance(rule, FixedCount):
-        return f"{rule.count} {'epoch' if rule.count == 1 else 'epochs'}"
-    if isinstance(rule, UntilPrecise):
-        words = (
-            f"until {', '.join(rule.metrics)} within ±{100 * rule.target:g} % at "
-            f"{100 * rule.confidence:g} % confidence, "
-            f"{rule.minimum} to {rule.maximum} epochs"
-        )
-        if rule.max_time_ns is not None:
-            words += f", at most {rule.max_time_ns / 1e9:g} s"
-        return words
-    words = f"{rule.minimum} epochs, then {rule.increment} more at a time until "
-    if isinstance(rule, UntilPredicate):
-        most = "" if rule.maximum is None else f", at most {rule.maximum} epochs"
-        return f"{words}{rule.predicate}{most}"
-    return f"{words}`{rule.command.text}` exits with 0"

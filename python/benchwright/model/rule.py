@@ -1,0 +1,33 @@
+"""A stopping rule in words: one wording for plans, progress and reports."""
+
+from __future__ import annotations
+
+from benchwright.model.plan import (
+    FixedCount,
+    StoppingRule,
+    UntilPrecise,
+    UntilPredicate,
+)
+
+
+def describe_rule(rule: StoppingRule) -> str:
+    """Return a stopping rule in words."""
+    if isinstance(rule, FixedCount):
+        return f"{rule.count} epoch{'' if rule.count == 1 else 's'}"
+    if isinstance(rule, UntilPrecise):
+        return _precise(rule)
+    words = f"{rule.minimum} epochs, then {rule.increment} more at a time until "
+    if isinstance(rule, UntilPredicate):
+        most = "" if rule.maximum is None else f", at most {rule.maximum} epochs"
+        return f"{words}{rule.predicate}{most}"
+    return f"{words}`{rule.command.text}` exits with 0"
+
+
+def _precise(rule: UntilPrecise) -> str:
+    words = (
+        f"until {', '.join(rule.metrics)} within ±{100 * rule.target:g} % at "
+        f"{100 * rule.confidence:g} % confidence, {rule.minimum} to {rule.maximum} epochs"
+    )
+    if rule.max_time_ns is None:
+        return words
+    return f"{words}, at most {rule.max_time_ns / 1e9:g} s"

@@ -1,0 +1,26 @@
+"""A stopping rule has one wording."""
+
+from __future__ import annotations
+
+from benchwright.model.plan import (
+    Command,
+    FixedCount,
+    UntilPrecise,
+    UntilPredicate,
+    UntilProgram,
+)
+from benchwright.model.rule import describe_rule
+
+
+def test_rules_in_words() -> None:
+    assert describe_rule(FixedCount(1)) == "1 epoch"
+    assert describe_rule(UntilPredicate(10, 1, "$count > 3", 30)) == (
+        "10 epochs, then 1 more at a time until $count > 3, at most 30 epochs"
+    )
+    program = UntilProgram(5, 2, Command(("check", "it")))
+    assert describe_rule(program) == (
+        "5 epochs, then 2 more at a time until `check it` exits with 0"
+    )
+    assert describe_rule(UntilPrecise(0.05, max_time_ns=10**10)) == (
+        "until elapsed within ±5 % at 95 % confidence, 20 to 1000 epochs, at most 10 s"
+    )
