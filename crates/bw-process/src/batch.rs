@@ -208,7 +208,8 @@ impl<'a> Batch<'a> {
         !self.commands.iter().all(single)
     }
 
-    /// Runs the epochs and adds their records and `done`. Errors: `bw` is gone.
+    /// Runs the epochs and adds their records and `done`, which is for the caller to flush
+    /// when this batch, its semaphore and its hooks' state are dropped. Errors: `bw` is gone.
     pub fn go(&mut self, control: &mut Control, replies: &mut Replies) -> io::Result<()> {
         let begun = monotonic_ns();
         let mut epoch = self.run.first_epoch;
@@ -239,7 +240,7 @@ impl<'a> Batch<'a> {
             reason,
             rss_floor_bytes: rss_floor_bytes(),
         });
-        replies.flush()
+        Ok(())
     }
 }
 

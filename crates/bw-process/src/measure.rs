@@ -97,7 +97,7 @@ impl Runner<'_> {
         output: Option<i32>,
     ) -> io::Result<Seen> {
         let report = self.spawner.report(0);
-        let spawned = self.spawner.one(&Child {
+        let spawned = self.spawner.light(&Child {
             program,
             environment,
             directory: None,

@@ -55,9 +55,14 @@ impl Signals {
 /// Gives every signal its default action, whatever the caller had set; then ignores
 /// SIGPIPE for ourselves (children get its default back).
 pub fn reset_actions() {
+    // The kernel's own sigaction, all zero: SIG_DFL. libc refuses its private 32 and 33,
+    // which a caller may have left ignored all the same.
+    let default = [0u64; 4];
     for signal in 1..=64 {
-        // SAFETY: SIG_DFL is a valid action; numbers that may not be set fail harmlessly.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
+        let (action, none) = (default.as_ptr(), std::ptr::null_mut::<u64>());
+        // SAFETY: `default` is as large as the kernel's struct sigaction; its mask has 8
+        // bytes. Numbers that may not be set fail harmlessly.
+        unsafe { libc::syscall(libc::SYS_rt_sigaction, signal, action, none, 8) };
     }
     // SAFETY: SIG_IGN is a valid action.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };

@@ -75,6 +75,12 @@ impl Spawner {
         Ok(Spawned { pid, pidfd })
     }
 
+    /// Starts one child by fork, for a parent that is not itself a light fork: the child then
+    /// carries over only what it has written to, and less into its peak RSS. Errors: as `one`.
+    pub fn light(&self, child: &Child<'_>) -> io::Result<Spawned> {
+        forked(child)
+    }
+
     /// Starts several children that wait for each other at `gate`, which is reset here.
     /// One that cannot be created is an error in its place, and the gate is broken.
     pub fn together(&self, children: &[Child<'_>], gate: Barrier<'_>) -> Vec<io::Result<Spawned>> {

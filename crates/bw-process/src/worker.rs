@@ -74,9 +74,10 @@ impl Worker<'_> {
         let id = run.id;
         self.grace_ns = run.grace_ns;
         match Batch::prepare(run, self.lent) {
-            Ok(mut batch) => batch.go(&mut self.control, &mut self.replies),
-            Err(message) => self.refuse(&Refusal { id, message }),
+            Ok(mut batch) => batch.go(&mut self.control, &mut self.replies)?,
+            Err(message) => self.refuse(&Refusal { id, message })?,
         }
+        self.replies.flush()
     }
 
     fn refuse(&mut self, refusal: &Refusal) -> io::Result<()> {

@@ -1,0 +1,154 @@
+//! Nothing that a trial started outlives it, whoever is killed.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::process::Command;
+
+use serde_json::json;
+use support::{LAUNCHER, Session, alive, kill, number_in, statuses, wait_until};
+
+/// A daemon in a session of its own, re-parented, that ignores SIGTERM.
+const DAEMON: &str =
+    "(setsid sh -c 'trap \"\" TERM; echo $$ > daemon; while :; do sleep 1; done' &)
+    while ! [ -s daemon ]; do sleep 0.01; done";
+
+#[test]
+fn a_double_forked_daemon_is_ended_and_counted() {
+    let mut session = Session::new();
+    let mut request = session.request(&[("EXEC", DAEMON)]);
+    request["grace_ns"] = json!(50_000_000);
+    let (epochs, _) = session.run(&request);
+    assert_eq!(
+        (&epochs[0]["ending"], statuses(&epochs[0], "EXEC")),
+        (&json!("ok"), vec![0])
+    );
+    assert!(epochs[0]["left_running"].as_u64().unwrap() >= 1);
+    assert!(!alive(number_in(&session.folder.path("daemon"))));
+    assert!(session.tagged().is_empty());
+}
+
+#[test]
+fn a_stopped_child_and_a_storm_of_forks_are_ended() {
+    let mut session = Session::new();
+    let storm = "s() { s & s & sleep 0.02; }; n=0; while [ $n -lt 8 ]; do
+        (sh -c 'i=0; while [ $i -lt 300 ]; do (sleep 1000 &); i=$((i+1)); done' &); n=$((n+1)); done
+        (kill -STOP $(sh -c 'echo $PPID') &) ; sleep 0.05";
+    let mut request = session.request(&[("EXEC", storm)]);
+    request["grace_ns"] = json!(10_000_000);
+    let (epochs, _) = session.run(&request);
+    assert!(epochs[0]["left_running"].as_u64().unwrap() >= 1);
+    assert!(session.tagged().is_empty());
+}
+
+#[test]
+fn a_daemon_of_presetup_lives_through_epochs_and_ends_with_the_worker() {
+    let mut session = Session::new();
+    let epoch = session.epoch(&[("PRESETUP", DAEMON)]);
+    assert_eq!(epoch["left_running"], 0);
+    let daemon = number_in(&session.folder.path("daemon"));
+    for _ in 0..2 {
+        let epoch = session.epoch(&[
+            ("SETUP", "true"),
+            ("EXEC", "sleep 1000 &"),
+            ("CLEANUP", "true"),
+        ]);
+        assert_eq!(epoch["left_running"], 1);
+        assert!(alive(daemon));
+    }
+    session.epoch(&[("POSTCLEANUP", "true")]);
+    assert!(alive(daemon));
+    session.input = None;
+    session.child.wait().unwrap();
+    assert!(!alive(daemon));
+    assert!(session.tagged().is_empty());
+}
+
+/// Brings a session into the middle of a trial with a daemon in it.
+fn in_the_middle(session: &mut Session) {
+    let exec = format!("{DAEMON}; touch begun-$APTHREAD; sleep 1000 & wait");
+    let mut request = session.request(&[("EXEC", &exec), ("CLEANUP", "touch cleaned")]);
+    request["threads"] = json!(2);
+    session.send(&request);
+    session.wait_for_file("begun-1");
+    session.wait_for_file("begun-2");
+    assert!(session.tagged().len() >= 4);
+}
+
+#[test]
+fn end_of_input_ends_everything() {
+    let mut session = Session::new();
+    in_the_middle(&mut session);
+    session.input = None;
+    session.child.wait().unwrap();
+    assert!(session.tagged().is_empty());
+    assert!(!session.folder.path("cleaned").exists());
+}
+
+#[test]
+fn the_guard_outlives_a_killed_worker_and_ends_everything() {
+    let mut session = Session::new();
+    in_the_middle(&mut session);
+    kill(session.worker(), libc::SIGKILL);
+    assert_eq!(session.child.wait().unwrap().code(), Some(137));
+    assert!(session.tagged().is_empty());
+}
+
+#[test]
+fn the_worker_outlives_a_killed_guard_and_ends_everything() {
+    let mut session = Session::new();
+    in_the_middle(&mut session);
+    session.child.kill().unwrap();
+    let worker = session.worker();
+    wait_until("the worker is gone", || !alive(worker));
+    session.wait_until_nothing_is_left();
+}
+
+#[test]
+fn sigterm_to_the_guard_ends_everything() {
+    let mut session = Session::new();
+    in_the_middle(&mut session);
+    kill(session.child.id() as i32, libc::SIGTERM);
+    session.child.wait().unwrap();
+    assert!(session.tagged().is_empty());
+}
+
+#[test]
+fn the_death_of_the_parent_ends_everything_even_with_input_open() {
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", "\"$0\" serve; true", LAUNCHER]);
+    let mut session = Session::start(command);
+    in_the_middle(&mut session);
+    session.child.kill().unwrap();
+    let worker = session.worker();
+    wait_until("the worker is gone", || !alive(worker));
+    session.wait_until_nothing_is_left();
+}
+
+#[test]
+fn ctrl_c_to_the_guard_is_not_its_business() {
+    let mut session = Session::new();
+    kill(session.child.id() as i32, libc::SIGINT);
+    assert_eq!(session.epoch(&[("EXEC", "true")])["ending"], "ok");
+}
+
+#[test]
+fn the_semaphore_is_removed_even_if_the_worker_is_killed() {
+    let mut session = Session::new();
+    let request = session.request(&[(
+        "EXEC",
+        "echo $APIPCKEY > key.new; mv key.new key; sleep 1000",
+    )]);
+    session.send(&request);
+    session.wait_for_file("key");
+    let key = number_in(&session.folder.path("key"));
+    assert!(semaphore_exists(key));
+    kill(session.worker(), libc::SIGKILL);
+    session.child.wait().unwrap();
+    assert!(!semaphore_exists(key));
+}
+
+fn semaphore_exists(key: i32) -> bool {
+    // SAFETY: integer arguments only.
+    unsafe { libc::semget(key, 1, 0) >= 0 }
+}
