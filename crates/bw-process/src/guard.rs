@@ -14,6 +14,7 @@ use crate::descendants::become_subreaper;
 use crate::ending::end_descendants;
 use crate::notes::Notes;
 use crate::pidfd;
+use crate::semaphore::remove_abandoned;
 use crate::signals::{Signals, reset_actions};
 use crate::wait::poll;
 use crate::worker;
@@ -27,6 +28,7 @@ pub fn serve() -> io::Result<i32> {
     // SAFETY: integer arguments; only standard descriptors are in use so far.
     unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
     reset_actions();
+    remove_abandoned();
     // SAFETY: no arguments.
     let parent = unsafe { libc::getppid() };
     let notes = Notes::new()?;

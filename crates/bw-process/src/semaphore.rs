@@ -1,13 +1,19 @@
 //! The System V semaphore that Auto-pilot's scripts synchronise on (APIPCKEY).
 //!
 //! One set a run, its value set to N anew before each EXEC, removed at the end; its number
-//! stands in shared memory, so that the guard removes it if this process is killed.
-//! Sources: semget(2), semctl(2); papers/auto-pilot.txt section 3.2.
+//! stands in shared memory, so that the guard removes it if this process is killed. If both
+//! are, the next launcher does: a second member of the set says whose it is, by its value
+//! and by the process that set it last. Scripts only know the first member.
+//! Sources: proc(5) sysvipc, semget(2), semctl(2); papers/auto-pilot.txt section 3.2.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A semaphore set with one member.
+/// Value of the second member: a set of ours.
+const MARK: u32 = 0x4257;
+const MEMBERS: i32 = 2;
+
+/// A semaphore set for scripts.
 #[derive(Debug)]
 pub struct Semaphore<'a> {
     key: libc::key_t,
@@ -39,12 +45,12 @@ impl<'a> Semaphore<'a> {
 
     /// Gives it the value N; creates it again if a script has removed it. Errors: semctl(2).
     pub fn set(&mut self, value: u32) -> io::Result<()> {
-        if set_value(self.id, value) {
+        if set_value(self.id, 0, value) {
             return Ok(());
         }
         self.id = create(self.key)?;
         self.note.store(self.id as u32 + 1, Ordering::SeqCst);
-        if set_value(self.id, value) {
+        if set_value(self.id, 0, value) {
             return Ok(());
         }
         Err(io::Error::last_os_error())
@@ -61,22 +67,55 @@ impl Drop for Semaphore<'_> {
 pub fn remove_noted(note: &AtomicU32) {
     let noted = note.swap(0, Ordering::SeqCst);
     if noted > 0 {
-        // SAFETY: integer arguments only.
-        unsafe { libc::semctl(noted as i32 - 1, 0, libc::IPC_RMID) };
+        remove(noted as i32 - 1);
     }
 }
 
-fn set_value(id: i32, value: u32) -> bool {
+/// Removes the sets of launchers that were killed together with their guards.
+pub fn remove_abandoned() {
+    let list = std::fs::read_to_string("/proc/sysvipc/sem").unwrap_or_default();
+    let ids = list
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split_whitespace().nth(1));
+    for id in ids
+        .filter_map(|id| id.parse().ok())
+        .filter(|&id| is_abandoned(id))
+    {
+        remove(id);
+    }
+}
+
+/// Who may not look (another user's set) gets errors, hence no.
+fn is_abandoned(id: i32) -> bool {
+    // SAFETY: integer arguments only; a set without a second member is an error.
+    let (mark, owner) = unsafe {
+        (
+            libc::semctl(id, 1, libc::GETVAL),
+            libc::semctl(id, 1, libc::GETPID),
+        )
+    };
+    // SAFETY: signal 0 only asks. Pid 0: an owner in a foreign pid namespace.
+    mark == MARK as i32 && owner > 0 && unsafe { libc::kill(owner, 0) } < 0
+}
+
+fn remove(id: i32) {
+    // SAFETY: integer arguments only.
+    unsafe { libc::semctl(id, 0, libc::IPC_RMID) };
+}
+
+fn set_value(id: i32, member: i32, value: u32) -> bool {
     // SAFETY: SETVAL takes an int-sized union member, passed as a register-wide integer.
-    unsafe { libc::semctl(id, 0, libc::SETVAL, libc::c_long::from(value)) == 0 }
+    unsafe { libc::semctl(id, member, libc::SETVAL, libc::c_long::from(value)) == 0 }
 }
 
 fn create(key: libc::key_t) -> io::Result<i32> {
     // SAFETY: integer arguments only.
-    let id = unsafe { libc::semget(key, 1, libc::IPC_CREAT | libc::IPC_EXCL | 0o600) };
+    let id = unsafe { libc::semget(key, MEMBERS, libc::IPC_CREAT | libc::IPC_EXCL | 0o600) };
     if id < 0 {
         return Err(io::Error::last_os_error());
     }
+    set_value(id, 1, MARK);
     Ok(id)
 }
 
@@ -108,6 +147,8 @@ mod tests {
         semaphore.set(2).unwrap();
         let id = semaphore.id;
         assert_eq!(value(id), 2);
+        remove_abandoned();
+        assert_eq!(value(id), 2, "its owner lives");
         drop(semaphore);
         assert_eq!((value(id), note.load(Ordering::SeqCst)), (-1, 0));
     }

@@ -148,6 +148,25 @@ fn the_semaphore_is_removed_even_if_the_worker_is_killed() {
     assert!(!semaphore_exists(key));
 }
 
+#[test]
+fn the_next_launcher_removes_the_semaphore_of_one_that_was_killed_with_its_guard() {
+    let mut session = Session::new();
+    let request = session.request(&[(
+        "EXEC",
+        "echo $APIPCKEY > key.new; mv key.new key; exec sleep 1000",
+    )]);
+    session.send(&request);
+    session.wait_for_file("key");
+    let key = number_in(&session.folder.path("key"));
+    kill(session.child.id() as i32, libc::SIGSTOP);
+    kill(session.worker(), libc::SIGKILL);
+    session.child.kill().unwrap();
+    session.child.wait().unwrap();
+    session.wait_until_nothing_is_left();
+    let _next = Session::new();
+    assert!(!semaphore_exists(key));
+}
+
 fn semaphore_exists(key: i32) -> bool {
     // SAFETY: integer arguments only.
     unsafe { libc::semget(key, 1, 0) >= 0 }
