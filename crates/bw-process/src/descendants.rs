@@ -55,6 +55,11 @@ pub fn lives(identity: Identity) -> bool {
     read_stat(identity.pid).is_some_and(|stat| !stat.gone && stat.started == identity.started)
 }
 
+/// Returns whether there is no such process, or only its remains.
+pub fn is_gone(pid: libc::pid_t) -> bool {
+    read_stat(pid).is_none_or(|stat| stat.gone)
+}
+
 /// Where children are looked up: the kernel's lists, or one scan of /proc.
 enum Table {
     Lists,

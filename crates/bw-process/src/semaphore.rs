@@ -9,6 +9,8 @@
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::descendants::is_gone;
+
 /// Value of the second member: a set of ours.
 const MARK: u32 = 0x4257;
 const MEMBERS: i32 = 2;
@@ -95,8 +97,8 @@ fn is_abandoned(id: i32) -> bool {
             libc::semctl(id, 1, libc::GETPID),
         )
     };
-    // SAFETY: signal 0 only asks. Pid 0: an owner in a foreign pid namespace.
-    mark == MARK as i32 && owner > 0 && unsafe { libc::kill(owner, 0) } < 0
+    // Pid 0: an owner in a foreign pid namespace, who may well live.
+    mark == MARK as i32 && owner > 0 && is_gone(owner)
 }
 
 fn remove(id: i32) {
