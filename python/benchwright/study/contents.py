@@ -1,13 +1,30 @@
-"""What a session holds, test by test: plans, trials, stops, voids."""
+"""What a session holds, test by test: plans, trials, stops, voids.
+
+Purpose: the one place of this room that knows which keys are a test's (session/keys.py
+makes them). Decision: gathered from the journal each time; a cache of our own could
+disagree with it. Non-goal: no figure is computed here.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import msgspec
 
 from benchwright.model.decision import Stop
 from benchwright.model.observation import Trial
 from benchwright.model.plan import TestPlan
+from benchwright.study.database import seeing_damage
 from benchwright.study.journal import Entry, Study
+
+
+class VoidBatch(msgspec.Struct, frozen=True):
+    """Epochs that were begun together and do not count; they were run again."""
+
+    cause: str
+    epochs: tuple[int, ...]
+    trial: Trial | None = None
+    """What was seen of the one that was cut short, if anything was."""
 
 
 class TestContents(msgspec.Struct):
@@ -17,12 +34,16 @@ class TestContents(msgspec.Struct):
     plan: TestPlan
     trials: list[Trial] = []
     """Counted trials, in order of epoch."""
-    void: list[Trial] = []
-    """What was seen of trials that were cut short: kept, never counted."""
+    void: list[VoidBatch] = []
+    """What was cut short, in the order in which it was: kept, never counted."""
     stop: Stop | None = None
 
 
 class _VoidPayload(msgspec.Struct):
+    """What the session writes of what is void (session/ledger.py)."""
+
+    cause: str = ""
+    keys: tuple[str, ...] = ()
     trial: Trial | None = None
 
 
@@ -31,11 +52,29 @@ def tests_of(study: Study, session: int) -> list[TestContents]:
 
     A test that was begun after a checkpoint, and before the session went back to it,
     has no trial that counts (session/resume.py) and is left out: it was begun again.
+    Raises StudyError `journal-damaged` for a record that cannot be read.
     """
+    kinds = ("outcome", "void", "checkpoint", "restore")
+    with seeing_damage(study.path):
+        return _gathered(study.entries(session, kinds))
+
+
+def one_test_of(study: Study, session: int, key: str) -> TestContents:
+    """Return one test that is in progress, whatever checkpoints there are.
+
+    Raises StudyError as `tests_of`; no other test of the session is read.
+    """
+    kinds = ("outcome", "void")
+    with seeing_damage(study.path):
+        (test,) = _gathered(study.entries(session, kinds, under=f"{key}/"))
+        return test
+
+
+def _gathered(entries: Iterable[Entry]) -> list[TestContents]:
     found: dict[str, TestContents] = {}
     begun: dict[str, int] = {}
     checkpoints: dict[str, int] = {}
-    for entry in study.entries(session, ("outcome", "void", "checkpoint", "restore")):
+    for entry in entries:
         if entry.kind == "checkpoint":
             checkpoints[entry.key] = entry.seq
         elif entry.kind == "restore":
@@ -67,5 +106,5 @@ def _add_trial(test: TestContents, kind: str, payload: bytes) -> None:
         test.trials.append(msgspec.json.decode(payload, type=Trial))
         return
     void = msgspec.json.decode(payload, type=_VoidPayload)
-    if void.trial is not None:
-        test.void.append(void.trial)
+    epochs = tuple(int(key.rpartition("/")[2]) for key in void.keys)
+    test.void.append(VoidBatch(void.cause, epochs, void.trial))

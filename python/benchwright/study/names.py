@@ -13,12 +13,15 @@ def file_name(test: str) -> str:
     """Return one path component for a test's name.
 
     Letters, digits and common punctuation stay; anything else is percent-encoded. A
-    name too long for a file gets its hash in place of its end.
+    name too long for a file gets its hash in place of its end, after `%-`, which no
+    encoding yields: distinct names stay distinct.
     """
-    name = quote(test, safe=_SAFE)
+    assert test, "a test has a name"
+    name = quote(test, safe=_SAFE, errors="surrogatepass")
     if name.startswith((".", "_")):
         name = f"%{ord(name[0]):02X}{name[1:]}"
     if len(name) > _LONGEST:
-        digest = blake2b(test.encode(), digest_size=8).hexdigest()
-        name = f"{name[: _LONGEST - 17]}-{digest}"
+        key = test.encode(errors="surrogatepass")
+        digest = blake2b(key, digest_size=8).hexdigest()
+        name = f"{name[: _LONGEST - len(digest) - 2]}%-{digest}"
     return name

@@ -1,6 +1,9 @@
 """A study: the tests of its last session, or of one that is named.
 
 `DIR` is the last session, `DIR@N` session N, `DIR:TEST` one test of it.
+Decision: read from the journal, not from its exports, so that void trials and stops are
+seen and nothing depends on an export being there. Non-goal: the study is not checked
+from end to end; what is read of it is.
 """
 
 from __future__ import annotations
@@ -28,7 +31,8 @@ class _StudyParser:
         return (place / JOURNAL).is_file()
 
     def read(self, path: Path) -> list[ParsedInput]:
-        """Return the chosen tests. Raises InputError, StudyError."""
+        """Return the chosen tests. Raises InputError for an unknown session or
+        test, StudyError for a study that cannot be read."""
         place, number, name = _split(path)
         with contextlib.closing(Study.open_to_read(place)) as study:
             numbers = [session.number for session in study.sessions()]
@@ -47,8 +51,9 @@ class _StudyParser:
 
 
 def _parsed(test: TestContents) -> ParsedInput:
+    seen = (void.trial for void in test.void if void.trial is not None)
     trials: tuple[Trial, ...] = tuple(
-        sorted((*test.trials, *test.void), key=lambda trial: trial.epoch)
+        sorted((*test.trials, *seen), key=lambda trial: trial.epoch)
     )
     return ParsedInput(
         name=test.plan.name,
