@@ -51,8 +51,5 @@ fi
 
 echo "+ bw run examples/demo.ap ${settings[*]@Q} --study $study" >&2
 status=0
-# Its progress goes to stderr; the table on stdout is the one that stats prints again.
-"$bw" run examples/demo.ap "${settings[@]}" --study "$study" >/dev/null || status=$?
-echo "+ bw stats $study" >&2
-"$bw" stats "$study"
+"$bw" run examples/demo.ap "${settings[@]}" --study "$study" || status=$?
 exit "$status"

@@ -47,7 +47,7 @@ check_rust() {
 
 debian_packages() {
     scripts/packages.sh postmark:postmark mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs \
-        mkfs.btrfs:btrfs-progs findmnt:util-linux losetup:mount /usr/bin/time:time perl:perl
+        mkfs.btrfs:btrfs-progs findmnt:util-linux losetup:mount /usr/bin/time:time perl:perl shellcheck:shellcheck
 }
 
 make_venv() {

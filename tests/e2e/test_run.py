@@ -371,3 +371,18 @@ def test_bad_input_is_exit_status_2_without_a_traceback(
     assert done.stderr.strip()
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "bw-study" / "logs").exists(), "nothing has run"
+
+
+def test_barrier_hands_a_measured_command_to_the_launcher_at_once(
+    tmp_path: Path,
+) -> None:
+    """No Python starts between the release and what is measured."""
+    script(tmp_path, "parent", 'tr "\\0" " " < /proc/$PPID/cmdline\n')
+    program = script(tmp_path, "program", "bw barrier -- bw measure -- ./parent\n")
+    done = bw(
+        tmp_path, "run", "--min-runs", "1", "--", str(program), env=with_bw(tmp_path)
+    )
+    assert done.returncode == 0, done.stderr
+    log = (tmp_path / "bw-study/results/s1/program.log").read_text()
+    assert "bw-launcher" in log
+    assert "python" not in log

@@ -41,6 +41,11 @@ def _measure(arguments: argparse.Namespace) -> NoReturn:
 
 def _barrier(arguments: argparse.Namespace) -> NoReturn:
     command = _command(arguments, required=False)
+    if command[:2] == ["bw", "measure"]:
+        # The released process must not start a Python before what it measures.
+        from benchwright.bench.find import find_launcher
+
+        command = [str(find_launcher()), *command[1:]]
     _become(["barrier", *(["--", *command] if command else [])])
 
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from benchwright.finding.examine import examine
 from benchwright.model.finding import Finding
 from benchwright.report.document import Document, Entry, compose
-from benchwright.report.formats import render
+from benchwright.report.findings import condensed_lines
 from benchwright.report.json import encode, finding_object, section_object
 from benchwright.report.stop import stop_line
+from benchwright.report.table import render_table
 from benchwright.stats.summaries import summarise_trials
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ def tell(
             )
         )
         return
-    sys.stdout.write(render(document, "table"))
+    sys.stdout.write(condensed_lines(document.findings) + "\n")
+    sys.stdout.write(render_table(document, findings=False) + "\n")
     for section in document.sections:
         if section.stop is not None:
             print(stop_line(section.name, section.stop))

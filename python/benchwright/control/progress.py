@@ -79,11 +79,17 @@ def _share(done: int, total: int | None) -> float | None:
     return min(done / total, 1.0) if total else 1.0
 
 
-def widest(shown: Progress) -> tuple[str, float] | None:
-    """Return the quantity whose interval is widest, and its half width [%]."""
-    known = [
-        (name, width)
+def telling_width(shown: Progress) -> tuple[str, float] | None:
+    """Return the quantity to watch, and its half width [%].
+
+    The widest of those that must come down to the target; elapsed time where a
+    predicate decides, which need not ask about the widest.
+    """
+    known = {
+        name: width
         for name, width in shown.half_width_percent.items()
         if math.isfinite(width)
-    ]
-    return max(known, key=lambda pair: pair[1]) if known else None
+    }
+    if shown.target_percent is None and "elapsed" in known:
+        return "elapsed", known["elapsed"]
+    return max(known.items(), key=lambda pair: pair[1]) if known else None

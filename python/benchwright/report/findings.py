@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from benchwright.model.finding import Finding, Severity
+
+HIGH_Z_SCORE = "high-z-score"
 
 
 def finding_line(finding: Finding) -> str:
@@ -23,3 +26,18 @@ def finding_line(finding: Finding) -> str:
 def finding_lines(findings: Iterable[Finding]) -> str:
     """Return findings one per line, the last ended too; empty without any."""
     return "".join(finding_line(finding) + "\n" for finding in findings)
+
+
+def condensed_lines(findings: Iterable[Finding]) -> str:
+    """Return findings one per line, but all high z-scores of a test as one line.
+
+    For the end of a run, where a table follows; `bw stats` lists them one by one.
+    """
+    findings = list(findings)
+    rest = [finding for finding in findings if finding.code != HIGH_Z_SCORE]
+    counts = Counter(f.subject for f in findings if f.code == HIGH_Z_SCORE)
+    lines = [
+        f"{subject}: {count} high z-score{'' if count == 1 else 's'} (bw stats lists them)\n"
+        for subject, count in counts.items()
+    ]
+    return finding_lines(rest) + "".join(lines)

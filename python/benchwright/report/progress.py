@@ -13,7 +13,7 @@ import math
 import sys
 from typing import TYPE_CHECKING, TextIO
 
-from benchwright.control.progress import Progress, widest
+from benchwright.control.progress import Progress, telling_width
 from benchwright.model.decision import Stop
 from benchwright.model.plan import Pairs
 from benchwright.report.stop import stop_line
@@ -183,7 +183,7 @@ def _epochs(done: int, failed: int, progress: Progress) -> str:
 
 
 def _widths(progress: Progress) -> str:
-    found = widest(progress)
+    found = telling_width(progress)
     if found is None:
         return ""
     name, width = found
