@@ -48,7 +48,8 @@ class Launcher:
             record = self._epoch(threads, epoch + 1)
             gate.append(record["release_skew_ns"] / 1e3)
             stamps = [int(line.split()[1]) for line in self.stamps.read_text().splitlines()]
-            assert len(stamps) == threads and record["ending"] == "ok", record
+            assert len(stamps) == threads, record
+            assert record["ending"] == "ok", record
             barrier.append((max(stamps) - min(stamps)) / 1e3)
         return barrier, gate
 

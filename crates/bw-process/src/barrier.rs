@@ -3,9 +3,9 @@
 //! Arrival: waiters sleep on `generation`; the last to arrive moves it on and wakes them.
 //! Release: who is awake counts itself and yields until all are, so that nobody runs off
 //! (an execve takes hundreds of microseconds of a core) before the others have a processor.
-//! The caller stamps the release and yields once more. A System V semaphore waited to zero
-//! lost: it cannot be used twice, cannot tell that a process died, and its waiters start
-//! one after the other (benches/barrier_skew.py prints the figures).
+//! The caller stamps the release and yields once more (benches/barrier_skew.py measures the
+//! skew). A System V semaphore waited to zero, Auto-pilot's way, lost: it cannot be used
+//! twice and cannot tell that a process died.
 //! Sources: futex(2), sched_yield(2); Auto-pilot's APIPCKEY (papers, section 3.2).
 
 use std::sync::atomic::{AtomicU32, Ordering};
