@@ -1,11 +1,15 @@
 """The contract of a parser: detect a file, read it into tests.
 
+Purpose: what a plug-in offers, and what the shipped ones share: gathering mistakes,
+reading text and numbers. Decision: a Protocol rather than a base class, so that a
+plug-in needs nothing of ours at run time. Non-goal: no transformation of what is read.
 Source: papers/auto-pilot.txt section 3.3 (Getstats' parsers are modular: a detection
 function and a parsing function).
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Protocol
 
@@ -45,27 +49,65 @@ class Parser(Protocol):
         """Return the tests of the file. Raises InputError with every mistake."""
 
 
+_TOLD = 50
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+
+
+def finite(text: str) -> float | None:
+    """Return a finite decimal number, or None where the text is none.
+
+    Stricter than float(): `1_000`, `nan` and digits of other scripts are text.
+    """
+    if _NUMBER.fullmatch(text.strip()) is None:
+        return None
+    value = float(text)
+    return value if value - value == 0 else None
+
+
+def whole(text: str) -> int | None:
+    """Return a whole number of at most 18 digits, or None where the text is none."""
+    return int(text) if _WHOLE.fullmatch(text.strip()) else None
+
+
 class Complaints:
-    """Gathers the mistakes of one text, so that all are told at once."""
+    """Gathers the mistakes of one text, so that all are told at once.
+
+    Of a file that is all mistakes the first 50 are told, then how many more there are.
+    """
 
     def __init__(self, path: Path, code: str) -> None:
         self._path = str(path)
         self._code = code
         self._found: list[Diagnostic] = []
+        self._more = 0
 
     def add(
         self, place: tuple[int, int], text: str, message: str, hint: str = ""
     ) -> None:
         """Note a mistake at (line, column)."""
         line, column = place
+        if len(self._found) == _TOLD:
+            self._more += 1
+            return
         self._found.append(
             Diagnostic(self._code, message, hint, self._path, line, column, text)
         )
 
     def check(self) -> None:
         """Raise InputError if there was any mistake."""
+        if self._more:
+            last = self._found[-1]
+            note = f"{last.message} (and {self._more} more mistakes)"
+            self._found[-1] = msgspec.structs.replace(last, message=note)
         if self._found:
             raise InputError(self._found)
+
+
+def read_mixed_text(path: Path) -> str:
+    """Return the text of a file that programs' raw output is part of: bytes that are
+    not UTF-8 become `\\xNN`."""
+    return path.read_bytes().decode("utf-8-sig", "backslashreplace")
 
 
 def read_text(path: Path, code: str) -> str:

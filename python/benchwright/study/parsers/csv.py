@@ -1,7 +1,11 @@
 """Comma-separated values with a header line: ours, hyperfine's, anybody's.
 
-The columns thread, epoch, command, status and test are known by name; any other column
-of numbers is a quantity. An empty cell is absent, not zero. Source: RFC 4180.
+The columns thread, epoch, command, status and test are known by name; any other cell
+with a number is a quantity of its column's name. An empty cell is absent, not zero.
+Decision: a row of hyperfine's export sums up one command, so each is a test of one
+block, whose elapsed time is hyperfine's mean; its spread is kept under its own names.
+Non-goals: no other separators, no headerless files. Sources: RFC 4180; hyperfine 1.15,
+`--export-csv`.
 """
 
 from __future__ import annotations
@@ -12,8 +16,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchwright.model.observation import Block
-from benchwright.study.parsers.api import Complaints, ParsedInput, read_text
-from benchwright.study.parsers.res import finite
+from benchwright.study.parsers.api import (
+    Complaints,
+    ParsedInput,
+    finite,
+    read_text,
+    whole,
+)
 
 _KNOWN = {
     "thread": "thread",
@@ -24,7 +33,20 @@ _KNOWN = {
     "test": "test",
     "name": "test",
 }
-_RENAMED = {"sys": "system", "real": "elapsed", "wall": "elapsed"}
+_RENAMED = {
+    "user": "user",
+    "system": "system",
+    "sys": "system",
+    "elapsed": "elapsed",
+    "real": "elapsed",
+    "wall": "elapsed",
+}
+"""Times of any spelling; what is under them must be a number."""
+_FACTOR = "factor:"
+_LARGEST = 1e18
+_WHOLE = ("thread", "epoch", "status")
+_HYPERFINE = ["command", "mean", "stddev", "median", "user", "system", "min", "max"]
+_HYPERFINE_FACTOR = "parameter_"
 
 
 class _Csv:
@@ -41,95 +63,134 @@ class _Csv:
         )
 
     def read(self, path: Path) -> list[ParsedInput]:
-        """Return one test per value of the column `test`, else the file as one test."""
+        """Return one test per value of the column `test`, else the file as one test.
+
+        Raises InputError with file:line:column; a row's line is the one that it ends on.
+        """
         text = read_text(path, "csv-syntax")
         complaints = Complaints(path, "csv-syntax")
         reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-        tests: dict[str, list[Block]] = {}
+        table: _Table | None = None
         try:
-            header = next(reader, [])
-            columns = _columns(header, complaints)
+            table = _Table(next(reader, []), path.name, complaints)
             for row in reader:
                 if any(cell.strip() for cell in row):
-                    _add_row(tests, columns, row, (reader.line_num, path, complaints))
+                    table.add(reader.line_num, row)
         except csv.Error as error:
             complaints.add((max(reader.line_num, 1), 1), "", f"not CSV: {error}")
+        tests = table.tests() if table is not None else []
         if not tests:
             complaints.add((1, 1), "", "there is no row under the header line")
         complaints.check()
-        return [ParsedInput(name, tuple(blocks)) for name, blocks in tests.items()]
+        return tests
+
+
+class _Table:
+    """Gathers the rows under one header line."""
+
+    def __init__(
+        self, header: Sequence[str], file: str, complaints: Complaints
+    ) -> None:
+        self._complaints = complaints
+        self._file = file
+        self._columns = _columns(header, complaints)
+        self._hyperfine = self._columns[: len(_HYPERFINE)] == _HYPERFINE
+        self._blocks: dict[str, list[Block]] = {}
+        self._samples: dict[str, dict[str, str]] = {}
+
+    def tests(self) -> list[ParsedInput]:
+        """Return the tests in the order of their first rows."""
+        return [
+            ParsedInput(name, tuple(b), sample=tuple(self._samples[name].items()))
+            for name, b in self._blocks.items()
+        ]
+
+    def add(self, line: int, row: Sequence[str]) -> None:
+        """Take in one row."""
+        if len(row) != len(self._columns):
+            what = f"{len(row)} cells under {len(self._columns)} columns"
+            self._complaints.add((line, 1), ",".join(row), what)
+            return
+        known: dict[str, str] = {}
+        values: dict[str, float] = {}
+        sample: dict[str, str] = {}
+        for index, (name, cell) in enumerate(zip(self._columns, row, strict=True)):
+            role = _KNOWN.get(name.lower())
+            if (factor := self._factor(name)) is not None:
+                if cell:
+                    sample[factor] = cell
+            elif role is not None and role not in known:
+                known[role] = cell if role == "command" else cell.strip()
+            elif (value := self._value(name, cell, (line, index, row))) is not None:
+                values[self._quantity(name)] = value
+        place = {role: self._whole(role, known, line, row) for role in _WHOLE}
+        command = known.get("command", "")
+        test = known.get("test") or (command if self._hyperfine else "") or self._file
+        blocks = self._blocks.setdefault(test, [])
+        self._samples.setdefault(test, sample)
+        epoch = place["epoch"] if known.get("epoch") else len(blocks) + 1
+        blocks.append(Block(place["thread"], epoch, command, place["status"], values))
+
+    def _factor(self, name: str) -> str | None:
+        if name.startswith(_FACTOR):
+            return name.removeprefix(_FACTOR)
+        if self._hyperfine and name.startswith(_HYPERFINE_FACTOR):
+            return name.removeprefix(_HYPERFINE_FACTOR)
+        return None
+
+    def _quantity(self, name: str) -> str:
+        if self._hyperfine and name == "mean":
+            return "elapsed"
+        return _RENAMED.get(name.lower(), name)
+
+    def _value(
+        self, name: str, cell: str, place: tuple[int, int, Sequence[str]]
+    ) -> float | None:
+        value = finite(cell)
+        if value is None and cell.strip() and name.lower() in _RENAMED:
+            line, index, row = place
+            column = len(",".join(row[:index])) + (2 if index else 1)
+            what = f"{name} is {cell.strip()!r}, not a number"
+            self._complaints.add((line, column), ",".join(row), what)
+        return value
+
+    def _whole(
+        self, role: str, known: dict[str, str], line: int, row: Sequence[str]
+    ) -> int:
+        text = known.get(role, "")
+        if not text:
+            return 0
+        value = whole(text)
+        number = finite(text)
+        if (
+            value is None
+            and number is not None
+            and number.is_integer()
+            and abs(number) < _LARGEST
+        ):
+            value = int(number)  # spreadsheets write 3 as 3.0
+        if value is None or (value < 0 and role != "status"):
+            column = len(",".join(row[: row.index(text)])) + 1 if text in row else 1
+            what = f"{role} is {text!r}, not a whole number from 0"
+            self._complaints.add((line, column), ",".join(row), what)
+            return 0
+        return value
 
 
 def _columns(header: Sequence[str], complaints: Complaints) -> list[str]:
     names = [cell.strip() for cell in header]
     line = ",".join(header)
     for place, name in enumerate(names):
+        column = len(",".join(header[:place])) + (2 if place else 1)
         if not name:
-            column = len(",".join(header[:place])) + 1
             complaints.add((1, column), line, f"column {place + 1} has no name")
         elif name in names[:place]:
-            column = len(",".join(header[:place])) + 2
             complaints.add((1, column), line, f"the column {name!r} is there twice")
     if names and all(finite(name) is not None for name in names):
         complaints.add(
             (1, 1), line, "the first line is data", "CSV needs a line of column names"
         )
     return names
-
-
-def _add_row(
-    tests: dict[str, list[Block]],
-    columns: Sequence[str],
-    row: Sequence[str],
-    place: tuple[int, Path, Complaints],
-) -> None:
-    line, path, complaints = place
-    if len(row) != len(columns):
-        complaints.add(
-            (line, 1), ",".join(row), f"{len(row)} cells under {len(columns)} columns"
-        )
-        return
-    known: dict[str, str] = {}
-    values: dict[str, float] = {}
-    for name, cell in zip(columns, row, strict=True):
-        role = _KNOWN.get(name.lower())
-        value = finite(cell)
-        if name.startswith("factor:"):
-            continue
-        if role is not None and role not in known:
-            known[role] = cell.strip()
-        elif value is not None:
-            key = (
-                name.lower() if name.lower() in ("elapsed", "user", "system") else name
-            )
-            values[_RENAMED.get(name.lower(), key)] = value
-    test = known.get("test") or path.name
-    blocks = tests.setdefault(test, [])
-    whole = {
-        k: _whole(known, k, (line, ",".join(row), complaints))
-        for k in ("thread", "epoch", "status")
-    }
-    blocks.append(
-        Block(
-            thread=whole["thread"],
-            epoch=whole["epoch"] if "epoch" in known else len(blocks) + 1,
-            command=known.get("command", ""),
-            status=whole["status"],
-            values=values,
-        )
-    )
-
-
-def _whole(known: dict[str, str], name: str, place: tuple[int, str, Complaints]) -> int:
-    text = known.get(name, "")
-    if not text:
-        return 0
-    value = finite(text)
-    if value is None or value != int(value):
-        line, row, complaints = place
-        complaints.add((line, 1), row, f"{name} is {text!r}, not a whole number")
-        return 0
-    return int(value)
 
 
 PARSER = _Csv()

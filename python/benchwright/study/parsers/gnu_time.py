@@ -1,7 +1,9 @@
 """The output of GNU time: its default form, `-p` (POSIX) and `-v`; records are epochs.
 
-Source: time(1), version 1.9. A record is whatever one run of time printed; other lines
-(the program's own output) are passed over.
+Purpose: files that `time -a -o FILE` or a shell's redirection left. Decision: a record is
+whatever one run of time printed; other lines (the program's own output) are passed over,
+so one that looks like a record's line is taken for it. Non-goals: a shell's builtin
+`time`, formats of `-f`. Source: time(1), version 1.9.
 """
 
 from __future__ import annotations
@@ -10,7 +12,13 @@ import re
 from pathlib import Path
 
 from benchwright.model.observation import Block
-from benchwright.study.parsers.api import Complaints, ParsedInput, read_text
+from benchwright.study.parsers.api import (
+    Complaints,
+    ParsedInput,
+    finite,
+    read_mixed_text,
+    whole,
+)
 
 _DEFAULT = re.compile(
     r"(?P<user>[\d.]+)user (?P<system>[\d.]+)system (?P<elapsed>[\d:.]+)elapsed "
@@ -36,6 +44,7 @@ _VERBOSE_NAMES = {
     "File system inputs": ("in_blocks", 1.0),
     "File system outputs": ("out_blocks", 1.0),
 }
+_LARGEST = 1e18
 _ELAPSED = "Elapsed (wall clock) time (h:mm:ss or m:ss)"
 _COUNTS = (
     ("in", "in_blocks"),
@@ -64,7 +73,7 @@ class _GnuTime:
 
     def read(self, path: Path) -> list[ParsedInput]:
         """Return the records as one test. Raises InputError with file:line:column."""
-        text = read_text(path, "time-syntax")
+        text = read_mixed_text(path)
         complaints = Complaints(path, "time-syntax")
         records = _Records(complaints)
         for number, line in enumerate(text.split("\n"), 1):
@@ -86,21 +95,24 @@ class _Records:
         self._command = ""
         self._status = 0
         self._pending_status = 0
+        self._begun: tuple[int, str] | None = None
 
     def take(self, number: int, line: str) -> None:
         """Take in one line."""
         line = line.rstrip("\r")
         if status := _STATUS.search(line):
-            self._pending_status = int(status[1] or 0) or 128 + int(status[2] or 0)
+            exited, signal = (whole(text or "0") or 0 for text in status.groups())
+            self._pending_status = exited or 128 + signal
         elif match := _DEFAULT.search(line):
-            self._begin()
+            self._begin(number, line)
             self._default(number, line, match)
         elif match := _DEFAULT_COUNTS.search(line):
             for group, name in _COUNTS:
-                self._values[name] = float(match[group])
+                place = (number, match.start(group) + 1, line)
+                self._number(name, match[group], place)
         elif match := _POSIX.match(line):
             if match[1] == "real":
-                self._begin()
+                self._begin(number, line)
             name = {"real": "elapsed", "sys": "system"}.get(match[1], match[1])
             self._number(name, match[2], (number, match.start(2) + 1, line))
         elif match := _VERBOSE.match(line):
@@ -112,26 +124,32 @@ class _Records:
             epoch = len(self.blocks) + 1
             block = Block(0, epoch, self._command, self._status, self._values)
             self.blocks.append(block)
+        elif self._begun is not None:
+            number, line = self._begun
+            self._complain((number, 1, line), "this record has no elapsed time")
+        self._begun = None
         self._values, self._command, self._status = {}, "", 0
 
-    def _begin(self) -> None:
+    def _begin(self, number: int, line: str) -> None:
         self.close()
+        self._begun = (number, line)
         self._status, self._pending_status = self._pending_status, 0
 
     def _default(self, number: int, line: str, match: re.Match[str]) -> None:
         for name in ("user", "system"):
             self._number(name, match[name], (number, match.start(name) + 1, line))
         self._clock(match["elapsed"], (number, match.start("elapsed") + 1, line))
-        self._values["rss_bytes"] = float(match["rss"]) * 1024
+        place = (number, match.start("rss") + 1, line)
+        self._number("rss_bytes", match["rss"], place, 1024.0)
 
     def _verbose(self, number: int, line: str, match: re.Match[str]) -> None:
         label, text = match[1], match[2]
         place = (number, match.start(2) + 1, line)
         if label == "Command being timed":
-            self._begin()
-            self._command = text.strip('"')
+            self._begin(number, line)
+            self._command = text.removeprefix('"').removesuffix('"')
         elif label == "Exit status":
-            self._status = self._status or (int(text) if text.isdecimal() else 1)
+            self._status = self._status or whole(text) or 0
         elif line.startswith(f"\t{_ELAPSED}: "):
             self._clock(line.removeprefix(f"\t{_ELAPSED}: "), place)
         elif label in _VERBOSE_NAMES:
@@ -141,20 +159,22 @@ class _Records:
     def _number(
         self, name: str, text: str, place: tuple[int, int, str], factor: float = 1.0
     ) -> None:
-        try:
-            self._values[name] = float(text) * factor
-        except ValueError:
+        value = finite(text)
+        if value is None or value * factor > _LARGEST:
             self._complain(place, f"{name} is {text!r}, not a number")
+        else:
+            self._values[name] = value * factor
 
     def _clock(self, text: str, place: tuple[int, int, str]) -> None:
         """Take `h:mm:ss` or `m:ss.ss` as seconds."""
-        try:
-            seconds = 0.0
-            for part in text.split(":"):
-                seconds = seconds * 60 + float(part)
-            self._values["elapsed"] = seconds
-        except ValueError:
-            self._complain(place, f"elapsed is {text!r}, not h:mm:ss or m:ss")
+        parts = [finite(part) for part in text.split(":")]
+        seconds = 0.0
+        for part in parts:
+            if part is None or part > _LARGEST or len(parts) > 3:
+                self._complain(place, f"elapsed is {text!r}, not h:mm:ss or m:ss")
+                return
+            seconds = seconds * 60 + part
+        self._values["elapsed"] = seconds
 
     def _complain(self, place: tuple[int, int, str], message: str) -> None:
         number, column, line = place

@@ -1,8 +1,9 @@
 """Auto-pilot's results file: blocks headed `[name]`, measurement blocks among them.
 
-Only blocks named `[measurement]` (or by a hook's own name with the same fields) count;
-a snapshot block holds raw text of commands and is passed over, whatever it looks like.
-Source: papers/auto-pilot.txt section 3.2; Auto-pilot's manual, version 2.1.
+Purpose: Auto-pilot's own files and ours (study/res.py). Decision: only blocks named
+`[measurement]` count; any other block holds raw text of commands and is passed over,
+whatever it looks like. Non-goal: a snapshot's raw line `[measurement]` is taken for a
+block; the format has no escape. Source: papers/auto-pilot.txt section 3.2; Auto-pilot's manual, version 2.1.
 """
 
 from __future__ import annotations
@@ -11,10 +12,16 @@ import re
 from pathlib import Path
 
 from benchwright.model.observation import Block
-from benchwright.study.parsers.api import Complaints, ParsedInput, read_text
+from benchwright.study.parsers.api import (
+    Complaints,
+    ParsedInput,
+    finite,
+    read_mixed_text,
+    whole,
+)
 
 _HEADER = re.compile(r"\[([^\[\]\n]+)\]\s*\Z")
-_FIELD = re.compile(r"\s*([^=\s][^=]*?)\s*=\s?(.*?)\s*\Z")
+_FIELD = re.compile(r"\s*([^=\s][^=]*?)\s*=\s*(.*?)\s*\Z")
 _RENAMED = {"sys": "system"}
 _WHOLE = ("thread", "epoch", "status")
 MEASUREMENT = "measurement"
@@ -32,7 +39,7 @@ class _Res:
 
     def read(self, path: Path) -> list[ParsedInput]:
         """Return the file as one test. Raises InputError with file:line:column."""
-        text = read_text(path, "res-syntax")
+        text = read_mixed_text(path)
         complaints = Complaints(path, "res-syntax")
         blocks = _blocks(text, complaints)
         if not blocks:
@@ -67,7 +74,7 @@ def _close(
 ) -> None:
     if not fields:
         return
-    whole = {name: _whole(name, fields, complaints) for name in _WHOLE}
+    place = {name: _whole(name, fields, complaints) for name in _WHOLE}
     values = {}
     for name, (text, number, line) in fields.items():
         if name in _WHOLE or name == "command":
@@ -76,14 +83,14 @@ def _close(
         if value is not None:
             values[_RENAMED.get(name, name)] = value
         elif name in ("user", "sys", "elapsed"):
-            column = line.find("=") + 2
-            complaints.add((number, column), line, f"{name} is {text!r}, not a number")
+            place_of = (number, _column(line))
+            complaints.add(place_of, line, f"{name} is {text!r}, not a number")
     blocks.append(
         Block(
-            thread=whole["thread"],
-            epoch=whole["epoch"] or len(blocks) + 1,
+            thread=place["thread"],
+            epoch=place["epoch"] or len(blocks) + 1,
             command=fields.get("command", ("", 0, ""))[0],
-            status=whole["status"],
+            status=place["status"],
             values=values,
         )
     )
@@ -95,23 +102,21 @@ def _whole(
     if name not in fields:
         return 0
     text, number, line = fields[name]
-    try:
-        return int(text)
-    except ValueError:
-        column = line.find("=") + 2
-        complaints.add(
-            (number, column), line, f"{name} is {text!r}, not a whole number"
-        )
-        return 0
+    value = whole(text)
+    if value is None:
+        what = f"{name} is {text!r}, not a whole number"
+    elif value < 0 and name != "status":
+        what = f"{name} is {value}, below 0"
+    else:
+        return value
+    complaints.add((number, _column(line)), line, what)
+    return 0
 
 
-def finite(text: str) -> float | None:
-    """Return a finite number, or None where the text is none."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if value - value == 0 else None
+def _column(line: str) -> int:
+    """Return the column of a field's value, from 1."""
+    rest = line[line.find("=") + 1 :]
+    return len(line) - len(rest.lstrip()) + 1
 
 
 PARSER = _Res()

@@ -1,0 +1,55 @@
+"""Files that others left, read: one golden document per format.
+
+The .txt files and hyperfine.csv were written by GNU time 1.9 and hyperfine themselves;
+autopilot.res follows Auto-pilot's manual, with raw text that means to mislead.
+To accept a change that is meant: BW_UPDATE_GOLDEN=1 make test-python, and read the diff.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from benchwright.study.parsers.api import ParsedInput, Parser
+
+HERE = Path(__file__).parent / "parsers"
+FILES = {
+    "autopilot.res": "res",
+    "spreadsheet.csv": "csv",
+    "hyperfine.csv": "csv",
+    "time-default.txt": "gnu_time",
+    "time-posix.txt": "gnu_time",
+    "time-verbose.txt": "gnu_time",
+    "time-long.txt": "gnu_time",
+}
+PARSERS = ("study", "res", "csv", "gnu_time")
+
+
+def parser(name: str) -> Parser:
+    found: Parser = import_module(f"benchwright.study.parsers.{name}").PARSER
+    return found
+
+
+def document(inputs: list[ParsedInput]) -> str:
+    text = msgspec.json.encode(msgspec.to_builtins(inputs))
+    return msgspec.json.format(text, indent=1).decode() + "\n"
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_file_reads_as_its_golden_document(file: str) -> None:
+    golden = HERE / f"{file}.json"
+    text = document(parser(FILES[file]).read(HERE / file))
+    if os.environ.get("BW_UPDATE_GOLDEN"):
+        golden.write_text(text)
+    assert text == golden.read_text()
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_file_is_recognised_by_its_own_parser_alone(file: str) -> None:
+    head = (HERE / file).read_bytes()[:4096]
+    by = [name for name in PARSERS if parser(name).detect(HERE / file, head)]
+    assert by == [FILES[file]]

@@ -1,0 +1,202 @@
+"""Parsers: what each field means, and a place for every mistake."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from benchwright.cli import stats_inputs
+from benchwright.model.errors import InputError
+from benchwright.model.observation import Block
+from benchwright.study.parsers import csv, gnu_time, res
+from benchwright.study.parsers.api import Parser
+
+RES, CSV, TIME = res.PARSER, csv.PARSER, gnu_time.PARSER
+
+
+def blocks(parser: Parser, tmp_path: Path, text: str) -> list[Block]:
+    """Return the blocks of a text, which must be one test."""
+    path = tmp_path / "input"
+    path.write_text(text)
+    (one,) = parser.read(path)
+    assert one.name == "input"
+    return list(one.blocks)
+
+
+def mistakes(parser: Parser, tmp_path: Path, text: str) -> list[tuple[int, int, str]]:
+    """Return (line, column, message) of every mistake of a text."""
+    path = tmp_path / "input"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(InputError) as refused:
+        parser.read(path)
+    for found in refused.value.diagnostics:
+        assert found.file == str(path)
+        assert found.code.endswith("-syntax")
+    return [(d.line, d.column, d.message) for d in refused.value.diagnostics]
+
+
+# -- .res --------------------------------------------------------------------------------
+
+
+def test_res_sys_is_system_and_absent_is_not_zero(tmp_path: Path) -> None:
+    (block,) = blocks(RES, tmp_path, "[measurement]\nsys = 1\n")
+    assert block == Block(0, 1, "", 0, {"system": 1.0})
+
+
+def test_res_blocks_without_epochs_are_numbered(tmp_path: Path) -> None:
+    found = blocks(RES, tmp_path, "[measurement]\nelapsed=1\n" * 3)
+    assert [b.epoch for b in found] == [1, 2, 3]
+
+
+def test_res_windows_line_ends_and_raw_bytes_of_snapshots(tmp_path: Path) -> None:
+    path = tmp_path / "x.res"
+    path.write_bytes(b"[lshw]\r\n\xff\xfe\x00\r\n[measurement]\r\nelapsed = 2\r\n")
+    (one,) = RES.read(path)
+    assert [b.values for b in one.blocks] == [{"elapsed": 2.0}]
+
+
+def test_res_mistakes_have_their_places(tmp_path: Path) -> None:
+    text = (
+        "[measurement]\n"
+        "thread = two\n"
+        "epoch = -1\n"
+        "  elapsed =  1,5\n"
+        "Segmentation fault\n"
+        "status = 1e3\n"
+        "sys = nan\n"
+    )
+    assert sorted(mistakes(RES, tmp_path, text)) == [
+        (2, 10, "thread is 'two', not a whole number"),
+        (3, 9, "epoch is -1, below 0"),
+        (4, 14, "elapsed is '1,5', not a number"),
+        (5, 1, "this is no field"),
+        (6, 10, "status is '1e3', not a whole number"),
+        (7, 7, "sys is 'nan', not a number"),
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "[uname]\nLinux\n", "elapsed = 3\n"])
+def test_res_without_a_measurement_is_a_mistake(tmp_path: Path, text: str) -> None:
+    ((line, column, message),) = mistakes(RES, tmp_path, text)
+    assert (line, column) == (1, 1)
+    assert "no [measurement]" in message
+
+
+# -- CSV ---------------------------------------------------------------------------------
+
+
+def test_csv_rows_are_epochs_where_nothing_else_is_said(tmp_path: Path) -> None:
+    found = blocks(CSV, tmp_path, "elapsed,free memory\n1,2\n\n3,\n")
+    assert found == [
+        Block(0, 1, "", 0, {"elapsed": 1.0, "free memory": 2.0}),
+        Block(0, 2, "", 0, {"elapsed": 3.0}),
+    ]
+
+
+def test_csv_tests_and_factors(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("test,factor:fs,elapsed\na,ext2,1\nb,ext3,2\na,ext2,3\n")
+    first, second = CSV.read(path)
+    assert (first.name, first.sample, len(first.blocks)) == ("a", (("fs", "ext2"),), 2)
+    assert (second.name, second.sample) == ("b", (("fs", "ext3"),))
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        ("elapsed,user\n1\n", (2, 1), "1 cells under 2 columns"),
+        ("elapsed,user\n1,fast\n", (2, 3), "user is 'fast', not a number"),
+        ("user,epoch\n1,one\n", (2, 2), "epoch is 'one', not a whole number from 0"),
+        ("user,epoch\n1,-1\n", (2, 2), "epoch is '-1', not a whole number from 0"),
+        ("a,a\n1,2\n", (1, 3), "the column 'a' is there twice"),
+        ("a,\n1,2\n", (1, 3), "column 2 has no name"),
+        ("1,2\n3,4\n", (1, 1), "the first line is data"),
+        ("a,b\n", (1, 1), "there is no row under the header line"),
+        ('a,b\n1,"2\n', (2, 1), "not CSV: unexpected end of data"),
+        ("a,b\n\xe9,2\n", (2, 1), "byte 0xe9 is not UTF-8"),
+    ],
+)
+def test_csv_mistakes(
+    tmp_path: Path, text: str, place: tuple[int, int], message: str
+) -> None:
+    assert mistakes(CSV, tmp_path, text)[0] == (*place, message)
+
+
+def test_a_file_of_mistakes_tells_fifty_and_counts_the_rest(tmp_path: Path) -> None:
+    found = mistakes(CSV, tmp_path, "a,b\n1,2\n" + "1\n" * 80)
+    assert len(found) == 50
+    assert found[-1][2].endswith("(and 30 more mistakes)")
+
+
+# -- GNU time ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("clock", "seconds"),
+    [("0:00.05", 0.05), ("1:02.50", 62.5), ("1:02:03", 3723.0), ("100:00:00", 3.6e5)],
+)
+def test_time_clock_forms(tmp_path: Path, clock: str, seconds: float) -> None:
+    text = (
+        f"0.01user 0.02system {clock}elapsed 60%CPU "
+        "(0avgtext+0avgdata 2200maxresident)k\n"
+    )
+    (block,) = blocks(TIME, tmp_path, text)
+    assert block.values == {
+        "user": 0.01,
+        "system": 0.02,
+        "elapsed": seconds,
+        "rss_bytes": 2200 * 1024.0,
+    }
+
+
+def test_time_status_belongs_to_the_record_after_it(tmp_path: Path) -> None:
+    record = "real 1\nuser 0\nsys 0\n"
+    text = (
+        f"{record}Command exited with non-zero status 3\n{record}"
+        f"Command terminated by signal 9\n{record}{record}"
+    )
+    assert [b.status for b in blocks(TIME, tmp_path, text)] == [0, 3, 137, 0]
+
+
+def test_time_record_cut_short_is_a_mistake(tmp_path: Path) -> None:
+    whole = '\tCommand being timed: "a"\n\tElapsed (wall clock) time (h:mm:ss or m:ss): 0:01.00\n'
+    cut = '\tCommand being timed: "b"\n\tUser time (seconds): 1\n'
+    assert mistakes(TIME, tmp_path, whole + cut + whole) == [
+        (3, 1, "this record has no elapsed time")
+    ]
+    assert [b.command for b in blocks(TIME, tmp_path, whole + whole)] == ["a", "a"]
+
+
+def test_time_mistakes(tmp_path: Path) -> None:
+    text = "real 1.2.3\nuser 0.1\nsys 0\n"
+    assert mistakes(TIME, tmp_path, text)[0] == (
+        1,
+        6,
+        "elapsed is '1.2.3', not a number",
+    )
+    huge = f"real 1\nuser {'9' * 400}\nsys 0\n"
+    assert mistakes(TIME, tmp_path, huge)[0][:2] == (2, 6)
+    assert "no record" in mistakes(TIME, tmp_path, "hello\n")[0][2]
+
+
+# -- plug-ins ----------------------------------------------------------------------------
+
+
+def plug_in(value: str) -> list[EntryPoint]:
+    return [EntryPoint("theirs", value, "benchwright.parsers")]
+
+
+def test_ours_are_found_without_an_installation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stats_inputs, "entry_points", lambda group: [])
+    assert [p.name for p in stats_inputs.parsers()] == list(stats_inputs.SHIPPED)
+
+
+def test_a_broken_plug_in_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = plug_in("a_module_that_is_not_there:PARSER")
+    monkeypatch.setattr(stats_inputs, "entry_points", lambda group: points)
+    with pytest.raises(InputError, match="a_module_that_is_not_there"):
+        stats_inputs.parsers()
