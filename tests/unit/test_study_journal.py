@@ -362,6 +362,36 @@ def test_damage_beside_a_hot_log_is_refused_and_the_log_left(place: Path) -> Non
         assert len(study.load_outcomes(1)) >= ENTRIES + 30
 
 
+@pytest.mark.parametrize("share", [0.0, 0.0005, 0.01, 0.2, 0.5, 0.8])
+def test_damage_in_a_hot_log_is_refused(place: Path, share: float) -> None:
+    """SQLite itself would take it for the log's end, and forget what follows."""
+    kill_in_a_loop(place, entries=60)
+    log = place / f"{JOURNAL}-wal"
+    flip(log, int(log.stat().st_size * share))
+    assert refusal(place, Study.open_to_resume) == "journal-damaged"
+
+
+@pytest.mark.parametrize("cut", [1, 100, 4095, 4120, 4121])
+def test_a_transaction_torn_by_a_crash_is_no_damage(place: Path, cut: int) -> None:
+    """What was not written whole was not acknowledged; the rest is kept."""
+    last = kill_in_a_loop(place, entries=40)
+    log = place / f"{JOURNAL}-wal"
+    os.truncate(log, log.stat().st_size - cut)
+    with contextlib.closing(Study.open_to_resume(place)) as study:
+        found = study.load_outcomes(1)
+        assert all(f"live-{n}" in found for n in range(last - 2))
+        study.append(1, outcomes(9000, 1))
+    Study.open_to_resume(place).close()
+
+
+def test_the_last_transaction_torn_in_place_is_no_damage(place: Path) -> None:
+    """Blocks of one transaction reach a disk in any order when the power fails."""
+    kill_in_a_loop(place, entries=40)
+    log = place / f"{JOURNAL}-wal"
+    flip(log, log.stat().st_size - 200)
+    Study.open_to_resume(place).close()
+
+
 # -- root --------------------------------------------------------------------------------
 
 ROOT = pytest.mark.skipif(

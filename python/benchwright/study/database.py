@@ -23,6 +23,7 @@ import msgspec
 
 from benchwright.model.errors import StudyError
 from benchwright.study.schema import APPLICATION_ID, JOURNAL, SCHEMA, VERSION
+from benchwright.study.wal import log_is_damaged
 
 _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
@@ -68,6 +69,8 @@ def writing(path: Path) -> sqlite3.Connection:
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = FULL")
     database.execute("PRAGMA foreign_keys = ON")
+    # A log begun anew can hold one torn transaction at most (wal.py).
+    database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return database
 
 
@@ -137,6 +140,8 @@ def check_header(path: Path) -> None:
 
 def verify(path: Path, database: sqlite3.Connection) -> None:
     """Raise StudyError unless every page and every row is as it was written."""
+    if log_is_damaged(path / f"{JOURNAL}-wal"):
+        raise damaged(path, f"{JOURNAL}-wal breaks off in the middle")
     (answer,) = database.execute("PRAGMA integrity_check(1)").fetchone()
     if answer != "ok":
         raise damaged(path, str(answer))
