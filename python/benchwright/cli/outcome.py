@@ -31,14 +31,19 @@ def document_of(tests: list[OpenTest]) -> Document:
         entries.append(
             Entry(
                 test.name,
-                summarise_trials(test.trials, specs),
+                summarise_trials(test.trials, specs, observed=test.observed),
                 stop=test.stop,
                 sample=test.plan.sample if test.plan else (),
                 threads=test.plan.threads if test.plan else None,
             )
         )
         findings += examine(
-            test.name, test.trials, specs, rule=test.rule, stop=test.stop
+            test.name,
+            test.trials,
+            specs,
+            rule=test.rule,
+            stop=test.stop,
+            observed=test.observed,
         )
     return compose(entries, findings)
 

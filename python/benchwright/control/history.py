@@ -13,7 +13,7 @@ import msgspec
 
 from benchwright.model.observation import Ending, Trial
 from benchwright.model.plan import MetricSpec
-from benchwright.stats.aggregate import aggregate_trial
+from benchwright.stats.aggregate import TrialValues, aggregate_trial
 from benchwright.stats.rows import RowBook
 
 
@@ -53,6 +53,8 @@ class HistoryBuilder:
         self._failed = 0
         self._duration_ns = 0
         self._answers: list[tuple[int, int]] = []
+        self.observed: list[TrialValues] = []
+        """The values of every completed trial, in order."""
 
     def add(self, trial: Trial) -> None:
         """Take in one trial; an interrupted one is void and leaves no trace."""
@@ -63,7 +65,9 @@ class HistoryBuilder:
             self._failed += 1
             return
         self._trials += 1
-        for name, value in aggregate_trial(trial.blocks, self._book).values.items():
+        values = aggregate_trial(trial.blocks, self._book)
+        self.observed.append(msgspec.structs.replace(values, epoch=trial.epoch))
+        for name, value in values.values.items():
             self._series.setdefault(name, []).append(value)
 
     def answer(self, status: int) -> None:

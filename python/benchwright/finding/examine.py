@@ -37,15 +37,18 @@ def examine(
     stop: Stop | None = None,
     threshold: float = THRESHOLD,
     everything: bool = False,
+    observed: Sequence[TrialValues] | None = None,
 ) -> tuple[Finding, ...]:
     """Return the findings about one test, most grave cause first.
 
     `trials` are all of them, void and failed ones too. `rule` and `stop` say how the
     number of trials came about, where that is known. `threshold` is that of the
-    z-scores; `everything` looks at getrusage's extras as well.
+    z-scores; `everything` looks at getrusage's extras as well; `observed` are the
+    values of the trials that count, where the caller has them already.
     """
     book = RowBook(specs)
-    observed = observe_trials(trials, book)
+    if observed is None:
+        observed = observe_trials(trials, book)
     found = columns(observed, book)
     shown = book.shown(found, everything=everything)
     return (

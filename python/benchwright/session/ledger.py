@@ -52,6 +52,10 @@ class Ledger:
         self.crashed: dict[str, list[int]] = {}
         """Tests that are owed a CLEANUP after a crash (session/resume.py)."""
 
+    def knows(self, key: str) -> bool:
+        """Tell whether an effect had an outcome when the session was taken up."""
+        return key in self._outcomes
+
     def recorded(self, key: str, kind: type[Outcome]) -> Outcome | None:
         """Return the recorded outcome of an effect, or None when it was never done."""
         payload = self._outcomes.get(key)
@@ -125,7 +129,7 @@ class Ledger:
             entries.append(NewEntry("void", void.keys[0], void, begin))
         self.at_checkpoint = False
         if entries:
-            self._append(entries)
+            self.study.append(self.session, entries)
 
     def _append(self, entries: Sequence[NewEntry]) -> None:
         self.study.append(self.session, entries)

@@ -58,6 +58,9 @@ class Session:
         self._fast_fail: Command | None = None
         self._fails_fast = False
         self._halted = False
+        self._told: set[str] = set()
+        """Keys of the tests that the listener knows of: not those only replayed."""
+        self._exported: set[str] = set()
         self.tests: list[OpenTest] = []
 
     def run(
@@ -118,10 +121,10 @@ class Session:
 
     def _say(self, text: str) -> None:
         self._ledger.once(
-            self._keys.next("say"), "ECHO", bool, lambda: self._told(text)
+            self._keys.next("say"), "ECHO", bool, lambda: self._noted(text)
         )
 
-    def _told(self, text: str) -> bool:
+    def _noted(self, text: str) -> bool:
         self._listener.note(text)
         return True
 
@@ -174,10 +177,16 @@ class Session:
 
     def _run_epochs(self, plan: TestPlan, first: int, count: int) -> int:
         test = self.tests[-1]
-        if test.plan is None:
+        if test.key not in self._told and not test.has_recorded(first):
+            self._told.add(test.key)
             rule = describe_rule(test.rule)
             self._listener.test_opened(plan.name, plan.threads, plan.sample, rule)
         done = test.run(plan, first, count)
+        if test.key in self._told:
+            self._tell_progress(test)
+        return done
+
+    def _tell_progress(self, test: OpenTest) -> None:
         history = test.history()
         self._listener.trials_done(
             test.name,
@@ -186,7 +195,6 @@ class Session:
             progress(test.rule, history),
             history.duration_ns / 1e9,
         )
-        return done
 
     def _close_test(self) -> None:
         test = self.tests[-1]
@@ -194,8 +202,10 @@ class Session:
         if test.plan is None:
             return
         assert test.stop is not None, "a test is closed after a decision to stop"
-        export_test(self._ledger.study, self._ledger.session, test.key)
-        self._listener.test_closed(test.name, test.stop)
+        if test.key in self._told:
+            export_test(self._ledger.study, self._ledger.session, test.key)
+            self._exported.add(test.key)
+            self._listener.test_closed(test.name, test.stop)
 
     def _halt(self) -> None:
         """STOP: a test in progress is left in order, unless a checkpoint was just
@@ -245,4 +255,4 @@ class Session:
 
     def _end(self, status: str, detail: str) -> None:
         self._ledger.study.end_session(self._ledger.session, status, detail)
-        export_session(self._ledger.study, self._ledger.session)
+        export_session(self._ledger.study, self._ledger.session, self._exported)

@@ -20,6 +20,7 @@ from benchwright.session.errors import Failed, Interrupted
 from benchwright.session.keys import epoch_key
 from benchwright.session.ledger import Ledger, Voided
 from benchwright.session.performer import Performer
+from benchwright.stats.aggregate import TrialValues
 from benchwright.study.export import export_test
 from benchwright.study.logs import Stream, read_output
 from benchwright.trial.observe import observe
@@ -80,6 +81,10 @@ class OpenTest:
             )
         return len(counted)
 
+    def has_recorded(self, epoch: int) -> bool:
+        """Tell whether the outcome of an epoch is in the journal."""
+        return self._ledger.knows(epoch_key(self.key, epoch))
+
     def _replay(self, first: int, count: int) -> int:
         found = 0
         for epoch in range(first, first + count):
@@ -99,6 +104,11 @@ class OpenTest:
     def history(self) -> History:
         """Return the outcomes so far, as a controller sees them."""
         return History() if self._history is None else self._history.history()
+
+    @property
+    def observed(self) -> Sequence[TrialValues]:
+        """The values of the completed trials, in order."""
+        return () if self._history is None else self._history.observed
 
     @property
     def failed(self) -> int:

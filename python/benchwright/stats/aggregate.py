@@ -11,7 +11,7 @@ Source: papers/auto-pilot.txt section 3.3; non-goal: no statistics over trials.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -57,22 +57,34 @@ def aggregate_trial(blocks: Sequence[Block], book: RowBook) -> TrialValues:
     for block in blocks:
         by_thread.setdefault(block.thread, []).append(block)
     threads = [_unify(group, book) for group in by_thread.values()]
-    names = dict.fromkeys(name for thread in threads for name in thread)
-    values: dict[str, float] = {}
-    partial: list[str] = []
-    for name in names:
-        parts = [thread.get(name, math.nan) for thread in threads]
-        value = _fold(parts, book.row(name).threads)
-        if math.isfinite(value):
-            values[name] = value
-        else:
-            partial.append(name)
+    values, partial = _across(threads, book)
     return TrialValues(
         epoch=blocks[0].epoch if blocks else 0,
         values=values | _computed(values),
-        partial=tuple(partial),
+        partial=partial,
         status=next((block.status for block in blocks if block.status), 0),
     )
+
+
+def _across(
+    threads: Sequence[Mapping[str, float]], book: RowBook
+) -> tuple[dict[str, float], tuple[str, ...]]:
+    """Return the quantities of all threads together, and the names of those that are
+    absent from some thread or are no finite number there."""
+    names = dict.fromkeys(name for thread in threads for name in thread)
+    if len(threads) == 1:
+        folded = {name: float(value) for name, value in threads[0].items()}
+    else:
+        folded = {
+            name: _fold(
+                [t.get(name, math.nan) for t in threads], book.row(name).threads
+            )
+            for name in names
+        }
+    values = {name: value for name, value in folded.items() if math.isfinite(value)}
+    if len(values) == len(names):
+        return values, ()
+    return values, tuple(name for name in names if name not in values)
 
 
 def _unify(blocks: Sequence[Block], book: RowBook) -> dict[str, float]:

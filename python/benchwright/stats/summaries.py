@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from benchwright.model.estimate import Summary
 from benchwright.model.observation import Trial
 from benchwright.model.plan import MetricSpec
-from benchwright.stats.aggregate import Column, columns, observe_trials
+from benchwright.stats.aggregate import Column, TrialValues, columns, observe_trials
 from benchwright.stats.describe import summarise
 from benchwright.stats.rows import RowBook
 
@@ -45,9 +45,15 @@ def summarise_trials(
     *,
     confidence: float = 0.95,
     everything: bool = False,
+    observed: Sequence[TrialValues] | None = None,
 ) -> tuple[Summary, ...]:
-    """Return the rows of a test's table: the trials that count, threads aggregated."""
+    """Return the rows of a test's table: the trials that count, threads aggregated.
+
+    `observed` are the trials' values where the caller has them already.
+    """
     book = RowBook(specs)
-    found = columns(observe_trials(trials, book), book)
+    found = columns(
+        observe_trials(trials, book) if observed is None else observed, book
+    )
     names = book.shown((*found, *book.declared), everything=everything)
     return summarise_columns(found, names, book, confidence)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -31,13 +31,17 @@ def results_directory(study: Study, session: int) -> Path:
     return study.path / "results" / f"s{session}"
 
 
-def export_session(study: Study, session: int) -> Path:
-    """Write every test's files and the session's, and return their directory."""
+def export_session(study: Study, session: int, written: Collection[str] = ()) -> Path:
+    """Write every test's files and the session's, and return their directory.
+
+    `written` are the keys of tests whose own files are up to date.
+    """
     directory = results_directory(study, session)
     kept = _session(study, session)
     tests = tests_of(study, session)
     for test in tests:
-        _export(study, kept, test)
+        if test.key not in written:
+            _export(study, kept, test)
     _write(directory / "trials.csv", [csv_text(tests).encode()])
     _write(directory / "session.json", [_session_json(kept).encode()])
     _write(directory / "_program.log", output_of_program(study.path, session))
