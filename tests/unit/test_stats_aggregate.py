@@ -37,7 +37,7 @@ def test_the_longest_thread_is_the_elapsed_time_and_cpu_times_are_summed() -> No
     assert found["elapsed"] == 5
     assert (found["user"], found["system"]) == (2.5, 0.75)
     assert (found["rss_bytes"], found["major_faults"]) == (300, 5)
-    assert found["wait"] == pytest.approx(5 - 3.25)
+    assert found["wait"] == pytest.approx((4 - 1.5) + (5 - 1.75))
     assert found["cpu_percent"] == pytest.approx(65)
 
 
@@ -166,3 +166,10 @@ def test_predicates_are_asked_about_times_and_declared_metrics() -> None:
     )
     assert book.judged(names) == ("elapsed", "system", "user", "ops")
     assert RowBook().judged(("latency", "rss_bytes")) == ("latency",)
+
+
+def test_threads_that_never_wait_have_no_negative_wait() -> None:
+    busy = [block(n, elapsed=1.0, user=0.6, system=0.4) for n in range(1, 5)]
+    found = trial_values(busy)
+    assert found["wait"] == pytest.approx(0)
+    assert found["cpu_percent"] == pytest.approx(400)

@@ -1,7 +1,8 @@
 """From a trial's measurement blocks to one number per quantity.
 
 Purpose: first the commands of each thread are unified (tar, configure and make are one
-result), then the threads are aggregated, then Wait and CPU% are computed.
+result), Wait is computed for each thread, the threads are aggregated, and at last CPU%
+is computed.
 Decision: absent is not zero. A quantity that some thread does not have, or has as
 something that is no finite number, is absent from the trial and named in `partial`;
 an average over the threads that happened to answer would compare different things.
@@ -56,7 +57,7 @@ def aggregate_trial(blocks: Sequence[Block], book: RowBook) -> TrialValues:
     by_thread: dict[int, list[Block]] = {}
     for block in blocks:
         by_thread.setdefault(block.thread, []).append(block)
-    threads = [_unify(group, book) for group in by_thread.values()]
+    threads = [_with_wait(_unify(group, book)) for group in by_thread.values()]
     values, partial = _across(threads, book)
     return TrialValues(
         epoch=blocks[0].epoch if blocks else 0,
@@ -120,16 +121,29 @@ def _fsum(values: Sequence[float]) -> float:
         return math.inf
 
 
+def _with_wait(thread: Mapping[str, float]) -> Mapping[str, float]:
+    """Return a thread's quantities with Wait, where its three times are known: the time
+    [s] that it was not running. Of several threads the sum, as of their CPU times;
+    taken after the aggregation it would be negative as soon as two of them run at once.
+    """
+    busy = _busy(thread)
+    if busy is None or "wait" in thread or "elapsed" not in thread:
+        return thread
+    return {**thread, "wait": thread["elapsed"] - busy}
+
+
 def _computed(values: dict[str, float]) -> dict[str, float]:
-    """Return Wait [s] and CPU% where the three times are known."""
-    elapsed, user, system = (values.get(n) for n in ("elapsed", "user", "system"))
-    if elapsed is None or user is None or system is None:
+    """Return CPU% where the three times are known: 100 per busy processor."""
+    busy, elapsed = _busy(values), values.get("elapsed", 0)
+    if busy is None or elapsed <= 0 or "cpu_percent" in values:
         return {}
-    busy = user + system
-    result = {"wait": elapsed - busy} if "wait" not in values else {}
-    if elapsed > 0 and "cpu_percent" not in values:
-        result["cpu_percent"] = 100 * busy / elapsed
-    return result
+    return {"cpu_percent": 100 * busy / elapsed}
+
+
+def _busy(values: Mapping[str, float]) -> float | None:
+    if "user" not in values or "system" not in values:
+        return None
+    return values["user"] + values["system"]
 
 
 def observe_trials(trials: Iterable[Trial], book: RowBook) -> tuple[TrialValues, ...]:

@@ -3,9 +3,9 @@
 Purpose: one table of rules, so that `bw run`, `bw stats` and the predicates agree on
 what a quantity is called and what several commands or threads make of it.
 Decision: elapsed time of a trial is the longest thread's, CPU times are summed (paper
-section 3.3, "aggregating multiple threads into a single value"); Wait and CPU% are
-computed afterwards from the aggregated times, so Wait is negative where threads use
-more than one processor for longer than they wait.
+section 3.3, "aggregating multiple threads into a single value"); Wait is summed
+over the threads like their CPU times, and CPU% computed from the aggregated times. (The
+paper's order, aggregating first, makes Wait negative as soon as two threads run at once.)
 Non-goals: no arithmetic here (aggregate.py) and no rendering (report/).
 """
 
