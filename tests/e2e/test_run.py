@@ -386,3 +386,10 @@ def test_barrier_hands_a_measured_command_to_the_launcher_at_once(
     log = (tmp_path / "bw-study/results/s1/program.log").read_text()
     assert "bw-launcher" in log
     assert "python" not in log
+
+
+def test_closed_standard_streams_are_no_mistake(tmp_path: Path) -> None:
+    command = f"{sys.executable} -m benchwright.cli.main run --min-runs 2 -- true <&- >&- 2>&-"
+    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, timeout=60)
+    assert done.returncode == 0
+    assert (tmp_path / "bw-study/results/s1/true.res").exists()

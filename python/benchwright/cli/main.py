@@ -42,6 +42,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
+    _open_closed_streams()
     words, command = _split_command(list(argv))
     arguments = parser.parse_args(words)
     arguments.command_argv = command
@@ -57,6 +58,13 @@ def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
     except Exception as error:
         return _reported(error)
     return status
+
+
+def _open_closed_streams() -> None:
+    """Give a caller that closed stdout or stderr (`>&-`) what it asked for: silence."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
 
 
 def _reported(error: Exception) -> int:
