@@ -12,7 +12,7 @@ from benchwright.model.observation import Block
 from benchwright.report.cells import cells, number, percent
 from benchwright.report.document import Document, Entry, compose
 from benchwright.report.dump import render_dump
-from benchwright.report.findings import finding_line
+from benchwright.report.findings import condensed_lines, finding_line
 from benchwright.report.formats import CSV_COLUMNS, RENDERERS, render
 from benchwright.report.stop import stop_line
 from benchwright.stats.describe import summarise
@@ -128,3 +128,13 @@ def test_the_dump_is_raw() -> None:
         'a.res,1,1,"tar, x",0,0.1,\n'
         "a.res,1,1,make,2,,3.0\n"
     )
+
+
+def test_at_the_end_of_a_run_like_findings_are_one_line() -> None:
+    late = doubt("nominal-confidence", "a:1", "looked at 11 times")
+    same = doubt("nominal-confidence", "a:2", "looked at 11 times")
+    high = [doubt("high-z-score", "a:1", f"High z-score of {z}") for z in (2.5, 2.6)]
+    lines = condensed_lines([late, *high, same]).splitlines()
+    assert len(lines) == 2
+    assert lines[0].startswith("a:1, a:2: ")
+    assert lines[1] == "a:1: 2 high z-scores (bw stats lists them)"

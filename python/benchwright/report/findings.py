@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+import msgspec
+
 from benchwright.model.finding import Finding, Severity
 
 HIGH_Z_SCORE = "high-z-score"
@@ -29,15 +31,24 @@ def finding_lines(findings: Iterable[Finding]) -> str:
 
 
 def condensed_lines(findings: Iterable[Finding]) -> str:
-    """Return findings one per line, but all high z-scores of a test as one line.
+    """Return findings for the end of a run, where a table follows.
 
-    For the end of a run, where a table follows; `bw stats` lists them one by one.
+    What holds for several tests alike is one line, and so are all high z-scores of a
+    test; `bw stats` lists each.
     """
     findings = list(findings)
-    rest = [finding for finding in findings if finding.code != HIGH_Z_SCORE]
+    subjects: dict[Finding, list[str]] = {}
+    for finding in findings:
+        if finding.code != HIGH_Z_SCORE:
+            alike = msgspec.structs.replace(finding, subject="")
+            subjects.setdefault(alike, []).append(finding.subject)
+    joined = [
+        msgspec.structs.replace(alike, subject=", ".join(names))
+        for alike, names in subjects.items()
+    ]
     counts = Counter(f.subject for f in findings if f.code == HIGH_Z_SCORE)
     lines = [
         f"{subject}: {count} high z-score{'' if count == 1 else 's'} (bw stats lists them)\n"
         for subject, count in counts.items()
     ]
-    return finding_lines(rest) + "".join(lines)
+    return finding_lines(joined) + "".join(lines)

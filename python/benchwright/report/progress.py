@@ -67,13 +67,14 @@ class PlainProgress:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._shown_s = -math.inf
+        self._opening = Opening()
 
     def test_opened(
         self, name: str, threads: int, sample: Pairs, rule_text: str
     ) -> None:
         """Write which test begins, at which sample, under which rule."""
         self._shown_s = -math.inf
-        self._write(opened_text(name, threads, sample, rule_text))
+        self._write(self._opening.text(name, threads, sample, rule_text))
 
     def trials_done(
         self, name: str, done: int, failed: int, progress: Progress, elapsed_s: float
@@ -110,13 +111,14 @@ class TerminalProgress:
 
         self._console: Console = Console(file=stream, highlight=False)
         self._live: Live | None = None
+        self._opening = Opening()
 
     def test_opened(
         self, name: str, threads: int, sample: Pairs, rule_text: str
     ) -> None:
         """Print which test begins, and start its live line."""
         self._end_live()
-        self._print(opened_text(name, threads, sample, rule_text))
+        self._print(self._opening.text(name, threads, sample, rule_text))
         from rich.live import Live
 
         # No refresh thread: nothing of ours may run while a trial does.
@@ -157,11 +159,18 @@ class TerminalProgress:
         self._console.print(text, markup=False, soft_wrap=True)
 
 
-def opened_text(name: str, threads: int, sample: Pairs, rule_text: str) -> str:
-    """Return `NAME (fs=ext2, 4 threads): RULE`."""
-    about = [f"{factor}={level}" for factor, level in sample]
-    about.append(f"{threads} thread{'' if threads == 1 else 's'}")
-    return f"{name} ({', '.join(about)}): {rule_text}"
+class Opening:
+    """The line that opens a test; a rule that holds for many tests is written once."""
+
+    def __init__(self) -> None:
+        self._rule = ""
+
+    def text(self, name: str, threads: int, sample: Pairs, rule_text: str) -> str:
+        """Return `NAME (fs=ext2, 4 threads): RULE`, without a rule just written."""
+        about = [f"{factor}={level}" for factor, level in sample]
+        about.append(f"{threads} thread{'' if threads == 1 else 's'}")
+        same, self._rule = rule_text == self._rule, rule_text
+        return f"{name} ({', '.join(about)})" + ("" if same else f": {rule_text}")
 
 
 def state_text(done: int, failed: int, progress: Progress, elapsed_s: float) -> str:
