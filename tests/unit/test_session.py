@@ -115,13 +115,13 @@ def run(
     with contextlib.closing(Study.create_or_open(place)) as study:
         if again:
             number = study.sessions()[-1].number
-            recovery = recover(study, number, f"{CRASH}: test")
+            cut = recover(study, number, f"{CRASH}: test").cut
             ledger = Ledger(study, number)
-            ledger.crashed = recovery.crashed
         else:
+            cut = ()
             ledger = Ledger(study, study.begin_session(info()))
         performer = Performer(bench, Surroundings("/", ()), study.path, ledger.session)
-        session = Session(program, ledger, performer, listener)
+        session = Session(program, ledger, performer, listener, cut)
         return session.run({}, {}), session, listener
 
 
@@ -182,8 +182,8 @@ def test_a_crash_in_an_epoch_owes_its_cleanup(tmp_path: Path) -> None:
     bench = FakeBench(elapsed)
     run(tmp_path / "study", bench, again=True)
     modes = [tuple(c.mode for c in r.commands) for r in bench.requests]
-    assert modes[0] == ("CLEANUP",)
-    assert modes[1] == ("SETUP", "EXEC", "CLEANUP"), "PRESETUP is not run again"
+    assert modes[:3] == [("CLEANUP",), ("POSTCLEANUP",), ("PRESETUP",)]
+    assert modes[3] == ("SETUP", "EXEC", "CLEANUP")
 
 
 FAILING = """
@@ -358,3 +358,71 @@ def test_stop_in_a_test_leaves_it_in_order_where_no_checkpoint_waits(
     verdict, _session, _ = run(tmp_path / "study", bench, suite)
     assert verdict.status == "stopped"
     assert [r.commands[0].argv[0] for r in bench.requests] == ["make", "work", "undo"]
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: nothing of a session handles it."""
+
+
+class Dying(Breaking):
+    """A bench with which `bw` is killed at its n-th request."""
+
+    def run(
+        self, request: RunRequest, *, abandoned: Callable[[], bool] = lambda: False
+    ) -> RunResult:
+        try:
+            return super().run(request, abandoned=abandoned)
+        except BenchError:
+            raise Killed from None
+
+
+def argv0(bench: FakeBench) -> list[str]:
+    """Return the programs that a bench was asked for, in order."""
+    return [c.argv[0] for request in bench.requests for c in request.commands]
+
+
+WHOLE = """
+TEST t 2
+  PRESETUP make
+  SETUP begin
+  EXEC work
+  CLEANUP end
+  POSTCLEANUP undo
+DONE
+"""
+IN_ORDER = ["make", "begin", "work", "end", "undo"]
+
+
+def test_a_crash_after_a_restored_checkpoint_owes_cleanup(tmp_path: Path) -> None:
+    """The test's key changes with the restore; what is owed to it does not."""
+    suite = f"CHECKPOINT{WHOLE}"
+    with pytest.raises(Killed):
+        run(tmp_path / "study", Dying(1), suite)
+    after = FakeBench(quick)
+    run(tmp_path / "study", after, suite, again=True)
+    assert argv0(after) == ["end", "undo", *IN_ORDER]
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_a_crash_of_a_resumed_session_is_no_interrupt(tmp_path: Path, at: int) -> None:
+    """The journal's last end is the interrupt; the crash came later and said nothing."""
+    with pytest.raises(Killed):
+        run(tmp_path / "study", Dying(1), WHOLE)
+    with contextlib.closing(Study.create_or_open(tmp_path / "study")) as study:
+        study.end_session(1, "interrupted", "")
+    with pytest.raises(Killed):
+        run(tmp_path / "study", Dying(at), WHOLE, again=True)
+    after = FakeBench(quick)
+    _verdict, session, _ = run(tmp_path / "study", after, WHOLE, again=True)
+    assert [t.epoch for t in session.tests[0].trials] == [1, 2]
+    owed = (["end", "undo"], ["undo"], ["undo"])[at]
+    assert argv0(after) == [*owed, *IN_ORDER]
+
+
+def test_a_cleanup_that_is_owed_is_that_of_its_own_epoch(tmp_path: Path) -> None:
+    suite = "TEST t 3\n ECHO on\n EXEC work\n CLEANUP end %EPOCH%\nDONE\n"
+    with pytest.raises(Killed):
+        run(tmp_path / "study", Dying(1), suite)
+    after = FakeBench(quick)
+    run(tmp_path / "study", after, suite, again=True)
+    assert after.requests[0].commands[0].argv == ("end", "2")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,10 +15,10 @@ from benchwright.cli.outcome import document_of, tell
 from benchwright.report.progress import listener
 from benchwright.session.ledger import Ledger
 from benchwright.session.performer import Performer
-from benchwright.session.resume import CRASH, recover
+from benchwright.session.resume import CRASH, CutTest, recover
 from benchwright.session.run import Session
 from benchwright.session.start import Prepared, boot_id, surroundings
-from benchwright.study.journal import Study
+from benchwright.study.journal import RESUMABLE, Study
 
 if TYPE_CHECKING:
     from benchwright.study.journal import Session as StoredSession
@@ -30,7 +30,8 @@ def run_new(prepared: Prepared, arguments: argparse.Namespace) -> int:
     """Run a program as a new session of a study; return the exit code."""
     with contextlib.closing(Study.create_or_open(Path(arguments.study))) as study:
         for earlier in study.sessions():
-            if earlier.status == "crashed":
+            # A session that was resumed and then crashed still shows its earlier end.
+            if earlier.status in RESUMABLE:
                 leftovers.end(earlier.info.options["token"])
         number = study.begin_session(prepared.info)
         return _run(prepared, study, Ledger(study, number), arguments)
@@ -44,9 +45,8 @@ def run_again(
 ) -> int:
     """Go on with a stored session; return the exit code."""
     ended = leftovers.end(prepared.token)
-    recovery = recover(study, stored.number, _cause(prepared, stored.status))
+    recovery = recover(study, stored.number, _cause(prepared))
     ledger = Ledger(study, stored.number)
-    ledger.crashed = recovery.crashed
     notes = [f"resuming session {stored.number} of {study.path}"]
     if ended:
         notes.append(f"ended {ended} processes that the crash had left running")
@@ -54,13 +54,11 @@ def run_again(
         notes.append("what the crash cut short is void and will be run again")
     if recovery.restored:
         notes.append("restored from the last checkpoint (RESTORE = 1)")
-    return _run(prepared, study, ledger, arguments, notes)
+    return _run(prepared, study, ledger, arguments, notes, recovery.cut)
 
 
-def _cause(prepared: Prepared, status: str) -> str:
-    """Return in words what cut the session short."""
-    if status == "interrupted":
-        return "interrupted by the user"
+def _cause(prepared: Prepared) -> str:
+    """Return in words what cut short a session that had no time to say it."""
     if prepared.info.boot_id and prepared.info.boot_id != boot_id():
         return f"{CRASH}: the machine went down or was restarted"
     return f"{CRASH}: bw or its launcher was killed"
@@ -71,17 +69,18 @@ def _run(
     study: Study,
     ledger: Ledger,
     arguments: argparse.Namespace,
-    notes: list[str] | None = None,
+    notes: Sequence[str] = (),
+    cut: Sequence[CutTest] = (),
 ) -> int:
     around = surroundings(prepared, study.path)
     with (
         contextlib.closing(listener(quiet=arguments.quiet)) as progress,
         contextlib.closing(LocalBench()) as bench,
     ):
-        for text in notes or ():
+        for text in notes:
             progress.note(text)
         performer = Performer(bench, around, study.path, ledger.session)
-        session = Session(prepared.program, ledger, performer, progress)
+        session = Session(prepared.program, ledger, performer, progress, cut)
         Path(prepared.stored_environment["TESTROOT"]).mkdir(parents=True, exist_ok=True)
         with _stopping(performer):
             verdict = session.run(prepared.defines, prepared.environment)

@@ -13,6 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from benchwright.model.observation import Trial
+from benchwright.model.plan import TestPlan
 from benchwright.session.checkpoint import write_pointer
 from benchwright.session.keys import epoch_key
 from benchwright.study.journal import NewEntry, Study
@@ -26,6 +27,8 @@ class Begun(msgspec.Struct, frozen=True):
     what: str
     keys: tuple[str, ...]
     """The keys of the effects that it covers: one, or one per epoch of a batch."""
+    plan: TestPlan | None = None
+    """Of a batch whose plan is not the test's first one (its commands name EPOCH)."""
 
 
 class Voided(msgspec.Struct, frozen=True):
@@ -35,6 +38,8 @@ class Voided(msgspec.Struct, frozen=True):
     keys: tuple[str, ...]
     trial: Trial | None = None
     """What was seen of it, kept but never counted."""
+    cleanup_owed: bool = False
+    """Whether CLEANUP was not run to its end after the cut."""
 
 
 class Ledger:
@@ -49,8 +54,6 @@ class Ledger:
         """Restored checkpoints: key -> sequence number of the restore."""
         self.at_checkpoint = False
         """Whether the last thing recorded, but for commands, is a checkpoint."""
-        self.crashed: dict[str, list[int]] = {}
-        """Tests that are owed a CLEANUP after a crash (session/resume.py)."""
 
     def knows(self, key: str) -> bool:
         """Tell whether an effect had an outcome when the session was taken up."""
@@ -110,10 +113,12 @@ class Ledger:
         self._checkpoints.add(key)
         self.at_checkpoint = True
 
-    def begin(self, what: str, keys: tuple[str, ...]) -> int:
+    def begin(
+        self, what: str, keys: tuple[str, ...], plan: TestPlan | None = None
+    ) -> int:
         """Record that something is about to be done; return its sequence number."""
         (sequence,) = self.study.append(
-            self.session, [NewEntry("begin", keys[0], Begun(what, keys), None)]
+            self.session, [NewEntry("begin", keys[0], Begun(what, keys, plan), None)]
         )
         return sequence
 

@@ -7,7 +7,7 @@ This is the table of contents of a session; the parts are in ledger (journal), p
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 
 import msgspec
 
@@ -22,6 +22,7 @@ from benchwright.session.events import Listener
 from benchwright.session.keys import Keys
 from benchwright.session.ledger import Ledger
 from benchwright.session.performer import Performer
+from benchwright.session.resume import CutTest
 from benchwright.session.test import OpenTest
 from benchwright.study.export import export_session, export_test
 from benchwright.suite import effects as effect
@@ -49,11 +50,13 @@ class Session:
         ledger: Ledger,
         performer: Performer,
         listener: Listener,
+        cut: Sequence[CutTest] = (),
     ) -> None:
         self._program = program
         self._ledger = ledger
         self._performer = performer
         self._listener = listener
+        self._cut = cut
         self._keys = Keys()
         self._fast_fail: Command | None = None
         self._fails_fast = False
@@ -73,6 +76,7 @@ class Session:
         """
         steps = execute(self._program, defines=defines, environment=environment)
         try:
+            self._settle()
             self._drive(steps)
             verdict = self._verdict()
         except Interrupted:
@@ -84,6 +88,14 @@ class Session:
             raise
         self._end(verdict.status, verdict.detail)
         return verdict
+
+    def _settle(self) -> None:
+        """Put in order what a crash left of tests, before anything is run anew."""
+        for cut in self._cut:
+            rule = cut.plan.stopping
+            OpenTest(
+                cut.key, cut.plan.name, rule, self._ledger, self._performer
+            ).settle(cut)
 
     def _drive(self, steps: Pass) -> None:
         answer: effect.Answer = None

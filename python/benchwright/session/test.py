@@ -20,6 +20,7 @@ from benchwright.session.errors import Failed, Interrupted
 from benchwright.session.keys import epoch_key
 from benchwright.session.ledger import Ledger, Voided
 from benchwright.session.performer import Performer
+from benchwright.session.resume import CutTest
 from benchwright.stats.aggregate import TrialValues
 from benchwright.study.export import export_test
 from benchwright.study.logs import Stream, read_output
@@ -67,7 +68,10 @@ class OpenTest:
         self._performer.check()
         self._prepare(plan)
         keys = tuple(epoch_key(self.key, e) for e in range(first, first + count))
-        begin = self._ledger.begin(f"{self.name} epochs {first}..", keys)
+        noted = self._ledger.recorded(f"{self.key}/plan", TestPlan)
+        begin = self._ledger.begin(
+            f"{self.name} epochs {first}..", keys, None if plan == noted else plan
+        )
         result = self._performer.epochs(plan, first, count)
         trials = self._observed(plan, result)
         counted, void = self._sorted(plan, trials, result, keys)
@@ -136,7 +140,12 @@ class OpenTest:
         last = counted[-1] if counted else None
         if result.reason == "interrupted":
             cut = counted.pop() if last and last.ending is Ending.INTERRUPTED else None
-            return counted, Voided("interrupted by the user", keys[len(counted) :], cut)
+            return counted, Voided(
+                "interrupted by the user",
+                keys[len(counted) :],
+                cut,
+                cleanup_owed=cut is not None and self._performer.interrupts > 1,
+            )
         if plan.fail_fast and last is not None and last.ending is not Ending.OK:
             counted.pop()
             return counted, Voided(
@@ -185,9 +194,6 @@ class OpenTest:
         """Run what must have happened before an epoch can be run live."""
         self.live = True
         self._ledger.note(f"{self.key}/plan", plan)
-        for sequence in self._ledger.crashed.pop(self.key, ()):
-            # A crash cut an epoch short: its CLEANUP is owed, once per crash.
-            self._phase(Mode.CLEANUP, plan.phases.cleanup, f"recovery/{sequence}")
         place = f"presetup/{self._suspensions}"
         failed = self._phase(
             Mode.PRESETUP, plan.phases.presetup, place, must_succeed=True
@@ -200,6 +206,20 @@ class OpenTest:
         """Run POSTCLEANUP, once, if the test was set up and not suspended since."""
         if self._ledger.recorded(f"{self.key}/ready/{self._suspensions}", bool):
             self._post_cleanup(patience=1)
+
+    def settle(self, cut: CutTest) -> None:
+        """Leave the machine in order after a crash, as an interrupt would have: what
+        PRESETUP made (a mount, a server) did not survive it, or not for certain.
+
+        Each CLEANUP that is owed, then POSTCLEANUP; PRESETUP is run again later.
+        """
+        for sequence, plan in cut.cleanups:
+            self.plan = plan
+            self._phase(Mode.CLEANUP, plan.phases.cleanup, f"recovery/{sequence}")
+        self.plan = cut.plan
+        if cut.set_up:
+            self._post_cleanup(patience=1)
+            self._ledger.note(f"{self.key}/suspended/{self._suspensions}", True)
 
     def suspend(self) -> None:
         """Leave the machine in order before an interrupted session ends.
