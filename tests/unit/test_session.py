@@ -336,7 +336,9 @@ def test_an_interrupt_suspends_the_test_and_a_resume_sets_it_up_again(
     assert after.requests[1].first_epoch == 4
 
 
-def test_a_test_begun_again_after_a_restore_is_in_the_study_once(tmp_path: Path) -> None:
+def test_a_test_begun_again_after_a_restore_is_in_the_study_once(
+    tmp_path: Path,
+) -> None:
     """Found by killing: the crash came after the plan was recorded, before a trial."""
     suite = "CHECKPOINT\nTEST t 3\n EXEC work\nDONE\n"
     with pytest.raises(BenchError):
