@@ -157,20 +157,16 @@ def observe_trials(trials: Iterable[Trial], book: RowBook) -> tuple[TrialValues,
 
 def columns(observed: Sequence[TrialValues], book: RowBook) -> dict[str, Column]:
     """Return each quantity over the trials that have it, in the table's order."""
-    epochs: dict[str, list[int]] = {}
-    values: dict[str, list[float]] = {}
-    for trial in observed:
-        for name, value in trial.values.items():
-            epochs.setdefault(name, []).append(trial.epoch)
-            values.setdefault(name, []).append(value)
-    return {
-        name: Column(
+    names = book.ordered(name for trial in observed for name in trial.values)
+    found = {}
+    for name in names:
+        having = [trial for trial in observed if name in trial.values]
+        found[name] = Column(
             name,
-            np.asarray(epochs[name], dtype=np.int64),
-            np.asarray(values[name], dtype=np.float64),
+            np.array([trial.epoch for trial in having], dtype=np.int64),
+            np.array([trial.values[name] for trial in having], dtype=np.float64),
         )
-        for name in book.ordered(values)
-    }
+    return found
 
 
 def series(

@@ -10,7 +10,6 @@ Source: papers/auto-pilot.txt section 3.2; Auto-pilot's manual, version 2.1.
 from __future__ import annotations
 
 import datetime
-import math
 import shlex
 from collections.abc import Iterator
 
@@ -101,9 +100,7 @@ def _block_fields(block: Block) -> dict[str, str]:
 
 def number_text(value: float) -> str:
     """Return a number that reads back as itself; whole ones without a fraction."""
-    if math.isfinite(value) and value == int(value) and abs(value) < 2**53:
-        return str(int(value))
-    return repr(float(value))
+    return repr(value).removesuffix(".0")
 
 
 def _section(name: str, fields: dict[str, str]) -> str:
