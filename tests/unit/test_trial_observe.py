@@ -156,3 +156,41 @@ def test_a_pattern_is_searched_in_stdout_then_stderr() -> None:
     spec = MetricSpec("m", pattern=r"^took ([\d,.]+)")
     assert extract(spec, "x\ntook 1,250.5 ms", "took 9") == 1250.5
     assert extract(spec, "x", "took 9") == 9
+
+
+def test_what_is_measured_is_not_taken_from_a_scripts_word() -> None:
+    log = "elapsed = 5\nin_blocks = 9\nops = 7\n"
+    trial = observe(record(process(), aplog=((1, log),)), plan(), silent)
+    (block,) = trial.blocks
+    assert block.values["elapsed"] == 2.0
+    assert block.values["in_blocks"] == 0
+    assert block.values["ops"] == 7
+    assert [line.partition(":")[0] for line in trial.missing] == [
+        "elapsed (thread 1)",
+        "in_blocks (thread 1)",
+    ]
+
+
+def test_a_hooks_value_is_one_of_the_trial_not_one_of_each_command() -> None:
+    """Two EXEC commands are summed: the value in both blocks would count twice."""
+    second = msgspec.structs.replace(process(), index=1)
+    phases = Phases(exec=(Command(("one",)), Command(("two",))))
+    two = msgspec.structs.replace(plan(), phases=phases)
+    hooks = (("disk", "end", "sectors = 10\nuser = 99\n"),)
+    trial = observe(record(process(), second, hooks=hooks), two, silent)
+    assert ["sectors" in block.values for block in trial.blocks] == [False, True]
+    assert trial.blocks[1].values["user"] == 0.5
+
+
+def test_a_command_with_a_form_feed_adds_no_field() -> None:
+    log = "[measurement]\ncommand = echo \x0cops = 77\x1cfoo = 1\nelapsed = 3\n\n"
+    trial = observe(record(process(), aplog=((1, log),)), plan(), silent)
+    assert trial.blocks[0].values == {"elapsed": 3.0}
+
+
+@pytest.mark.parametrize("text", ["1_000", "\u0661\u0662", "nan", "inf", "0x10"])
+def test_numbers_are_strict(text: str) -> None:
+    log = f"ops = {text}\n"
+    trial = observe(record(process(), aplog=((1, log),)), plan(), silent)
+    assert "ops" not in trial.blocks[0].values
+    assert trial.missing

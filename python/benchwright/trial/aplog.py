@@ -7,6 +7,7 @@ results file (papers/auto-pilot.txt section 3.2; reference: its manual, CSV-Resu
 
 from __future__ import annotations
 
+import math
 import re
 
 import msgspec
@@ -39,7 +40,7 @@ def parse(text: str) -> ParsedLog:
     """
     parsed = ParsedLog([], {})
     current: dict[str, str] = parsed.values
-    for raw in text.splitlines():
+    for raw in text.split("\n"):  # a command may hold what splitlines() splits at
         line = raw.strip()
         if not line:
             current = parsed.values
@@ -53,12 +54,16 @@ def parse(text: str) -> ParsedLog:
 
 
 def number(text: str) -> float | None:
-    """Return a finite number, or None where the text is none: absent is not zero."""
+    """Return a finite number, or None where the text is none: absent is not zero.
+
+    Python's own `1_000` and digits of other scripts are no numbers here.
+    """
     try:
         value = float(text)
     except ValueError:
         return None
-    return value if value - value == 0 else None
+    strict = text.isascii() and "_" not in text
+    return value if strict and math.isfinite(value) else None
 
 
 def numbers(fields: dict[str, str]) -> dict[str, float]:

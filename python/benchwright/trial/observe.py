@@ -2,7 +2,8 @@
 
 The rule of blocks: where the script measured something itself (`bw measure`), its
 blocks are the thread's result; otherwise each EXEC process is a block. Values that the
-script, a pattern or a hook yields join the thread's last block.
+script, a pattern or a hook yields join the thread's last block, once. What is measured
+is not taken from a script's or a hook's word: such a line is named in `missing`.
 Source: papers/auto-pilot.txt section 3.2 (measurement blocks and hooks).
 """
 
@@ -13,6 +14,7 @@ from typing import Literal
 
 from benchwright.model.observation import Block, Ending, ProcessRecord, Trial
 from benchwright.model.plan import Mode, TestPlan
+from benchwright.stats.rows import EXTRAS
 from benchwright.trial.aplog import ParsedLog, number, numbers, parse
 from benchwright.trial.extract import NotFound, extract
 from benchwright.trial.record import EpochRecord
@@ -23,6 +25,7 @@ ReadOutput = Callable[[ProcessRecord, Literal["out", "err"]], str]
 ALWAYS_THERE = frozenset(
     {"elapsed", "user", "system", "rss_bytes", "wait", "cpu_percent"}
 )
+_MEASURED = ALWAYS_THERE | EXTRAS
 _EVENTS_WITH_VALUES = frozenset({"premeasure", "start", "end"})
 
 
@@ -43,9 +46,10 @@ def observe(
         ]
         log = logs.get(thread, ParsedLog([], {}))
         found, absent = _thread_values(plan, processes, log, read_output)
-        rows = _measured(log, thread, record.epoch) or _executed(
-            plan, processes, record.epoch, hook_values
-        )
+        rows = _measured(log, thread, record.epoch)
+        if not rows:
+            rows = _executed(plan, processes, record.epoch)
+            found = hook_values | found
         extra.extend(_other_blocks(log))
         if rows:
             last = rows[-1]
@@ -77,10 +81,7 @@ def _ending(record: EpochRecord, blocks: Sequence[Block]) -> Ending:
 
 
 def _executed(
-    plan: TestPlan,
-    processes: Sequence[ProcessRecord],
-    epoch: int,
-    hook_values: dict[str, float],
+    plan: TestPlan, processes: Sequence[ProcessRecord], epoch: int
 ) -> list[Block]:
     return [
         Block(
@@ -88,7 +89,7 @@ def _executed(
             epoch=epoch,
             command=plan.phases.exec[process.index].text,
             status=process.status,
-            values=process_values(process) | hook_values,
+            values=process_values(process),
         )
         for process in processes
     ]
@@ -141,7 +142,7 @@ def _hooks(record: EpochRecord) -> tuple[dict[str, float], list[dict[str, str]]]
     for _name, event, text in record.hooks:
         log = parse(text)
         if event in _EVENTS_WITH_VALUES:
-            values.update(numbers(log.values))
+            values.update(_unmeasured(numbers(log.values)))
         blocks.extend({"": s.name, **s.fields} for s in log.sections)
     return values, blocks
 
@@ -153,12 +154,14 @@ def _thread_values(
     read_output: ReadOutput,
 ) -> tuple[dict[str, float], dict[str, str]]:
     """Return a thread's own values, and why each metric that was asked for is absent."""
-    values = numbers(log.values)
+    values = _unmeasured(numbers(log.values))
     absent = {
         name: f"{name} = {text!r} in APLOG is not a number"
         for name, text in log.values.items()
         if number(text) is None
     }
+    for name in numbers(log.values).keys() & _MEASURED:
+        absent[name] = f"{name} in APLOG is not taken: {name} is measured"
     wanted = [spec for spec in plan.metrics if spec.pointer or spec.pattern]
     if not wanted:
         return values, absent
@@ -175,6 +178,11 @@ def _thread_values(
         else:
             absent[spec.name] = reason
     return values, absent
+
+
+def _unmeasured(values: dict[str, float]) -> dict[str, float]:
+    """Return the values whose names are not those of what is measured."""
+    return {name: v for name, v in values.items() if name not in _MEASURED}
 
 
 def _joined(block: Block, values: dict[str, float]) -> Block:
@@ -201,5 +209,5 @@ def _missing(
     there = {name for block in rows for name in block.values}
     return [
         f"{name} (thread {thread}): {absent.get(name, 'no such value was yielded')}"
-        for name in sorted(wanted - there)
+        for name in sorted(wanted - there | absent.keys() & _MEASURED)
     ]
