@@ -428,3 +428,18 @@ def test_a_cleanup_that_is_owed_is_that_of_its_own_epoch(tmp_path: Path) -> None
     after = FakeBench(quick)
     run(tmp_path / "study", after, suite, again=True)
     assert after.requests[0].commands[0].argv == ("end", "2")
+
+
+def test_a_termination_program_that_cannot_be_started_is_no_answer(
+    tmp_path: Path,
+) -> None:
+    """Its 127 would be taken for "go on", without end."""
+    suite = "TEST t 2 1 nosuch\n EXEC work\nDONE\n"
+    absent = FakeBench(
+        quick, status=lambda r, _e: 127 * (r.commands[0].mode == "PREDICATE")
+    )
+    with pytest.raises(BenchError, match="cannot be started"):
+        run(tmp_path / "study", absent, suite)
+    verdict, session, _ = run(tmp_path / "study", FakeBench(quick), suite, again=True)
+    assert verdict.status == "complete"
+    assert [t.epoch for t in session.tests[0].trials] == [1, 2]

@@ -8,6 +8,7 @@ from functools import partial
 from benchwright.bench.port import RunResult
 from benchwright.control.history import History, HistoryBuilder
 from benchwright.model.decision import Stop
+from benchwright.model.errors import BenchError
 from benchwright.model.observation import Ending, ProcessRecord, Trial
 from benchwright.model.plan import (
     Command,
@@ -26,6 +27,9 @@ from benchwright.study.export import export_test
 from benchwright.study.logs import Stream, read_output
 from benchwright.trial.observe import observe
 from benchwright.trial.request import test_environment
+
+_NOT_STARTED = (126, 127)
+"""Exit statuses of the launcher and of a shell for a program that cannot be executed."""
 
 
 class OpenTest:
@@ -162,16 +166,29 @@ class OpenTest:
         """
         assert isinstance(self.rule, UntilProgram)
         assert self._history is not None
-        command, done = self.rule.command, len(self.trials)
+        done = len(self.trials)
         self._performer.check()
         status = self._ledger.command(
             f"{self.key}/program/{done}",
             f"{self.name} termination program after epoch {done}",
-            lambda: self._performer.command(
-                Mode.PREDICATE, self._with_results(command), test=self.name
-            ),
+            partial(self._run_program, self.rule.command),
         )
         self._history.answer(status)
+
+    def _run_program(self, command: Command) -> int:
+        """Return the termination program's exit status. Raises BenchError for one that
+        cannot be started: its status would be taken for "go on", without end."""
+        status = self._performer.command(
+            Mode.PREDICATE, self._with_results(command), test=self.name
+        )
+        if status in _NOT_STARTED:
+            raise BenchError(
+                "program-missing",
+                f"{self.name}: the termination program `{command.text}` cannot be "
+                f"started (exit status {status})",
+                "mend or install it, then `bw resume`: the finished trials are kept",
+            )
+        return status
 
     def _with_results(self, command: Command) -> Command:
         results = export_test(self._ledger.study, self._ledger.session, self.key)
