@@ -9,31 +9,46 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
 from pathlib import Path
 
 from benchwright.model.errors import StudyError
 
 _HEAD = "benchwright checkpoint 1\n"
+_LONGEST = 1 << 16
 
 
 def write_pointer(path: Path, study: Path) -> None:
     """Write the file, durably, for its owner only; an older pointer is replaced.
 
-    Raises StudyError `checkpoint-file` if a file of another kind is in the way.
+    Raises StudyError `checkpoint-file` if a file of another kind is in the way, or if
+    it cannot be written.
     """
-    if path.exists() and not path.read_text(errors="replace").startswith(_HEAD):
+    try:
+        if os.path.lexists(path) and not _begins_as_ours(path):
+            raise StudyError(
+                "checkpoint-file",
+                f"{path} exists and is no checkpoint: it is not overwritten",
+                "give CHECKPOINT another file name",
+            )
+        # mkstemp: a name that nobody could have prepared a link under.
+        descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(descriptor, "w") as file:
+            file.write(f"{_HEAD}study = {study.absolute()}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+    except OSError as error:
         raise StudyError(
             "checkpoint-file",
-            f"{path} exists and is no checkpoint: it is not overwritten",
-            "give CHECKPOINT another file name",
-        )
-    draft = path.with_name(path.name + ".new")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(f"{_HEAD}study = {study.absolute()}\n")
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+            f"cannot write the checkpoint file {path}: {error.strerror}",
+            "make its directory, or give CHECKPOINT another name; then `bw resume`",
+        ) from None
+
+
+def _begins_as_ours(path: Path) -> bool:
+    with path.open(errors="replace") as file:
+        return file.read(len(_HEAD)) == _HEAD
 
 
 def study_of(place: Path) -> Path:
@@ -41,9 +56,18 @@ def study_of(place: Path) -> Path:
 
     Raises StudyError `checkpoint-unsafe` or `checkpoint-file`.
     """
-    if not place.is_file():
-        return place
-    found = place.lstat()
+    try:
+        if not place.is_file():
+            return place
+        # What is checked is what is read, whatever happens to the name meanwhile.
+        with open(os.open(place, os.O_RDONLY | _no_links()), errors="replace") as file:
+            found, text = os.fstat(file.fileno()), file.read(_LONGEST)
+    except OSError as error:
+        raise StudyError(
+            "checkpoint-file",
+            f"cannot read the checkpoint file {place}: {error.strerror}",
+            "give the study's directory, or the real path of the file",
+        ) from None
     if os.geteuid() == 0 and (
         found.st_uid != 0 or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     ):
@@ -52,7 +76,10 @@ def study_of(place: Path) -> Path:
             f"{place} is not root's alone: root does not resume from it",
             f"chown root {place}; chmod go-w {place}",
         )
-    text = place.read_text(errors="replace")
     if not text.startswith(_HEAD + "study = "):
         raise StudyError("checkpoint-file", f"{place} is no checkpoint of benchwright")
-    return Path(text.removeprefix(_HEAD + "study = ").strip())
+    return Path(text.removeprefix(_HEAD + "study = ").rstrip("\n"))
+
+
+def _no_links() -> int:
+    return os.O_NOFOLLOW if os.geteuid() == 0 else 0

@@ -107,9 +107,10 @@ class Ledger:
 
     def write_checkpoint(self, key: str, file: str | None) -> None:
         """Make a checkpoint durable; `file` is where the suite wants a pointer to it."""
-        self.study.append(self.session, [NewEntry("checkpoint", key, file, None)])
         if file is not None:
+            # First: what the journal calls a checkpoint can be resumed by its file.
             write_pointer(Path(file), self.study.path)
+        self.study.append(self.session, [NewEntry("checkpoint", key, file, None)])
         self._checkpoints.add(key)
         self.at_checkpoint = True
 
