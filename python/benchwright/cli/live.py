@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from benchwright.bench import leftovers
 from benchwright.bench.local import LocalBench
 from benchwright.cli.outcome import document_of, tell
+from benchwright.cli.streams import silence_stdout
+from benchwright.model.errors import BenchError
 from benchwright.report.progress import listener
 from benchwright.session.ledger import Ledger
 from benchwright.session.performer import Performer
@@ -81,13 +83,26 @@ def _run(
             progress.note(text)
         performer = Performer(bench, around, study.path, ledger.session)
         session = Session(prepared.program, ledger, performer, progress, cut)
-        Path(prepared.stored_environment["TESTROOT"]).mkdir(parents=True, exist_ok=True)
+        _make_testroot(Path(prepared.stored_environment["TESTROOT"]))
         with _stopping(performer):
             verdict = session.run(prepared.defines, prepared.environment)
-    tell(
-        document_of(session.tests), verdict, study, ledger.session, json=arguments.json
-    )
+    document = document_of(session.tests)
+    try:
+        tell(document, verdict, study, ledger.session, json=arguments.json)
+    except BrokenPipeError:
+        silence_stdout()
     return verdict.exit_status
+
+
+def _make_testroot(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BenchError(
+            "testroot",
+            f"cannot make the directory TESTROOT, {path}: {error.strerror}",
+            "set TESTROOT to a directory for the tests' files, and run again",
+        ) from None
 
 
 @contextlib.contextmanager

@@ -7,12 +7,11 @@ input; 3 stopped without an answer; 130 interrupted, resumable.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 
 from benchwright import __version__
-from benchwright.cli import inside, resume, run, stats
+from benchwright.cli import inside, resume, run, stats, streams
 
 _COMMANDS = (run, resume, stats, inside)
 
@@ -42,16 +41,17 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
-    _open_closed_streams()
+    streams.prepare()
     words, command = _split_command(list(argv))
     arguments = parser.parse_args(words)
     arguments.command_argv = command
     try:
+        _check_text(argv)
         status: int = arguments.handler(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader of our output went away (`bw stats | head`): not an error.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        streams.silence_stdout()
         return 0
     except KeyboardInterrupt:
         return 130
@@ -60,21 +60,36 @@ def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
     return status
 
 
-def _open_closed_streams() -> None:
-    """Give a caller that closed stdout or stderr (`>&-`) what it asked for: silence."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
-
-
 def _reported(error: Exception) -> int:
     """Print an operating error and return its exit code; anything else is a bug."""
     from benchwright.model.errors import OperatingError
 
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"bw: {where}{error.strerror or error} [system]", file=sys.stderr)
+        streams.silence_stdout()
+        return 1
     if not isinstance(error, OperatingError):
         raise error
     print(f"bw: {error}" if "\n" not in str(error) else error, file=sys.stderr)
     return error.exit_status
+
+
+def _check_text(argv: Sequence[str]) -> None:
+    """Raise InputError for a word that is no UTF-8: the journal keeps text."""
+    for word in argv:
+        try:
+            word.encode()
+        except UnicodeEncodeError as error:
+            from benchwright.model.errors import argument_error
+
+            shown = word.encode(errors="backslashreplace").decode()
+            raise argument_error(
+                "bw",
+                shown,
+                f"argument {shown!r} is not UTF-8 text (character {error.start + 1})",
+                "write such a name into a script, and run the script",
+            ) from None
 
 
 def _split_command(words: list[str]) -> tuple[list[str], list[str] | None]:

@@ -39,6 +39,7 @@ def resume(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
     from benchwright.cli.live import run_again
+    from benchwright.model.errors import StudyError
     from benchwright.session.checkpoint import study_of
     from benchwright.session.start import prepare_again
     from benchwright.study.journal import Study
@@ -50,5 +51,12 @@ def resume(arguments: argparse.Namespace) -> int:
             print(f"bw: nothing to resume in {place}", file=sys.stderr)
             return 0
         prepared = prepare_again(stored.info)
-        os.chdir(stored.info.directory)
+        try:
+            os.chdir(stored.info.directory)
+        except OSError as error:
+            raise StudyError(
+                "directory-missing",
+                f"the session ran in {stored.info.directory}: {error.strerror}",
+                "put that directory back; its commands are relative to it",
+            ) from None
         return run_again(prepared, study, stored, arguments)

@@ -174,6 +174,7 @@ def _prepared(
 ) -> Prepared:
     suite_directory, study = places
     stored = _stored_environment(program, _base_environment(study), suite_directory)
+    _check_text({**stored, "the working directory": os.getcwd()})
     info = SessionInfo(
         started_ns=time.time_ns(),
         version=__version__,
@@ -212,6 +213,22 @@ def _stored_environment(
     places = [suite_directory, base.get("PATH", os.defpath), base.get(APLIB), tools]
     stored["PATH"] = os.pathsep.join(place for place in places if place)
     return stored
+
+
+def _check_text(named: Mapping[str, str]) -> None:
+    """Raise InputError for what cannot be kept: the journal holds UTF-8."""
+    wrong = [
+        Diagnostic(
+            "not-text",
+            f"{name} is not UTF-8 text: {value.encode(errors='backslashreplace')!r}",
+            "the study keeps it for a resume: give it a value in UTF-8",
+            file="environment",
+        )
+        for name, value in named.items()
+        if not value.isascii() and value != value.encode(errors="replace").decode()
+    ]
+    if wrong:
+        raise InputError(wrong)
 
 
 def boot_id() -> str:
