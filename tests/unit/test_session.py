@@ -443,3 +443,15 @@ def test_a_termination_program_that_cannot_be_started_is_no_answer(
     verdict, session, _ = run(tmp_path / "study", FakeBench(quick), suite, again=True)
     assert verdict.status == "complete"
     assert [t.epoch for t in session.tests[0].trials] == [1, 2]
+
+
+def test_an_export_that_cannot_be_written_ends_nothing(tmp_path: Path) -> None:
+    """It is derived from the journal; the table is shown, and the trouble told."""
+    place = tmp_path / "study"
+    place.mkdir()
+    with contextlib.closing(Study.create_or_open(place)):
+        (place / "results").write_text("in the way")
+    verdict, session, _ = run(place, FakeBench(quick), WHOLE)
+    assert (verdict.status, verdict.exit_status) == ("complete", 0)
+    assert "results/ is not whole" in verdict.detail
+    assert len(session.tests[0].trials) == 2

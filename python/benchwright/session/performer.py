@@ -90,5 +90,12 @@ class Performer:
 
     def _logs(self, test: str | None) -> str:
         path = log_directory(self._study, self._session, test)
-        path.mkdir(parents=True, exist_ok=True)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BenchError(
+                "logs-unwritable",
+                f"cannot make the directory of logs {path}: {error.strerror}",
+                "make room or give access, then `bw resume`",
+            ) from None
         return str(path)

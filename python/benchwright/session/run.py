@@ -7,7 +7,7 @@ This is the table of contents of a session; the parts are in ledger (journal), p
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -64,6 +64,8 @@ class Session:
         self._told: set[str] = set()
         """Keys of the tests that the listener knows of: not those only replayed."""
         self._exported: set[str] = set()
+        self._unexported = ""
+        """Why the text export is not whole; it is derived, so nothing ends by it."""
         self.tests: list[OpenTest] = []
 
     def run(
@@ -87,6 +89,9 @@ class Session:
             self._end("failed", str(error))
             raise
         self._end(verdict.status, verdict.detail)
+        if self._unexported:
+            detail = f"{verdict.detail}; {self._unexported}"
+            verdict = msgspec.structs.replace(verdict, detail=detail)
         return verdict
 
     def _settle(self) -> None:
@@ -215,8 +220,7 @@ class Session:
             return
         assert test.stop is not None, "a test is closed after a decision to stop"
         if test.key in self._told:
-            export_test(self._ledger.study, self._ledger.session, test.key)
-            self._exported.add(test.key)
+            self._export_test(test.key)
             self._listener.test_closed(test.name, test.stop)
 
     def _halt(self) -> None:
@@ -267,4 +271,20 @@ class Session:
 
     def _end(self, status: str, detail: str) -> None:
         self._ledger.study.end_session(self._ledger.session, status, detail)
-        export_session(self._ledger.study, self._ledger.session, self._exported)
+        with self._exporting():
+            export_session(self._ledger.study, self._ledger.session, self._exported)
+
+    def _export_test(self, key: str) -> None:
+        with self._exporting():
+            export_test(self._ledger.study, self._ledger.session, key)
+            self._exported.add(key)
+
+    @contextlib.contextmanager
+    def _exporting(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self._unexported = (
+                f"the text export under results/ is not whole: {error.strerror} "
+                "(the journal is: `bw stats` reads it)"
+            )

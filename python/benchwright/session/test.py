@@ -191,7 +191,15 @@ class OpenTest:
         return status
 
     def _with_results(self, command: Command) -> Command:
-        results = export_test(self._ledger.study, self._ledger.session, self.key)
+        try:
+            results = export_test(self._ledger.study, self._ledger.session, self.key)
+        except OSError as error:
+            raise BenchError(
+                "results-unwritable",
+                f"{self.name}: cannot write the results file for the termination "
+                f"program: {error.strerror}",
+                "make room, then `bw resume`: the finished trials are kept",
+            ) from None
         if command.argv[:2] == ("/bin/sh", "-c"):
             return Command(
                 (*command.argv[:2], command.argv[2] + ' "$@"', "sh", str(results))
