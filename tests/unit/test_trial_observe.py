@@ -194,3 +194,16 @@ def test_numbers_are_strict(text: str) -> None:
     trial = observe(record(process(), aplog=((1, log),)), plan(), silent)
     assert "ops" not in trial.blocks[0].values
     assert trial.missing
+
+
+def test_json_without_bottom_is_no_traceback() -> None:
+    with pytest.raises(NotFound, match="too deeply"):
+        extract(MetricSpec("x", pointer="/a"), "[" * 100_000, "")
+
+
+def test_a_long_line_in_aplog_takes_no_quadratic_time() -> None:
+    """A quarter of a mebibyte of spaces took a minute and a half."""
+    line = "a" + " " * (1 << 18) + "b"
+    log = f"{line}\n{line} = 1\n = 2\nops  =  7 \n"
+    trial = observe(record(process(), aplog=((1, log),)), plan(), silent)
+    assert trial.blocks[0].values["ops"] == 7

@@ -13,7 +13,6 @@ import re
 import msgspec
 
 _HEADER = re.compile(r"\[([^\]]+)\]\s*\Z")
-_FIELD = re.compile(r"([^=\s][^=]*?)\s*=\s*(.*?)\s*\Z")
 _RENAMED = {"sys": "system"}
 _NOT_VALUES = frozenset({"thread", "epoch", "command", "status"})
 
@@ -48,8 +47,10 @@ def parse(text: str) -> ParsedLog:
             section = Section(header[1], {})
             parsed.sections.append(section)
             current = section.fields
-        elif field := _FIELD.match(line):
-            current[field[1]] = field[2]
+        else:
+            name, equals, value = line.partition("=")
+            if equals and name.strip():
+                current[name.strip()] = value.strip()
     return parsed
 
 

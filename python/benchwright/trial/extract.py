@@ -28,9 +28,9 @@ def extract(spec: MetricSpec, out: str, err: str) -> float:
 
 def _by_pointer(pointer: str, out: str) -> float:
     try:
-        found: Any = msgspec.json.decode(out)
-    except msgspec.DecodeError:
-        found = _last_json_line(out)
+        found = _json(out)
+    except RecursionError:
+        raise NotFound("stdout is JSON that is nested too deeply") from None
     for token in pointer.split("/")[1:]:
         found = _step(found, token.replace("~1", "/").replace("~0", "~"), pointer)
     if isinstance(found, bool) or not isinstance(found, (int, float, str)):
@@ -39,6 +39,13 @@ def _by_pointer(pointer: str, out: str) -> float:
     if value is None:
         raise NotFound(f"{pointer} is {found!r}, not a number")
     return value
+
+
+def _json(out: str) -> Any:
+    try:
+        return msgspec.json.decode(out)
+    except msgspec.DecodeError:
+        return _last_json_line(out)
 
 
 def _last_json_line(out: str) -> Any:
