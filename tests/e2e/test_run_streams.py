@@ -92,3 +92,19 @@ def test_a_directory_that_is_gone_is_said_by_resume(tmp_path: Path) -> None:
     )
     assert done.returncode == 2
     assert "directory-missing" in done.stderr
+
+
+def test_resume_says_why_there_is_nothing_to_resume(tmp_path: Path) -> None:
+    for command in ("false", "true"):
+        subprocess.run(
+            [*BW, "run", "--quiet", "--min-runs", "2", "--", command],
+            cwd=tmp_path,
+            capture_output=True,
+            timeout=60,
+        )
+    done = subprocess.run(
+        [*BW, "resume"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0
+    assert "its last session, 2, is complete" in done.stderr
+    assert "not to be resumed: 1" in done.stderr

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from benchwright.study.journal import Study
 
 SUMMARY = "go on with an interrupted study, after a crash or a reboot too"
 
@@ -48,7 +52,7 @@ def resume(arguments: argparse.Namespace) -> int:
     with contextlib.closing(Study.open_to_resume(place)) as study:
         stored = study.last_resumable()
         if stored is None:
-            print(f"bw: nothing to resume in {place}", file=sys.stderr)
+            print(f"bw: nothing to resume in {place}: {_why(study)}", file=sys.stderr)
             return 0
         prepared = prepare_again(stored.info)
         try:
@@ -60,3 +64,17 @@ def resume(arguments: argparse.Namespace) -> int:
                 "put that directory back; its commands are relative to it",
             ) from None
         return run_again(prepared, study, stored, arguments)
+
+
+def _why(study: Study) -> str:
+    """Return in words why no session of a study can go on."""
+    from benchwright.study.journal import RESUMABLE
+
+    sessions = study.sessions()
+    if not sessions:
+        return "no session was begun in it"
+    text = f"its last session, {sessions[-1].number}, is {sessions[-1].status}"
+    left = [str(s.number) for s in sessions if s.status in RESUMABLE]
+    if left:
+        text += f" (unfinished before it, and not to be resumed: {', '.join(left)})"
+    return text
