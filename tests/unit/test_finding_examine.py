@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import pytest
 
 from benchwright.finding.codes import CODES, doubt
@@ -127,3 +128,17 @@ def test_every_code_has_a_remedy_and_only_known_codes_are_made() -> None:
     assert all(code.remedy for code in CODES.values())
     with pytest.raises(KeyError):
         doubt("invented", "t", "x")
+
+
+def test_a_value_that_is_never_taken_is_told() -> None:
+    """A script that writes `elapsed = 5`, or `note = fast`, learns that it counts for nothing."""
+    line = "elapsed (thread 1): elapsed in APLOG is not taken: elapsed is measured"
+    other = "note (thread 1): note = 'fast' in APLOG is not a number"
+    trials = [
+        msgspec.structs.replace(trial(e), missing=(line, other)) for e in (1, 2, 3)
+    ]
+    found = [f for f in examine("t", trials) if f.code == "missing-metric"]
+    assert [f.evidence.split(" was")[0] for f in found] == [
+        "a value offered for elapsed",
+        "a value offered for note",
+    ]

@@ -118,7 +118,22 @@ def _missing(
         why = reasons.get(metric, "") or _partial_reason(metric, observed)
         evidence = f"{metric} is missing or not a number in {epochs_text(absent, len(observed))}"
         result.append(doubt("missing-metric", name, evidence + why))
-    return result
+    told = {
+        metric for metric in expected if any(metric not in t.values for t in observed)
+    }
+    return result + _not_taken(name, reasons, told)
+
+
+def _not_taken(name: str, reasons: dict[str, str], told: set[str]) -> list[Finding]:
+    """Return a finding for every other value that a script offered in vain: one that was
+    never a number, or that bears the name of what is measured."""
+    return [
+        doubt(
+            "missing-metric", name, f"a value offered for {metric} was not taken{why}"
+        )
+        for metric, why in reasons.items()
+        if metric not in told
+    ]
 
 
 def _reasons(trials: Iterable[Trial]) -> dict[str, str]:
