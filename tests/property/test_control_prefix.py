@@ -39,6 +39,8 @@ RULES = st.one_of(
         minimum=st.integers(2, 12),
         maximum=st.integers(1, 40),
         max_time_ns=st.none() | st.integers(1, 10**4),
+        mode=st.sampled_from(["plan", "watch"]),
+        share=st.sampled_from([None, None, 0.5, 0.9]),
     ),
 )
 OUTCOMES = st.lists(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from benchwright.control.decide import decide
 from benchwright.control.history import History, HistoryBuilder, history_of
 from benchwright.control.looks import Looks
-from benchwright.control.stein import reached_intervals, sample_size
+from benchwright.control.precise import reached_intervals
+from benchwright.control.stein import sample_size
 from benchwright.model.decision import AskProgram, Decision, RunMore, Stop
 from benchwright.model.errors import InputError
 from benchwright.model.observation import Block, Ending, Trial
@@ -143,7 +145,7 @@ def test_a_program_is_asked_once_per_look() -> None:
 
 
 def test_the_pilot_sizes_the_second_stage() -> None:
-    rule = UntilPrecise(0.05)
+    rule = UntilPrecise(0.05, minimum=20)
     assert decide(rule, run(0)) == RunMore(20)
     assert decide(rule, run(5, elapsed=noisy(5))) == RunMore(15)
     pilot = noisy(20, 0.15)
@@ -157,26 +159,28 @@ def test_the_pilot_sizes_the_second_stage() -> None:
 
 
 def test_a_calm_pilot_is_enough() -> None:
-    stop = stopped(decide(UntilPrecise(0.05), run(20, elapsed=noisy(20, 0.01))))
+    stop = stopped(
+        decide(UntilPrecise(0.05, minimum=20), run(20, elapsed=noisy(20, 0.01)))
+    )
     assert "pilot of 20 was enough" in stop.detail
 
 
 def test_the_second_stage_does_not_look_at_values() -> None:
-    rule = UntilPrecise(0.05)
+    rule = UntilPrecise(0.05, minimum=20)
     wild = [*noisy(20, 0.15), 50.0, -3.0, 0.0]
     calm = noisy(23, 0.15)
     assert decide(rule, run(23, elapsed=wild)) == decide(rule, run(23, elapsed=calm))
 
 
 def test_the_worst_metric_decides() -> None:
-    rule = UntilPrecise(0.05, ("elapsed", "user"))
+    rule = UntilPrecise(0.05, ("elapsed", "user"), 20)
     assert decide(
         rule, run(20, elapsed=noisy(20, 0.01), user=noisy(20, 0.15))
     ) == RunMore(22)
 
 
 def test_a_maximum_ends_it_undecided_with_the_interval_reached() -> None:
-    rule = UntilPrecise(0.05, maximum=30)
+    rule = UntilPrecise(0.05, minimum=20, maximum=30)
     assert decide(rule, run(20, elapsed=noisy(20, 0.15))) == RunMore(10)
     stop = stopped(decide(rule, run(28, 2, elapsed=noisy(28, 0.15))))
     assert (stop.reason, stop.answered) == ("max-runs", False)
@@ -197,7 +201,7 @@ def test_a_maximum_below_the_pilot_shortens_it() -> None:
 
 
 def test_time_is_kept_by_the_size_of_batches() -> None:
-    rule = UntilPrecise(0.05, max_time_ns=60 * SECOND)
+    rule = UntilPrecise(0.05, minimum=20, max_time_ns=60 * SECOND)
 
     def spent(n: int, each_s: float) -> History:
         values = tuple(noisy(n, 0.15))
@@ -217,7 +221,7 @@ def test_time_is_kept_by_the_size_of_batches() -> None:
 
 
 def test_zero_means_and_constant_values() -> None:
-    rule = UntilPrecise(0.05, maximum=100)
+    rule = UntilPrecise(0.05, minimum=20, maximum=100)
     assert stopped(decide(rule, run(20, elapsed=[0.0] * 20))).answered
     assert stopped(decide(rule, run(20, elapsed=[3.0] * 20))).answered
     assert decide(rule, run(20, elapsed=[-1.0, 1.0] * 10)) == RunMore(80)
@@ -226,7 +230,7 @@ def test_zero_means_and_constant_values() -> None:
 
 
 def test_a_metric_missing_in_some_trials_needs_more_of_them() -> None:
-    rule = UntilPrecise(0.05, ("ops",))
+    rule = UntilPrecise(0.05, ("ops",), 20)
     assert decide(rule, run(20, ops=noisy(15, 0.01))) == RunMore(5)
     assert stopped(decide(rule, run(25, ops=noisy(20, 0.01)))).answered
     stop = stopped(decide(rule, run(20, elapsed=noisy(20))))
@@ -235,8 +239,93 @@ def test_a_metric_missing_in_some_trials_needs_more_of_them() -> None:
 
 
 def test_failures_only_end_after_the_pilot() -> None:
-    assert decide(UntilPrecise(0.05), run(0, 19)) == RunMore(1)
-    assert stopped(decide(UntilPrecise(0.05), run(0, 20))).reason == "failed"
+    assert decide(UntilPrecise(0.05, minimum=20), run(0, 19)) == RunMore(1)
+    assert (
+        stopped(decide(UntilPrecise(0.05, minimum=20), run(0, 20))).reason == "failed"
+    )
+
+
+def test_slow_changes_need_more_trials_than_fast_ones_of_the_same_spread() -> None:
+    rule = UntilPrecise(0.05, minimum=20)
+    slow = [0.85] * 10 + [1.15] * 10
+    need = sample_size(slow, 0.05, 0.95)
+    assert need is not None
+    assert need > 200
+    assert decide(rule, run(20, elapsed=slow)) == RunMore(need - 20)
+
+
+def test_the_result_of_a_precision_carries_target_and_interval() -> None:
+    stop = stopped(decide(UntilPrecise(0.05), run(30, elapsed=noisy(30, 0.01))))
+    assert stop.target == 0.05
+    (reached,) = stop.reached
+    assert (reached.metric, reached.statistic) == ("elapsed", "mean")
+    assert reached.estimate is not None
+    assert reached.estimate.low < 1 < reached.estimate.high
+    undecided = stopped(
+        decide(UntilPrecise(0.01, maximum=30), run(30, elapsed=noisy(30)))
+    )
+    assert not undecided.answered
+    assert undecided.reached[0].estimate is not None
+    assert undecided.reached[0].estimate.half_width > 0.01
+
+
+# -- precision of a quantile ---------------------------------------------------------------
+
+
+def test_a_median_is_resized_by_what_it_shows() -> None:
+    rule = UntilPrecise(0.05, minimum=20, share=0.5)
+    assert decide(rule, run(0)) == RunMore(20)
+    spread = np.random.default_rng(4).normal(1, 0.16, 400).tolist()
+    more = decide(rule, run(20, elapsed=spread[:20]))
+    assert isinstance(more, RunMore)
+    assert more.epochs > 10
+    calm = stopped(decide(rule, run(20, elapsed=noisy(20, 0.01))))
+    assert (calm.looks, calm.reached[0].statistic) == (1, "median")
+    assert "median elapsed 1 ± 1 %" in calm.detail
+    done = 20
+    while isinstance(step := decide(rule, run(done, elapsed=spread[:done])), RunMore):
+        done += step.epochs
+    stop = stopped(step)
+    assert stop.answered
+    assert stop.looks >= 2
+    assert stop.reached[0].n == done
+
+
+def test_a_percentile_waits_until_order_statistics_can_bound_it() -> None:
+    rule = UntilPrecise(0.5, share=0.99, maximum=2000)
+    done = 0
+    while isinstance(step := decide(rule, run(done, elapsed=noisy(done))), RunMore):
+        done += step.epochs
+    assert stopped(step).answered
+    assert done >= 368
+
+
+# -- watching --------------------------------------------------------------------------------
+
+
+def test_a_watched_test_is_looked_at_at_fixed_epochs() -> None:
+    rule = UntilPrecise(0.05, mode="watch", minimum=20)
+    assert decide(rule, run(0)) == RunMore(20)
+    assert decide(rule, run(20, elapsed=noisy(20))) == RunMore(1)
+    assert decide(rule, run(60, elapsed=noisy(60, 0.5))) == RunMore(3)
+    assert decide(rule, run(61, elapsed=noisy(61, 0.5))) == RunMore(2)
+    stop = stopped(decide(rule, run(20, elapsed=noisy(20, 0.01))))
+    assert (stop.reason, stop.looks, stop.answered) == ("precise", 1, True)
+    assert "20 trials, one look of a confidence sequence; elapsed 1 ±" in stop.detail
+    assert stop.reached[0].estimate is not None
+    assert stop.reached[0].estimate.method == "t-mixture-sequence"
+
+
+def test_a_watched_test_between_looks_does_not_decide() -> None:
+    rule = UntilPrecise(0.05, mode="watch", minimum=20)
+    assert decide(rule, run(61, elapsed=noisy(61, 0.001))) == RunMore(2)
+
+
+def test_watching_ends_at_the_limits_undecided() -> None:
+    rule = UntilPrecise(0.01, mode="watch", minimum=20, maximum=50)
+    stop = stopped(decide(rule, run(50, elapsed=noisy(50, 0.5))))
+    assert (stop.reason, stop.answered) == ("max-runs", False)
+    assert stop.reached[0].n == 50
 
 
 # -- histories -----------------------------------------------------------------------------

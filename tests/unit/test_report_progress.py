@@ -87,7 +87,7 @@ def test_progress_of_a_count_and_of_a_precision() -> None:
     )
     assert (early.fraction, early.expected_total) == (None, None)
     planned = progress(
-        UntilPrecise(0.01), History(trials=20, series={"elapsed": values})
+        UntilPrecise(0.01, minimum=20), History(trials=20, series={"elapsed": values})
     )
     assert planned.expected_total is not None
     assert planned.expected_total > 100

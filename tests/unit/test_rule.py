@@ -22,5 +22,10 @@ def test_rules_in_words() -> None:
         "5 epochs, then 2 more at a time until `check it` exits with 0"
     )
     assert describe_rule(UntilPrecise(0.05, max_time_ns=10**10)) == (
-        "until elapsed within ±5 % at 95 % confidence, 20 to 1000 epochs, at most 10 s"
+        "until elapsed within ±5 % at 95 % confidence, 30 to 1000 epochs, at most 10 s"
+    )
+    watched = UntilPrecise(0.01, minimum=20, mode="watch", share=0.9)
+    assert describe_rule(watched) == (
+        "until the p90 of elapsed within ±1 % at 95 % confidence, watched, "
+        "20 to 1000 epochs"
     )

@@ -84,7 +84,7 @@ def test_everything_else() -> None:
         ({"min_runs": "3"}, FixedCount(3)),
         ({"max_runs": "4"}, FixedCount(4)),
         ({"max_runs": "40"}, FixedCount(10)),
-        ({"precision": "5%"}, UntilPrecise(0.05, ("elapsed",), 20, 1000)),
+        ({"precision": "5%"}, UntilPrecise(0.05, ("elapsed",), 30, 1000)),
         (
             {"precision": "0.01", "min_runs": "5", "max_runs": "9", "max_time": "10m"},
             UntilPrecise(0.01, ("elapsed",), 5, 9, 600 * 10**9),
@@ -96,7 +96,7 @@ def test_everything_else() -> None:
         ),
         (
             {"precision": "1%", "metrics": ("ops=/x", "user")},
-            UntilPrecise(0.01, ("elapsed", "ops", "user"), 20, 1000),
+            UntilPrecise(0.01, ("elapsed", "ops", "user"), 30, 1000),
         ),
     ],
 )
@@ -154,3 +154,35 @@ def test_options_that_contradict(options: dict[str, str], option: str) -> None:
     with pytest.raises(InputError) as caught:
         program_from_command(CommandRequest(("x",), **options))  # type: ignore[arg-type]
     assert [d.file for d in caught.value.diagnostics] == [option]
+
+
+def test_what_a_precision_is_of_and_how_it_is_reached() -> None:
+    request = CommandRequest(
+        ("x",), precision="2%", mode="watch", of="p90", confidence="99%", rest="1.5s"
+    )
+    (plan,) = plans(request)
+    assert plan.stopping == UntilPrecise(
+        0.02, minimum=20, confidence=0.99, mode="watch", share=0.9
+    )
+    assert plan.phases.setup == (Command(("sleep", "1.5")),)
+
+
+@pytest.mark.parametrize(
+    ("given", "option"),
+    [
+        ({"precision": "1%", "of": "p0"}, "--of"),
+        ({"precision": "1%", "of": "p100"}, "--of"),
+        ({"precision": "1%", "of": "mode"}, "--of"),
+        ({"precision": "1%", "confidence": "100%"}, "--confidence"),
+        ({"precision": "1%", "confidence": "5%"}, "--confidence"),
+        ({"rest": "0s"}, "--rest"),
+        ({"rest": "5"}, "--rest"),
+        ({"of": "median"}, "--of"),
+        ({"mode": "watch"}, "--mode"),
+        ({"confidence": "95%"}, "--confidence"),
+    ],
+)
+def test_bad_words_about_a_precision(given: dict[str, str], option: str) -> None:
+    with pytest.raises(InputError) as caught:
+        program_from_command(CommandRequest(("x",), **given))  # type: ignore[arg-type]
+    assert [one.file for one in caught.value.diagnostics] == [option]

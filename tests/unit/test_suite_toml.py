@@ -128,12 +128,16 @@ two'''
         ("{count = 3}", FixedCount(3)),
         (
             '{precision = "5%"}',
-            UntilPrecise(0.05, ("elapsed", "ops"), 20, 1000, None, 0.95),
+            UntilPrecise(0.05, ("elapsed", "ops"), 30, 1000, None, 0.95),
         ),
         (
             '{precision = 0.01, metrics = ["ops"], min_runs = 5, max_runs = 50,'
             ' max_time = "10m", confidence = 0.99}',
             UntilPrecise(0.01, ("ops",), 5, 50, 600 * 10**9, 0.99),
+        ),
+        (
+            '{precision = "2%", mode = "watch", of = "median", metrics = ["elapsed"]}',
+            UntilPrecise(0.02, minimum=20, mode="watch", share=0.5),
         ),
         ("{predicate = '$count > 3'}", UntilPredicate(10, 1, "$count > 3")),
         (
@@ -237,6 +241,9 @@ TEST = '[[test]]\nexec = "x"\n'
         (TEST + "until = {precision = 5}", 3, 22, "suite-type"),
         (TEST + "until = {precision = 5.0}", 3, 22, "suite-range"),
         (TEST + "until = {precision = '0%'}", 3, 22, "suite-range"),
+        (TEST + "until = {precision = '1%', of = 'p100'}", 3, 33, "suite-range"),
+        (TEST + "until = {precision = '1%', mode = 'peek'}", 3, 35, "suite-range"),
+        (TEST + "rest = '5'", 3, 9, "suite-duration"),
         (TEST + "until = {precision = '1%', max_time = '3'}", 3, 39, "suite-range"),
         (TEST + "until = {precision = '1%', confidence = 95.0}", 3, 41, "suite-range"),
         (TEST + "until = {precision = '1%', metrics = ['nope']}", 3, 39, "suite-metric"),
@@ -326,3 +333,14 @@ def test_the_guide_is_true(text: str) -> None:
 def test_the_guide_shows_its_own_plan() -> None:
     shown = GUIDE.read_text().split("```text\n")[1].split("```")[0]
     assert [p.name for p in plans(guide_examples()[0])] == shown.split()
+
+
+def test_a_rest_is_a_command_of_setup() -> None:
+    text = (
+        "rest = '500ms'\n"
+        + TEST
+        + "setup = 'prepare'\n[[test]]\nname = 'b'\nexec = 'y'\nrest = '2s'"
+    )
+    first, second = plans(text)
+    assert [c.text for c in first.phases.setup] == ["sleep 0.5", "prepare"]
+    assert [c.text for c in second.phases.setup] == ["sleep 2"]

@@ -27,6 +27,10 @@ _COMMAND_OPTIONS = (
     "name",
     "hooks",
     "keep_going",
+    "mode",
+    "of",
+    "confidence",
+    "rest",
 )
 
 _EXAMPLES = """\
@@ -82,14 +86,22 @@ def _add_command_options(group: argparse._ArgumentGroup) -> None:
     add(
         "--min-runs",
         metavar="N",
-        help="trials at least (default 10; 20 for --precision)",
+        help="trials at least (default 10; 30 for --precision)",
     )
     add("--max-runs", metavar="N", help="trials at most")
     add(
         "--precision",
         metavar="5%",
-        help="until the confidence interval is within this share of the mean",
+        help="until the confidence interval is within this share of the value",
     )
+    add(
+        "--mode",
+        choices=("plan", "watch"),
+        help="plan: a pilot of 30 sets the number of trials (default); "
+        "watch: look as often as you like, stop as soon as it is precise",
+    )
+    add("--of", metavar="median|p90", help="what is estimated (default: the mean)")
+    add("--confidence", metavar="95%", help="of the interval (default 95%%)")
     add("--max-time", metavar="10m", help="stop a test after this much running")
     add(
         "--metric",
@@ -101,6 +113,7 @@ def _add_command_options(group: argparse._ArgumentGroup) -> None:
     )
     add("--setup", metavar="C", help="command before each trial (a shell command)")
     add("--cleanup", metavar="C", help="command after each trial, also a failed one")
+    add("--rest", metavar="500ms", help="pause before each trial")
     add("--timeout", metavar="30s", help="end a trial that takes longer; it failed")
     add("--name", metavar="NAME", help="the test's name (default: the program's)")
     add(

@@ -4,7 +4,7 @@ Purpose: the four stopping rules behind one pure function of the rule and the hi
 Decision: rules act only at fixed points of the epoch count, so it does not matter where
 the launcher ended a batch early; a decision never depends on how the history was cut.
 An epoch that failed counts towards every limit and is in no series.
-Sources: papers/auto-pilot.txt section 3.1 (TEST), Stein 1945 (control/stein.py).
+Sources: papers/auto-pilot.txt section 3.1 (TEST), control/precise.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import assert_never
 
 from benchwright.control.history import History
 from benchwright.control.looks import Looks
-from benchwright.control.stein import decide_precise
+from benchwright.control.precise import decide_precise
 from benchwright.control.watched import watched_summaries
 from benchwright.model.decision import AskProgram, Decision, RunMore, Stop
 from benchwright.model.plan import (

@@ -57,8 +57,9 @@ class HistoryBuilder:
         """The values of every completed trial, in order."""
 
     def add(self, trial: Trial) -> None:
-        """Take in one trial; an interrupted one is void and leaves no trace."""
-        if trial.ending is Ending.INTERRUPTED:
+        """Take in one trial; an interrupted one is void and leaves no trace, one that
+        was there to warm up neither."""
+        if trial.ending is Ending.INTERRUPTED or trial.warmup:
             return
         self._duration_ns += trial.duration_ns
         if trial.ending is not Ending.OK:

@@ -7,7 +7,7 @@ import math
 import msgspec
 
 from benchwright.control.history import History
-from benchwright.control.stein import reached_intervals, stages
+from benchwright.control.stage import stages
 from benchwright.control.watched import watched_summaries
 from benchwright.model.plan import (
     FixedCount,
@@ -56,13 +56,11 @@ def _total(rule: FixedCount | UntilPredicate | UntilProgram) -> tuple[int | None
 
 
 def _precise(rule: UntilPrecise, history: History) -> Progress:
-    widths = {
-        name: percent_of_mean(estimate.half_width, estimate.value)
-        for name, estimate in zip(
-            rule.metrics, reached_intervals(rule, history), strict=True
-        )
-    }
     found = stages(rule, history)
+    widths = {
+        stage.name: percent_of_mean(stage.estimate.half_width, stage.estimate.value)
+        for stage in found
+    }
     total: int | None = None
     if all(stage.pilot_complete for stage in found):
         more = max(

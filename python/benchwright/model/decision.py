@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from benchwright.model.estimate import Reached
+
 
 class RunMore(msgspec.Struct, frozen=True):
     """Run this many epochs, between which nothing is decided: one batch."""
@@ -29,6 +31,10 @@ class Stop(msgspec.Struct, frozen=True):
     """False when it stopped without an answer: exit status 3."""
     looks: int = 0
     """How many times the data were looked at."""
+    target: float | None = None
+    """The half width asked for, as a share of the value; None without such a target."""
+    reached: tuple[Reached, ...] = ()
+    """The interval reached for each of the rule's metrics."""
 
 
 Decision = RunMore | AskProgram | Stop

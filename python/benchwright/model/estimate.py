@@ -22,6 +22,17 @@ class Estimate(msgspec.Struct, frozen=True):
         return (self.high - self.low) / 2
 
 
+class Reached(msgspec.Struct, frozen=True):
+    """How precisely a rule's metric is known where the test ended."""
+
+    metric: str
+    statistic: str
+    """`mean`, `median`, `p90`."""
+    n: int
+    estimate: Estimate | None
+    """None where n values bound nothing."""
+
+
 class Summary(msgspec.Struct, frozen=True):
     """One row of Getstats' table for one quantity of one test.
 

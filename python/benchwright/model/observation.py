@@ -94,3 +94,5 @@ class Trial(msgspec.Struct, frozen=True, omit_defaults=True):
     release_skew_ns: int = 0
     """Last minus first start of the N threads [ns]."""
     attempt: int = 1
+    warmup: bool = False
+    """Run to warm the machine up: kept, and in no figure."""

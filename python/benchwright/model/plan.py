@@ -70,6 +70,12 @@ class Phases(msgspec.Struct, frozen=True):
     postcleanup: tuple[Command, ...] = ()
 
 
+PILOT = 30
+"""Trials of a pilot: with 20, intervals of a bimodal metric cover 92 % (tests/calibration)."""
+FIRST_LOOK = 20
+"""Trials before a watched test is first looked at."""
+
+
 class FixedCount(msgspec.Struct, frozen=True, tag="count"):
     """Run `count` epochs."""
 
@@ -96,15 +102,29 @@ class UntilProgram(msgspec.Struct, frozen=True, tag="program"):
 
 
 class UntilPrecise(msgspec.Struct, frozen=True, tag="precise"):
-    """Stop when the confidence interval's half-width is at most `target` of the mean,
-    for every metric named in `metrics`; Stein's two stages, one look."""
+    """Stop when the confidence interval's half-width is at most `target` of the value,
+    for every metric named in `metrics`."""
 
     target: float
     metrics: tuple[str, ...] = ("elapsed",)
-    minimum: int = 20
+    minimum: int = PILOT
+    """The pilot's size (plan), or the first look (watch)."""
     maximum: int = 1000
     max_time_ns: int | None = None
     confidence: float = 0.95
+    mode: Literal["plan", "watch"] = "plan"
+    """`plan`: a pilot sets the number of trials, then one look. `watch`: a confidence
+    sequence, any look allowed."""
+    share: float | None = None
+    """What is estimated: None for the mean, else the quantile of this share; 0.5 is the
+    median."""
+
+    @property
+    def statistic(self) -> str:
+        """What is estimated, as written: `mean`, `median`, `p90`, `p99.9`."""
+        if self.share is None:
+            return "mean"
+        return "median" if self.share == 0.5 else f"p{100 * self.share:.10g}"
 
 
 StoppingRule = FixedCount | UntilPredicate | UntilProgram | UntilPrecise
@@ -125,6 +145,24 @@ class MetricSpec(msgspec.Struct, frozen=True):
     better: Literal["lower", "higher"] = "lower"
     across_threads: Literal["default", "max", "min", "sum", "mean"] = "default"
     """How threads are aggregated; default: sum where higher is better, else mean."""
+    drift: float = 0.0
+    """The smallest change over a test that is a drift, as a share of the median; 0 for
+    any that is significant."""
+
+
+class Arm(msgspec.Struct, frozen=True):
+    """Which arm of which comparison a test is. Its epochs are those of the blocks."""
+
+    comparison: str
+    """Names one comparison of all that ever were; the same for all its arms."""
+    place: int
+    """0 is the baseline."""
+    names: tuple[str, ...]
+    """Of all arms."""
+    trials_per_block: int = 1
+    warmup: int = 0
+    """Epochs at the beginning that are kept, marked, and not counted."""
+    paired: bool = True
 
 
 class TestPlan(msgspec.Struct, frozen=True):
@@ -144,6 +182,8 @@ class TestPlan(msgspec.Struct, frozen=True):
     hooks: tuple[str, ...] = ()
     """Directories of measurement hooks, or names of shipped ones."""
     fail_fast: bool = False
+    arm: Arm | None = None
+    """Of a comparison, which then decides; `stopping` is only its limit."""
 
     def __post_init__(self) -> None:
         assert self.threads >= 1

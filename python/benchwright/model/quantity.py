@@ -41,6 +41,19 @@ def parse_share(text: str) -> float:
     return share
 
 
+def parse_statistic(text: str) -> float | None:
+    """Return what `mean`, `median`, `p90` or `p99.9` estimates: None for the mean, else
+    the share of the quantile in (0, 1)."""
+    if text == "mean":
+        return None
+    if text == "median":
+        return 0.5
+    match = re.fullmatch(r"p([0-9]{1,2}(?:\.[0-9]{1,6})?)", text, re.ASCII)
+    if match is None or not float(match[1]):
+        raise ValueError(f"{text!r} is none of mean, median, p90, p99.9 ...")
+    return float(Fraction(match[1]) / 100)
+
+
 def parse_duration_ns(text: str) -> int:
     """Return a duration such as `30s`, `1.5ms` or `2h` in whole nanoseconds [ns]."""
     number, unit = _split(text, "a duration such as 30s, 250ms or 2h")

@@ -24,9 +24,12 @@ def describe_rule(rule: StoppingRule) -> str:
 
 
 def _precise(rule: UntilPrecise) -> str:
+    of = "" if rule.share is None else f"the {rule.statistic} of "
+    looks = "" if rule.mode == "plan" else ", watched"
     words = (
-        f"until {', '.join(rule.metrics)} within ±{100 * rule.target:g} % at "
-        f"{100 * rule.confidence:g} % confidence, {rule.minimum} to {rule.maximum} epochs"
+        f"until {of}{', '.join(rule.metrics)} within ±{100 * rule.target:g} % at "
+        f"{100 * rule.confidence:g} % confidence{looks}, "
+        f"{rule.minimum} to {rule.maximum} epochs"
     )
     if rule.max_time_ns is None:
         return words

@@ -11,8 +11,10 @@ from typing import Any
 import msgspec
 
 from benchwright.model.decision import Stop
+from benchwright.model.estimate import Estimate, Reached
 from benchwright.model.finding import Finding
 from benchwright.report.document import Document, Line, Section
+from benchwright.stats.overhead import percent_of_mean
 
 SCHEMA = "benchwright/stats/1"
 
@@ -98,4 +100,32 @@ def stop_object(stop: Stop) -> dict[str, Any]:
         "detail": stop.detail,
         "answered": stop.answered,
         "looks": stop.looks,
+        "target": known(stop.target),
+        "reached": [_reached_object(one) for one in stop.reached],
+    }
+
+
+def _reached_object(one: Reached) -> dict[str, Any]:
+    """Return the interval that a rule's metric came to; null without one."""
+    found = one.estimate
+    return {
+        "metric": one.metric,
+        "statistic": one.statistic,
+        "n": one.n,
+        "estimate": None if found is None else estimate_object(found),
+    }
+
+
+def estimate_object(found: Estimate) -> dict[str, Any]:
+    """Return an estimate as plain objects."""
+    width = percent_of_mean(found.half_width, found.value)
+    return {
+        "value": known(found.value),
+        "low": known(found.low),
+        "high": known(found.high),
+        "half_width_percent": known(width),
+        "confidence": found.confidence,
+        "method": found.method,
+        "n": found.n,
+        "unit": found.unit,
     }

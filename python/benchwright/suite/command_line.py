@@ -10,31 +10,44 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import TypeVar
 
 import msgspec
 
 from benchwright.model.errors import Diagnostic, InputError
 from benchwright.model.plan import (
+    FIRST_LOOK,
+    PILOT,
     FixedCount,
     MetricSpec,
     Mode,
     StoppingRule,
     UntilPrecise,
 )
-from benchwright.model.quantity import parse_duration_ns, parse_share
+from benchwright.model.quantity import (
+    parse_duration_ns,
+    parse_share,
+    parse_statistic,
+)
 from benchwright.suite import program as step
 from benchwright.suite import reading
 from benchwright.suite.fault import Fault, placed
 from benchwright.suite.metric import parse_metric
 from benchwright.suite.naming import command_name, with_sample
 from benchwright.suite.program import Program, Step, Template, Where
-from benchwright.suite.stopping import epochs_fault
+from benchwright.suite.stopping import epochs_fault, precise_mode
 from benchwright.suite.template import NAME, brace_template, fixed
 
 THREADS = "threads"
 """The factor that --threads makes, and the placeholder {threads}."""
 MAX_FACTORS = 30
 _BAD = "bad-argument"
+_EXAMPLES = {
+    "--max-time": "write --max-time 10m",
+    "--of": "write --of median, or --of p90",
+    "--confidence": "write --confidence 99%",
+}
+T = TypeVar("T")
 
 
 class CommandRequest(msgspec.Struct, frozen=True):
@@ -55,6 +68,10 @@ class CommandRequest(msgspec.Struct, frozen=True):
     name: str | None = None
     hooks: tuple[str, ...] = ()
     keep_going: bool = False
+    mode: str | None = None
+    of: str | None = None
+    confidence: str | None = None
+    rest: str | None = None
 
 
 def program_from_command(request: CommandRequest) -> Program:
@@ -173,12 +190,22 @@ class _Reading:
             self._wrong("--", " ".join(request.command), "there is no command", hint)
         words = tuple(self._template("--", word) for word in request.command)
         body: list[Step] = []
+        if request.rest is not None:
+            body += self._rest(request.rest)
         if request.setup is not None:
             body.append(self._phase("--setup", request.setup, Mode.SETUP))
         body.append(step.Phase(Mode.EXEC, words, where))
         if request.cleanup is not None:
             body.append(self._phase("--cleanup", request.cleanup, Mode.CLEANUP))
         return step.Test(self._name(), self._stopping(metrics), tuple(body), where)
+
+    def _rest(self, text: str) -> list[Step]:
+        fault = reading.rest_fault(text)
+        if fault is not None:
+            self._wrong("--rest", text, fault.message, fault.hint)
+            return []
+        where = _at("--rest", text)
+        return [step.Phase(Mode.SETUP, fixed(reading.rest_command(text), where), where)]
 
     def _phase(self, option: str, text: str, mode: Mode) -> Step:
         if not text.strip():
@@ -206,22 +233,37 @@ class _Reading:
             message = f"--max-runs {maximum} is less than --min-runs {minimum}"
             self._wrong("--max-runs", str(maximum), message)
         if request.precision is None:
-            if request.max_time is not None:
-                hint = "add --precision 5%, or give --min-runs N alone"
-                message = "--max-time limits a search for precision"
-                self._wrong("--max-time", request.max_time, message, hint)
+            self._without_precision()
             return FixedCount(minimum or min(10, maximum or 10))
         if minimum == 1 or maximum == 1:
             option = "--min-runs" if minimum == 1 else "--max-runs"
             self._wrong(option, "1", "a precision needs at least 2 runs")
         names = ["elapsed", *(spec.name for spec in metrics)]
+        mode = precise_mode(request.mode)
+        first = FIRST_LOOK if mode == "watch" else PILOT
         return UntilPrecise(
             target=self._share(request.precision),
             metrics=tuple(dict.fromkeys(names)),
-            minimum=minimum or min(20, maximum or 20),
+            minimum=minimum or min(first, maximum or first),
             maximum=maximum or max(1000, minimum or 0),
-            max_time_ns=self._max_time(request.max_time),
+            max_time_ns=self._parsed("--max-time", request.max_time, parse_duration_ns),
+            confidence=self._confidence(request.confidence),
+            mode=mode,
+            share=self._parsed("--of", request.of, parse_statistic),
         )
+
+    def _without_precision(self) -> None:
+        """Options that only mean something with --precision: say so, do not ignore."""
+        request = self._request
+        for option, text, what in (
+            ("--max-time", request.max_time, "limits a search for precision"),
+            ("--mode", request.mode, "says how a precision is reached"),
+            ("--of", request.of, "says what a precision is of"),
+            ("--confidence", request.confidence, "is that of a precision"),
+        ):
+            if text is not None:
+                hint = "add --precision 5%, or give --min-runs N alone"
+                self._wrong(option, text, f"{option} {what}", hint)
 
     def _runs(self, option: str, text: str | None) -> int | None:
         if text is None:
@@ -239,11 +281,21 @@ class _Reading:
             self._wrong("--precision", text, str(error), "write --precision 5%")
             return 0.05
 
-    def _max_time(self, text: str | None) -> int | None:
+    def _confidence(self, text: str | None) -> float:
+        value = self._parsed("--confidence", text, parse_share) or 0.95
+        if 0.5 <= value < 1:
+            return value
+        hint = "from 50% to less than 100%, such as 95%"
+        self._wrong("--confidence", text or "", f"{text!r} is no confidence", hint)
+        return 0.95
+
+    def _parsed(
+        self, option: str, text: str | None, parse: Callable[[str], T | None]
+    ) -> T | None:
         try:
-            return None if text is None else parse_duration_ns(text)
+            return None if text is None else parse(text)
         except ValueError as error:
-            self._wrong("--max-time", text or "", str(error), "write --max-time 10m")
+            self._wrong(option, text or "", str(error), _EXAMPLES[option])
             return None
 
     # -- mistakes --------------------------------------------------------------------

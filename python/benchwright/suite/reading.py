@@ -75,6 +75,22 @@ def timeout_ns(text: str, where: Where) -> int | None:
     return None if text.strip() == "none" else parse_duration_ns(text.strip())
 
 
+def rest_fault(text: str) -> Fault | None:
+    """Return what is wrong with a pause before a trial, or None."""
+    try:
+        pause = parse_duration_ns(text.strip())
+    except ValueError as error:
+        return Fault("suite-duration", str(error), "such as 500ms or 2s")
+    if not 0 < pause < 2**63:
+        return Fault("suite-duration", f"{text.strip()!r} is no pause")
+    return None
+
+
+def rest_command(text: str) -> str:
+    """Return the command of SETUP that pauses for a duration."""
+    return f"sleep {Decimal(parse_duration_ns(text.strip())) / 10**9:f}"
+
+
 def name_fault(name: str) -> Fault | None:
     """Return why a test's name cannot name files, or None."""
     code, hint = "suite-test-name", "the name also names the test's files"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from typing import Literal
 
 from benchwright.expression import PREDICATE_VARIABLES, parse
 from benchwright.model.errors import InputError
@@ -25,6 +26,8 @@ from benchwright.suite.words import Word, split_words
 CODE = "suite-test-arguments"
 SYNTAX = "write TEST NAME COUNT, or TEST NAME BEGIN INCREMENT PROGRAM"
 MAX_EPOCHS = 10**9
+
+MODES = ("plan", "watch")
 
 _HEAD = re.compile(r"\s*(\S+)(?:\s+(\S+)(?:\s+(\S.*))?)?\s*\Z", re.DOTALL)
 _TRAILING_MARK = re.compile(r"(?:\A|\s+)--\s*\Z")
@@ -56,6 +59,11 @@ def predicate_faults(predicate: str) -> list[Fault]:
             Fault(d.code, d.message, d.hint, d.column - 1) for d in error.diagnostics
         ]
     return []
+
+
+def precise_mode(text: str | None) -> Literal["plan", "watch"]:
+    """Return the mode of a rule of precision; plan where nothing is said."""
+    return "watch" if text == "watch" else "plan"
 
 
 def epochs_fault(text: str, what: str) -> Fault | None:

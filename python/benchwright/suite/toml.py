@@ -39,6 +39,7 @@ _TOP = (
     "variables",
     "environment",
     "timeout",
+    "rest",
     "hooks",
     "metrics",
     "until",
@@ -46,7 +47,17 @@ _TOP = (
     "test",
 )
 _MODES = ("presetup", "setup", "exec", "cleanup", "postcleanup")
-_TEST = ("name", *_MODES, "timeout", "hooks", "skip", "only", "until", "metrics")
+_TEST = (
+    "name",
+    *_MODES,
+    "timeout",
+    "rest",
+    "hooks",
+    "skip",
+    "only",
+    "until",
+    "metrics",
+)
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)\Z")
 
 
@@ -242,6 +253,7 @@ class _Suite:
     def _test(self, table: Table) -> tuple[Step, ...]:
         table.only(_TEST)
         body: list[Step] = list(_settings(table))
+        body += _rest(table if "rest" in table else self._top)
         for key in _MODES:
             body += self._commands(table, key)
         if "exec" not in table:
@@ -331,6 +343,19 @@ def _metrics(table: Table, *, quiet: bool = False) -> list[MetricSpec]:
     if declared is None:
         return []
     return toml_rule.metrics(declared.silent() if quiet else declared)
+
+
+def _rest(table: Table) -> list[Step]:
+    """Return the pause before each trial, a command of SETUP."""
+    text = table.text("rest")
+    if text is None:
+        return []
+    fault = reading.rest_fault(text)
+    if fault is not None:
+        table.faults([fault], text, "rest")
+        return []
+    where = table.at("rest")
+    return [step.Phase(Mode.SETUP, fixed(reading.rest_command(text), where), where)]
 
 
 def _settings(table: Table) -> list[Step]:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from benchwright.model.plan import (
+    FIRST_LOOK,
+    PILOT,
     Command,
     FixedCount,
     MetricSpec,
@@ -14,9 +16,13 @@ from benchwright.model.plan import (
     UntilPredicate,
     UntilProgram,
 )
-from benchwright.model.quantity import parse_duration_ns, parse_share
+from benchwright.model.quantity import (
+    parse_duration_ns,
+    parse_share,
+    parse_statistic,
+)
 from benchwright.suite import metric
-from benchwright.suite.stopping import predicate_faults
+from benchwright.suite.stopping import MODES, precise_mode, predicate_faults
 from benchwright.suite.toml_table import Table
 
 T = TypeVar("T")
@@ -24,11 +30,19 @@ T = TypeVar("T")
 DEFAULT = FixedCount(10)
 _KINDS: dict[str, tuple[str, ...]] = {
     "count": (),
-    "precision": ("metrics", "min_runs", "max_runs", "max_time", "confidence"),
+    "precision": (
+        "metrics",
+        "min_runs",
+        "max_runs",
+        "max_time",
+        "confidence",
+        "mode",
+        "of",
+    ),
     "predicate": ("min_runs", "increment", "max_runs"),
     "program": ("min_runs", "increment"),
 }
-_METRIC_KEYS = ("pointer", "regex", "unit", "better", "across_threads")
+_METRIC_KEYS = ("pointer", "regex", "unit", "better", "across_threads", "drift")
 _ACROSS = ("default", "max", "min", "sum", "mean")
 
 
@@ -73,6 +87,7 @@ def _metric(name: str, table: Table) -> MetricSpec:
         unit=table.text("unit") or "",
         better="higher" if better == "higher" else "lower",
         across_threads=_across(across),
+        drift=_parsed(table, "drift", parse_share) or 0.0,
     )
 
 
@@ -137,13 +152,17 @@ def _precise(table: Table, declared: Sequence[MetricSpec]) -> StoppingRule:
         where = table.at("confidence")
         table.wrong(where, "suite-range", f"confidence is {confidence:g}", hint)
     max_time = _parsed(table, "max_time", parse_duration_ns)
+    mode = precise_mode(_one_of(table, "mode", MODES))
+    first = FIRST_LOOK if mode == "watch" else PILOT
     return UntilPrecise(
         target=_share(table),
         metrics=tuple(dict.fromkeys(wanted)),
-        minimum=minimum or min(20, maximum or 20),
+        minimum=minimum or min(first, maximum or first),
         maximum=maximum or max(1000, minimum or 0),
         max_time_ns=max_time,
         confidence=0.95 if confidence is None else confidence,
+        mode=mode,
+        share=_parsed(table, "of", parse_statistic),
     )
 
 
