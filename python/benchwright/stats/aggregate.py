@@ -147,11 +147,12 @@ def _busy(values: Mapping[str, float]) -> float | None:
 
 
 def observe_trials(trials: Iterable[Trial], book: RowBook) -> tuple[TrialValues, ...]:
-    """Return the values of every trial that counts: it ended well, and was not void."""
+    """Return the values of every trial that counts: it ended well, was not void, and
+    was not there to warm up."""
     return tuple(
         msgspec.structs.replace(aggregate_trial(trial.blocks, book), epoch=trial.epoch)
         for trial in trials
-        if trial.ending is Ending.OK
+        if trial.ending is Ending.OK and not trial.warmup
     )
 
 

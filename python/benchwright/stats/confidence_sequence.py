@@ -20,7 +20,7 @@ import math
 from collections.abc import Sequence
 
 from benchwright.model.estimate import Estimate
-from benchwright.stats.moments import FloatArray, moments
+from benchwright.stats.moments import FloatArray, Moments, moments
 
 METHOD = "t-mixture-sequence"
 TUNED_FOR = 20
@@ -34,15 +34,25 @@ def prior_precision(tuned_for: int, confidence: float) -> float:
     return tuned_for / (twice_log + math.log(twice_log + 1))
 
 
-def radius(n: int, confidence: float, tuned_for: int = TUNED_FOR) -> float:
+def radius(
+    n: int,
+    confidence: float,
+    tuned_for: int = TUNED_FOR,
+    error: float | None = None,
+) -> float:
     """Return the half width in standard deviations of the sample, infinite where n
-    values can bound nothing yet."""
+    values can bound nothing yet.
+
+    With `error` it is the distance at which the P-value of a mixture that is tuned for
+    `confidence` comes down to that; by default 1 - confidence, which is the interval's.
+    """
     assert 0 < confidence < 1, "a confidence lies between 0 and 1"
     if n < 2:
         return math.inf
+    error = 1 - confidence if error is None else error
     g = prior_precision(tuned_for, confidence)
     share = g / (n + g)
-    bound = math.exp((-2 * math.log(1 - confidence) - math.log(share)) / n)
+    bound = math.exp((-2 * math.log(error) - math.log(share)) / n)
     if share * bound >= 1:
         return math.inf
     return math.sqrt((n - 1) / n * (bound - 1) / (1 - share * bound))
@@ -91,7 +101,19 @@ def t_mixture_p(
     `null`; `confidence` only tunes the mixture. 1 for n < 2; constant values give 0,
     or 1 where they equal `null`.
     """
-    found = moments(values)
+    return p_of_moments(
+        moments(values), null, confidence=confidence, tuned_for=tuned_for
+    )
+
+
+def p_of_moments(
+    found: Moments,
+    null: float = 0.0,
+    *,
+    confidence: float = 0.95,
+    tuned_for: int = TUNED_FOR,
+) -> float:
+    """Return `t_mixture_p` for values of these moments."""
     if found.n < 2 or found.mean == null:
         return 1.0
     if not found.sdev:

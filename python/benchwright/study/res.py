@@ -62,12 +62,20 @@ def _test_head(test: TestContents) -> str:
 
 def _trial_parts(trial: Trial) -> Iterator[str]:
     for block in trial.blocks:
-        yield _section(block.name, _block_fields(block))
+        name = f"warmup {block.name}" if trial.warmup else block.name
+        yield _section(name, _block_fields(block))
     for extra in trial.extra_blocks:
         fields = {"epoch": str(trial.epoch), **extra}
         yield _section(fields.pop("", "hook"), fields)
-    if trial.ending is not Ending.OK or trial.attempt > 1 or trial.missing:
+    if (
+        trial.ending is not Ending.OK
+        or trial.attempt > 1
+        or trial.missing
+        or trial.warmup
+    ):
         fields = {"epoch": str(trial.epoch), "ending": trial.ending.value}
+        if trial.warmup:
+            fields["warmup"] = "yes"
         if trial.attempt > 1:
             fields["attempt"] = str(trial.attempt)
         if trial.missing:

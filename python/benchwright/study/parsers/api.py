@@ -18,7 +18,7 @@ import msgspec
 from benchwright.model.decision import Stop
 from benchwright.model.errors import Diagnostic, InputError
 from benchwright.model.observation import Block, Trial
-from benchwright.model.plan import MetricSpec, StoppingRule
+from benchwright.model.plan import Arm, MetricSpec, StoppingRule
 
 
 class ParsedInput(msgspec.Struct, frozen=True):
@@ -34,6 +34,8 @@ class ParsedInput(msgspec.Struct, frozen=True):
     rule: StoppingRule | None = None
     stop: Stop | None = None
     sample: tuple[tuple[str, str], ...] = ()
+    arm: Arm | None = None
+    """Of which comparison the test is an arm, if of any."""
 
 
 class Parser(Protocol):

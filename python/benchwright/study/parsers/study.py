@@ -57,12 +57,15 @@ def _parsed(test: TestContents) -> ParsedInput:
     )
     return ParsedInput(
         name=test.plan.name,
-        blocks=tuple(block for trial in test.trials for block in trial.blocks),
+        blocks=tuple(
+            block for trial in test.trials if not trial.warmup for block in trial.blocks
+        ),
         specs=test.plan.metrics,
         trials=trials,
         rule=test.plan.stopping,
         stop=test.stop,
         sample=test.plan.sample,
+        arm=test.plan.arm,
     )
 
 
