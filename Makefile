@@ -7,7 +7,7 @@ export VENV
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test lint test-rust test-python bench clean
+.PHONY: help setup build demo test lint test-rust test-python calibration bench clean
 .NOTPARALLEL:
 
 help: ## list these targets
@@ -31,6 +31,9 @@ test-rust: setup ## the tests of the crates
 
 test-python: setup ## the tests in tests/
 	$(BIN)/pytest -q
+
+calibration: setup ## simulate every interval and verdict at full size, peers beside; minutes
+	BW_CALIBRATION=full $(BIN)/pytest -q -s tests/calibration
 
 bench: setup ## the benchmarks in benches/, with the peers' figures beside ours
 	@scripts/packages.sh hyperfine:hyperfine

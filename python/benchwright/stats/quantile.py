@@ -27,6 +27,8 @@ from benchwright.stats.moments import FloatArray, finite, median
 METHOD = "order-statistics"
 SEQUENCE_METHOD = "order-statistics-sequence"
 TUNED_FOR = 30
+FEWEST = 20
+"""Values from which on dependence can be told from chance at all."""
 UNDERESTIMATE = 1.1
 """The slow cosines see a correlated series' long-run deviation some 10 % too small."""
 
@@ -91,7 +93,9 @@ def _factor(values: FloatArray, share: float) -> float:
 
 
 def _stretched(ordered: Ranks, values: FloatArray, share: float) -> Ranks:
-    n, factor = int(values.size), _factor(values, share)
+    """Return ranks as far out as the dependence of the values asks for."""
+    n = int(values.size)
+    factor = 1.0 if n < FEWEST else _factor(values, share)
     if factor == 1:
         return ordered
     low, high = ordered

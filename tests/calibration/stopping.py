@@ -1,0 +1,112 @@
+"""Tests played to their stop: our rules, through `decide` itself, and the peers' rules.
+
+Each player takes series of shape `(replications, length)` and the truth, and returns a
+`Play`: the share of intervals that cover, and what they cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+
+from benchwright.control.decide import decide
+from benchwright.control.history import History
+from benchwright.model.decision import RunMore, Stop
+from benchwright.model.plan import UntilPrecise, UntilPredicate
+from benchwright.stats.students_t import t_quantile
+from populations import Array
+
+TARGET = 0.05
+AUTO_PILOT = '("$delta" < 0.05 * $mean) || ($count > 30)'
+"""Figure 1 of the paper."""
+
+
+class Play(msgspec.Struct, frozen=True):
+    """What a rule came to over many simulated tests."""
+
+    coverage: float
+    """Share of intervals that hold the true value."""
+    trials: float
+    """Mean number of trials."""
+    answered: float
+    """Share of tests that did not end at a limit."""
+
+
+Player = Callable[[Array, float], Play]
+
+
+def ours(rule: UntilPrecise) -> Player:
+    """Return a player of one of our rules."""
+
+    def play(series: Array, truth: float) -> Play:
+        ends = [_play_one(rule, one, truth) for one in series]
+        covered, trials, answered = np.array(ends, dtype=float).mean(axis=0)
+        return Play(covered, trials, answered)
+
+    return play
+
+
+def _play_one(rule: UntilPrecise, one: Array, truth: float) -> tuple[bool, int, bool]:
+    values = tuple(one.tolist())
+    done = 0
+    while True:
+        history = History(done, series={"elapsed": values[:done]} if done else {})
+        step = decide(rule, history)
+        if isinstance(step, RunMore) and done + step.epochs <= len(values):
+            done += step.epochs
+            continue
+        assert isinstance(step, Stop), "the series is shorter than the rule's maximum"
+        found = step.reached[0].estimate
+        held = found is not None and found.low <= truth <= found.high
+        return held, done, step.answered
+
+
+def peer_auto_pilot(series: Array, truth: float) -> Play:
+    """Auto-pilot's Figure 1: from 10 trials on, until the t interval is within 5 %."""
+    return _first(series, truth, (10, 31), lambda mean, half: half < 0.05 * mean)
+
+
+def peer_fixed_ten(series: Array, truth: float) -> Play:
+    """hyperfine's default: ten trials; it prints no interval, Student's is given to it."""
+    return _first(series, truth, (10, 10), lambda mean, half: half < 0)
+
+
+def peer_small_deviation(series: Array, truth: float) -> Play:
+    """`until sd < 3 %`, as Phoronix: from 3 trials on, at most 30."""
+    n = np.arange(1, 31)
+
+    def small(mean: Array, half: Array) -> Array:
+        counts = n[2:]
+        quantiles = np.array([t_quantile(0.95, int(k) - 1) for k in counts])
+        return half * np.sqrt(counts) / quantiles < 0.03 * mean
+
+    return _first(series, truth, (3, 30), small)
+
+
+def _first(
+    series: Array,
+    truth: float,
+    limits: tuple[int, int],
+    holds: Callable[[Array, Array], Array],
+) -> Play:
+    """Stop each series at the first n within limits where `holds`, or at the last."""
+    low, high = limits
+    n = np.arange(1, high + 1)
+    mean = np.cumsum(series[:, :high], axis=1) / n
+    square = np.cumsum(series[:, :high] ** 2, axis=1) - n * mean**2
+    counts = n[low - 1 :]
+    quantiles = np.array([t_quantile(0.95, int(k) - 1) for k in counts])
+    sdev = np.sqrt(np.maximum(square[:, low - 1 :], 0) / (counts - 1))
+    half = quantiles * sdev / np.sqrt(counts)
+    mean = mean[:, low - 1 :]
+    stop = holds(mean, half)
+    at = np.where(stop.any(axis=1), stop.argmax(axis=1), len(counts) - 1)
+    rows = np.arange(len(series))
+    held = np.abs(mean[rows, at] - truth) <= half[rows, at]
+    return Play(held.mean(), counts[at].mean(), stop.any(axis=1).mean())
+
+
+LEGACY = UntilPredicate(10, 1, AUTO_PILOT)
+"""The same as `peer_auto_pilot`, for the test that the fast form is the real rule."""

@@ -1,0 +1,163 @@
+"""Coverage of every stopping mode, beside its peers', by simulation with fixed seeds.
+
+The small form runs in `make test`; `make calibration` (BW_CALIBRATION=full) plays every
+population with every mode and more replications, and prints the whole table.
+At 2000 replications a true 95 % shows 93.5 % or less once in 1000 (binomial), so that a
+figure under the line of 93 % means a wrong rule, not bad luck.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from benchwright.control.decide import decide
+from benchwright.control.history import History
+from benchwright.model.decision import RunMore
+from benchwright.model.plan import UntilPrecise
+from populations import EVERY, Population, bimodal, correlated, gamma, lognormal, normal
+from stopping import (
+    LEGACY,
+    TARGET,
+    Play,
+    ours,
+    peer_auto_pilot,
+    peer_fixed_ten,
+    peer_small_deviation,
+)
+
+FULL = os.environ.get("BW_CALIBRATION") == "full"
+SEED = 20_261_121
+REPLICATIONS = 4000 if FULL else 2000
+LENGTH = 800
+
+RULES = {
+    "plan mean": UntilPrecise(TARGET, maximum=LENGTH),
+    "watch mean": UntilPrecise(TARGET, minimum=20, maximum=LENGTH, mode="watch"),
+    "plan median": UntilPrecise(TARGET, maximum=LENGTH, share=0.5),
+    "watch median": UntilPrecise(
+        TARGET, minimum=20, maximum=LENGTH, mode="watch", share=0.5
+    ),
+    "plan p90": UntilPrecise(TARGET, maximum=LENGTH, share=0.9),
+    "watch p90": UntilPrecise(
+        TARGET, minimum=20, maximum=LENGTH, mode="watch", share=0.9
+    ),
+}
+SMALL = {
+    "plan mean": EVERY,
+    "watch mean": (
+        normal(0.08),
+        lognormal(0.08),
+        bimodal(0.02),
+        bimodal(0.08),
+        correlated(0.3, 0.08),
+        correlated(0.6, 0.02),
+    ),
+    "plan median": (
+        normal(0.08),
+        lognormal(0.16),
+        gamma(0.16),
+        bimodal(0.08),
+        correlated(0.3, 0.08),
+        correlated(0.6, 0.02),
+    ),
+    "watch median": (normal(0.08), bimodal(0.08), correlated(0.3, 0.02)),
+    "plan p90": (correlated(0.3, 0.02),),
+    "watch p90": (bimodal(0.02),),
+}
+PEERS = {
+    "Auto-pilot": peer_auto_pilot,
+    "fixed 10": peer_fixed_ten,
+    "sd < 3 %": peer_small_deviation,
+}
+CELLS = [
+    pytest.param(mode, population, id=f"{mode}-{population.name}")
+    for mode in RULES
+    for population in (EVERY if FULL else SMALL[mode])
+]
+
+TABLE: dict[tuple[str, str], Play] = {}
+"""What was measured, for the table at the end."""
+
+
+def strongly_correlated(population: Population) -> bool:
+    return population.name.startswith("AR(1) 0.6")
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(("mode", "population"), CELLS)
+def test_intervals_cover(mode: str, population: Population) -> None:
+    rule = RULES[mode]
+    series = population.series(SEED, (REPLICATIONS, LENGTH))
+    found = ours(rule)(series, population.truth(rule.share))
+    TABLE[population.name, mode] = found
+    print(cell(mode, population, found))
+    # At rho 0.6 the promise is 90 %; what is beyond is told by `dependent-trials`.
+    assert found.coverage >= (0.90 if strongly_correlated(population) else 0.93)
+    assert found.answered > 0.5
+
+
+@pytest.mark.parametrize("population", EVERY, ids=lambda p: p.name)
+def test_the_peers_on_the_same_data(population: Population) -> None:
+    series = population.series(SEED, (REPLICATIONS, LENGTH))
+    plays = {name: play(series, 1.0) for name, play in PEERS.items()}
+    for name, found in plays.items():
+        TABLE[population.name, name] = found
+        print(cell(name, population, found))
+    if population.name.startswith("AR(1)"):
+        assert all(found.coverage < 0.93 for found in plays.values())
+
+
+def test_the_peer_auto_pilot_is_the_predicate_itself() -> None:
+    """The vectorised form stops where `decide` does with Figure 1's predicate."""
+    series = normal(0.12).series(SEED, (60, 31))
+    trials = []
+    for one in series:
+        done = 10
+        while isinstance(
+            decide(LEGACY, History(done, series={"elapsed": tuple(one[:done])})),
+            RunMore,
+        ):
+            done += 1
+        trials.append(done)
+    assert sum(trials) / len(trials) == peer_auto_pilot(series, 1.0).trials
+
+
+def test_the_simulation_can_fail() -> None:
+    """An interval of half the width must be caught by the same count."""
+    series = normal(0.02).series(SEED, (REPLICATIONS, LENGTH))
+    found = ours(RULES["plan mean"])(series, 1.0 + 0.02 * 0.4)
+    assert found.coverage < 0.8
+
+
+def test_the_table() -> None:
+    """Coverage [%] and mean trials of each rule on the same data, as Markdown."""
+    rules = [name for name in (*RULES, *PEERS) if any(r == name for _, r in TABLE)]
+    print("\n\n| population | " + " | ".join(rules) + " |")
+    print("|---|" + "---:|" * len(rules))
+    for population in EVERY:
+        row = [TABLE.get((population.name, rule)) for rule in rules]
+        cells = [
+            "" if one is None else f"{one.coverage:.1%} ({one.trials:.0f})"
+            for one in row
+        ]
+        print(f"| {population.name} | " + " | ".join(cells) + " |")
+    # Where everybody measured, ours is the one that holds.
+    measured = [p.name for p in EVERY if (p.name, "plan mean") in TABLE]
+    assert measured or not TABLE
+    assert all(
+        TABLE[name, "plan mean"].coverage >= TABLE[name, peer].coverage
+        for name in measured
+        for peer in PEERS
+        if (name, peer) in TABLE
+        and not name.startswith(("normal", "lognormal", "gamma"))
+    )
+
+
+def cell(rule: str, population: Population, found: Play) -> str:
+    """Return one line of the table."""
+    return (
+        f"{population.name:14} {rule:12} coverage {found.coverage:6.1%}  "
+        f"mean n {found.trials:6.1f}  answered {found.answered:6.1%}"
+    )
