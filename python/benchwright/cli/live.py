@@ -18,7 +18,7 @@ from benchwright.report.progress import listener
 from benchwright.session.ledger import Ledger
 from benchwright.session.performer import Performer
 from benchwright.session.resume import CRASH, CutTest, recover
-from benchwright.session.run import Session
+from benchwright.session.run import Session, Verdict
 from benchwright.session.start import Prepared, boot_id, surroundings
 from benchwright.study.journal import RESUMABLE, Study
 
@@ -86,12 +86,23 @@ def _run(
         _make_testroot(Path(prepared.stored_environment["TESTROOT"]))
         with _stopping(performer):
             verdict = session.run(prepared.defines, prepared.environment)
-    document = document_of(session.tests)
     try:
-        tell(document, verdict, study, ledger.session, json=arguments.json)
+        _tell(session, verdict, study, ledger.session, json=arguments.json)
     except BrokenPipeError:
         silence_stdout()
     return verdict.exit_status
+
+
+def _tell(
+    session: Session, verdict: Verdict, study: Study, number: int, *, json: bool
+) -> None:
+    """Print the outcome: of a comparison, or of a suite's tests."""
+    if session.comparisons and session.is_comparison:
+        from benchwright.cli.compare_outcome import tell_comparison
+
+        tell_comparison(session.comparisons[0], verdict, study, number, json=json)
+        return
+    tell(document_of(session.tests), verdict, study, number, json=json)
 
 
 def _make_testroot(path: Path) -> None:

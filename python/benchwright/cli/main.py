@@ -11,9 +11,9 @@ import sys
 from collections.abc import Sequence
 
 from benchwright import __version__
-from benchwright.cli import inside, resume, run, stats, streams
+from benchwright.cli import compare, inside, resume, run, stats, streams
 
-_COMMANDS = (run, resume, stats, inside)
+_COMMANDS = (run, compare, resume, stats, inside)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -43,6 +43,21 @@ CODES: dict[str, Code] = {
         Severity.WARNING,
         "Use --precision (Stein's two stages, one look) where the interval matters.",
     ),
+    "sequential-arms": Code(
+        Severity.SERIOUS,
+        "Use --design blocks: with arms one after the other, drift of the machine cannot "
+        "be told from a difference.",
+    ),
+    "not-interleaved": Code(
+        Severity.WARNING,
+        "Measure both side by side (bw compare -- 'A' 'B'): what changed in between is in "
+        "the difference.",
+    ),
+    "biased-null": Code(
+        Severity.SERIOUS,
+        "Quiet the machine, or rest between trials (--rest), until a command does not "
+        "differ from itself; differences of this size are not the programs'.",
+    ),
     "trial-void": Code(
         Severity.NOTE,
         "Nothing: void trials are kept, counted nowhere, and run again by `bw resume`.",

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from benchwright.control.progress import Progress, telling_width
+from benchwright.model.comparison import Comparison, ComparisonProgress
 from benchwright.model.decision import Stop
 from benchwright.model.plan import Pairs
 from benchwright.report.stop import stop_line
@@ -54,6 +56,15 @@ class Silent:
     def test_closed(self, name: str, stop: Stop) -> None:
         """Show nothing."""
 
+    def comparison_opened(self, names: Sequence[str], rule_text: str) -> None:
+        """Show nothing."""
+
+    def block_done(self, so_far: ComparisonProgress) -> None:
+        """Show nothing."""
+
+    def comparison_closed(self, result: Comparison) -> None:
+        """Show nothing."""
+
     def note(self, text: str) -> None:
         """Show nothing."""
 
@@ -90,6 +101,21 @@ class PlainProgress:
         """Write why the test ended."""
         self._write(stop_line(name, stop))
 
+    def comparison_opened(self, names: Sequence[str], rule_text: str) -> None:
+        """Write what is compared, and what ends it."""
+        self._shown_s = -math.inf
+        self._write(f"{' against '.join(reversed(names))}: {rule_text}")
+
+    def block_done(self, so_far: ComparisonProgress) -> None:
+        """Write how far it is, unless a line came within the last two seconds."""
+        if so_far.elapsed_s - self._shown_s >= _QUIET_S:
+            self._shown_s = so_far.elapsed_s
+            self._write(block_text(so_far))
+
+    def comparison_closed(self, result: Comparison) -> None:
+        """Write why it ended."""
+        self._write(stop_line(" and ".join(result.arms), result.stop))
+
     def note(self, text: str) -> None:
         """Write the line."""
         self._write(text)
@@ -117,8 +143,11 @@ class TerminalProgress:
         self, name: str, threads: int, sample: Pairs, rule_text: str
     ) -> None:
         """Print which test begins, and start its live line."""
+        self._start(self._opening.text(name, threads, sample, rule_text))
+
+    def _start(self, text: str) -> None:
         self._end_live()
-        self._print(self._opening.text(name, threads, sample, rule_text))
+        self._print(text)
         from rich.live import Live
 
         # No refresh thread: nothing of ours may run while a trial does.
@@ -130,6 +159,9 @@ class TerminalProgress:
     ) -> None:
         """Redraw the live line."""
         text = f"{name}  {bar(progress.fraction)}{state_text(done, failed, progress, elapsed_s)}"
+        self._update(text)
+
+    def _update(self, text: str) -> None:
         if self._live is None:
             self._print(text)
             return
@@ -141,6 +173,20 @@ class TerminalProgress:
         """End the live line and print why the test ended."""
         self._end_live()
         self._print(stop_line(name, stop))
+
+    def comparison_opened(self, names: Sequence[str], rule_text: str) -> None:
+        """Print what is compared, and start its live line."""
+        self._start(f"{' against '.join(reversed(names))}: {rule_text}")
+
+    def block_done(self, so_far: ComparisonProgress) -> None:
+        """Redraw the live line."""
+        share = (so_far.blocks + so_far.failed) / so_far.maximum
+        self._update(bar(min(share, 1.0)) + block_text(so_far))
+
+    def comparison_closed(self, result: Comparison) -> None:
+        """End the live line and print why it ended."""
+        self._end_live()
+        self._print(stop_line(" and ".join(result.arms), result.stop))
 
     def note(self, text: str) -> None:
         """Print the line above the live one."""
@@ -209,6 +255,22 @@ def _times(done: int, progress: Progress, elapsed_s: float) -> str:
         return text
     left = duration_text(elapsed_s / done * (total - done))
     return f"{text}, {'at most' if progress.at_most else 'about'} {left} left"
+
+
+def block_text(so_far: ComparisonProgress) -> str:
+    """Return `block 24 of at most 200; elapsed of B 1.032 (1.021 to 1.043) times; 12 s`."""
+    number = so_far.blocks + so_far.failed
+    failed = f", {so_far.failed} failed" if so_far.failed else ""
+    parts = [f"block {number} of at most {so_far.maximum}{failed}"]
+    if so_far.warming_up:
+        parts = ["warming up"]
+    for metric, candidate, ratio in so_far.ratios[:3]:
+        if math.isfinite(ratio.high):
+            parts.append(
+                f"{metric} of {candidate} {ratio.value:.4g} "
+                f"({ratio.low:.4g} to {ratio.high:.4g}) times"
+            )
+    return "; ".join((*parts, duration_text(so_far.elapsed_s)))
 
 
 def duration_text(seconds: float) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from benchwright.control.progress import Progress
+from benchwright.model.comparison import Comparison, ComparisonProgress
 from benchwright.model.decision import Stop
 from benchwright.model.plan import Pairs
 
@@ -24,6 +26,15 @@ class Listener(Protocol):
 
     def test_closed(self, name: str, stop: Stop) -> None:
         """A test is over, and why."""
+
+    def comparison_opened(self, names: Sequence[str], rule_text: str) -> None:
+        """A comparison of these arms begins, or goes on after a resume."""
+
+    def block_done(self, so_far: ComparisonProgress) -> None:
+        """A block ended: what the comparison would come to now."""
+
+    def comparison_closed(self, result: Comparison) -> None:
+        """A comparison is over, and what it came to."""
 
     def note(self, text: str) -> None:
         """A line for a person: ECHO, a resume, an interruption."""

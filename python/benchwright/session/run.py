@@ -13,10 +13,12 @@ import msgspec
 
 from benchwright.control.decide import decide
 from benchwright.control.progress import progress
+from benchwright.model.comparison import Comparison, Outcome
 from benchwright.model.decision import AskProgram, RunMore, Stop
 from benchwright.model.errors import OperatingError
 from benchwright.model.plan import Command, Mode, TestPlan
-from benchwright.model.rule import describe_rule
+from benchwright.model.rule import describe_comparison, describe_rule
+from benchwright.session.comparison import OpenComparison
 from benchwright.session.errors import Failed, Interrupted
 from benchwright.session.events import Listener
 from benchwright.session.keys import Keys
@@ -27,7 +29,7 @@ from benchwright.session.test import OpenTest
 from benchwright.study.export import export_session, export_test
 from benchwright.suite import effects as effect
 from benchwright.suite.interpret import execute
-from benchwright.suite.program import Program
+from benchwright.suite.program import Compare, Program
 
 Pass = Generator[effect.Effect, effect.Answer, object]
 
@@ -67,6 +69,7 @@ class Session:
         self._unexported = ""
         """Why the text export is not whole; it is derived, so nothing ends by it."""
         self.tests: list[OpenTest] = []
+        self.comparisons: list[OpenComparison] = []
 
     def run(
         self, defines: Mapping[str, str], environment: Mapping[str, str]
@@ -130,6 +133,8 @@ class Session:
                 return self._run_epochs(plan, first, count)
             case effect.CloseTest():
                 self._close_test()
+            case effect.RunComparison():
+                self._compare(step)
             case effect.Halt():
                 self._halt()
         return None
@@ -223,6 +228,42 @@ class Session:
             self._export_test(test.key)
             self._listener.test_closed(test.name, test.stop)
 
+    @property
+    def is_comparison(self) -> bool:
+        """Whether the program is one comparison and nothing else."""
+        return sum(isinstance(step, Compare) for step in self._program.steps) == 1
+
+    # -- comparisons --------------------------------------------------------------------
+
+    def _compare(self, step: effect.RunComparison) -> None:
+        key = self._keys.next("compare")
+        arms = [
+            OpenTest(
+                self._keys.next("test"),
+                plan.name,
+                plan.stopping,
+                self._ledger,
+                self._performer,
+            )
+            for plan in step.plans
+        ]
+        self.tests += arms
+        comparison = OpenComparison(key, step, arms, self._ledger)
+        self.comparisons.append(comparison)
+        live = not self._ledger.knows(f"{key}/result")
+        if live:
+            self._listener.comparison_opened(step.names, describe_comparison(step.rule))
+        comparison.run(self._tell_block if live else lambda _: None)
+        if live:
+            assert comparison.result is not None
+            self._listener.comparison_closed(comparison.result)
+            for arm in arms:
+                self._export_test(arm.key)
+
+    def _tell_block(self, comparison: OpenComparison) -> None:
+        if any(test.live for test in comparison.tests):
+            self._listener.block_done(comparison.progress())
+
     def _halt(self) -> None:
         """STOP: a test in progress is left in order, unless a checkpoint was just
         written, from which a resume will go on with it as it is."""
@@ -238,24 +279,37 @@ class Session:
 
     def _verdict(self) -> Verdict:
         failed = [test.name for test in self.tests if test.failed]
-        undecided = [t.name for t in self.tests if t.stop and not t.stop.answered]
+        compared = [c.result for c in self.comparisons if c.result is not None]
+        missed = [c for c in compared if c.exit_status == 1]
+        undecided = [
+            test.name
+            for test in self.tests
+            if test.stop and not test.stop.answered and not test.is_arm
+        ]
+        undecided += [" and ".join(c.arms) for c in compared if c.exit_status == 3]
         status = "undecided" if undecided and not failed else "complete"
         if self._halted:
             status = "stopped"
         if failed:
             return Verdict(status, f"commands failed in {', '.join(failed)}", 1)
+        if missed:
+            return Verdict("complete", f"gate failed: {'; '.join(_gates(missed))}", 1)
         if undecided:
             return Verdict(status, f"no answer for {', '.join(undecided)}", 3)
         if self._halted:
             return Verdict(status, "the suite stopped itself (STOP)", 0)
+        if compared:
+            names = "; ".join(" and ".join(c.arms) for c in compared)
+            return Verdict(status, f"compared {names}", 0)
         count = len(self.tests)
         return Verdict(status, f"{count} test{'' if count == 1 else 's'}", 0)
 
     def _interrupted(self) -> Verdict:
         """Leave the machine in order unless the user insisted; stay resumable."""
-        if self.tests and self.tests[-1].stop is None:
-            with contextlib.suppress(Interrupted):
-                self.tests[-1].suspend()
+        for test in self.tests:
+            if test.stop is None:
+                with contextlib.suppress(Interrupted):
+                    test.suspend()
         return Verdict("interrupted", "interrupted; `bw resume` goes on from here", 130)
 
     def _failed(self, failure: Failed) -> Verdict:
@@ -288,3 +342,13 @@ class Session:
                 f"the text export under results/ is not whole: {error.strerror} "
                 "(the journal is: `bw stats` reads it)"
             )
+
+
+def _gates(compared: Sequence[Comparison]) -> list[str]:
+    """Return the gates that failed, each with its candidate."""
+    return [
+        f"{gate.candidate}: {gate.gate.text}: {gate.detail}"
+        for comparison in compared
+        for gate in comparison.gates
+        if gate.outcome is Outcome.FAILED
+    ]

@@ -25,6 +25,7 @@ from benchwright.model.errors import Diagnostic, InputError
 from benchwright.study.journal import SessionInfo
 from benchwright.suite.check import names_read
 from benchwright.suite.command_line import CommandRequest, program_from_command
+from benchwright.suite.comparison import ComparisonRequest, program_from_comparison
 from benchwright.suite.load import compile_sources, load
 from benchwright.suite.plan import Planned, PlannedTest, describe
 from benchwright.suite.program import Program, SourceFile
@@ -32,6 +33,9 @@ from benchwright.trial.request import Surroundings
 
 COMMAND_LINE = "<command line>"
 """`program_main` of a session whose program is a command, not a file."""
+
+COMPARISON = "<comparison>"
+"""`program_main` of a session that compares commands."""
 
 APLIB = "APLIB"
 """Auto-pilot's variable: where its scripts and include files are installed."""
@@ -81,6 +85,16 @@ def prepare_command(
     return _prepared(program, COMMAND_LINE, {}, (None, study), arguments)
 
 
+def prepare_comparison(
+    request: ComparisonRequest, study: str, arguments: Sequence[str]
+) -> Prepared:
+    """Return a comparison ready to be run. Raises InputError."""
+    program = program_from_comparison(request)
+    source = SourceFile(COMPARISON, msgspec.json.encode(request).decode())
+    program = msgspec.structs.replace(program, sources=(source,))
+    return _prepared(program, COMPARISON, {}, (None, study), arguments)
+
+
 def prepare_again(info: SessionInfo) -> Prepared:
     """Return a stored session's program ready to go on, from the stored texts alone."""
     sources = tuple(SourceFile(path, text) for path, text in info.sources)
@@ -89,6 +103,9 @@ def prepare_again(info: SessionInfo) -> Prepared:
     if info.program_main == COMMAND_LINE:
         request = msgspec.json.decode(sources[0].text, type=CommandRequest)
         program = program_from_command(request)
+    elif info.program_main == COMPARISON:
+        asked = msgspec.json.decode(sources[0].text, type=ComparisonRequest)
+        program = program_from_comparison(asked)
     else:
         program = compile_sources(
             info.program_main,

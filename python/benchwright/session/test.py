@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+import msgspec
+
 from benchwright.bench.port import RunResult
 from benchwright.control.history import History, HistoryBuilder
 from benchwright.model.decision import Stop
@@ -119,6 +121,11 @@ class OpenTest:
         return () if self._history is None else self._history.observed
 
     @property
+    def is_arm(self) -> bool:
+        """Whether a comparison decides about it."""
+        return self.plan is not None and self.plan.arm is not None
+
+    @property
     def failed(self) -> int:
         """Trials that counted as failed."""
         return sum(trial.ending is not Ending.OK for trial in self.trials)
@@ -130,7 +137,14 @@ class OpenTest:
             data = read_output(study.path, session, plan.name, process, stream)
             return data.decode("utf-8", "replace")
 
-        return [observe(record, plan, output) for record in result.epochs]
+        trials = [observe(record, plan, output) for record in result.epochs]
+        warmup = 0 if plan.arm is None else plan.arm.warmup
+        return [
+            msgspec.structs.replace(trial, warmup=True)
+            if trial.epoch <= warmup
+            else trial
+            for trial in trials
+        ]
 
     def _sorted(
         self,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from benchwright.model.comparison import ComparisonRule, NullResult
 from benchwright.model.plan import Command, Pairs, StoppingRule, TestPlan
 from benchwright.suite.program import Where
 
@@ -73,6 +74,18 @@ class CloseTest(msgspec.Struct, frozen=True):
     plan: TestPlan | None
 
 
+class RunComparison(msgspec.Struct, frozen=True):
+    """Run a comparison to its end: blocks of one epoch of each plan, by its own rule."""
+
+    plans: tuple[TestPlan, ...]
+    """The arms that run, each with `arm` set."""
+    rule: ComparisonRule
+    names: tuple[str, ...]
+    """Of all arms, a stored baseline too."""
+    null: NullResult | None
+    where: Where
+
+
 class Halt(msgspec.Struct, frozen=True):
     """STOP was reached: nothing follows. A session that halts after a checkpoint, as
     one that reboots the machine does, can be resumed from there."""
@@ -87,6 +100,7 @@ Effect = (
     | AskNext
     | RunEpochs
     | CloseTest
+    | RunComparison
     | Halt
 )
 Answer = int | None

@@ -21,6 +21,7 @@ from benchwright.model.plan import Command, Mode
 from benchwright.suite import effects as effect
 from benchwright.suite import program as step
 from benchwright.suite import reading
+from benchwright.suite.compared import compared
 from benchwright.suite.counting import NeverEnds, counted, decimal_number
 from benchwright.suite.effects import Answer, Effect
 from benchwright.suite.fault import mistake, raised
@@ -83,6 +84,8 @@ class _Interpreter:
                 yield from self._if(one)
             case step.Test():
                 yield from Repeated(self, one).run()
+            case step.Compare():
+                yield from compared(self, one)
             case step.Echo(text):
                 yield from self.ask(effect.Say(self.state.text(text).strip()))
             case step.System():

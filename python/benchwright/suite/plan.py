@@ -14,7 +14,7 @@ import msgspec
 from benchwright.model.plan import (
     TestPlan,
 )
-from benchwright.model.rule import describe_rule
+from benchwright.model.rule import describe_comparison, describe_rule
 from benchwright.suite import effects as effect
 from benchwright.suite.effects import Answer, Effect
 from benchwright.suite.interpret import execute
@@ -105,6 +105,9 @@ class _Rehearsal:
         match what:
             case effect.RunEpochs(plan):
                 return [PlannedTest(plan, describe_rule(plan.stopping), self._where)]
+            case effect.RunComparison(plans, rule, _, _, where):
+                words = describe_comparison(rule)
+                return [PlannedTest(plan, words, where) for plan in plans]
             case effect.RunSystem(command):
                 return [PlannedStep("SYSTEM", command.text)]
             case effect.Say(text):

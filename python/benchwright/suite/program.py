@@ -12,6 +12,7 @@ from typing import Literal
 
 import msgspec
 
+from benchwright.model.comparison import ComparisonRule, NullResult
 from benchwright.model.plan import MetricSpec, Mode, StoppingRule
 
 
@@ -173,6 +174,21 @@ class Test(msgspec.Struct, frozen=True, tag=True):
     where: Where
 
 
+class Compare(msgspec.Struct, frozen=True, tag=True):
+    """Run tests as the arms of a comparison, in blocks, until it is answered."""
+
+    __test__ = False
+
+    arms: tuple[Test, ...]
+    """Those that run: without the baseline where that is stored."""
+    rule: ComparisonRule
+    token: str
+    """Tells this comparison from all others."""
+    where: Where
+    null: NullResult | None = None
+    """What is known of the machine's noise, to be kept beside the answer."""
+
+
 class Phase(msgspec.Struct, frozen=True, tag=True):
     """A command of a test: a line of text, or an exact argv."""
 
@@ -238,6 +254,7 @@ Step = (
     | If
     | Threads
     | Test
+    | Compare
     | Phase
     | FastFail
     | Checkpoint

@@ -68,6 +68,12 @@ class Repeated:
         self._leave()
         yield from self._in.ask(effect.CloseTest(plan))
 
+    def planned(self) -> Generator[Effect, Answer, TestPlan]:
+        """Interpret the body for one epoch that stands for all; return what is run."""
+        plan = yield from self._epoch(1)
+        self._leave()
+        return plan
+
     def _heading(self) -> tuple[str, StoppingRule]:
         where, text = self._test.heading.where, self._in.state.text(self._test.heading)
         if self._test.stopping is not None:

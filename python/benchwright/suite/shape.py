@@ -13,6 +13,8 @@ def inner(one: Step) -> tuple[Step, ...]:
     match one:
         case step.ForEach() | step.For() | step.While() | step.Test():
             return one.body
+        case step.Compare(arms):
+            return arms
         case step.If(branches, otherwise):
             return (*(s for branch in branches for s in branch.body), *otherwise)
         case _:

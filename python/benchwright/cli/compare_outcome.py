@@ -1,0 +1,87 @@
+"""What `bw compare`, and a resume of it, say when the session has ended."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from benchwright.finding.compared import doubts_of
+from benchwright.finding.examine import examine
+from benchwright.model.comparison import Comparison
+from benchwright.model.decision import Stop
+from benchwright.model.finding import Finding
+from benchwright.report.comparison import SCHEMA, comparison_object, render_comparison
+from benchwright.report.findings import condensed_lines
+from benchwright.report.json import encode, finding_object
+
+if TYPE_CHECKING:
+    from benchwright.session.comparison import OpenComparison
+    from benchwright.session.run import Verdict
+    from benchwright.study.journal import Study
+
+
+def tell_comparison(
+    opened: OpenComparison, verdict: Verdict, study: Study, session: int, *, json: bool
+) -> None:
+    """Print the outcome: one JSON document on stdout, or the table and the verdicts."""
+    comparison = answer_of(opened, verdict)
+    findings = findings_of(opened, comparison)
+    head = {
+        "study": str(study.path),
+        "session": session,
+        "status": verdict.status,
+        "detail": verdict.detail,
+        "exit_status": verdict.exit_status,
+    }
+    print_comparison(comparison, findings, head, json=json)
+    if not json:
+        sys.stdout.flush()
+        print(
+            f"bw: {verdict.status}: {verdict.detail}; kept in {study.path}",
+            file=sys.stderr,
+        )
+
+
+def answer_of(opened: OpenComparison, verdict: Verdict) -> Comparison:
+    """Return the comparison's answer; of one that was cut short, what is known so far."""
+    if opened.result is not None:
+        return opened.result
+    return opened.so_far(Stop(verdict.status, verdict.detail, answered=False))
+
+
+def findings_of(opened: OpenComparison, comparison: Comparison) -> tuple[Finding, ...]:
+    """Return the doubts about the comparison, and about each arm."""
+    found = list(doubts_of(comparison))
+    for test in opened.tests:
+        specs = test.plan.metrics if test.plan else ()
+        found += examine(
+            test.name,
+            test.trials,
+            specs,
+            rule=test.rule,
+            stop=test.stop,
+            observed=test.observed,
+        )
+    return tuple(found)
+
+
+def print_comparison(
+    comparison: Comparison,
+    findings: Sequence[Finding],
+    head: dict[str, Any],
+    *,
+    json: bool,
+) -> None:
+    """Print a comparison, wherever its trials came from."""
+    if json:
+        document = {
+            "schema": SCHEMA,
+            **head,
+            **comparison_object(comparison),
+            "findings": [finding_object(finding) for finding in findings],
+        }
+        sys.stdout.write(encode(document))
+        return
+    sys.stdout.write(render_comparison(comparison))
+    sys.stdout.write(condensed_lines(findings))

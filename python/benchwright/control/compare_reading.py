@@ -1,0 +1,185 @@
+"""Evidence read in the way that the rule allows: interval, P-value, smallest effect.
+
+Three ways. `watch`: the confidence sequence of a t mixture on the blocks' log ratios,
+exact for normal ones at every look. `plan`: Stein's two stages on the same, exact for
+one planned look. Arms that are not paired: Welch on the logs, once; with a stored
+baseline and a plan the candidate's variance is the pilot's, so that the size that was
+chosen by it does not spoil it.
+Everything here is on the scale of logarithms; `exp` is the caller's.
+Sources: control/stein.py; stats/confidence_sequence.py; B. L. Welch 1947, Biometrika 34.
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from benchwright.control.compare_effect import watched_effect
+from benchwright.control.compare_history import Evidence
+from benchwright.model.comparison import ComparisonRule
+from benchwright.stats.confidence_sequence import METHOD as WATCHED
+from benchwright.stats.confidence_sequence import p_of_moments, radius
+from benchwright.stats.students_t import t_quantile
+
+PLANNED = "stein-two-stage"
+WELCH = "welch-on-logs"
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """An interval of the log ratio."""
+
+    center: float
+    half: float
+    """NaN where there is no interval, infinite where it excludes nothing."""
+    method: str
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether the arms differ, as far as this interval tells."""
+        return abs(self.center) > self.half
+
+    def within(self, limit: float) -> bool:
+        """Whether the whole interval lies within +- limit."""
+        return abs(self.center) + self.half <= limit
+
+
+class _Scale(msgspec.Struct, frozen=True):
+    """A standard error with its degrees of freedom."""
+
+    error: float
+    degrees: float
+
+
+def reading(rule: ComparisonRule, evidence: Evidence) -> Reading:
+    """Return the interval at this look."""
+    center = evidence.log_ratio
+    if _watched(rule, evidence):
+        found = evidence.difference
+        if found.n < 2:
+            return Reading(center, math.nan, WATCHED)
+        half = found.sdev * radius(found.n, rule.confidence) if found.sdev else 0.0
+        return Reading(center, half, WATCHED)
+    method = PLANNED if evidence.paired else WELCH
+    scale = _scale(rule, evidence)
+    if scale is None:
+        return Reading(center, math.nan, method)
+    half = _quantile(rule.confidence, scale.degrees) * scale.error
+    return Reading(center, half if scale.error else 0.0, method)
+
+
+def p_value(rule: ComparisonRule, evidence: Evidence, null: float = 0.0) -> float:
+    """Return the two-sided P-value of a log ratio of `null`; 1 where nothing is known."""
+    if _watched(rule, evidence):
+        return p_of_moments(evidence.difference, null, confidence=rule.confidence)
+    scale = _scale(rule, evidence)
+    distance = abs(evidence.log_ratio - null)
+    if scale is None or distance == 0:
+        return 1.0
+    if not scale.error:
+        return 0.0
+    from scipy.special import stdtr
+
+    return float(2 * stdtr(scale.degrees, -distance / scale.error))
+
+
+def smallest_effect(rule: ComparisonRule, evidence: Evidence, hypotheses: int) -> float:
+    """Return the log ratio that these data would have shown to differ from 0, with the
+    rule's power, were it true; NaN where they show nothing.
+
+    `hypotheses` share the error: each has its part of it.
+    """
+    error = rule.error / max(hypotheses, 1)
+    if _watched(rule, evidence):
+        found = evidence.difference
+        if found.n < 2:
+            return math.nan
+        first = min(rule.minimum, found.n)
+        if rule.exactly is not None:
+            first = found.n
+        deviations = watched_effect(found.n, first, rule.confidence, error, rule.power)
+        return found.sdev * deviations if found.sdev else 0.0
+    scale = _scale(rule, evidence)
+    if scale is None:
+        return math.nan
+    return detectable(rule, error, scale.degrees) * scale.error
+
+
+def detectable(rule: ComparisonRule, error: float, degrees: float) -> float:
+    """Return c = t(1 - error / 2) + t(power), in standard errors: with an effect of c
+    of them, P(t > t(1 - error / 2) - c) = power."""
+    return _quantile(1 - error, degrees) + _quantile(2 * rule.power - 1, degrees)
+
+
+def planned(rule: ComparisonRule, evidence: Evidence, hypotheses: int) -> int | None:
+    """Return the number of blocks, or candidate's trials, that the pilot asks for.
+
+    N with c * s / sqrt(N) <= log(1 + margin). None before the pilot is complete, and
+    10^9 where no number is enough: the stored baseline's own error is too large.
+    """
+    spread = evidence.pilot_sdev
+    if math.isnan(spread):
+        return None
+    error, limit = rule.error / max(hypotheses, 1), math.log1p(rule.margin)
+    pilot = rule.minimum
+    known, degrees = 0.0, float(pilot - 1)
+    if not evidence.paired:
+        if evidence.baseline.n < 2:
+            return _NEVER
+        known = evidence.baseline.sdev**2 / evidence.baseline.n
+        degrees = _welch(known, evidence.baseline.n, spread**2 / pilot, pilot)
+    if not spread and not known:
+        return pilot
+    room = (limit / detectable(rule, error, degrees)) ** 2 - known
+    if room <= 0:
+        return _NEVER
+    return max(pilot, min(_NEVER, math.ceil(spread * spread / room)))
+
+
+_NEVER = 10**9
+
+
+def _watched(rule: ComparisonRule, evidence: Evidence) -> bool:
+    return evidence.paired and rule.mode == "watch"
+
+
+def _scale(rule: ComparisonRule, evidence: Evidence) -> _Scale | None:
+    """Return the standard error of the log ratio; None where n does not allow one."""
+    if evidence.paired:
+        spread, pilot = evidence.pilot_sdev, rule.minimum
+        if math.isnan(spread):
+            return None
+        if not spread and evidence.difference.sdev:
+            # A constant pilot told nothing of the spread that came after it.
+            spread, pilot = evidence.difference.sdev, evidence.n
+        return _Scale(spread / math.sqrt(evidence.n), pilot - 1)
+    baseline, candidate = evidence.baseline, evidence.candidate
+    if baseline.n < 2 or candidate.n < 2:
+        return None
+    spread, pilot = candidate.sdev, candidate.n
+    if rule.stored is not None and evidence.pilot_sdev > 0:
+        spread, pilot = evidence.pilot_sdev, rule.minimum
+    own = spread**2 / candidate.n
+    known = baseline.sdev**2 / baseline.n
+    degrees = _welch(known, baseline.n, own, pilot)
+    return _Scale(math.sqrt(known + own), degrees)
+
+
+def _welch(first: float, n_first: int, second: float, n_second: int) -> float:
+    """Return Welch and Satterthwaite's degrees of freedom of a sum of two squared
+    errors; the smaller sample's where both are 0."""
+    if not first + second:
+        return min(n_first, n_second) - 1
+    share = first / (first + second)
+    parts = share**2 / (n_first - 1) + (1 - share) ** 2 / (n_second - 1)
+    return 1 / parts
+
+
+def _quantile(confidence: float, degrees: float) -> float:
+    """Return the two-sided quantile of Student's t; `confidence` may be negative, for
+    the one-sided quantile of a power below a half."""
+    if float(degrees).is_integer() and 0 < confidence < 1:
+        return t_quantile(confidence, int(degrees))
+    from scipy.special import stdtrit
+
+    return float(stdtrit(degrees, 0.5 + confidence / 2))

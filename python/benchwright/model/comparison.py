@@ -1,0 +1,231 @@
+"""What a comparison asks, and what it answers.
+
+Purpose: the nouns of `bw compare`: the design of its blocks, the rule that ends it, the
+verdict for each metric and candidate, and what a null comparison told of the machine.
+Decision: a verdict is always the candidate's, in words that do not depend on whether a
+metric is better high or low; the ratio is always candidate / baseline.
+Non-goals: no decision here (control/compare.py), no form (report/comparison.py).
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Literal
+
+import msgspec
+
+from benchwright.model.decision import Stop
+from benchwright.model.estimate import Estimate
+
+Better = Literal["lower", "higher"]
+BUILT_IN = ("user", "system", "rss_bytes")
+"""Measured for every command: shown in every comparison, judged when named."""
+
+
+class Design(enum.StrEnum):
+    """In which order the arms run within a block."""
+
+    BLOCKS = "blocks"
+    """Each arm once, in random order."""
+    ABBA = "abba"
+    """Each arm twice, there and back; the two log ratios of a block are averaged."""
+    ROUND_ROBIN = "round-robin"
+    """Each arm once, in the order given."""
+    SEQUENCE = "sequence"
+    """All of the first arm, then all of the next: drift looks like a difference."""
+
+    @property
+    def paired(self) -> bool:
+        """Whether the arms of one block belong together."""
+        return self is not Design.SEQUENCE
+
+
+class Verdict(enum.StrEnum):
+    """What a candidate is, against the baseline."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    EQUIVALENT = "equivalent"
+    UNDECIDED = "undecided"
+
+
+class Outcome(enum.StrEnum):
+    """What came of a gate."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    UNDECIDED = "undecided"
+
+
+class ComparedMetric(msgspec.Struct, frozen=True):
+    """A metric that is compared."""
+
+    name: str
+    better: Better = "lower"
+    judged: bool = True
+    """Whether the comparison goes on until it is answered; others are only shown."""
+    unit: str = ""
+
+
+class Gate(msgspec.Struct, frozen=True):
+    """`METRIC slower by 3%`: what must not be."""
+
+    metric: str
+    direction: Literal["slower", "faster"]
+    share: float
+    text: str
+    """As the user wrote it."""
+
+
+class ComparisonRule(msgspec.Struct, frozen=True):
+    """Everything that the course of a comparison depends on, but for its outcomes."""
+
+    arms: int
+    metrics: tuple[ComparedMetric, ...] = (ComparedMetric("elapsed"),)
+    design: Design = Design.BLOCKS
+    mode: Literal["watch", "plan"] = "watch"
+    """`watch`: a confidence sequence, looked at after every block. `plan`: a pilot sets
+    the number of blocks, then one look."""
+    margin: float = 0.01
+    """Ratios within [1 / (1 + margin), 1 + margin] are equivalent."""
+    confidence: float = 0.95
+    power: float = 0.8
+    minimum: int = 10
+    """Blocks before the first look, or of the pilot."""
+    maximum: int = 200
+    max_time_ns: int | None = None
+    warmup: int = 1
+    """Blocks at the beginning that are kept and not counted."""
+    seed: int = 0
+    gates: tuple[Gate, ...] = ()
+    exactly: int | None = None
+    """Run this many blocks whatever they say: a null comparison."""
+    stored: StoredArm | None = None
+    """The baseline, where it was measured at another time: only candidates run."""
+
+    @property
+    def error(self) -> float:
+        """The probability of any false difference that is allowed."""
+        return 1 - self.confidence
+
+    @property
+    def trials_per_block(self) -> int:
+        """Trials of each arm in one block."""
+        return 2 if self.design is Design.ABBA else 1
+
+    @property
+    def paired(self) -> bool:
+        """Whether the statistic is that of differences within blocks."""
+        return self.design.paired and self.stored is None
+
+
+class StoredArm(msgspec.Struct, frozen=True):
+    """A baseline's stored trials: each metric's values in order."""
+
+    name: str
+    source: str
+    """Where it is kept, as the user wrote it."""
+    series: dict[str, tuple[float, ...]]
+
+
+class MetricVerdict(msgspec.Struct, frozen=True):
+    """What one candidate is, for one metric."""
+
+    metric: str
+    better: Better
+    judged: bool
+    baseline: str
+    candidate: str
+    n_baseline: int
+    """Trials of the baseline that count for this metric."""
+    n_candidate: int
+    blocks: int | None
+    """Blocks, where the arms are paired by them."""
+    mean_baseline: float
+    """Geometric mean of the trials that count; NaN where there is none."""
+    mean_candidate: float
+    ratio: Estimate
+    """candidate / baseline, of geometric means; NaN where n does not allow it."""
+    p: float
+    """P-value of the hypothesis that the ratio is 1."""
+    p_adjusted: float
+    adjustment: str
+    """`holm`, `benjamini-hochberg`; `none` for a single hypothesis."""
+    smallest_effect: float
+    """The difference, as a share, that would have been seen with the rule's power."""
+    verdict: Verdict | None
+    """None for a metric that is only shown."""
+    reason: str = ""
+    """Why there is no answer, or what is unusual about it."""
+
+
+class GateVerdict(msgspec.Struct, frozen=True):
+    """What came of one gate for one candidate."""
+
+    gate: Gate
+    candidate: str
+    outcome: Outcome
+    detail: str
+
+
+class NullResult(msgspec.Struct, frozen=True):
+    """What comparing a command with itself told of the machine."""
+
+    command: str
+    measured_ns: int
+    """CLOCK_REALTIME [ns]."""
+    boot_id: str
+    blocks: int
+    half_width: float | None
+    """Of the interval of the ratio, as a share; None where there is none."""
+    noise_floor: float | None
+    """The smallest difference that could have been seen, as a share."""
+    false_positives: float
+    """Share of random relabellings within blocks that were called different."""
+    relabellings: int
+    biased: bool
+    """Whether the null comparison itself found a difference."""
+    session: int = 0
+    """Where it is kept: the number of its session in its study."""
+    source: str = ""
+    """The study, where it is another one."""
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """A comparison's answer."""
+
+    arms: tuple[str, ...]
+    """The baseline first."""
+    rule: ComparisonRule
+    verdicts: tuple[MetricVerdict, ...]
+    """In the order of the metrics; for each, in the order of the candidates."""
+    gates: tuple[GateVerdict, ...]
+    stop: Stop
+    blocks: int
+    """That count."""
+    failed_blocks: int
+    duration_ns: int
+    """Of all trials together [ns]."""
+    null: NullResult | None = None
+
+    @property
+    def exit_status(self) -> int:
+        """1 where a gate failed, 3 where the question is not answered, else 0. The
+        question is the gates' where there are gates, else the verdicts'."""
+        outcomes = {gate.outcome for gate in self.gates}
+        if Outcome.FAILED in outcomes:
+            return 1
+        answered = Outcome.UNDECIDED not in outcomes if outcomes else self.stop.answered
+        return 0 if answered else 3
+
+
+class ComparisonProgress(msgspec.Struct, frozen=True):
+    """Where a comparison stands: for a person to watch, never for a decision."""
+
+    blocks: int
+    failed: int
+    warming_up: bool
+    maximum: int
+    elapsed_s: float
+    ratios: tuple[tuple[str, str, Estimate], ...]
+    """Of each judged metric and candidate."""

@@ -1,0 +1,273 @@
+"""A comparison for people, and as plain objects for JSON.
+
+Purpose: a table, a sentence for each verdict, gates, the noise floor beside them.
+Decision: the table has ratios (candidate / baseline); the sentences say by how much a
+candidate is slower or faster, `slower by x` meaning 1 + x times as slow in the metric's
+own direction, so that a sentence, a margin and a gate speak of the same size.
+Non-goals: no verdict is taken here.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from typing import Any
+
+from benchwright.model.comparison import (
+    Comparison,
+    GateVerdict,
+    MetricVerdict,
+    NullResult,
+    Verdict,
+)
+from benchwright.model.estimate import Estimate
+from benchwright.report.json import known, stop_object
+
+SCHEMA = "benchwright/compare/1"
+_HEADING: tuple[str, ...] = (
+    "METRIC",
+    "ARM",
+    "N",
+    "GEOMEAN",
+    "RATIO",
+    "LOW",
+    "HIGH",
+    "VERDICT",
+    "P(adj)",
+    "SEEN FROM",
+)
+
+
+def render_comparison(comparison: Comparison) -> str:
+    """Return the table, the sentences, the gates and the noise floor; ends with a
+    newline."""
+    parts = [_table(comparison)]
+    parts += [sentence(v, comparison) for v in comparison.verdicts if v.judged]
+    parts += [gate_sentence(gate) for gate in comparison.gates]
+    if comparison.null is not None:
+        parts.append(null_sentence(comparison.null))
+    return "\n".join(parts) + "\n"
+
+
+# -- the table ---------------------------------------------------------------------------
+
+
+def _table(comparison: Comparison) -> str:
+    rows = [_HEADING]
+    for metric in dict.fromkeys(v.metric for v in comparison.verdicts):
+        own = [v for v in comparison.verdicts if v.metric == metric]
+        if not any(v.n_baseline or v.n_candidate for v in own) and not own[0].judged:
+            continue
+        count = str(max(v.n_baseline for v in own))
+        mean = own[0].mean_baseline
+        rows.append((metric, own[0].baseline, count, figure(mean), *[""] * 6))
+        rows += [_candidate_row(v) for v in own]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADING))]
+    lines = []
+    for row in rows:
+        cells = [
+            text.ljust(width) if place in (0, 1, 7) else text.rjust(width)
+            for place, (text, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def _candidate_row(v: MetricVerdict) -> tuple[str, ...]:
+    ratio = v.ratio
+    return (
+        "",
+        v.candidate,
+        str(v.n_candidate),
+        figure(v.mean_candidate),
+        figure(ratio.value),
+        figure(ratio.low),
+        figure(ratio.high),
+        v.verdict or "(shown)",
+        p_text(v.p_adjusted) if v.verdict else "",
+        percent(v.smallest_effect),
+    )
+
+
+def figure(value: float) -> str:
+    """Return four digits of a figure, `-` for one that is not there."""
+    return f"{value:.4g}" if math.isfinite(value) else "-"
+
+
+def p_text(p: float) -> str:
+    """Return a P-value with two digits that matter; very small ones as a bound."""
+    if math.isnan(p):
+        return "-"
+    return "<1e-9" if p < 1e-9 else f"{p:.2g}"
+
+
+def percent(share: float) -> str:
+    """Return a share in per cent, `-` for one that is not there."""
+    return f"{100 * share:.3g} %" if math.isfinite(share) else "-"
+
+
+# -- sentences ---------------------------------------------------------------------------
+
+
+def sentence(v: MetricVerdict, comparison: Comparison) -> str:
+    """Return a verdict as a sentence, with the evidence for it."""
+    evidence = _evidence(v)
+    if v.verdict in (Verdict.FASTER, Verdict.SLOWER):
+        by = by_how_much(v)
+        low, high = percent(by.low), percent(by.high)
+        low = low.removesuffix(" %")
+        return (
+            f"{v.candidate} is {percent(by.value)} {v.verdict} than {v.baseline} "
+            f"({v.metric}: {_level(v)} interval {low} to {high}, {evidence})"
+        )
+    interval = (
+        f"ratio {figure(v.ratio.value)}, {_level(v)} interval {figure(v.ratio.low)} to "
+        f"{figure(v.ratio.high)}"
+    )
+    if v.verdict is Verdict.EQUIVALENT:
+        margin = percent(comparison.rule.margin)
+        return (
+            f"{v.candidate} and {v.baseline} are equivalent within {margin} "
+            f"({v.metric}: {interval}, {evidence})"
+        )
+    if v.reason:
+        return f"{v.candidate} against {v.baseline}: undecided ({v.metric}: {v.reason})"
+    seen = percent(v.smallest_effect)
+    return (
+        f"{v.candidate} against {v.baseline}: undecided ({v.metric}: {interval}, "
+        f"{evidence}; an effect of {seen} would have been seen with "
+        f"{percent(comparison.rule.power)} probability)"
+    )
+
+
+def by_how_much(v: MetricVerdict) -> Estimate:
+    """Return how much slower, or faster, as a share with its interval: the ratio less 1,
+    turned so that it is positive where the verdict holds."""
+    ratio = v.ratio
+    up = (v.verdict is Verdict.SLOWER) is (v.better == "lower")
+    values = (ratio.value, ratio.low, ratio.high)
+    if not up:
+        value, high, low = (1 / x if x else math.inf for x in values)
+        values = (value, low, high)
+    value, low, high = (x - 1 for x in values)
+    return Estimate(value, low, high, ratio.confidence, ratio.method, ratio.n)
+
+
+def _level(v: MetricVerdict) -> str:
+    return f"{100 * v.ratio.confidence:g} %"
+
+
+def _evidence(v: MetricVerdict) -> str:
+    if v.blocks is None:
+        count = f"{v.n_baseline} and {v.n_candidate} trials"
+    else:
+        count = f"{v.blocks} block{'' if v.blocks == 1 else 's'}"
+    p = p_text(v.p_adjusted)
+    sign = "" if p.startswith("<") else "= "
+    how = "" if v.adjustment == "none" else f" ({v.adjustment})"
+    constant = f"; {v.reason}" if v.reason else ""
+    return f"{count}, p {sign}{p}{how}{constant}"
+
+
+def gate_sentence(gate: GateVerdict) -> str:
+    """Return what came of a gate."""
+    return f"gate `{gate.gate.text}`, {gate.candidate}: {gate.outcome}: {gate.detail}"
+
+
+def null_sentence(null: NullResult) -> str:
+    """Return what is known of the machine's noise, with when and where it was found."""
+    day = datetime.datetime.fromtimestamp(null.measured_ns // 10**9, datetime.UTC)
+    floor = "-" if null.noise_floor is None else percent(null.noise_floor)
+    half = "-" if null.half_width is None else percent(null.half_width)
+    where = f", {null.source}" if null.source else ""
+    return (
+        f"noise floor: {floor} could have been seen in {null.blocks} blocks of "
+        f"`{null.command}` against itself (interval ±{half}; "
+        f"{percent(null.false_positives)} of {null.relabellings} relabellings called "
+        f"different{'; BIASED' if null.biased else ''}; "
+        f"{day:%Y-%m-%d %H:%M} UTC, boot {null.boot_id[:8] or 'unknown'}{where})"
+    )
+
+
+# -- objects -----------------------------------------------------------------------------
+
+
+def comparison_object(comparison: Comparison) -> dict[str, Any]:
+    """Return a comparison as plain objects; what is not there is null."""
+    rule = comparison.rule
+    return {
+        "arms": list(comparison.arms),
+        "design": str(rule.design) if rule.stored is None else "stored-baseline",
+        "mode": rule.mode,
+        "margin": rule.margin,
+        "confidence": rule.confidence,
+        "power": rule.power,
+        "seed": rule.seed,
+        "blocks": comparison.blocks,
+        "failed_blocks": comparison.failed_blocks,
+        "warmup_blocks": rule.warmup,
+        "duration_s": comparison.duration_ns / 1e9,
+        "stop": stop_object(comparison.stop),
+        "verdicts": [_verdict_object(v) for v in comparison.verdicts],
+        "gates": [_gate_object(gate) for gate in comparison.gates],
+        "null": None if comparison.null is None else null_object(comparison.null),
+    }
+
+
+def _verdict_object(v: MetricVerdict) -> dict[str, Any]:
+    return {
+        "metric": v.metric,
+        "better": v.better,
+        "judged": v.judged,
+        "baseline": v.baseline,
+        "candidate": v.candidate,
+        "verdict": None if v.verdict is None else str(v.verdict),
+        "ratio": _estimate_object(v.ratio),
+        "n": {"baseline": v.n_baseline, "candidate": v.n_candidate},
+        "blocks": v.blocks,
+        "mean_baseline": known(v.mean_baseline),
+        "mean_candidate": known(v.mean_candidate),
+        "p": known(v.p),
+        "p_adjusted": known(v.p_adjusted),
+        "adjustment": v.adjustment,
+        "smallest_effect": known(v.smallest_effect),
+        "reason": v.reason,
+    }
+
+
+def _estimate_object(estimate: Estimate) -> dict[str, Any]:
+    return {
+        "value": known(estimate.value),
+        "low": known(estimate.low),
+        "high": known(estimate.high),
+        "confidence": estimate.confidence,
+        "method": estimate.method,
+        "n": estimate.n,
+    }
+
+
+def _gate_object(gate: GateVerdict) -> dict[str, Any]:
+    return {
+        "condition": gate.gate.text,
+        "metric": gate.gate.metric,
+        "candidate": gate.candidate,
+        "outcome": str(gate.outcome),
+        "detail": gate.detail,
+    }
+
+
+def null_object(null: NullResult) -> dict[str, Any]:
+    """Return a null comparison's result as plain objects."""
+    return {
+        "command": null.command,
+        "measured_ns": null.measured_ns,
+        "boot_id": null.boot_id,
+        "blocks": null.blocks,
+        "half_width": null.half_width,
+        "noise_floor": null.noise_floor,
+        "false_positives": null.false_positives,
+        "relabellings": null.relabellings,
+        "biased": null.biased,
+        "session": null.session,
+        "source": null.source,
+    }

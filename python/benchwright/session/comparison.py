@@ -1,0 +1,96 @@
+"""One comparison of a session: blocks of trials of its arms, until it is answered.
+
+Each arm is a test of the study, with the keys, the plan and the trials of one; the
+comparison decides in their place. A block that a crash or an interrupt cut is gone on
+with where it was cut: its recorded trials are replayed, and the order of its arms is a
+function of the seed and the block's number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from benchwright.control.compare import decide_comparison
+from benchwright.control.compare_conclusion import comparison_progress, conclude
+from benchwright.control.compare_history import ComparisonBuilder
+from benchwright.model.comparison import Comparison, ComparisonProgress, ComparisonRule
+from benchwright.model.decision import Stop
+from benchwright.model.observation import Ending, Trial
+from benchwright.session.ledger import Ledger
+from benchwright.session.test import OpenTest
+from benchwright.stats.aggregate import aggregate_trial
+from benchwright.stats.rows import RowBook
+from benchwright.suite.effects import RunComparison
+
+
+class OpenComparison:
+    """A comparison that is being run, or replayed, in a session."""
+
+    def __init__(
+        self,
+        key: str,
+        asked: RunComparison,
+        tests: Sequence[OpenTest],
+        ledger: Ledger,
+    ) -> None:
+        self.key = key
+        self.asked = asked
+        self.tests = tests
+        self.result: Comparison | None = None
+        self._ledger = ledger
+        self._builder = ComparisonBuilder(asked.rule)
+        self._book = RowBook(asked.plans[0].metrics)
+
+    @property
+    def rule(self) -> ComparisonRule:
+        """What ends it."""
+        return self.asked.rule
+
+    def progress(self) -> ComparisonProgress:
+        """Return where it stands."""
+        return comparison_progress(self.rule, self._builder.history(), self.asked.names)
+
+    def so_far(self, stop: Stop) -> Comparison:
+        """Return what the blocks had so far come to."""
+        return conclude(
+            self.rule, self._builder.history(), self.asked.names, stop, self.asked.null
+        )
+
+    def run(self, tell: Callable[[OpenComparison], None]) -> None:
+        """Run to the end; `tell` is called after each block.
+
+        Raises Interrupted, Failed and BenchError as a test's epochs do.
+        """
+        while True:
+            decision = decide_comparison(self.rule, self._builder.history())
+            if isinstance(decision, Stop):
+                self._conclude(decision)
+                return
+            self._run_block(decision.order)
+            tell(self)
+
+    def _run_block(self, order: Sequence[int]) -> None:
+        stored = self.rule.arms - len(self.tests)
+        trials: list[list[Trial]] = [[] for _ in range(self.rule.arms)]
+        for place in order:
+            test, plan = self.tests[place - stored], self.asked.plans[place - stored]
+            before = len(test.trials)
+            while len(test.trials) == before:
+                test.run(plan, before + 1, 1)
+            trials[place].append(test.trials[-1])
+        self._builder.add(
+            [[self._values(trial) for trial in arm] for arm in trials],
+            sum(trial.duration_ns for arm in trials for trial in arm),
+        )
+
+    def _values(self, trial: Trial) -> dict[str, float] | None:
+        if trial.ending is not Ending.OK:
+            return None
+        return aggregate_trial(trial.blocks, self._book).values
+
+    def _conclude(self, stop: Stop) -> None:
+        self.result = self.so_far(stop)
+        for test in self.tests:
+            test.stopped(stop)
+            test.close()
+        self._ledger.note(f"{self.key}/result", self.result)

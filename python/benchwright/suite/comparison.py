@@ -1,0 +1,383 @@
+"""`bw compare -- 'A' 'B'`: the words of a command line become a program.
+
+Each word after `--` is one arm's command line. Every wrong value is reported at once,
+with the option's name in the place of a file's. The request itself is what a study keeps,
+the seed and the stored baseline in it: a resume compiles the same program again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from benchwright.model.comparison import (
+    BUILT_IN,
+    ComparedMetric,
+    ComparisonRule,
+    Design,
+    Gate,
+    NullResult,
+    StoredArm,
+)
+from benchwright.model.errors import Diagnostic, InputError
+from benchwright.model.plan import FixedCount, MetricSpec, Mode
+from benchwright.model.quantity import parse_duration_ns, parse_share
+from benchwright.suite import program as step
+from benchwright.suite import reading
+from benchwright.suite.fault import Fault, placed
+from benchwright.suite.gate import parse_gate
+from benchwright.suite.metric import parse_metric
+from benchwright.suite.naming import command_name
+from benchwright.suite.program import Program, Step, Where
+from benchwright.suite.stopping import epochs_fault
+from benchwright.suite.template import fixed
+
+MINIMUM = 10
+"""Blocks before the first look, and of a pilot."""
+MAXIMUM = 200
+SEQUENCE = 30
+"""Trials of each arm of a sequence, which cannot be looked at while it runs."""
+NULL_BLOCKS = 40
+_BAD = "bad-argument"
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+T = TypeVar("T")
+
+
+class ComparisonRequest(msgspec.Struct, frozen=True):
+    """What the user typed, word for word, and what was settled when it was begun."""
+
+    commands: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    design: str | None = None
+    mode: str | None = None
+    margin: str | None = None
+    confidence: str | None = None
+    power: str | None = None
+    min_blocks: str | None = None
+    max_blocks: str | None = None
+    max_time: str | None = None
+    warmup: str | None = None
+    seed: str | None = None
+    threads: str | None = None
+    metrics: tuple[str, ...] = ()
+    setup: str | None = None
+    cleanup: str | None = None
+    rest: str | None = None
+    timeout: str | None = None
+    hooks: tuple[str, ...] = ()
+    fail_if: tuple[str, ...] = ()
+    is_null: bool = False
+    junit: str | None = None
+    token: str = ""
+    stored: StoredArm | None = None
+    null: NullResult | None = None
+
+
+def program_from_comparison(request: ComparisonRequest) -> Program:
+    """Return the program that compares commands. Raises InputError with all mistakes."""
+    reading_it = _Reading(request)
+    steps = reading_it.steps()
+    if reading_it.found:
+        raise InputError(reading_it.found)
+    return Program(steps)
+
+
+class _Reading:
+    """One request being read."""
+
+    def __init__(self, request: ComparisonRequest) -> None:
+        self._request = request
+        self.found: list[Diagnostic] = []
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return the program's steps; mistakes are in `found`."""
+        request = self._request
+        specs = self._specs()
+        settings = self._settings(specs)
+        commands = self._commands()
+        names = self._names(commands)
+        body = self._body()
+        rule = self._rule(specs, len(commands) + (request.stored is not None))
+        arms = tuple(
+            self._arm(name, command, body, rule)
+            for name, command in zip(names, commands, strict=True)
+        )
+        where = Where("--")
+        token = request.token or "comparison"
+        return (*settings, step.Compare(arms, rule, token, where, request.null))
+
+    # -- arms ------------------------------------------------------------------------
+
+    def _commands(self) -> tuple[str, ...]:
+        request, commands = self._request, self._request.commands
+        for text in commands:
+            if not text.strip():
+                self._wrong("--", text, "the command of an arm is empty")
+        if request.is_null:
+            if len(commands) != 1:
+                hint = "write: bw compare --null -- 'A'"
+                self._wrong("--null", "", "--null takes one command", hint)
+            return commands[:1] * 2
+        least = 1 if request.stored is not None else 2
+        if len(commands) < least:
+            hint = "write each command as one word: bw compare -- 'sort a' 'sort b'"
+            what = "a baseline and a candidate" if least == 2 else "a candidate"
+            self._wrong("--", " ".join(commands), f"there is not {what}", hint)
+        return commands
+
+    def _names(self, commands: tuple[str, ...]) -> list[str]:
+        """Return a name for each arm: as given, else the program's, made distinct."""
+        given = self._request.names
+        most = 1 if self._request.is_null else len(commands)
+        for name in given[most:]:
+            message = f"there are {most} commands and more names"
+            self._wrong("--name", name, message)
+        for name in given:
+            fault = reading.name_fault(name)
+            if fault is not None:
+                self._wrong("--name", name, fault.message, fault.hint, fault.offset)
+        taken = [] if self._request.stored is None else [self._request.stored.name]
+        first = len(taken)
+        for place, command in enumerate(commands):
+            name = given[place] if place < len(given) else _program(command)
+            if place < len(given) and name in taken[first:]:
+                self._wrong("--name", name, f"two arms are named {name!r}")
+            taken.append(_distinct(name, taken))
+        return taken[first:]
+
+    def _arm(
+        self,
+        name: str,
+        command: str,
+        body: tuple[list[Step], list[Step]],
+        rule: ComparisonRule,
+    ) -> step.Test:
+        where = Where("--", text=_shown(command))
+        before, after = body
+        phase = step.Phase(Mode.EXEC, fixed(command, where), where)
+        limit = FixedCount((rule.warmup + rule.maximum) * rule.trials_per_block)
+        heading = fixed(name, Where("--name", text=name))
+        return step.Test(heading, limit, (*before, phase, *after), where)
+
+    def _body(self) -> tuple[list[Step], list[Step]]:
+        """Return what runs before and after each arm's command."""
+        request = self._request
+        before: list[Step] = []
+        after: list[Step] = []
+        if request.rest is not None:
+            fault = reading.rest_fault(request.rest)
+            if fault is not None:
+                self._wrong("--rest", request.rest, fault.message, fault.hint)
+            else:
+                pause = reading.rest_command(request.rest)
+                before.append(self._phase("--rest", pause, Mode.SETUP))
+        if request.setup is not None:
+            before.append(self._phase("--setup", request.setup, Mode.SETUP))
+        if request.cleanup is not None:
+            after.append(self._phase("--cleanup", request.cleanup, Mode.CLEANUP))
+        return before, after
+
+    def _phase(self, option: str, text: str, mode: Mode) -> Step:
+        if not text.strip():
+            self._wrong(option, text, "the command is empty")
+        where = Where(option, text=_shown(text))
+        return step.Phase(mode, fixed(text, where), where)
+
+    # -- settings --------------------------------------------------------------------
+
+    def _specs(self) -> list[MetricSpec]:
+        specs: list[MetricSpec] = []
+        for word in self._request.metrics:
+            spec, faults = parse_metric(word)
+            if spec is None:
+                self.found += placed(faults, _placer("--metric", word))
+            elif any(spec.name == other.name for other in specs):
+                self._wrong("--metric", word, f"metric {spec.name} is given twice")
+            else:
+                specs.append(spec)
+        return specs
+
+    def _settings(self, specs: list[MetricSpec]) -> list[Step]:
+        request = self._request
+        text = request.threads or "1"
+        self._checked("--threads", text, reading.threads_fault)
+        where = Where("--threads", text=text)
+        steps: list[Step] = [step.Threads(fixed(text, where), where)]
+        steps += [step.Metric(spec, Where("--metric")) for spec in specs]
+        if request.timeout is not None:
+            self._checked("--timeout", request.timeout, reading.timeout_fault)
+            where = Where("--timeout", text=request.timeout)
+            steps.append(step.Timeout(fixed(request.timeout, where), where))
+        if request.hooks:
+            where = Where("--hook")
+            hooks = tuple(fixed(hook, where) for hook in request.hooks)
+            steps.append(step.Hooks(hooks, where))
+        return steps
+
+    # -- the rule --------------------------------------------------------------------
+
+    def _rule(self, specs: list[MetricSpec], arms: int) -> ComparisonRule:
+        request = self._request
+        design = self._choice("--design", request.design, tuple(Design), "blocks")
+        mode = self._choice("--mode", request.mode, ("watch", "plan"), "watch")
+        gates = self._gates(specs)
+        minimum, maximum = self._blocks(design)
+        if design == "sequence" and request.max_time is not None:
+            message = "a sequence has a fixed number of trials"
+            hint = "give --max-blocks N, or another --design"
+            self._wrong("--max-time", request.max_time, message, hint)
+        return ComparisonRule(
+            arms=max(arms, 2),
+            metrics=compared_metrics(specs, [gate.metric for gate in gates]),
+            design=Design(design),
+            mode="plan" if mode == "plan" or request.stored is not None else "watch",
+            margin=self._share("--margin", request.margin, 0.01, (0.0, 1.0)),
+            confidence=self._share(
+                "--confidence", request.confidence, 0.95, (0.5, 1.0)
+            ),
+            power=self._share("--power", request.power, 0.8, (0.5, 1.0)),
+            minimum=minimum,
+            maximum=maximum,
+            max_time_ns=self._parsed("--max-time", request.max_time, parse_duration_ns),
+            warmup=self._whole("--warmup", request.warmup, 1, least=0),
+            seed=self._whole("--seed", request.seed, 0, least=0),
+            gates=gates,
+            exactly=maximum if request.is_null else None,
+            stored=request.stored,
+        )
+
+    def _blocks(self, design: str) -> tuple[int, int]:
+        """Return the least and the greatest number of blocks."""
+        request = self._request
+        usual = SEQUENCE if design == "sequence" else MAXIMUM
+        if request.is_null:
+            usual = NULL_BLOCKS
+            if design == "sequence":
+                hint = "--design blocks, abba or round-robin"
+                self._wrong("--design", design, "a null comparison is paired", hint)
+        minimum = self._whole("--min-blocks", request.min_blocks, 0, least=2)
+        maximum = self._whole("--max-blocks", request.max_blocks, 0, least=2)
+        if minimum and maximum and minimum > maximum:
+            message = f"--max-blocks {maximum} is less than --min-blocks {minimum}"
+            self._wrong("--max-blocks", str(maximum), message)
+        maximum = maximum or max(usual, minimum)
+        return minimum or min(MINIMUM, maximum), maximum
+
+    def _gates(self, specs: list[MetricSpec]) -> tuple[Gate, ...]:
+        known = ["elapsed", *(spec.name for spec in specs), *BUILT_IN]
+        gates: list[Gate] = []
+        for text in self._request.fail_if:
+            gate, fault = parse_gate(text, known)
+            if fault is not None:
+                self._wrong("--fail-if", text, fault.message, fault.hint, fault.offset)
+            elif gate is not None:
+                gates.append(gate)
+        return tuple(gates)
+
+    # -- values ----------------------------------------------------------------------
+
+    def _choice(
+        self, option: str, text: str | None, known: tuple[str, ...], usual: str
+    ) -> str:
+        if text is None or text in known:
+            return usual if text is None else str(text)
+        self._wrong(option, text, f"{text!r} is none of {', '.join(known)}")
+        return usual
+
+    def _share(
+        self, option: str, text: str | None, usual: float, within: tuple[float, float]
+    ) -> float:
+        if text is None:
+            return usual
+        low, high = within
+        value = self._parsed(option, text, parse_share)
+        if value is not None and not low <= value < high:
+            message = (
+                f"{text!r} is not from {100 * low:g}% to less than {100 * high:g}%"
+            )
+            self._wrong(option, text, message)
+        return usual if value is None else value
+
+    def _whole(self, option: str, text: str | None, usual: int, least: int) -> int:
+        if text is None:
+            return usual
+        if re.fullmatch(r"[0-9]{1,18}", text.strip(), re.ASCII) is None:
+            fault: Fault | None = Fault("", f"{text!r} is not a whole number")
+        elif least:
+            fault = epochs_fault(text.strip(), "the number of blocks")
+        else:
+            fault = None
+        if fault is None and int(text) < least:
+            fault = Fault("", f"{option} is at least {least}")
+        if fault is None:
+            return int(text)
+        self._wrong(option, text, fault.message, fault.hint)
+        return usual
+
+    def _parsed(
+        self, option: str, text: str | None, parse: Callable[[str], T]
+    ) -> T | None:
+        try:
+            return None if text is None else parse(text)
+        except ValueError as error:
+            self._wrong(option, text or "", str(error))
+            return None
+
+    def _checked(
+        self, option: str, text: str, fault_of: Callable[[str], Fault | None]
+    ) -> None:
+        fault = fault_of(text)
+        if fault is not None:
+            self._wrong(option, text, fault.message, fault.hint, fault.offset)
+
+    def _wrong(
+        self, option: str, text: str, message: str, hint: str = "", offset: int = 0
+    ) -> None:
+        self.found.append(
+            Diagnostic(
+                _BAD, message, hint, file=option, column=offset + 1, text=_shown(text)
+            )
+        )
+
+
+def compared_metrics(
+    specs: list[MetricSpec], gated: list[str]
+) -> tuple[ComparedMetric, ...]:
+    """Return what is compared: elapsed and the declared metrics are judged, and what
+    a gate is about; the other built-in ones are shown."""
+    declared = {spec.name: spec for spec in specs}
+    names = dict.fromkeys(("elapsed", *declared, *BUILT_IN))
+    return tuple(
+        ComparedMetric(
+            name,
+            declared[name].better if name in declared else "lower",
+            judged=name not in BUILT_IN or name in declared or name in gated,
+            unit=declared[name].unit if name in declared else "",
+        )
+        for name in names
+    )
+
+
+def _program(command: str) -> str:
+    """Return the name of the program of a command line, variables before it left out."""
+    words = [w for w in command.split() if not _ASSIGNMENT.match(w)]
+    return command_name(words[0] if words else "")
+
+
+def _distinct(name: str, taken: list[str]) -> str:
+    found, count = name, 1
+    while found in taken:
+        count += 1
+        found = f"{name}-{count}"
+    return found
+
+
+def _placer(option: str, text: str) -> Callable[[int], Where]:
+    return lambda offset: Where(option, 1, offset + 1, _shown(text))
+
+
+def _shown(text: str) -> str:
+    return re.sub(r"[\x00-\x1f\x7f]", " ", text)
