@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).parent
-COMMANDS = ((), ("run",), ("resume",), ("stats",), ("measure",), ("barrier",))
+COMMANDS = ((), ("run",), ("resume",), ("stats",), ("plot",), ("measure",), ("barrier",))
 
 
 def bw(directory: Path, *words: str) -> str:

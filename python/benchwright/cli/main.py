@@ -11,9 +11,9 @@ import sys
 from collections.abc import Sequence
 
 from benchwright import __version__
-from benchwright.cli import compare, inside, resume, run, stats, streams
+from benchwright.cli import compare, inside, plot, resume, run, stats, streams
 
-_COMMANDS = (run, compare, resume, stats, inside)
+_COMMANDS = (run, compare, resume, stats, plot, inside)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -25,6 +25,12 @@ def getstats(argv: Sequence[str] | None = None) -> int:
     """Run `getstats`: `bw stats` under Auto-pilot's name."""
     parser = argparse.ArgumentParser(prog="getstats", description=stats.SUMMARY)
     stats.add_arguments(parser)
+    return _guarded(parser, sys.argv[1:] if argv is None else argv)
+
+
+def graphit(argv: Sequence[str] | None = None) -> int:
+    """Run `graphit`: `bw plot` under Auto-pilot's name."""
+    parser = plot.parser_of("graphit")
     return _guarded(parser, sys.argv[1:] if argv is None else argv)
 
 

@@ -1,0 +1,164 @@
+"""`bw plot`, also installed as `graphit`: charts of results, to EPS, PDF, SVG and PNG.
+
+Two steps: what the user said (arguments), what it means here (`plot_request.py`); then
+the tests are read, the chart composed, drawn and written. Source:
+papers/auto-pilot.txt section 3.4.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+SUMMARY = (
+    "Charts of results (lines, bars, distributions, ratios) as EPS, PDF, SVG, PNG."
+)
+_MODES = ("line", "bar", "ecdf", "violin", "strip", "epochs", "ratio")
+_ERRORBARS = ("t", "minmax", "sdev", "interval", "none")
+_EXAMPLES = """\
+examples:
+  bw plot --graphfile pm.eps --xlabel Threads Reiserfs 'reiserfs:*.res'
+  bw plot --mode bar --graphfile pm.pdf Ext2 ext2:1.res Ext3 ext3:1.res
+  bw plot --mode ratio --graphfile r.svg Ext2 'bw-study:ext2:*' Xfs 'bw-study:xfs:*'
+
+A GLOB is a file, a pattern of files, a study, or STUDY:TEST, where TEST may be a pattern.
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Add `bw plot` to the commands."""
+    add_arguments(commands.add_parser("plot", help=SUMMARY, **_texts("bw plot")))
+
+
+def parser_of(program: str) -> argparse.ArgumentParser:
+    """Return a parser of its own: `graphit`."""
+    parser = argparse.ArgumentParser(prog=program, **_texts(program))
+    add_arguments(parser)
+    return parser
+
+
+def _texts(program: str) -> dict[str, Any]:
+    return {
+        "description": SUMMARY,
+        "epilog": _EXAMPLES.replace("bw plot", program),
+        "formatter_class": argparse.RawDescriptionHelpFormatter,
+    }
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what `bw plot` and `graphit` take."""
+    add = parser.add_argument
+    add("words", nargs="*", metavar="NAME GLOB", help="a series: its name, its results")
+    add("--mode", choices=_MODES, default="line", help="kind of chart (default: line)")
+    _add_data(parser.add_argument_group("what is drawn"))
+    _add_look(parser.add_argument_group("how it looks"))
+    _add_bars(parser.add_argument_group("bars"))
+    _add_output(parser.add_argument_group("output"))
+    parser.set_defaults(handler=run)
+
+
+def _add_data(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add(
+        "--components",
+        metavar="A,B",
+        help="quantities, as in the tables (default: the times; else Elapsed)",
+    )
+    add("-x", "--factor", metavar="FACTOR", help="what the horizontal axis shows")
+    add(
+        "--errorbars",
+        choices=_ERRORBARS,
+        default="t",
+        help="Student's t (default), min and max, standard deviation, the interval that "
+        "the test's stopping rule reached, or none",
+    )
+    add("--confidence", metavar="P", help="of the intervals (default: 95%%)")
+    add("--baseline", metavar="NAME", help="NAME or test that ratios refer to")
+
+
+def _add_look(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("-k", "--key", metavar="PLACE", help="legend: 'top right', outside, below, off")
+    add("-f", "--fontsize", metavar="PT", help="size of the letters (default: 11)")
+    add("--xlabel", metavar="TEXT", help="label of the horizontal axis")
+    add("--ylabel", metavar="TEXT", help="label of the vertical axis")
+    add("--title", metavar="TEXT", help="above the chart", default="")
+    add("--rotate", metavar="DEG", help="turn the labels under the axis")
+    add("--logx", action="store_true", help="powers of two evenly along the axis")
+    add("--logy", action="store_true", help="a logarithmic vertical axis")
+    add("--ymin", metavar="V", help="where the vertical axis begins")
+    add("--ymax", metavar="V", help="where the vertical axis ends")
+    add("--size", metavar="WxH", help="such as 6x4in (default) or 15x10cm")
+
+
+def _add_bars(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add(
+        "--stack",
+        action="append",
+        metavar="A,B",
+        help="stack these, from the bottom up (default: System,User)",
+    )
+    add("--no-stack", action="store_true", help="every bar beside the others")
+    add("--bar-width", metavar="W", help="width of a bar (default: 1)")
+    add("--bar-gap", metavar="W", help="between bars of a group (default: 0.15)")
+    add("--group-gap", metavar="W", help="between groups of bars (default: 0.9)")
+
+
+def _add_output(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add(
+        "--graphfile",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="where to draw: .eps, .pdf, .svg or .png; again for another",
+    )
+    add("--dpi", metavar="N", help="dots per inch of a PNG (default: 150)")
+    add("--datafile", metavar="FILE", help="the numbers that are drawn, as CSV")
+    add("--json", action="store_true", help="the same as one JSON document on stdout")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run `bw plot` and return its exit code. Raises InputError."""
+    from benchwright.cli.plot_inputs import groups_of
+    from benchwright.cli.plot_request import request_of
+    from benchwright.report.findings import finding_lines
+    from benchwright.report.plot.compose import compose
+
+    request = request_of(arguments)
+    chart, findings = compose(groups_of(request.pairs), request.chart)
+    sys.stderr.write(finding_lines(findings))
+    files = _write(chart, request)
+    if request.json:
+        from benchwright.report.json import encode
+        from benchwright.report.plot.document import plot_object
+
+        sys.stdout.write(encode(plot_object(chart, files, findings)))
+    return 0
+
+
+def _write(chart: Any, request: Any) -> list[dict[str, Any]]:
+    """Draw everything, then write everything; return what was written."""
+    from benchwright.cli.plot_files import write_file
+    from benchwright.report.plot.document import data_text
+
+    drawn: list[tuple[str, str, bytes]] = []
+    if request.graphfiles:
+        from benchwright.report.plot.render import render
+
+        notes: dict[str, None] = {}
+        for path, form in request.graphfiles:
+            rendered = render(chart, request.style, form)
+            notes |= dict.fromkeys(rendered.notes)
+            drawn.append((path, form, rendered.data))
+        for note in notes:
+            print(f"bw: {note}", file=sys.stderr)
+    if request.datafile is not None:
+        drawn.append((request.datafile, "csv", data_text(chart).encode()))
+    for path, _, data in drawn:
+        write_file(path, data)
+    return [
+        {"path": path, "format": form, "bytes": len(data)} for path, form, data in drawn
+    ]

@@ -1,0 +1,260 @@
+"""What `bw plot` was asked, checked: every mistake at once, before a file is read."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from benchwright.model.errors import Diagnostic, InputError
+from benchwright.model.quantity import parse_share
+from benchwright.report.plot.chart import Mode
+from benchwright.report.plot.plan import Request
+from benchwright.report.plot.style import (
+    FORMATS,
+    Key,
+    Spacing,
+    Style,
+    parse_key,
+    parse_size,
+)
+
+T = TypeVar("T")
+
+
+class PlotRequest(msgspec.Struct, frozen=True):
+    """A checked request: what to read, what to draw, how, and where to."""
+
+    pairs: tuple[tuple[str, str], ...]
+    chart: Request
+    style: Style
+    graphfiles: tuple[tuple[str, str], ...] = ()
+    """Path and format."""
+    datafile: str | None = None
+    json: bool = False
+
+
+def request_of(arguments: argparse.Namespace) -> PlotRequest:
+    """Return the request that the arguments mean. Raises InputError."""
+    wrong: list[Diagnostic] = []
+    request = PlotRequest(
+        pairs=_pairs(arguments, wrong),
+        chart=_chart(arguments, wrong),
+        style=_style(arguments, wrong),
+        graphfiles=_graphfiles(arguments, wrong),
+        datafile=arguments.datafile,
+        json=arguments.json,
+    )
+    _check_limits(request.style, wrong)
+    if arguments.datafile is not None:
+        _check_place("--datafile", arguments.datafile, wrong)
+    if not (
+        request.graphfiles
+        or arguments.graphfile
+        or arguments.datafile
+        or arguments.json
+    ):
+        hint = "such as --graphfile=chart.eps; or --datafile FILE, or --json"
+        wrong.append(_mistake("--graphfile", "", "there is nowhere to draw to", hint))
+    if wrong:
+        raise InputError(wrong)
+    return request
+
+
+def _pairs(
+    arguments: argparse.Namespace, wrong: list[Diagnostic]
+) -> tuple[tuple[str, str], ...]:
+    words = (*arguments.words, *(getattr(arguments, "command_argv", None) or ()))
+    hint = "a series is two words: its name and its results, such as Ext2 'ext2:*.res'"
+    if not words:
+        wrong.append(_mistake("NAME GLOB", "", "there is nothing to draw", hint))
+    elif len(words) % 2:
+        message = f"{len(words)} words: {words[-1]!r} has no partner"
+        wrong.append(_mistake("NAME GLOB", " ".join(words), message, hint))
+    if any(not word for word in words):
+        wrong.append(_mistake("NAME GLOB", "", "a NAME or GLOB is empty", hint))
+    return tuple(zip(words[::2], words[1::2], strict=False))
+
+
+def _chart(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> Request:
+    mode = Mode(arguments.mode)
+    for option, given, fitting in (
+        ("--baseline", arguments.baseline, (Mode.RATIO,)),
+        ("--stack", arguments.stack, (Mode.BAR,)),
+        ("--no-stack", arguments.no_stack, (Mode.BAR,)),
+        ("--logx", arguments.logx, (Mode.LINE, Mode.ECDF)),
+    ):
+        if given and mode not in fitting:
+            modes = " and ".join(f"--mode {one}" for one in fitting)
+            wrong.append(_mistake(option, "", f"{option} is for {modes}"))
+    stacks = None if arguments.stack is None else tuple(map(_words, arguments.stack))
+    if arguments.no_stack and stacks:
+        wrong.append(
+            _mistake("--no-stack", "", "--stack and --no-stack are both given")
+        )
+    return Request(
+        mode=mode,
+        components=() if arguments.components is None else _words(arguments.components),
+        factor=arguments.factor,
+        errorbars=arguments.errorbars,
+        confidence=_checked(
+            "--confidence", arguments.confidence, _confidence, 0.95, wrong
+        ),
+        stacks=() if arguments.no_stack else stacks,
+        spacing=_spacing(arguments, wrong),
+        baseline=arguments.baseline,
+        xlabel=_text(arguments.xlabel),
+        ylabel=_text(arguments.ylabel),
+    )
+
+
+def _spacing(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> Spacing:
+    default = Spacing()
+    bar = _checked("--bar-width", arguments.bar_width, _positive, default.bar, wrong)
+    gap = _checked("--bar-gap", arguments.bar_gap, _not_negative, default.gap, wrong)
+    group = _checked(
+        "--group-gap", arguments.group_gap, _not_negative, default.group, wrong
+    )
+    return Spacing(bar, gap, group)
+
+
+def _style(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> Style:
+    width, height = _checked("--size", arguments.size, parse_size, (6.0, 4.0), wrong)
+    return Style(
+        width_in=width,
+        height_in=height,
+        fontsize_pt=_checked("--fontsize", arguments.fontsize, _fontsize, 11.0, wrong),
+        title=_text(arguments.title) or "",
+        key=_checked("--key", arguments.key, parse_key, Key(), wrong),
+        rotate_deg=_checked("--rotate", arguments.rotate, _degrees, None, wrong),
+        logx=arguments.logx,
+        logy=arguments.logy,
+        ymin=_checked("--ymin", arguments.ymin, _number, None, wrong),
+        ymax=_checked("--ymax", arguments.ymax, _number, None, wrong),
+        dpi=_checked("--dpi", arguments.dpi, _dpi, 150, wrong),
+    )
+
+
+def _graphfiles(
+    arguments: argparse.Namespace, wrong: list[Diagnostic]
+) -> tuple[tuple[str, str], ...]:
+    found = []
+    for path in arguments.graphfile:
+        form = Path(path).suffix.lower().removeprefix(".")
+        if form not in FORMATS:
+            message = f"{path!r} does not end in .eps, .pdf, .svg or .png"
+            hint = "the suffix of --graphfile says what is drawn"
+            wrong.append(_mistake("--graphfile", path, message, hint))
+            continue
+        _check_place("--graphfile", path, wrong)
+        found.append((path, form))
+    return tuple(found)
+
+
+def _check_place(option: str, path: str, wrong: list[Diagnostic]) -> None:
+    """Note a file that cannot be written where it is asked to be."""
+    if Path(path).is_dir():
+        wrong.append(_mistake(option, path, f"{path!r} is a directory"))
+    elif not Path(path).absolute().parent.is_dir():
+        message = f"there is no directory {str(Path(path).parent)!r}"
+        wrong.append(_mistake(option, path, message, "make it first"))
+
+
+def _check_limits(style: Style, wrong: list[Diagnostic]) -> None:
+    low, high = style.ymin, style.ymax
+    if low is not None and high is not None and low >= high:
+        what = f"--ymin {low:g} is not below --ymax {high:g}"
+        wrong.append(_mistake("--ymin", "", what))
+    for option, limit in (("--ymin", low), ("--ymax", high)):
+        if style.logy and limit is not None and limit <= 0:
+            what = f"{option} {limit:g} is not on a logarithmic axis"
+            wrong.append(_mistake(option, "", what, "a positive number, or no --logy"))
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _text(text: str | None) -> str | None:
+    """Return a label without control characters, which no format can show."""
+    if text is None:
+        return None
+    return "".join(
+        c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text
+    )
+
+
+def _checked(
+    option: str,
+    text: str | None,
+    parse: Callable[[str], T],
+    default: T,
+    wrong: list[Diagnostic],
+) -> T:
+    if text is None:
+        return default
+    try:
+        return parse(text)
+    except ValueError as error:
+        wrong.append(_mistake(option, text, str(error)))
+        return default
+
+
+def _mistake(option: str, text: str, message: str, hint: str = "") -> Diagnostic:
+    return Diagnostic("bad-argument", message, hint, file=option, text=text)
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"{text!r} is not a number")
+    return value
+
+
+def _positive(text: str) -> float:
+    value = _number(text)
+    if not 0 < value <= 1000:
+        raise ValueError(f"{text!r} is not above 0, at most 1000")
+    return value
+
+
+def _not_negative(text: str) -> float:
+    value = _number(text)
+    if not 0 <= value <= 1000:
+        raise ValueError(f"{text!r} is not from 0 to 1000")
+    return value
+
+
+def _fontsize(text: str) -> float:
+    value = _number(text)
+    if not 1 <= value <= 200:
+        raise ValueError(f"{text!r} is no size of letters from 1 to 200 points")
+    return value
+
+
+def _degrees(text: str) -> float | None:
+    value = _number(text)
+    if not -90 <= value <= 90:
+        raise ValueError(f"{text!r} is not from -90 to 90 degrees")
+    return value
+
+
+def _dpi(text: str) -> int:
+    value = _number(text)
+    if not 10 <= value <= 1200 or value != int(value):
+        raise ValueError(f"{text!r} is no whole number from 10 to 1200")
+    return int(value)
+
+
+def _confidence(text: str) -> float:
+    value = parse_share(text)
+    if value >= 1:
+        raise ValueError("a confidence is below 100%")
+    return value

@@ -1,0 +1,125 @@
+"""The axes: labels, numbers, limits, and labels that do not run into each other."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from benchwright.report.plot.chart import Chart, Mode, Tick
+from benchwright.report.plot.look import LIGHT
+from benchwright.report.plot.style import Style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.text import Text
+
+_TURNS_DEG = (0.0, 30.0, 60.0, 90.0)
+_FROM_ZERO = (Mode.LINE, Mode.BAR)
+_PADDING_PT = 4.0
+
+
+def dress_y(axes: Axes, chart: Chart, style: Style) -> None:
+    """Label and limit the vertical axis; bars and lines begin at 0 unless told."""
+    if chart.ylabel:
+        axes.set_ylabel(chart.ylabel)
+    if style.logy:
+        axes.set_yscale("log")
+    axes.grid(axis="y", color=LIGHT, linewidth=0.6)
+    axes.margins(y=0.06)
+    if chart.mode in _FROM_ZERO and not style.logy and _none_negative(chart):
+        axes.set_ylim(bottom=0)
+    if style.ymin is not None:
+        axes.set_ylim(bottom=style.ymin)
+    if style.ymax is not None:
+        axes.set_ylim(top=style.ymax)
+
+
+def _none_negative(chart: Chart) -> bool:
+    ends = [
+        end
+        for s in chart.series
+        for p in s.points
+        for end in (p.value, p.low)
+        if end is not None
+    ]
+    # An error bar of a quantity that cannot be negative may reach below 0; that does
+    # not make the axis begin there.
+    values = [p.value for s in chart.series for p in s.points if p.value is not None]
+    return bool(ends) and min(values, default=0.0) >= 0
+
+
+def dress_x(axes: Axes, chart: Chart, style: Style, *, last: bool) -> None:
+    """Label the horizontal axis: numbers, categories, a second row of NAMEs."""
+    if chart.numeric or chart.mode is Mode.ECDF:
+        _numbers(axes, chart, style)
+    elif chart.ticks:
+        _categories(axes, chart.ticks)
+    if chart.xlabel and last:
+        axes.set_xlabel(chart.xlabel)
+    turn_labels(axes, style.rotate_deg)
+    if chart.blocks and last:
+        _second_row(axes, chart)
+
+
+def _numbers(axes: Axes, chart: Chart, style: Style) -> None:
+    places = [tick.x for tick in chart.ticks]
+    if style.logx:
+        axes.set_xscale("log", base=2)
+        axes.minorticks_off()
+    elif not _far_apart(places):
+        return
+    if 0 < len(places) <= 16:
+        axes.set_xticks(places, labels=[tick.label for tick in chart.ticks])
+
+
+def _far_apart(places: list[float]) -> bool:
+    """Tell whether labels at these places of a linear axis leave room for each other."""
+    gaps = [right - left for left, right in pairwise(places)]
+    return bool(gaps) and min(gaps) >= (places[-1] - places[0]) / 12
+
+
+def _categories(axes: Axes, ticks: tuple[Tick, ...]) -> None:
+    axes.set_xticks([tick.x for tick in ticks], labels=[tick.label for tick in ticks])
+    axes.tick_params(axis="x", length=0)
+
+
+def turn_labels(axes: Axes, rotate_deg: float | None) -> None:
+    """Turn the labels as asked, or as far as they must to stand clear of each other."""
+    figure = axes.get_figure()
+    assert figure is not None
+    for turn in _TURNS_DEG if rotate_deg is None else (rotate_deg,):
+        for label in axes.get_xticklabels():
+            label.set_rotation(turn)
+            label.set_rotation_mode("anchor" if turn % 90 else "default")
+            label.set_horizontalalignment("center" if turn % 90 == 0 else "right")
+            label.set_verticalalignment("top")
+        figure.draw_without_rendering()  # type: ignore[union-attr]
+        if not _colliding(axes.get_xticklabels(), turn):
+            return
+
+
+def _colliding(labels: list[Text], turn_deg: float) -> bool:
+    """Tell whether neighbours touch; turned labels are as wide as their line is high."""
+    shown = [label for label in labels if label.get_text() and label.get_visible()]
+    boxes = [label.get_window_extent() for label in shown]
+    if turn_deg % 90:
+        height = max((float(label.get_fontsize()) for label in shown), default=0) * 1.9
+        places = [box.x1 for box in boxes]
+        return any(b - a < height for a, b in pairwise(places))
+    return any(left.x1 + 3 > right.x0 for left, right in pairwise(boxes))
+
+
+def _second_row(axes: Axes, chart: Chart) -> None:
+    """Write the NAMEs under the labels that belong to them, with the axis' label below."""
+    figure = axes.get_figure()
+    assert figure is not None
+    figure.draw_without_rendering()  # type: ignore[union-attr]
+    boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
+    depth_px = max(axes.bbox.y0 - box.y0 for box in boxes)
+    row = axes.secondary_xaxis(location=0)
+    row.set_xticks([b.x for b in chart.blocks], labels=[b.label for b in chart.blocks])
+    row.tick_params(axis="x", length=0, pad=depth_px * 72 / figure.dpi + _PADDING_PT)
+    row.spines["bottom"].set_visible(False)
+    axes.set_xlabel("")
+    if chart.xlabel:
+        row.set_xlabel(chart.xlabel)

@@ -1,0 +1,188 @@
+"""Bars: which there are, where each stands, and what is stacked on what.
+
+Purpose: the artificial axis that Graphit made for gnuplot. Bars stand in groups: of each
+test the components side by side, User stacked over System; or, for one component of
+several NAMEs with several tests each, of each place the NAMEs side by side. Decision: a
+stack with a segment missing has no segments above the gap, as their height would mean
+nothing. Non-goal: horizontal bars. Source: papers/auto-pilot.txt section 3.4, Figure 5.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from benchwright.model.errors import Diagnostic, InputError
+from benchwright.report.plot.categories import categories, category_ticks, spots
+from benchwright.report.plot.chart import Chart, Point, Series, Tick
+from benchwright.report.plot.plan import Plan, point_of, refuse, series_of
+from benchwright.report.plot.source import Component, Group, Source, choose
+
+DEFAULT_STACK = ("system", "user")
+
+
+class Layout(msgspec.Struct, frozen=True):
+    """Where the bars of a chart stand, in units of a bar's width."""
+
+    slots: int
+    bar: float
+    gap: float
+    group: float
+
+    @property
+    def pitch(self) -> float:
+        """From one group's middle to the next one's."""
+        return self.slots * self.bar + (self.slots - 1) * self.gap + self.group
+
+    def centre(self, group: float, slot: int) -> float:
+        """Return the middle of a bar; group 0 has its middle at 0."""
+        return group * self.pitch + (slot - (self.slots - 1) / 2) * (
+            self.bar + self.gap
+        )
+
+
+def compose(plan: Plan) -> Chart:
+    """Return the bar chart. Raises InputError for stacks that cannot be drawn."""
+    plan = _ordered(plan)
+    if _side_by_side(plan):
+        return _by_name(plan)
+    return _by_component(plan)
+
+
+def _ordered(plan: Plan) -> Plan:
+    """Return the plan with each group's tests in the order of the axis."""
+    order = categories(plan)
+    groups, places = [], []
+    for group, at in zip(plan.groups, plan.places.groups, strict=True):
+        pairs = sorted(
+            zip(group.sources, at, strict=True), key=lambda pair: order[pair[1].label]
+        )
+        groups.append(
+            msgspec.structs.replace(group, sources=tuple(source for source, _ in pairs))
+        )
+        places.append(tuple(place for _, place in pairs))
+    found = msgspec.structs.replace(plan.places, groups=tuple(places))
+    return msgspec.structs.replace(plan, groups=tuple(groups), places=found)
+
+
+def _side_by_side(plan: Plan) -> bool:
+    """Tell whether names stand side by side at shared places, rather than components."""
+    several = sum(len(group.sources) > 1 for group in plan.groups) > 1
+    distinct = all(len({p.label for p in at}) == len(at) for at in plan.places.groups)
+    return len(plan.components) == 1 and several and distinct
+
+
+def _by_name(plan: Plan) -> Chart:
+    order, spacing = categories(plan), plan.request.spacing
+    layout = Layout(len(plan.groups), spacing.bar, spacing.gap, spacing.group)
+    (component,) = plan.components
+    series = []
+    for slot, (group, places) in enumerate(
+        zip(plan.groups, plan.places.groups, strict=True)
+    ):
+        points = [
+            msgspec.structs.replace(
+                point_of(plan, source, component, place),
+                x=layout.centre(order[place.label], slot),
+                width=layout.bar,
+            )
+            for source, place in zip(group.sources, places, strict=True)
+        ]
+        series.append(series_of(group, component, group.name, points))
+    ticks = tuple(
+        Tick(layout.centre(at, 0) + _middle(layout), label)
+        for label, at in order.items()
+    )
+    return Chart(
+        plan.request.mode, tuple(series), ticks=ticks, factor=plan.places.factor
+    )
+
+
+def _middle(layout: Layout) -> float:
+    return (layout.slots - 1) / 2 * (layout.bar + layout.gap)
+
+
+def _by_component(plan: Plan) -> Chart:
+    stacks = _stacks(plan)
+    spacing = plan.request.spacing
+    layout = Layout(len(stacks), spacing.bar, spacing.gap, spacing.group)
+    points = _placed(plan, stacks, layout)
+    series: list[Series] = []
+    for component in plan.components:
+        for group in plan.groups:
+            own = [points[id(source), component.name] for source in group.sources]
+            series.append(series_of(group, component, component.label, own))
+    ticks, blocks = category_ticks(plan, layout.pitch)
+    factor = plan.places.factor if blocks or len(plan.groups) == 1 else ""
+    return Chart(
+        plan.request.mode, tuple(series), ticks=ticks, blocks=blocks, factor=factor
+    )
+
+
+def _placed(
+    plan: Plan, stacks: list[tuple[Component, ...]], layout: Layout
+) -> dict[tuple[int, str], Point]:
+    """Return every test's points by component, stacked and in their places."""
+    found: dict[tuple[int, str], Point] = {}
+    for at, (group, source, place) in zip(spots(plan), plan.tests(), strict=True):
+        for slot, stack in enumerate(stacks):
+            base: float | None = 0.0
+            for component in stack:
+                point = point_of(plan, source, component, place)
+                if len(stack) > 1 and (point.value or 0.0) < 0:
+                    raise _negative(group, source, component)
+                point = _on(point, base)
+                base = (
+                    None if base is None or point.value is None else base + point.value
+                )
+                found[id(source), component.name] = msgspec.structs.replace(
+                    point, x=layout.centre(at, slot), width=layout.bar
+                )
+    return found
+
+
+def _on(point: Point, base: float | None) -> Point:
+    """Return the point on its base; a gap where the base is one."""
+    if base is None:
+        return Point(point.test, point.label, point.x)
+    return msgspec.structs.replace(point, base=base)
+
+
+def _negative(group: Group, source: Source, component: Component) -> InputError:
+    message = f"{group.name} {source.title}: {component.label} is negative, and stacked"
+    return refuse(message, "draw it beside the others: --no-stack", "--stack")
+
+
+def _stacks(plan: Plan) -> list[tuple[Component, ...]]:
+    """Return what stands in each slot of a group, from the bottom up.
+
+    A stack stands where the first of its components would.
+    """
+    by_name = {component.name: component for component in plan.components}
+    asked = plan.request.stacks
+    if asked is None:
+        whole = all(name in by_name for name in DEFAULT_STACK)
+        stacks = [tuple(by_name[name] for name in DEFAULT_STACK)] if whole else []
+    else:
+        stacks = _asked(plan, asked)
+    stack_of = {component.name: stack for stack in stacks for component in stack}
+    slots = [stack_of.get(name, (by_name[name],)) for name in by_name]
+    return list(dict.fromkeys(slots))
+
+
+def _asked(
+    plan: Plan, asked: tuple[tuple[str, ...], ...]
+) -> list[tuple[Component, ...]]:
+    wrong: list[Diagnostic] = []
+    stacks = [choose(words, plan.components, wrong) for words in asked]
+    for mistake in wrong:
+        hint = mistake.hint.replace("there are", "--components has")
+        raise refuse(mistake.message, hint, "--stack")
+    units = [{component.unit for component in stack} for stack in stacks]
+    names = [component.name for stack in stacks for component in stack]
+    if len(names) != len(set(names)):
+        raise refuse("a component is in two stacks", "one --stack each", "--stack")
+    if any(len(found) > 1 for found in units):
+        raise refuse(
+            "what is stacked differs in its unit", "stack like things", "--stack"
+        )
+    return stacks

@@ -1,0 +1,142 @@
+"""From groups of tests to the chart: which series there are, and what was asked of them.
+
+Purpose: the checked request, shared parts (gaps, doubts, labels of the axes) and the
+choice of mode; each mode's own arithmetic is in its file. Decision: every NAME and
+component is one series in every mode, so that documents have one shape. Non-goal:
+drawing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from benchwright.finding.codes import doubt
+from benchwright.model.errors import Diagnostic, InputError
+from benchwright.model.finding import Finding
+from benchwright.report.plot import bars, distribution, lines, ratio
+from benchwright.report.plot.chart import Chart, Mode, named
+from benchwright.report.plot.places import place
+from benchwright.report.plot.plan import Plan, Request
+from benchwright.report.plot.source import (
+    Component,
+    Group,
+    Source,
+    choose,
+    components_of,
+)
+
+_TIMES = ("elapsed", "user", "system")
+_SEVERAL = (Mode.LINE, Mode.BAR)
+
+_MODES: dict[Mode, Callable[[Plan], Chart]] = {
+    Mode.LINE: lines.compose,
+    Mode.BAR: bars.compose,
+    Mode.ECDF: distribution.compose_ecdf,
+    Mode.VIOLIN: distribution.compose_categories,
+    Mode.STRIP: distribution.compose_categories,
+    Mode.EPOCHS: distribution.compose_epochs,
+    Mode.RATIO: ratio.compose,
+}
+
+
+def compose(
+    groups: Sequence[Group], request: Request
+) -> tuple[Chart, tuple[Finding, ...]]:
+    """Return the chart, and the doubts about what is missing from it.
+
+    Raises InputError with every mistake: unknown components or factors, series without
+    a trial, and what the mode itself cannot draw.
+    """
+    wrong: list[Diagnostic] = []
+    components = _components(groups, request, wrong)
+    for group in groups:
+        if not any(c.name in s.columns for s in group.sources for c in components):
+            wrong.append(_empty(group))
+    places = place(groups, request.factor, wrong)
+    if wrong:
+        raise InputError(wrong)
+    chart = _MODES[request.mode](Plan(tuple(groups), components, places, request))
+    return _labelled(chart, components, request), _doubts(groups, components, chart)
+
+
+def _components(
+    groups: Sequence[Group], request: Request, wrong: list[Diagnostic]
+) -> tuple[Component, ...]:
+    """Return those asked for; else the times that are there, or the first quantity."""
+    there = components_of(groups)
+    if request.components:
+        return choose(request.components, there, wrong)
+    times = sorted(
+        (c for c in there if c.name in _TIMES), key=lambda c: _TIMES.index(c.name)
+    )
+    return tuple(times if request.mode in _SEVERAL and times else (times or there)[:1])
+
+
+def _empty(group: Group) -> Diagnostic:
+    tests = ", ".join(source.title for source in group.sources)
+    message = (
+        f"the series {group.name!r} has nothing to draw: no trial of {tests} counts"
+    )
+    hint = "trials that failed or are void are in no chart; `bw stats` tells of them"
+    return Diagnostic("empty-series", message, hint, "GLOB", text=group.name)
+
+
+def _labelled(chart: Chart, components: Sequence[Component], request: Request) -> Chart:
+    """Return the chart with its axes' labels: as asked, else what is along them."""
+    xlabel = chart.xlabel or chart.factor
+    if xlabel == chart.factor and xlabel:
+        xlabel = xlabel[0].upper() + xlabel[1:]
+    return msgspec.structs.replace(
+        chart,
+        xlabel=request.xlabel if request.xlabel is not None else xlabel,
+        ylabel=request.ylabel
+        if request.ylabel is not None
+        else chart.ylabel or quantity_label(components),
+        confidence=request.confidence,
+        errorbars=request.errorbars,
+    )
+
+
+def quantity_label(components: Sequence[Component]) -> str:
+    """Return `Elapsed (s)`; `Time (s)` for several times; else all that there is."""
+    units = {component.unit for component in components}
+    if len(components) > 1 and units == {"s"}:
+        return "Time (s)"
+    if len(components) > 1 and len(units) == 1 and "" not in units:
+        return f"{', '.join(c.label for c in components)} ({units.pop()})"
+    return ", ".join(named(c.label, c.unit) for c in components)
+
+
+def _doubts(
+    groups: Sequence[Group], components: Sequence[Component], chart: Chart
+) -> tuple[Finding, ...]:
+    """Return what a reader of the picture could take for something else: gaps, points
+    without an error bar."""
+    found = [
+        doubt(
+            "missing-metric",
+            f"{group.name} {source.title}",
+            f"no trial that counts has {component.label}: a gap, not zero",
+        )
+        for group in groups
+        for source in group.sources
+        for component in components
+        if component.name not in source.columns
+    ]
+    if chart.errorbars != "none" and chart.mode not in (Mode.ECDF, Mode.EPOCHS):
+        found += [
+            _single(g, s) for g in groups for s in g.sources if _has_one(s, components)
+        ]
+    return tuple(found)
+
+
+def _has_one(source: Source, components: Sequence[Component]) -> bool:
+    columns = [source.columns[c.name] for c in components if c.name in source.columns]
+    return any(column.values.size == 1 for column in columns)
+
+
+def _single(group: Group, source: Source) -> Finding:
+    where = f"{group.name} {source.title}"
+    return doubt("too-few-trials", where, "1 trial: its point has no error bar")

@@ -1,0 +1,116 @@
+"""Single values: their distribution (ECDF, violin, strip) and their course over epochs.
+
+Decision: these modes keep every value in the chart, and mark the median with its exact
+interval between order statistics; a mean says little about a shape. Warm-up and change
+points are marked, never removed: the values stay, in their place.
+Sources: K. Preston White 1997 (MSER) through stats.warmup; stats.changes; stats.quantile.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from benchwright.report.plot.categories import category_ticks, spots
+from benchwright.report.plot.chart import Chart, Point, Values
+from benchwright.report.plot.intervals import known
+from benchwright.report.plot.places import Place
+from benchwright.report.plot.plan import Plan, refuse, series_of
+from benchwright.report.plot.source import Component, Source
+from benchwright.stats.quantile import quantile_interval
+
+MOST_PANELS = 24
+
+
+def compose_ecdf(plan: Plan) -> Chart:
+    """Return the ECDF of every test's values; each test is a series of its own."""
+    series = []
+    for component in plan.components:
+        for group, source, place in plan.tests():
+            point = _median(plan, source, component, place)
+            several = len(group.sources) > 1
+            legend = f"{group.name} {place.label}" if several else group.name
+            series.append(series_of(group, component, legend, [point]))
+    return Chart(plan.request.mode, tuple(series), ylabel="Share of trials")
+
+
+def compose_categories(plan: Plan) -> Chart:
+    """Return a category for each test, as a violin or a strip of its values."""
+    at = {id(s): x for x, (_, s, _) in zip(spots(plan), plan.tests(), strict=True)}
+    series = []
+    for component in plan.components:
+        for group, places in zip(plan.groups, plan.places.groups, strict=True):
+            points = [
+                msgspec.structs.replace(
+                    _median(plan, source, component, place), x=at[id(source)]
+                )
+                for source, place in zip(group.sources, places, strict=True)
+            ]
+            series.append(series_of(group, component, group.name, points))
+    ticks, blocks = category_ticks(plan)
+    factor = plan.places.factor if blocks or len(plan.groups) == 1 else ""
+    return Chart(
+        plan.request.mode, tuple(series), ticks=ticks, blocks=blocks, factor=factor
+    )
+
+
+def compose_epochs(plan: Plan) -> Chart:
+    """Return every test's values over its epochs, one panel for each.
+
+    Raises InputError for more panels than a page can hold.
+    """
+    panels = len(plan.tests()) * len(plan.components)
+    if panels > MOST_PANELS:
+        message = f"{panels} panels, one per test and component; {MOST_PANELS} at most"
+        raise refuse(message, "choose fewer tests or components", "GLOB")
+    series = []
+    for component in plan.components:
+        for group, source, place in plan.tests():
+            point = _median(plan, source, component, place)
+            title = _title(group.name, place.label, len(group.sources) > 1)
+            series.append(series_of(group, component, title, [_marked(point)]))
+    return Chart(plan.request.mode, tuple(series), xlabel="Epoch", numeric=True)
+
+
+def _title(name: str, label: str, several: bool) -> str:
+    return f"{name} {label}" if several else name
+
+
+def _median(plan: Plan, source: Source, component: Component, place: Place) -> Point:
+    """Return a test's point with all of its values: the median and its interval."""
+    column = source.columns.get(component.name)
+    if column is None:
+        return Point(source.test, place.label, 0.0)
+    found = quantile_interval(column.values, 0.5, plan.request.confidence)
+    bars = plan.request.errorbars != "none"
+    both = known(found.low) is not None and known(found.high) is not None
+    return Point(
+        test=source.test,
+        label=place.label,
+        x=0.0,
+        n=found.n,
+        value=known(found.value),
+        low=found.low if bars and both else None,
+        high=found.high if bars and both else None,
+        method=found.method,
+        values=Values(
+            tuple(int(epoch) for epoch in column.epochs),
+            tuple(float(value) for value in column.values),
+        ),
+    )
+
+
+def _marked(point: Point) -> Point:
+    """Return the point with its warm-up and change points marked.
+
+    Change points are looked for in what is left when the warm-up is gone; a warm-up is
+    one by its own right.
+    """
+    from benchwright.stats.changes import change_points
+    from benchwright.stats.warmup import mser_truncation
+
+    if point.values is None:
+        return point
+    removed = mser_truncation(point.values.values).removed
+    changes = tuple(removed + at for at in change_points(point.values.values[removed:]))
+    values = msgspec.structs.replace(point.values, removed=removed, changes=changes)
+    return msgspec.structs.replace(point, values=values)
