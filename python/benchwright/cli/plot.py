@@ -126,9 +126,11 @@ def run(arguments: argparse.Namespace) -> int:
     from benchwright.cli.plot_request import request_of
     from benchwright.report.findings import finding_lines
     from benchwright.report.plot.compose import compose
+    from benchwright.report.plot.limits import check
 
     request = request_of(arguments)
     chart, findings = compose(groups_of(request.pairs), request.chart)
+    check(chart, request.style)
     sys.stderr.write(finding_lines(findings))
     files = _write(chart, request)
     if request.json:

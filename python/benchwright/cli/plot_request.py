@@ -73,7 +73,7 @@ def _pairs(
     if not words:
         wrong.append(_mistake("NAME GLOB", "", "there is nothing to draw", hint))
     elif len(words) % 2:
-        message = f"{len(words)} words: {words[-1]!r} has no partner"
+        message = f"the words do not make pairs: {words[-1]!r} is left over"
         wrong.append(_mistake("NAME GLOB", " ".join(words), message, hint))
     if any(not word for word in words):
         wrong.append(_mistake("NAME GLOB", "", "a NAME or GLOB is empty", hint))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -11,11 +12,18 @@ from benchwright.report.plot.style import Style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.text import Text
 
 _TURNS_DEG = (0.0, 30.0, 60.0, 90.0)
 _FROM_ZERO = (Mode.LINE, Mode.BAR)
 _PADDING_PT = 4.0
+_SUBS = (
+    (10.0, (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)),
+    (300.0, (1.0, 2.0, 5.0)),
+    (math.inf, (1.0,)),
+)
+"""Up to how large a ratio of its ends an axis has numbers at which multiples."""
 
 
 def dress_y(axes: Axes, chart: Chart, style: Style) -> None:
@@ -24,6 +32,7 @@ def dress_y(axes: Axes, chart: Chart, style: Style) -> None:
         axes.set_ylabel(chart.ylabel)
     if style.logy:
         axes.set_yscale("log")
+        number_powers(axes.yaxis, axes.get_ylim())
     axes.grid(axis="y", color=LIGHT, linewidth=0.6)
     axes.margins(y=0.06)
     if chart.mode in _FROM_ZERO and not style.logy and _none_negative(chart):
@@ -50,14 +59,19 @@ def _none_negative(chart: Chart) -> bool:
 
 def dress_x(axes: Axes, chart: Chart, style: Style, *, last: bool) -> None:
     """Label the horizontal axis: numbers, categories, a second row of NAMEs."""
-    if chart.numeric or chart.mode is Mode.ECDF:
+    if chart.numeric:
         _numbers(axes, chart, style)
     elif chart.ticks:
         _categories(axes, chart.ticks)
     if chart.xlabel and last:
         axes.set_xlabel(chart.xlabel)
+
+
+def fit_labels(axes: Axes, chart: Chart, style: Style) -> None:
+    """Turn the labels until they fit, then write the NAMEs under them; done when the
+    axes have their width."""
     turn_labels(axes, style.rotate_deg)
-    if chart.blocks and last:
+    if chart.blocks:
         _second_row(axes, chart)
 
 
@@ -65,11 +79,23 @@ def _numbers(axes: Axes, chart: Chart, style: Style) -> None:
     places = [tick.x for tick in chart.ticks]
     if style.logx:
         axes.set_xscale("log", base=2)
-        axes.minorticks_off()
+        number_powers(axes.xaxis, axes.get_xlim())
     elif not _far_apart(places):
         return
     if 0 < len(places) <= 16:
         axes.set_xticks(places, labels=[tick.label for tick in chart.ticks])
+
+
+def number_powers(axis: Axis, limits: tuple[float, float]) -> None:
+    """Number a logarithmic axis in plain figures: 1, 2, 5 and 10; more of them in one
+    power of ten, the powers alone in many. matplotlib's own numbers are formulas."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    powers = limits[1] / limits[0] if limits[0] > 0 else math.inf
+    subs = next(subs for most, subs in _SUBS if powers < most or most == math.inf)
+    axis.set_major_locator(LogLocator(subs=subs))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def _far_apart(places: list[float]) -> bool:
@@ -85,7 +111,7 @@ def _categories(axes: Axes, ticks: tuple[Tick, ...]) -> None:
 
 def turn_labels(axes: Axes, rotate_deg: float | None) -> None:
     """Turn the labels as asked, or as far as they must to stand clear of each other."""
-    figure = axes.get_figure()
+    figure = axes.get_figure(root=True)
     assert figure is not None
     for turn in _TURNS_DEG if rotate_deg is None else (rotate_deg,):
         for label in axes.get_xticklabels():
@@ -93,7 +119,7 @@ def turn_labels(axes: Axes, rotate_deg: float | None) -> None:
             label.set_rotation_mode("anchor" if turn % 90 else "default")
             label.set_horizontalalignment("center" if turn % 90 == 0 else "right")
             label.set_verticalalignment("top")
-        figure.draw_without_rendering()  # type: ignore[union-attr]
+        figure.draw_without_rendering()
         if not _colliding(axes.get_xticklabels(), turn):
             return
 
@@ -111,9 +137,9 @@ def _colliding(labels: list[Text], turn_deg: float) -> bool:
 
 def _second_row(axes: Axes, chart: Chart) -> None:
     """Write the NAMEs under the labels that belong to them, with the axis' label below."""
-    figure = axes.get_figure()
+    figure = axes.get_figure(root=True)
     assert figure is not None
-    figure.draw_without_rendering()  # type: ignore[union-attr]
+    figure.draw_without_rendering()
     boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
     depth_px = max(axes.bbox.y0 - box.y0 for box in boxes)
     row = axes.secondary_xaxis(location=0)

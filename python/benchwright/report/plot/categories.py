@@ -46,8 +46,6 @@ def category_ticks(
     if all(len(group.sources) == 1 for group in plan.groups):
         return tuple(map(Tick, at, (group.name for group in plan.groups))), ()
     ticks = tuple(map(Tick, at, (place.label for _, _, place in plan.tests())))
-    if len(plan.groups) == 1:
-        return ticks, ()
     blocks, start = [], 0
     for group in plan.groups:
         end = start + len(group.sources)

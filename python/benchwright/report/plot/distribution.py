@@ -91,7 +91,7 @@ def _median(plan: Plan, source: Source, component: Component, place: Place) -> P
         value=known(found.value),
         low=found.low if bars and both else None,
         high=found.high if bars and both else None,
-        method=found.method,
+        method=found.method if bars and both else "",
         values=Values(
             tuple(int(epoch) for epoch in column.epochs),
             tuple(float(value) for value in column.values),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from benchwright.report.plot.axis import number_powers
 from benchwright.report.plot.chart import Chart, Mode, named
 from benchwright.report.plot.look import looks
 from benchwright.report.plot.style import Style
@@ -34,8 +35,6 @@ def split(chart: Chart) -> list[Chart]:
 
 def ecdf(axes: Axes, chart: Chart, style: Style) -> None:
     """Draw the share of trials at or below each value, as steps."""
-    if style.logx:
-        axes.set_xscale("log")
     for seen, series in zip(looks(chart), chart.series, strict=True):
         for point in series.points:
             ordered = np.sort(point.values.values if point.values else ())
@@ -51,3 +50,6 @@ def ecdf(axes: Axes, chart: Chart, style: Style) -> None:
                 linestyle=seen.dash,
             )
     axes.set_ylim(0, 1.02)
+    if style.logx:
+        axes.set_xscale("log")
+        number_powers(axes.xaxis, axes.get_xlim())

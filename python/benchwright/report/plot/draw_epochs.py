@@ -16,19 +16,19 @@ from benchwright.report.plot.style import Style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import FigureBase
 
 _COLUMN = 4
 _CHANGE = "#D55E00"
 
 
-def epochs(figure: Figure, chart: Chart, style: Style) -> list[Axes]:
+def epochs(page: FigureBase, chart: Chart, style: Style) -> list[Axes]:
     """Draw each test's values in their order, its warm-up and changes marked; return
     the panels, one for each test and component."""
     drawn = [series for series in chart.series if series.points[0].values is not None]
     columns = 1 if len(drawn) <= _COLUMN else 2
     rows = math.ceil(len(drawn) / columns)
-    grid = figure.subplots(rows, columns, squeeze=False, sharex=True)
+    grid = page.subplots(rows, columns, squeeze=False, sharex=True)
     spare = grid.ravel()[len(drawn) :]
     for axes, series in zip(grid.ravel(), drawn, strict=False):
         _course(axes, series)
@@ -42,16 +42,16 @@ def epochs(figure: Figure, chart: Chart, style: Style) -> list[Axes]:
     for axes in grid.ravel()[max(len(drawn) - columns, 0) : len(drawn)]:
         axes.set_xlabel(chart.xlabel)
         axes.xaxis.set_tick_params(labelbottom=True)
-    _one_label(figure, list(grid.ravel()), chart)
+    _one_label(page, list(grid.ravel()), chart)
     return list(grid.ravel()[: len(drawn)])
 
 
-def _one_label(figure: Figure, panels: list[Axes], chart: Chart) -> None:
+def _one_label(page: FigureBase, panels: list[Axes], chart: Chart) -> None:
     """Say once what all panels show, where they show the same."""
     if len(panels) > 1 and len(chart.components()) == 1:
         for axes in panels:
             axes.set_ylabel("")
-        figure.supylabel(chart.ylabel, fontsize="medium")
+        page.supylabel(chart.ylabel, fontsize="medium")
 
 
 def _course(axes: Axes, series: Series) -> None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from benchwright.report.plot.axis import number_powers
 from benchwright.report.plot.chart import Chart, Point
 from benchwright.report.plot.look import GREY, look, looks
 from benchwright.report.plot.style import Style
@@ -149,12 +150,8 @@ def _log_if_wide(axes: Axes, chart: Chart) -> None:
         if end is not None
     ]
     if ends and min(ends) > 0 and max(ends) / min(ends) > _WIDE:
-        from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
-
         axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.yaxis.set_minor_locator(NullLocator())
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        number_powers(axes.yaxis, axes.get_ylim())
 
 
 def _number(value: float | None) -> float:

@@ -17,20 +17,20 @@ from benchwright.report.plot.style import Key, Style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import FigureBase
     from matplotlib.legend import Legend
     from matplotlib.transforms import Bbox
 
 _ROW = {"top": "upper", "center": "center", "bottom": "lower"}
 Entries = tuple[tuple[list[Any], list[Any]], dict[str, Any]]
 """Handles and labels, and how they look."""
-_ALWAYS = (Mode.LINE, Mode.ECDF, Mode.EPOCHS)
+_ALWAYS = (Mode.LINE, Mode.ECDF, Mode.VIOLIN, Mode.STRIP, Mode.EPOCHS)
 _STEPS = 12
 _LONGER = 1.08
 
 
 def add_legend(
-    figure: Figure, axes: Sequence[Axes], chart: Chart, style: Style
+    page: FigureBase, axes: Sequence[Axes], chart: Chart, style: Style
 ) -> Legend | None:
     """Add the legend to the figure, or to the only axes; None where there is none."""
     handles, labels = axes[0].get_legend_handles_labels()
@@ -47,7 +47,7 @@ def add_legend(
         options |= {"frameon": True, "edgecolor": "black", "fancybox": False}
     if style.key.region == "inside":
         return axes[0].legend(*entries, loc=_inside(style.key), **options)
-    return _outside(figure, style.key, (entries, options))
+    return _outside(page, style.key, (entries, options))
 
 
 def _wanted(entries: int, chart: Chart, key: Key) -> bool:
@@ -62,35 +62,39 @@ def _inside(key: Key) -> Any:
     return f"{_ROW[key.row]} {key.side}"
 
 
-def _outside(figure: Figure, key: Key, what: Entries) -> Legend:
+def _outside(page: FigureBase, key: Key, what: Entries) -> Legend:
     """Return a legend beside the chart; above and below in as many columns as fit."""
     if key.region in ("outside", "left", "right"):
         side = "left" if key.region == "left" or key.side == "left" else "right"
         if key.region == "outside" and key.side == "center":
-            return _spread(figure, "lower" if key.row == "bottom" else "upper", what)
-        return _placed(figure, f"outside {side} {_ROW[key.row]}", what)
-    return _spread(figure, "lower" if key.region == "below" else "upper", what)
+            return _spread(page, "lower" if key.row == "bottom" else "upper", what)
+        return _placed(page, f"outside {side} {_ROW[key.row]}", what)
+    return _spread(page, "lower" if key.region == "below" else "upper", what)
 
 
-def _placed(figure: Figure, place: Any, what: Entries) -> Legend:
+def _placed(page: FigureBase, place: Any, what: Entries) -> Legend:
     (handles, labels), options = what
-    return figure.legend(handles, labels, loc=place, **options)
+    return page.legend(handles, labels, loc=place, **options)
 
 
-def _spread(figure: Figure, row: str, what: Entries) -> Legend:
+def _spread(page: FigureBase, row: str, what: Entries) -> Legend:
     entries, options = what
     for columns in range(min(len(entries[1]), 6), 0, -1):
         columned = {**options, "ncols": columns, "columnspacing": 1.4}
-        legend = _placed(figure, f"outside {row} center", (entries, columned))
-        figure.draw_without_rendering()
-        if columns == 1 or legend.get_window_extent().width < figure.bbox.width * 0.98:
+        legend = _placed(page, f"outside {row} center", (entries, columned))
+        page.get_figure(root=True).draw_without_rendering()
+        if (
+            columns == 1
+            or legend.get_window_extent().width
+            < page.get_figure(root=True).bbox.width * 0.98
+        ):
             break
         legend.remove()
     return legend
 
 
 def make_room(
-    figure: Figure, axes: Axes, legend: Legend, chart: Chart, style: Style
+    page: FigureBase, axes: Axes, legend: Legend, chart: Chart, style: Style
 ) -> None:
     """Lengthen the vertical axis until a legend inside, at the top, covers no data."""
     if style.key.region != "inside" or style.key.row != "top" or style.ymax is not None:
@@ -98,7 +102,7 @@ def make_room(
     if style.logy:
         return
     for _ in range(_STEPS):
-        figure.draw_without_rendering()
+        page.get_figure(root=True).draw_without_rendering()
         if not _covers(axes, legend.get_window_extent(), chart):
             return
         low, high = axes.get_ylim()

@@ -62,7 +62,7 @@ def point_of(plan: Plan, source: Source, component: Component, place: Place) -> 
         value=known(bar.value),
         low=known(bar.low),
         high=known(bar.high),
-        method=bar.method,
+        method=bar.method if known(bar.low) is not None else "",
     )
 
 

@@ -169,5 +169,5 @@ def _ratio(plan: Plan, component: Component, pair: Pair) -> Point:
         value=known(found.value),
         low=known(found.low) if bars else None,
         high=known(found.high) if bars else None,
-        method=found.method,
+        method=found.method if bars and known(found.low) is not None else "",
     )
