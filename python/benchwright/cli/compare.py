@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from benchwright.model.comparison import NullResult
     from benchwright.suite.comparison import ComparisonRequest
 
 SUMMARY = "compare commands side by side, or stored results, until the answer is sound"
@@ -28,6 +29,22 @@ _WORDS = (
     "rest",
     "timeout",
     "junit",
+)
+_RUNNING = (
+    "design",
+    "mode",
+    "min_blocks",
+    "max_blocks",
+    "max_time",
+    "warmup",
+    "threads",
+    "setup",
+    "cleanup",
+    "rest",
+    "timeout",
+    "hooks",
+    "baseline",
+    "null",
 )
 _LISTS = ("names", "metrics", "hooks", "fail_if")
 
@@ -164,13 +181,103 @@ def _add_trial(group: argparse._ArgumentGroup) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Do what `bw compare` was asked; return the exit code."""
+    request = _request(arguments)
+    if arguments.inputs:
+        from benchwright.cli.compare_stored import compare_stored
+
+        _check_stored(arguments)
+        return compare_stored(arguments, request)
     from benchwright.cli.live import run_new
     from benchwright.session.start import prepare_comparison, rehearse
 
-    request = _request(arguments)
+    request = _with_stored(arguments, request)
     prepared = prepare_comparison(request, arguments.study, sys.argv[1:])
     rehearse(prepared)
     return run_new(prepared, arguments)
+
+
+def _check_stored(arguments: argparse.Namespace) -> None:
+    """Raise InputError for what means nothing where nothing is run."""
+    from benchwright.model.errors import Diagnostic, InputError
+
+    wrong = []
+    for name in _RUNNING:
+        if getattr(arguments, name):
+            option = "--" + {"hooks": "hook"}.get(name, name).replace("_", "-")
+            message = f"{option} is for commands that are run"
+            hint = "stored results are compared as they are"
+            wrong.append(Diagnostic("bad-argument", message, hint, file=option))
+    if arguments.command_argv:
+        message = "there are both stored results and commands"
+        hint = "bw compare X Y, or bw compare --baseline X -- CMD"
+        wrong.append(Diagnostic("bad-argument", message, hint, file="--"))
+    if len(arguments.inputs) < 2:
+        message = "there is nothing to compare it with"
+        hint = "give two stored results: bw compare OLD:TEST NEW:TEST"
+        text = arguments.inputs[0]
+        wrong.append(Diagnostic("bad-argument", message, hint, file="INPUT", text=text))
+    if wrong:
+        raise InputError(wrong)
+
+
+def _with_stored(
+    arguments: argparse.Namespace, request: ComparisonRequest
+) -> ComparisonRequest:
+    """Return the request with the baseline and the noise floor that studies hold: the
+    session keeps both, so that a resume finds what it was begun with."""
+    import msgspec
+
+    if arguments.baseline is not None:
+        from benchwright.cli.compare_stored import stored_baseline
+        from benchwright.suite.comparison import declared_metrics
+
+        _check_baseline(arguments)
+        stored = stored_baseline(arguments.baseline, declared_metrics(request))
+        request = msgspec.structs.replace(request, stored=stored)
+    if request.is_null:
+        return request
+    return msgspec.structs.replace(request, null=_known_null(arguments))
+
+
+def _check_baseline(arguments: argparse.Namespace) -> None:
+    """Raise InputError for what a stored baseline leaves no room for."""
+    from benchwright.model.errors import argument_error
+
+    for name in ("null", "design"):
+        if getattr(arguments, name):
+            message = f"--{name} needs the baseline to be run too"
+            hint = "leave it out, or give the baseline as the first command"
+            raise argument_error(f"--{name}", "", message, hint)
+    if arguments.mode == "watch":
+        hint = "leave it out: a pilot plans one look"
+        message = "a stored baseline is not watched"
+        raise argument_error("--mode", "watch", message, hint)
+
+
+def _known_null(arguments: argparse.Namespace) -> NullResult | None:
+    """Return the last null comparison of the study, or of the one that is named."""
+    import contextlib
+    from pathlib import Path
+
+    import msgspec
+
+    from benchwright.model.errors import argument_error
+    from benchwright.study.contents import last_null
+    from benchwright.study.journal import Study
+    from benchwright.study.schema import JOURNAL
+
+    named = arguments.null_from
+    place = Path(named or arguments.study)
+    found = None
+    if named or (place / JOURNAL).is_file():
+        with contextlib.closing(Study.open_to_read(place)) as study:
+            found = last_null(study)
+    if named and found is None:
+        hint = f"measure one: bw compare --null --study {named} -- CMD"
+        raise argument_error("--null-from", named, "it holds no null comparison", hint)
+    if found is None or not named:
+        return found
+    return msgspec.structs.replace(found, source=named)
 
 
 def _request(arguments: argparse.Namespace) -> ComparisonRequest:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchwright.finding.compared import doubts_of
@@ -22,10 +23,21 @@ if TYPE_CHECKING:
 
 
 def tell_comparison(
-    opened: OpenComparison, verdict: Verdict, study: Study, session: int, *, json: bool
+    opened: OpenComparison,
+    verdict: Verdict,
+    kept: tuple[Study, int],
+    *,
+    json: bool,
+    junit: str | None,
 ) -> None:
-    """Print the outcome: one JSON document on stdout, or the table and the verdicts."""
+    """Print the outcome: one JSON document on stdout, or the table and the verdicts.
+
+    `kept` are the study and the session's number; `junit` is where that goes.
+    """
+    study, session = kept
     comparison = answer_of(opened, verdict)
+    if junit is not None:
+        write_junit(junit, comparison)
     findings = findings_of(opened, comparison)
     head = {
         "study": str(study.path),
@@ -85,3 +97,10 @@ def print_comparison(
         return
     sys.stdout.write(render_comparison(comparison))
     sys.stdout.write(condensed_lines(findings))
+
+
+def write_junit(path: str, comparison: Comparison) -> None:
+    """Write the comparison as JUnit XML. Raises OSError where it cannot be written."""
+    from benchwright.report.junit import render_junit
+
+    Path(path).write_text(render_junit([comparison]), encoding="utf-8")

@@ -19,7 +19,12 @@ from benchwright.session.ledger import Ledger
 from benchwright.session.performer import Performer
 from benchwright.session.resume import CRASH, CutTest, recover
 from benchwright.session.run import Session, Verdict
-from benchwright.session.start import Prepared, boot_id, surroundings
+from benchwright.session.start import (
+    Prepared,
+    boot_id,
+    comparison_request,
+    surroundings,
+)
 from benchwright.study.journal import RESUMABLE, Study
 
 if TYPE_CHECKING:
@@ -87,22 +92,29 @@ def _run(
         with _stopping(performer):
             verdict = session.run(prepared.defines, prepared.environment)
     try:
-        _tell(session, verdict, study, ledger.session, json=arguments.json)
+        _tell(prepared, session, verdict, (study, ledger.session), json=arguments.json)
     except BrokenPipeError:
         silence_stdout()
     return verdict.exit_status
 
 
 def _tell(
-    session: Session, verdict: Verdict, study: Study, number: int, *, json: bool
+    prepared: Prepared,
+    session: Session,
+    verdict: Verdict,
+    kept: tuple[Study, int],
+    *,
+    json: bool,
 ) -> None:
     """Print the outcome: of a comparison, or of a suite's tests."""
-    if session.comparisons and session.is_comparison:
-        from benchwright.cli.compare_outcome import tell_comparison
-
-        tell_comparison(session.comparisons[0], verdict, study, number, json=json)
+    request = comparison_request(prepared)
+    if request is None or not session.comparisons:
+        tell(document_of(session.tests), verdict, *kept, json=json)
         return
-    tell(document_of(session.tests), verdict, study, number, json=json)
+    from benchwright.cli.compare_outcome import tell_comparison
+
+    (opened,) = session.comparisons
+    tell_comparison(opened, verdict, kept, json=json, junit=request.junit)
 
 
 def _make_testroot(path: Path) -> None:

@@ -13,6 +13,7 @@ from benchwright.control.compare_reading import (
     smallest_effect,
 )
 from benchwright.control.compare_verdict import (
+    CONSTANT,
     GateReading,
     Pair,
     adjustment,
@@ -100,7 +101,7 @@ def _concluded(
         adjustment=adjustment(rule) if metric.judged else "none",
         smallest_effect=_exp(smallest_effect(rule, evidence, hypotheses)) - 1,
         verdict=verdict,
-        reason=_reason(rule, history, evidence, verdict),
+        reason=_reason(rule, history, evidence, (verdict, p_adjusted)),
     )
 
 
@@ -123,15 +124,23 @@ def _reason(
     rule: ComparisonRule,
     history: ComparisonHistory,
     evidence: Evidence,
-    verdict: Verdict | None,
+    answer: tuple[Verdict | None, float],
 ) -> str:
+    verdict, p_adjusted = answer
     if why := unanswerable(rule, history, evidence):
         return why
     if verdict is Verdict.UNDECIDED and evidence.n < rule.minimum:
         what = "blocks" if evidence.paired else "trials"
         return f"n = {evidence.n}: no verdict before {rule.minimum} {what}"
-    if evidence.paired and evidence.n >= 2 and not evidence.difference.sdev:
-        return f"constant: the same ratio in all of {evidence.n} blocks"
+    if verdict is Verdict.UNDECIDED and rule.level < p_adjusted <= rule.error:
+        share = f"{100 * rule.level:.3g} of {100 * rule.error:.3g} %"
+        return f"p = {p_adjusted:.2g}: one look spends {share}"
+    if evidence.n >= 2 and not reading(rule, evidence).half:
+        what = "blocks" if evidence.paired else "trials"
+        text = f"constant: the same ratio in all of {evidence.n} {what}"
+        if verdict is Verdict.UNDECIDED:
+            return f"{text}; called different from {CONSTANT} on"
+        return text
     return ""
 
 

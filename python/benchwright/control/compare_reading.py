@@ -89,14 +89,12 @@ def smallest_effect(rule: ComparisonRule, evidence: Evidence, hypotheses: int) -
 
     `hypotheses` share the error: each has its part of it.
     """
-    error = rule.error / max(hypotheses, 1)
+    error = rule.level / max(hypotheses, 1)
     if _watched(rule, evidence):
         found = evidence.difference
         if found.n < 2:
             return math.nan
         first = min(rule.minimum, found.n)
-        if rule.exactly is not None:
-            first = found.n
         deviations = watched_effect(found.n, first, rule.confidence, error, rule.power)
         return found.sdev * deviations if found.sdev else 0.0
     scale = _scale(rule, evidence)
@@ -120,20 +118,23 @@ def planned(rule: ComparisonRule, evidence: Evidence, hypotheses: int) -> int | 
     spread = evidence.pilot_sdev
     if math.isnan(spread):
         return None
-    error, limit = rule.error / max(hypotheses, 1), math.log1p(rule.margin)
-    pilot = rule.minimum
-    known, degrees = 0.0, float(pilot - 1)
-    if not evidence.paired:
-        if evidence.baseline.n < 2:
-            return _NEVER
-        known = evidence.baseline.sdev**2 / evidence.baseline.n
-        degrees = _welch(known, evidence.baseline.n, spread**2 / pilot, pilot)
-    if not spread and not known:
-        return pilot
-    room = (limit / detectable(rule, error, degrees)) ** 2 - known
-    if room <= 0:
+    error, limit = rule.level / max(hypotheses, 1), math.log1p(rule.margin)
+    if evidence.paired:
+        ratio = detectable(rule, error, rule.minimum - 1) * spread / limit
+        return max(rule.minimum, min(_NEVER, math.ceil(min(ratio, 1e6) ** 2)))
+    if evidence.baseline.n < 2:
         return _NEVER
-    return max(pilot, min(_NEVER, math.ceil(spread * spread / room)))
+    known = evidence.baseline.sdev**2 / evidence.baseline.n
+    need = rule.minimum
+    # The degrees of freedom depend on the size that they lead to; it settles at once.
+    for _ in range(5):
+        own = spread**2 / need
+        degrees = _welch(known, evidence.baseline.n, own, rule.minimum)
+        room = (limit / detectable(rule, error, degrees)) ** 2 - known
+        if room <= 0:
+            return _NEVER
+        need = max(rule.minimum, min(_NEVER, math.ceil(spread**2 / room)))
+    return need
 
 
 _NEVER = 10**9

@@ -22,6 +22,11 @@ Pair = tuple[str, int]
 """A metric's name and a candidate's place."""
 
 
+CONSTANT = 10
+"""Values that never vary are called different from so many on: fewer may well only seem
+not to vary, and an interval of width 0 is no evidence."""
+
+
 class GateReading(msgspec.Struct, frozen=True):
     """What came of a gate for one pair."""
 
@@ -98,7 +103,9 @@ def _verdict(
     found = reading(rule, evidence)
     if found.within(math.log1p(rule.margin)):
         return Verdict.EQUIVALENT
-    if not found.excludes_zero or p_adjusted > rule.error:
+    if not found.half and evidence.n < CONSTANT:
+        return Verdict.UNDECIDED
+    if not found.excludes_zero or p_adjusted > rule.level:
         return Verdict.UNDECIDED
     worse = (found.center > 0) is (_better(rule, pair[0]) == "lower")
     return Verdict.SLOWER if worse else Verdict.FASTER
@@ -149,7 +156,9 @@ def _outcome(
     if evidence.n < rule.minimum or unanswerable(rule, history, evidence):
         return Outcome.UNDECIDED
     found = reading(rule, evidence)
+    if not found.half and evidence.n < CONSTANT:
+        return Outcome.UNDECIDED
     beyond = (found.center - limit) * math.copysign(1, limit)
-    if beyond > found.half and p <= rule.error:
+    if beyond > found.half and p <= rule.level:
         return Outcome.FAILED
     return Outcome.PASSED if -beyond >= found.half else Outcome.UNDECIDED

@@ -22,6 +22,7 @@ def block_order(rule: ComparisonRule, block: int) -> tuple[int, ...]:
     """
     if rule.stored is not None:
         return tuple(range(1, rule.arms))
+    assert rule.design is not Design.STORED, "what is stored does not run"
     if rule.design is Design.SEQUENCE:
         each = rule.warmup + rule.maximum
         return tuple(arm for arm in range(rule.arms) for _ in range(each))

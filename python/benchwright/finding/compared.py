@@ -21,6 +21,9 @@ def doubts_of(comparison: Comparison) -> tuple[Finding, ...]:
             f"{rule.stored.name} was measured at another time ({rule.stored.source})"
         )
         found.append(doubt("not-interleaved", subject, evidence))
+    elif rule.design is Design.STORED:
+        evidence = "the arms were measured at different times"
+        found.append(doubt("not-interleaved", subject, evidence))
     elif rule.design is Design.SEQUENCE:
         evidence = "all trials of one arm ran before the next arm's first"
         found.append(doubt("sequential-arms", subject, evidence))

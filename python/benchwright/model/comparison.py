@@ -33,11 +33,13 @@ class Design(enum.StrEnum):
     """Each arm once, in the order given."""
     SEQUENCE = "sequence"
     """All of the first arm, then all of the next: drift looks like a difference."""
+    STORED = "stored"
+    """None of ours: results that are there already, of different times."""
 
     @property
     def paired(self) -> bool:
         """Whether the arms of one block belong together."""
-        return self is not Design.SEQUENCE
+        return self not in (Design.SEQUENCE, Design.STORED)
 
 
 class Verdict(enum.StrEnum):
@@ -109,6 +111,16 @@ class ComparisonRule(msgspec.Struct, frozen=True):
         return 1 - self.confidence
 
     @property
+    def level(self) -> float:
+        """The adjusted P-value from which down a difference is called one.
+
+        One look at a planned size has exactly its level of false differences where
+        logs are normal, so four fifths of what is allowed are spent and the rest is
+        left for data that are not; a watched comparison is below it by itself.
+        """
+        return self.error if self.mode == "watch" and self.paired else 0.8 * self.error
+
+    @property
     def trials_per_block(self) -> int:
         """Trials of each arm in one block."""
         return 2 if self.design is Design.ABBA else 1
@@ -168,6 +180,16 @@ class GateVerdict(msgspec.Struct, frozen=True):
     detail: str
 
 
+class NullFloor(msgspec.Struct, frozen=True):
+    """One metric's noise, as shares; None where there is no figure."""
+
+    metric: str
+    half_width: float | None
+    """Of the interval of the ratio of a command to itself."""
+    noise_floor: float | None
+    """The smallest difference that could have been seen in these blocks."""
+
+
 class NullResult(msgspec.Struct, frozen=True):
     """What comparing a command with itself told of the machine."""
 
@@ -176,10 +198,7 @@ class NullResult(msgspec.Struct, frozen=True):
     """CLOCK_REALTIME [ns]."""
     boot_id: str
     blocks: int
-    half_width: float | None
-    """Of the interval of the ratio, as a share; None where there is none."""
-    noise_floor: float | None
-    """The smallest difference that could have been seen, as a share."""
+    floors: tuple[NullFloor, ...]
     false_positives: float
     """Share of random relabellings within blocks that were called different."""
     relabellings: int

@@ -163,7 +163,8 @@ def _evidence(v: MetricVerdict) -> str:
     else:
         count = f"{v.blocks} block{'' if v.blocks == 1 else 's'}"
     p = p_text(v.p_adjusted)
-    sign = "" if p.startswith("<") else "= "
+    sign = "< " if p.startswith("<") else "= "
+    p = p.removeprefix("<")
     how = "" if v.adjustment == "none" else f" ({v.adjustment})"
     constant = f"; {v.reason}" if v.reason else ""
     return f"{count}, p {sign}{p}{how}{constant}"
@@ -177,15 +178,17 @@ def gate_sentence(gate: GateVerdict) -> str:
 def null_sentence(null: NullResult) -> str:
     """Return what is known of the machine's noise, with when and where it was found."""
     day = datetime.datetime.fromtimestamp(null.measured_ns // 10**9, datetime.UTC)
-    floor = "-" if null.noise_floor is None else percent(null.noise_floor)
-    half = "-" if null.half_width is None else percent(null.half_width)
+    seen = ", ".join(
+        f"{f.metric} {percent(f.noise_floor)} (interval ±{percent(f.half_width)})"
+        for f in null.floors
+        if f.noise_floor is not None and f.half_width is not None
+    )
     where = f", {null.source}" if null.source else ""
     return (
-        f"noise floor: {floor} could have been seen in {null.blocks} blocks of "
-        f"`{null.command}` against itself (interval ±{half}; "
-        f"{percent(null.false_positives)} of {null.relabellings} relabellings called "
-        f"different{'; BIASED' if null.biased else ''}; "
-        f"{day:%Y-%m-%d %H:%M} UTC, boot {null.boot_id[:8] or 'unknown'}{where})"
+        f"noise floor, in {null.blocks} blocks of `{null.command}` against itself: "
+        f"{seen or 'none'}; {percent(null.false_positives)} of {null.relabellings} "
+        f"relabellings called different{'; BIASED' if null.biased else ''} "
+        f"({day:%Y-%m-%d %H:%M} UTC, boot {null.boot_id[:8] or 'unknown'}{where})"
     )
 
 
@@ -263,8 +266,14 @@ def null_object(null: NullResult) -> dict[str, Any]:
         "measured_ns": null.measured_ns,
         "boot_id": null.boot_id,
         "blocks": null.blocks,
-        "half_width": null.half_width,
-        "noise_floor": null.noise_floor,
+        "metrics": [
+            {
+                "metric": floor.metric,
+                "half_width": floor.half_width,
+                "noise_floor": floor.noise_floor,
+            }
+            for floor in null.floors
+        ],
         "false_positives": null.false_positives,
         "relabellings": null.relabellings,
         "biased": null.biased,

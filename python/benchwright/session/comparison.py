@@ -10,10 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from benchwright.control.compare import decide_comparison
 from benchwright.control.compare_conclusion import comparison_progress, conclude
 from benchwright.control.compare_history import ComparisonBuilder
-from benchwright.model.comparison import Comparison, ComparisonProgress, ComparisonRule
+from benchwright.control.compare_null import RELABELLINGS, false_positives, floors
+from benchwright.model.comparison import (
+    Comparison,
+    ComparisonProgress,
+    ComparisonRule,
+    NullResult,
+    Verdict,
+)
 from benchwright.model.decision import Stop
 from benchwright.model.observation import Ending, Trial
 from benchwright.session.ledger import Ledger
@@ -40,6 +49,7 @@ class OpenComparison:
         self._ledger = ledger
         self._builder = ComparisonBuilder(asked.rule)
         self._book = RowBook(asked.plans[0].metrics)
+        self._blocks: list[list[list[dict[str, float] | None]]] = []
 
     @property
     def rule(self) -> ComparisonRule:
@@ -61,6 +71,8 @@ class OpenComparison:
 
         Raises Interrupted, Failed and BenchError as a test's epochs do.
         """
+        for test, plan in zip(self.tests, self.asked.plans, strict=True):
+            test.begin(plan)
         while True:
             decision = decide_comparison(self.rule, self._builder.history())
             if isinstance(decision, Stop):
@@ -78,10 +90,10 @@ class OpenComparison:
             while len(test.trials) == before:
                 test.run(plan, before + 1, 1)
             trials[place].append(test.trials[-1])
-        self._builder.add(
-            [[self._values(trial) for trial in arm] for arm in trials],
-            sum(trial.duration_ns for arm in trials for trial in arm),
-        )
+        block = [[self._values(trial) for trial in arm] for arm in trials]
+        self._blocks.append(block)
+        spent = sum(trial.duration_ns for arm in trials for trial in arm)
+        self._builder.add(block, spent)
 
     def _values(self, trial: Trial) -> dict[str, float] | None:
         if trial.ending is not Ending.OK:
@@ -90,7 +102,33 @@ class OpenComparison:
 
     def _conclude(self, stop: Stop) -> None:
         self.result = self.so_far(stop)
+        if self.rule.exactly is not None:
+            null = self._null(self.result)
+            self.result = msgspec.structs.replace(self.result, null=null)
         for test in self.tests:
             test.stopped(stop)
             test.close()
         self._ledger.note(f"{self.key}/result", self.result)
+
+    def _null(self, result: Comparison) -> NullResult:
+        """Return what a command's comparison with itself told of the machine."""
+        info = next(
+            session.info
+            for session in self._ledger.study.sessions()
+            if session.number == self._ledger.session
+        )
+        different = (Verdict.FASTER, Verdict.SLOWER)
+        return NullResult(
+            command=self.asked.plans[0].phases.exec[0].text,
+            # When the last trial began, not now: a replay says the same.
+            measured_ns=self.tests[-1].trials[-1].started_ns,
+            boot_id=info.boot_id,
+            blocks=result.blocks,
+            floors=floors(result),
+            false_positives=false_positives(
+                self.rule, self._blocks[self.rule.warmup :]
+            ),
+            relabellings=RELABELLINGS,
+            biased=any(v.verdict in different for v in result.verdicts),
+            session=self._ledger.session,
+        )

@@ -29,7 +29,7 @@ from benchwright.session.test import OpenTest
 from benchwright.study.export import export_session, export_test
 from benchwright.suite import effects as effect
 from benchwright.suite.interpret import execute
-from benchwright.suite.program import Compare, Program
+from benchwright.suite.program import Program
 
 Pass = Generator[effect.Effect, effect.Answer, object]
 
@@ -227,11 +227,6 @@ class Session:
         if test.key in self._told:
             self._export_test(test.key)
             self._listener.test_closed(test.name, test.stop)
-
-    @property
-    def is_comparison(self) -> bool:
-        """Whether the program is one comparison and nothing else."""
-        return sum(isinstance(step, Compare) for step in self._program.steps) == 1
 
     # -- comparisons --------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from benchwright import __version__
 from benchwright.bench.hooks import resolve
 from benchwright.bench.leftovers import TOKEN
 from benchwright.model.errors import Diagnostic, InputError
+from benchwright.study.contents import NULL
 from benchwright.study.journal import SessionInfo
 from benchwright.suite.check import names_read
 from benchwright.suite.command_line import CommandRequest, program_from_command
@@ -92,7 +93,18 @@ def prepare_comparison(
     program = program_from_comparison(request)
     source = SourceFile(COMPARISON, msgspec.json.encode(request).decode())
     program = msgspec.structs.replace(program, sources=(source,))
-    return _prepared(program, COMPARISON, {}, (None, study), arguments)
+    prepared = _prepared(program, COMPARISON, {}, (None, study), arguments)
+    kind = NULL if request.is_null else "compare"
+    info = msgspec.structs.replace(prepared.info, kind=kind)
+    return msgspec.structs.replace(prepared, info=info)
+
+
+def comparison_request(prepared: Prepared) -> ComparisonRequest | None:
+    """Return what was asked of a session that compares commands, else None."""
+    if prepared.info.program_main != COMPARISON:
+        return None
+    (source,) = prepared.info.sources
+    return msgspec.json.decode(source[1], type=ComparisonRequest)
 
 
 def prepare_again(info: SessionInfo) -> Prepared:

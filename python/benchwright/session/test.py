@@ -91,6 +91,12 @@ class OpenTest:
             )
         return len(counted)
 
+    def begin(self, plan: TestPlan) -> None:
+        """Record that there is such a test: arms are kept in their own order, whichever
+        of them runs first."""
+        self.plan = plan
+        self._ledger.note(f"{self.key}/plan", plan)
+
     def has_recorded(self, epoch: int) -> bool:
         """Tell whether the outcome of an epoch is in the journal."""
         return self._ledger.knows(epoch_key(self.key, epoch))

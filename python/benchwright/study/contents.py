@@ -11,11 +11,15 @@ from collections.abc import Iterable
 
 import msgspec
 
+from benchwright.model.comparison import NullResult
 from benchwright.model.decision import Stop
 from benchwright.model.observation import Trial
 from benchwright.model.plan import TestPlan
 from benchwright.study.database import seeing_damage
 from benchwright.study.journal import Entry, Study
+
+NULL = "null"
+"""The kind of a session that compares a command with itself."""
 
 
 class VoidBatch(msgspec.Struct, frozen=True):
@@ -108,3 +112,26 @@ def _add_trial(test: TestContents, kind: str, payload: bytes) -> None:
     void = msgspec.json.decode(payload, type=_VoidPayload)
     epochs = tuple(int(key.rpartition("/")[2]) for key in void.keys)
     test.void.append(VoidBatch(void.cause, epochs, void.trial))
+
+
+class _NullPayload(msgspec.Struct):
+    """What is read of a comparison's recorded result (session/comparison.py)."""
+
+    null: NullResult | None = None
+
+
+def last_null(study: Study) -> NullResult | None:
+    """Return what the study's last null comparison told, or None without one.
+
+    Raises StudyError as `tests_of`.
+    """
+    with seeing_damage(study.path):
+        for session in reversed(study.sessions()):
+            if session.info.kind != NULL:
+                continue
+            for entry in study.entries(session.number, ("outcome",)):
+                if entry.key.endswith("/compare/result"):
+                    found = msgspec.json.decode(entry.payload, type=_NullPayload)
+                    if found.null is not None:
+                        return found.null
+    return None

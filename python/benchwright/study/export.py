@@ -89,7 +89,8 @@ def csv_text(tests: Sequence[TestContents]) -> str:
         levels = [sample.get(factor, "") for factor in factors]
         values = block.values
         numbers = [number_text(values[n]) if n in values else "" for n in names]
-        where = (block.epoch, block.thread, block.command, block.status, trial.ending)
+        ending = "warmup" if trial.warmup else trial.ending
+        where = (block.epoch, block.thread, block.command, block.status, ending)
         writer.writerow([test.plan.name, *levels, *where, *numbers])
     return text.getvalue()
 

@@ -8,7 +8,7 @@ the seed and the stored baseline in it: a resume compiles the same program again
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -41,6 +41,7 @@ MAXIMUM = 200
 SEQUENCE = 30
 """Trials of each arm of a sequence, which cannot be looked at while it runs."""
 NULL_BLOCKS = 40
+DESIGNS = tuple(str(d) for d in Design if d is not Design.STORED)
 _BAD = "bad-argument"
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 T = TypeVar("T")
@@ -85,6 +86,25 @@ def program_from_comparison(request: ComparisonRequest) -> Program:
     return Program(steps)
 
 
+def rule_from_request(
+    request: ComparisonRequest, arms: int, specs: Sequence[MetricSpec]
+) -> ComparisonRule:
+    """Return the rule by which stored arms are compared. Raises InputError.
+
+    `specs` are the metrics that the stored arms declared.
+    """
+    reading_it = _Reading(request)
+    rule = reading_it.stored_rule(arms, specs)
+    if reading_it.found:
+        raise InputError(reading_it.found)
+    return rule
+
+
+def declared_metrics(request: ComparisonRequest) -> list[MetricSpec]:
+    """Return the metrics that a request declares, mistakes left out."""
+    return _Reading(request).specs()
+
+
 class _Reading:
     """One request being read."""
 
@@ -95,7 +115,7 @@ class _Reading:
     def steps(self) -> tuple[Step, ...]:
         """Return the program's steps; mistakes are in `found`."""
         request = self._request
-        specs = self._specs()
+        specs = self.specs()
         settings = self._settings(specs)
         commands = self._commands()
         names = self._names(commands)
@@ -108,6 +128,11 @@ class _Reading:
         where = Where("--")
         token = request.token or "comparison"
         return (*settings, step.Compare(arms, rule, token, where, request.null))
+
+    def stored_rule(self, arms: int, specs: Sequence[MetricSpec]) -> ComparisonRule:
+        """Return the rule for stored arms; mistakes are in `found`."""
+        own = {spec.name: spec for spec in (*specs, *self.specs())}
+        return self._rule(list(own.values()), arms)
 
     # -- arms ------------------------------------------------------------------------
 
@@ -188,7 +213,8 @@ class _Reading:
 
     # -- settings --------------------------------------------------------------------
 
-    def _specs(self) -> list[MetricSpec]:
+    def specs(self) -> list[MetricSpec]:
+        """Return the metrics that are declared; mistakes are in `found`."""
         specs: list[MetricSpec] = []
         for word in self._request.metrics:
             spec, faults = parse_metric(word)
@@ -221,7 +247,7 @@ class _Reading:
 
     def _rule(self, specs: list[MetricSpec], arms: int) -> ComparisonRule:
         request = self._request
-        design = self._choice("--design", request.design, tuple(Design), "blocks")
+        design = self._choice("--design", request.design, DESIGNS, "blocks")
         mode = self._choice("--mode", request.mode, ("watch", "plan"), "watch")
         gates = self._gates(specs)
         minimum, maximum = self._blocks(design)
