@@ -1,0 +1,185 @@
+"""Stored results for `bw compare`: a baseline to measure against, or all of the arms.
+
+Arms of one comparison of one session are paired by their blocks again; anything else is
+compared by Welch on logs, and carries the finding that its arms were not interleaved.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from benchwright.cli.compare_outcome import print_comparison, write_junit
+from benchwright.cli.stats_document import trials_of
+from benchwright.cli.stats_inputs import read_inputs
+from benchwright.control.compare_conclusion import conclude
+from benchwright.control.compare_history import ComparisonBuilder, Values
+from benchwright.control.compare_verdict import judged_pairs
+from benchwright.finding.compared import doubts_of
+from benchwright.finding.examine import examine
+from benchwright.model.comparison import (
+    Comparison,
+    ComparisonRule,
+    Design,
+    StoredArm,
+    Verdict,
+)
+from benchwright.model.decision import Stop
+from benchwright.model.errors import Diagnostic, InputError
+from benchwright.model.observation import Ending, Trial
+from benchwright.model.plan import MetricSpec
+from benchwright.stats.aggregate import aggregate_trial
+from benchwright.stats.rows import RowBook
+from benchwright.suite.comparison import ComparisonRequest, rule_from_request
+
+if TYPE_CHECKING:
+    from benchwright.study.parsers.api import ParsedInput
+
+
+def chosen(text: str, option: str) -> ParsedInput:
+    """Return the one test that `STUDY[:TEST]` or a file's path means.
+
+    Raises InputError with the names where there are several.
+    """
+    found = read_inputs([text])
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(one.name for one in found)
+    message = f"{text} holds {len(found)} tests" if found else f"{text} holds no test"
+    hint = f"write {text}:TEST; there are: {names}" if found else ""
+    raise InputError(
+        [Diagnostic("bad-argument", message, hint, file=option, text=text)]
+    )
+
+
+def stored_baseline(text: str, specs: Sequence[MetricSpec]) -> StoredArm:
+    """Return the baseline that `--baseline` names, with the values of its trials."""
+    found = chosen(text, "--baseline")
+    values = _values(found, specs)
+    good = [one for one in values if one is not None]
+    series: dict[str, tuple[float, ...]] = {}
+    for name in dict.fromkeys(name for one in good for name in one):
+        series[name] = tuple(one[name] for one in good if name in one)
+    return StoredArm(_name(text, found), text, series)
+
+
+def compare_stored(arguments: argparse.Namespace, request: ComparisonRequest) -> int:
+    """Compare stored results, print the answer, return the exit code."""
+    inputs = [chosen(text, "INPUT") for text in arguments.inputs]
+    names = [_name(t, one) for t, one in zip(arguments.inputs, inputs, strict=True)]
+    comparison = comparison_of(inputs, names, request)
+    findings = list(doubts_of(comparison))
+    for one, name in zip(inputs, names, strict=True):
+        findings += examine(
+            name, trials_of(one), one.specs, rule=one.rule, stop=one.stop
+        )
+    head = {
+        "study": None,
+        "session": None,
+        "status": "complete" if comparison.exit_status != 3 else "undecided",
+        "detail": comparison.stop.detail,
+        "exit_status": comparison.exit_status,
+    }
+    if arguments.junit:
+        write_junit(arguments.junit, comparison)
+    print_comparison(comparison, findings, head, json=arguments.json)
+    return comparison.exit_status
+
+
+def comparison_of(
+    inputs: Sequence[ParsedInput], names: list[str], request: ComparisonRequest
+) -> Comparison:
+    """Return what stored arms come to, the first being the baseline."""
+    specs = {spec.name: spec for one in inputs for spec in one.specs}
+    rule = rule_from_request(request, len(inputs), list(specs.values()))
+    paired = _are_paired(inputs)
+    blocks = paired_blocks(inputs) if paired else [[_values(i, ()) for i in inputs]]
+    rule = _stored_rule(rule, inputs, paired)
+    builder = ComparisonBuilder(rule)
+    for block in blocks:
+        builder.add(block)
+    history = builder.history()
+    found = conclude(rule, history, names, Stop("stored", "stored results"))
+    answered = all(
+        v.verdict is not Verdict.UNDECIDED for v in found.verdicts if v.judged
+    )
+    if not judged_pairs(rule):
+        answered = False
+    counts = ", ".join(str(sum(x is not None for x in _values(i, ()))) for i in inputs)
+    how = "paired by block" if paired else "each at its own time"
+    stop = Stop("stored", f"stored results, {counts} trials, {how}", answered, 1)
+    return conclude(rule, history, names, stop)
+
+
+def _stored_rule(
+    rule: ComparisonRule, inputs: Sequence[ParsedInput], paired: bool
+) -> ComparisonRule:
+    import msgspec
+
+    arm = inputs[0].arm
+    design = Design.STORED
+    if paired and arm is not None:
+        design = Design.ABBA if arm.trials_per_block == 2 else Design.BLOCKS
+    return msgspec.structs.replace(
+        rule, design=design, mode="watch", minimum=2, warmup=0
+    )
+
+
+def _are_paired(inputs: Sequence[ParsedInput]) -> bool:
+    """Tell whether the inputs are different arms of one comparison in blocks."""
+    arms = [one.arm for one in inputs if one.arm is not None and one.arm.paired]
+    return (
+        len(arms) == len(inputs)
+        and len({arm.comparison for arm in arms}) == 1
+        and len({arm.place for arm in arms}) == len(arms)
+    )
+
+
+def paired_blocks(
+    inputs: Sequence[ParsedInput],
+) -> list[list[list[Values | None]]]:
+    """Return the blocks that counted: of each arm, the values of its trials.
+
+    A block that an interrupt left without a trial of every arm is left out.
+    """
+    by_block = [_by_block(one) for one in inputs]
+    each = inputs[0].arm.trials_per_block if inputs[0].arm else 1
+    shared = set(by_block[0]).intersection(*by_block[1:])
+    return [
+        [arm[number] for arm in by_block]
+        for number in sorted(shared)
+        if all(len(arm[number]) == each for arm in by_block)
+    ]
+
+
+def _by_block(one: ParsedInput) -> dict[int, list[Values | None]]:
+    assert one.arm is not None
+    book, found = RowBook(one.specs), dict[int, list[Values | None]]()
+    for trial in trials_of(one):
+        if trial.ending is not Ending.INTERRUPTED and not trial.warmup:
+            number = (trial.epoch - 1) // one.arm.trials_per_block
+            found.setdefault(number, []).append(_of_trial(trial, book))
+    return found
+
+
+def _values(one: ParsedInput, specs: Sequence[MetricSpec]) -> list[Values | None]:
+    """Return each trial's values, in order; None for a failed one."""
+    book = RowBook((*one.specs, *specs))
+    return [
+        _of_trial(trial, book)
+        for trial in trials_of(one)
+        if trial.ending is not Ending.INTERRUPTED and not trial.warmup
+    ]
+
+
+def _of_trial(trial: Trial, book: RowBook) -> Values | None:
+    if trial.ending is not Ending.OK:
+        return None
+    return aggregate_trial(trial.blocks, book).values
+
+
+def _name(text: str, one: ParsedInput) -> str:
+    """Return a name that tells a stored arm from one of the same name elsewhere."""
+    short = text.rstrip("/").rsplit("/", 1)[-1]
+    return short if one.name in short else f"{short}:{one.name}"

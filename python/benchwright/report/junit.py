@@ -1,0 +1,104 @@
+"""A comparison as JUnit XML, for what reads test results of a build.
+
+Decision: what may fail a build is a gate, and only that. One case per metric and
+candidate says the verdict and never fails; without an answer it is `skipped`. One case
+per gate and candidate: `failure` where the gate failed, `error` where it could not be
+told, because a build that learnt nothing is not one that passed. Trials that failed are
+an `error` of their own. So a report is green exactly when the exit status is 0, but for
+an unanswered comparison without a gate (3), which shows as skipped.
+Source: the JUnit schema as Jenkins reads it (testsuites, testsuite, testcase).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from xml.etree import ElementTree
+
+from benchwright.model.comparison import Comparison, Outcome, Verdict
+from benchwright.report.comparison import gate_sentence, sentence
+
+_UNFIT = {code: "?" for code in range(32) if chr(code) not in "\t\n\r"}
+"""Characters that XML 1.0 cannot hold."""
+
+
+def render_junit(comparisons: Sequence[Comparison]) -> str:
+    """Return one `testsuite` for each comparison, as an XML document."""
+    root = ElementTree.Element("testsuites", name="bw compare")
+    for comparison in comparisons:
+        root.append(_suite(comparison))
+    ElementTree.indent(root)
+    body = ElementTree.tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}\n'
+
+
+def _suite(comparison: Comparison) -> ElementTree.Element:
+    cases = [*_verdicts(comparison), *_gates(comparison), *_trials(comparison)]
+    counts = {
+        outcome: sum(case.find(outcome) is not None for case in cases)
+        for outcome in ("failure", "error", "skipped")
+    }
+    suite = ElementTree.Element(
+        "testsuite",
+        name=_text(" and ".join(comparison.arms)),
+        tests=str(len(cases)),
+        failures=str(counts["failure"]),
+        errors=str(counts["error"]),
+        skipped=str(counts["skipped"]),
+        time=f"{comparison.duration_ns / 1e9:.3f}",
+    )
+    suite.extend(cases)
+    return suite
+
+
+def _verdicts(comparison: Comparison) -> list[ElementTree.Element]:
+    cases = []
+    for v in comparison.verdicts:
+        if not v.judged:
+            continue
+        case = _case(v.candidate, v.metric)
+        if v.verdict is Verdict.UNDECIDED:
+            _add(case, "skipped", "undecided")
+        _add(case, "system-out", text=sentence(v, comparison))
+        cases.append(case)
+    return cases
+
+
+def _gates(comparison: Comparison) -> list[ElementTree.Element]:
+    cases = []
+    for gate in comparison.gates:
+        case = _case(gate.candidate, f"not {gate.gate.text}")
+        if gate.outcome is Outcome.FAILED:
+            _add(case, "failure", gate.detail, gate_sentence(gate))
+        elif gate.outcome is Outcome.UNDECIDED:
+            _add(case, "error", f"undecided: {gate.detail}", gate_sentence(gate))
+        cases.append(case)
+    return cases
+
+
+def _trials(comparison: Comparison) -> list[ElementTree.Element]:
+    if not comparison.failed_blocks:
+        return []
+    case = _case(" and ".join(comparison.arms), "trials")
+    message = f"a trial failed in {comparison.failed_blocks} blocks"
+    _add(case, "error", message, comparison.stop.detail)
+    return [case]
+
+
+def _case(candidate: str, name: str) -> ElementTree.Element:
+    return ElementTree.Element(
+        "testcase", classname=f"bw.compare.{_text(candidate)}", name=_text(name)
+    )
+
+
+def _add(
+    case: ElementTree.Element, tag: str, message: str = "", text: str = ""
+) -> None:
+    child = ElementTree.SubElement(case, tag)
+    if message:
+        child.set("message", _text(message))
+    if text:
+        child.text = _text(text)
+
+
+def _text(text: str) -> str:
+    return text.translate(_UNFIT).encode("utf-8", "replace").decode()

@@ -1,0 +1,327 @@
+"""Does `bw compare` keep its promises? Measured through its own controller.
+
+Every replication is a whole comparison: the rule's own orders of arms, blocks added one
+by one, `decide_comparison` after each, `conclude` at the end. Seeds are fixed. The margin
+is made so small that equivalence hides no false difference. BW_CALIBRATION=full runs
+five times the replications of all cells; the small form 2,000 of the telling ones.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from benchwright.control.compare import NextBlock, decide_comparison
+from benchwright.control.compare_conclusion import conclude
+from benchwright.control.compare_effect import watched_effect
+from benchwright.control.compare_history import ComparisonBuilder
+from benchwright.model.comparison import (
+    ComparedMetric,
+    Comparison,
+    ComparisonRule,
+    Design,
+    Gate,
+    Outcome,
+    StoredArm,
+    Verdict,
+)
+
+FULL = os.environ.get("BW_CALIBRATION") == "full"
+REPLICATIONS = 10_000 if FULL else 2_000
+PAIRS = 100
+"""Pairs of trials at most, each of them looked at."""
+ORDERS = 97
+"""Seeds of the random orders, used in turn."""
+NO_MARGIN = 1e-9
+DIFFERENT = (Verdict.FASTER, Verdict.SLOWER)
+
+Array = npt.NDArray[np.float64]
+Noise = Callable[[np.random.Generator, tuple[int, ...]], Array]
+
+
+def normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Normal times, CV 5 %."""
+    return 1 + 0.05 * rng.standard_normal(shape)
+
+
+def lognormal(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Lognormal times, CV 30 %."""
+    return np.exp(0.3 * rng.standard_normal(shape))
+
+
+def bimodal(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Times of which 15 % are of a mode that is 20 % slower."""
+    slow = rng.random(shape) < 0.15
+    return 1 + 0.2 * slow + 0.03 * rng.standard_normal(shape)
+
+
+SDEV = {normal: 0.05, lognormal: 0.3, bimodal: 0.077}
+
+
+def rule_of(design: Design = Design.BLOCKS, **more: Any) -> ComparisonRule:
+    """Return a rule for at most PAIRS pairs of trials, without warm-up."""
+    given = {
+        "arms": 2,
+        "design": design,
+        "margin": NO_MARGIN,
+        "maximum": PAIRS // (2 if design is Design.ABBA else 1),
+        "warmup": 0,
+    }
+    return ComparisonRule(**(given | more))
+
+
+def comparisons(
+    rule: ComparisonRule,
+    noise: Noise,
+    *,
+    effect: float = 1.0,
+    drift: float = 0.0,
+    replications: int = REPLICATIONS,
+) -> Iterator[Comparison]:
+    """Yield simulated comparisons. `effect` multiplies the last arm's values; `drift`
+    is in standard deviations over the whole session; metrics correlate by a half."""
+    rng = np.random.default_rng(20261121)
+    names = [f"arm{place}" for place in range(rule.arms)]
+    each = rule.arms * rule.trials_per_block * rule.maximum
+    trend = 1 + drift * SDEV[noise] * np.arange(each) / each
+    for number in range(replications):
+        own = msgspec.structs.replace(rule, seed=number % ORDERS)
+        values = noise(rng, (each, len(rule.metrics)))
+        if len(rule.metrics) > 1:
+            values = np.sqrt(values * noise(rng, (each, 1)))
+        yield one_comparison(own, (values.T * trend).T.tolist(), effect, names)
+
+
+def one_comparison(
+    rule: ComparisonRule, values: list[list[float]], effect: float, names: list[str]
+) -> Comparison:
+    """Run one comparison over prepared values, one row per trial in order of time."""
+    builder = ComparisonBuilder(rule)
+    last, at = rule.arms - 1, 0
+    metrics = [metric.name for metric in rule.metrics]
+    while True:
+        history = builder.history()
+        decision = decide_comparison(rule, history)
+        if not isinstance(decision, NextBlock):
+            return conclude(rule, history, names, decision)
+        block: list[list[dict[str, float]]] = [[] for _ in names]
+        for place in decision.order:
+            factor = effect if place == last else 1.0
+            block[place].append(
+                {m: v * factor for m, v in zip(metrics, values[at], strict=True)}
+            )
+            at += 1
+        builder.add(block)
+
+
+def share(found: list[bool]) -> float:
+    """Return the share that is true."""
+    assert found
+    return sum(found) / len(found)
+
+
+def any_difference(comparison: Comparison) -> bool:
+    """Tell whether any verdict is a difference."""
+    return any(v.verdict in DIFFERENT for v in comparison.verdicts)
+
+
+def show(title: str, rate: float) -> None:
+    """Print a line of the table."""
+    print(f"{title:<58} {100 * rate:6.2f} %  (n = {REPLICATIONS})")
+
+
+def allowed(level: float) -> float:
+    """Return the level and two standard errors of its simulation."""
+    return level + 2 * math.sqrt(level * (1 - level) / REPLICATIONS)
+
+
+TWO = (ComparedMetric("elapsed"), ComparedMetric("ops", "higher"))
+THREE = (*TWO, ComparedMetric("lag"))
+
+CELLS = [
+    ("blocks normal", normal, rule_of(), 0.0, True),
+    ("blocks lognormal", lognormal, rule_of(), 0.0, True),
+    ("blocks bimodal", bimodal, rule_of(), 0.0, True),
+    ("blocks normal, drift 2 sigma", normal, rule_of(), 2.0, True),
+    ("blocks bimodal, drift 2 sigma", bimodal, rule_of(), 2.0, False),
+    ("blocks lognormal, drift 2 sigma", lognormal, rule_of(), 2.0, False),
+    ("abba normal", normal, rule_of(Design.ABBA), 0.0, False),
+    ("abba lognormal", lognormal, rule_of(Design.ABBA), 0.0, False),
+    ("abba bimodal", bimodal, rule_of(Design.ABBA), 0.0, True),
+    ("abba normal, drift 2 sigma", normal, rule_of(Design.ABBA), 2.0, True),
+    ("round-robin normal", normal, rule_of(Design.ROUND_ROBIN), 0.0, False),
+    ("blocks normal, 2 metrics, BH", normal, rule_of(metrics=TWO), 0.0, True),
+    ("blocks normal, 3 metrics, BH", normal, rule_of(metrics=THREE), 0.0, False),
+    (
+        "blocks lognormal, 3 metrics, Holm",
+        lognormal,
+        rule_of(
+            metrics=THREE, gates=(Gate("elapsed", "slower", 0.5, "slower by 50%"),)
+        ),
+        0.0,
+        False,
+    ),
+    ("blocks normal, 3 arms, BH", normal, rule_of(arms=3), 0.0, True),
+]
+"""Title, noise, rule, drift, whether in the small form."""
+
+
+@pytest.mark.parametrize(
+    ("title", "noise", "rule", "drift"),
+    [cell[:4] for cell in CELLS if FULL or cell[4]],
+    ids=[cell[0] for cell in CELLS if FULL or cell[4]],
+)
+def test_watched_after_every_pair_a_command_rarely_differs_from_itself(
+    title: str, noise: Noise, rule: ComparisonRule, drift: float
+) -> None:
+    rate = share([any_difference(c) for c in comparisons(rule, noise, drift=drift)])
+    show(f"A/A watch, {title}", rate)
+    assert rate <= 0.05
+
+
+PLANNED = [
+    ("blocks normal", normal, rule_of(), 0.0),
+    ("blocks lognormal", lognormal, rule_of(), 0.0),
+    ("blocks bimodal", bimodal, rule_of(), 0.0),
+    ("blocks normal, drift 2 sigma", normal, rule_of(), 2.0),
+    ("abba bimodal, drift 2 sigma", bimodal, rule_of(Design.ABBA), 2.0),
+    ("blocks normal, 3 metrics, BH", normal, rule_of(metrics=THREE), 0.0),
+]
+
+
+@pytest.mark.parametrize(
+    ("title", "noise", "rule", "drift"), PLANNED, ids=[cell[0] for cell in PLANNED]
+)
+def test_planned_a_command_differs_from_itself_as_often_as_stated(
+    title: str, noise: Noise, rule: ComparisonRule, drift: float
+) -> None:
+    """One look at a planned size is exact: 5 % is what it has, equivalence apart, which
+    the margin that is planned for makes possible (as it is for users)."""
+    margin = SDEV[noise] * 0.7
+    rule = msgspec.structs.replace(rule, mode="plan", margin=margin)
+    rate = share([any_difference(c) for c in comparisons(rule, noise, drift=drift)])
+    show(f"A/A plan, {title}", rate)
+    assert rate <= 0.05
+
+
+def test_a_sequence_takes_drift_for_a_difference() -> None:
+    """Why that design carries a finding; the other designs do not (above)."""
+    rule = rule_of(Design.SEQUENCE, maximum=30)
+    found = comparisons(rule, normal, drift=2.0, replications=500)
+    rate = share([any_difference(c) for c in found])
+    show("A/A sequence, drift 2 sigma (finding sequential-arms)", rate)
+    assert rate > 0.5
+    steady = comparisons(rule, normal, replications=2000)
+    rate = share([any_difference(c) for c in steady])
+    show("A/A sequence, no drift", rate)
+    assert rate <= allowed(0.05)
+
+
+@pytest.mark.parametrize("blocks", [20, 60])
+@pytest.mark.parametrize("noise", [normal, lognormal], ids=["normal", "lognormal"])
+def test_watched_power_at_the_smallest_effect_is_as_stated(
+    blocks: int, noise: Noise
+) -> None:
+    rule = rule_of(maximum=blocks)
+    sdev = math.sqrt(2) * SDEV[noise]
+    effect = math.exp(sdev * watched_effect(blocks, 10, 0.95, 0.05, 0.8))
+    found = list(comparisons(rule, noise, effect=effect))
+    power = share([c.verdicts[0].verdict is Verdict.SLOWER for c in found])
+    show(f"power watch, {blocks} blocks, {noise.__name__} (0.8 stated)", power)
+    assert abs(power - 0.8) <= 0.03
+    # What the program states is this effect, with the deviation that it saw.
+    whole = [c for c in found if c.blocks == blocks]
+    stated = math.exp(
+        np.mean([math.log1p(c.verdicts[0].smallest_effect) for c in whole])
+    )
+    assert stated == pytest.approx(effect, rel=0.05)
+
+
+@pytest.mark.parametrize("metrics", [1, 3])
+def test_planned_power_at_the_margin_is_as_stated(metrics: int) -> None:
+    rule = rule_of(
+        metrics=(ComparedMetric("elapsed"), *THREE[1:])[:metrics],
+        mode="plan",
+        margin=0.03,
+        maximum=1000,
+    )
+    found = list(comparisons(rule, lognormal_mild, effect=1.03))
+    power = share([c.verdicts[0].verdict is Verdict.SLOWER for c in found])
+    stated = np.mean([c.verdicts[0].smallest_effect for c in found])
+    show(f"power plan at the margin, {metrics} metrics (0.8 stated)", power)
+    print(f"{'':<10}smallest effect stated {100 * stated:.2f} %, margin 3 %")
+    if metrics == 1:
+        assert abs(power - 0.8) <= 0.03
+    else:
+        # All three metrics differ here, so the step-up method finds them together.
+        assert power >= 0.77
+
+
+def lognormal_mild(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Lognormal times, CV 5 %."""
+    return np.exp(0.05 * rng.standard_normal(shape))
+
+
+SDEV[lognormal_mild] = 0.05
+
+
+@pytest.mark.parametrize("mode", ["watch", "plan"])
+@pytest.mark.parametrize("effect", [1.0, 1.04])
+@pytest.mark.parametrize("noise", [normal, bimodal], ids=["normal", "bimodal"])
+def test_the_interval_of_the_ratio_covers(
+    noise: Noise, effect: float, mode: str
+) -> None:
+    rule = rule_of(mode=mode, margin=0.02)
+    covered = [
+        c.verdicts[0].ratio.low <= effect <= c.verdicts[0].ratio.high
+        for c in comparisons(rule, noise, effect=effect)
+    ]
+    show(f"coverage {mode}, {noise.__name__}, ratio {effect}", share(covered))
+    assert share(covered) >= 0.93
+
+
+def with_stored(
+    baseline: Array, effect: float, values: Array, number: int
+) -> Comparison:
+    """Run a comparison with a stored baseline."""
+    stored = StoredArm("old", "study", {"elapsed": tuple(baseline.tolist())})
+    rule = rule_of(mode="plan", margin=0.03, stored=stored, maximum=200, seed=number)
+    rows = [[float(v) * effect] for v in values]
+    return one_comparison(rule, rows, 1.0, ["old", "new"])
+
+
+@pytest.mark.parametrize("effect", [1.0, 1.03])
+def test_a_stored_baseline_is_compared_honestly(effect: float) -> None:
+    rng = np.random.default_rng(20261121)
+    found = [
+        with_stored(
+            lognormal_mild(rng, (100,)), effect, lognormal_mild(rng, (200,)), number
+        )
+        for number in range(REPLICATIONS)
+    ]
+    verdicts = [c.verdicts[0] for c in found]
+    covered = share([v.ratio.low <= effect <= v.ratio.high for v in verdicts])
+    different = share([v.verdict in DIFFERENT for v in verdicts])
+    show(f"stored baseline, ratio {effect}: coverage", covered)
+    show(f"stored baseline, ratio {effect}: called different", different)
+    assert covered >= 0.94
+    if effect == 1.0:
+        assert different <= allowed(0.05)
+    else:
+        assert abs(different - 0.8) <= 0.03
+
+
+def test_a_gate_fails_rarely_at_its_limit() -> None:
+    gate = Gate("elapsed", "slower", 0.03, "slower by 3%")
+    rule = rule_of(gates=(gate,))
+    found = list(comparisons(rule, normal, effect=1.03))
+    rate = share([c.gates[0].outcome is Outcome.FAILED for c in found])
+    show("gate `slower by 3%` fails at exactly 3 %", rate)
+    assert rate <= 0.05
