@@ -1,43 +1,54 @@
-"""P-values adjusted for how many there are.
+"""Many hypotheses at once: P-values adjusted for how many were asked.
 
-Purpose: with many comparisons some are significant by chance. Decision: Holm where one
-false alarm is one too many (a gate that may fail a build), because it bounds the chance
-of any; Benjamini and Hochberg in a table to read, because it bounds the share of false
-ones among those that are found and finds more. Bonferroni lost to Holm, which is never
-worse. Non-goals: Dunnett's test, confidence intervals that hold together.
+Purpose: Holm's step-down keeps the chance of any false rejection; Benjamini and
+Hochberg's step-up keeps the expected share of false ones among the rejected. An adjusted
+P-value is compared with the level as a single one would be.
+Decision: a P-value that is not there (NaN) stays so and is not counted: a question that
+could not be asked is no hypothesis.
 Sources: S. Holm 1979, Scandinavian Journal of Statistics 6(2); Y. Benjamini and
-Y. Hochberg 1995, Journal of the Royal Statistical Society B 57(1).
+Y. Hochberg 1995, J. Royal Statistical Society B 57(1).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 
-def holm(p: Sequence[float]) -> tuple[float, ...]:
-    """Return Holm's adjusted P-values, in the order given; each in 0 .. 1.
-
-    Called significant where they are at most a, the chance of any false one is at most
-    a, however the P-values depend on each other.
-    """
-    count, largest = len(p), 0.0
-    adjusted = [0.0] * count
-    for rank, place in enumerate(sorted(range(count), key=lambda i: p[i])):
-        largest = max(largest, min(1.0, (count - rank) * p[place]))
-        adjusted[place] = largest
-    return tuple(adjusted)
+from benchwright.stats.moments import FloatArray
 
 
-def benjamini_hochberg(p: Sequence[float]) -> tuple[float, ...]:
-    """Return Benjamini and Hochberg's adjusted P-values, in the order given.
+def holm(p: FloatArray | Sequence[float]) -> FloatArray:
+    """Return Holm's adjusted P-values, shape `(n,)` -> `(n,)`, in the order given."""
+    values, known, order = _ordered(p)
+    count = order.size
+    stepped = values[known][order] * (count - np.arange(count))
+    adjusted = np.minimum(np.maximum.accumulate(stepped), 1.0)
+    return _placed(values, known, order, adjusted)
 
-    Called significant where they are at most a, the expected share of false ones among
-    them is at most a, for P-values that are independent or positively dependent.
-    """
-    count, smallest = len(p), 1.0
-    adjusted = [0.0] * count
-    order = sorted(range(count), key=lambda i: p[i])
-    for rank, place in reversed(list(enumerate(order, 1))):
-        smallest = min(smallest, p[place] * count / rank)
-        adjusted[place] = smallest
-    return tuple(adjusted)
+
+def benjamini_hochberg(p: FloatArray | Sequence[float]) -> FloatArray:
+    """Return Benjamini and Hochberg's adjusted P-values, shape `(n,)` -> `(n,)`."""
+    values, known, order = _ordered(p)
+    count = order.size
+    stepped = values[known][order] * (count / np.arange(1, count + 1))
+    adjusted = np.minimum(np.minimum.accumulate(stepped[::-1])[::-1], 1.0)
+    return _placed(values, known, order, adjusted)
+
+
+def _ordered(
+    p: FloatArray | Sequence[float],
+) -> tuple[FloatArray, np.ndarray, np.ndarray]:
+    """Return the values, which of them are known, and the order of the known ones."""
+    values = np.asarray(p, dtype=np.float64).reshape(-1)
+    known = np.flatnonzero(~np.isnan(values))
+    assert not np.any((values[known] < 0) | (values[known] > 1)), "no P-value"
+    return values, known, np.argsort(values[known], kind="stable")
+
+
+def _placed(
+    values: FloatArray, known: np.ndarray, order: np.ndarray, adjusted: FloatArray
+) -> FloatArray:
+    result = np.full(values.shape, np.nan)
+    result[known[order]] = adjusted
+    return result
