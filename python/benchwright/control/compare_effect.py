@@ -46,4 +46,4 @@ def watched_effect(
         reach = radius(k, confidence, error=error) if k >= max(2, minimum) else math.inf
         if math.isfinite(reach):
             np.minimum(least, reach * np.sqrt(square / (k - 1)) - mean, out=least)
-    return float(np.quantile(least, power))
+    return float(np.sort(least)[math.ceil(power * PATHS) - 1])

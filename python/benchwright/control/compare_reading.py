@@ -92,11 +92,12 @@ def smallest_effect(rule: ComparisonRule, evidence: Evidence, hypotheses: int) -
     error = rule.level / max(hypotheses, 1)
     if _watched(rule, evidence):
         found = evidence.difference
-        if found.n < 2:
-            return math.nan
+        if found.n < 2 or not found.sdev:
+            return found.sdev
         first = min(rule.minimum, found.n)
-        deviations = watched_effect(found.n, first, rule.confidence, error, rule.power)
-        return found.sdev * deviations if found.sdev else 0.0
+        return found.sdev * watched_effect(
+            found.n, first, rule.confidence, error, rule.power
+        )
     scale = _scale(rule, evidence)
     if scale is None:
         return math.nan

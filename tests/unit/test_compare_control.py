@@ -1,0 +1,469 @@
+"""The controller of comparisons: orders, decisions, verdicts, gates, edge cases."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from benchwright.control.compare import NextBlock, decide_comparison
+from benchwright.control.compare_conclusion import comparison_progress, conclude
+from benchwright.control.compare_effect import watched_effect
+from benchwright.control.compare_history import ComparisonBuilder, ComparisonHistory
+from benchwright.control.compare_null import false_positives
+from benchwright.control.design import block_order
+from benchwright.model.comparison import (
+    ComparedMetric,
+    Comparison,
+    ComparisonRule,
+    Design,
+    Gate,
+    Outcome,
+    StoredArm,
+    Verdict,
+)
+from benchwright.model.decision import Stop
+from benchwright.stats.confidence_sequence import t_mixture_interval, t_mixture_p
+
+SEED = 20261121
+
+
+def rule_of(**more: Any) -> ComparisonRule:
+    """Return a rule for two arms without warm-up."""
+    return ComparisonRule(**({"arms": 2, "warmup": 0} | more))
+
+
+def history_of(
+    rule: ComparisonRule, baseline: Sequence[float], candidate: Sequence[float]
+) -> ComparisonHistory:
+    """Return the history of blocks of one trial each of `elapsed`."""
+    builder = ComparisonBuilder(rule)
+    for one, other in zip(baseline, candidate, strict=True):
+        builder.add([[{"elapsed": one}], [{"elapsed": other}]])
+    return builder.history()
+
+
+def answer(rule: ComparisonRule, history: ComparisonHistory) -> Comparison:
+    """Return what a history comes to."""
+    names = [f"arm{place}" for place in range(rule.arms)]
+    return conclude(rule, history, names, Stop("test", ""))
+
+
+def noisy(count: int, factor: float = 1.0, cv: float = 0.02, seed: int = SEED) -> Any:
+    """Return times around a mean of `factor`."""
+    return factor * np.exp(cv * np.random.default_rng(seed).standard_normal(count))
+
+
+# -- orders ------------------------------------------------------------------------------
+
+
+def test_blocks_are_shuffled_by_seed_and_number_alone() -> None:
+    rule = rule_of(arms=3, seed=7)
+    orders = [block_order(rule, block) for block in range(60)]
+    assert orders == [block_order(rule, block) for block in range(60)]
+    assert all(sorted(order) == [0, 1, 2] for order in orders)
+    assert len(set(orders)) == 6, "every order comes up"
+    assert orders != [block_order(rule_of(arms=3, seed=8), b) for b in range(60)]
+
+
+def test_the_other_designs_have_fixed_orders() -> None:
+    assert block_order(rule_of(design=Design.ABBA), 5) == (0, 1, 1, 0)
+    assert block_order(rule_of(design=Design.ROUND_ROBIN), 5) == (0, 1)
+    sequence = rule_of(design=Design.SEQUENCE, maximum=3, warmup=1)
+    assert block_order(sequence, 0) == (0, 0, 0, 0, 1, 1, 1, 1)
+    stored = rule_of(stored=StoredArm("old", "study", {}))
+    assert block_order(stored, 0) == (1,)
+
+
+# -- the watched mode --------------------------------------------------------------------
+
+
+def test_no_look_before_the_minimum_and_one_after_every_block() -> None:
+    rule = rule_of()
+    slower = history_of(rule, noisy(9), noisy(9, 2.0, seed=1))
+    assert isinstance(decide_comparison(rule, slower), NextBlock)
+    slower = history_of(rule, noisy(10), noisy(10, 2.0, seed=1))
+    stop = decide_comparison(rule, slower)
+    assert isinstance(stop, Stop)
+    assert (stop.reason, stop.answered, stop.looks) == ("answered", True, 1)
+
+
+def test_the_interval_and_p_are_those_of_the_confidence_sequence() -> None:
+    rule = rule_of()
+    one, other = noisy(17), noisy(17, 1.01, seed=1)
+    (verdict,) = answer(rule, history_of(rule, one, other)).verdicts
+    differences = np.log(other / one)
+    expected = t_mixture_interval(differences, 0.95)
+    assert math.log(verdict.ratio.value) == pytest.approx(expected.value, rel=1e-9)
+    assert math.log(verdict.ratio.low) == pytest.approx(expected.low, rel=1e-9)
+    assert math.log(verdict.ratio.high) == pytest.approx(expected.high, rel=1e-9)
+    assert verdict.p == pytest.approx(t_mixture_p(differences), rel=1e-9)
+    assert verdict.mean_candidate == pytest.approx(math.exp(np.log(other).mean()))
+
+
+@pytest.mark.parametrize(
+    ("factor", "better", "expected"),
+    [
+        (1.5, "lower", Verdict.SLOWER),
+        (1.5, "higher", Verdict.FASTER),
+        (0.7, "lower", Verdict.FASTER),
+        (0.7, "higher", Verdict.SLOWER),
+        (1.0, "lower", Verdict.EQUIVALENT),
+    ],
+)
+def test_verdicts_are_the_candidates(
+    factor: float, better: Any, expected: Verdict
+) -> None:
+    rule = rule_of(margin=0.05, metrics=(ComparedMetric("elapsed", better),))
+    history = history_of(rule, noisy(20), noisy(20, factor, seed=1))
+    (verdict,) = answer(rule, history).verdicts
+    assert verdict.verdict is expected
+    assert (verdict.n_baseline, verdict.n_candidate, verdict.blocks) == (20, 20, 20)
+
+
+def test_equivalence_goes_before_a_difference_within_the_margin() -> None:
+    rule = rule_of(margin=0.05)
+    history = history_of(rule, noisy(60, cv=0.001), noisy(60, 1.01, 0.001, seed=1))
+    (verdict,) = answer(rule, history).verdicts
+    assert verdict.ratio.low > 1, "it differs"
+    assert verdict.verdict is Verdict.EQUIVALENT, "and it does not matter"
+
+
+def test_the_most_blocks_and_the_time_end_it_undecided() -> None:
+    rule = rule_of(maximum=12)
+    history = history_of(rule, noisy(12, cv=0.3), noisy(12, cv=0.3, seed=1))
+    stop = decide_comparison(rule, history)
+    assert isinstance(stop, Stop)
+    assert (stop.reason, stop.answered) == ("max-blocks", False)
+    assert answer(rule, history).verdicts[0].verdict is Verdict.UNDECIDED
+    timed = rule_of(max_time_ns=10_000)
+    builder = ComparisonBuilder(timed)
+    for _ in range(4):
+        builder.add([[{"elapsed": 1.0}], [{"elapsed": 1.1}]], 2_400)
+    stop = decide_comparison(timed, builder.history())
+    assert isinstance(stop, Stop), "a fifth block would end too late"
+    assert (stop.reason, stop.answered) == ("max-time", False)
+
+
+# -- the planned mode --------------------------------------------------------------------
+
+
+def test_a_plan_looks_once_at_steins_size() -> None:
+    from scipy.stats import t
+
+    rule = rule_of(mode="plan", margin=0.01, maximum=10_000)
+    one, other = noisy(10_000), noisy(10_000, seed=1)
+    differences = np.log(other / one)
+    spread = float(np.std(differences[:10], ddof=1))
+    level = 0.04
+    c = t.ppf(1 - level / 2, 9) + t.ppf(0.8, 9)
+    need = math.ceil((c * spread / math.log1p(0.01)) ** 2)
+    before = history_of(rule, one[: need - 1], other[: need - 1])
+    assert isinstance(decide_comparison(rule, before), NextBlock)
+    after = history_of(rule, one[:need], other[:need])
+    stop = decide_comparison(rule, after)
+    assert isinstance(stop, Stop)
+    assert (stop.reason, stop.looks) == ("planned", 1)
+    (verdict,) = answer(rule, after).verdicts
+    half = t.ppf(0.975, 9) * spread / math.sqrt(need)
+    mean = float(np.mean(differences[:need]))
+    assert math.log(verdict.ratio.high) == pytest.approx(mean + half, rel=1e-9)
+    assert verdict.p == pytest.approx(
+        2 * t.sf(abs(mean) * math.sqrt(need) / spread, 9), rel=1e-9
+    )
+    assert verdict.smallest_effect == pytest.approx(
+        math.exp(c * spread / math.sqrt(need)) - 1, rel=1e-9
+    )
+    assert verdict.smallest_effect <= 0.01
+
+
+def test_one_look_spends_four_fifths_of_the_level_and_says_so() -> None:
+    rule = rule_of(mode="plan", margin=1e-6, maximum=10)
+    differences = np.array([1.0, -1.0] * 5)
+    p_wanted, found = 0.045, None
+    for shift in np.linspace(0.5, 1.2, 2001):
+        candidate = np.exp(differences + shift)
+        (verdict,) = answer(rule, history_of(rule, [1.0] * 10, candidate)).verdicts
+        if abs(verdict.p - p_wanted) < 0.001:
+            found = verdict
+    assert found is not None
+    assert found.ratio.low > 1
+    assert found.verdict is Verdict.UNDECIDED
+    assert "one look spends 4 of 5 %" in found.reason
+
+
+def test_a_stored_baseline_is_welch_on_logs() -> None:
+    from scipy.stats import ttest_ind
+
+    values = noisy(30)
+    stored = StoredArm("old", "study:old", {"elapsed": tuple(values.tolist())})
+    rule = rule_of(mode="plan", stored=stored, minimum=10, maximum=10)
+    builder = ComparisonBuilder(rule)
+    candidate = noisy(10, 1.1, seed=1)
+    for value in candidate:
+        builder.add([[], [{"elapsed": value}]])
+    (verdict,) = answer(rule, builder.history()).verdicts
+    test = ttest_ind(np.log(candidate), np.log(values), equal_var=False)
+    interval = test.confidence_interval(0.95)
+    assert math.log(verdict.ratio.low) == pytest.approx(interval.low, rel=1e-9)
+    assert math.log(verdict.ratio.high) == pytest.approx(interval.high, rel=1e-9)
+    assert verdict.p == pytest.approx(test.pvalue, rel=1e-9)
+    assert (verdict.n_baseline, verdict.n_candidate, verdict.blocks) == (30, 10, None)
+
+
+# -- designs -----------------------------------------------------------------------------
+
+
+def test_abba_averages_the_two_ratios_of_a_block() -> None:
+    rule = rule_of(design=Design.ABBA)
+    builder = ComparisonBuilder(rule)
+    builder.add([[{"elapsed": 1.0}, {"elapsed": 4.0}], [{"elapsed": 2.0}] * 2])
+    builder.add([[{"elapsed": 1.0}, {"elapsed": 1.0}], [{"elapsed": 2.0}] * 2])
+    (evidence,) = builder.history().evidence.values()
+    assert evidence.difference.n == 2
+    assert evidence.difference.mean == pytest.approx(math.log(2) / 2)
+    assert (evidence.baseline.n, evidence.candidate.n) == (4, 4)
+
+
+def test_warm_up_blocks_count_for_nothing() -> None:
+    rule = rule_of(warmup=2)
+    builder = ComparisonBuilder(rule)
+    for value in (100.0, 50.0, 1.0, 1.0):
+        builder.add([[{"elapsed": 1.0}], [{"elapsed": value}]])
+    builder.add([[None], [{"elapsed": 1.0}]])
+    history = builder.history()
+    assert (history.run, history.blocks, history.failed) == (5, 2, 1)
+    assert history.evidence["elapsed", 1].difference.mean == 0
+
+
+def test_a_sequence_is_one_block_and_is_not_paired() -> None:
+    rule = rule_of(design=Design.SEQUENCE, maximum=5, warmup=1)
+    builder = ComparisonBuilder(rule)
+    one: list[dict[str, float] | None] = [{"elapsed": 9.0}]
+    one += [{"elapsed": 1.0 + 0.1 * n} for n in range(5)]
+    builder.add([one, [*one[:4], None, None]])
+    history = builder.history()
+    assert history.evidence["elapsed", 1].baseline.n == 5
+    assert history.evidence["elapsed", 1].candidate.n == 3
+    stop = decide_comparison(rule, history)
+    assert isinstance(stop, Stop)
+    assert stop.reason == "count"
+
+
+# -- several questions -------------------------------------------------------------------
+
+
+def with_metrics(rule: ComparisonRule, count: int, **factors: float) -> Any:
+    """Return a history of blocks with several metrics; the last arm has the factors."""
+    rng = np.random.default_rng(SEED)
+    builder = ComparisonBuilder(rule)
+    for _ in range(count):
+        noise = np.exp(0.02 * rng.standard_normal((rule.arms, len(rule.metrics))))
+        block = [
+            [{m.name: float(v) for m, v in zip(rule.metrics, row, strict=True)}]
+            for row in noise
+        ]
+        for name, factor in factors.items():
+            block[-1][0][name] *= factor
+        builder.add(block)
+    return builder.history()
+
+
+def test_it_goes_on_until_every_judged_metric_is_answered() -> None:
+    metrics = (ComparedMetric("elapsed"), ComparedMetric("ops", "higher"))
+    rule = rule_of(metrics=metrics, margin=0.002)
+    history = with_metrics(rule, 12, elapsed=1.5)
+    assert isinstance(decide_comparison(rule, history), NextBlock), "ops is open"
+    shown = (metrics[0], msgspec.structs.replace(metrics[1], judged=False))
+    rule = rule_of(metrics=shown, margin=0.002)
+    stop = decide_comparison(rule, with_metrics(rule, 12, elapsed=1.5))
+    assert isinstance(stop, Stop), "ops is only shown"
+    verdicts = answer(rule, with_metrics(rule, 12, elapsed=1.5)).verdicts
+    assert [v.verdict for v in verdicts] == [Verdict.SLOWER, None]
+
+
+def test_p_values_are_adjusted_over_metrics_and_candidates() -> None:
+    multitest = pytest.importorskip("statsmodels.stats.multitest")
+    metrics = (ComparedMetric("elapsed"), ComparedMetric("lag"))
+    gate = Gate("elapsed", "slower", 0.5, "slower by 50%")
+    for gates, method, name in (
+        ((), "fdr_bh", "benjamini-hochberg"),
+        ((gate,), "holm", "holm"),
+    ):
+        rule = rule_of(arms=3, metrics=metrics, gates=gates)
+        verdicts = answer(rule, with_metrics(rule, 15, elapsed=1.02)).verdicts
+        assert len(verdicts) == 4
+        expected = multitest.multipletests([v.p for v in verdicts], method=method)[1]
+        assert [v.p_adjusted for v in verdicts] == pytest.approx(list(expected))
+        assert {v.adjustment for v in verdicts} == {name}
+
+
+# -- gates -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("factor", "better", "direction", "expected"),
+    [
+        (1.2, "lower", "slower", Outcome.FAILED),
+        (1.0, "lower", "slower", Outcome.PASSED),
+        (0.8, "lower", "slower", Outcome.PASSED),
+        (1.05, "lower", "slower", Outcome.UNDECIDED),
+        (0.8, "lower", "faster", Outcome.FAILED),
+        (1.0, "lower", "faster", Outcome.PASSED),
+        (0.8, "higher", "slower", Outcome.FAILED),
+        (1.2, "higher", "slower", Outcome.PASSED),
+        (1.2, "higher", "faster", Outcome.FAILED),
+    ],
+)
+def test_gates(factor: float, better: Any, direction: Any, expected: Outcome) -> None:
+    gate = Gate("elapsed", direction, 0.05, f"{direction} by 5%")
+    rule = rule_of(gates=(gate,), metrics=(ComparedMetric("elapsed", better),))
+    found = answer(rule, history_of(rule, noisy(20), noisy(20, factor, seed=1)))
+    assert found.gates[0].outcome is expected
+    status = {Outcome.FAILED: 1, Outcome.PASSED: 0, Outcome.UNDECIDED: 3}[expected]
+    assert found.exit_status == status
+
+
+def test_the_search_goes_on_until_the_gate_is_answered_too() -> None:
+    gate = Gate("elapsed", "slower", 0.05, "slower by 5%")
+    one, other = noisy(12), noisy(12, 1.05, seed=1)
+    plain, gated = rule_of(), rule_of(gates=(gate,))
+    assert isinstance(decide_comparison(plain, history_of(plain, one, other)), Stop)
+    history = history_of(gated, one, other)
+    assert isinstance(decide_comparison(gated, history), NextBlock)
+
+
+# -- edge cases --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+@pytest.mark.parametrize("mode", ["watch", "plan"])
+def test_few_blocks_give_no_verdict_and_no_error(count: int, mode: str) -> None:
+    rule = rule_of(mode=mode)
+    history = history_of(rule, noisy(count), noisy(count, 2.0, seed=1))
+    assert isinstance(decide_comparison(rule, history), NextBlock)
+    (verdict,) = answer(rule, history).verdicts
+    assert verdict.verdict is Verdict.UNDECIDED
+    assert "no verdict before 10 blocks" in verdict.reason
+    assert math.isnan(verdict.ratio.value) is (count == 0)
+    comparison_progress(rule, history, ["a", "b"])
+
+
+@pytest.mark.parametrize("mode", ["watch", "plan"])
+def test_constant_data(mode: str) -> None:
+    rule = rule_of(mode=mode, minimum=3, maximum=20)
+    equal = history_of(rule, [2.0] * 3, [2.0] * 3)
+    stop = decide_comparison(rule, equal)
+    assert isinstance(stop, Stop)
+    assert stop.answered
+    (verdict,) = answer(rule, equal).verdicts
+    assert verdict.verdict is Verdict.EQUIVALENT
+    assert verdict.p == 1
+    for count, expected in ((3, Verdict.UNDECIDED), (10, Verdict.SLOWER)):
+        different = history_of(rule, [2.0] * count, [3.0] * count)
+        (verdict,) = answer(rule, different).verdicts
+        assert verdict.verdict is expected
+        assert f"the same ratio in all of {count} blocks" in verdict.reason
+        assert verdict.p == 0
+        assert verdict.ratio.low == verdict.ratio.high == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize("mode", ["watch", "plan"])
+def test_a_value_that_is_not_positive_has_no_ratio(mode: str) -> None:
+    rule = rule_of(mode=mode, maximum=100)
+    history = history_of(rule, noisy(10), [*noisy(9, 2.0, seed=1), 0.0])
+    stop = decide_comparison(rule, history)
+    assert isinstance(stop, Stop), "no further block would help"
+    assert (stop.reason, stop.answered) == ("unanswerable", False)
+    (verdict,) = answer(rule, history).verdicts
+    assert verdict.verdict is Verdict.UNDECIDED
+    assert verdict.reason.startswith("1 block with a value that is not positive")
+
+
+def test_blocks_without_the_metric_do_not_count_for_it() -> None:
+    metrics = (ComparedMetric("elapsed"), ComparedMetric("ops"))
+    rule = rule_of(metrics=metrics)
+    builder = ComparisonBuilder(rule)
+    for number in range(10):
+        own = {"elapsed": 1.0, "ops": float("nan") if number == 4 else 2.0}
+        builder.add([[{"elapsed": 1.0, "ops": 2.0}], [own]])
+    builder.add([[{"elapsed": 1.0}], [{"elapsed": 1.0, "ops": 1.0}]])
+    evidence = builder.history().evidence
+    assert evidence["elapsed", 1].n == 11
+    assert evidence["ops", 1].n == 9
+    assert evidence["ops", 1].missing == 2
+
+
+def test_a_metric_that_never_comes_ends_the_wait_for_it() -> None:
+    metrics = (ComparedMetric("elapsed"), ComparedMetric("ops"))
+    rule = rule_of(metrics=metrics)
+    builder = ComparisonBuilder(rule)
+    for _ in range(10):
+        builder.add([[{"elapsed": 1.0}], [{"elapsed": 1.0}]])
+    stop = decide_comparison(rule, builder.history())
+    assert isinstance(stop, Stop)
+    assert (stop.reason, stop.answered) == ("unanswerable", False)
+    assert "missing in all of 10" in answer(rule, builder.history()).verdicts[1].reason
+
+
+def test_failures_end_it_when_they_outnumber_the_rest() -> None:
+    rule = rule_of()
+    builder = ComparisonBuilder(rule)
+    for _ in range(9):
+        builder.add([[{"elapsed": 1.0}], [None]])
+    assert isinstance(decide_comparison(rule, builder.history()), NextBlock)
+    builder.add([[{"elapsed": 1.0}], [None]])
+    stop = decide_comparison(rule, builder.history())
+    assert isinstance(stop, Stop)
+    assert (stop.reason, stop.answered) == ("failed", False)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e300])
+def test_sizes_at_the_ends_of_what_a_float_holds(size: float) -> None:
+    rule = rule_of(margin=0.05)
+    history = history_of(rule, noisy(20, size), noisy(20, size * 1.5, seed=1))
+    (verdict,) = answer(rule, history).verdicts
+    assert verdict.verdict is Verdict.SLOWER
+    assert verdict.ratio.value == pytest.approx(1.5, rel=0.05)
+    assert verdict.mean_baseline == pytest.approx(size, rel=0.05)
+
+
+def test_a_ratio_beyond_what_a_float_holds_is_told_all_the_same() -> None:
+    rule = rule_of()
+    history = history_of(rule, noisy(20, 1e-300), noisy(20, 1e300, seed=1))
+    (verdict,) = answer(rule, history).verdicts
+    assert verdict.verdict is Verdict.SLOWER
+    assert math.isinf(verdict.ratio.value)
+
+
+# -- the smallest effect, the null -------------------------------------------------------
+
+
+def test_the_smallest_effect_falls_with_blocks_and_rises_with_power() -> None:
+    sizes = [watched_effect(n, 10, 0.95, 0.05, 0.8) for n in (9, 10, 20, 50, 200)]
+    assert math.isinf(sizes[0])
+    assert sizes == sorted(sizes, reverse=True)
+    assert watched_effect(50, 10, 0.95, 0.05, 0.95) > sizes[3]
+    assert watched_effect(50, 10, 0.95, 0.01, 0.8) > sizes[3]
+
+
+def test_relabelling_finds_the_rate_of_a_fair_machine() -> None:
+    rule = rule_of(exactly=40, seed=3)
+    rng = np.random.default_rng(SEED)
+    pairs = np.exp(0.05 * rng.standard_normal((40, 2))).tolist()
+    blocks = [[[{"elapsed": one}], [{"elapsed": other}]] for one, other in pairs]
+    rate = false_positives(rule, blocks)
+    assert 0 < rate < 0.05
+    assert rate == false_positives(rule, blocks), "the seed is the rule's"
+
+
+def test_relabelling_of_a_biased_machine_is_fair_again() -> None:
+    """Swapping labels takes away what made the second trial slower."""
+    rng = np.random.default_rng(SEED)
+    pairs = np.exp(0.01 * rng.standard_normal((40, 2))) * [1.0, 1.5]
+    blocks = [[[{"elapsed": one}], [{"elapsed": other}]] for one, other in pairs]
+    assert false_positives(rule_of(exactly=40), blocks) < 0.05
