@@ -96,18 +96,6 @@ def test_too_few_trials(count: int, text: str) -> None:
     assert finding.evidence.startswith(text)
 
 
-def test_a_high_z_score_in_the_papers_words() -> None:
-    values = [9.0, 10.0, 11.0] * 3 + [20.0]
-    trials = [trial(e, values={"elapsed": v}) for e, v in enumerate(values, 1)]
-    (finding,) = examine("ext2:1.res", trials)
-    expected = (20 - 11) / math.sqrt((6 * 1.0 + 3 * 0 + 90) / 9)
-    words = finding.evidence.split()
-    assert words[:3] == ["High", "z-score", "of"]
-    assert float(words[3]) == pytest.approx(expected, rel=1e-14)
-    assert words[4:] == ["for", "elapsed", "in", "epoch", "10."]
-    assert codes(*trials, threshold=2.8) == []
-
-
 @pytest.mark.parametrize(
     ("looks", "severity"), [(1, Severity.NOTE), (6, Severity.WARNING)]
 )

@@ -5,16 +5,22 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
+
+import numpy as np
+import pytest
 
 from benchwright.finding.codes import doubt
 from benchwright.model.decision import Stop
 from benchwright.model.observation import Block
 from benchwright.report.cells import cells, number, percent
-from benchwright.report.document import Document, Entry, compose
+from benchwright.report.document import Document, Entry, Notice, compose
 from benchwright.report.dump import render_dump
 from benchwright.report.findings import condensed_lines, finding_line
 from benchwright.report.formats import CSV_COLUMNS, RENDERERS, render
+from benchwright.report.notices import high_z_scores, notice_lines
 from benchwright.report.stop import stop_line
+from benchwright.stats.aggregate import Column
 from benchwright.stats.describe import summarise
 
 
@@ -100,13 +106,33 @@ def test_small_values_are_shown_with_four_digits_of_the_largest() -> None:
     assert cells(section.lines[0])[2:4] == ["0.001200", "0.001200"]
 
 
-def test_a_note_reads_as_in_the_paper() -> None:
-    note = doubt(
-        "high-z-score", "ext2:1.res", "High z-score of 2.5 for elapsed in epoch 3."
-    )
-    assert (
-        finding_line(note) == "ext2:1.res: High z-score of 2.5 for elapsed in epoch 3."
-    )
+def test_a_note_is_its_evidence_alone() -> None:
+    note = doubt("trial-void", "a:1", "cut short and void: epoch 3")
+    assert finding_line(note) == "a:1: cut short and void: epoch 3"
+
+
+def test_a_high_z_score_is_a_notice_in_the_papers_words() -> None:
+    values = np.array([9.0, 10.0, 11.0] * 3 + [20.0])
+    column = Column("elapsed", np.arange(1, 11), values)
+    (notice,) = high_z_scores("ext2:1.res", [column])
+    expected = (20 - 11) / math.sqrt((6 * 1.0 + 3 * 0 + 90) / 9)
+    words = notice_lines([notice]).split()
+    assert words[:4] == ["ext2:1.res:", "High", "z-score", "of"]
+    assert float(words[4]) == pytest.approx(expected, rel=1e-14)
+    assert words[5:] == ["for", "elapsed", "in", "epoch", "10."]
+    assert high_z_scores("ext2:1.res", [column], threshold=2.9) == []
+
+
+def test_a_notice_has_its_place_in_every_form_for_people() -> None:
+    found = compose([], notices=[Notice("a_1", "High z-score of 2.5 for elapsed.")])
+    assert render(found, "table") == "a_1: High z-score of 2.5 for elapsed.\n"
+    assert render(found, "markdown") == "- a\\_1: High z-score of 2.5 for elapsed.\n"
+    assert render(found, "latex") == "% a_1: High z-score of 2.5 for elapsed.\n"
+    object_ = json.loads(render(found, "json"))
+    assert object_["notices"] == [
+        {"subject": "a_1", "text": "High z-score of 2.5 for elapsed."}
+    ]
+    assert object_["findings"] == []
 
 
 def test_stop_lines() -> None:
@@ -133,8 +159,8 @@ def test_the_dump_is_raw() -> None:
 def test_at_the_end_of_a_run_like_findings_are_one_line() -> None:
     late = doubt("nominal-confidence", "a:1", "looked at 11 times")
     same = doubt("nominal-confidence", "a:2", "looked at 11 times")
-    high = [doubt("high-z-score", "a:1", f"High z-score of {z}") for z in (2.5, 2.6)]
-    lines = condensed_lines([late, *high, same]).splitlines()
+    void = doubt("trial-void", "a:1", "cut short and void: epoch 3")
+    lines = condensed_lines([late, void, same]).splitlines()
     assert len(lines) == 2
     assert lines[0].startswith("a:1, a:2: ")
-    assert lines[1] == "a:1: 2 high z-scores (bw stats lists them)"
+    assert lines[1] == "a:1: cut short and void: epoch 3"

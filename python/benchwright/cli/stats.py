@@ -106,11 +106,14 @@ def _answer(
 
 
 def _print(document: Document, form: str) -> None:
-    """Write the report to stdout; findings go to stderr where the form has no place."""
+    """Write the report to stdout; findings and notices go to stderr where
+    the form has no place."""
     from benchwright.report.formats import render
 
     if form == "csv":
         from benchwright.report.findings import finding_lines
+        from benchwright.report.notices import notice_lines
 
         sys.stderr.write(finding_lines(document.findings))
+        sys.stderr.write(notice_lines(document.notices))
     sys.stdout.write(render(document, form))

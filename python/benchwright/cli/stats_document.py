@@ -11,10 +11,11 @@ from benchwright.model.estimate import Summary
 from benchwright.model.finding import Finding
 from benchwright.model.observation import Trial
 from benchwright.model.plan import MetricSpec
-from benchwright.report.document import Document, Entry, compose
+from benchwright.report.document import Document, Entry, Notice, compose
+from benchwright.report.notices import high_z_scores
 from benchwright.stats.aggregate import columns, observe_trials, trials_of_blocks
 from benchwright.stats.rows import RowBook
-from benchwright.stats.summaries import summarise_columns, summarise_trials
+from benchwright.stats.summaries import summarise_columns
 from benchwright.study.parsers.api import ParsedInput
 
 
@@ -23,12 +24,17 @@ def document_of(inputs: Sequence[ParsedInput], request: Request) -> Document:
     baseline = _place(inputs, request.baseline)
     entries = []
     findings: list[Finding] = []
+    notices: list[Notice] = []
     for one in inputs:
         trials = trials_of(one)
         specs = (*one.specs, *_asked(one, request.metrics))
-        summaries = summarise_trials(
-            trials, specs, confidence=request.confidence, everything=request.everything
-        )
+        book = RowBook(specs)
+        observed = observe_trials(trials, book)
+        found = columns(observed, book)
+        shown = book.shown((*found, *book.declared), everything=request.everything)
+        summaries = summarise_columns(found, shown, book, request.confidence)
+        present = [found[name] for name in shown if name in found]
+        notices.extend(high_z_scores(one.name, present, request.threshold))
         entries.append(
             Entry(one.name, summaries, one.stop, one.sample, _threads(one, trials))
         )
@@ -39,11 +45,16 @@ def document_of(inputs: Sequence[ParsedInput], request: Request) -> Document:
                 specs,
                 rule=one.rule,
                 stop=one.stop,
-                threshold=request.threshold,
-                everything=request.everything,
+                observed=observed,
             )
         )
-    return compose(entries, findings, baseline=baseline, confidence=request.confidence)
+    return compose(
+        entries,
+        findings,
+        notices=notices,
+        baseline=baseline,
+        confidence=request.confidence,
+    )
 
 
 def _asked(one: ParsedInput, names: Sequence[str]) -> list[MetricSpec]:

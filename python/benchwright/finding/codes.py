@@ -62,10 +62,6 @@ CODES: dict[str, Code] = {
         Severity.NOTE,
         "Nothing: void trials are kept, counted nowhere, and run again by `bw resume`.",
     ),
-    "high-z-score": Code(
-        Severity.NOTE,
-        "Look at that epoch's logs; on clean data 23 % of tests of 10 trials have one.",
-    ),
 }
 
 

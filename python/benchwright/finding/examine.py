@@ -1,10 +1,10 @@
 """What there is to doubt about one test.
 
 Purpose: every doubt of this table's making in one call, in order of gravity of cause:
-what failed, what is missing, what was left behind, what the interval is worth, and last
-the values that stand apart.
+what failed, what is missing, what was left behind, and what the interval is worth.
 Decision: one finding per cause, naming its epochs, not one per epoch: a command that
-fails 500 times is one thing to know. High z-scores are one each, as Getstats has them.
+fails 500 times is one thing to know. Getstats' high z-scores are no finding: they fire
+on 23-82 % of clean samples (stats/zscore.py), so they are a report's notices.
 Non-goals: dependence, trend, modes and warm-up, which need tests of their own.
 """
 
@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from benchwright.finding.codes import doubt
-from benchwright.finding.spread import high_z_scores
 from benchwright.model.decision import Stop
 from benchwright.model.finding import Finding, Severity
 from benchwright.model.observation import Ending, Trial
@@ -23,9 +22,8 @@ from benchwright.model.plan import (
     UntilPredicate,
     UntilProgram,
 )
-from benchwright.stats.aggregate import TrialValues, columns, observe_trials
+from benchwright.stats.aggregate import TrialValues, observe_trials
 from benchwright.stats.rows import RowBook
-from benchwright.stats.zscore import THRESHOLD
 
 
 def examine(
@@ -35,22 +33,17 @@ def examine(
     *,
     rule: StoppingRule | None = None,
     stop: Stop | None = None,
-    threshold: float = THRESHOLD,
-    everything: bool = False,
     observed: Sequence[TrialValues] | None = None,
 ) -> tuple[Finding, ...]:
     """Return the findings about one test, most grave cause first.
 
     `trials` are all of them, void and failed ones too. `rule` and `stop` say how the
-    number of trials came about, where that is known. `threshold` is that of the
-    z-scores; `everything` looks at getrusage's extras as well; `observed` are the
-    values of the trials that count, where the caller has them already.
+    number of trials came about, where that is known. `observed` are the values of the
+    trials that count, where the caller has them already.
     """
     book = RowBook(specs)
     if observed is None:
         observed = observe_trials(trials, book)
-    found = columns(observed, book)
-    shown = book.shown(found, everything=everything)
     return (
         *_failures(test_name, trials),
         *_missing(test_name, trials, observed, book),
@@ -58,7 +51,6 @@ def examine(
         *_void(test_name, trials),
         *_too_few(test_name, len(observed)),
         *_nominal(test_name, rule, stop),
-        *high_z_scores(test_name, [found[name] for name in shown], threshold),
     )
 
 

@@ -41,11 +41,19 @@ class Section(msgspec.Struct, frozen=True):
     threads: int | None = None
 
 
+class Notice(msgspec.Struct, frozen=True):
+    """A line that asks for a look, without doubting the result: no finding."""
+
+    subject: str
+    text: str
+
+
 class Document(msgspec.Struct, frozen=True):
     """Everything that `bw stats` says."""
 
     sections: tuple[Section, ...]
     findings: tuple[Finding, ...] = ()
+    notices: tuple[Notice, ...] = ()
     baseline: int = 0
     """Place of the section that overheads refer to."""
     confidence: float = 0.95
@@ -65,6 +73,7 @@ def compose(
     entries: Sequence[Entry],
     findings: Sequence[Finding] = (),
     *,
+    notices: Sequence[Notice] = (),
     baseline: int = 0,
     confidence: float = 0.95,
 ) -> Document:
@@ -86,7 +95,7 @@ def compose(
         )
         for place, entry in enumerate(entries)
     )
-    return Document(sections, tuple(findings), baseline, confidence)
+    return Document(sections, tuple(findings), tuple(notices), baseline, confidence)
 
 
 def _line(summary: Summary, means: dict[str, float] | None) -> Line:

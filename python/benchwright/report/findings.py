@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 
 import msgspec
 
 from benchwright.model.finding import Finding, Severity
 
-HIGH_Z_SCORE = "high-z-score"
-
 
 def finding_line(finding: Finding) -> str:
     """Return a finding as one line: `SUBJECT: what was seen`.
 
-    Beyond a note, its severity, code and remedy too. A note has none of them, so that
-    a high z-score reads as in the paper's Figure 2.
+    Beyond a note, its severity, code and remedy too.
     """
     evidence = " ".join(finding.evidence.split())
     if finding.severity is Severity.NOTE:
@@ -33,22 +29,13 @@ def finding_lines(findings: Iterable[Finding]) -> str:
 def condensed_lines(findings: Iterable[Finding]) -> str:
     """Return findings for the end of a run, where a table follows.
 
-    What holds for several tests alike is one line, and so are all high z-scores of a
-    test; `bw stats` lists each.
+    What holds for several tests alike is one line; `bw stats` lists each.
     """
-    findings = list(findings)
     subjects: dict[Finding, list[str]] = {}
     for finding in findings:
-        if finding.code != HIGH_Z_SCORE:
-            alike = msgspec.structs.replace(finding, subject="")
-            subjects.setdefault(alike, []).append(finding.subject)
-    joined = [
+        alike = msgspec.structs.replace(finding, subject="")
+        subjects.setdefault(alike, []).append(finding.subject)
+    return finding_lines(
         msgspec.structs.replace(alike, subject=", ".join(names))
         for alike, names in subjects.items()
-    ]
-    counts = Counter(f.subject for f in findings if f.code == HIGH_Z_SCORE)
-    lines = [
-        f"{subject}: {count} high z-score{'' if count == 1 else 's'} (bw stats lists them)\n"
-        for subject, count in counts.items()
-    ]
-    return finding_lines(joined) + "".join(lines)
+    )

@@ -78,15 +78,14 @@ def _full(value: float | None) -> str:
 
 
 def render_markdown(document: Document) -> str:
-    """Return one Markdown table per input under its name, findings as a list."""
-    parts = []
-    if document.findings:
-        parts.append(
-            "".join(
-                f"- **{f.severity}** `{f.code}` {_md(f.subject)}: {_md(f.evidence)}\n"
-                for f in document.findings
-            )
-        )
+    """Return one Markdown table per input under its name, findings and notices as a
+    list before them."""
+    doubts = [
+        f"- **{f.severity}** `{f.code}` {_md(f.subject)}: {_md(f.evidence)}\n"
+        for f in document.findings
+    ]
+    doubts += [f"- {_md(one.subject)}: {_md(one.text)}\n" for one in document.notices]
+    parts = ["".join(doubts)] if doubts else []
     for section in document.sections:
         head = heading(section)
         rule = ["---", *["---:"] * (len(head) - 1)]
@@ -102,13 +101,14 @@ def _md(text: str) -> str:
 
 
 def render_latex(document: Document) -> str:
-    """Return one `tabular` per input with its name as caption; findings as comments."""
-    parts = [
-        "".join(
-            f"% {f.severity} {f.code} {f.subject}: {' '.join(f.evidence.split())}\n"
-            for f in document.findings
-        )
+    """Return one `tabular` per input with its name as caption; findings and
+    notices as comments."""
+    doubts = [
+        f"% {f.severity} {f.code} {f.subject}: {' '.join(f.evidence.split())}\n"
+        for f in document.findings
     ]
+    doubts += [f"% {one.subject}: {one.text}\n" for one in document.notices]
+    parts = ["".join(doubts)]
     parts.extend(_latex_table(section) for section in document.sections)
     return "\n".join(part for part in parts if part)
 

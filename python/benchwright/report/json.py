@@ -28,6 +28,9 @@ def stats_object(document: Document) -> dict[str, Any]:
         "baseline": baseline,
         "inputs": [section_object(section) for section in document.sections],
         "findings": [finding_object(finding) for finding in document.findings],
+        "notices": [
+            {"subject": one.subject, "text": one.text} for one in document.notices
+        ],
     }
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from benchwright.report.cells import cells, heading
 from benchwright.report.document import Document
-from benchwright.report.findings import finding_line
+from benchwright.report.findings import finding_lines
+from benchwright.report.notices import notice_lines
 
 _NARROWEST = 6
 _NAME = 9
@@ -18,13 +19,14 @@ _LEFT = 2
 
 
 def render_table(document: Document, *, findings: bool = True) -> str:
-    """Return the findings, one line each, and a table for every input.
+    """Return findings and notices, one line each, and a table for every input.
 
     Ends with a newline; empty for an empty document.
     """
     parts = []
-    if findings and document.findings:
-        parts.append("".join(finding_line(f) + "\n" for f in document.findings))
+    doubts = finding_lines(document.findings) + notice_lines(document.notices)
+    if findings and doubts:
+        parts.append(doubts)
     tables = [
         (section.name, [heading(section), *map(cells, section.lines)])
         for section in document.sections
