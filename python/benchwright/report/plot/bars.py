@@ -143,7 +143,8 @@ def _placed(
 def _on(point: Point, base: float | None) -> Point:
     """Return the point on its base; a gap where the base is one."""
     if base is None:
-        return Point(point.test, point.label, point.x)
+        why = point.gap or "what it would stand on is missing"
+        return Point(point.test, point.label, point.x, gap=why)
     return msgspec.structs.replace(point, base=base)
 
 

@@ -26,6 +26,8 @@ class Mode(StrEnum):
     RATIO = "ratio"
 
 
+ABSENT = "no trial that counts has it"
+"""Why most gaps are there."""
 DISTRIBUTIONS = (Mode.ECDF, Mode.VIOLIN, Mode.STRIP)
 
 
@@ -53,6 +55,8 @@ class Point(msgspec.Struct, frozen=True):
     """How many trials."""
     value: float | None = None
     """In the series' unit; None is a gap."""
+    gap: str = ""
+    """Why there is no value."""
     low: float | None = None
     """Lower end of the error bar; None where there is none."""
     high: float | None = None

@@ -22,7 +22,6 @@ from benchwright.report.plot.plan import Plan, Request
 from benchwright.report.plot.source import (
     Component,
     Group,
-    Source,
     choose,
     components_of,
 )
@@ -51,14 +50,15 @@ def compose(
     """
     wrong: list[Diagnostic] = []
     components = _components(groups, request, wrong)
-    for group in groups:
+    for group in groups if components else ():
         if not any(c.name in s.columns for s in group.sources for c in components):
             wrong.append(_empty(group))
     places = place(groups, request.factor, wrong)
     if wrong:
         raise InputError(wrong)
     chart = _MODES[request.mode](Plan(tuple(groups), components, places, request))
-    return _labelled(chart, components, request), _doubts(groups, components, chart)
+    chart = _labelled(chart, components, request)
+    return chart, _doubts(chart)
 
 
 def _components(
@@ -109,34 +109,22 @@ def quantity_label(components: Sequence[Component]) -> str:
     return ", ".join(named(c.label, c.unit) for c in components)
 
 
-def _doubts(
-    groups: Sequence[Group], components: Sequence[Component], chart: Chart
-) -> tuple[Finding, ...]:
+def _doubts(chart: Chart) -> tuple[Finding, ...]:
     """Return what a reader of the picture could take for something else: gaps, points
     without an error bar."""
-    found = [
-        doubt(
-            "missing-metric",
-            f"{group.name} {source.title}",
-            f"no trial that counts has {component.label}: a gap, not zero",
-        )
-        for group in groups
-        for source in group.sources
-        for component in components
-        if component.name not in source.columns
-    ]
-    if chart.errorbars != "none" and chart.mode not in (Mode.ECDF, Mode.EPOCHS):
-        found += [
-            _single(g, s) for g in groups for s in g.sources if _has_one(s, components)
-        ]
-    return tuple(found)
+    found: list[Finding] = []
+    for series in chart.series:
+        for point in series.points:
+            where = f"{series.name} {point.test}"
+            if point.value is None:
+                what = f"{series.component}: {point.gap}; a gap, not zero"
+                found.append(doubt("missing-metric", where, what))
+            elif point.low is None and _has_bars(chart):
+                what = f"{point.n} trial{'s' * (point.n != 1)}: no error bar"
+                found.append(doubt("too-few-trials", where, what))
+    return tuple(dict.fromkeys(found))
 
 
-def _has_one(source: Source, components: Sequence[Component]) -> bool:
-    columns = [source.columns[c.name] for c in components if c.name in source.columns]
-    return any(column.values.size == 1 for column in columns)
-
-
-def _single(group: Group, source: Source) -> Finding:
-    where = f"{group.name} {source.title}"
-    return doubt("too-few-trials", where, "1 trial: its point has no error bar")
+def _has_bars(chart: Chart) -> bool:
+    shown = chart.mode not in (Mode.ECDF, Mode.EPOCHS)
+    return shown and chart.errorbars != "none"

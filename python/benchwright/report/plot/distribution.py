@@ -11,7 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from benchwright.report.plot.categories import category_ticks, spots
-from benchwright.report.plot.chart import Chart, Point, Values
+from benchwright.report.plot.chart import ABSENT, Chart, Point, Values
 from benchwright.report.plot.intervals import known
 from benchwright.report.plot.places import Place
 from benchwright.report.plot.plan import Plan, refuse, series_of
@@ -79,7 +79,7 @@ def _median(plan: Plan, source: Source, component: Component, place: Place) -> P
     """Return a test's point with all of its values: the median and its interval."""
     column = source.columns.get(component.name)
     if column is None:
-        return Point(source.test, place.label, 0.0)
+        return Point(source.test, place.label, 0.0, gap=ABSENT)
     found = quantile_interval(column.values, 0.5, plan.request.confidence)
     bars = plan.request.errorbars != "none"
     both = known(found.low) is not None and known(found.high) is not None

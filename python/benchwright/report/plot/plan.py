@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from benchwright.model.errors import Diagnostic, InputError
-from benchwright.report.plot.chart import Mode, Point, Series
+from benchwright.report.plot.chart import ABSENT, Mode, Point, Series
 from benchwright.report.plot.intervals import error_bar, known, reached
 from benchwright.report.plot.places import Place, Places
 from benchwright.report.plot.source import Component, Group, Source
@@ -50,7 +50,7 @@ def point_of(plan: Plan, source: Source, component: Component, place: Place) -> 
     column = source.columns.get(component.name)
     x = place.number if place.number is not None else 0.0
     if column is None:
-        return Point(source.test, place.label, x)
+        return Point(source.test, place.label, x, gap=ABSENT)
     request = plan.request
     own = reached(source.stop, component.name)
     bar = error_bar(column.values, request.errorbars, request.confidence, own)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import msgspec
 
 from benchwright.report.plot.categories import categories
-from benchwright.report.plot.chart import Chart, Point, Series, Tick
+from benchwright.report.plot.chart import ABSENT, Chart, Point, Series, Tick
 from benchwright.report.plot.intervals import known
 from benchwright.report.plot.places import Place
 from benchwright.report.plot.plan import Plan, legend_of, refuse, series_of
@@ -158,7 +158,8 @@ def _ratio(plan: Plan, component: Component, pair: Pair) -> Point:
     source, place, over = pair
     one, other = (s.columns.get(component.name) for s in (over, source))
     if one is None or other is None:
-        return Point(source.test, place.label, 0.0)
+        why = ABSENT if other is None else f"{over.title} has none"
+        return Point(source.test, place.label, 0.0, gap=why)
     found = ratio_of_means(one.values, other.values, plan.request.confidence)
     bars = plan.request.errorbars != "none"
     return Point(
@@ -167,6 +168,7 @@ def _ratio(plan: Plan, component: Component, pair: Pair) -> Point:
         x=0.0,
         n=int(other.values.size),
         value=known(found.value),
+        gap="" if known(found.value) is not None else "a value is not above 0",
         low=known(found.low) if bars else None,
         high=known(found.high) if bars else None,
         method=found.method if bars and known(found.low) is not None else "",

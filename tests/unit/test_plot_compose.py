@@ -1,0 +1,316 @@
+"""What is drawn: points, error bars, stacks, spacing, gaps; and what cannot be."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from benchwright.model.decision import Stop
+from benchwright.model.errors import InputError
+from benchwright.model.estimate import Estimate, Reached
+from benchwright.model.observation import Block, Ending, Trial
+from benchwright.report.plot.chart import Chart, Mode, Point
+from benchwright.report.plot.compose import compose
+from benchwright.report.plot.limits import check
+from benchwright.report.plot.plan import Request
+from benchwright.report.plot.source import Group, Source, source_of
+from benchwright.report.plot.style import Spacing, Style
+
+ELAPSED = (10.0, 11.0, 9.5, 10.5)
+
+
+def source(test: str, stop: Stop | None = None, **columns: Sequence[float]) -> Source:
+    """Return a test with these values, one a trial; NaN is: not measured."""
+    rows: list[Mapping[str, float]] = [
+        dict(zip(columns, row, strict=True))
+        for row in zip(*columns.values(), strict=True)
+    ]
+    trials = [
+        Trial(
+            test=test,
+            epoch=epoch,
+            threads=1,
+            ending=Ending.OK,
+            started_ns=0,
+            duration_ns=0,
+            blocks=(Block(1, epoch, "c", 0, {k: v for k, v in row.items() if v == v}),),
+        )
+        for epoch, row in enumerate(rows, 1)
+    ]
+    return source_of(test, trials, stop=stop)
+
+
+def times(test: str, factor: float = 1.0) -> Source:
+    values = np.array(ELAPSED) * factor
+    return source(test, elapsed=values, user=values / 10, system=values / 2)
+
+
+def drawn(*groups: Group, **asked: object) -> Chart:
+    return compose(groups, Request(**asked))[0]  # type: ignore[arg-type]
+
+
+def points(chart: Chart, component: str) -> list[Point]:
+    return [p for s in chart.series if s.component == component for p in s.points]
+
+
+def line(*sources: Source) -> Group:
+    return Group("G", sources)
+
+
+def test_a_point_is_the_mean_with_students_interval() -> None:
+    (point,) = points(drawn(line(times("a:1"))), "Elapsed")
+    expected = scipy.stats.t.interval(
+        0.95, 3, np.mean(ELAPSED), scipy.stats.sem(ELAPSED)
+    )
+    assert point.value == pytest.approx(np.mean(ELAPSED))
+    assert (point.low, point.high) == pytest.approx(expected)
+    assert (point.n, point.method) == (4, "student-t")
+
+
+def test_every_kind_of_error_bar() -> None:
+    def ends(kind: str) -> tuple[float | None, float | None]:
+        (point,) = points(drawn(line(times("a")), errorbars=kind), "Elapsed")
+        return point.low, point.high
+
+    mean, sdev = np.mean(ELAPSED), np.std(ELAPSED, ddof=1)
+    assert ends("minmax") == (9.5, 11.0)
+    assert ends("sdev") == pytest.approx((mean - sdev, mean + sdev))
+    assert ends("none") == (None, None)
+    assert ends("interval") == ends("t")
+
+
+def test_the_interval_that_a_stopping_rule_reached_is_the_tests_own() -> None:
+    own = Estimate(10.2, 9.7, 11.4, 0.95, "order-statistics", 4, "s")
+    stop = Stop("precise", "", reached=(Reached("elapsed", "median", 4, own),))
+    group = line(source("a", stop, elapsed=ELAPSED, user=ELAPSED))
+    chart = drawn(group, errorbars="interval", components=("Elapsed", "User"))
+    (elapsed,), (user,) = points(chart, "Elapsed"), points(chart, "User")
+    assert (elapsed.value, elapsed.low, elapsed.high) == (10.2, 9.7, 11.4)
+    assert elapsed.method == "order-statistics"
+    assert user.method == "student-t"
+
+
+def test_of_one_trial_there_is_no_error_bar_and_it_is_said() -> None:
+    chart, findings = compose([line(source("a", elapsed=[3.0]))], Request())
+    (point,) = points(chart, "Elapsed")
+    assert (point.value, point.low, point.high, point.method) == (3.0, None, None, "")
+    assert [finding.code for finding in findings] == ["too-few-trials"]
+
+
+def test_lines_are_in_the_order_of_the_axis() -> None:
+    chart = drawn(line(*(times(f"r:{n}") for n in (16, 1, 4))), components=("elapsed",))
+    assert [point.x for point in chart.series[0].points] == [1, 4, 16]
+    assert chart.numeric
+    assert [tick.label for tick in chart.ticks] == ["1", "4", "16"]
+
+
+def test_two_points_at_one_place_are_refused() -> None:
+    same = (source("a", elapsed=[1.0]), source("a", elapsed=[2.0]))
+    with pytest.raises(InputError, match="both at a"):
+        drawn(Group("G", same))
+
+
+def test_a_component_that_some_test_lacks_is_a_gap_and_a_finding() -> None:
+    bare = source("a:2", elapsed=ELAPSED)
+    chart, findings = compose([line(times("a:1"), bare)], Request())
+    user = points(chart, "User")
+    assert [point.value for point in user] == [
+        pytest.approx(np.mean(ELAPSED) / 10),
+        None,
+    ]
+    assert {(f.code, f.subject) for f in findings} == {("missing-metric", "G a:2")}
+    assert {f.evidence.split(":")[0] for f in findings} == {"User", "System"}
+
+
+def test_every_mistake_is_told_at_once() -> None:
+    empty = Group("Empty", (source_of("e", []),))
+    with pytest.raises(InputError) as caught:
+        drawn(line(times("a")), empty, components=("Elapsed", "Foo"), factor="fs")
+    messages = [diagnostic.message for diagnostic in caught.value.diagnostics]
+    assert len(messages) == 3
+    assert "component 'Foo'" in messages[0]
+    assert "'Empty' has nothing to draw" in messages[1]
+    assert "no factor 'fs'" in messages[2]
+
+
+def bar(**asked: object) -> Chart:
+    groups = (Group("Ext2", (times("ext2:1"),)), Group("Ext3", (times("ext3:1", 2),)))
+    return drawn(*groups, mode=Mode.BAR, **asked)
+
+
+def test_user_is_stacked_on_system_and_elapsed_stands_beside() -> None:
+    chart = bar(components=("Elapsed", "User", "System"))
+    elapsed, user, system = (points(chart, n)[1] for n in ("Elapsed", "User", "System"))
+    assert system.base == elapsed.base == 0
+    assert user.base == system.value
+    assert user.x == system.x > elapsed.x
+    assert chart.legends() == ("Elapsed", "User", "System")
+    assert [tick.label for tick in chart.ticks] == ["Ext2", "Ext3"]
+
+
+def test_stacks_are_as_asked() -> None:
+    flat = bar(components=("Elapsed", "User", "System"), stacks=())
+    assert len({point.x for s in flat.series for point in s.points}) == 6
+    other = bar(stacks=(("User", "System", "Elapsed"),))
+    assert points(other, "System")[0].base == points(other, "User")[0].value
+    for stacks in ((("User", "Nonsense"),), (("User",), ("user",))):
+        with pytest.raises(InputError, match="--stack"):
+            bar(stacks=stacks)
+
+
+def test_spacing_is_in_widths_of_bars() -> None:
+    chart = bar(components=("Elapsed", "System"), spacing=Spacing(2, 0.5, 3))
+    elapsed, system = points(chart, "Elapsed"), points(chart, "System")
+    assert {point.width for point in (*elapsed, *system)} == {2}
+    edges = [
+        (p.x - 1, p.x + 1) for pair in zip(elapsed, system, strict=True) for p in pair
+    ]
+    gaps = [right[0] - left[1] for left, right in itertools.pairwise(edges)]
+    assert gaps == pytest.approx([0.5, 3, 0.5])
+
+
+def test_nothing_stands_on_a_gap() -> None:
+    bare = source("b", elapsed=ELAPSED, user=ELAPSED)
+    chart = drawn(Group("A", (times("a"),)), Group("B", (bare,)), mode=Mode.BAR)
+    assert points(chart, "System")[1].value is None
+    assert points(chart, "User")[1].value is None
+    assert points(chart, "User")[0].value is not None
+
+
+def test_a_negative_value_is_not_stacked() -> None:
+    below = source("a", elapsed=[1.0, 2], user=[-1.0, -2], system=[1.0, 2])
+    with pytest.raises(InputError, match="User is negative"):
+        drawn(line(below), mode=Mode.BAR)
+    flat = drawn(line(below), mode=Mode.BAR, stacks=())
+    assert points(flat, "User")[0].value == -1.5
+
+
+def test_names_stand_side_by_side_for_one_component_of_many_tests() -> None:
+    groups = [
+        Group(n, tuple(times(f"{n}:{k}") for k in (8, 1))) for n in ("ext", "xfs")
+    ]
+    chart = drawn(*groups, mode=Mode.BAR, components=("Elapsed",))
+    assert [tick.label for tick in chart.ticks] == ["1", "8"]
+    assert chart.legends() == ("ext", "xfs")
+    assert [s.points[0].label for s in chart.series] == ["1", "1"]
+    both = drawn(*groups, mode=Mode.BAR)
+    assert [tick.label for tick in both.ticks] == ["1", "8", "1", "8"]
+    assert [block.label for block in both.blocks] == ["ext", "xfs"]
+
+
+def test_distributions_keep_every_value_and_mark_the_median() -> None:
+    values = np.random.default_rng(3).normal(10, 1, 25)
+    for mode in (Mode.ECDF, Mode.VIOLIN, Mode.STRIP):
+        (point,) = drawn(line(source("a", elapsed=values)), mode=mode).series[0].points
+        assert point.values is not None
+        assert point.values.values == pytest.approx(values)
+        assert point.value == pytest.approx(np.median(values))
+        # Exact ranks of n = 25 at 95 % are the 8th and 18th value; dependence, or what
+        # looks like it, only widens them.
+        ordered = np.sort(values).tolist()
+        assert point.low in ordered[:8]
+        assert point.high in ordered[17:]
+
+
+def test_too_few_values_have_a_median_without_an_interval() -> None:
+    (point,) = drawn(line(times("a")), mode=Mode.STRIP).series[0].points
+    assert (point.low, point.high, point.method) == (None, None, "")
+    assert point.value == np.median(ELAPSED)
+
+
+@pytest.mark.parametrize("option", ["logx", "logy"])
+def test_a_logarithmic_axis_refuses_what_it_cannot_show(option: str) -> None:
+    chart = drawn(
+        line(source("a:0", elapsed=[0.0, 0]), source("a:1", elapsed=[1.0, 1]))
+    )
+    with pytest.raises(InputError, match=f"--{option}.*not above 0"):
+        check(chart, Style(**{option: True}))  # type: ignore[arg-type]
+    check(chart, Style())
+
+
+def test_a_logarithmic_axis_refuses_stacks_and_what_is_too_far_apart() -> None:
+    with pytest.raises(InputError, match="add --no-stack"):
+        check(bar(), Style(logy=True))
+    far = drawn(
+        line(source("a", elapsed=[1e-300] * 2), source("b", elapsed=[1e300] * 2))
+    )
+    with pytest.raises(InputError, match="do not fit on one axis"):
+        check(far, Style(logy=True))
+    huge = drawn(line(source("a", elapsed=[1.7e308] * 2)))
+    with pytest.raises(InputError, match="cannot be drawn"):
+        check(huge, Style())
+
+
+def test_labels_of_the_axes_say_what_is_along_them() -> None:
+    chart = drawn(line(times("a:1"), times("a:2")))
+    assert (chart.xlabel, chart.ylabel) == ("", "Time (s)")
+    assert drawn(line(times("a")), components=("CPU%",)).ylabel == "CPU%"
+    both = drawn(line(times("a")), components=("Elapsed", "CPU%"), xlabel="X")
+    assert (both.xlabel, both.ylabel) == ("X", "Elapsed (s), CPU%")
+    assert drawn(line(times("a")), ylabel="").ylabel == ""
+
+
+def ratios(*groups: Group, **asked: object) -> list[tuple[str, str, float | None]]:
+    chart = drawn(*groups, mode=Mode.RATIO, **asked)
+    return [
+        (
+            series.name,
+            point.test,
+            None if point.value is None else round(point.value, 6),
+        )
+        for series in chart.series
+        for point in series.points
+    ]
+
+
+def test_a_ratio_has_welchs_interval_on_logarithms() -> None:
+    other = source("b", elapsed=np.array([12.0, 13, 12.5, 14, 11]))
+    groups = (Group("A", (times("a"),)), Group("B", (other,)))
+    chart = drawn(*groups, mode=Mode.RATIO)
+    ((point,),) = [series.points for series in chart.series]
+    found = scipy.stats.ttest_ind(
+        np.log(other.columns["elapsed"].values), np.log(ELAPSED), equal_var=False
+    ).confidence_interval()
+    assert (point.low, point.high) == pytest.approx(tuple(np.exp(found)))
+    assert (chart.baseline, chart.ylabel, point.n) == ("A", "Elapsed / A", 5)
+    assert [tick.label for tick in chart.ticks] == ["B"]
+
+
+def test_each_test_is_compared_with_the_baselines_at_the_same_place() -> None:
+    one = Group("A", (times("a:1"), times("a:4", 2)))
+    two = Group("B", (times("b:1", 3), times("b:4", 8), times("b:9")))
+    assert ratios(one, two) == [("B", "b:1", 3), ("B", "b:4", 4)]
+    assert ratios(one, two, baseline="B") == [
+        ("A", "a:1", pytest.approx(1 / 3, abs=1e-6)),
+        ("A", "a:4", 0.25),
+    ]
+
+
+def test_a_test_can_be_the_baseline_of_all_others() -> None:
+    one = Group("A", (times("a:1"), times("a:4", 2), times("a:16", 3)))
+    assert ratios(one) == [("A", "a:4", 2), ("A", "a:16", 3)]
+    assert ratios(one, baseline="a:4") == [("A", "a:1", 0.5), ("A", "a:16", 1.5)]
+    with pytest.raises(InputError, match="there are: a:1, a:4, a:16"):
+        ratios(one, baseline="b")
+    with pytest.raises(InputError, match="only test"):
+        ratios(line(times("a")))
+
+
+def test_baselines_that_cannot_be_compared_are_refused() -> None:
+    one = Group("A", (times("a:1"), times("a:4")))
+    with pytest.raises(InputError, match="no test at a place"):
+        ratios(one, Group("B", (times("b:2"), times("b:3"))))
+
+
+def test_a_ratio_of_what_is_not_positive_is_a_gap() -> None:
+    zero = source("b", elapsed=[0.0, 1, 2])
+    groups = (Group("A", (times("a"),)), Group("B", (zero,)))
+    chart, findings = compose(groups, Request(mode=Mode.RATIO))
+    assert chart.series[0].points[0].value is None
+    assert [f.evidence for f in findings] == [
+        "Elapsed: a value is not above 0; a gap, not zero"
+    ]

@@ -1,0 +1,187 @@
+"""Where tests stand on the axis, how options are read, what tells series apart."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchwright.model.errors import Diagnostic
+from benchwright.report.plot.chart import Chart, Mode, Series, named
+from benchwright.report.plot.look import look, looks
+from benchwright.report.plot.places import Place, natural, number_of, place
+from benchwright.report.plot.source import Component, Group, Source, choose
+from benchwright.report.plot.style import Key, parse_key, parse_size
+
+
+def source(
+    test: str, sample: dict[str, str] | None = None, threads: int | None = None
+) -> Source:
+    return Source(test, {}, {}, {}, tuple((sample or {}).items()), threads)
+
+
+def places(*groups: Group, factor: str | None = None) -> tuple[str, list[list[Place]]]:
+    wrong: list[Diagnostic] = []
+    found = place(groups, factor, wrong)
+    assert wrong == []
+    return found.factor, [list(group) for group in found.groups]
+
+
+def test_natural_order_is_that_of_numbers() -> None:
+    names = ["ext2:16", "ext2:2", "ext2:1", "xfs:1", "ext10:1"]
+    assert sorted(names, key=natural) == [
+        "ext2:1",
+        "ext2:2",
+        "ext2:16",
+        "ext10:1",
+        "xfs:1",
+    ]
+
+
+def test_the_one_number_that_varies_in_the_names_is_the_place() -> None:
+    group = Group("R", tuple(source(f"reiser4fs:{n}.res") for n in (1, 2, 16)))
+    factor, found = places(group)
+    assert factor == ""
+    assert found == [[Place("1", 1.0), Place("2", 2.0), Place("16", 16.0)]]
+
+
+def test_a_series_of_one_test_takes_the_number_at_the_same_place() -> None:
+    many = Group("A", (source("ext2:1"), source("ext2:8")))
+    one = Group("B", (source("reiserfs3:4"),))
+    assert places(many, one)[1][1] == [Place("4", 4.0)]
+
+
+@pytest.mark.parametrize(
+    "names", [("a1:1", "a2:2"), ("ext2:1", "xfs:1"), ("a", "b"), ("x1", "y2")]
+)
+def test_where_two_things_vary_each_test_is_a_category(names: tuple[str, str]) -> None:
+    factor, (found,) = places(Group("G", tuple(map(source, names))))
+    assert factor == ""
+    assert found == [Place(name) for name in names]
+
+
+def test_the_factor_that_varies_within_a_series_is_the_place() -> None:
+    def group(fs: str) -> Group:
+        levels = (("1k", 1), ("1M", 1))
+        tests = (source(f"{fs}-{b}", {"fs": fs, "block": b}, n) for b, n in levels)
+        return Group(fs, tuple(tests))
+
+    factor, found = places(group("ext2"), group("xfs"))
+    assert factor == "block"
+    assert found[0] == [Place("1k", 1024.0), Place("1M", 1024.0**2)] == found[1]
+
+
+def test_threads_are_a_factor_where_no_other_varies() -> None:
+    tests = (source("a", threads=1), source("b", threads=4))
+    assert places(Group("G", tests)) == (
+        "threads",
+        [[Place("1", 1.0), Place("4", 4.0)]],
+    )
+    same = tuple(source(f"t{n}", {"COUNT": str(n)}, n) for n in (1, 4))
+    assert places(Group("G", same))[0] == "threads"
+
+
+def test_a_factor_can_be_chosen_and_must_be_there() -> None:
+    tests = tuple(source(f"{a}{b}", {"a": a, "b": b}) for a in "xy" for b in "12")
+    assert places(Group("G", tests[:1] + tests[3:]), factor="B")[1][0][1].number == 2
+    wrong: list[Diagnostic] = []
+    place([Group("G", tests)], "c", wrong)
+    assert "no factor 'c'" in wrong[0].message
+    assert wrong[0].hint == "there are: a, b, threads"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("4", 4.0),
+        ("0.5", 0.5),
+        ("4k", 4096.0),
+        ("1 GiB", 2.0**30),
+        ("ext2", None),
+        ("", None),
+    ],
+)
+def test_levels_are_numbers_where_they_can_be(text: str, value: float | None) -> None:
+    assert number_of(text) == value
+
+
+def test_components_are_known_by_label_and_name_in_any_case() -> None:
+    there = (
+        Component("elapsed", "Elapsed", "s"),
+        Component("cpu_percent", "CPU%", "%"),
+    )
+    wrong: list[Diagnostic] = []
+    assert choose(["cpu%", "ELAPSED", "cpu_percent"], there, wrong) == there[::-1]
+    assert wrong == []
+    choose(["Elapsd"], there, wrong)
+    assert wrong[0].hint == "there are: Elapsed, CPU%"
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("top right", Key("inside", "top", "right")),
+        ("bottom left box", Key("inside", "bottom", "left", box=True)),
+        ("center", Key("inside", "center", "center")),
+        ("top center", Key("inside", "top", "center")),
+        ("left center", Key("inside", "center", "left")),
+        ("outside", Key("outside", "top", "right")),
+        ("rmargin", Key("right", "top", "right")),
+        ("below", Key("below", "top", "right")),
+        ("off", Key("off")),
+    ],
+)
+def test_gnuplots_words_for_the_legend(text: str, key: Key) -> None:
+    assert parse_key(text) == key
+
+
+def test_other_words_for_the_legend_are_mistakes() -> None:
+    with pytest.raises(ValueError, match="'vertical' is no place of a legend"):
+        parse_key("top vertical")
+
+
+def test_sizes_have_units_and_bounds() -> None:
+    assert parse_size("6x4in") == (6, 4)
+    assert parse_size("6x4") == (6, 4)
+    assert parse_size("15.24x10.16cm") == pytest.approx((6, 4))
+    for text in ("6", "6x4px", "0x4in", "6x4000in", "-6x4in"):
+        with pytest.raises(ValueError, match=r"no size|from 1 to 100"):
+            parse_size(text)
+
+
+def test_quantities_are_named_with_their_units_once() -> None:
+    assert named("Elapsed", "s") == "Elapsed (s)"
+    assert named("CPU%", "%") == "CPU%"
+    assert named("ops", "") == "ops"
+
+
+def series(*pairs: tuple[str, str]) -> Chart:
+    made = (Series(name, part, "s", f"{name} {part}", ()) for name, part in pairs)
+    return Chart(Mode.LINE, tuple(made))
+
+
+def test_series_differ_in_shape_or_dash_and_never_in_colour_alone() -> None:
+    kinds = [look(place) for place in range(8)]
+    assert len({kind.colour for kind in kinds}) == 8
+    assert len({kind.hatch for kind in kinds}) == len({k.marker for k in kinds}) == 8
+    assert len({(k.colour, k.marker, k.dash) for k in map(look, range(24))}) == 24
+
+
+def test_colour_is_of_the_component_and_dash_of_the_name_where_both_vary() -> None:
+    a, b, c, d = looks(series(("E", "User"), ("X", "User"), ("E", "Sys"), ("X", "Sys")))
+    assert (a.colour, c.colour) == (b.colour, d.colour)
+    assert (a.dash, b.dash) == (c.dash, d.dash)
+    assert a.colour != c.colour
+    assert a.dash != b.dash
+    assert len({one.marker for one in (a, b, c, d)}) == 4
+
+
+def test_the_palettes_neighbours_differ_in_grey() -> None:
+    def lightness(colour: str) -> float:
+        parts = np.array([int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)])
+        linear = np.where(
+            parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4
+        )
+        return float(116 * (linear @ (0.2126, 0.7152, 0.0722)) ** (1 / 3) - 16)
+
+    first = [lightness(look(place).colour) for place in range(2)]
+    assert abs(first[0] - first[1]) > 20
