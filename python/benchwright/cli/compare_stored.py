@@ -95,7 +95,7 @@ def comparison_of(
     rule = rule_from_request(request, len(inputs), list(specs.values()))
     paired = _are_paired(inputs)
     blocks = paired_blocks(inputs) if paired else [[_values(i, ()) for i in inputs]]
-    rule = _stored_rule(rule, inputs, paired)
+    rule = _stored_rule(rule, inputs, len(blocks) if paired else None)
     builder = ComparisonBuilder(rule)
     for block in blocks:
         builder.add(block)
@@ -113,16 +113,22 @@ def comparison_of(
 
 
 def _stored_rule(
-    rule: ComparisonRule, inputs: Sequence[ParsedInput], paired: bool
+    rule: ComparisonRule, inputs: Sequence[ParsedInput], count: int | None
 ) -> ComparisonRule:
+    """Return the rule for one look at `count` blocks, or at arms that are not paired."""
     import msgspec
 
     arm = inputs[0].arm
     design = Design.STORED
-    if paired and arm is not None:
+    if count is not None and arm is not None:
         design = Design.ABBA if arm.trials_per_block == 2 else Design.BLOCKS
     return msgspec.structs.replace(
-        rule, design=design, mode="watch", minimum=2, warmup=0
+        rule,
+        design=design,
+        mode="watch",
+        minimum=2,
+        warmup=0,
+        exactly=count,
     )
 
 
