@@ -53,6 +53,20 @@ def chosen(text: str, option: str) -> ParsedInput:
     )
 
 
+def all_chosen(texts: Sequence[str]) -> list[ParsedInput]:
+    """Return the test that each text means. Raises InputError with all mistakes."""
+    found: list[ParsedInput] = []
+    wrong: list[Diagnostic] = []
+    for text in texts:
+        try:
+            found.append(chosen(text, "INPUT"))
+        except InputError as error:
+            wrong += error.diagnostics
+    if wrong:
+        raise InputError(wrong)
+    return found
+
+
 def stored_baseline(text: str, specs: Sequence[MetricSpec]) -> StoredArm:
     """Return the baseline that `--baseline` names, with the values of its trials."""
     found = chosen(text, "--baseline")
@@ -66,7 +80,7 @@ def stored_baseline(text: str, specs: Sequence[MetricSpec]) -> StoredArm:
 
 def compare_stored(arguments: argparse.Namespace, request: ComparisonRequest) -> int:
     """Compare stored results, print the answer, return the exit code."""
-    inputs = [chosen(text, "INPUT") for text in arguments.inputs]
+    inputs = all_chosen(arguments.inputs)
     names = [_name(t, one) for t, one in zip(arguments.inputs, inputs, strict=True)]
     comparison = comparison_of(inputs, names, request)
     findings = list(doubts_of(comparison))

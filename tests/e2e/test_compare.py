@@ -1,0 +1,356 @@
+"""`bw compare` as a user meets it, with the real launcher."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+Done = subprocess.CompletedProcess[str]
+SLOWER = ("sleep 0.01", "sleep 0.02")
+
+
+def bw(directory: Path, *words: str) -> Done:
+    """Run bw in a directory and return what it did."""
+    return subprocess.run(
+        [sys.executable, "-m", "benchwright.cli.main", *words],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def verdict_of(done: Done, metric: str = "elapsed") -> dict[str, Any]:
+    """Return the verdict of a --json comparison for one metric."""
+    assert done.stdout, done.stderr
+    document = json.loads(done.stdout)
+    found = [v for v in document["verdicts"] if v["metric"] == metric]
+    assert len(found) == 1
+    return found[0]  # type: ignore[no-any-return]
+
+
+def codes(done: Done) -> set[str]:
+    """Return the codes of a document's findings."""
+    return {finding["code"] for finding in json.loads(done.stdout)["findings"]}
+
+
+def test_what_sleeps_longer_is_slower(tmp_path: Path) -> None:
+    done = bw(tmp_path, "compare", "--json", "--", *SLOWER)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["schema"] == "benchwright/compare/1"
+    assert document["arms"] == ["sleep", "sleep-2"]
+    assert document["status"] == "complete"
+    found = verdict_of(done)
+    assert found["verdict"] == "slower"
+    assert found["ratio"]["low"] > 1.3
+    assert found["n"]["baseline"] == found["n"]["candidate"] == found["blocks"]
+    assert found["p_adjusted"] <= 0.05
+    assert found["smallest_effect"] > 0
+    assert verdict_of(done, "rss_bytes")["verdict"] is None
+
+
+def test_the_same_command_is_equivalent_within_a_wide_margin(tmp_path: Path) -> None:
+    """However noisy the machine: nothing is claimed about small differences."""
+    done = bw(
+        tmp_path,
+        *("compare", "--json", "--margin", "90%", "--name", "one", "--name", "two"),
+        *("--", "sleep 0.01", "sleep 0.01"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["arms"] == ["one", "two"]
+    assert verdict_of(done)["verdict"] == "equivalent"
+
+
+def test_a_person_is_told_in_a_table_and_sentences(tmp_path: Path) -> None:
+    done = bw(tmp_path, "compare", "--name", "A", "--name", "B", "--", *SLOWER)
+    assert "METRIC" in done.stdout
+    assert "B is " in done.stdout
+    assert " slower than A (elapsed: 95 % interval " in done.stdout
+    assert "B against A" in done.stderr, "progress"
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"), [("slower by 3%", 1), ("elapsed slower by 0.99", 3)]
+)
+def test_a_gate_is_an_exit_status_and_junit(
+    tmp_path: Path, limit: str, expected: int
+) -> None:
+    """sleep 0.02 takes about 1.9 times as long as sleep 0.01: 99 % cannot be told."""
+    commands = SLOWER if expected == 1 else ("sleep 0.2", "sleep 0.4")
+    done = bw(
+        tmp_path,
+        *("compare", "--fail-if", limit, "--junit", "out.xml", "--json"),
+        *("--max-blocks", "3" if expected == 3 else "60", "--min-blocks", "3"),
+        *("--", *commands),
+    )
+    assert done.returncode == expected, done.stdout + done.stderr
+    suite = ElementTree.parse(tmp_path / "out.xml").getroot().find("testsuite")
+    assert suite is not None
+    cases = {case.get("name"): case for case in suite.findall("testcase")}
+    assert set(cases) == {"elapsed", f"not {limit}"}
+    gate = cases[f"not {limit}"]
+    wanted = "failure" if expected == 1 else "error"
+    assert gate.find(wanted) is not None
+    assert suite.get(f"{wanted}s") == "1"
+
+
+def test_a_gate_that_passes_is_exit_status_0(tmp_path: Path) -> None:
+    done = bw(
+        tmp_path,
+        *("compare", "--fail-if", "slower by 90%", "--margin", "90%", "--quiet"),
+        *("--", "sleep 0.02", "sleep 0.02"),
+    )
+    assert done.returncode == 0, done.stdout
+    assert "gate `slower by 90%`, sleep-2: passed" in done.stdout
+
+
+def test_a_metric_where_more_is_better(tmp_path: Path) -> None:
+    done = bw(
+        tmp_path,
+        *("compare", "--json", "--metric", r"ops:higher~ops (\d+)", "--margin", "90%"),
+        *("--", "echo ops 100", "echo ops 200"),
+    )
+    assert done.returncode == 0, done.stderr
+    found = verdict_of(done, "ops")
+    assert (found["verdict"], found["better"]) == ("faster", "higher")
+    assert found["ratio"]["value"] == pytest.approx(2)
+    assert "constant" in found["reason"]
+    assert found["adjustment"] == "benjamini-hochberg"
+
+
+@pytest.mark.parametrize("design", ["abba", "round-robin", "sequence"])
+def test_designs(tmp_path: Path, design: str) -> None:
+    done = bw(
+        tmp_path, "compare", "--json", "--design", design, "--max-blocks", "12", "--",
+        *SLOWER,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert verdict_of(done)["verdict"] == "slower"
+    assert ("sequential-arms" in codes(done)) is (design == "sequence")
+
+
+def test_a_plan_says_how_many_and_looks_once(tmp_path: Path) -> None:
+    done = bw(
+        tmp_path, "compare", "--json", "--mode", "plan", "--margin", "20%", "--",
+        *SLOWER,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["stop"]["looks"] == 1
+    assert verdict_of(done)["ratio"]["method"] == "stein-two-stage"
+
+
+def test_a_command_that_is_not_there_ends_it(tmp_path: Path) -> None:
+    done = bw(tmp_path, "compare", "--json", "--", "true", "no-such-program-here")
+    assert done.returncode == 1
+    document = json.loads(done.stdout)
+    assert document["stop"]["reason"] == "failed"
+    assert "command-failed" in codes(done)
+    assert "no-such-program-here" in done.stdout
+
+
+# -- interrupted -------------------------------------------------------------------------
+
+SLOW = (
+    'echo a >> ran; [ "$(wc -l < ran)" != 14 ] || [ -e on ] || sleep 60; sleep 0.01',
+    'echo b >> ran; [ "$(wc -l < ran)" != 14 ] || [ -e on ] || sleep 60; sleep 0.02',
+)
+"""Two arms that say which ran; the 14th trial hangs until there is a file `on`."""
+WORDS = ("compare", "--seed", "5", "--json", "--name", "a", "--name", "b", "--")
+
+
+def started(directory: Path) -> subprocess.Popen[str]:
+    """Begin the comparison, and return it when its 14th trial hangs."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchwright.cli.main", *WORDS, *SLOW],
+        cwd=directory,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    ran = directory / "ran"
+    while time.monotonic() < deadline:
+        if ran.exists() and len(ran.read_text().split()) >= 14:
+            return process
+        time.sleep(0.02)
+    raise AssertionError("the 14th trial did not begin")
+
+
+def undisturbed(directory: Path) -> list[str]:
+    """Return the arms in the order in which the comparison runs them."""
+    directory.mkdir()
+    (directory / "on").touch()
+    assert bw(directory, *WORDS, *SLOW).returncode == 0
+    return (directory / "ran").read_text().split()
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_comparison_goes_on_with_the_same_blocks(
+    tmp_path: Path, how: signal.Signals
+) -> None:
+    whole = undisturbed(tmp_path / "whole")
+    place = tmp_path / "cut"
+    place.mkdir()
+    process = started(place)
+    process.send_signal(how)
+    process.communicate(timeout=60)
+    assert process.returncode == (130 if how is signal.SIGINT else -signal.SIGKILL)
+    before = (place / "ran").read_text().split()
+    assert before == whole[:14]
+    (place / "on").touch()
+    done = bw(place, "resume", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["schema"] == "benchwright/compare/1"
+    found = verdict_of(done)
+    assert found["verdict"] == "slower"
+    after = (place / "ran").read_text().split()[14:]
+    # The trial that was cut runs again; all others once, in the order of the seed.
+    shared = min(len(whole), 13 + len(after))
+    assert (whole[:13] + after)[:shared] == whole[:shared]
+    assert 2 * (found["blocks"] + 1) == 13 + len(after)
+
+
+# -- stored ------------------------------------------------------------------------------
+
+
+def test_a_null_comparison_is_shown_beside_later_ones(tmp_path: Path) -> None:
+    done = bw(tmp_path, "compare", "--null", "--json", "--", "sleep 0.01")
+    assert done.returncode == 0, done.stderr
+    null = json.loads(done.stdout)["null"]
+    assert null["blocks"] == 40
+    assert null["relabellings"] == 1000
+    assert null["false_positives"] <= 0.05
+    assert null["metrics"][0]["noise_floor"] > 0
+    later = bw(tmp_path, "compare", "--json", "--", *SLOWER)
+    assert json.loads(later.stdout)["null"] == null
+    told = bw(tmp_path, "compare", "--margin", "90%", "--", *SLOWER)
+    assert "noise floor, in 40 blocks of `sleep 0.01` against itself" in told.stdout
+    other = bw(
+        tmp_path, "compare", "--study", "other", "--null-from", "bw-study", "--json",
+        "--", *SLOWER,
+    )  # fmt: skip
+    assert json.loads(other.stdout)["null"] == {**null, "source": "bw-study"}
+
+
+def test_a_stored_baseline_and_stored_results(tmp_path: Path) -> None:
+    run = ("run", "--min-runs", "12", "--study")
+    assert bw(tmp_path, *run, "old", "--", "sleep", "0.01").returncode == 0
+    done = bw(
+        tmp_path, "compare", "--baseline", "old", "--fail-if", "slower by 3%", "--json",
+        "--max-blocks", "20", "--", "sleep 0.02",
+    )  # fmt: skip
+    assert done.returncode == 1, done.stdout + done.stderr
+    found = verdict_of(done)
+    assert (found["verdict"], found["n"]["baseline"]) == ("slower", 12)
+    assert found["ratio"]["method"] == "welch-on-logs"
+    assert "not-interleaved" in codes(done)
+    assert bw(tmp_path, *run, "new", "--", "sleep", "0.02").returncode == 0
+    stored = bw(tmp_path, "compare", "--json", "old:sleep", "new:sleep")
+    assert stored.returncode == 0, stored.stderr
+    assert verdict_of(stored)["verdict"] == "slower"
+    assert "not-interleaved" in codes(stored)
+    gated = bw(tmp_path, "compare", "old", "new", "--fail-if", "slower by 3%")
+    assert gated.returncode == 1
+    assert "gate `slower by 3%`, new:sleep: failed" in gated.stdout
+
+
+def test_files_of_results_are_compared(tmp_path: Path) -> None:
+    for name, times in (("a", (1.0, 1.1, 1.05, 1.02)), ("b", (2.0, 2.1, 2.05, 2.02))):
+        rows = "".join(f"{n},{t}\n" for n, t in enumerate(times, 1))
+        (tmp_path / f"{name}.csv").write_text(f"epoch,elapsed\n{rows}")
+    done = bw(tmp_path, "compare", "--json", "a.csv", "b.csv")
+    assert done.returncode == 0, done.stderr
+    found = verdict_of(done)
+    assert found["verdict"] == "slower"
+    assert found["ratio"]["value"] == pytest.approx(1.96, abs=0.01)
+
+
+def test_arms_of_one_comparison_are_paired_when_read_again(tmp_path: Path) -> None:
+    live = bw(tmp_path, "compare", "--json", "--", *SLOWER)
+    done = bw(tmp_path, "compare", "--json", "bw-study:sleep", "bw-study:sleep-2")
+    assert done.returncode == 0, done.stderr
+    assert verdict_of(done)["ratio"] == verdict_of(live)["ratio"]
+    assert "not-interleaved" not in codes(done)
+
+
+def test_both_arms_are_tests_of_the_study(tmp_path: Path) -> None:
+    done = bw(tmp_path, "compare", "--json", "--", *SLOWER)
+    blocks = json.loads(done.stdout)["blocks"]
+    stats = json.loads(bw(tmp_path, "stats", "--json", "bw-study").stdout)
+    counts = {one["name"]: one["quantities"][0]["count"] for one in stats["inputs"]}
+    assert counts == {"sleep": blocks, "sleep-2": blocks}, "warm-up left out"
+    results = tmp_path / "bw-study/results/s1"
+    assert "[warmup measurement]" in (results / "sleep.res").read_text()
+    assert ",warmup," in (results / "trials.csv").read_text()
+
+
+# -- mistakes ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--", "true"), "there is not a baseline and a candidate"),
+        (("--",), "there is not a baseline and a candidate"),
+        (("--", "true", " "), "the command of an arm is empty"),
+        (("--design", "zigzag", "--", "a", "b"), "'zigzag' is none of blocks, abba"),
+        (("--mode", "guess", "--", "a", "b"), "'guess' is none of watch, plan"),
+        (("--margin", "x", "--", "a", "b"), "--margin:1:1"),
+        (("--margin", "100%", "--", "a", "b"), "less than 100%"),
+        (("--fail-if", "slower than 3%", "--", "a", "b"), "--fail-if:1:8"),
+        (("--fail-if", "slower by much", "--", "a", "b"), "--fail-if:1:11"),
+        (("--fail-if", "speed slower by 3%", "--", "a", "b"), "speed is not compared"),
+        (("--fail-if", "bad", "--", "a", "b"), "--fail-if:1:1"),
+        (("--name", "x", "--name", "x", "--", "a", "b"), "two arms are named 'x'"),
+        (("--name", "a/b", "--", "a", "b"), "--name:1:2"),
+        (("--min-blocks", "1", "--", "a", "b"), "--min-blocks is at least 2"),
+        (
+            ("--min-blocks", "9", "--max-blocks", "3", "--", "a", "b"),
+            "--max-blocks 3 is less",
+        ),
+        (("--null", "--", "a", "b"), "--null takes one command"),
+        (("--rest", "soon", "--", "a", "b"), "--rest:1:1"),
+        (("--hook", "nothere", "--", "a", "b"), "nothere"),
+        (("--baseline", "nothere", "--", "a"), "nothere"),
+        (("--null-from", "nothere", "--", "a", "b"), "nothere"),
+        (("nothere", "nothere2"), "nothere2"),
+        (("one",), "there is nothing to compare it with"),
+        (("one", "two", "--", "a"), "both stored results and commands"),
+        (("one", "two", "--setup", "x"), "--setup is for commands that are run"),
+        ((), "there is not a baseline and a candidate"),
+    ],
+)
+def test_mistakes_are_told_and_nothing_runs(
+    tmp_path: Path, words: tuple[str, ...], told: str
+) -> None:
+    done = bw(tmp_path, "compare", *words)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "bw-study").exists()
+
+
+def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+    done = bw(
+        tmp_path, "compare", "--margin", "x", "--design", "y", "--threads", "0", "--",
+        "a",
+    )  # fmt: skip
+    assert done.returncode == 2
+    for option in ("--margin", "--design", "--threads", "--"):
+        assert f"\n{option}:1:1: " in f"\n{done.stderr}"
+
+
+def test_a_study_of_several_tests_needs_a_name(tmp_path: Path) -> None:
+    bw(tmp_path, "compare", "--margin", "90%", "--", *SLOWER)
+    done = bw(tmp_path, "compare", "bw-study", "bw-study")
+    assert done.returncode == 2
+    assert "there are: sleep, sleep-2" in done.stderr
