@@ -44,7 +44,12 @@ def groups_of(pairs: Sequence[tuple[str, str]]) -> list[Group]:
 
 def _source(one: ParsedInput) -> Source:
     return source_of(
-        one.name, trials_of(one), one.specs, sample=one.sample, stop=one.stop
+        one.name,
+        trials_of(one),
+        one.specs,
+        sample=one.sample,
+        stop=one.stop,
+        arm=one.arm,
     )
 
 

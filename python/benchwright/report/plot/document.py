@@ -14,7 +14,7 @@ from typing import Any
 
 from benchwright.model.finding import Finding
 from benchwright.report.json import finding_object
-from benchwright.report.plot.chart import Chart, Point, Series
+from benchwright.report.plot.chart import Chart, Point, Series, Tick
 
 SCHEMA = "benchwright/plot/1"
 _POINTS = (
@@ -55,6 +55,8 @@ def plot_object(
         "baseline": chart.baseline or None,
         "confidence": chart.confidence,
         "errorbars": chart.errorbars,
+        "ticks": [_tick(tick) for tick in chart.ticks],
+        "blocks": [_tick(block) for block in chart.blocks],
         "series": [_series(chart, series) for series in chart.series],
         "files": list(files),
         "findings": [finding_object(finding) for finding in findings],
@@ -71,6 +73,10 @@ def _series(chart: Chart, series: Series) -> dict[str, Any]:
     }
 
 
+def _tick(tick: Tick) -> dict[str, Any]:
+    return {"x": tick.x, "label": tick.label}
+
+
 def _point(chart: Chart, point: Point) -> dict[str, Any]:
     found: dict[str, Any] = {
         "test": point.test,
@@ -80,6 +86,7 @@ def _point(chart: Chart, point: Point) -> dict[str, Any]:
         "low": point.low,
         "high": point.high,
         "method": point.method or None,
+        "gap": point.gap or None,
     }
     if point.width:
         left = point.x - point.width / 2

@@ -2,10 +2,9 @@
 
 Purpose: `--baseline NAME`. Of a NAME among several, each other NAME's tests are compared
 with the baseline's test at the same place (Ext3 with 4 threads with Ext2 with 4
-threads); of a test, or of one NAME alone, all tests with that one. Decision: Welch's
-interval on logarithms (stats.two_sample.ratio_of_means); where a value is not positive
-a ratio of logarithms does not exist, and there is a gap. Non-goal: no verdict; that is
-`bw compare`.
+threads); of a test, or of one NAME alone, all tests with that one. Decision: ratios are
+those of logarithms (pairs.py); where a value is not positive there is none, and a gap.
+Non-goal: no verdict; that is `bw compare`.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import msgspec
 from benchwright.report.plot.categories import categories
 from benchwright.report.plot.chart import ABSENT, Chart, Point, Series, Tick
 from benchwright.report.plot.intervals import known
+from benchwright.report.plot.pairs import ratio
 from benchwright.report.plot.places import Place
 from benchwright.report.plot.plan import Plan, legend_of, refuse, series_of
 from benchwright.report.plot.source import Component, Group, Source
@@ -153,23 +153,27 @@ def _label(plan: Plan, baseline: str) -> str:
 
 def _ratio(plan: Plan, component: Component, pair: Pair) -> Point:
     """Return a test's ratio to its baseline; a gap where it does not exist."""
-    from benchwright.stats.two_sample import ratio_of_means
-
     source, place, over = pair
-    one, other = (s.columns.get(component.name) for s in (over, source))
-    if one is None or other is None:
-        why = ABSENT if other is None else f"{over.title} has none"
-        return Point(source.test, place.label, 0.0, gap=why)
-    found = ratio_of_means(one.values, other.values, plan.request.confidence)
-    bars = plan.request.errorbars != "none"
+    for side, why in ((source, ABSENT), (over, f"{over.title} has none")):
+        if component.name not in side.columns:
+            return Point(source.test, place.label, 0.0, gap=why)
+    found = ratio(over, source, component.name, plan.request.confidence)
+    if known(found.value) is None:
+        return Point(source.test, place.label, 0.0, gap=_why(source, over, component))
+    bars = plan.request.errorbars != "none" and known(found.high) is not None
     return Point(
         test=source.test,
         label=place.label,
         x=0.0,
-        n=int(other.values.size),
-        value=known(found.value),
-        gap="" if known(found.value) is not None else "a value is not above 0",
+        n=int(source.columns[component.name].values.size),
+        value=found.value,
         low=known(found.low) if bars else None,
         high=known(found.high) if bars else None,
-        method=found.method if bars and known(found.low) is not None else "",
+        method=found.method if bars else "",
     )
+
+
+def _why(source: Source, over: Source, component: Component) -> str:
+    both = (source.columns[component.name], over.columns[component.name])
+    least = min(float(column.values.min()) for column in both)
+    return "a value is not above 0" if least <= 0 else "no block has both"

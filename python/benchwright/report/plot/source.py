@@ -14,7 +14,7 @@ import msgspec
 from benchwright.model.decision import Stop
 from benchwright.model.errors import Diagnostic
 from benchwright.model.observation import Trial
-from benchwright.model.plan import MetricSpec, Pairs
+from benchwright.model.plan import Arm, MetricSpec, Pairs
 from benchwright.stats.aggregate import Column, columns, observe_trials
 from benchwright.stats.rows import RowBook
 
@@ -32,6 +32,8 @@ class Source(msgspec.Struct, frozen=True):
     sample: Pairs = ()
     threads: int | None = None
     stop: Stop | None = None
+    arm: Arm | None = None
+    """Of which comparison it is an arm, if of any."""
 
     @property
     def title(self) -> str:
@@ -65,6 +67,7 @@ def source_of(
     *,
     sample: Pairs = (),
     stop: Stop | None = None,
+    arm: Arm | None = None,
 ) -> Source:
     """Return a test's columns; trials that do not count are in none."""
     trials = tuple(trials)
@@ -79,6 +82,7 @@ def source_of(
         sample=sample,
         threads=trials[0].threads if trials else None,
         stop=stop,
+        arm=arm,
     )
 
 
