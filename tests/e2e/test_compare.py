@@ -274,6 +274,21 @@ def test_files_of_results_are_compared(tmp_path: Path) -> None:
     assert found["ratio"]["value"] == pytest.approx(1.96, abs=0.01)
 
 
+def test_results_of_something_else_are_compared_by_what_they_have(
+    tmp_path: Path,
+) -> None:
+    for name, factor in (("a", 1.0), ("b", 2.0)):
+        rows = "".join(f"{n},{factor * (5 + n / 10)}\n" for n in range(1, 6))
+        (tmp_path / f"{name}.csv").write_text(f"epoch,joules\n{rows}")
+    done = bw(tmp_path, "compare", "--json", "a.csv", "b.csv")
+    assert done.returncode == 0, done.stderr
+    assert verdict_of(done, "joules")["verdict"] == "slower"
+    (tmp_path / "c.csv").write_text("epoch,watts\n1,2\n2,3\n")
+    done = bw(tmp_path, "compare", "a.csv", "c.csv")
+    assert done.returncode == 2
+    assert "no metric in common" in done.stderr
+
+
 def test_arms_of_one_comparison_are_paired_when_read_again(tmp_path: Path) -> None:
     live = bw(tmp_path, "compare", "--json", "--", *SLOWER)
     done = bw(tmp_path, "compare", "--json", "bw-study:sleep", "bw-study:sleep-2")

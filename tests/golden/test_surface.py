@@ -15,7 +15,19 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).parent
-COMMANDS = ((), ("run",), ("resume",), ("stats",), ("plot",), ("measure",), ("barrier",))
+COMMANDS = (
+    (),
+    ("run",),
+    ("compare",),
+    ("resume",),
+    ("stats",),
+    ("plot",),
+    ("measure",),
+    ("barrier",),
+)
+
+EASY = ("--margin", "90%", "--fail-if", "slower by 90%")
+"""What a comparison answers with its first look, however noisy the machine."""
 
 
 def bw(directory: Path, *words: str) -> str:
@@ -60,7 +72,9 @@ def shape(value: Any) -> Any:
     [
         ("run", ("run", "--json", "-P", "n=1", "--min-runs", "3", "--", "echo", "{n}")),
         ("plan", ("run", "--plan", "--json", "-P", "n=1", "--", "echo", "{n}")),
+        ("compare", ("compare", "--json", *EASY, "--", "sleep 0.01", "sleep 0.01")),
         ("stats", ("stats", "--json", "results.csv")),
+        ("plot", ("plot", "--json", "--mode", "bar", "A", "results.csv")),
     ],
 )
 def test_json_documents_keep_their_shape(

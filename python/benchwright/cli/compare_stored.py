@@ -10,6 +10,8 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from benchwright.cli.compare_outcome import print_comparison, write_junit
 from benchwright.cli.stats_document import trials_of
 from benchwright.cli.stats_inputs import read_inputs
@@ -19,6 +21,7 @@ from benchwright.control.compare_verdict import judged_pairs
 from benchwright.finding.compared import doubts_of
 from benchwright.finding.examine import examine
 from benchwright.model.comparison import (
+    ComparedMetric,
     Comparison,
     ComparisonRule,
     Design,
@@ -107,6 +110,7 @@ def comparison_of(
     """Return what stored arms come to, the first being the baseline."""
     specs = {spec.name: spec for one in inputs for spec in one.specs}
     rule = rule_from_request(request, len(inputs), list(specs.values()))
+    rule = msgspec.structs.replace(rule, metrics=_shared(rule, inputs))
     paired = _are_paired(inputs)
     blocks = paired_blocks(inputs) if paired else [[_values(i, ()) for i in inputs]]
     rule = _stored_rule(rule, inputs, len(blocks) if paired else None)
@@ -126,12 +130,41 @@ def comparison_of(
     return conclude(rule, history, names, stop)
 
 
+def _shared(
+    rule: ComparisonRule, inputs: Sequence[ParsedInput]
+) -> tuple[ComparedMetric, ...]:
+    """Return what is compared: what was asked for and is there; without any of it,
+    what the inputs are judged by elsewhere. Raises InputError for nothing in common.
+    """
+    there = [_names(one) for one in inputs]
+    metrics = tuple(
+        metric
+        for metric in rule.metrics
+        if all(metric.name in names for names in there)
+        or (metric.judged and metric.name != "elapsed")
+    )
+    if any(metric.judged for metric in metrics):
+        return metrics
+    common = [name for name in there[0] if all(name in names for names in there)]
+    book = RowBook([spec for one in inputs for spec in one.specs])
+    found = tuple(ComparedMetric(name) for name in book.judged(common))
+    if found:
+        return found
+    names = "; ".join(f"{one.name}: {', '.join(_names(one))}" for one in inputs)
+    message = "the inputs have no metric in common"
+    raise InputError([Diagnostic("bad-argument", message, names, file="INPUT")])
+
+
+def _names(one: ParsedInput) -> list[str]:
+    """Return the quantities that any good trial of an input has."""
+    found = (values for values in _values(one, ()) if values is not None)
+    return list(dict.fromkeys(name for values in found for name in values))
+
+
 def _stored_rule(
     rule: ComparisonRule, inputs: Sequence[ParsedInput], count: int | None
 ) -> ComparisonRule:
     """Return the rule for one look at `count` blocks, or at arms that are not paired."""
-    import msgspec
-
     arm = inputs[0].arm
     design = Design.STORED
     if count is not None and arm is not None:

@@ -56,6 +56,8 @@ def unanswerable(
         )
     nothing = not (evidence.baseline.n and evidence.candidate.n)
     if nothing and history.blocks >= rule.minimum:
+        if not evidence.paired:
+            return "the metric is missing in all trials of an arm"
         return f"the metric is missing in all of {history.blocks} blocks"
     return ""
 

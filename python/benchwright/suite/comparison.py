@@ -251,6 +251,10 @@ class _Reading:
         mode = self._choice("--mode", request.mode, ("watch", "plan"), "watch")
         gates = self._gates(specs)
         minimum, maximum = self._blocks(design)
+        planned = mode == "plan" or request.stored is not None
+        if planned:
+            # A pilot's variance is what everything after it rests on.
+            minimum = max(minimum, min(MINIMUM, maximum))
         if design == "sequence" and request.max_time is not None:
             message = "a sequence has a fixed number of trials"
             hint = "give --max-blocks N, or another --design"
@@ -259,7 +263,7 @@ class _Reading:
             arms=max(arms, 2),
             metrics=compared_metrics(specs, [gate.metric for gate in gates]),
             design=Design(design),
-            mode="plan" if mode == "plan" or request.stored is not None else "watch",
+            mode="plan" if planned else "watch",
             margin=self._share("--margin", request.margin, 0.01, (0.0, 1.0)),
             confidence=self._share(
                 "--confidence", request.confidence, 0.95, (0.5, 1.0)
