@@ -1,0 +1,262 @@
+"""A comparison as sentences, as a table, as JUnit XML."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+from xml.etree import ElementTree
+
+import msgspec
+import pytest
+
+from benchwright.finding.compared import doubts_of
+from benchwright.model.comparison import (
+    Comparison,
+    ComparisonProgress,
+    ComparisonRule,
+    Design,
+    Gate,
+    GateVerdict,
+    MetricVerdict,
+    NullFloor,
+    NullResult,
+    Outcome,
+    StoredArm,
+    Verdict,
+)
+from benchwright.model.decision import Stop
+from benchwright.model.estimate import Estimate
+from benchwright.report.comparison import (
+    comparison_object,
+    null_sentence,
+    render_comparison,
+    sentence,
+)
+from benchwright.report.json import encode
+from benchwright.report.junit import render_junit
+from benchwright.report.progress import block_text
+
+NULL = NullResult(
+    command="true",
+    measured_ns=1_795_255_200 * 10**9,
+    boot_id="0123456789",
+    blocks=40,
+    floors=(
+        NullFloor("elapsed", 0.011, 0.013),
+        NullFloor("system", None, None),
+    ),
+    false_positives=0.021,
+    relabellings=1000,
+    biased=False,
+)
+
+
+def verdict_of(**more: Any) -> MetricVerdict:
+    """Return a verdict of B against A: 3.2 % slower, unless told."""
+    given: dict[str, Any] = {
+        "metric": "elapsed",
+        "better": "lower",
+        "judged": True,
+        "baseline": "A",
+        "candidate": "B",
+        "n_baseline": 24,
+        "n_candidate": 24,
+        "blocks": 24,
+        "mean_baseline": 1.0,
+        "mean_candidate": 1.032,
+        "ratio": Estimate(1.032, 1.021, 1.043, 0.95, "t-mixture-sequence", 24),
+        "p": 0.0004,
+        "p_adjusted": 0.0004,
+        "adjustment": "none",
+        "smallest_effect": 0.015,
+        "verdict": Verdict.SLOWER,
+    }
+    return MetricVerdict(**(given | more))
+
+
+def comparison_of(*verdicts: MetricVerdict, **more: Any) -> Comparison:
+    """Return a comparison of A and B with these verdicts."""
+    given: dict[str, Any] = {
+        "arms": ("A", "B"),
+        "rule": ComparisonRule(2),
+        "verdicts": verdicts or (verdict_of(),),
+        "gates": (),
+        "stop": Stop("answered", "24 blocks, every question is answered", looks=15),
+        "blocks": 24,
+        "failed_blocks": 0,
+        "duration_ns": 50 * 10**9,
+    }
+    return Comparison(**(given | more))
+
+
+def said(**more: Any) -> str:
+    """Return the sentence of a verdict."""
+    found = verdict_of(**more)
+    return sentence(found, comparison_of(found))
+
+
+def test_slower_is_said_with_its_evidence() -> None:
+    assert said() == (
+        "B is 3.2 % slower than A (elapsed: 95 % interval 2.1 to 4.3 %, 24 blocks, "
+        "p = 0.0004)"
+    )
+
+
+def test_faster_is_by_how_much_of_the_candidate() -> None:
+    ratio = Estimate(0.8, 0.64, 1 / 1.1, 0.95, "t-mixture-sequence", 24)
+    text = said(ratio=ratio, verdict=Verdict.FASTER, p_adjusted=1e-12)
+    assert "B is 25 % faster than A" in text
+    assert "interval 10 to 56.2 %" in text
+    assert "p < 1e-9" in text
+
+
+def test_where_more_is_better_a_ratio_above_1_is_faster() -> None:
+    ratio = Estimate(1.25, 1.2, 1.3, 0.95, "t-mixture-sequence", 24)
+    text = said(ratio=ratio, better="higher", verdict=Verdict.FASTER)
+    assert "B is 25 % faster than A" in text
+    slower = Estimate(0.8, 0.75, 0.85, 0.95, "t-mixture-sequence", 24)
+    text = said(ratio=slower, better="higher", verdict=Verdict.SLOWER)
+    assert "B is 25 % slower than A" in text
+
+
+def test_equivalent_and_undecided() -> None:
+    ratio = Estimate(1.0, 0.995, 1.005, 0.95, "t-mixture-sequence", 24)
+    text = said(ratio=ratio, verdict=Verdict.EQUIVALENT)
+    assert text.startswith("B and A are equivalent within 1 % (elapsed: ratio 1,")
+    text = said(verdict=Verdict.UNDECIDED)
+    assert "an effect of 1.5 % would have been seen with 80 % probability" in text
+    text = said(verdict=Verdict.UNDECIDED, reason="there is no ratio")
+    assert text == "B against A: undecided (elapsed: there is no ratio)"
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 0.0])
+def test_figures_that_are_not_there_are_no_error(value: float) -> None:
+    ratio = Estimate(value, value, value, 0.95, "welch-on-logs", 0)
+    for verdict in Verdict:
+        found = comparison_of(
+            verdict_of(
+                ratio=ratio,
+                verdict=verdict,
+                mean_baseline=value,
+                smallest_effect=value,
+                p_adjusted=value,
+                blocks=None,
+            )
+        )
+        assert render_comparison(found)
+        assert "NaN" not in encode(comparison_object(found))
+        ElementTree.fromstring(render_junit([found]))
+
+
+def test_the_table_shows_every_arm_of_every_metric() -> None:
+    shown = verdict_of(metric="user", judged=False, verdict=None)
+    absent = verdict_of(
+        metric="system", judged=False, verdict=None, n_baseline=0, n_candidate=0
+    )
+    text = render_comparison(comparison_of(verdict_of(), shown, absent, null=NULL))
+    table, _, rest = text.partition("\n\n")
+    lines = table.splitlines()
+    assert lines[0].split()[:4] == ["METRIC", "ARM", "N", "GEOMEAN"]
+    assert [line.split()[0] for line in lines[1:]] == ["elapsed", "B", "user", "B"]
+    assert lines[2].split() == [
+        *("B", "24", "1.032", "1.032", "1.021", "1.043", "slower", "0.0004", "1.5", "%")
+    ]
+    assert "(shown)" in lines[4]
+    assert rest.count("\n") == 2, "a sentence and the noise floor"
+
+
+def test_the_noise_floor_says_when_where_and_how_sure() -> None:
+    text = null_sentence(NULL)
+    assert "40 blocks of `true` against itself" in text
+    assert "elapsed 1.3 % (interval ±1.1 %); 2.1 % of 1000 relabellings" in text
+    assert "2026-11-21 10:00 UTC, boot 01234567)" in text
+    assert "system" not in text
+    biased = msgspec.structs.replace(NULL, biased=True, source="other")
+    assert "BIASED" in null_sentence(biased)
+    assert ", other)" in null_sentence(biased)
+
+
+# -- JUnit -------------------------------------------------------------------------------
+
+
+def gate_of(outcome: Outcome) -> GateVerdict:
+    """Return a gate with this outcome."""
+    gate = Gate("elapsed", "slower", 0.03, "slower by 3%")
+    return GateVerdict(gate, "B", outcome, "ratio 1.03 <&> \x00")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "tag"),
+    [
+        (Outcome.FAILED, "failure"),
+        (Outcome.UNDECIDED, "error"),
+        (Outcome.PASSED, None),
+    ],
+)
+def test_only_gates_fail_in_junit(outcome: Outcome, tag: str | None) -> None:
+    undecided = verdict_of(metric="ops", verdict=Verdict.UNDECIDED)
+    shown = verdict_of(metric="user", judged=False, verdict=None)
+    found = comparison_of(verdict_of(), undecided, shown, gates=(gate_of(outcome),))
+    root = ElementTree.fromstring(render_junit([found]))
+    (suite,) = root.findall("testsuite")
+    cases = {case.get("name"): case for case in suite.findall("testcase")}
+    assert set(cases) == {"elapsed", "ops", "not slower by 3%"}
+    assert suite.get("tests") == "3"
+    assert cases["elapsed"].find("failure") is None, "a verdict fails nothing"
+    assert cases["ops"].find("skipped") is not None
+    gate = cases["not slower by 3%"]
+    assert [child.tag for child in gate] == ([tag] if tag else [])
+    for name in ("failure", "error"):
+        assert suite.get(f"{name}s") == str(int(name == tag))
+    assert suite.get("skipped") == "1"
+
+
+def test_trials_that_failed_are_an_error_in_junit() -> None:
+    stop = Stop("failed", "a trial failed in 10 of 10 blocks", answered=False)
+    found = comparison_of(failed_blocks=10, stop=stop)
+    suite = ElementTree.fromstring(render_junit([found])).find("testsuite")
+    assert suite is not None
+    assert suite.get("errors") == "1"
+    assert suite.find("testcase[@name='trials']/error") is not None
+
+
+# -- findings ----------------------------------------------------------------------------
+
+
+def codes(comparison: Comparison) -> list[str]:
+    """Return the codes of a comparison's own findings."""
+    return [finding.code for finding in doubts_of(comparison)]
+
+
+def test_designs_that_mix_time_with_difference_are_doubted() -> None:
+    assert codes(comparison_of()) == []
+    for design, expected in (
+        (Design.SEQUENCE, ["sequential-arms"]),
+        (Design.STORED, ["not-interleaved"]),
+        (Design.ABBA, []),
+    ):
+        rule = ComparisonRule(2, design=design)
+        assert codes(comparison_of(rule=rule)) == expected
+    rule = ComparisonRule(2, stored=StoredArm("A", "study:A", {}))
+    assert codes(comparison_of(rule=rule)) == ["not-interleaved"]
+
+
+def test_a_null_that_differs_is_biased_and_later_comparisons_say_so() -> None:
+    rule = ComparisonRule(2, exactly=40)
+    assert codes(comparison_of(rule=rule)) == ["biased-null"]
+    fair = verdict_of(verdict=Verdict.EQUIVALENT)
+    assert codes(comparison_of(fair, rule=rule)) == []
+    biased = msgspec.structs.replace(NULL, biased=True)
+    assert codes(comparison_of(null=biased)) == ["biased-null"]
+    assert codes(comparison_of(null=NULL)) == []
+
+
+def test_progress_is_a_line() -> None:
+    ratio = Estimate(1.032, 1.021, 1.043, 0.95, "t-mixture-sequence", 24)
+    so_far = ComparisonProgress(24, 1, False, 200, 12.0, (("elapsed", "B", ratio),))
+    assert block_text(so_far) == (
+        "block 25 of at most 200, 1 failed; elapsed of B 1.032 (1.021 to 1.043) times; "
+        "12 s"
+    )
+    warm = msgspec.structs.replace(so_far, warming_up=True, ratios=())
+    assert block_text(warm) == "warming up; 12 s"
