@@ -1,0 +1,123 @@
+"""Trend: is there a drift over the trials, and how steep is it?
+
+Purpose: leaks and slow-downs. Mann-Kendall's test says whether values tend to rise or fall in the
+order of trials; Theil-Sen's slope, the median of all slopes between two trials, says by
+how much, with Sen's interval. Both are ranks and medians: one outlier moves neither.
+Decision: these rather than the paper's least-squares slope, which one slow first trial
+tips over. Where neighbouring trials are correlated the test's variance is widened by
+the same factor as that of the ranks' mean (longrun.py): otherwise every slow wave is a
+drift. Above 1000 trials both look at 1000 evenly spaced ones.
+Non-goals: warm-up, which is removed first by the caller; seasonal changes.
+Sources: H. Mann 1945; P. Sen 1968, Estimates of the regression coefficient based on
+Kendall's tau, JASA 63(324); K. Hamed and A. Rao 1998 for the correction's idea.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from benchwright.stats.moments import FloatArray, IntArray, finite, median
+
+MOST = 1000
+"""Values of which all pairs are looked at."""
+
+
+class Monotonic(msgspec.Struct, frozen=True):
+    """Mann-Kendall's test of a series that rises or falls."""
+
+    n: int
+    s: int
+    """Pairs of trials that rise less those that fall."""
+    p: float
+    """Two-sided, normal approximation; NaN for n < 2 and for constant values."""
+
+
+class Slope(msgspec.Struct, frozen=True):
+    """Theil-Sen's slope over epochs, in the values' unit per epoch."""
+
+    n: int
+    value: float
+    """NaN for n < 2."""
+    low: float
+    """Ends of Sen's interval; NaN where n is too small for one."""
+    high: float
+    confidence: float
+
+
+def mann_kendall(
+    values: FloatArray | Sequence[float], inflation: float = 1.0
+) -> Monotonic:
+    """Return the test of values, shape `(n,)`, in the order of trials.
+
+    Values that are not finite are left out. `inflation`, at least 1, is how much wider
+    dependence makes the interval of a mean (longrun.inflation).
+    """
+    everything = finite(values)
+    data = _thinned(everything)
+    s = 0
+    for place in range(data.size - 1):
+        later = data[place + 1 :]
+        s += int(np.count_nonzero(later > data[place]))
+        s -= int(np.count_nonzero(later < data[place]))
+    deviation = math.sqrt(_variance(data)) * inflation
+    if not deviation:
+        return Monotonic(int(everything.size), s, math.nan)
+    from scipy.special import ndtr
+
+    return Monotonic(int(everything.size), s, float(2 * ndtr(-abs(s) / deviation)))
+
+
+def theil_sen(
+    values: FloatArray | Sequence[float],
+    epochs: IntArray | Sequence[int] | None = None,
+    *,
+    confidence: float = 0.95,
+    inflation: float = 1.0,
+) -> Slope:
+    """Return the slope of values, shape `(n,)`, over their epochs; 0 .. n-1 if not given."""
+    data = np.asarray(values, dtype=np.float64).reshape(-1)
+    x = np.arange(data.size) if epochs is None else np.asarray(epochs)
+    kept = np.isfinite(data)
+    n = int(kept.sum())
+    data, x = _thinned(data[kept]), _thinned(x[kept].astype(np.float64))
+    if data.size < 2 or x[0] == x[-1]:
+        return Slope(n, math.nan, math.nan, math.nan, confidence)
+    first, second = np.triu_indices(data.size, 1)
+    steps, rises = x[second] - x[first], data[second] / 2 - data[first] / 2
+    slopes = np.sort(rises[steps != 0] / steps[steps != 0])
+    deviation = math.sqrt(_variance(data)) * inflation
+    low, high = _sen(slopes, deviation, confidence)
+    return Slope(n, 2 * median(slopes), 2 * low, 2 * high, confidence)
+
+
+def _thinned(data: FloatArray) -> FloatArray:
+    """Return at most 1000 values, evenly spaced."""
+    if data.size <= MOST:
+        return data
+    return data[np.linspace(0, data.size - 1, MOST).round().astype(np.int64)]
+
+
+def _variance(data: FloatArray) -> float:
+    """Return the variance of S without a trend, ties taken into account (Sen 1968)."""
+    n = data.size
+    _, ties = np.unique(data, return_counts=True)
+    tied = float(np.sum(ties * (ties - 1) * (2 * ties + 5)))
+    return max(n * (n - 1) * (2 * n + 5) - tied, 0.0) / 18
+
+
+def _sen(
+    slopes: FloatArray, deviation: float, confidence: float
+) -> tuple[float, float]:
+    """Return the slopes whose ranks bound the true one."""
+    from scipy.special import ndtri
+
+    reach = float(ndtri(0.5 + confidence / 2)) * deviation
+    low = round((slopes.size - reach) / 2)
+    high = round((slopes.size + reach) / 2)
+    if low < 1 or high >= slopes.size:
+        return math.nan, math.nan
+    return float(slopes[low - 1]), float(slopes[high])
