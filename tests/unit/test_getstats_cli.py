@@ -214,3 +214,25 @@ def test_nothing_heavy_is_imported_for_help() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert out.stdout.strip() == "[]"
+
+
+def test_t_tests_follow_the_tables(
+    calm: str, slow: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(calm, slow, "--ttest", "--welch") == 0
+    out = capsys.readouterr().out
+    assert out.index("slow.res\nNAME") < out.index(
+        "Comparing slow.res (Sample 1) to calm.res (Sample 2).\nElapsed: 95%CI for "
+    )
+    assert out.count("Null Hyp. Alt. Hyp. P-value Result") == 5
+    assert run(calm, slow, calm, "--ttest", "--baseline", "slow", "--json") == 0
+    found = json.loads(capsys.readouterr().out)["comparisons"]
+    pairs = dict.fromkeys((one["candidate"], one["baseline"]) for one in found)
+    assert list(pairs) == [("calm.res", "slow.res"), ("calm.res#2", "slow.res")]
+
+
+def test_a_t_test_needs_two_inputs(calm: str) -> None:
+    with pytest.raises(InputError, match="one input has nothing to be compared to"):
+        run(calm, "--ttest")
+    with pytest.raises(InputError, match="add --ttest"):
+        run(calm, calm, "--equal-variance")

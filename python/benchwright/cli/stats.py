@@ -35,6 +35,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option(
         "--baseline", metavar="X", help="input that O/H refers to (default: the first)"
     )
+    option("--ttest", action="store_true", help="t-tests of every input against it")
+    variances = parser.add_mutually_exclusive_group()
+    variances.add_argument(
+        "--equal-variance",
+        action="store_true",
+        help="pool the variances, whatever the F-test says",
+    )
+    variances.add_argument(
+        "--welch", action="store_true", help="never pool the variances"
+    )
     option("--format", choices=_FORMATS, default="table", help="form of the report")
     option("--json", action="store_true", help="the same as --format json")
     option(

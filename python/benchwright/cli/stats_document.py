@@ -14,7 +14,9 @@ from benchwright.model.plan import MetricSpec
 from benchwright.report.document import Document, Entry, Notice, compose
 from benchwright.report.notices import high_z_scores
 from benchwright.stats.aggregate import columns, observe_trials, trials_of_blocks
+from benchwright.stats.moments import FloatArray
 from benchwright.stats.rows import RowBook
+from benchwright.stats.sample_comparison import InputComparison, compare_inputs
 from benchwright.stats.summaries import summarise_columns
 from benchwright.study.parsers.api import ParsedInput
 
@@ -25,6 +27,7 @@ def document_of(inputs: Sequence[ParsedInput], request: Request) -> Document:
     entries = []
     findings: list[Finding] = []
     notices: list[Notice] = []
+    samples: list[tuple[str, dict[str, FloatArray]]] = []
     for one in inputs:
         trials = trials_of(one)
         specs = (*one.specs, *_asked(one, request.metrics))
@@ -34,6 +37,7 @@ def document_of(inputs: Sequence[ParsedInput], request: Request) -> Document:
         shown = book.shown((*found, *book.declared), everything=request.everything)
         summaries = summarise_columns(found, shown, book, request.confidence)
         present = [found[name] for name in shown if name in found]
+        samples.append((one.name, {column.name: column.values for column in present}))
         notices.extend(high_z_scores(one.name, present, request.threshold))
         entries.append(
             Entry(one.name, summaries, one.stop, one.sample, _threads(one, trials))
@@ -54,6 +58,29 @@ def document_of(inputs: Sequence[ParsedInput], request: Request) -> Document:
         notices=notices,
         baseline=baseline,
         confidence=request.confidence,
+        comparisons=_comparisons(entries, samples, request, baseline),
+    )
+
+
+def _comparisons(
+    entries: Sequence[Entry],
+    samples: Sequence[tuple[str, dict[str, FloatArray]]],
+    request: Request,
+    baseline: int,
+) -> tuple[InputComparison, ...]:
+    """Return the t-tests, where they are asked for. Raises InputError for one input."""
+    if not request.ttest:
+        return ()
+    if len(samples) < 2:
+        only = samples[0][0] if samples else ""
+        raise argument_error("--ttest", only, "one input has nothing to be compared to")
+    rows = {s.name: (s.label, s.unit) for entry in entries for s in entry.summaries}
+    return compare_inputs(
+        samples,
+        rows,
+        baseline=baseline,
+        confidence=request.confidence,
+        variances=request.variances,
     )
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from benchwright.model.errors import Diagnostic, InputError
 from benchwright.model.quantity import parse_share
+from benchwright.stats.sample_comparison import Variances
 
 T = TypeVar("T")
 
@@ -28,6 +29,8 @@ class Request(msgspec.Struct, frozen=True):
     command: str | None = None
     confidence: float = 0.95
     dump: bool = False
+    ttest: bool = False
+    variances: Variances = "auto"
 
 
 def request_of(arguments: argparse.Namespace) -> Request:
@@ -45,6 +48,7 @@ def request_of(arguments: argparse.Namespace) -> Request:
     confidence = _checked(
         "--confidence", arguments.confidence, _confidence, 0.95, wrong
     )
+    variances = _variances(arguments, wrong)
     if wrong:
         raise InputError(wrong)
     return Request(
@@ -58,7 +62,27 @@ def request_of(arguments: argparse.Namespace) -> Request:
         command=arguments.command,
         confidence=confidence,
         dump=arguments.dump,
+        ttest=arguments.ttest,
+        variances=variances,
     )
+
+
+def _variances(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> Variances:
+    """Return who decides about pooling; both options belong to --ttest."""
+    asked = [
+        option
+        for option, given in (
+            ("--equal-variance", arguments.equal_variance),
+            ("--welch", arguments.welch),
+        )
+        if given
+    ]
+    if not asked:
+        return "auto"
+    if not arguments.ttest:
+        message = "only a t-test has variances to pool"
+        wrong.append(Diagnostic("bad-argument", message, "add --ttest", file=asked[0]))
+    return "equal" if arguments.equal_variance else "welch"
 
 
 def _checked(

@@ -52,7 +52,11 @@ def number(value: float, decimals: int = 3) -> str:
 def decimals_of(line: Line) -> int:
     """Return how many decimals a row is written with: three, as Getstats has it, and
     more where its values are below 1, so that four digits of them are seen."""
-    size = max(abs(line.summary.mean), abs(line.summary.maximum))
+    return decimals_for(max(abs(line.summary.mean), abs(line.summary.maximum)))
+
+
+def decimals_for(size: float) -> int:
+    """Return how many decimals figures of at most this size are written with."""
     if not math.isfinite(size) or size >= 1 or size == 0:
         return 3
     return min(3 - math.floor(math.log10(size)), MOST_DECIMALS)

@@ -16,6 +16,7 @@ from benchwright.model.estimate import Summary
 from benchwright.model.finding import Finding
 from benchwright.model.plan import Pairs
 from benchwright.stats.overhead import overhead_percent, percent_of_mean
+from benchwright.stats.sample_comparison import InputComparison
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -57,6 +58,8 @@ class Document(msgspec.Struct, frozen=True):
     baseline: int = 0
     """Place of the section that overheads refer to."""
     confidence: float = 0.95
+    comparisons: tuple[InputComparison, ...] = ()
+    """What `--ttest` found, each input against the baseline."""
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -76,6 +79,7 @@ def compose(
     notices: Sequence[Notice] = (),
     baseline: int = 0,
     confidence: float = 0.95,
+    comparisons: Sequence[InputComparison] = (),
 ) -> Document:
     """Return the document: percentages of the mean, and overheads against a baseline.
 
@@ -95,7 +99,14 @@ def compose(
         )
         for place, entry in enumerate(entries)
     )
-    return Document(sections, tuple(findings), tuple(notices), baseline, confidence)
+    return Document(
+        sections,
+        tuple(findings),
+        tuple(notices),
+        baseline,
+        confidence,
+        tuple(comparisons),
+    )
 
 
 def _line(summary: Summary, means: dict[str, float] | None) -> Line:

@@ -11,10 +11,12 @@ import io
 import math
 from collections.abc import Callable, Mapping
 
-from benchwright.report.cells import cells, has_overhead, heading
+from benchwright.report.cells import cells, heading
 from benchwright.report.document import Document, Line, Section
-from benchwright.report.json import render_json
+from benchwright.report.stats_json import render_json
 from benchwright.report.table import render_table
+from benchwright.report.ttest import COLUMNS, csv_fields, ttest_cells
+from benchwright.report.ttest import CSV_COLUMNS as TTEST_CSV_COLUMNS
 
 CSV_COLUMNS = (
     "input",
@@ -41,14 +43,19 @@ CSV_COLUMNS = (
 def render_csv(document: Document) -> str:
     """Return one line per input and quantity with full precision (RFC 4180).
 
-    An absent figure is an empty field; the lines end in a plain newline.
+    An absent figure is an empty field; the lines end in a plain newline. T-tests are
+    more fields of the candidate's lines.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(CSV_COLUMNS)
+    tests = csv_fields(document)
+    more = TTEST_CSV_COLUMNS if document.comparisons else ()
+    writer.writerow([*CSV_COLUMNS, *more])
     for section in document.sections:
         for line in section.lines:
-            writer.writerow(_csv_row(section, line))
+            fields = tests.get((section.name, line.summary.name), [None] * len(more))
+            texts = [f if isinstance(f, str) else _full(f) for f in fields]
+            writer.writerow([*_csv_row(section, line), *texts])
     return text.getvalue()
 
 
@@ -87,12 +94,21 @@ def render_markdown(document: Document) -> str:
     doubts += [f"- {_md(one.subject)}: {_md(one.text)}\n" for one in document.notices]
     parts = ["".join(doubts)] if doubts else []
     for section in document.sections:
-        head = heading(section)
-        rule = ["---", *["---:"] * (len(head) - 1)]
-        rows = [head, rule, *([_md(c) for c in cells(line)] for line in section.lines)]
-        table = "".join("| " + " | ".join(row) + " |\n" for row in rows)
-        parts.append(f"### {_md(section.name)}\n\n{table}")
+        rows = [heading(section), *map(cells, section.lines)]
+        parts.append(f"### {_md(section.name)}\n\n{_md_table(rows)}")
+    for pair in document.comparisons:
+        rows = [list(COLUMNS), *map(ttest_cells, pair.quantities)]
+        head = f"{pair.candidate} (u1) compared to {pair.baseline} (u2)"
+        parts.append(f"### {_md(head)}\n\n{_md_table(rows)}")
     return "\n".join(parts)
+
+
+def _md_table(rows: list[list[str]]) -> str:
+    """Return a Markdown table; the first row is its heading."""
+    rule = ["---", *["---:"] * (len(rows[0]) - 1)]
+    escaped = [[_md(cell) for cell in row] for row in rows]
+    lines = [escaped[0], rule, *escaped[1:]]
+    return "".join("| " + " | ".join(row) + " |\n" for row in lines)
 
 
 def _md(text: str) -> str:
@@ -109,18 +125,24 @@ def render_latex(document: Document) -> str:
     ]
     doubts += [f"% {one.subject}: {one.text}\n" for one in document.notices]
     parts = ["".join(doubts)]
-    parts.extend(_latex_table(section) for section in document.sections)
+    for section in document.sections:
+        rows = [heading(section), *map(cells, section.lines)]
+        parts.append(_latex_table(section.name, rows))
+    for pair in document.comparisons:
+        rows = [list(COLUMNS), *map(ttest_cells, pair.quantities)]
+        head = f"{pair.candidate} (u1) compared to {pair.baseline} (u2)"
+        parts.append(_latex_table(head, rows))
     return "\n".join(part for part in parts if part)
 
 
-def _latex_table(section: Section) -> str:
-    columns = 9 + has_overhead(section)
-    rows = [heading(section), *map(cells, section.lines)]
+def _latex_table(caption: str, rows: list[list[str]]) -> str:
+    """Return a LaTeX table; the first row is its heading."""
+    columns = len(rows[0]) - 1
     body = [" & ".join(_latex(cell) for cell in row) + r" \\" for row in rows]
     return "\n".join(
         [
             r"\begin{table}",
-            rf"\caption{{{_latex(section.name)}}}",
+            rf"\caption{{{_latex(caption)}}}",
             rf"\begin{{tabular}}{{l{'r' * columns}}}",
             r"\hline",
             body[0],
@@ -135,6 +157,8 @@ def _latex_table(section: Section) -> str:
 
 
 _LATEX = {
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",

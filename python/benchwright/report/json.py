@@ -1,4 +1,4 @@
-"""The report as one JSON document, schema `benchwright/stats/1`.
+"""What the JSON documents of reports are made of.
 
 A figure that is not there is null: absent is not zero, and NaN is not JSON.
 """
@@ -13,30 +13,8 @@ import msgspec
 from benchwright.model.decision import Stop
 from benchwright.model.estimate import Estimate, Reached
 from benchwright.model.finding import Finding
-from benchwright.report.document import Document, Line, Section
+from benchwright.report.document import Line, Section
 from benchwright.stats.overhead import percent_of_mean
-
-SCHEMA = "benchwright/stats/1"
-
-
-def stats_object(document: Document) -> dict[str, Any]:
-    """Return the document as plain objects, ready to be part of another document."""
-    baseline = document.sections[document.baseline].name if document.sections else None
-    return {
-        "schema": SCHEMA,
-        "confidence": document.confidence,
-        "baseline": baseline,
-        "inputs": [section_object(section) for section in document.sections],
-        "findings": [finding_object(finding) for finding in document.findings],
-        "notices": [
-            {"subject": one.subject, "text": one.text} for one in document.notices
-        ],
-    }
-
-
-def render_json(document: Document) -> str:
-    """Return the document as indented JSON with a newline at its end."""
-    return encode(stats_object(document))
 
 
 def encode(document: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ from benchwright.report.cells import cells, heading
 from benchwright.report.document import Document
 from benchwright.report.findings import finding_lines
 from benchwright.report.notices import notice_lines
+from benchwright.report.ttest import ttest_text
 
 _NARROWEST = 6
 _NAME = 9
@@ -21,7 +22,8 @@ _LEFT = 2
 def render_table(document: Document, *, findings: bool = True) -> str:
     """Return findings and notices, one line each, and a table for every input.
 
-    Ends with a newline; empty for an empty document.
+    Then the t-tests, where there are any. Ends with a newline; empty for an empty
+    document.
     """
     parts = []
     doubts = finding_lines(document.findings) + notice_lines(document.notices)
@@ -35,6 +37,8 @@ def render_table(document: Document, *, findings: bool = True) -> str:
     for name, rows in tables:
         lines = [name, *(_aligned(row, widths) for row in rows)]
         parts.append("".join(line + "\n" for line in lines))
+    if document.comparisons:
+        parts.append(ttest_text(document))
     return "\n".join(parts)
 
 
