@@ -17,6 +17,7 @@ from benchwright.model.plan import (
     UntilPredicate,
     UntilProgram,
 )
+from benchwright.suite import program as step
 from benchwright.suite.load import load
 from benchwright.suite.plan import PlannedTest, describe
 from benchwright.suite.program import Where
@@ -344,3 +345,74 @@ def test_a_rest_is_a_command_of_setup() -> None:
     first, second = plans(text)
     assert [c.text for c in first.phases.setup] == ["sleep 0.5", "prepare"]
     assert [c.text for c in second.phases.setup] == ["sleep 2"]
+
+
+COMPARE = """
+metrics.ops = {regex = 'ops (.*)', better = "higher"}
+[factors]
+n = [1, 2]
+[[compare]]
+setup = "prepare {n}"
+rest = "10ms"
+margin = "2%"
+max_blocks = 50
+fail_if = ["slower by 3%", "ops slower by 5%"]
+[[compare.arm]]
+name = "old"
+exec = "./old {n}"
+[[compare.arm]]
+name = "new-{n}"
+exec = ["./new", "{n}"]
+"""
+
+
+def test_a_comparison_has_arms_at_each_sample() -> None:
+    found = plans(COMPARE)
+    assert [p.name for p in found] == ["old:n=1", "new-1", "old:n=2", "new-2"]
+    assert found[3].phases.exec == (Command(("./new", "2")),)
+    assert [c.text for c in found[0].phases.setup] == ["sleep 0.01", "prepare 1"]
+    arms = [p.arm for p in found]
+    assert [a and a.place for a in arms] == [0, 1, 0, 1]
+    assert arms[2] is not None
+    assert arms[2].names == ("old:n=2", "new-2")
+    assert not any(p.fail_fast for p in found), "a failure voids a block, no more"
+
+
+def test_the_rule_of_a_comparison_is_read_as_on_the_command_line() -> None:
+    program = load("s.toml", lambda _: COMPARE)
+    (loop,) = (one for one in program.steps if isinstance(one, step.ForEach))
+    (compare,) = (one for one in loop.body if isinstance(one, step.Compare))
+    rule = compare.rule
+    assert (rule.margin, rule.maximum, rule.minimum, rule.seed) == (0.02, 50, 10, 0)
+    assert [gate.metric for gate in rule.gates] == ["elapsed", "ops"]
+    judged = [(m.name, m.better) for m in rule.metrics if m.judged]
+    assert judged == [("elapsed", "lower"), ("ops", "higher")]
+
+
+@pytest.mark.parametrize(
+    ("line", "place", "told"),
+    [
+        ('margin = "x"', (2, 10), "not a share"),
+        ('design = "zigzag"', (2, 10), "'zigzag' is none of"),
+        ("max_blocks = 1", (2, 14), "at least 2"),
+        ('fail_if = "slow"', (2, 11), "not a condition"),
+        ('desing = "abba"', (2, 1), "unknown key"),
+        ("seed = -1", (2, 8), "out of range"),
+    ],
+)
+def test_mistakes_of_a_comparison_stand_at_their_keys(
+    line: str, place: tuple[int, int], told: str
+) -> None:
+    arms = '[[compare.arm]]\nname = "a"\nexec = "a"\n[[compare.arm]]\nexec = "b"\n'
+    with pytest.raises(InputError) as caught:
+        plans(f"[[compare]]\n{line}\n{arms}")
+    (found,) = caught.value.diagnostics
+    assert (found.line, found.column) == place
+    assert told in found.message
+
+
+def test_a_comparison_needs_two_arms_and_each_a_command() -> None:
+    with pytest.raises(InputError) as caught:
+        plans('[[compare]]\n[[compare.arm]]\nname = "a"\n')
+    codes = {d.code for d in caught.value.diagnostics}
+    assert codes == {"suite-no-arm", "suite-no-exec"}

@@ -113,7 +113,7 @@ def comparison_of(
     rule = msgspec.structs.replace(rule, metrics=_shared(rule, inputs))
     paired = _are_paired(inputs)
     blocks = paired_blocks(inputs) if paired else [[_values(i, ()) for i in inputs]]
-    rule = _stored_rule(rule, inputs, len(blocks) if paired else None)
+    rule = _stored_rule(rule, inputs, paired)
     builder = ComparisonBuilder(rule)
     for block in blocks:
         builder.add(block)
@@ -162,12 +162,12 @@ def _names(one: ParsedInput) -> list[str]:
 
 
 def _stored_rule(
-    rule: ComparisonRule, inputs: Sequence[ParsedInput], count: int | None
+    rule: ComparisonRule, inputs: Sequence[ParsedInput], paired: bool
 ) -> ComparisonRule:
-    """Return the rule for one look at `count` blocks, or at arms that are not paired."""
+    """Return the rule for one look, at stored blocks or at arms of different times."""
     arm = inputs[0].arm
     design = Design.STORED
-    if count is not None and arm is not None:
+    if paired and arm is not None:
         design = Design.ABBA if arm.trials_per_block == 2 else Design.BLOCKS
     return msgspec.structs.replace(
         rule,
@@ -175,7 +175,7 @@ def _stored_rule(
         mode="watch",
         minimum=2,
         warmup=0,
-        exactly=count,
+        once=True,
     )
 
 

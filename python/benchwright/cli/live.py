@@ -9,10 +9,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from benchwright.bench import leftovers
 from benchwright.bench.local import LocalBench
 from benchwright.cli.outcome import document_of, tell
 from benchwright.cli.streams import silence_stdout
+from benchwright.finding.compared import doubts_of
 from benchwright.model.errors import BenchError
 from benchwright.report.progress import listener
 from benchwright.session.ledger import Ledger
@@ -109,12 +112,23 @@ def _tell(
     """Print the outcome: of a comparison, or of a suite's tests."""
     request = comparison_request(prepared)
     if request is None or not session.comparisons:
-        tell(document_of(session.tests), verdict, *kept, json=json)
+        _tell_suite(session, verdict, kept, json=json)
         return
     from benchwright.cli.compare_outcome import tell_comparison
 
     (opened,) = session.comparisons
     tell_comparison(opened, verdict, kept, json=json, junit=request.junit)
+
+
+def _tell_suite(
+    session: Session, verdict: Verdict, kept: tuple[Study, int], *, json: bool
+) -> None:
+    """Print a suite's tests, and the comparisons that came to an end."""
+    document = document_of(session.tests)
+    ended = [c.result for c in session.comparisons if c.result is not None]
+    doubts = tuple(one for comparison in ended for one in doubts_of(comparison))
+    document = msgspec.structs.replace(document, findings=(*doubts, *document.findings))
+    tell(document, verdict, kept, json=json, comparisons=ended)
 
 
 def _make_testroot(path: Path) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from benchwright.finding.examine import examine
+from benchwright.model.comparison import Comparison
 from benchwright.model.finding import Finding
+from benchwright.report.comparison import comparison_object, render_comparison
 from benchwright.report.document import Document, Entry, compose
 from benchwright.report.findings import condensed_lines
 from benchwright.report.json import encode, finding_object, section_object
@@ -49,10 +52,20 @@ def document_of(tests: list[OpenTest]) -> Document:
 
 
 def tell(
-    document: Document, verdict: Verdict, study: Study, session: int, *, json: bool
+    document: Document,
+    verdict: Verdict,
+    kept: tuple[Study, int],
+    *,
+    json: bool,
+    comparisons: Sequence[Comparison] = (),
 ) -> None:
-    """Print the outcome: one JSON document on stdout, or the table and its doubts."""
+    """Print the outcome: one JSON document on stdout, or the table and its doubts.
+
+    `kept` are the study and the session's number; `comparisons` those of the suite.
+    """
+    study, session = kept
     if json:
+        compared = [comparison_object(comparison) for comparison in comparisons]
         sys.stdout.write(
             encode(
                 {
@@ -63,6 +76,7 @@ def tell(
                     "detail": verdict.detail,
                     "exit_status": verdict.exit_status,
                     "tests": [section_object(s) for s in document.sections],
+                    **({"comparisons": compared} if compared else {}),
                     "findings": [finding_object(f) for f in document.findings],
                 }
             )
@@ -73,6 +87,8 @@ def tell(
     for section in document.sections:
         if section.stop is not None:
             print(stop_line(section.name, section.stop))
+    for comparison in comparisons:
+        sys.stdout.write("\n" + render_comparison(comparison))
     sys.stdout.flush()
     print(
         f"bw: {verdict.status}: {verdict.detail}; kept in {study.path}", file=sys.stderr

@@ -96,7 +96,7 @@ def smallest_effect(rule: ComparisonRule, evidence: Evidence, hypotheses: int) -
             return found.sdev
         # With one question the first block that answers it ends the comparison; with
         # several, what was seen must still be seen when the last is answered.
-        once = hypotheses > 1 or rule.exactly is not None
+        once = hypotheses > 1 or rule.once or rule.exactly is not None
         first = found.n if once else min(rule.minimum, found.n)
         return found.sdev * watched_effect(
             found.n, first, rule.confidence, error, rule.power

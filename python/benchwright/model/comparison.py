@@ -102,6 +102,8 @@ class ComparisonRule(msgspec.Struct, frozen=True):
     gates: tuple[Gate, ...] = ()
     exactly: int | None = None
     """Run this many blocks whatever they say: a null comparison."""
+    once: bool = False
+    """Only one look is taken: the blocks are stored ones."""
     stored: StoredArm | None = None
     """The baseline, where it was measured at another time: only candidates run."""
 

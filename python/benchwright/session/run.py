@@ -11,6 +11,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 
 import msgspec
 
+from benchwright.bench.leftovers import TOKEN
 from benchwright.control.decide import decide
 from benchwright.control.progress import progress
 from benchwright.model.comparison import Comparison, Outcome
@@ -232,6 +233,7 @@ class Session:
 
     def _compare(self, step: effect.RunComparison) -> None:
         key = self._keys.next("compare")
+        step = self._named(step, key)
         arms = [
             OpenTest(
                 self._keys.next("test"),
@@ -254,6 +256,21 @@ class Session:
             self._listener.comparison_closed(comparison.result)
             for arm in arms:
                 self._export_test(arm.key)
+
+    def _named(self, step: effect.RunComparison, key: str) -> effect.RunComparison:
+        """Return a comparison whose arms name it, also where the program does not: a
+        suite can be run again, and its arms belong to those of the same run."""
+        around = dict(self._performer.surroundings.environment)
+        name = f"{around.get(TOKEN, '')}/{key}"
+        plans = tuple(
+            msgspec.structs.replace(
+                plan, arm=msgspec.structs.replace(plan.arm, comparison=name)
+            )
+            if plan.arm is not None and not plan.arm.comparison
+            else plan
+            for plan in step.plans
+        )
+        return msgspec.structs.replace(step, plans=plans)
 
     def _tell_block(self, comparison: OpenComparison) -> None:
         if any(test.live for test in comparison.tests):

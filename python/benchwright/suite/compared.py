@@ -28,6 +28,7 @@ def compared(interpreter: Interpreter, one: step.Compare) -> Walk:
     stored = () if one.rule.stored is None else (one.rule.stored.name,)
     names = (*stored, *(plan.name for plan in plans))
     armed = tuple(
+        # A failure voids a block and ends nothing, whatever holds for tests.
         msgspec.structs.replace(plan, fail_fast=False, arm=_arm(one, names, place))
         for place, plan in enumerate(plans, len(stored))
     )

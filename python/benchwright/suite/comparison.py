@@ -93,11 +93,21 @@ def rule_from_request(
 
     `specs` are the metrics that the stored arms declared.
     """
-    reading_it = _Reading(request)
-    rule = reading_it.stored_rule(arms, specs)
-    if reading_it.found:
-        raise InputError(reading_it.found)
+    rule, mistakes = rule_and_mistakes(request, arms, specs)
+    if mistakes:
+        raise InputError(mistakes)
     return rule
+
+
+def rule_and_mistakes(
+    request: ComparisonRequest, arms: int, specs: Sequence[MetricSpec]
+) -> tuple[ComparisonRule, list[Diagnostic]]:
+    """Return the rule, and what is wrong with the request; commands are not asked for.
+
+    `specs` are metrics that are declared elsewhere.
+    """
+    reading_it = _Reading(request)
+    return reading_it.rule_alone(arms, specs), reading_it.found
 
 
 def declared_metrics(request: ComparisonRequest) -> list[MetricSpec]:
@@ -129,8 +139,8 @@ class _Reading:
         token = request.token or "comparison"
         return (*settings, step.Compare(arms, rule, token, where, request.null))
 
-    def stored_rule(self, arms: int, specs: Sequence[MetricSpec]) -> ComparisonRule:
-        """Return the rule for stored arms; mistakes are in `found`."""
+    def rule_alone(self, arms: int, specs: Sequence[MetricSpec]) -> ComparisonRule:
+        """Return the rule without its arms; mistakes are in `found`."""
         own = {spec.name: spec for spec in (*specs, *self.specs())}
         return self._rule(list(own.values()), arms)
 

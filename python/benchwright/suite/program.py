@@ -183,7 +183,7 @@ class Compare(msgspec.Struct, frozen=True, tag=True):
     """Those that run: without the baseline where that is stored."""
     rule: ComparisonRule
     token: str
-    """Tells this comparison from all others."""
+    """Tells this comparison from all others; empty: the session finds one."""
     where: Where
     null: NullResult | None = None
     """What is known of the machine's noise, to be kept beside the answer."""

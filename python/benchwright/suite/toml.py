@@ -15,10 +15,11 @@ from collections.abc import Collection
 from typing import Any
 
 from benchwright.expression import parse
+from benchwright.model.comparison import ComparisonRule
 from benchwright.model.errors import Diagnostic, InputError
-from benchwright.model.plan import MetricSpec, Mode, StoppingRule
+from benchwright.model.plan import FixedCount, MetricSpec, Mode, StoppingRule
 from benchwright.suite import program as step
-from benchwright.suite import reading, toml_rule
+from benchwright.suite import reading, toml_compare, toml_rule
 from benchwright.suite.check import unused_defines
 from benchwright.suite.fault import Fault, diagnostic
 from benchwright.suite.include import Reader, main_text
@@ -45,6 +46,7 @@ _TOP = (
     "until",
     "fail_fast",
     "test",
+    "compare",
 )
 _MODES = ("presetup", "setup", "exec", "cleanup", "postcleanup")
 _TEST = (
@@ -57,6 +59,17 @@ _TEST = (
     "only",
     "until",
     "metrics",
+)
+_COMPARE = (
+    *(mode for mode in _MODES if mode != "exec"),
+    "timeout",
+    "rest",
+    "hooks",
+    "skip",
+    "only",
+    "metrics",
+    "arm",
+    *toml_compare.RULE,
 )
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)\Z")
 
@@ -139,6 +152,7 @@ class _Suite:
             *_settings(top),
             self._threads(),
             *self._tests(),
+            *self._comparisons(),
         )
         body = self._where_wanted(top, body)
         for name, levels in reversed(self._factors.items()):
@@ -245,7 +259,7 @@ class _Suite:
 
     def _tests(self) -> tuple[Step, ...]:
         tests = self._top.tables("test")
-        if not tests and "test" not in self._top:
+        if not tests and "test" not in self._top and "compare" not in self._top:
             hint = "a test is a table [[test]] with at least an exec"
             self._top.wrong(self._top.where, "suite-no-test", "there is no test", hint)
         return tuple(one for table in tests for one in self._test(table))
@@ -262,6 +276,42 @@ class _Suite:
         heading, where = self._heading(table), table.where
         test = step.Test(heading, self._stopping(table), tuple(body), where)
         return self._where_wanted(table, (test,))
+
+    def _comparisons(self) -> tuple[Step, ...]:
+        tables = self._top.tables("compare")
+        return tuple(one for table in tables for one in self._comparison(table))
+
+    def _comparison(self, table: Table) -> tuple[Step, ...]:
+        table.only(_COMPARE)
+        around = [
+            *_settings(table),
+            *_rest(table if "rest" in table else self._top),
+            *(
+                one
+                for key in _MODES
+                if key != "exec"
+                for one in self._commands(table, key)
+            ),
+        ]
+        arms = table.tables("arm")
+        if len(arms) < 2:
+            hint = "give each a table [[compare.arm]] with at least an exec"
+            message = "a comparison has a baseline and a candidate"
+            table.wrong(table.where, "suite-no-arm", message, hint)
+        declared = [*_metrics(self._top, quiet=True), *_metrics(table, quiet=True)]
+        rule = toml_compare.rule_of(table, len(arms), declared)
+        tests = tuple(self._arm(arm, around, rule) for arm in arms)
+        compare = step.Compare(tests, rule, "", table.where)
+        return self._where_wanted(table, (compare,))
+
+    def _arm(self, arm: Table, around: list[Step], rule: ComparisonRule) -> step.Test:
+        arm.only(("name", "exec"))
+        if "exec" not in arm:
+            message = "this arm has no exec: it would measure nothing"
+            arm.wrong(arm.where, "suite-no-exec", message, 'add exec = "COMMAND"')
+        limit = FixedCount((rule.warmup + rule.maximum) * rule.trials_per_block)
+        body = (*around, *self._commands(arm, "exec"))
+        return step.Test(self._heading(arm), limit, body, arm.where)
 
     def _heading(self, table: Table) -> Template:
         text = table.text("name")
