@@ -211,7 +211,9 @@ def test_fonts_are_embedded_as_truetype() -> None:
     assert b"/Type3" not in found["pdf"]
 
 
-@pytest.mark.parametrize("mode", ["line", "bar", "ecdf", "violin", "strip"])
+@pytest.mark.parametrize(
+    "mode", ["line", "bar", "ecdf", "violin", "strip", "epochs", "ratio"]
+)
 def test_two_drawings_are_the_same_bytes_and_hold_no_time(mode: str) -> None:
     words = ("--mode", mode, "E", "ext2:*.res", "X", "xfs:*.res")
     first = draw(*words)

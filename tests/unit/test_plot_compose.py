@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 
+import msgspec
 import numpy as np
 import pytest
 import scipy.stats
@@ -13,12 +14,15 @@ from benchwright.model.decision import Stop
 from benchwright.model.errors import InputError
 from benchwright.model.estimate import Estimate, Reached
 from benchwright.model.observation import Block, Ending, Trial
-from benchwright.report.plot.chart import Chart, Mode, Point
+from benchwright.model.plan import Arm
+from benchwright.report.plot.chart import Chart, Mode, Point, Values
 from benchwright.report.plot.compose import compose
 from benchwright.report.plot.limits import check
 from benchwright.report.plot.plan import Request
 from benchwright.report.plot.source import Group, Source, source_of
 from benchwright.report.plot.style import Spacing, Style
+from benchwright.stats.confidence_sequence import t_mixture_interval
+from benchwright.stats.warmup import mser_truncation
 
 ELAPSED = (10.0, 11.0, 9.5, 10.5)
 
@@ -314,3 +318,83 @@ def test_a_ratio_of_what_is_not_positive_is_a_gap() -> None:
     assert [f.evidence for f in findings] == [
         "Elapsed: a value is not above 0; a gap, not zero"
     ]
+
+
+def arm(
+    place: int, values: Sequence[float], per_block: int = 1, name: str = "c"
+) -> Group:
+    """Return an arm of a comparison; an epoch that is NaN has failed."""
+    made = source(f"arm-{place}", elapsed=values)
+    compared = Arm(name, place, ("arm-0", "arm-1"), per_block)
+    return Group(f"arm-{place}", (msgspec.structs.replace(made, arm=compared),))
+
+
+def test_arms_of_one_comparison_are_paired_by_block() -> None:
+    base = np.array([10.0, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120])
+    noise = np.array([1.1, 1.2, 1.15, 1.1, 1.2, 1.15] * 2)
+    chart = drawn(arm(0, base), arm(1, base * noise), mode=Mode.RATIO)
+    ((point,),) = [series.points for series in chart.series]
+    expected = t_mixture_interval(np.log(noise), 0.95)
+    assert point.value == pytest.approx(np.exp(expected.value))
+    assert (point.low, point.high) == pytest.approx(
+        (np.exp(expected.low), np.exp(expected.high))
+    )
+    assert point.low is not None
+    assert point.low > 1
+    apart = drawn(arm(0, base), arm(1, base * noise, name="d"), mode=Mode.RATIO)
+    ((unpaired,),) = [series.points for series in apart.series]
+    assert unpaired.low is not None
+    assert unpaired.low < 1  # Welch sees the tenfold drift that the blocks share.
+
+
+def test_a_block_in_which_an_arm_failed_is_in_no_ratio() -> None:
+    one = arm(0, [1.0, 1, 1, 1, 1, np.nan], per_block=2)
+    two = arm(1, [2.0, 2, 8, 8, 99, 99], per_block=2)
+    chart = drawn(one, two, mode=Mode.RATIO)
+    assert chart.series[0].points[0].value == pytest.approx(4)  # of 2 and 8
+    only = drawn(arm(0, [np.nan, 1]), arm(1, [1, np.nan]), mode=Mode.RATIO)
+    assert only.series[0].points[0].gap == "no block has both"
+
+
+def test_commands_that_are_compared_are_categories_by_name() -> None:
+    groups = Group("G", (*arm(0, ELAPSED).sources, *arm(1, ELAPSED).sources))
+    assert [tick.label for tick in drawn(groups).ticks] == ["arm-0", "arm-1"]
+
+
+def course(values: Sequence[float]) -> Values:
+    ((point,),) = [
+        s.points
+        for s in drawn(line(source("a", elapsed=values)), mode=Mode.EPOCHS).series
+    ]
+    assert point.values is not None
+    assert point.values.values == pytest.approx(values)  # nothing is removed
+    return point.values
+
+
+def test_a_warm_up_and_a_change_are_marked_where_they_are() -> None:
+    noise = np.random.default_rng(5).normal(0, 0.1, 60)
+    steady = course(noise + 10)
+    assert (steady.removed, steady.changes) == (0, ())
+    warm = np.zeros(60)
+    warm[:5] = (5, 4, 3, 2, 1)
+    assert course(noise + 10 + warm).removed == 5
+    jump = np.where(np.arange(60) >= 40, 3.0, 0.0)
+    both = course(noise + 10 + warm + jump)
+    before_the_jump = mser_truncation((noise + 10 + warm)[:40])
+    assert both.removed == before_the_jump.removed >= 5
+    assert both.changes == (40,)
+
+
+def test_what_mser_cuts_off_clean_values_is_no_warm_up() -> None:
+    series = np.random.default_rng(11).normal(10, 1, (200, 30))
+    cut = [values for values in series if mser_truncation(values).removed]
+    assert len(cut) > 100
+    marked = [values for values in cut if course(values).removed]
+    assert len(marked) <= 6  # 1 % of 200, with three standard deviations of room
+
+
+def test_of_a_few_epochs_nothing_is_marked_and_many_panels_are_refused() -> None:
+    assert (course([9.0, 1, 1]).removed, course([9.0, 1, 1]).changes) == (0, ())
+    many = Group("G", tuple(times(f"t{n}") for n in range(25)))
+    with pytest.raises(InputError, match="25 panels"):
+        drawn(many, mode=Mode.EPOCHS)

@@ -16,9 +16,13 @@ from benchwright.report.plot.intervals import known
 from benchwright.report.plot.places import Place
 from benchwright.report.plot.plan import Plan, refuse, series_of
 from benchwright.report.plot.source import Component, Source
+from benchwright.stats.changes import change_points
 from benchwright.stats.quantile import quantile_interval
+from benchwright.stats.warmup import mser_truncation
 
 MOST_PANELS = 24
+_WARM_UP_P = 0.01
+"""MSER alone cuts clean values somewhere too; what it cuts has to differ from the rest."""
 
 
 def compose_ecdf(plan: Plan) -> Chart:
@@ -102,15 +106,16 @@ def _median(plan: Plan, source: Source, component: Component, place: Place) -> P
 def _marked(point: Point) -> Point:
     """Return the point with its warm-up and change points marked.
 
-    Change points are looked for in what is left when the warm-up is gone; a warm-up is
-    one by its own right.
+    MSER removes at most half of the values, so a change in the later half cannot be the
+    end of a warm-up: it looks only at what is before the first such change. Change
+    points are those of what is left when the warm-up is gone.
     """
-    from benchwright.stats.changes import change_points
-    from benchwright.stats.warmup import mser_truncation
-
     if point.values is None:
         return point
-    removed = mser_truncation(point.values.values).removed
-    changes = tuple(removed + at for at in change_points(point.values.values[removed:]))
-    values = msgspec.structs.replace(point.values, removed=removed, changes=changes)
-    return msgspec.structs.replace(point, values=values)
+    values = point.values.values
+    late = [at for at in change_points(values) if 2 * at >= len(values)]
+    truncation = mser_truncation(values[: late[0] if late else None])
+    removed = truncation.removed if truncation.p <= _WARM_UP_P else 0
+    changes = tuple(removed + at for at in change_points(values[removed:]))
+    marked = msgspec.structs.replace(point.values, removed=removed, changes=changes)
+    return msgspec.structs.replace(point, values=marked)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,7 @@ def epochs(page: FigureBase, chart: Chart, style: Style) -> list[Axes]:
         label = named(series.component, series.unit) if several else chart.ylabel
         dress_y(axes, msgspec.structs.replace(chart, ylabel=label), style)
         axes.margins(y=0.12)
+    _from_first_to_last(grid[0, 0], drawn)
     for axes in spare:
         axes.set_axis_off()
     for axes in grid.ravel()[max(len(drawn) - columns, 0) : len(drawn)]:
@@ -44,6 +46,16 @@ def epochs(page: FigureBase, chart: Chart, style: Style) -> list[Axes]:
         axes.xaxis.set_tick_params(labelbottom=True)
     _one_label(page, list(grid.ravel()), chart)
     return list(grid.ravel()[: len(drawn)])
+
+
+def _from_first_to_last(axes: Axes, drawn: Sequence[Series]) -> None:
+    """Let the shared axis reach over all epochs, numbered in whole numbers."""
+    from matplotlib.ticker import MaxNLocator
+
+    epochs = [e for s in drawn for p in s.points if p.values for e in p.values.epochs]
+    room = 0.02 * (max(epochs) - min(epochs)) + 0.6
+    axes.set_xlim(min(epochs) - room, max(epochs) + room)
+    axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
 
 
 def _one_label(page: FigureBase, panels: list[Axes], chart: Chart) -> None:

@@ -33,8 +33,9 @@ def add_legend(
     page: FigureBase, axes: Sequence[Axes], chart: Chart, style: Style
 ) -> Legend | None:
     """Add the legend to the figure, or to the only axes; None where there is none."""
-    handles, labels = axes[0].get_legend_handles_labels()
-    for other in axes[1:]:
+    handles: list[Any] = []
+    labels: list[Any] = []
+    for other in axes:
         for handle, label in zip(*other.get_legend_handles_labels(), strict=True):
             if label not in labels:
                 handles.append(handle)

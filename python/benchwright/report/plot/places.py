@@ -58,6 +58,8 @@ def place(
     if factor is not None:
         _check(groups, factor, wrong)
         return _by_factor(groups, factor)
+    if all(source.arm is not None for group in groups for source in group.sources):
+        return _by_name(groups)  # commands that are compared, whatever their numbers
     varying = _varying_factors(groups)
     if len(varying) == 1:
         return _by_factor(groups, varying[0])
