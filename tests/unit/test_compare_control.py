@@ -28,6 +28,7 @@ from benchwright.model.comparison import (
 )
 from benchwright.model.decision import Stop
 from benchwright.stats.confidence_sequence import t_mixture_interval, t_mixture_p
+from benchwright.stats.two_sample import ratio_of_means
 
 SEED = 20261121
 
@@ -212,6 +213,9 @@ def test_a_stored_baseline_is_welch_on_logs() -> None:
     assert math.log(verdict.ratio.low) == pytest.approx(interval.low, rel=1e-9)
     assert math.log(verdict.ratio.high) == pytest.approx(interval.high, rel=1e-9)
     assert verdict.p == pytest.approx(test.pvalue, rel=1e-9)
+    ours = ratio_of_means(values, candidate)
+    assert verdict.ratio.low == pytest.approx(ours.low, rel=1e-9)
+    assert verdict.ratio.method == ours.method
     assert (verdict.n_baseline, verdict.n_candidate, verdict.blocks) == (30, 10, None)
 
 

@@ -25,7 +25,8 @@ from benchwright.session.run import Session
 from benchwright.session.run import Verdict as Ended
 from benchwright.study.contents import NULL, last_null, tests_of
 from benchwright.study.journal import SessionInfo, Study
-from benchwright.suite.comparison import ComparisonRequest, program_from_comparison
+from benchwright.suite.comparison import program_from_comparison
+from benchwright.suite.comparison_rule import ComparisonRequest
 from benchwright.trial.record import RunRequest
 from benchwright.trial.request import Surroundings
 
@@ -184,7 +185,9 @@ def test_a_complete_comparison_replays_without_the_bench(tmp_path: Path) -> None
 
 
 def test_a_failed_trial_voids_its_block_and_fails_the_run(tmp_path: Path) -> None:
-    bench = FakeBench(elapsed, status=lambda r, e: int(e == 5 and r.commands[0].argv[1] == "b"))
+    bench = FakeBench(
+        elapsed, status=lambda r, e: int(e == 5 and r.commands[0].argv[1] == "b")
+    )
     verdict, session, _ = run(tmp_path / "study", bench)
     result = result_of(session)
     assert result.failed_blocks == 1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from benchwright.model.comparison import NullResult
-    from benchwright.suite.comparison import ComparisonRequest
+    from benchwright.suite.comparison_rule import ComparisonRequest
 
 SUMMARY = "compare commands side by side, or stored results, until the answer is sound"
 
@@ -182,6 +182,8 @@ def _add_trial(group: argparse._ArgumentGroup) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Do what `bw compare` was asked; return the exit code."""
     request = _request(arguments)
+    if arguments.junit is not None:
+        _check_junit(arguments.junit)
     if arguments.inputs:
         from benchwright.cli.compare_stored import compare_stored
 
@@ -194,6 +196,19 @@ def run(arguments: argparse.Namespace) -> int:
     prepared = prepare_comparison(request, arguments.study, sys.argv[1:])
     rehearse(prepared)
     return run_new(prepared, arguments)
+
+
+def _check_junit(path: str) -> None:
+    """Raise InputError for a file that cannot be there: an hour later is too late."""
+    from pathlib import Path
+
+    from benchwright.model.errors import argument_error
+
+    if not Path(path).parent.is_dir():
+        message = f"there is no directory {Path(path).parent}"
+        raise argument_error("--junit", path, message, "make it, or name another file")
+    if Path(path).is_dir():
+        raise argument_error("--junit", path, "it is a directory", "name a file")
 
 
 def _check_stored(arguments: argparse.Namespace) -> None:
@@ -229,7 +244,7 @@ def _with_stored(
 
     if arguments.baseline is not None:
         from benchwright.cli.compare_stored import stored_baseline
-        from benchwright.suite.comparison import declared_metrics
+        from benchwright.suite.comparison_rule import declared_metrics
 
         _check_baseline(arguments)
         stored = stored_baseline(arguments.baseline, declared_metrics(request))
@@ -283,7 +298,7 @@ def _known_null(arguments: argparse.Namespace) -> NullResult | None:
 def _request(arguments: argparse.Namespace) -> ComparisonRequest:
     import secrets
 
-    from benchwright.suite.comparison import ComparisonRequest
+    from benchwright.suite.comparison_rule import ComparisonRequest
 
     given: dict[str, Any] = {name: getattr(arguments, name) for name in _WORDS}
     given |= {name: tuple(getattr(arguments, name)) for name in _LISTS}

@@ -34,7 +34,7 @@ from benchwright.model.observation import Ending, Trial
 from benchwright.model.plan import MetricSpec
 from benchwright.stats.aggregate import aggregate_trial
 from benchwright.stats.rows import RowBook
-from benchwright.suite.comparison import ComparisonRequest, rule_from_request
+from benchwright.suite.comparison_rule import ComparisonRequest, rule_from_request
 
 if TYPE_CHECKING:
     from benchwright.study.parsers.api import ParsedInput

@@ -21,9 +21,9 @@ from benchwright.model.comparison import ComparisonRule
 from benchwright.stats.confidence_sequence import METHOD as WATCHED
 from benchwright.stats.confidence_sequence import p_of_moments, radius
 from benchwright.stats.students_t import t_quantile
+from benchwright.stats.two_sample import WELCH_LOG
 
 PLANNED = "stein-two-stage"
-WELCH = "welch-on-logs"
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -60,7 +60,7 @@ def reading(rule: ComparisonRule, evidence: Evidence) -> Reading:
             return Reading(center, math.nan, WATCHED)
         half = found.sdev * radius(found.n, rule.confidence) if found.sdev else 0.0
         return Reading(center, half, WATCHED)
-    method = PLANNED if evidence.paired else WELCH
+    method = PLANNED if evidence.paired else WELCH_LOG
     scale = _scale(rule, evidence)
     if scale is None:
         return Reading(center, math.nan, method)

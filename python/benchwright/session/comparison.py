@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from benchwright.bench.leftovers import TOKEN
 from benchwright.control.compare import decide_comparison
 from benchwright.control.compare_conclusion import comparison_progress, conclude
 from benchwright.control.compare_history import ComparisonBuilder
@@ -25,11 +26,41 @@ from benchwright.model.comparison import (
 )
 from benchwright.model.decision import Stop
 from benchwright.model.observation import Ending, Trial
+from benchwright.session.keys import Keys
 from benchwright.session.ledger import Ledger
+from benchwright.session.performer import Performer
 from benchwright.session.test import OpenTest
 from benchwright.stats.aggregate import aggregate_trial
 from benchwright.stats.rows import RowBook
 from benchwright.suite.effects import RunComparison
+
+
+def open_comparison(
+    asked: RunComparison, keys: Keys, ledger: Ledger, performer: Performer
+) -> OpenComparison:
+    """Return a comparison with its arms as tests, none of them begun."""
+    key = keys.next("compare")
+    around = dict(performer.surroundings.environment)
+    asked = _named(asked, f"{around.get(TOKEN, '')}/{key}")
+    tests = [
+        OpenTest(keys.next("test"), plan.name, plan.stopping, ledger, performer)
+        for plan in asked.plans
+    ]
+    return OpenComparison(key, asked, tests, ledger)
+
+
+def _named(asked: RunComparison, name: str) -> RunComparison:
+    """Return a comparison whose arms name it, also where the program does not: a suite
+    can be run again, and its arms belong to those of the same run."""
+    plans = tuple(
+        msgspec.structs.replace(
+            plan, arm=msgspec.structs.replace(plan.arm, comparison=name)
+        )
+        if plan.arm is not None and not plan.arm.comparison
+        else plan
+        for plan in asked.plans
+    )
+    return msgspec.structs.replace(asked, plans=plans)
 
 
 class OpenComparison:
@@ -55,6 +86,11 @@ class OpenComparison:
     def rule(self) -> ComparisonRule:
         """What ends it."""
         return self.asked.rule
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether its answer was in the journal when the session was taken up."""
+        return self._ledger.knows(f"{self.key}/result")
 
     def progress(self) -> ComparisonProgress:
         """Return where it stands."""

@@ -11,7 +11,6 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 
 import msgspec
 
-from benchwright.bench.leftovers import TOKEN
 from benchwright.control.decide import decide
 from benchwright.control.progress import progress
 from benchwright.model.comparison import Comparison, Outcome
@@ -19,7 +18,7 @@ from benchwright.model.decision import AskProgram, RunMore, Stop
 from benchwright.model.errors import OperatingError
 from benchwright.model.plan import Command, Mode, TestPlan
 from benchwright.model.rule import describe_comparison, describe_rule
-from benchwright.session.comparison import OpenComparison
+from benchwright.session.comparison import OpenComparison, open_comparison
 from benchwright.session.errors import Failed, Interrupted
 from benchwright.session.events import Listener
 from benchwright.session.keys import Keys
@@ -232,45 +231,18 @@ class Session:
     # -- comparisons --------------------------------------------------------------------
 
     def _compare(self, step: effect.RunComparison) -> None:
-        key = self._keys.next("compare")
-        step = self._named(step, key)
-        arms = [
-            OpenTest(
-                self._keys.next("test"),
-                plan.name,
-                plan.stopping,
-                self._ledger,
-                self._performer,
-            )
-            for plan in step.plans
-        ]
-        self.tests += arms
-        comparison = OpenComparison(key, step, arms, self._ledger)
+        comparison = open_comparison(step, self._keys, self._ledger, self._performer)
+        self.tests += comparison.tests
         self.comparisons.append(comparison)
-        live = not self._ledger.knows(f"{key}/result")
+        live = not comparison.is_recorded
         if live:
             self._listener.comparison_opened(step.names, describe_comparison(step.rule))
         comparison.run(self._tell_block if live else lambda _: None)
         if live:
             assert comparison.result is not None
             self._listener.comparison_closed(comparison.result)
-            for arm in arms:
+            for arm in comparison.tests:
                 self._export_test(arm.key)
-
-    def _named(self, step: effect.RunComparison, key: str) -> effect.RunComparison:
-        """Return a comparison whose arms name it, also where the program does not: a
-        suite can be run again, and its arms belong to those of the same run."""
-        around = dict(self._performer.surroundings.environment)
-        name = f"{around.get(TOKEN, '')}/{key}"
-        plans = tuple(
-            msgspec.structs.replace(
-                plan, arm=msgspec.structs.replace(plan.arm, comparison=name)
-            )
-            if plan.arm is not None and not plan.arm.comparison
-            else plan
-            for plan in step.plans
-        )
-        return msgspec.structs.replace(step, plans=plans)
 
     def _tell_block(self, comparison: OpenComparison) -> None:
         if any(test.live for test in comparison.tests):

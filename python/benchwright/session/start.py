@@ -26,7 +26,8 @@ from benchwright.study.contents import NULL
 from benchwright.study.journal import SessionInfo
 from benchwright.suite.check import names_read
 from benchwright.suite.command_line import CommandRequest, program_from_command
-from benchwright.suite.comparison import ComparisonRequest, program_from_comparison
+from benchwright.suite.comparison import program_from_comparison
+from benchwright.suite.comparison_rule import ComparisonRequest
 from benchwright.suite.load import compile_sources, load
 from benchwright.suite.plan import Planned, PlannedTest, describe
 from benchwright.suite.program import Program, SourceFile

@@ -12,6 +12,8 @@ from benchwright.suite.fault import Fault
 
 SYNTAX = "write 'slower by 3%' or 'METRIC faster by 5%'"
 _CODE = "suite-gate"
+_SPACED = re.compile(r"(?<=\d)\s+%\s*\Z")
+"""`3 %`, as our own sentences write it."""
 _WORD = re.compile(r"\S+")
 
 
@@ -20,7 +22,7 @@ def parse_gate(text: str, known: Sequence[str]) -> tuple[Gate | None, Fault | No
 
     `known` are the metrics that are compared; without one it is about the first.
     """
-    words = list(_WORD.finditer(text))
+    words = list(_WORD.finditer(_SPACED.sub("%", text)))
     at = len(words) - 3
     if at not in (0, 1):
         return None, Fault(_CODE, f"{text!r} is not a condition", SYNTAX)

@@ -11,7 +11,7 @@ from typing import Any
 
 from benchwright.model.comparison import ComparisonRule
 from benchwright.model.plan import MetricSpec
-from benchwright.suite.comparison import ComparisonRequest, rule_and_mistakes
+from benchwright.suite.comparison_rule import ComparisonRequest, rule_and_mistakes
 from benchwright.suite.toml_table import Table
 
 _TEXTS = ("design", "mode", "margin", "confidence", "power", "max_time")

@@ -1,0 +1,282 @@
+"""When a comparison ends: its options, word for word, become a `ComparisonRule`.
+
+Every wrong value is noted, with the option's name in the place of a file's. TOML's
+`[[compare]]` and stored results read theirs here too. The request itself is what a
+study keeps, the seed and the stored baseline in it: a resume compiles the same again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from benchwright.model.comparison import (
+    BUILT_IN,
+    ComparedMetric,
+    ComparisonRule,
+    Design,
+    Gate,
+    NullResult,
+    StoredArm,
+)
+from benchwright.model.errors import Diagnostic, InputError
+from benchwright.model.plan import MetricSpec
+from benchwright.model.quantity import parse_duration_ns, parse_share
+from benchwright.suite.fault import Fault, placed
+from benchwright.suite.gate import parse_gate
+from benchwright.suite.metric import parse_metric
+from benchwright.suite.program import Where
+from benchwright.suite.stopping import epochs_fault
+
+MINIMUM = 10
+"""Blocks before the first look, and of a pilot."""
+MAXIMUM = 200
+SEQUENCE = 30
+"""Trials of each arm of a sequence, which cannot be looked at while it runs."""
+NULL_BLOCKS = 40
+DESIGNS = tuple(str(d) for d in Design if d is not Design.STORED)
+_BAD = "bad-argument"
+T = TypeVar("T")
+
+
+class ComparisonRequest(msgspec.Struct, frozen=True):
+    """What the user typed, word for word, and what was settled when it was begun."""
+
+    commands: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    design: str | None = None
+    mode: str | None = None
+    margin: str | None = None
+    confidence: str | None = None
+    power: str | None = None
+    min_blocks: str | None = None
+    max_blocks: str | None = None
+    max_time: str | None = None
+    warmup: str | None = None
+    seed: str | None = None
+    threads: str | None = None
+    metrics: tuple[str, ...] = ()
+    setup: str | None = None
+    cleanup: str | None = None
+    rest: str | None = None
+    timeout: str | None = None
+    hooks: tuple[str, ...] = ()
+    fail_if: tuple[str, ...] = ()
+    is_null: bool = False
+    junit: str | None = None
+    token: str = ""
+    stored: StoredArm | None = None
+    null: NullResult | None = None
+
+
+def rule_from_request(
+    request: ComparisonRequest, arms: int, specs: Sequence[MetricSpec]
+) -> ComparisonRule:
+    """Return the rule by which stored arms are compared. Raises InputError.
+
+    `specs` are the metrics that the stored arms declared.
+    """
+    rule, mistakes = rule_and_mistakes(request, arms, specs)
+    if mistakes:
+        raise InputError(mistakes)
+    return rule
+
+
+def rule_and_mistakes(
+    request: ComparisonRequest, arms: int, specs: Sequence[MetricSpec]
+) -> tuple[ComparisonRule, list[Diagnostic]]:
+    """Return the rule, and what is wrong with the request; commands are not asked for.
+
+    `specs` are metrics that are declared elsewhere.
+    """
+    reading_it = RuleReading(request)
+    return reading_it.rule_alone(arms, specs), reading_it.found
+
+
+def declared_metrics(request: ComparisonRequest) -> list[MetricSpec]:
+    """Return the metrics that a request declares, mistakes left out."""
+    return RuleReading(request).specs()
+
+
+class RuleReading:
+    """One request being read, as far as its rule goes."""
+
+    def __init__(self, request: ComparisonRequest) -> None:
+        self._request = request
+        self.found: list[Diagnostic] = []
+
+    def rule_alone(self, arms: int, specs: Sequence[MetricSpec]) -> ComparisonRule:
+        """Return the rule without its arms; mistakes are in `found`."""
+        own = {spec.name: spec for spec in (*specs, *self.specs())}
+        return self._rule(list(own.values()), arms)
+
+    def specs(self) -> list[MetricSpec]:
+        """Return the metrics that are declared; mistakes are in `found`."""
+        specs: list[MetricSpec] = []
+        for word in self._request.metrics:
+            spec, faults = parse_metric(word)
+            if spec is None:
+                self.found += placed(faults, _placer("--metric", word))
+            elif any(spec.name == other.name for other in specs):
+                self._wrong("--metric", word, f"metric {spec.name} is given twice")
+            else:
+                specs.append(spec)
+        return specs
+
+    # -- the rule --------------------------------------------------------------------
+
+    def _rule(self, specs: list[MetricSpec], arms: int) -> ComparisonRule:
+        request = self._request
+        design = self._choice("--design", request.design, DESIGNS, "blocks")
+        mode = self._choice("--mode", request.mode, ("watch", "plan"), "watch")
+        gates = self._gates(specs)
+        minimum, maximum = self._blocks(design)
+        planned = mode == "plan" or request.stored is not None
+        if planned:
+            # A pilot's variance is what everything after it rests on.
+            minimum = max(minimum, min(MINIMUM, maximum))
+        if design == "sequence" and request.max_time is not None:
+            message = "a sequence has a fixed number of trials"
+            hint = "give --max-blocks N, or another --design"
+            self._wrong("--max-time", request.max_time, message, hint)
+        return ComparisonRule(
+            arms=max(arms, 2),
+            metrics=compared_metrics(specs, [gate.metric for gate in gates]),
+            design=Design(design),
+            mode="plan" if planned else "watch",
+            margin=self._share("--margin", request.margin, 0.01, (0.0, 1.0)),
+            confidence=self._share(
+                "--confidence", request.confidence, 0.95, (0.5, 1.0)
+            ),
+            power=self._share("--power", request.power, 0.8, (0.5, 1.0)),
+            minimum=minimum,
+            maximum=maximum,
+            max_time_ns=self._parsed("--max-time", request.max_time, parse_duration_ns),
+            warmup=self._whole("--warmup", request.warmup, 1, least=0),
+            seed=self._whole("--seed", request.seed, 0, least=0),
+            gates=gates,
+            exactly=maximum if request.is_null else None,
+            stored=request.stored,
+        )
+
+    def _blocks(self, design: str) -> tuple[int, int]:
+        """Return the least and the greatest number of blocks."""
+        request = self._request
+        usual = SEQUENCE if design == "sequence" else MAXIMUM
+        if request.is_null:
+            usual = NULL_BLOCKS
+            if design == "sequence":
+                hint = "--design blocks, abba or round-robin"
+                self._wrong("--design", design, "a null comparison is paired", hint)
+        minimum = self._whole("--min-blocks", request.min_blocks, 0, least=2)
+        maximum = self._whole("--max-blocks", request.max_blocks, 0, least=2)
+        if minimum and maximum and minimum > maximum:
+            message = f"--max-blocks {maximum} is less than --min-blocks {minimum}"
+            self._wrong("--max-blocks", str(maximum), message)
+        maximum = maximum or max(usual, minimum)
+        return minimum or min(MINIMUM, maximum), maximum
+
+    def _gates(self, specs: list[MetricSpec]) -> tuple[Gate, ...]:
+        known = ["elapsed", *(spec.name for spec in specs), *BUILT_IN]
+        gates: list[Gate] = []
+        for text in self._request.fail_if:
+            gate, fault = parse_gate(text, known)
+            if fault is not None:
+                self._wrong("--fail-if", text, fault.message, fault.hint, fault.offset)
+            elif gate is not None:
+                gates.append(gate)
+        return tuple(gates)
+
+    # -- values ----------------------------------------------------------------------
+
+    def _choice(
+        self, option: str, text: str | None, known: tuple[str, ...], usual: str
+    ) -> str:
+        if text is None or text in known:
+            return usual if text is None else str(text)
+        self._wrong(option, text, f"{text!r} is none of {', '.join(known)}")
+        return usual
+
+    def _share(
+        self, option: str, text: str | None, usual: float, within: tuple[float, float]
+    ) -> float:
+        if text is None:
+            return usual
+        low, high = within
+        value = self._parsed(option, text, parse_share)
+        if value is not None and not low <= value < high:
+            message = (
+                f"{text!r} is not from {100 * low:g}% to less than {100 * high:g}%"
+            )
+            self._wrong(option, text, message)
+        return usual if value is None else value
+
+    def _whole(self, option: str, text: str | None, usual: int, least: int) -> int:
+        if text is None:
+            return usual
+        if re.fullmatch(r"[0-9]{1,18}", text.strip(), re.ASCII) is None:
+            fault: Fault | None = Fault("", f"{text!r} is not a whole number")
+        elif least:
+            fault = epochs_fault(text.strip(), "the number of blocks")
+        else:
+            fault = None
+        if fault is None and int(text) < least:
+            fault = Fault("", f"{option} is at least {least}")
+        if fault is None:
+            return int(text)
+        self._wrong(option, text, fault.message, fault.hint)
+        return usual
+
+    def _parsed(
+        self, option: str, text: str | None, parse: Callable[[str], T]
+    ) -> T | None:
+        try:
+            return None if text is None else parse(text)
+        except ValueError as error:
+            self._wrong(option, text or "", str(error))
+            return None
+
+    def _checked(
+        self, option: str, text: str, fault_of: Callable[[str], Fault | None]
+    ) -> None:
+        fault = fault_of(text)
+        if fault is not None:
+            self._wrong(option, text, fault.message, fault.hint, fault.offset)
+
+    def _wrong(
+        self, option: str, text: str, message: str, hint: str = "", offset: int = 0
+    ) -> None:
+        self.found.append(
+            Diagnostic(
+                _BAD, message, hint, file=option, column=offset + 1, text=shown(text)
+            )
+        )
+
+
+def compared_metrics(
+    specs: list[MetricSpec], gated: list[str]
+) -> tuple[ComparedMetric, ...]:
+    """Return what is compared: elapsed and the declared metrics are judged, and what
+    a gate is about; the other built-in ones are shown."""
+    declared = {spec.name: spec for spec in specs}
+    names = dict.fromkeys(("elapsed", *declared, *BUILT_IN))
+    return tuple(
+        ComparedMetric(
+            name,
+            declared[name].better if name in declared else "lower",
+            judged=name not in BUILT_IN or name in declared or name in gated,
+            unit=declared[name].unit if name in declared else "",
+        )
+        for name in names
+    )
+
+
+def _placer(option: str, text: str) -> Callable[[int], Where]:
+    return lambda offset: Where(option, 1, offset + 1, shown(text))
+
+
+def shown(text: str) -> str:
+    return re.sub(r"[\x00-\x1f\x7f]", " ", text)
