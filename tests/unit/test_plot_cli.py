@@ -292,3 +292,28 @@ def test_graphit_is_a_parser_of_its_own(capsys: pytest.CaptureFixture[str]) -> N
     assert "usage: graphit" in shown
     assert "bw plot" not in shown
     assert isinstance(plot.parser_of("graphit"), argparse.ArgumentParser)
+
+
+def test_a_result_is_not_drawn_over() -> None:
+    Path("r.csv").write_text("epoch,elapsed\n1,2\n2,3\n")
+    Path("link.csv").symlink_to("r.csv")
+    for name in ("r.csv", "./r.csv", "link.csv"):
+        (found,) = mistakes("--datafile", name, "A", "r*.csv")
+        assert "is one of the results" in found
+    assert Path("r.csv").read_text() == "epoch,elapsed\n1,2\n2,3\n"
+
+
+def test_failed_trials_are_in_no_chart_and_are_told(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("f.csv").write_text("epoch,elapsed,status\n1,2,0\n2,99,1\n3,2,0\n")
+    assert run("--json", "A", "f.csv") == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["series"][0]["points"][0]["value"] == 2
+    assert "A f.csv: serious: 1 failed trial, in no chart" in shown.err
+
+
+def test_labels_that_leave_no_room_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("-f", "60", "--size", "1x1in", "A long name", "ext2:*.res")
+    draw(*words, forms=("png",))
+    assert "leave no room for the chart" in capsys.readouterr().err

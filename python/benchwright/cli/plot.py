@@ -8,6 +8,7 @@ papers/auto-pilot.txt section 3.4.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import Any
 
@@ -129,6 +130,7 @@ def run(arguments: argparse.Namespace) -> int:
     from benchwright.report.plot.limits import check
 
     request = request_of(arguments)
+    _refuse_inputs(request)
     chart, findings = compose(groups_of(request.pairs), request.chart)
     check(chart, request.style)
     sys.stderr.write(finding_lines(findings))
@@ -139,6 +141,19 @@ def run(arguments: argparse.Namespace) -> int:
 
         sys.stdout.write(encode(plot_object(chart, files, findings)))
     return 0
+
+
+def _refuse_inputs(request: Any) -> None:
+    """Raise InputError for a graph or data file that is one of the results."""
+    from benchwright.cli.plot_inputs import input_files
+    from benchwright.model.errors import argument_error
+
+    inputs = input_files(request.pairs)
+    for path in (*(path for path, _ in request.graphfiles), request.datafile):
+        if path is not None and os.path.realpath(path) in inputs:
+            option = "--datafile" if path == request.datafile else "--graphfile"
+            message = f"{path!r} is one of the results that are to be drawn"
+            raise argument_error(option, path, message, "give another name")
 
 
 def _write(chart: Any, request: Any) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ can be named. Everything is read by the parsers of `bw stats`.
 from __future__ import annotations
 
 import glob
+import os
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -40,6 +41,15 @@ def groups_of(pairs: Sequence[tuple[str, str]]) -> list[Group]:
     if wrong:
         raise InputError(wrong)
     return [Group(name, tuple(map(_source, tests))) for name, tests in found.items()]
+
+
+def input_files(pairs: Sequence[tuple[str, str]]) -> set[str]:
+    """Return the files that the patterns mean, without links: none may be drawn over."""
+    found: set[str] = set()
+    for _, pattern in pairs:
+        names = [pattern] if Path(pattern).exists() else glob.glob(pattern)
+        found |= {os.path.realpath(name) for name in names}
+    return found
 
 
 def _source(one: ParsedInput) -> Source:

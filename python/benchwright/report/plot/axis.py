@@ -12,6 +12,7 @@ from benchwright.report.plot.style import Style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axes._secondary_axes import SecondaryAxis
     from matplotlib.axis import Axis
     from matplotlib.text import Text
 
@@ -109,7 +110,7 @@ def _categories(axes: Axes, ticks: tuple[Tick, ...]) -> None:
     axes.tick_params(axis="x", length=0)
 
 
-def turn_labels(axes: Axes, rotate_deg: float | None) -> None:
+def turn_labels(axes: Axes | SecondaryAxis, rotate_deg: float | None) -> None:
     """Turn the labels as asked, or as far as they must to stand clear of each other."""
     figure = axes.get_figure(root=True)
     assert figure is not None
@@ -128,10 +129,12 @@ def _colliding(labels: list[Text], turn_deg: float) -> bool:
     """Tell whether neighbours touch; turned labels are as wide as their line is high."""
     shown = [label for label in labels if label.get_text() and label.get_visible()]
     boxes = [label.get_window_extent() for label in shown]
-    if turn_deg % 90:
-        height = max((float(label.get_fontsize()) for label in shown), default=0) * 1.9
-        places = [box.x1 for box in boxes]
-        return any(b - a < height for a, b in pairwise(places))
+    if turn_deg % 90 and shown:
+        # Parallel lines: apart by the sine of what their ends are.
+        dots = shown[0].get_figure(root=True).dpi / 72  # type: ignore[union-attr]
+        height = max(float(label.get_fontsize()) for label in shown) * dots * 1.15
+        room = height / math.sin(math.radians(abs(turn_deg)))
+        return any(b.x1 - a.x1 < room for a, b in pairwise(boxes))
     return any(left.x1 + 3 > right.x0 for left, right in pairwise(boxes))
 
 
@@ -149,3 +152,4 @@ def _second_row(axes: Axes, chart: Chart) -> None:
     axes.set_xlabel("")
     if chart.xlabel:
         row.set_xlabel(chart.xlabel)
+    turn_labels(row, None)

@@ -58,7 +58,7 @@ def compose(
         raise InputError(wrong)
     chart = _MODES[request.mode](Plan(tuple(groups), components, places, request))
     chart = _labelled(chart, components, request)
-    return chart, _doubts(chart)
+    return chart, (*_failures(groups), *_doubts(chart))
 
 
 def _components(
@@ -107,6 +107,19 @@ def quantity_label(components: Sequence[Component]) -> str:
     if len(components) > 1 and len(units) == 1 and "" not in units:
         return f"{', '.join(c.label for c in components)} ({units.pop()})"
     return ", ".join(named(c.label, c.unit) for c in components)
+
+
+def _failures(groups: Sequence[Group]) -> list[Finding]:
+    return [
+        doubt(
+            "command-failed",
+            f"{group.name} {source.test}",
+            f"{source.failed} failed trial{'s' * (source.failed > 1)}, in no chart",
+        )
+        for group in groups
+        for source in group.sources
+        if source.failed
+    ]
 
 
 def _doubts(chart: Chart) -> tuple[Finding, ...]:

@@ -101,6 +101,8 @@ def _medians(axes: Axes, chart: Chart) -> None:
     points = [
         p for series in chart.series for p in series.points if p.value is not None
     ]
+    width_pt = axes.get_figure(root=True).get_figwidth() * 72  # type: ignore[union-attr]
+    size_pt = min(16.0, 0.5 * width_pt / max(len(chart.ticks), 1))
     for told, point in enumerate(points):
         axes.errorbar(
             [point.x],
@@ -108,10 +110,10 @@ def _medians(axes: Axes, chart: Chart) -> None:
             yerr=_reach(point),
             fmt="_",
             color="black",
-            markersize=16,
+            markersize=size_pt,
             markeredgewidth=1.8,
             elinewidth=1.8,
-            capsize=4,
+            capsize=size_pt / 4,
             zorder=4,
             label="" if told else _told(points, chart),
         )

@@ -49,6 +49,10 @@ _NO_TIMES: dict[str, dict[str, Any]] = {
     "png": {},
     "eps": {},
 }
+_NO_ROOM = (
+    "the labels leave no room for the chart: a larger --size, a smaller --fontsize, "
+    "shorter names, or --key off"
+)
 _EPS_DATE = re.compile(rb"^%%CreationDate:.*\n", re.MULTILINE)
 
 
@@ -62,9 +66,10 @@ class Rendered(msgspec.Struct, frozen=True):
 
 def render(chart: Chart, style: Style, form: str) -> Rendered:
     """Return the chart in one of `style.FORMATS`."""
+    # Before the import: a home directory that cannot be written is no trouble of ours.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     import matplotlib
 
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     with matplotlib.rc_context(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         matplotlib.rcdefaults()
@@ -74,8 +79,15 @@ def render(chart: Chart, style: Style, form: str) -> Rendered:
 
         figure = draw(printable(chart), style)
         data = _bytes(figure, form, style.dpi)
-    notes = dict.fromkeys(str(one.message) for one in caught)
-    return Rendered(data, tuple(note for note in notes if note.startswith("Glyph")))
+    notes = dict.fromkeys(_note(str(one.message)) for one in caught)
+    return Rendered(data, tuple(note for note in notes if note))
+
+
+def _note(warning: str) -> str:
+    """Return what a user has to know of a warning of matplotlib's; empty if nothing."""
+    if warning.startswith("Glyph"):
+        return warning
+    return _NO_ROOM if "collapsed to zero" in warning else ""
 
 
 def printable(chart: Chart) -> Chart:

@@ -13,11 +13,12 @@ import msgspec
 
 from benchwright.model.decision import Stop
 from benchwright.model.errors import Diagnostic
-from benchwright.model.observation import Trial
+from benchwright.model.observation import Ending, Trial
 from benchwright.model.plan import Arm, MetricSpec, Pairs
 from benchwright.stats.aggregate import Column, columns, observe_trials
 from benchwright.stats.rows import RowBook
 
+_FAILED = (Ending.FAILED, Ending.TIMEOUT)
 SUFFIXES = (".res", ".csv", ".txt", ".time", ".log")
 
 
@@ -31,6 +32,8 @@ class Source(msgspec.Struct, frozen=True):
     units: dict[str, str]
     sample: Pairs = ()
     threads: int | None = None
+    failed: int = 0
+    """Trials that failed, which are in no column."""
     stop: Stop | None = None
     arm: Arm | None = None
     """Of which comparison it is an arm, if of any."""
@@ -81,6 +84,7 @@ def source_of(
         units={name: row.unit for name, row in rows.items()},
         sample=sample,
         threads=trials[0].threads if trials else None,
+        failed=sum(trial.ending in _FAILED for trial in trials),
         stop=stop,
         arm=arm,
     )
