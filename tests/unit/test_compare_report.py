@@ -255,8 +255,10 @@ def test_progress_is_a_line() -> None:
     ratio = Estimate(1.032, 1.021, 1.043, 0.95, "t-mixture-sequence", 24)
     so_far = ComparisonProgress(24, 1, False, 200, 12.0, (("elapsed", "B", ratio),))
     assert block_text(so_far) == (
-        "block 25 of at most 200, 1 failed; elapsed of B 1.032 (1.021 to 1.043) times; "
-        "12 s"
+        "block 25 of 200, 1 failed; elapsed ×1.032 (1.021 to 1.043); 12 s"
     )
+    ratios = (("elapsed", "B", ratio), ("elapsed", "C", ratio))
+    three = msgspec.structs.replace(so_far, ratios=ratios)
+    assert "elapsed of B ×1.032" in block_text(three)
     warm = msgspec.structs.replace(so_far, warming_up=True, ratios=())
     assert block_text(warm) == "warming up; 12 s"

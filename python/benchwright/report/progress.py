@@ -258,18 +258,19 @@ def _times(done: int, progress: Progress, elapsed_s: float) -> str:
 
 
 def block_text(so_far: ComparisonProgress) -> str:
-    """Return `block 24 of at most 200; elapsed of B 1.032 (1.021 to 1.043) times; 12 s`."""
-    number = so_far.blocks + so_far.failed
+    """Return `block 24 of 200; elapsed ×1.032 (1.021 to 1.043); 12 s`; the candidates
+    are named where there are several."""
     failed = f", {so_far.failed} failed" if so_far.failed else ""
-    parts = [f"block {number} of at most {so_far.maximum}{failed}"]
+    number = so_far.blocks + so_far.failed
+    parts = [f"block {number} of {so_far.maximum}{failed}"]
     if so_far.warming_up:
         parts = ["warming up"]
+    several = len({candidate for _, candidate, _ in so_far.ratios}) > 1
     for metric, candidate, ratio in so_far.ratios[:3]:
         if math.isfinite(ratio.high):
-            parts.append(
-                f"{metric} of {candidate} {ratio.value:.4g} "
-                f"({ratio.low:.4g} to {ratio.high:.4g}) times"
-            )
+            of = f" of {candidate}" if several else ""
+            interval = f"({ratio.low:.4g} to {ratio.high:.4g})"
+            parts.append(f"{metric}{of} ×{ratio.value:.4g} {interval}")
     return "; ".join((*parts, duration_text(so_far.elapsed_s)))
 
 
