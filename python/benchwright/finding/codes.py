@@ -39,6 +39,35 @@ CODES: dict[str, Code] = {
         Severity.WARNING,
         "Make EXEC or CLEANUP wait for what they start: it ran beside what was measured.",
     ),
+    "dependent-trials": Code(
+        Severity.WARNING,
+        "Make trials independent: rest between them (--rest 500ms), compare in randomised "
+        "blocks (bw compare); --precision widens its interval by what it can see.",
+    ),
+    "drift": Code(
+        Severity.WARNING,
+        "Find what grows or fills up; compare only in randomised blocks (bw compare), "
+        "which a drift does not bias.",
+    ),
+    "memory-leak": Code(
+        Severity.WARNING,
+        "Find what keeps the memory: each trial leaves the machine with less.",
+    ),
+    "multimodal": Code(
+        Severity.WARNING,
+        "Find what switches (cache, placement, frequency, another process); until then "
+        "report the median (--of median) or both modes, not the mean alone.",
+    ),
+    "warm-up": Code(
+        Severity.WARNING,
+        "Warm up in PRESETUP, or say that the figure is that of a cold start; all trials "
+        "are in the table.",
+    ),
+    "outliers": Code(
+        Severity.NOTE,
+        "Look at those epochs' logs; they are in the table, and stay there. The median "
+        "(--of median) is not moved by them.",
+    ),
     "nominal-confidence": Code(
         Severity.WARNING,
         "Use --precision (Stein's two stages, one look) where the interval matters.",

@@ -5,14 +5,16 @@ what failed, what is missing, what was left behind, and what the interval is wor
 Decision: one finding per cause, naming its epochs, not one per epoch: a command that
 fails 500 times is one thing to know. Getstats' high z-scores are no finding: they fire
 on 23-82 % of clean samples (stats/zscore.py), so they are a report's notices.
-Non-goals: dependence, trend, modes and warm-up, which need tests of their own.
+What the values themselves show (drift, modes, ...) is in series.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from benchwright.finding.codes import doubt
+from benchwright.finding.series import series_findings
+from benchwright.finding.words import epochs_text
 from benchwright.model.decision import Stop
 from benchwright.model.finding import Finding, Severity
 from benchwright.model.observation import Ending, Trial
@@ -34,12 +36,15 @@ def examine(
     rule: StoppingRule | None = None,
     stop: Stop | None = None,
     observed: Sequence[TrialValues] | None = None,
+    least_changes: Mapping[str, float] | None = None,
 ) -> tuple[Finding, ...]:
     """Return the findings about one test, most grave cause first.
 
     `trials` are all of them, void and failed ones too. `rule` and `stop` say how the
     number of trials came about, where that is known. `observed` are the values of the
-    trials that count, where the caller has them already.
+    trials that count, where the caller has them already. `least_changes` are the
+    smallest changes over a test, as a share of the median, that are a drift: by metric,
+    before what `specs` say.
     """
     book = RowBook(specs)
     if observed is None:
@@ -51,6 +56,9 @@ def examine(
         *_void(test_name, trials),
         *_too_few(test_name, len(observed)),
         *_nominal(test_name, rule, stop),
+        *series_findings(
+            test_name, observed, book, rule=rule, least_changes=least_changes
+        ),
     )
 
 
@@ -188,12 +196,3 @@ def _nominal(name: str, rule: StoppingRule | None, stop: Stop | None) -> list[Fi
     )
     severity = Severity.NOTE if stop.looks <= 1 else None
     return [doubt("nominal-confidence", name, evidence, severity)]
-
-
-def epochs_text(epochs: Sequence[int], total: int) -> str:
-    """Return `epoch 3`, or `epochs 2, 5 (2 of 10 trials)`; long lists are cut at ten."""
-    where = ", ".join(str(epoch) for epoch in epochs[:10])
-    if len(epochs) > 10:
-        where += ", ..."
-    plural = "" if len(epochs) == 1 else "s"
-    return f"epoch{plural} {where} ({len(epochs)} of {total} trial{'' if total == 1 else 's'})"

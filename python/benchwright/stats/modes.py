@@ -71,7 +71,7 @@ def limit(n: int, alpha: float) -> float:
     that; lognormal and gamma values of a CV up to 30 % have narrower gaps. Not below 2.5: a smaller gap
     parts nothing that a reader would call two modes.
     """
-    return max(2.5, (15.5 - 5.0 * math.log10(alpha)) / n**0.8)
+    return max(2.5, (15.5 - 5.0 * math.log10(alpha)) / math.pow(n, 0.8))
 
 
 def _widest(ordered: FloatArray) -> tuple[int, float]:
@@ -94,7 +94,7 @@ def _gap_at(ordered: FloatArray, cut: int) -> float:
     low, high = ordered[:cut], ordered[cut:]
     within = float(np.sum((low - low.mean()) ** 2) + np.sum((high - high.mean()) ** 2))
     sdev = math.sqrt(max(within, 1e-300) / (ordered.size - 2))
-    return float(high[0] - low[-1]) / sdev
+    return (float(high[0]) - float(low[-1])) / sdev
 
 
 def _wider_than_steps(ordered: FloatArray, cut: int) -> bool:

@@ -28,7 +28,7 @@ FEWEST = 10
 """Values below which nothing is called an outlier."""
 EXTREME = 2.0
 """An outlier this many times the threshold away is extreme, else mild."""
-LOG_FACTOR = 3
+LOG_FACTOR = 2.5
 """The level on the logarithmic scale, which only has to confirm, is this much larger."""
 NORMAL_MAD = 0.6744897501960817
 """MAD of a standard normal variable: its 75th percentile."""

@@ -68,8 +68,14 @@ class RowBook:
     def __init__(self, specs: Sequence[MetricSpec] = ()) -> None:
         self.declared = tuple(spec.name for spec in specs)
         self._rows = dict(_BUILT_IN)
+        self._least_changes = {spec.name: spec.drift for spec in specs}
         for spec in specs:
             self._rows[spec.name] = _declared(spec)
+
+    def least_change(self, name: str) -> float:
+        """Return the smallest change over a test, as a share of the median, that is a
+        drift; 0 where nothing was said."""
+        return self._least_changes.get(name, 0.0)
 
     def row(self, name: str) -> Row:
         """Return the rules of a quantity; one that nobody declared is summed over

@@ -43,10 +43,13 @@ class Truncation(msgspec.Struct, frozen=True):
     n < 10 and for constant values."""
 
 
-def mser_truncation(values: FloatArray | Sequence[float]) -> Truncation:
+def mser_truncation(
+    values: FloatArray | Sequence[float], inflation: float = 1.0
+) -> Truncation:
     """Return the truncation of a series, shape `(n,)`, in order of trials.
 
-    Values that are not finite are left out. Nothing is removed for n < 10, nor from
+    `inflation`, at least 1, is how much wider dependence makes the interval of a mean
+    (longrun.inflation). Values that are not finite are left out. Nothing is removed for n < 10, nor from
     constant values.
     """
     data = finite(values)
@@ -57,7 +60,7 @@ def mser_truncation(values: FloatArray | Sequence[float]) -> Truncation:
     # In standard deviations, so that no value's size overflows a square.
     scaled = (data / 2 - spread.mean / 2) / (spread.sdev / 2)
     sums, squares = np.cumsum(scaled), np.cumsum(scaled * scaled)
-    best, p = _most_different(sums, squares)
+    best, p = _most_different(sums, squares, inflation)
     cut = _smallest_error(sums, squares) or (best if p < 0.05 else 0)
     if not cut:
         return Truncation(0, n, math.nan, spread.mean, p)
@@ -74,18 +77,20 @@ def _smallest_error(sums: FloatArray, squares: FloatArray) -> int:
     return int(np.argmin(error))
 
 
-def _most_different(sums: FloatArray, squares: FloatArray) -> tuple[int, float]:
+def _most_different(
+    sums: FloatArray, squares: FloatArray, inflation: float
+) -> tuple[int, float]:
     """Return the beginning that is least like its rest, and its P-value, adjusted."""
     from scipy.special import stdtr
 
     n = sums.size
-    cuts = beginnings(n // 2)
+    cuts = beginnings(n // 3)
     first, rest = sums[cuts - 1], _after(sums, cuts)
     within = squares[-1] - first * first / cuts - rest * rest / (n - cuts)
     variance = np.maximum(within, 1e-300) / (n - 2) * (1 / cuts + 1 / (n - cuts))
     t = np.abs(first / cuts - rest / (n - cuts)) / np.sqrt(variance)
     place = int(np.argmax(t))
-    p = 2 * float(stdtr(n - 2, -t[place])) * cuts.size
+    p = 2 * float(stdtr(n - 2, -t[place] / inflation)) * cuts.size
     return int(cuts[place]), min(p, 1.0)
 
 

@@ -1,0 +1,112 @@
+"""Doubts about a series of trials: warm-up, outliers, modes, drift and leaks, dependence.
+
+Purpose: what a mean and its interval hide. One cause is told once: a warm-up is taken out
+before the rest is looked at, values of a second mode are no outliers, and dependence is
+judged on what a drift leaves over.
+Decision: the metrics that the test is about (its rule's, or elapsed and the declared
+ones) get every question, all others only that of drift; levels.py shares out the level.
+Jumps (stats/changes.py) are marked in plots and are no finding: a jump late in a test is
+told as drift, an early one as warm-up, and a code of its own would take from the rest.
+Non-goals: causes; nothing is dropped from any figure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from benchwright.finding.apart import modes_finding, outlier_finding
+from benchwright.finding.levels import DRIFT, DRIFT_OF_OTHERS, FEWEST, OUTLIERS, Series
+from benchwright.finding.order import RISING, dependence_finding, drift_finding
+from benchwright.finding.warm_up import rather_a_step, warm_up, warm_up_finding
+from benchwright.model.finding import Finding
+from benchwright.model.plan import StoppingRule, UntilPrecise
+from benchwright.stats.aggregate import Column, TrialValues, columns
+from benchwright.stats.outliers import Outlier, outliers
+from benchwright.stats.rows import RowBook
+from benchwright.stats.warmup import Truncation
+
+
+def series_findings(
+    test: str,
+    observed: Sequence[TrialValues],
+    book: RowBook,
+    *,
+    rule: StoppingRule | None = None,
+    least_changes: Mapping[str, float] | None = None,
+) -> tuple[Finding, ...]:
+    """Return the doubts about a test's series, metric by metric."""
+    found = {
+        name: column
+        for name, column in columns(observed, book).items()
+        if column.values.size >= FEWEST
+    }
+    least = least_changes or {}
+    about = [name for name in _about(rule, book, found) if name in found]
+    others = [name for name in _others(book, found) if name not in about]
+
+    def series(name: str, among: int) -> Series:
+        unit, change = book.row(name).unit, least.get(name, book.least_change(name))
+        return Series(test, found[name], unit, 1 / among, change)
+
+    result: list[Finding] = []
+    for name in about:
+        result += _examined(series(name, len(about)))
+    for name in others:
+        one = series(name, len(others))
+        result += _drift_of_other(one)
+    return tuple(result)
+
+
+def _about(
+    rule: StoppingRule | None, book: RowBook, found: Mapping[str, Column]
+) -> Sequence[str]:
+    """Return the metrics that the test is about."""
+    if isinstance(rule, UntilPrecise):
+        return rule.metrics
+    if "elapsed" in found:
+        return tuple(dict.fromkeys(("elapsed", *book.declared)))
+    return book.judged((*found, *book.declared))
+
+
+def _others(book: RowBook, found: Mapping[str, Column]) -> list[str]:
+    """Return the metrics of which only a drift or a leak is asked."""
+    shown = [n for n in book.shown(found) if not book.row(n).computed]
+    return list(dict.fromkeys((*shown, *(n for n in RISING if n in found))))
+
+
+def _examined(one: Series) -> list[Finding]:
+    """Return every doubt about one metric; the order is that of causes."""
+    far = outliers(one.column.values, OUTLIERS * one.share)
+    warm = _warm_up(one, far, DRIFT * one.share)
+    result = [] if warm is None else [warm_up_finding(one, warm)]
+    cut = 0 if warm is None else warm.removed
+    rest = one.after(cut)
+    drift, residuals = drift_finding(rest, DRIFT * one.share)
+    modes = modes_finding(rest, residuals)
+    if modes is not None:
+        result.append(modes)
+    elif apart := [o for o in far if o.place >= cut]:
+        result.append(outlier_finding(one, apart))
+    for found in (drift, dependence_finding(rest, residuals)):
+        if found is not None:
+            result.append(found)
+    return result
+
+
+def _drift_of_other(one: Series) -> list[Finding]:
+    far = outliers(one.column.values, OUTLIERS * one.share)
+    warm = _warm_up(one, far, DRIFT_OF_OTHERS * one.share)
+    rest = one if warm is None else one.after(warm.removed)
+    found, _ = drift_finding(rest, DRIFT_OF_OTHERS * one.share)
+    return [] if found is None else [found]
+
+
+def _warm_up(
+    one: Series, far: Sequence[Outlier], drift_level: float
+) -> Truncation | None:
+    """Return the warm-up; none where the series as a whole rather drifts."""
+    warm = warm_up(one, far)
+    if warm is None or rather_a_step(one.column.values):
+        return warm
+    drift, _ = drift_finding(one, drift_level)
+    return warm if drift is None else None
