@@ -1,14 +1,17 @@
-"""docs/compare.md: every command on it is run, in order, in one directory."""
+"""docs/compare.md and examples/compare-*: every command of theirs is run."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "compare.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "compare.md"
+EXAMPLES = ROOT / "examples"
 
 
 def examples() -> list[tuple[str, list[str]]]:
@@ -31,18 +34,14 @@ def without_figures(text: str) -> str:
 
 
 def test_the_commands_do_what_the_page_shows(tmp_path: Path) -> None:
-    (tmp_path / "bin").mkdir()
-    tool = tmp_path / "bin" / "bw"
-    tool.write_text(f'#!/bin/sh\nexec {sys.executable} -m benchwright.cli.main "$@"\n')
-    tool.chmod(0o755)
-    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    environment = with_bw(tmp_path)
     shown = examples()
     assert len(shown) >= 5
     for command, lines in shown:
         done = subprocess.run(
             ["sh", "-c", command],
             cwd=tmp_path,
-            env={**os.environ, "PATH": path},
+            env=environment,
             capture_output=True,
             text=True,
             timeout=120,
@@ -56,3 +55,50 @@ def test_the_commands_do_what_the_page_shows(tmp_path: Path) -> None:
             wanted = without_figures(line).split("elapsed 0 % (interval ±")[0].strip()
             if not line.startswith(("elapsed", "           new")):
                 assert wanted in told, f"{command}: {line}"
+
+
+def with_bw(directory: Path) -> dict[str, str]:
+    """Return an environment whose PATH finds a `bw` of this very interpreter."""
+    (directory / "bin").mkdir()
+    tool = directory / "bin" / "bw"
+    tool.write_text(f'#!/bin/sh\nexec {sys.executable} -m benchwright.cli.main "$@"\n')
+    tool.chmod(0o755)
+    return {**os.environ, "PATH": f"{directory / 'bin'}:{os.environ['PATH']}"}
+
+
+def test_the_example_of_a_gate(tmp_path: Path) -> None:
+    environment = with_bw(tmp_path)
+    script = str(EXAMPLES / "compare-gate.sh")
+    for commands, limit, expected in (
+        (("sleep 0.01", "sleep 0.02"), "3%", 1),
+        (("sleep 0.01", "sleep 0.01"), "90%", 0),
+    ):
+        done = subprocess.run(
+            [script, *commands],
+            cwd=tmp_path,
+            env={**environment, "LIMIT": limit},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == expected, done.stdout + done.stderr
+        assert "noise floor" in done.stdout
+        assert (tmp_path / "gate.xml").exists()
+
+
+def test_the_example_of_a_suite(tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["bw", "run", str(EXAMPLES / "compare-gzip.toml"), "--json", "--quiet"],
+        cwd=tmp_path,
+        env=with_bw(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    document = json.loads(done.stdout)
+    assert len(document["comparisons"]) == 2
+    for comparison in document["comparisons"]:
+        verdicts = {v["metric"]: v for v in comparison["verdicts"] if v["judged"]}
+        assert verdicts["bytes"]["verdict"] == "faster", "fewer bytes"
+        assert verdicts["bytes"]["ratio"]["high"] < 1
+        assert "elapsed" in verdicts
