@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 from statsmodels.stats import diagnostic, nonparametric, weightstats
 
-from benchwright.stats.normality import normality
+from benchwright.stats.normality import anderson_darling
 from benchwright.stats.rank import (
     brunner_munzel,
     hodges_lehmann,
@@ -165,7 +165,7 @@ def test_ten_values_within_a_per_cent_are_equivalent_within_five() -> None:
 def test_normality_is_anderson_darling(seed: int, n: int) -> None:
     rng = np.random.default_rng([seed, n])
     data = rng.normal(5, 2, n) if seed < 3 else rng.gamma(0.5 * seed - 1, 1, n)
-    found = normality(data)
+    found = anderson_darling(data)
     a2, p = diagnostic.normal_ad(data)
     assert (found.n, found.a2, found.p) == (n, close(a2), close(p))
     assert found.a2 == close(stats.anderson(data, method="interpolate").statistic)
@@ -173,11 +173,11 @@ def test_normality_is_anderson_darling(seed: int, n: int) -> None:
 
 def test_normality_keeps_its_level_and_sees_two_modes() -> None:
     rng = np.random.default_rng(7)
-    clean = [normality(rng.normal(1, 0.1, 20)).p < 0.05 for _ in range(2000)]
+    clean = [anderson_darling(rng.normal(1, 0.1, 20)).p < 0.05 for _ in range(2000)]
     # Three standard errors of 2000 replications: 1.5 points.
     assert np.mean(clean) == pytest.approx(0.05, abs=0.015)
     modes = [
-        normality(np.where(rng.random(30) < 0.3, 2.0, 1.0) + rng.normal(0, 0.05, 30)).p
+        anderson_darling(np.where(rng.random(30) < 0.3, 2.0, 1.0) + rng.normal(0, 0.05, 30)).p
         for _ in range(200)
     ]
     assert np.mean(np.array(modes) < 0.05) > 0.95
@@ -196,7 +196,7 @@ def test_no_result_depends_on_the_unit(scale: float) -> None:
         hodges_lehmann(a, b).value
     )
     data = np.tile(a, 3)
-    assert normality(data * scale).p == close(normality(data).p)
+    assert anderson_darling(data * scale).p == close(anderson_darling(data).p)
 
 
 def test_a_ratio_of_the_ends_of_the_floats() -> None:
@@ -230,7 +230,7 @@ def test_no_values_give_no_figures(a: list[float], b: list[float]) -> None:
         hodges_lehmann(a, b).value,
         equivalence(a, b, 1.0).p,
         ratio_equivalence(a, b, 1.0).p,
-        normality(a).p,
+        anderson_darling(a).p,
     ]
     assert all(math.isnan(figure) for figure in figures)
 

@@ -12,7 +12,10 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
+from benchwright.cli.stats_steps import add_steps
+
 if TYPE_CHECKING:
+    from benchwright.model.finding import Finding
     from benchwright.report.document import Document
     from benchwright.study.parsers.api import ParsedInput
 
@@ -35,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option(
         "--baseline", metavar="X", help="input that O/H refers to (default: the first)"
     )
-    option("--ttest", action="store_true", help="t-tests of every input against it")
+    option("--ttest", action="store_true", help="t-tests against the baseline")
     variances = parser.add_mutually_exclusive_group()
     variances.add_argument(
         "--equal-variance",
@@ -61,6 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option("--command", metavar="NAME", help="only blocks of this command")
     option("--confidence", metavar="P", help="of the intervals (default: 95%%)")
     option("--dump", action="store_true", help="the raw rows as CSV, nothing computed")
+    add_steps(parser)
     parser.set_defaults(handler=run)
 
 
@@ -71,17 +75,26 @@ def run(arguments: argparse.Namespace) -> int:
 
     request = request_of(arguments)
     predicate = _parsed_predicate(request.predicate)
-    inputs = selected(read_inputs(request.paths), request.command)
+    read = selected(read_inputs(request.paths), request.command)
+    inputs: list[ParsedInput] = list(read)
+    warned: tuple[Finding, ...] = ()
+    if request.steps:
+        from benchwright.cli.stats_transform import transformed
+
+        found = transformed(read, request.steps)
+        inputs, warned = list(found.inputs), found.findings
     if request.dump:
         from benchwright.report.dump import render_dump
+        from benchwright.report.findings import finding_lines
 
+        sys.stderr.write(finding_lines(warned))
         sys.stdout.write(render_dump([(i.name, i.blocks) for i in inputs]))
         return 0
     if predicate is not None:
         return _answer(predicate, inputs, request.confidence, request.format == "json")
     from benchwright.cli.stats_document import document_of
 
-    _print(document_of(inputs, request), request.format)
+    _print(document_of(inputs, request, warned), request.format)
     return 0
 
 

@@ -21,11 +21,16 @@ from benchwright.stats.summaries import summarise_columns
 from benchwright.study.parsers.api import ParsedInput
 
 
-def document_of(inputs: Sequence[ParsedInput], request: Request) -> Document:
-    """Return what the inputs come to. Raises InputError for an unknown baseline."""
+def document_of(
+    inputs: Sequence[ParsedInput], request: Request, warned: Sequence[Finding] = ()
+) -> Document:
+    """Return what the inputs come to; `warned` are findings of their transformations.
+
+    Raises InputError for an unknown baseline.
+    """
     baseline = _place(inputs, request.baseline)
     entries = []
-    findings: list[Finding] = []
+    findings = list(warned)
     notices: list[Notice] = []
     samples: list[tuple[str, dict[str, FloatArray]]] = []
     for one in inputs:

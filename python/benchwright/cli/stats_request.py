@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
+from benchwright.cli.stats_checked import Step, checked_steps
 from benchwright.model.errors import Diagnostic, InputError
 from benchwright.model.quantity import parse_share
 from benchwright.stats.sample_comparison import Variances
@@ -31,6 +32,7 @@ class Request(msgspec.Struct, frozen=True):
     dump: bool = False
     ttest: bool = False
     variances: Variances = "auto"
+    steps: tuple[Step, ...] = ()
 
 
 def request_of(arguments: argparse.Namespace) -> Request:
@@ -49,6 +51,7 @@ def request_of(arguments: argparse.Namespace) -> Request:
         "--confidence", arguments.confidence, _confidence, 0.95, wrong
     )
     variances = _variances(arguments, wrong)
+    steps = checked_steps(arguments.steps or (), wrong)
     if wrong:
         raise InputError(wrong)
     return Request(
@@ -64,6 +67,7 @@ def request_of(arguments: argparse.Namespace) -> Request:
         dump=arguments.dump,
         ttest=arguments.ttest,
         variances=variances,
+        steps=steps,
     )
 
 

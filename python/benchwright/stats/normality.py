@@ -33,7 +33,7 @@ class NormalityTest(msgspec.Struct, frozen=True):
     """NaN for n < 8 and for constant values: not judged."""
 
 
-def normality(values: FloatArray | Sequence[float]) -> NormalityTest:
+def anderson_darling(values: FloatArray | Sequence[float]) -> NormalityTest:
     """Return the Anderson-Darling test of the finite values, shape `(n,)`."""
     data = np.sort(finite(values))
     found = moments(data)

@@ -19,7 +19,7 @@ import msgspec
 from benchwright.model.estimate import Estimate
 from benchwright.stats.moments import FloatArray, moments
 from benchwright.stats.multiplicity import benjamini_hochberg
-from benchwright.stats.normality import normality
+from benchwright.stats.normality import anderson_darling
 from benchwright.stats.rank import RankTest, hodges_lehmann, rank_test
 from benchwright.stats.two_sample import (
     TTest,
@@ -81,7 +81,7 @@ def compare_quantity(
     """Return all that two samples of one quantity say, P-values not yet adjusted."""
     f_test = variance_test(candidate, baseline, confidence)
     pooled = variances == "equal" or (variances == "auto" and f_test.p >= PRETEST_LEVEL)
-    normal = (normality(candidate).p, normality(baseline).p)
+    normal = (anderson_darling(candidate).p, anderson_darling(baseline).p)
     odd = any(p < PRETEST_LEVEL for p in normal)
     return QuantityComparison(
         name=name,

@@ -1,0 +1,222 @@
+"""Applying the transformations of `bw stats` to its inputs.
+
+Purpose: inputs and steps in; inputs, more of them after a grouping, and the findings of
+`--warn` out. Decision: an unknown name is a mistake only when no input has it; where
+some have it, it is absent from the rows of the others. All steps are checked against
+the columns that the steps before them leave, so that all mistakes are told at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+import msgspec
+
+from benchwright.cli.stats_checked import Step, parsed, refused
+from benchwright.cli.stats_document import trials_of
+from benchwright.expression import Expression
+from benchwright.model.errors import Diagnostic, InputError
+from benchwright.model.finding import Finding, Severity
+from benchwright.model.observation import Ending, Trial
+from benchwright.stats.rows import EXTRAS, TIMES, RowBook
+from benchwright.stats.table import Table
+from benchwright.stats.transform import (
+    COMPUTED,
+    aggregate_rows,
+    derive,
+    group,
+    names_in,
+    select,
+    unify,
+    warn,
+    with_wait,
+)
+from benchwright.stats.transform_trials import table_of_trials, trials_of_table
+from benchwright.study.parsers.api import ParsedInput
+
+_TOLD = 10
+"""Rows that a warning names."""
+_ALWAYS = frozenset((*TIMES, *COMPUTED, *EXTRAS))
+"""Names that are never a mistake, only absent."""
+
+
+class Transformed(msgspec.Struct, frozen=True):
+    """What the steps come to."""
+
+    inputs: tuple[ParsedInput, ...]
+    findings: tuple[Finding, ...] = ()
+
+
+class _Part(msgspec.Struct, frozen=True):
+    """An input, or a group of one, while it is being transformed."""
+
+    source: ParsedInput
+    trials: tuple[Trial, ...]
+    table: Table
+
+
+def transformed(inputs: Sequence[ParsedInput], steps: Sequence[Step]) -> Transformed:
+    """Return the inputs after all steps, in order.
+
+    Raises InputError with every unknown name, and where no row is left.
+    """
+    if not steps:
+        return Transformed(tuple(inputs))
+    parts = [_part(one) for one in inputs]
+    apart = any(step.option == "--no-unify" for step in steps)
+    findings: list[Finding] = []
+    wrong: list[Diagnostic] = []
+    unknown: set[str] = set()  # What a broken step would have made.
+    for step in _joined(steps):
+        try:
+            parts = _apply(parts, step, (apart, unknown), findings)
+        except InputError as error:
+            wrong.extend(error.diagnostics)
+            if step[0].option == "--derive":
+                unknown.add(step[0].name)
+    if wrong:
+        raise InputError(wrong)
+    if apart:
+        parts = _grouped(parts, "command")
+    return Transformed(tuple(map(_input, parts)), tuple(findings))
+
+
+def _part(one: ParsedInput) -> _Part:
+    trials = trials_of(one)
+    return _Part(one, trials, table_of_trials(one.name, trials, one.sample))
+
+
+def _input(part: _Part) -> ParsedInput:
+    trials = trials_of_table(part.table, part.trials)
+    counted = (t for t in trials if t.ending is not Ending.INTERRUPTED and not t.warmup)
+    blocks = tuple(block for trial in counted for block in trial.blocks)
+    return msgspec.structs.replace(part.source, blocks=blocks, trials=trials)
+
+
+def _joined(steps: Sequence[Step]) -> list[tuple[Step, ...]]:
+    """Return the steps with neighbouring aggregations as one: the first makes one row
+    of many, and the next would find nothing to aggregate."""
+    joined: list[tuple[Step, ...]] = []
+    for step in steps:
+        if (
+            step.option == "--aggregate"
+            and joined
+            and joined[-1][0].option == step.option
+        ):
+            joined[-1] = (*joined[-1], step)
+        else:
+            joined.append((step,))
+    return joined
+
+
+def _apply(
+    parts: list[_Part],
+    steps: tuple[Step, ...],
+    said: tuple[bool, set[str]],
+    findings: list[Finding],
+) -> list[_Part]:
+    """Return the parts after one step. Raises InputError."""
+    step, (apart, unknown) = steps[0], said
+    names = unknown.union(*(names_in(part.table) for part in parts))
+    columns = unknown.union(*(part.table.columns for part in parts))
+    match step.option:
+        case "--derive" | "--select" | "--warn":
+            expression = cast("Expression", parsed(step, _ALWAYS | names))
+            return _by_row(parts, step, expression, findings)
+        case "--group":
+            _check_column(step, columns, step.name)
+            return _grouped(parts, step.name)
+        case "--aggregate":
+            for one in steps:
+                _check_column(one, columns | (names & {"wait"}), one.name)
+            return [_aggregated(part, steps, apart=apart) for part in parts]
+        case "--unify":
+            return [_unified(part) for part in parts]
+    return parts
+
+
+def _check_column(step: Step, names: Iterable[str], wanted: str) -> None:
+    if wanted in names:
+        return
+    hint = "columns there: " + ", ".join(sorted(name for name in names if name))
+    raise refused(step.text, step.option, (f"no row has {wanted!r}", hint))
+
+
+def _by_row(
+    parts: list[_Part], step: Step, expression: Expression, findings: list[Finding]
+) -> list[_Part]:
+    if step.option == "--warn":
+        for part in parts:
+            findings.extend(_warned(part, step, expression))
+        return parts
+    if step.option == "--derive":
+        return [_with(p, derive(p.table, step.name, expression)) for p in parts]
+    left = [_with(p, select(p.table, expression)) for p in parts]
+    if any(p.table.rows for p in parts) and not any(p.table.rows for p in left):
+        hint = "for every row it is false, or a value that it reads is absent"
+        said = ("no row is left", hint)
+        raise refused(step.text, step.option, said)
+    return left
+
+
+def _with(part: _Part, table: Table) -> _Part:
+    return msgspec.structs.replace(part, table=table)
+
+
+def _grouped(parts: Sequence[_Part], column: str) -> list[_Part]:
+    """Return a part for every value of a column, named after it; trials without any
+    row (a SETUP that failed) stay in all of them."""
+    found = []
+    for part in parts:
+        if column not in part.table.columns:
+            found.append(part)
+            continue
+        for value, table in group(part.table, column):
+            said = f"{column}={value}" if value is not None else f"no {column}"
+            name = f"{part.source.name} {said}"
+            source = msgspec.structs.replace(part.source, name=name)
+            found.append(_Part(source, part.trials, table))
+    return found
+
+
+def _aggregated(part: _Part, steps: Sequence[Step], *, apart: bool) -> _Part:
+    book = RowBook(part.source.specs)
+    how = {step.name: step.how for step in steps if step.how is not None}
+    table = with_wait(part.table)
+    by = ("trial", "command") if apart else ("trial",)
+    if not apart:
+        # Commands first, as without --aggregate: what is not named is summed over them.
+        named = {name: table.columns[name] for name in how if name in table.columns}
+        rest = {n: c for n, c in table.columns.items() if n not in named}
+        threads = aggregate_rows(
+            unify(Table(rest), ("trial", "thread"), book), by, {}, book
+        )
+        keyed = Table({"trial": table.columns["trial"], **named})
+        told = aggregate_rows(keyed, by, how, book)
+        return _with(part, Table({**threads.columns, **told.columns}))
+    return _with(part, aggregate_rows(table, by, how, book))
+
+
+def _unified(part: _Part) -> _Part:
+    book = RowBook(part.source.specs)
+    return _with(part, unify(with_wait(part.table), ("trial", "thread"), book))
+
+
+def _warned(part: _Part, step: Step, expression: Expression) -> list[Finding]:
+    """Return a finding with the rows for which a warning's expression is true."""
+    places = warn(part.table, expression)
+    if not places.size:
+        return []
+    rows = "; ".join(_place_text(part.table.row(int(p))) for p in places[:_TOLD])
+    more = "; ..." if places.size > _TOLD else ""
+    evidence = (
+        f"{step.body} holds for {places.size} of {part.table.rows} rows: {rows}{more}"
+    )
+    remedy = "Look at these rows' logs; you asked for this with --warn."
+    return [Finding("warned", Severity.WARNING, part.source.name, evidence, remedy)]
+
+
+def _place_text(row: dict[str, float | str]) -> str:
+    said = [f"{name} {int(row[name])}" for name in ("epoch", "thread") if name in row]
+    return " ".join([*said, f"`{row.get('command', '')}`"])
