@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from benchwright.model.errors import Diagnostic
-from benchwright.report.plot.chart import Chart, Mode, Series, named
+from benchwright.report.plot.chart import Chart, Mode, Point, Series, Tick, named
+from benchwright.report.plot.draw import draw
 from benchwright.report.plot.look import look, looks
 from benchwright.report.plot.places import Place, natural, number_of, place
 from benchwright.report.plot.source import Component, Group, Source, choose
-from benchwright.report.plot.style import Key, parse_key, parse_size
+from benchwright.report.plot.style import Key, Style, parse_key, parse_size
 
 
 def source(
@@ -185,3 +191,49 @@ def test_the_palettes_neighbours_differ_in_grey() -> None:
 
     first = [lightness(look(place).colour) for place in range(2)]
     assert abs(first[0] - first[1]) > 20
+
+
+@given(st.text(max_size=30))
+def test_no_text_of_a_user_is_a_crash(text: str) -> None:
+    """What is no place or size is a ValueError; any name can be sorted and placed."""
+    for parse in (parse_key, parse_size):
+        with contextlib.suppress(ValueError):
+            parse(text)
+    assert natural(text) <= natural(text)
+    number = number_of(text)
+    assert number is None or math.isfinite(number)
+    places(Group("G", (source(text), source(f"{text}1"), source(f"{text}{'9' * 400}"))))
+
+
+def drawn_box(key: str) -> tuple[float, float]:
+    """Return how high the axis reaches, and the highest mark, with a legend there."""
+    points = (
+        Point("a", "1", 0.0, value=1.0, high=1.1),
+        Point("b", "2", 1.0, value=1.0),
+    )
+    made = tuple(Series(f"N{n}", "Elapsed", "s", f"N{n}", points) for n in range(4))
+    chart = Chart(Mode.LINE, made, ticks=(Tick(0.0, "a"), Tick(1.0, "b")))
+    figure = draw(chart, Style(key=parse_key(key)))
+    return figure.axes[0].get_ylim()[1], 1.1
+
+
+def test_a_legend_at_the_top_gets_room_above_the_data() -> None:
+    top, highest = drawn_box("top right")
+    assert top > 1.2 * highest
+    assert drawn_box("outside")[0] < 1.1 * highest
+
+
+@pytest.mark.parametrize("count", [3, 60])
+def test_labels_turn_only_when_they_would_touch(count: int) -> None:
+    points = tuple(
+        Point(f"t{n}", f"name-{n}", float(n), value=1.0) for n in range(count)
+    )
+    ticks = tuple(Tick(point.x, point.label) for point in points)
+    one = Series("N", "Elapsed", "s", "N", points)
+    figure = draw(Chart(Mode.LINE, (one,), ticks=ticks), Style())
+    turns = {label.get_rotation() for label in figure.axes[0].get_xticklabels()}
+    assert (turns == {0}) == (count == 3)
+    asked = draw(Chart(Mode.LINE, (one,), ticks=ticks), Style(rotate_deg=-45))
+    labels = asked.axes[0].get_xticklabels()
+    assert {label.get_rotation() for label in labels} == {315}
+    assert {label.get_horizontalalignment() for label in labels} == {"left"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from benchwright.report.plot.chart import Chart, Mode, Tick
 from benchwright.report.plot.look import LIGHT
@@ -118,11 +118,17 @@ def turn_labels(axes: Axes | SecondaryAxis, rotate_deg: float | None) -> None:
         for label in axes.get_xticklabels():
             label.set_rotation(turn)
             label.set_rotation_mode("anchor" if turn % 90 else "default")
-            label.set_horizontalalignment("center" if turn % 90 == 0 else "right")
+            label.set_horizontalalignment(_end_under_tick(turn))
             label.set_verticalalignment("top")
         figure.draw_without_rendering()
         if not _colliding(axes.get_xticklabels(), turn):
             return
+
+
+def _end_under_tick(turn_deg: float) -> Literal["left", "center", "right"]:
+    if turn_deg % 90 == 0:
+        return "center"
+    return "right" if turn_deg > 0 else "left"
 
 
 def _colliding(labels: list[Text], turn_deg: float) -> bool:

@@ -55,7 +55,7 @@ def draw(chart: Chart, style: Style) -> Figure:
     for one in axes:
         fit_labels(one, chart if one is axes[-1] else _without_names(chart), style)
     if legend is not None and len(axes) == 1:
-        make_room(figure, axes[0], legend, chart, style)
+        make_room(axes[0], legend, chart, style)
     return figure
 
 

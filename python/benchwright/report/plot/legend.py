@@ -94,16 +94,16 @@ def _spread(page: FigureBase, row: str, what: Entries) -> Legend:
     return legend
 
 
-def make_room(
-    page: FigureBase, axes: Axes, legend: Legend, chart: Chart, style: Style
-) -> None:
+def make_room(axes: Axes, legend: Legend, chart: Chart, style: Style) -> None:
     """Lengthen the vertical axis until a legend inside, at the top, covers no data."""
     if style.key.region != "inside" or style.key.row != "top" or style.ymax is not None:
         return
     if style.logy:
         return
+    figure = axes.get_figure(root=True)
+    assert figure is not None
     for _ in range(_STEPS):
-        page.get_figure(root=True).draw_without_rendering()
+        figure.draw_without_rendering()
         if not _covers(axes, legend.get_window_extent(), chart):
             return
         low, high = axes.get_ylim()
@@ -118,8 +118,10 @@ def _covers(axes: Axes, box: Bbox, chart: Chart) -> bool:
         for point in series.points:
             if point.value is None:
                 continue
-            top = max(point.value, point.high or point.value) + point.base
-            left, right = point.x - point.width / 2, point.x + point.width / 2
+            values = point.values.values if point.values is not None else ()
+            top = max(point.value, point.high or point.value, *values) + point.base
+            half = (0.8 if values else point.width) / 2
+            left, right = point.x - half, point.x + half
             (x0, y), (x1, _) = to_pixels([(left, top), (right, top)])
             corners.append((x0, x1, y))
         if chart.mode is Mode.LINE:

@@ -21,8 +21,8 @@ from benchwright.model.quantity import parse_size_bytes
 from benchwright.report.plot.source import Group, Source
 
 THREADS = "threads"
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
-_SIZE = re.compile(r"\d+(?:\.\d+)?\s*[KMGTkmgt](?:i?[Bb])?")
+_NUMBER = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,18})?")
+_SIZE = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,6})?\s*[KMGTkmgt](?:i?[Bb])?")
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -47,8 +47,12 @@ class Places(msgspec.Struct, frozen=True):
 
 def natural(text: str) -> list[tuple[int, float, str]]:
     """Return a sort key that puts `ext2:4` before `ext2:16`."""
-    parts = re.split(r"(\d+)", text)
-    return [(0, float(p), p) if p.isdigit() else (1, 0.0, p) for p in parts if p]
+    parts = re.split(r"([0-9]+)", text)
+    return [
+        (0, float(part[:300]), part) if at % 2 else (1, 0.0, part)
+        for at, part in enumerate(parts)
+        if part
+    ]
 
 
 def place(
