@@ -175,6 +175,14 @@ def test_a_crash_at_every_request_changes_nothing(tmp_path: Path, design: str) -
         ] == order_of(whole)
 
 
+def test_a_sequence_tells_of_every_trial(tmp_path: Path) -> None:
+    request = msgspec.structs.replace(REQUEST, design="sequence", max_blocks="11")
+    _verdict, session, listener = run(tmp_path / "s", FakeBench(elapsed), request)
+    told = [progress.trials for progress in listener.blocks]
+    assert told == [(n, 24) for n in range(1, 25)] + [(24, 24)]
+    assert result_of(session).verdicts[0].n_baseline == 11
+
+
 def test_a_complete_comparison_replays_without_the_bench(tmp_path: Path) -> None:
     _, first, _ = run(tmp_path / "study", FakeBench(elapsed))
     bench = FakeBench(elapsed)

@@ -250,3 +250,5 @@ class ComparisonProgress(msgspec.Struct, frozen=True):
     elapsed_s: float
     ratios: tuple[tuple[str, str, Estimate], ...]
     """Of each judged metric and candidate."""
+    trials: tuple[int, int] | None = None
+    """Trials so far and in all, of a sequence: its blocks end only at its end."""

@@ -181,6 +181,8 @@ class TerminalProgress:
     def block_done(self, so_far: ComparisonProgress) -> None:
         """Redraw the live line."""
         share = (so_far.blocks + so_far.failed) / so_far.maximum
+        if so_far.trials is not None:
+            share = so_far.trials[0] / so_far.trials[1]
         self._update(bar(min(share, 1.0)) + block_text(so_far))
 
     def comparison_closed(self, result: Comparison) -> None:
@@ -265,6 +267,8 @@ def block_text(so_far: ComparisonProgress) -> str:
     parts = [f"block {number} of {so_far.maximum}{failed}"]
     if so_far.warming_up:
         parts = ["warming up"]
+    if so_far.trials is not None:
+        parts = [f"trial {so_far.trials[0]} of {so_far.trials[1]}"]
     several = len({candidate for _, candidate, _ in so_far.ratios}) > 1
     for metric, candidate, ratio in so_far.ratios[:3]:
         if math.isfinite(ratio.high):

@@ -17,10 +17,12 @@ from benchwright.control.compare import decide_comparison
 from benchwright.control.compare_conclusion import comparison_progress, conclude
 from benchwright.control.compare_history import ComparisonBuilder
 from benchwright.control.compare_null import RELABELLINGS, false_positives, floors
+from benchwright.control.design import block_order
 from benchwright.model.comparison import (
     Comparison,
     ComparisonProgress,
     ComparisonRule,
+    Design,
     NullResult,
     Verdict,
 )
@@ -94,7 +96,17 @@ class OpenComparison:
 
     def progress(self) -> ComparisonProgress:
         """Return where it stands."""
-        return comparison_progress(self.rule, self._builder.history(), self.asked.names)
+        found = comparison_progress(
+            self.rule, self._builder.history(), self.asked.names
+        )
+        if self.rule.paired or self.rule.stored is not None:
+            return found
+        trials = [trial for test in self.tests for trial in test.trials]
+        return msgspec.structs.replace(
+            found,
+            trials=(len(trials), len(block_order(self.rule, 0))),
+            elapsed_s=sum(trial.duration_ns for trial in trials) / 1e9,
+        )
 
     def so_far(self, stop: Stop) -> Comparison:
         """Return what the blocks had so far come to."""
@@ -114,10 +126,12 @@ class OpenComparison:
             if isinstance(decision, Stop):
                 self._conclude(decision)
                 return
-            self._run_block(decision.order)
+            self._run_block(decision.order, tell)
             tell(self)
 
-    def _run_block(self, order: Sequence[int]) -> None:
+    def _run_block(
+        self, order: Sequence[int], tell: Callable[[OpenComparison], None]
+    ) -> None:
         stored = self.rule.arms - len(self.tests)
         trials: list[list[Trial]] = [[] for _ in range(self.rule.arms)]
         for place in order:
@@ -126,6 +140,8 @@ class OpenComparison:
             while len(test.trials) == before:
                 test.run(plan, before + 1, 1)
             trials[place].append(test.trials[-1])
+            if self.rule.design is Design.SEQUENCE:
+                tell(self)
         block = [[self._values(trial) for trial in arm] for arm in trials]
         self._blocks.append(block)
         spent = sum(trial.duration_ns for arm in trials for trial in arm)
