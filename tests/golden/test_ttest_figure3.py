@@ -150,6 +150,11 @@ def test_too_few_or_no_values_are_not_tested() -> None:
     assert "Elapsed: 95%CI for single - chill = (-, -)" in single
     assert single.count("-  not tested: two trials of each are needed") == 3
     assert "Welch's t-test\n" in single
+    same = compare_inputs(
+        [("a", {"x": np.ones(3)}), ("b", {"x": np.ones(3)})], {"x": ("X", "")}
+    )
+    text = render(compose([], comparisons=same), "table")
+    assert "Student's t-test, variances pooled: neither sample has any variance" in text
     negative = render(document(negative=[-1.0, 0.0, 1.0]), "table")
     assert "Ratio: none, a value is not above 0" in negative
     apart = compare_inputs([("a", {"x": np.ones(3)}), ("b", {"y": np.ones(3)})], {})

@@ -177,7 +177,9 @@ def test_normality_keeps_its_level_and_sees_two_modes() -> None:
     # Three standard errors of 2000 replications: 1.5 points.
     assert np.mean(clean) == pytest.approx(0.05, abs=0.015)
     modes = [
-        anderson_darling(np.where(rng.random(30) < 0.3, 2.0, 1.0) + rng.normal(0, 0.05, 30)).p
+        anderson_darling(
+            np.where(rng.random(30) < 0.3, 2.0, 1.0) + rng.normal(0, 0.05, 30)
+        ).p
         for _ in range(200)
     ]
     assert np.mean(np.array(modes) < 0.05) > 0.95

@@ -112,6 +112,8 @@ def _method_line(one: QuantityComparison) -> str:
     p, ratio = one.variances.p, number(one.variances.ratio.value)
     if math.isnan(p):
         return name
+    if math.isnan(one.variances.ratio.value):
+        return f"{name}: neither sample has any variance"
     said = "differ" if p < PRETEST_LEVEL else "do not differ"
     why = "" if one.decided == "auto" else "as asked; "
     return f"{name}: {why}variances {said} (F = {ratio}, P = {p_text(p)})"

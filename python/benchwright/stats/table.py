@@ -11,7 +11,7 @@ Source: papers/auto-pilot.txt section 3.3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -48,14 +48,20 @@ class Table(msgspec.Struct, frozen=True, eq=False):
 
     def row(self, place: int) -> dict[str, float | str]:
         """Return one row's values by name, without those that are absent."""
-        found: dict[str, float | str] = {}
-        for name, column in self.columns.items():
-            value = column[place]
-            if isinstance(value, str):
-                found[name] = value
-            elif value is not None and value == value:
-                found[name] = float(value)
-        return found
+        return next(self.taking([place]).each())
+
+    def each(
+        self, names: Collection[str] | None = None
+    ) -> Iterator[dict[str, float | str]]:
+        """Yield every row's values by name, without those that are absent; of the
+        columns in `names` only, where they are given."""
+        chosen = [n for n in self.columns if names is None or n in names]
+        lists = [self.columns[name].tolist() for name in chosen]
+        for place in range(self.rows):
+            values = (
+                (name, held[place]) for name, held in zip(chosen, lists, strict=True)
+            )
+            yield {n: v for n, v in values if v is not None and v == v}
 
     def taking(self, places: npt.NDArray[Any] | Sequence[int]) -> Table:
         """Return the table of the rows at these places, or where a mask is true."""

@@ -127,8 +127,11 @@ def _evaluated(table: Table, expression: str | Expression) -> Iterator[Value | N
     """Yield the expression's value in every row; None where it is absent."""
     asked = _parsed(expression, names_in(table))
     needed = asked.variables
-    for place in range(table.rows):
-        values = _with_computed(table.row(place), needed)
+    read = {HEADINGS.get(name, name) for name in needed} | needed
+    if not read.isdisjoint(COMPUTED):
+        read |= set(TIMES)
+    for row in table.each(read):
+        values = _with_computed(row, needed)
         if not needed <= values.keys():
             yield None
             continue

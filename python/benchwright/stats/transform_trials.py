@@ -55,8 +55,7 @@ def trials_of_table(table: Table, trials: Sequence[Trial]) -> tuple[Trial, ...]:
     Columns of texts are no measured values and are left out.
     """
     blocks: dict[int, list[Block]] = {}
-    for place in range(table.rows):
-        row = table.row(place)
+    for row in table.each():
         blocks.setdefault(int(row["trial"]), []).append(_block(row))
     return tuple(
         msgspec.structs.replace(trial, blocks=tuple(blocks.get(place, ())))
