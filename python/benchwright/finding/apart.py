@@ -21,6 +21,7 @@ from benchwright.stats.outliers import Outlier, threshold
 
 
 def outlier_finding(one: Series, apart: Sequence[Outlier]) -> Finding:
+    """Return the doubt about a series' outliers, at least one."""
     values, places = one.column.values, [o.place for o in apart]
     rest = moments(np.delete(values, places)).mean
     every = moments(values).mean
@@ -38,6 +39,11 @@ def outlier_finding(one: Series, apart: Sequence[Outlier]) -> Finding:
 
 
 def modes_finding(one: Series, residuals: FloatArray) -> Finding | None:
+    """Return the doubt about two modes, if there are two.
+
+    They must show in what a drift leaves over too, `residuals` of shape `(n,)`: a ramp
+    that stands still on both ends has two groups of values, but one cause.
+    """
     values = one.column.values
     found = two_modes(values, MODES * one.share)
     if found is None or two_modes(residuals, MODES * one.share) is None:

@@ -3,7 +3,7 @@
 Decision: on clean data all findings about the values of a test together appear in at
 most 5 % of studies (tests/calibration/test_findings.py). The parts of the kinds are the
 constants below; metrics that get the same questions share each part equally (Bonferroni).
-Outliers get most, because the issue's one outlier at 8 MAD is the hardest to see.
+Outliers get most: one value at 8 MAD in 30 trials is the hardest thing to see.
 Below 10 trials nothing is said: with so few, a finding at these levels is luck.
 """
 
@@ -16,12 +16,15 @@ from benchwright.stats.aggregate import Column
 FEWEST = 10
 """Trials below which nothing is said."""
 OUTLIERS = 0.02
-WARM_UP = 0.01
+WARM_UP = 0.006
 MODES = 0.004
-DEPENDENT = 0.008
-DRIFT = 0.01
+DEPENDENT = 0.011
+DRIFT = 0.009
 DRIFT_OF_OTHERS = 0.004
 """Of the metrics of which nothing but a drift or a leak is asked."""
+SUSPECTED = 0.05
+"""Dependence at this level widens the tests of warm-up and drift: a slow wave looks like
+either, and caution costs little."""
 
 
 class Series(msgspec.Struct, frozen=True):

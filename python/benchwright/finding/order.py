@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from benchwright.finding.codes import doubt
-from benchwright.finding.levels import DEPENDENT, FEWEST, Series
+from benchwright.finding.levels import DEPENDENT, FEWEST, SUSPECTED, Series
 from benchwright.finding.words import p_text, percent
 from benchwright.model.finding import Finding, Severity
 from benchwright.stats.autocorrelation import dependence
@@ -34,7 +34,7 @@ def drift_finding(one: Series, level: float) -> tuple[Finding | None, FloatArray
     slope = theil_sen(values, epochs)
     residuals = np.asarray(values - slope.value * (epochs - epochs.mean()))
     wider = 1.0
-    if dependence(residuals).p <= DEPENDENT * one.share:
+    if dependence(residuals).p <= SUSPECTED:
         wider = inflation(residuals)
         slope = theil_sen(values, epochs, inflation=wider)
     test = mann_kendall(values, wider)

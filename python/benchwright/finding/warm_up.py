@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchwright.finding.codes import doubt
-from benchwright.finding.levels import DEPENDENT, MODES, OUTLIERS, WARM_UP, Series
+from benchwright.finding.levels import MODES, OUTLIERS, SUSPECTED, WARM_UP, Series
 from benchwright.finding.words import amount, p_text, percent
 from benchwright.model.finding import Finding
 from benchwright.stats.autocorrelation import dependence
@@ -23,7 +23,7 @@ from benchwright.stats.moments import FloatArray, median, moments
 from benchwright.stats.outliers import Outlier, modified_z, threshold
 from benchwright.stats.warmup import Truncation, mser_truncation
 
-MARGIN = 3.0
+MARGIN = 4.0
 """By how much, in variances, a step must fit better than a straight line to be a warm-up
 and no drift: the two wrong answers are then about equally rare."""
 
@@ -36,7 +36,7 @@ def warm_up(one: Series, far: Sequence[Outlier]) -> Truncation | None:
     if not (found.removed and found.p <= WARM_UP * one.share):
         return None
     cut, rest = found.removed, tame[found.removed :]
-    if dependence(rest).p <= DEPENDENT * one.share:
+    if dependence(rest).p <= SUSPECTED:
         again = mser_truncation(tame, inflation(rest))
         if not again.p <= WARM_UP * one.share:
             return None

@@ -4,10 +4,11 @@ Purpose: to mark in a plot where the machine, or the program, became another one
 Method: the partition into segments of constant mean with the least squared error plus a
 penalty for each change, found exactly (Jackson et al. 2005). The scale is that of the
 differences of neighbours, which a jump hardly moves.
-Decision: exact in O(n^2), n at most some hundreds, instead of PELT's pruning or a library for it; the
-penalty is calibrated so that clean normal data of 10 to 500 values show a change in at
-most 1 % of series (tests/unit/test_stats_series.py). Correlated trials look like small jumps:
-read a change together with the finding `dependent-trials`.
+Decision: exact in O(n^2) and not PELT, whose pruning saves nothing where changes are
+rare; above 1000 values means of neighbours are taken. The penalty is calibrated so that
+clean normal data of 10 to 500 values show a change in at most 1 % of series
+(tests/unit/test_stats_series.py). Correlated trials look like small jumps: read a
+change together with the finding `dependent-trials`.
 Non-goals: slopes (trend.py), variances, a level for a finding.
 Sources: B. Jackson et al. 2005, An algorithm for optimal partitioning of data on an
 interval, IEEE Signal Processing Letters 12(2); R. Killick et al. 2012 (PELT).

@@ -67,9 +67,9 @@ def two_modes(
 def limit(n: int, alpha: float) -> float:
     """Return the widest gap that n unimodal values show with probability 1 - alpha.
 
-    Fitted to simulated normal samples for n from 10 to 300, where it is rarer than
-    that; lognormal and gamma values of a CV up to 30 % have narrower gaps. Not below 2.5: a smaller gap
-    parts nothing that a reader would call two modes.
+    Fitted to simulated normal samples for n from 10 to 300 (tests/unit/
+    test_stats_series.py); lognormal and gamma values of a CV up to 30 % have narrower
+    gaps. Not below 2.5: a smaller gap parts nothing that a reader would call two modes.
     """
     return max(2.5, (15.5 - 5.0 * math.log10(alpha)) / math.pow(n, 0.8))
 

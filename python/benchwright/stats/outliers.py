@@ -2,10 +2,10 @@
 
 Purpose: to name them, classified, and never to drop them.
 Method: the modified z-score, distance from the median in median absolute deviations (MAD,
-scaled to standard deviations). The threshold grows out of n and the level: the largest of n clean scores
-is distributed as that of n Student-t values of 1 + 0.39 n degrees of freedom, fitted to
-simulation for n from 10 to 500 and levels from 1 % to 0.1 %, where it is within 10 %.
-Up to half of the values may be outliers without hiding each other.
+scaled to standard deviations). The threshold comes from n and the level: the largest of
+n clean scores is distributed as that of n Student-t values of 1 + 0.39 n degrees of
+freedom, fitted to simulation for n from 10 to 500 and levels from 1 % to 0.1 %, where it
+is within 10 %. Up to half of the values may be outliers without hiding each other.
 Decision: a value counts only if it stands out on the plain scale and, where all values are
 positive, on the logarithmic one too: times are skewed, and a long tail is no outlier.
 Fixed thresholds (z > 2, 1.5 IQR, 3.5 MAD) lost: they flag 9 to 80 % of clean samples;

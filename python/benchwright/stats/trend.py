@@ -1,8 +1,9 @@
 """Trend: is there a drift over the trials, and how steep is it?
 
-Purpose: leaks and slow-downs. Mann-Kendall's test says whether values tend to rise or fall in the
-order of trials; Theil-Sen's slope, the median of all slopes between two trials, says by
-how much, with Sen's interval. Both are ranks and medians: one outlier moves neither.
+Purpose: leaks and slow-downs. Mann-Kendall's test says whether values tend to rise or
+fall in the order of trials; Theil-Sen's slope, the median of all slopes between two
+trials, says by how much, with Sen's interval. Both are ranks and medians: one outlier
+moves neither.
 Decision: these rather than the paper's least-squares slope, which one slow first trial
 tips over. Where neighbouring trials are correlated the test's variance is widened by
 the same factor as that of the ranks' mean (longrun.py): otherwise every slow wave is a
@@ -33,7 +34,8 @@ class Monotonic(msgspec.Struct, frozen=True):
     s: int
     """Pairs of trials that rise less those that fall."""
     p: float
-    """Two-sided, normal approximation; NaN for n < 2 and for constant values."""
+    """Two-sided, normal approximation with continuity correction; NaN for n < 2 and for
+    constant values."""
 
 
 class Slope(msgspec.Struct, frozen=True):
@@ -58,17 +60,18 @@ def mann_kendall(
     """
     everything = finite(values)
     data = _thinned(everything)
-    s = 0
-    for place in range(data.size - 1):
-        later = data[place + 1 :]
-        s += int(np.count_nonzero(later > data[place]))
-        s -= int(np.count_nonzero(later < data[place]))
+    # Row: earlier or later; column: the value that is greater. Above the diagonal: a rise.
+    greater = data[np.newaxis, :] > data[:, np.newaxis]
+    rises = int(np.count_nonzero(np.triu(greater, 1)))
+    s = 2 * rises - int(np.count_nonzero(greater))
     deviation = math.sqrt(_variance(data)) * inflation
     if not deviation:
         return Monotonic(int(everything.size), s, math.nan)
     from scipy.special import ndtr
 
-    return Monotonic(int(everything.size), s, float(2 * ndtr(-abs(s) / deviation)))
+    # S moves in steps of 2 (of 1 with ties): half a step is the continuity correction.
+    distance = max(abs(s) - 1, 0) / deviation
+    return Monotonic(int(everything.size), s, float(2 * ndtr(-distance)))
 
 
 def theil_sen(
