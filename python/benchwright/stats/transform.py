@@ -13,6 +13,7 @@ Source: papers/auto-pilot.txt section 3.3, first paragraphs and "Combining Resul
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Literal, cast, get_args
 
@@ -211,6 +212,10 @@ def _one_text(values: Texts) -> str | None:
 
 
 def _one_number(name: str, values: FloatArray, how: How, *, all_: bool) -> float:
+    if values.size == 1 and how != "count" and name != "status":
+        # Most rows are alone; the rest of this is for several.
+        value = float(values[0])
+        return value if math.isfinite(value) else np.nan
     known = values[~np.isnan(values)]
     if name == "status":
         return float(known.max(initial=0.0))
