@@ -103,6 +103,7 @@ def test_two_processes_write_the_same_bytes(study: Path) -> None:
         assert done.returncode == 0, done.stderr
         found.append([(study / form.partition("=")[2]).read_bytes() for form in forms])
     assert found[0] == found[1]
+    assert not [data for data in found[0] if b"CreationDate" in data]
 
 
 def test_mistakes_end_with_2_and_write_nothing(study: Path) -> None:
