@@ -237,3 +237,25 @@ def test_a_t_test_needs_two_inputs(calm: str) -> None:
         run(calm, "--ttest")
     with pytest.raises(InputError, match="add --ttest"):
         run(calm, calm, "--equal-variance")
+
+
+def test_a_change_that_does_not_matter_is_no_drift(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = [10 + 0.01 * place + 0.002 * (place % 3) for place in range(30)]
+    rising = write(tmp_path / "rising.res", " ".join(map(repr, values)))
+
+    def told(*words: str) -> list[str]:
+        assert run(rising, "--json", *words) == 0
+        found = json.loads(capsys.readouterr().out)["findings"]
+        return [f["evidence"] for f in found if f["code"] == "drift"]
+
+    assert any(evidence.startswith("elapsed") for evidence in told())
+    for small in ("elapsed=10%", "Elapsed=0.1"):
+        assert not any(
+            evidence.startswith("elapsed") for evidence in told("--drift", small)
+        )
+    assert any(e.startswith("elapsed") for e in told("--drift", "elapsed=1%"))
+    with pytest.raises(InputError) as caught:
+        run(rising, "--drift", "elapsed", "--drift", "elapsed=200%")
+    assert [d.column for d in caught.value.diagnostics] == [1, 9]

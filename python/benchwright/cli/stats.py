@@ -61,6 +61,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also this quantity",
     )
     option("--threshold", metavar="Z", help="warn of z-scores above Z (default: 2)")
+    option(
+        "--drift",
+        action="append",
+        default=[],
+        metavar="NAME=P",
+        help="a change of NAME below P of its median is no drift",
+    )
     option("--command", metavar="NAME", help="only blocks of this command")
     option("--confidence", metavar="P", help="of the intervals (default: 95%%)")
     option("--dump", action="store_true", help="the raw rows as CSV, nothing computed")

@@ -55,6 +55,7 @@ def document_of(
                 rule=one.rule,
                 stop=one.stop,
                 observed=observed,
+                least_changes=request.least_changes,
             )
         )
     return compose(

@@ -13,6 +13,7 @@ from benchwright.cli.stats_checked import Step, checked_steps
 from benchwright.model.errors import Diagnostic, InputError
 from benchwright.model.quantity import parse_share
 from benchwright.stats.sample_comparison import Variances
+from benchwright.stats.transform import HEADINGS
 
 T = TypeVar("T")
 
@@ -33,6 +34,8 @@ class Request(msgspec.Struct, frozen=True):
     ttest: bool = False
     variances: Variances = "auto"
     steps: tuple[Step, ...] = ()
+    least_changes: dict[str, float] = {}
+    """By quantity: the smallest change over a test that is a drift, as a share."""
 
 
 def request_of(arguments: argparse.Namespace) -> Request:
@@ -51,6 +54,7 @@ def request_of(arguments: argparse.Namespace) -> Request:
         "--confidence", arguments.confidence, _confidence, 0.95, wrong
     )
     variances = _variances(arguments, wrong)
+    least_changes = _least_changes(arguments.drift, wrong)
     steps = checked_steps(arguments.steps or (), wrong)
     if wrong:
         raise InputError(wrong)
@@ -68,7 +72,36 @@ def request_of(arguments: argparse.Namespace) -> Request:
         ttest=arguments.ttest,
         variances=variances,
         steps=steps,
+        least_changes=least_changes,
     )
+
+
+def _least_changes(texts: list[str], wrong: list[Diagnostic]) -> dict[str, float]:
+    """Return `--drift NAME=5%` as NAME -> 0.05."""
+    found = {}
+    for text in texts:
+        name, _, share = text.partition("=")
+        if not name or not share:
+            hint = "write NAME=SHARE, such as elapsed=2%"
+            wrong.append(
+                Diagnostic(
+                    "bad-argument", "no name or no share", hint, "--drift", text=text
+                )
+            )
+            continue
+        try:
+            found[HEADINGS.get(name, name)] = parse_share(share)
+        except ValueError as error:
+            wrong.append(
+                Diagnostic(
+                    "bad-argument",
+                    str(error),
+                    file="--drift",
+                    column=len(name) + 2,
+                    text=text,
+                )
+            )
+    return found
 
 
 def _variances(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> Variances:
