@@ -1,13 +1,15 @@
-"""A series' statistics: against scipy and statsmodels, and at their edges."""
+"""Statistics of a series: against scipy and statsmodels, at their levels, and at the edges."""
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 import pytest
-import scipy.stats
-from statsmodels.tsa.stattools import acf
+from scipy import stats
 
 from benchwright.stats.autocorrelation import (
     autocorrelations,
@@ -18,187 +20,292 @@ from benchwright.stats.changes import change_points
 from benchwright.stats.modes import two_modes
 from benchwright.stats.outliers import modified_z, outliers, threshold
 from benchwright.stats.trend import mann_kendall, theil_sen
-from benchwright.stats.warmup import beginnings, mser_truncation
+from benchwright.stats.warmup import mser_truncation
 
-RNG = np.random.default_rng(23)
-SERIES = [
-    RNG.normal(10, 1, 30),
-    RNG.lognormal(0, 0.4, 47),
-    np.round(RNG.normal(10, 1, 40)),
-    RNG.normal(0, 1, 12) + 0.5 * np.arange(12),
-]
+Array = npt.NDArray[np.float64]
+SEED = 20_261_121
 
 
-# -- oracles -------------------------------------------------------------------------------
+def clean(replications: int, n: int, seed: int = SEED) -> Array:
+    return 10 + np.random.default_rng(seed).normal(size=(replications, n))
 
 
-@pytest.mark.parametrize("values", SERIES)
-def test_autocorrelations_are_statsmodels(values: np.ndarray) -> None:
-    np.testing.assert_allclose(
-        autocorrelations(values, 10), acf(values, nlags=10, fft=False), atol=1e-12
+def at_most(hits: int, of: int, rate: float) -> bool:
+    """Tell whether that many hits are compatible with the rate: three standard errors."""
+    return hits <= of * rate + 3 * math.sqrt(of * rate)
+
+
+# -- against scipy and statsmodels -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [3, 10, 57])
+def test_theil_sen_is_scipys(n: int) -> None:
+    values = clean(1, n)[0] + 0.1 * np.arange(n)
+    epochs = np.cumsum(1 + np.arange(n) % 3)
+    ours = theil_sen(values, epochs)
+    theirs = stats.theilslopes(values, epochs, 0.95)
+    assert ours.value == pytest.approx(theirs.slope, rel=1e-12)
+    if n > 3:
+        assert ours.low == pytest.approx(theirs.low_slope, rel=1e-12)
+        assert ours.high == pytest.approx(theirs.high_slope, rel=1e-12)
+
+
+def test_sens_interval_of_three_values_is_absent() -> None:
+    found = theil_sen([1.0, 2.0, 4.0])
+    assert found.value == 1.5
+    assert math.isnan(found.low)
+    assert math.isnan(found.high)
+
+
+@pytest.mark.parametrize("ticks", [None, 0.5])
+def test_mann_kendall_is_kendalls_tau_over_the_order(ticks: float | None) -> None:
+    for row in clean(20, 40):
+        values = row if ticks is None else ticks * np.round(row / ticks)
+        ours = mann_kendall(values)
+        tau = stats.kendalltau(np.arange(40), values, method="asymptotic")
+        _, ties = np.unique(values, return_counts=True)
+        pairs = 40 * 39 / 2
+        untied = pairs - np.sum(ties * (ties - 1)) / 2
+        assert ours.s == pytest.approx(tau.statistic * math.sqrt(pairs * untied))
+        # scipy leaves out the continuity correction, so that its P-value is smaller.
+        assert tau.pvalue <= ours.p <= tau.pvalue + 0.02
+
+
+def test_mann_kendall_is_near_the_exact_test_from_10_values_on() -> None:
+    for n, row in itertools.product((10, 14), clean(20, 14)):
+        exact = stats.kendalltau(np.arange(n), row[:n], method="exact").pvalue
+        assert mann_kendall(row[:n]).p == pytest.approx(exact, abs=0.012)
+
+
+def test_autocorrelations_are_statsmodels() -> None:
+    tools = pytest.importorskip("statsmodels.tsa.stattools")
+    values = np.cumsum(clean(1, 80)[0] - 10)
+    theirs = tools.acf(values, nlags=20, fft=False)
+    assert autocorrelations(values, 20) == pytest.approx(theirs, rel=1e-9)
+
+
+def test_average_ranks_are_scipys() -> None:
+    values = np.array([3.0, 1.0, 3.0, 2.0, 2.0, 9.0, 3.0])
+    assert list(average_ranks(values)) == list(stats.rankdata(values))
+
+
+def test_modified_z_is_scaled_as_scipys_mad() -> None:
+    values = clean(1, 31)[0]
+    spread = stats.median_abs_deviation(values, scale="normal")
+    expected = (values - np.median(values)) / spread
+    assert modified_z(values) == pytest.approx(expected, rel=1e-9)
+
+
+# -- levels on clean series -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [10, 30, 200])
+def test_change_points_on_clean_series_are_rare(n: int) -> None:
+    series = clean(3000 if n < 100 else 1000, n)
+    hits = sum(bool(change_points(row)) for row in series)
+    assert at_most(hits, len(series), 0.01)
+
+
+@pytest.mark.parametrize("n", [10, 11, 30, 100])
+@pytest.mark.parametrize("alpha", [0.05, 0.01])
+def test_the_threshold_of_outliers_is_that_of_its_level(n: int, alpha: float) -> None:
+    series = clean(4000, n)
+    middle = np.median(series, axis=1, keepdims=True)
+    scores = np.abs(series - middle)
+    scores /= np.median(scores, axis=1, keepdims=True) * 1.482602218505602
+    share = float(np.mean(scores.max(axis=1) > threshold(n, alpha)))
+    assert alpha / 2 < share < 1.5 * alpha
+
+
+@pytest.mark.parametrize("n", [10, 30])
+def test_the_other_tests_keep_their_levels(n: int) -> None:
+    series, alpha = clean(1000, n), 0.05
+    for p in (
+        lambda row: mser_truncation(row).p,
+        lambda row: mann_kendall(row).p,
+        lambda row: dependence(row).p,
+    ):
+        hits = sum(p(row) <= alpha for row in series)
+        assert at_most(hits, len(series), alpha)
+        assert hits > len(series) * alpha / 3
+
+
+@pytest.mark.parametrize("shape", ["lognormal", "gamma"])
+def test_a_long_tail_is_neither_outlier_nor_mode(shape: str) -> None:
+    rng = np.random.default_rng(SEED)
+    draw: Callable[..., Array] = (
+        (lambda size: rng.lognormal(0, 0.29, size))
+        if shape == "lognormal"
+        else (lambda size: rng.gamma(1 / 0.09, 0.09, size))
     )
+    series = draw((1000, 30))
+    assert at_most(sum(bool(outliers(r, 0.01)) for r in series), 1000, 0.02)
+    assert at_most(sum(two_modes(r, 0.01) is not None for r in series), 1000, 0.01)
 
 
-@pytest.mark.parametrize("values", SERIES)
-def test_trends_are_scipys(values: np.ndarray) -> None:
-    place = np.arange(values.size)
-    slope, found = theil_sen(values), scipy.stats.theilslopes(values, place, 0.95)
-    assert (slope.value, slope.low, slope.high) == pytest.approx(
-        (found.slope, found.low_slope, found.high_slope), abs=1e-12
-    )
-    # scipy leaves out the continuity correction: a step of 1 less in S.
-    tau = scipy.stats.kendalltau(place, values, method="asymptotic")
-    ours = mann_kendall(values)
-    plain = scipy.stats.norm.isf(tau.pvalue / 2)
-    corrected = plain * max(abs(ours.s) - 1, 0) / max(abs(ours.s), 1)
-    assert ours.p == pytest.approx(2 * scipy.stats.norm.sf(corrected), rel=1e-9)
+# -- what they find -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("values", SERIES)
-def test_modified_scores_and_ranks_are_scipys(values: np.ndarray) -> None:
-    mad = scipy.stats.median_abs_deviation(values, scale="normal")
-    if mad:
-        expected = (values - np.median(values)) / mad
-        np.testing.assert_allclose(modified_z(values), expected, atol=1e-9)
-    np.testing.assert_allclose(average_ranks(values), scipy.stats.rankdata(values))
+def test_a_step_is_found_where_it_is() -> None:
+    values = np.concatenate([clean(1, 20)[0], clean(1, 20, 2)[0] + 6])
+    assert change_points(values) == (20,)
+    assert change_points(values[::-1]) == (20,)
+    two = np.concatenate([values, clean(1, 15, 3)[0] - 6])
+    assert change_points(two) == (20, 40)
 
 
-# -- what they say ------------------------------------------------------------------------
+def test_above_1000_values_a_change_is_found_among_means_of_neighbours() -> None:
+    values = np.concatenate([clean(1, 1500)[0], clean(1, 1501, 2)[0] + 3])
+    (place,) = change_points(values)
+    assert abs(place - 1500) <= 4
 
 
-def test_epochs_place_the_values_of_a_slope() -> None:
-    assert theil_sen([1.0, 2.0, 4.0], [1, 2, 4]).value == 1
-    assert math.isnan(theil_sen([1.0, 2.0], [3, 3]).value)
-
-
-def test_a_truncation_tells_the_beginning_from_the_rest() -> None:
-    values = np.concatenate([[5.0, 4.9, 5.1], RNG.normal(1, 0.1, 27)])
+def test_mser_removes_a_step_and_tells_both_means() -> None:
+    values = np.concatenate([np.full(4, 20.0), 10 + 0.1 * (np.arange(26) % 3)])
     found = mser_truncation(values)
-    assert found.removed == 3
-    assert found.p < 1e-6
-    assert found.mean_before == pytest.approx(5)
-    assert found.mean_after == pytest.approx(values[3:].mean())
-    assert mser_truncation(values, inflation=50).p > 0.05
-    assert beginnings(12).tolist() == [1, 2, 3, 4, 5, 7, 9, 12]
+    assert (found.removed, found.n, found.mean_before) == (4, 30, 20.0)
+    assert found.mean_after == pytest.approx(float(values[4:].mean()))
+    assert found.p < 1e-12
 
 
-def test_change_points_are_where_levels_jump() -> None:
-    values = np.concatenate(
-        [RNG.normal(1, 0.1, 20), RNG.normal(2, 0.1, 20), RNG.normal(1.5, 0.1, 20)]
-    )
-    assert change_points(values) == (20, 40)
-    assert change_points(values * 1e300 / 4) == (20, 40)
+def test_mser_removes_at_most_half() -> None:
+    values = np.concatenate([np.full(20, 20.0), 10 + 0.1 * (np.arange(10) % 3)])
+    assert mser_truncation(values).removed <= 15
 
 
-def test_clean_series_rarely_jump() -> None:
-    for n in (10, 30, 100):
-        clean = np.random.default_rng(n).normal(size=(1000, n))
-        share = np.mean([bool(change_points(one)) for one in clean])
-        print(f"{n} clean values: a change in {share:.1%} of 1000 series")
-        assert share <= 0.01
+def test_an_outlier_has_its_place_side_and_class() -> None:
+    values = clean(1, 30)[0]
+    values[7], values[19] = 60.0, 4.0
+    slow, fast = sorted(outliers(values), key=lambda one: one.place)
+    assert (slow.place, slow.value, slow.extreme) == (7, 60.0, True)
+    assert (fast.place, fast.value, fast.extreme) == (19, 4.0, False)
+    assert fast.score < 0 < slow.score
 
 
-def test_outliers_are_named_and_classified() -> None:
-    values = RNG.normal(1, 0.05, 30)
-    values[7], values[20] = 1.35, 3.0
-    mild, extreme = outliers(values)
-    assert (mild.place, mild.extreme, extreme.place, extreme.extreme) == (
-        7,
-        False,
-        20,
-        True,
-    )
-    assert extreme.score > 2 * threshold(30, 0.02)
-    low = values.copy()
-    low[3] = 0.2
-    assert outliers(low)[0].score < 0
-    assert threshold(10, 0.01) > threshold(30, 0.01) > threshold(100, 0.01)
+def test_places_count_values_that_are_not_finite() -> None:
+    values = clean(1, 20)[0]
+    values[3], values[11] = math.nan, 100.0
+    assert [one.place for one in outliers(values)] == [11]
 
 
-def test_a_long_tail_is_no_outlier() -> None:
-    """The level on the logarithmic scale keeps clean skewed data from being accused."""
-    skewed = np.random.default_rng(8).lognormal(0, 0.5, (500, 30))
-    raw = np.mean(
-        [np.abs(modified_z(one)).max() > threshold(30, 0.02) for one in skewed]
-    )
-    share = np.mean([bool(outliers(one)) for one in skewed])
-    assert raw > 0.2
-    assert share < 0.06
+def test_many_outliers_do_not_hide_each_other() -> None:
+    values = clean(1, 30)[0]
+    values[:8] += 100 + np.arange(8) * 30
+    assert [one.place for one in outliers(values)] == list(range(8))
 
 
-def test_modes_are_two_groups_with_nothing_between() -> None:
-    values = np.concatenate([RNG.normal(1, 0.02, 25), RNG.normal(1.4, 0.02, 5)])
-    found = two_modes(RNG.permutation(values))
+def test_two_modes_have_sizes_and_centres() -> None:
+    values = np.concatenate([clean(1, 25)[0], clean(1, 5, 2)[0] + 10])
+    found = two_modes(np.random.default_rng(SEED).permutation(values))
     assert found is not None
     assert (found.n_low, found.n_high) == (25, 5)
-    assert found.low == pytest.approx(1, abs=0.02)
-    assert found.gap > 5
-    assert two_modes(values[:26]) is None  # one slow value is an outlier
+    assert found.low == pytest.approx(float(values[:25].mean()))
+    assert found.high == pytest.approx(float(values[25:].mean()))
+    assert found.gap > 4
 
 
-@pytest.mark.parametrize("levels", [2, 3, 5])
-def test_ticks_are_no_modes_and_no_outliers(levels: int) -> None:
-    for seed in range(200):
-        ticks = np.random.default_rng(seed).integers(0, levels, 30) * 0.004
-        assert two_modes(ticks) is None
-        assert outliers(ticks) == ()
+def test_a_single_slow_value_is_no_mode() -> None:
+    values = clean(1, 30)[0]
+    values[5] = 40.0
+    assert two_modes(values) is None
+    assert [one.place for one in outliers(values)] == [5]
 
 
-# -- edges ---------------------------------------------------------------------------------
+def test_the_effective_size_of_a_correlated_series() -> None:
+    rng, rho, n = np.random.default_rng(SEED), 0.6, 20_000
+    values = np.zeros(n)
+    for place in range(1, n):
+        values[place] = rho * values[place - 1] + rng.normal()
+    found = dependence(values)
+    assert found.lag_1 == pytest.approx(rho, abs=0.02)
+    assert found.effective == pytest.approx(n * (1 - rho) / (1 + rho), rel=0.1)
 
 
-@pytest.mark.parametrize("values", [[], [1.0], [1.0, 2.0], [3.0] * 30])
-def test_what_says_nothing(values: list[float]) -> None:
+def test_the_bias_of_a_short_series_correlation_is_taken_out() -> None:
+    found = [dependence(row).lag_1 for row in clean(2000, 20)]
+    assert abs(float(np.mean(found))) < 0.02
+
+
+def test_alternating_values_are_no_doubt() -> None:
+    found = dependence(np.tile([1.0, 2.0], 20) + 0.01 * clean(1, 40)[0])
+    assert found.lag_1 < -0.9
+    assert found.effective == 40
+    assert found.p > 0.99
+
+
+def test_more_than_1000_values_are_thinned_evenly() -> None:
+    values = np.arange(5000, dtype=float) + clean(1, 5000)[0]
+    assert theil_sen(values).value == pytest.approx(1, rel=1e-3)
+    assert theil_sen(values).n == mann_kendall(values).n == 5000
+    assert mann_kendall(values).p < 1e-12
+
+
+# -- edges ---------------------------------------------------------------------------------------
+
+SHORT = [(), (1.0,), (1.0, 2.0), (math.nan,), (math.inf, -math.inf), (3.0,) * 9]
+
+
+@pytest.mark.parametrize("values", SHORT)
+def test_too_few_values_say_nothing(values: tuple[float, ...]) -> None:
+    assert change_points(values) == ()
     assert outliers(values) == ()
     assert two_modes(values) is None
-    assert change_points(values) == ()
     assert mser_truncation(values).removed == 0
     assert math.isnan(mser_truncation(values).p)
     assert math.isnan(dependence(values).p)
-    assert dependence(values).effective == len(values)
-    if len(values) != 2:
-        assert math.isnan(mann_kendall(values).p)
-    if values == [3.0] * 30:
-        slope = theil_sen(values)
-        assert slope.value == 0
-    if len(values) < 2:
-        assert math.isnan(theil_sen(values).value)
 
 
-@pytest.mark.parametrize("size", [1e-300, 1e300])
-def test_size_does_not_matter(size: float) -> None:
-    values = RNG.normal(1, 0.05, 40) / 4
-    values[5], values[:4] = 1.0, values[:4] + 0.2
-    scaled = values * size
-    assert [o.place for o in outliers(scaled)] == [o.place for o in outliers(values)]
-    assert mser_truncation(scaled).removed == mser_truncation(values).removed
-    assert mann_kendall(scaled) == mann_kendall(values)
-    assert theil_sen(scaled).value == pytest.approx(theil_sen(values).value * size)
-    assert dependence(scaled) == pytest.approx(dependence(values)) or (
-        dependence(scaled).lag_1 == pytest.approx(dependence(values).lag_1)
-    )
+def test_constant_values_say_nothing() -> None:
+    values = np.full(40, 0.1)
+    assert change_points(values) == ()
+    assert outliers(values) == ()
+    assert two_modes(values) is None
+    assert mser_truncation(values).removed == 0
+    assert math.isnan(mann_kendall(values).p)
+    assert theil_sen(values).value == 0
+    assert math.isnan(dependence(values).p)
+    assert np.isnan(autocorrelations(values, 3)).all()
 
 
-def test_what_is_no_number_is_no_observation() -> None:
-    values = SERIES[0]
-    dirty = np.insert(values, 3, [math.nan, math.inf])
-    assert mann_kendall(dirty) == mann_kendall(values)
-    assert mser_truncation(dirty) == mser_truncation(values)
-    assert dependence(dirty) == dependence(values)
-    assert change_points(dirty) == change_points(values)
-    spoilt = dirty.copy()
-    spoilt[-1] = 100
-    assert [o.place for o in outliers(spoilt)] == [spoilt.size - 1]
+def test_slopes_of_nothing() -> None:
+    assert math.isnan(theil_sen([]).value)
+    assert math.isnan(theil_sen([5.0]).value)
+    assert math.isnan(mann_kendall([5.0]).p)
+    assert theil_sen([1.0, math.nan, 3.0]).value == 1
 
 
-def test_dependence_counts_what_is_left() -> None:
-    noise = np.random.default_rng(2).normal(size=400)
-    for place in range(1, 400):
-        noise[place] = 0.6 * noise[place - 1] + 0.8 * noise[place]
-    found = dependence(noise)
-    assert found.lag_1 == pytest.approx(0.6, abs=0.1)
-    assert 60 < found.effective < 160  # n (1 - rho) / (1 + rho) = 100
-    assert found.p < 1e-6
-    alternating = dependence(np.tile([1.0, 2.0], 20) + 0.01 * noise[:40])
-    assert alternating.p > 0.99
-    assert alternating.effective == 40
+@pytest.mark.parametrize("tick", [0.004, 0.01])
+@pytest.mark.parametrize("mean_ticks", [0.4, 1.5, 3.0])
+def test_ticks_are_neither_outliers_nor_modes(tick: float, mean_ticks: float) -> None:
+    """CPU times of short commands: 0, 1, 2 ticks, clean."""
+    series = tick * np.random.default_rng(SEED).binomial(6, mean_ticks / 6, (300, 30))
+    assert at_most(sum(bool(outliers(row, 0.01)) for row in series), 300, 0.02)
+    assert sum(two_modes(row, 0.01) is not None for row in series) == 0
+    assert at_most(sum(bool(change_points(row)) for row in series), 300, 0.02)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e300])
+def test_size_changes_no_answer(scale: float) -> None:
+    values = np.concatenate([clean(1, 30)[0], clean(1, 8, 2)[0] + 20])
+    values[3] = 55.0
+    large = values * scale
+    assert change_points(large) == change_points(values) != ()
+    assert [o.place for o in outliers(large)] == [o.place for o in outliers(values)]
+    assert mser_truncation(large).removed == mser_truncation(values).removed
+    assert mser_truncation(large).p == pytest.approx(mser_truncation(values).p)
+    assert mann_kendall(large).p == mann_kendall(values).p
+    assert theil_sen(large).value == pytest.approx(theil_sen(values).value * scale)
+    assert dependence(large).lag_1 == pytest.approx(dependence(values).lag_1)
+    kept = np.delete(values, 3)
+    ours, theirs = two_modes(kept * scale), two_modes(kept)
+    assert ours is not None
+    assert theirs is not None
+    assert ours.n_high == theirs.n_high == 8
+
+
+def test_the_widest_range_of_numbers_overflows_nowhere() -> None:
+    values = np.tile([-1.7e308, 1.7e308, 1e-300], 10)
+    for answer in (change_points, outliers, two_modes, mser_truncation, dependence):
+        answer(values)
+    assert math.isfinite(theil_sen(values).value)
+    assert math.isfinite(mann_kendall(values).p)

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from benchwright.stats.moments import FloatArray, IntArray, finite, median
+from benchwright.stats.moments import FloatArray, IntArray, finite
 
 MOST = 1000
 """Values of which all pairs are looked at."""
@@ -89,12 +89,26 @@ def theil_sen(
     data, x = _thinned(data[kept]), _thinned(x[kept].astype(np.float64))
     if data.size < 2 or x[0] == x[-1]:
         return Slope(n, math.nan, math.nan, math.nan, confidence)
-    first, second = np.triu_indices(data.size, 1)
-    steps, rises = x[second] - x[first], data[second] / 2 - data[first] / 2
-    slopes = np.sort(rises[steps != 0] / steps[steps != 0])
-    deviation = math.sqrt(_variance(data)) * inflation
-    low, high = _sen(slopes, deviation, confidence)
-    return Slope(n, 2 * median(slopes), 2 * low, 2 * high, confidence)
+    slopes = _slopes(data, x)
+    low, high = _sen(slopes.size, math.sqrt(_variance(data)) * inflation, confidence)
+    middle = ((slopes.size - 1) // 2, slopes.size // 2)
+    # Only these four ranks are asked for: a full sort costs five times as much.
+    ranks = [rank for rank in (*middle, low, high) if rank is not None]
+    slopes = np.partition(slopes, sorted(set(ranks)))
+    value = float(slopes[middle[0]]) + float(slopes[middle[1]])
+    ends = [math.nan if r is None else 2 * float(slopes[r]) for r in (low, high)]
+    return Slope(n, value, ends[0], ends[1], confidence)
+
+
+def _slopes(data: FloatArray, x: FloatArray) -> FloatArray:
+    """Return half the slope between every two values of different epochs; the whole one
+    may be no float."""
+    halves = data / 2
+    rises = [halves[place + 1 :] - halves[place] for place in range(data.size - 1)]
+    steps = [x[place + 1 :] - x[place] for place in range(x.size - 1)]
+    rise, step = np.concatenate(rises), np.concatenate(steps)
+    apart = step != 0
+    return np.asarray(rise[apart] / step[apart])
 
 
 def _thinned(data: FloatArray) -> FloatArray:
@@ -113,14 +127,14 @@ def _variance(data: FloatArray) -> float:
 
 
 def _sen(
-    slopes: FloatArray, deviation: float, confidence: float
-) -> tuple[float, float]:
-    """Return the slopes whose ranks bound the true one."""
+    count: int, deviation: float, confidence: float
+) -> tuple[int | None, int | None]:
+    """Return the places, from 0, of the ordered slopes that bound the true one; None where
+    there are too few for an interval."""
     from scipy.special import ndtri
 
     reach = float(ndtri(0.5 + confidence / 2)) * deviation
-    low = round((slopes.size - reach) / 2)
-    high = round((slopes.size + reach) / 2)
-    if low < 1 or high >= slopes.size:
-        return math.nan, math.nan
-    return float(slopes[low - 1]), float(slopes[high])
+    low, high = round((count - reach) / 2), round((count + reach) / 2)
+    if low < 1 or high >= count:
+        return None, None
+    return low - 1, high
