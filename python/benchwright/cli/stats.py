@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from benchwright.cli.stats_steps import add_steps
 
 if TYPE_CHECKING:
+    from benchwright.cli.stats_checked import Step
     from benchwright.model.finding import Finding
     from benchwright.report.document import Document
     from benchwright.study.parsers.api import ParsedInput
@@ -83,13 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     request = request_of(arguments)
     predicate = _parsed_predicate(request.predicate)
     read = selected(read_inputs(request.paths), request.command)
-    inputs: list[ParsedInput] = list(read)
-    warned: tuple[Finding, ...] = ()
-    if request.steps:
-        from benchwright.cli.stats_transform import transformed
-
-        found = transformed(read, request.steps)
-        inputs, warned = list(found.inputs), found.findings
+    inputs, warned = _transformed(read, request.steps)
     if request.dump:
         from benchwright.report.dump import render_dump
         from benchwright.report.findings import finding_lines
@@ -103,6 +98,18 @@ def run(arguments: argparse.Namespace) -> int:
 
     _print(document_of(inputs, request, warned), request.format)
     return 0
+
+
+def _transformed(
+    inputs: list[ParsedInput], steps: tuple[Step, ...]
+) -> tuple[list[ParsedInput], tuple[Finding, ...]]:
+    """Return the inputs after all steps, and what `--warn` found."""
+    if not steps:
+        return inputs, ()
+    from benchwright.cli.stats_transform import transformed
+
+    found = transformed(inputs, steps)
+    return list(found.inputs), found.findings
 
 
 def _parsed_predicate(text: str | None) -> Any:

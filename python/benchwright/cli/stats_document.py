@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from benchwright.cli.stats_request import Request
 from benchwright.finding.examine import examine
 from benchwright.model.errors import argument_error
@@ -29,60 +31,64 @@ def document_of(
     Raises InputError for an unknown baseline.
     """
     baseline = _place(inputs, request.baseline)
-    entries = []
-    findings = list(warned)
-    notices: list[Notice] = []
-    samples: list[tuple[str, dict[str, FloatArray]]] = []
-    for one in inputs:
-        trials = trials_of(one)
-        specs = (*one.specs, *_asked(one, request.metrics))
-        book = RowBook(specs)
-        observed = observe_trials(trials, book)
-        found = columns(observed, book)
-        shown = book.shown((*found, *book.declared), everything=request.everything)
-        summaries = summarise_columns(found, shown, book, request.confidence)
-        present = [found[name] for name in shown if name in found]
-        samples.append((one.name, {column.name: column.values for column in present}))
-        notices.extend(high_z_scores(one.name, present, request.threshold))
-        entries.append(
-            Entry(one.name, summaries, one.stop, one.sample, _threads(one, trials))
-        )
-        findings.extend(
-            examine(
-                one.name,
-                trials,
-                specs,
-                rule=one.rule,
-                stop=one.stop,
-                observed=observed,
-                least_changes=request.least_changes,
-            )
-        )
+    told = [_told(one, request) for one in inputs]
     return compose(
-        entries,
-        findings,
-        notices=notices,
+        [one.entry for one in told],
+        [*warned, *(finding for one in told for finding in one.findings)],
+        notices=[notice for one in told for notice in one.notices],
         baseline=baseline,
         confidence=request.confidence,
-        comparisons=_comparisons(entries, samples, request, baseline),
+        comparisons=_comparisons(told, request, baseline),
+    )
+
+
+class _Told(msgspec.Struct, frozen=True):
+    """What there is to say about one input."""
+
+    entry: Entry
+    findings: tuple[Finding, ...]
+    notices: list[Notice]
+    sample: dict[str, FloatArray]
+    """The values of every quantity that is shown, for the t-tests."""
+
+
+def _told(one: ParsedInput, request: Request) -> _Told:
+    trials = trials_of(one)
+    specs = (*one.specs, *_asked(one, request.metrics))
+    book = RowBook(specs)
+    observed = observe_trials(trials, book)
+    found = columns(observed, book)
+    shown = book.shown((*found, *book.declared), everything=request.everything)
+    summaries = summarise_columns(found, shown, book, request.confidence)
+    present = [found[name] for name in shown if name in found]
+    return _Told(
+        Entry(one.name, summaries, one.stop, one.sample, _threads(one, trials)),
+        examine(
+            one.name,
+            trials,
+            specs,
+            rule=one.rule,
+            stop=one.stop,
+            observed=observed,
+            least_changes=request.least_changes,
+        ),
+        high_z_scores(one.name, present, request.threshold),
+        {column.name: column.values for column in present},
     )
 
 
 def _comparisons(
-    entries: Sequence[Entry],
-    samples: Sequence[tuple[str, dict[str, FloatArray]]],
-    request: Request,
-    baseline: int,
+    told: Sequence[_Told], request: Request, baseline: int
 ) -> tuple[InputComparison, ...]:
     """Return the t-tests, where they are asked for. Raises InputError for one input."""
     if not request.ttest:
         return ()
-    if len(samples) < 2:
-        only = samples[0][0] if samples else ""
+    if len(told) < 2:
+        only = told[0].entry.name if told else ""
         raise argument_error("--ttest", only, "one input has nothing to be compared to")
-    rows = {s.name: (s.label, s.unit) for entry in entries for s in entry.summaries}
+    rows = {s.name: (s.label, s.unit) for one in told for s in one.entry.summaries}
     return compare_inputs(
-        samples,
+        [(one.entry.name, one.sample) for one in told],
         rows,
         baseline=baseline,
         confidence=request.confidence,
