@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import numpy as np
 
 from benchwright.finding.codes import doubt
@@ -26,29 +27,35 @@ FALLING, RISING = ("free_memory_bytes", "available_memory_bytes"), ("rss_bytes",
 """Metrics whose fall, or rise, over the epochs is a leak."""
 
 
-def drift_finding(one: Series, level: float) -> tuple[Finding | None, FloatArray]:
-    """Return the drift, if there is one, and the values without their trend."""
+class Trend(msgspec.Struct, frozen=True):
+    """A slope that is not chance."""
+
+    slope: Slope
+    p: float
+    residuals: FloatArray
+    """The values without it, shape `(n,)`."""
+
+
+def trend(one: Series, level: float) -> Trend | None:
+    """Return the trend of a series at a level, if there is one."""
     values, epochs = one.column.values, one.column.epochs
     if values.size < FEWEST or not mann_kendall(values).p <= level:
-        return None, values
-    slope = theil_sen(values, epochs)
+        return None
+    slope, wider = theil_sen(values, epochs), 1.0
     residuals = np.asarray(values - slope.value * (epochs - epochs.mean()))
-    wider = 1.0
     if dependence(residuals).p <= SUSPECTED:
         wider = inflation(residuals)
         slope = theil_sen(values, epochs, inflation=wider)
     test = mann_kendall(values, wider)
-    if not test.p <= level:
-        return None, values
-    middle, over = median(values), slope.value * float(epochs[-1] - epochs[0])
-    if abs(over) < one.least_change * abs(middle):
-        return None, residuals
-    return _told(one, slope, test.p), residuals
+    return Trend(slope, test.p, residuals) if test.p <= level else None
 
 
-def _told(one: Series, slope: Slope, p: float) -> Finding:
-    name, epochs = one.column.name, one.column.epochs
+def drift_finding(one: Series, found: Trend) -> Finding | None:
+    """Return the doubt about a trend; none if it is less than what counts as a drift."""
+    name, epochs, slope = one.column.name, one.column.epochs, found.slope
     middle, span = median(one.column.values), int(epochs[-1] - epochs[0])
+    if abs(slope.value * span) < one.least_change * abs(middle):
+        return None
     interval = ""
     if math.isfinite(slope.low):
         interval = (
@@ -59,7 +66,7 @@ def _told(one: Series, slope: Slope, p: float) -> Finding:
         f"{name} {'rises' if slope.value > 0 else 'falls'}: "
         f"{percent(slope.value, middle)} per epoch{interval}, "
         f"{percent(slope.value * span, middle)} of the median over epochs "
-        f"{int(epochs[0])} to {int(epochs[-1])} (Theil-Sen; Mann-Kendall {p_text(p)})"
+        f"{int(epochs[0])} to {int(epochs[-1])} (Theil-Sen; Mann-Kendall {p_text(found.p)})"
     )
     leak = name in FALLING if slope.value < 0 else name in RISING
     return doubt("memory-leak" if leak else "drift", one.test, evidence)

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 from benchwright.finding.apart import modes_finding, outlier_finding
 from benchwright.finding.levels import DRIFT, DRIFT_OF_OTHERS, FEWEST, OUTLIERS, Series
-from benchwright.finding.order import RISING, dependence_finding, drift_finding
+from benchwright.finding.order import RISING, dependence_finding, drift_finding, trend
 from benchwright.finding.warm_up import rather_a_step, warm_up, warm_up_finding
 from benchwright.model.finding import Finding
 from benchwright.model.plan import StoppingRule, UntilPrecise
@@ -78,26 +78,28 @@ def _examined(one: Series) -> list[Finding]:
     """Return every doubt about one metric; the order is that of causes."""
     far = outliers(one.column.values, OUTLIERS * one.share)
     warm = _warm_up(one, far, DRIFT * one.share)
-    result = [] if warm is None else [warm_up_finding(one, warm)]
     cut = 0 if warm is None else warm.removed
     rest = one.after(cut)
-    drift, residuals = drift_finding(rest, DRIFT * one.share)
+    slope = trend(rest, DRIFT * one.share)
+    residuals = rest.column.values if slope is None else slope.residuals
     modes = modes_finding(rest, residuals)
-    if modes is not None:
-        result.append(modes)
-    elif apart := [o for o in far if o.place >= cut]:
-        result.append(outlier_finding(one, apart))
-    for found in (drift, dependence_finding(rest, residuals)):
-        if found is not None:
-            result.append(found)
-    return result
+    apart = [] if modes is not None else [o for o in far if o.place >= cut]
+    found = (
+        None if warm is None else warm_up_finding(one, warm),
+        modes,
+        outlier_finding(one, apart) if apart else None,
+        None if slope is None else drift_finding(rest, slope),
+        dependence_finding(rest, residuals),
+    )
+    return [finding for finding in found if finding is not None]
 
 
 def _drift_of_other(one: Series) -> list[Finding]:
     far = outliers(one.column.values, OUTLIERS * one.share)
     warm = _warm_up(one, far, DRIFT_OF_OTHERS * one.share)
     rest = one if warm is None else one.after(warm.removed)
-    found, _ = drift_finding(rest, DRIFT_OF_OTHERS * one.share)
+    slope = trend(rest, DRIFT_OF_OTHERS * one.share)
+    found = None if slope is None else drift_finding(rest, slope)
     return [] if found is None else [found]
 
 
@@ -108,5 +110,4 @@ def _warm_up(
     warm = warm_up(one, far)
     if warm is None or rather_a_step(one.column.values):
         return warm
-    drift, _ = drift_finding(one, drift_level)
-    return warm if drift is None else None
+    return warm if trend(one, drift_level) is None else None

@@ -78,15 +78,15 @@ def rather_a_step(values: FloatArray) -> bool:
 
 
 def _comes_back(values: FloatArray, cut: int, level: float) -> bool:
-    """Tell whether the values have two modes of which the rarer one appears after the
-    cut too: then it switches, and does not warm up."""
+    """Tell whether the values have two modes of which the rarer one comes back after the
+    cut, more than once in four: then it switches, and does not warm up."""
     modes = two_modes(values, level)
     if modes is None:
         return False
-    border = modes.low / 2 + modes.high / 2
-    late_high = int(np.count_nonzero(values[cut:] > border))
-    late = late_high if modes.n_high <= modes.n_low else values.size - cut - late_high
-    return late >= 1
+    high = values > modes.low / 2 + modes.high / 2
+    rarer = high if modes.n_high <= modes.n_low else ~high
+    early = int(np.count_nonzero(rarer[:cut]))
+    return 4 * int(np.count_nonzero(rarer[cut:])) > early
 
 
 def warm_up_finding(one: Series, warm: Truncation) -> Finding:

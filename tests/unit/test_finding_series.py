@@ -1,0 +1,247 @@
+"""What a series' findings say, and that one cause is told once."""
+
+from __future__ import annotations
+
+import math
+import sys
+from subprocess import run
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from benchwright.finding.codes import CODES
+from benchwright.finding.examine import examine
+from benchwright.finding.series import series_findings
+from benchwright.model.finding import Finding, Severity
+from benchwright.model.observation import Block, Ending, Trial
+from benchwright.model.plan import MetricSpec, UntilPrecise
+from benchwright.stats.aggregate import TrialValues
+from benchwright.stats.rows import RowBook
+
+Array = npt.NDArray[np.float64]
+SEED = 4
+
+
+def noise(n: int = 30, seed: int = SEED) -> Array:
+    return np.random.default_rng(seed).normal(size=n)
+
+
+def found(
+    specs: tuple[MetricSpec, ...] = (),
+    rule: UntilPrecise | None = None,
+    least_changes: dict[str, float] | None = None,
+    **series: Array,
+) -> tuple[Finding, ...]:
+    rows = zip(*series.values(), strict=True)
+    observed = [
+        TrialValues(epoch, dict(zip(series, map(float, row), strict=True)))
+        for epoch, row in enumerate(rows, 1)
+    ]
+    return series_findings(
+        "t", observed, RowBook(specs), rule=rule, least_changes=least_changes
+    )
+
+
+def test_a_clean_series_raises_no_doubt() -> None:
+    assert found(elapsed=10 + noise()) == ()
+
+
+def test_a_warm_up_is_told_with_both_means_and_nothing_else() -> None:
+    values = 10 + 0.1 * noise()
+    values[:4] += 2
+    (finding,) = found(elapsed=values)
+    assert finding.code == "warm-up"
+    assert finding.severity is Severity.WARNING
+    assert finding.evidence == (
+        "elapsed: the first 4 of 30 trials (to epoch 4) are +20.6 % from the rest "
+        "(MSER truncation; P < 0.0001); mean 10.25 s with them, 9.978 s without"
+    )
+
+
+def test_an_outlier_is_named_classified_and_kept() -> None:
+    values = 10 + 0.1 * noise()
+    values[11] = 14
+    (finding,) = found(elapsed=values)
+    assert (finding.code, finding.severity) == ("outliers", Severity.NOTE)
+    assert "extreme outlier in epoch 12 (1 of 30 trials), up to 14 s" in (
+        finding.evidence
+    )
+    assert f"mean {values.mean():.4g} s with" in finding.evidence
+    assert f"{np.delete(values, 11).mean():.4g} s without" in finding.evidence
+
+
+def test_a_very_slow_first_trial_is_a_warm_up_of_one() -> None:
+    values = 10 + 0.1 * noise()
+    values[0] = 30
+    (finding,) = found(elapsed=values)
+    assert finding.code == "warm-up"
+    assert "the first 1 of 30 trials (to epoch 1)" in finding.evidence
+
+
+def test_an_early_outlier_is_no_warm_up() -> None:
+    values = 10 + 0.1 * noise()
+    values[2] = 30
+    (finding,) = found(elapsed=values)
+    assert finding.code == "outliers"
+
+
+def test_an_outlier_after_a_warm_up_is_told_beside_it() -> None:
+    values = 10 + 0.1 * noise()
+    values[:4] += 2
+    values[20] = 14
+    assert [f.code for f in found(elapsed=values)] == ["warm-up", "outliers"]
+
+
+def test_a_slow_mode_is_no_outliers_and_no_warm_up() -> None:
+    values = 10 + 0.1 * noise()
+    values[[0, 1, 8, 17, 24]] += 3
+    (finding,) = found(elapsed=values)
+    assert finding.code == "multimodal"
+    assert "25 trials near 9.982 s" in finding.evidence
+    assert "and 5 near 13" in finding.evidence
+
+
+def test_a_drift_is_told_with_its_slope_and_interval() -> None:
+    values = 10 + 0.1 * noise() + np.linspace(0, 1, 30)
+    (finding,) = found(elapsed=values)
+    assert finding.code == "drift"
+    assert finding.evidence.startswith("elapsed rises: +0.3")
+    assert "(95 % interval +0." in finding.evidence
+    assert "of the median over epochs 1 to 30 (Theil-Sen; Mann-Kendall P < 0.0001)" in (
+        finding.evidence
+    )
+
+
+def test_a_fall_is_a_drift_too() -> None:
+    (finding,) = found(elapsed=10 + 0.1 * noise() - np.linspace(0, 1, 30))
+    assert finding.code == "drift"
+    assert finding.evidence.startswith("elapsed falls: -0.3")
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "code"),
+    [
+        ("free_memory_bytes", -3e7, "memory-leak"),
+        ("available_memory_bytes", -3e7, "memory-leak"),
+        ("free_memory_bytes", 3e7, "drift"),
+        ("rss_bytes", 3e7, "memory-leak"),
+        ("rss_bytes", -3e7, "drift"),
+        ("system", 3e7, "drift"),
+    ],
+)
+def test_memory_that_is_not_given_back_is_a_leak(
+    name: str, change: float, code: str
+) -> None:
+    memory = 1e9 + 1e6 * noise(seed=9) + np.linspace(0, change, 30)
+    (finding,) = found(elapsed=10 + noise(), **{name: memory})
+    assert finding.code == code
+    assert finding.evidence.startswith(name)
+
+
+def test_a_warm_up_makes_no_leak() -> None:
+    memory = 1e9 + 1e6 * noise(seed=9)
+    memory[:5] -= 2e7
+    assert found(elapsed=10 + noise(), rss_bytes=memory) == ()
+
+
+def test_a_drift_below_the_least_change_is_not_told() -> None:
+    values = 10 + 0.1 * noise() + np.linspace(0, 1, 30)
+    assert found(elapsed=values, least_changes={"elapsed": 0.2}) == ()
+    assert len(found(elapsed=values, least_changes={"elapsed": 0.05})) == 1
+    tolerant = MetricSpec("ops", drift=0.2)
+    assert found((tolerant,), elapsed=10 + noise(seed=9), ops=values) == ()
+    told = found((MetricSpec("ops"),), elapsed=10 + noise(seed=9), ops=values)
+    assert [f.code for f in told] == ["drift"]
+
+
+def test_correlated_trials_are_told_with_what_they_are_worth() -> None:
+    values, shocks = np.zeros(80), noise(80)
+    for place in range(1, 80):
+        values[place] = 0.8 * values[place - 1] + shocks[place]
+    (finding,) = found(elapsed=50 + values)
+    assert (finding.code, finding.severity) == ("dependent-trials", Severity.SERIOUS)
+    assert "80 trials are worth" in finding.evidence
+    assert "too narrow by a factor of about" in finding.evidence
+
+
+def test_only_what_the_test_is_about_is_asked_for_more_than_drift() -> None:
+    spoilt = 10 + 0.1 * noise()
+    spoilt[11] = 14
+    plain = 10 + noise(seed=9)
+    assert found(elapsed=plain, user=spoilt) == ()
+    rule = UntilPrecise(0.05, metrics=("user",))
+    (finding,) = found(rule=rule, elapsed=plain, user=spoilt)
+    assert finding.evidence.startswith("user: extreme outlier")
+    assert found(rule=rule, elapsed=spoilt, user=plain) == ()
+
+
+def test_fewer_than_10_trials_say_nothing() -> None:
+    assert found(elapsed=np.arange(9.0)) == ()
+    assert [f.code for f in found(elapsed=np.arange(10.0))] == ["drift"]
+
+
+def test_a_metric_that_some_trials_lack_keeps_their_epochs() -> None:
+    values = 10 + 0.1 * noise()
+    values[11] = 14
+    observed = [
+        TrialValues(epoch, {"elapsed": value} if epoch != 5 else {})
+        for epoch, value in enumerate(map(float, values), 1)
+    ]
+    (finding,) = series_findings("t", observed, RowBook())
+    assert "in epoch 12 (1 of 29 trials)" in finding.evidence
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, 1e300])
+def test_constant_values_raise_no_doubt(value: float) -> None:
+    assert found(elapsed=np.full(30, value), user=np.zeros(30)) == ()
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e300])
+def test_size_changes_no_finding(scale: float) -> None:
+    values = 10 + 0.1 * noise() + np.linspace(0, 1, 30)
+    values[:4] += 4
+    codes = [f.code for f in found(elapsed=values)]
+    assert [f.code for f in found(elapsed=values * scale)] == codes != []
+
+
+def test_values_that_are_no_numbers_are_left_out() -> None:
+    values = 10 + 0.1 * noise()
+    values[11], values[3] = 14, math.nan
+    trials = [
+        Trial(
+            "t", e, 1, Ending.OK, 0, 10, (Block(1, e, "x", 0, {"elapsed": float(v)}),)
+        )
+        for e, v in enumerate(values, 1)
+    ]
+    codes = [finding.code for finding in examine("t", trials)]
+    assert codes == ["missing-metric", "outliers"]
+
+
+def test_every_remedy_names_what_exists() -> None:
+    told = " ".join(CODES[code].remedy for code in ("dependent-trials", "multimodal"))
+    assert "--rest" in told
+    assert "bw compare" in told
+    assert "--of median" in told
+    for words, option in (("run", "--rest"), ("run", "--of")):
+        program = "from benchwright.cli.main import main; main()"
+        text = run(
+            [sys.executable, "-c", program, words, "--help"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        assert option in text
+
+
+def test_scipy_stats_is_not_imported() -> None:
+    program = (
+        "import sys\n"
+        "from benchwright.finding.series import series_findings\n"
+        "from benchwright.stats.aggregate import TrialValues\n"
+        "from benchwright.stats.rows import RowBook\n"
+        "t = [TrialValues(e, {'elapsed': float(e + e % 3)}) for e in range(1, 31)]\n"
+        "assert series_findings('t', t, RowBook())\n"
+        "assert 'scipy.stats' not in sys.modules\n"
+    )
+    run([sys.executable, "-c", program], check=True)
