@@ -171,12 +171,14 @@ def test_every_mistake_of_form_is_told_before_a_file_is_read(
 ) -> None:
     words = ["missing.csv", "--derive", "elapsed=1", "--derive", "y=$a +"]
     words += ["--derive", "$x", "--aggregate", "ops=most", "--aggregate", "epoch=max"]
+    words += ["--aggregate", "=sum"]
     places = [line.split(": ")[0] for line in refused(capsys, *words)]
     assert places == [
         "--derive:1:1",
         "--derive:1:7",
         "--derive:1:1",
         "--aggregate:1:5",
+        "--aggregate:1:1",
         "--aggregate:1:1",
     ]
 
@@ -195,6 +197,8 @@ def test_a_selection_that_leaves_nothing_is_a_mistake(
 ) -> None:
     (line,) = refused(capsys, rows, "--select", "$elapsed > 100")
     assert line == "--select:1:1: no row is left [bad-argument]"
+    (line,) = refused(capsys, rows, "--derive", "x=$elapsed / 0")
+    assert line == "--derive:1:3: no row has a value of x [bad-argument]"
 
 
 def test_a_name_that_only_one_input_has_is_no_mistake(

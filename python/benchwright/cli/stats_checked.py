@@ -109,7 +109,10 @@ def _check_name(option: str, text: str, name: str) -> None:
 
 def _aggregate(option: str, text: str) -> Step:
     name, _, how = text.partition("=")
-    if not name or how not in HOWS:
+    if not name:
+        hint = "write NAME=HOW, such as ops=sum"
+        raise refused(text, option, ("which value is to be aggregated?", hint))
+    if how not in HOWS:
         said = (f"there is no aggregation {how!r}", "one of " + ", ".join(HOWS))
         raise refused(text, option, said, len(name) + ("=" in text))
     if name in FIXED:

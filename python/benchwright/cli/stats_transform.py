@@ -59,7 +59,8 @@ class _Part(msgspec.Struct, frozen=True):
 def transformed(inputs: Sequence[ParsedInput], steps: Sequence[Step]) -> Transformed:
     """Return the inputs after all steps, in order.
 
-    Raises InputError with every unknown name, and where no row is left.
+    Raises InputError with every unknown name, and where no row is left or none has a
+    value of a derived column.
     """
     if not steps:
         return Transformed(tuple(inputs))
@@ -151,13 +152,26 @@ def _by_row(
             findings.extend(_warned(part, step, expression))
         return parts
     if step.option == "--derive":
-        return [_with(p, derive(p.table, step.name, expression)) for p in parts]
+        made = [_with(p, derive(p.table, step.name, expression)) for p in parts]
+        if not any(step.name in row for p in made for row in p.table.each([step.name])):
+            hint = "in every row a value that it reads is absent, or it divides by 0"
+            _refuse_if_any_row(
+                parts, step, (f"no row has a value of {step.name}", hint)
+            )
+        return made
     left = [_with(p, select(p.table, expression)) for p in parts]
-    if any(p.table.rows for p in parts) and not any(p.table.rows for p in left):
+    if not any(p.table.rows for p in left):
         hint = "for every row it is false, or a value that it reads is absent"
-        said = ("no row is left", hint)
-        raise refused(step.text, step.option, said)
+        _refuse_if_any_row(parts, step, ("no row is left", hint))
     return left
+
+
+def _refuse_if_any_row(
+    parts: Sequence[_Part], step: Step, said: tuple[str, str]
+) -> None:
+    """Raise InputError unless the inputs had no row to begin with."""
+    if any(part.table.rows for part in parts):
+        raise refused(step.text, step.option, said, step.offset)
 
 
 def _with(part: _Part, table: Table) -> _Part:

@@ -109,7 +109,7 @@ def _method_line(one: QuantityComparison) -> str:
     """Return which t-test it was, and what the F-test said."""
     pooled = one.test.difference.method == POOLED
     name = "Student's t-test, variances pooled" if pooled else "Welch's t-test"
-    p, ratio = one.variances.p, number(one.variances.ratio.value)
+    p, ratio = one.variances.p, f"{one.variances.ratio.value:.4g}"
     if math.isnan(p):
         return name
     if math.isnan(one.variances.ratio.value):
