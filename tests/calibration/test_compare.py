@@ -32,6 +32,7 @@ from benchwright.model.comparison import (
     StoredArm,
     Verdict,
 )
+from benchwright.suite.comparison_rule import PILOT
 
 FULL = os.environ.get("BW_CALIBRATION") == "full"
 REPLICATIONS = 10_000 if FULL else 2_000
@@ -39,6 +40,8 @@ PAIRS = 100
 """Pairs of trials at most, each of them looked at."""
 ORDERS = 97
 """Seeds of the random orders, used in turn."""
+SEED = 20261122
+"""Not that of control/compare_effect.py: its paths would be these very numbers."""
 NO_MARGIN = 1e-9
 DIFFERENT = (Verdict.FASTER, Verdict.SLOWER)
 
@@ -73,6 +76,7 @@ def rule_of(design: Design = Design.BLOCKS, **more: Any) -> ComparisonRule:
         "margin": NO_MARGIN,
         "maximum": PAIRS // (2 if design is Design.ABBA else 1),
         "warmup": 0,
+        "minimum": PILOT if more.get("mode") == "plan" else 10,
     }
     return ComparisonRule(**(given | more))
 
@@ -87,7 +91,7 @@ def comparisons(
 ) -> Iterator[Comparison]:
     """Yield simulated comparisons. `effect` multiplies the last arm's values; `drift`
     is in standard deviations over the whole session; metrics correlate by a half."""
-    rng = np.random.default_rng(20261121)
+    rng = np.random.default_rng(SEED)
     names = [f"arm{place}" for place in range(rule.arms)]
     each = rule.arms * rule.trials_per_block * rule.maximum
     trend = 1 + drift * SDEV[noise] * np.arange(each) / each
@@ -132,9 +136,9 @@ def any_difference(comparison: Comparison) -> bool:
     return any(v.verdict in DIFFERENT for v in comparison.verdicts)
 
 
-def show(title: str, rate: float) -> None:
+def show(title: str, rate: float, count: int = REPLICATIONS) -> None:
     """Print a line of the table."""
-    print(f"{title:<58} {100 * rate:6.2f} %  (n = {REPLICATIONS})")
+    print(f"{title:<58} {100 * rate:6.2f} %  (n = {count})")
 
 
 def allowed(level: float) -> float:
@@ -202,12 +206,14 @@ PLANNED = [
 def test_planned_a_command_differs_from_itself_as_often_as_stated(
     title: str, noise: Noise, rule: ComparisonRule, drift: float
 ) -> None:
-    """One look at a planned size is exact: 5 % is what it has, equivalence apart, which
-    the margin that is planned for makes possible (as it is for users)."""
+    """One look has the level that it spends, 4 %, where logs are normal; more
+    replications for what is not, as the pilot's luck weighs on it."""
     margin = SDEV[noise] * 0.7
-    rule = msgspec.structs.replace(rule, mode="plan", margin=margin)
-    rate = share([any_difference(c) for c in comparisons(rule, noise, drift=drift)])
-    show(f"A/A plan, {title}", rate)
+    rule = msgspec.structs.replace(rule, mode="plan", margin=margin, minimum=PILOT)
+    count = REPLICATIONS if noise is not bimodal or FULL else 2 * REPLICATIONS
+    cells = comparisons(rule, noise, drift=drift, replications=count)
+    rate = share([any_difference(c) for c in cells])
+    show(f"A/A plan, {title}", rate, count)
     assert rate <= 0.05
 
 
@@ -216,11 +222,11 @@ def test_a_sequence_takes_drift_for_a_difference() -> None:
     rule = rule_of(Design.SEQUENCE, maximum=30)
     found = comparisons(rule, normal, drift=2.0, replications=500)
     rate = share([any_difference(c) for c in found])
-    show("A/A sequence, drift 2 sigma (finding sequential-arms)", rate)
+    show("A/A sequence, drift 2 sigma (finding sequential-arms)", rate, 500)
     assert rate > 0.5
     steady = comparisons(rule, normal, replications=2000)
     rate = share([any_difference(c) for c in steady])
-    show("A/A sequence, no drift", rate)
+    show("A/A sequence, no drift", rate, 2000)
     assert rate <= allowed(0.05)
 
 
@@ -288,18 +294,20 @@ SDEV[lognormal_mild] = 0.05
 
 
 @pytest.mark.parametrize("mode", ["watch", "plan"])
-@pytest.mark.parametrize("effect", [1.0, 1.04])
+@pytest.mark.parametrize("effect", [1.0, 1.02])
 @pytest.mark.parametrize("noise", [normal, bimodal] if FULL else [bimodal])
 def test_the_interval_of_the_ratio_covers(
     noise: Noise, effect: float, mode: str
 ) -> None:
     rule = rule_of(mode=mode, margin=0.02)
-    covered = [
-        c.verdicts[0].ratio.low <= effect <= c.verdicts[0].ratio.high
-        for c in comparisons(rule, noise, effect=effect)
-    ]
-    show(f"coverage {mode}, {noise.__name__}, ratio {effect}", share(covered))
-    assert share(covered) >= 0.93
+    verdicts = [c.verdicts[0] for c in comparisons(rule, noise, effect=effect)]
+    covered = share([v.ratio.low <= effect <= v.ratio.high for v in verdicts])
+    show(f"coverage {mode}, {noise.__name__}, ratio {effect}", covered)
+    assert covered >= 0.93
+    if effect == 1 + rule.margin:
+        equivalent = share([v.verdict is Verdict.EQUIVALENT for v in verdicts])
+        show(f"called equivalent {mode}, {noise.__name__}, at the margin", equivalent)
+        assert equivalent <= 0.05
 
 
 def with_stored(
@@ -314,7 +322,7 @@ def with_stored(
 
 @pytest.mark.parametrize("effect", [1.0, 1.03])
 def test_a_stored_baseline_is_compared_honestly(effect: float) -> None:
-    rng = np.random.default_rng(20261121)
+    rng = np.random.default_rng(SEED)
     found = [
         with_stored(
             lognormal_mild(rng, (100,)), effect, lognormal_mild(rng, (200,)), number

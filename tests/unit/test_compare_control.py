@@ -28,6 +28,7 @@ from benchwright.model.comparison import (
 )
 from benchwright.model.decision import Stop
 from benchwright.stats.confidence_sequence import t_mixture_interval, t_mixture_p
+from benchwright.stats.students_t import t_quantile
 from benchwright.stats.two_sample import ratio_of_means
 
 SEED = 20261121
@@ -180,6 +181,22 @@ def test_a_plan_looks_once_at_steins_size() -> None:
         math.exp(c * spread / math.sqrt(need)) - 1, rel=1e-9
     )
     assert verdict.smallest_effect <= 0.01
+
+
+def test_a_pilot_that_all_blocks_contradict_is_not_relied_on() -> None:
+    from scipy.stats import f
+
+    rule = rule_of(mode="plan", minimum=10, maximum=40)
+    calm = np.tile([0.01, -0.01], 5)
+    for wild, contradicted in ((0.05, True), (0.011, False)):
+        differences = np.concatenate([calm, np.tile([wild, -wild], 15)])
+        history = history_of(rule, [1.0] * 40, np.exp(differences))
+        ratio = answer(rule, history).verdicts[0].ratio
+        pilot, every = np.std(calm, ddof=1), np.std(differences, ddof=1)
+        assert (every**2 / pilot**2 > f.ppf(0.9, 39, 9)) is np.bool_(contradicted)
+        spread = every if contradicted else pilot
+        expected = t_quantile(0.95, 9) * spread / math.sqrt(40)
+        assert math.log(ratio.high) == pytest.approx(expected, rel=1e-6)
 
 
 def test_one_look_spends_four_fifths_of_the_level_and_says_so() -> None:

@@ -102,6 +102,8 @@ def test_the_rule_of_a_request() -> None:
         "rss_bytes",
     ]
     assert rule(min_blocks="3", mode="plan").minimum == 10, "a pilot has at least 10"
+    assert rule(mode="plan").minimum == 20
+    assert rule(mode="plan", max_blocks="15").minimum == 15
     assert rule(min_blocks="3").minimum == 3
     assert rule(max_blocks="5").minimum == 5
     assert rule(design="sequence").maximum == 30

@@ -145,7 +145,11 @@ def _add_design(group: argparse._ArgumentGroup) -> None:
         metavar="M",
         help="watch (default: look after each block) or plan (a pilot, then one look)",
     )
-    add("--min-blocks", metavar="N", help="before the first look (default 10)")
+    add(
+        "--min-blocks",
+        metavar="N",
+        help="before the first look (default 10; 20 to plan)",
+    )
     add("--max-blocks", metavar="N", help="then undecided (default 200)")
     add("--max-time", metavar="10m", help="then undecided")
     add("--warmup", metavar="N", help="blocks first that do not count (default 1)")

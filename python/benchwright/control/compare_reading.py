@@ -20,6 +20,7 @@ from benchwright.control.compare_history import Evidence
 from benchwright.model.comparison import ComparisonRule
 from benchwright.stats.confidence_sequence import METHOD as WATCHED
 from benchwright.stats.confidence_sequence import p_of_moments, radius
+from benchwright.stats.moments import Moments
 from benchwright.stats.students_t import t_quantile
 from benchwright.stats.two_sample import WELCH_LOG
 
@@ -151,23 +152,40 @@ def _watched(rule: ComparisonRule, evidence: Evidence) -> bool:
 def _scale(rule: ComparisonRule, evidence: Evidence) -> _Scale | None:
     """Return the standard error of the log ratio; None where n does not allow one."""
     if evidence.paired:
-        spread, pilot = evidence.pilot_sdev, rule.minimum
-        if math.isnan(spread):
+        if math.isnan(evidence.pilot_sdev):
             return None
-        if not spread and evidence.difference.sdev:
-            # A constant pilot told nothing of the spread that came after it.
-            spread, pilot = evidence.difference.sdev, evidence.n
-        return _Scale(spread / math.sqrt(evidence.n), pilot - 1)
+        spread = _spread(rule, evidence, evidence.difference)
+        return _Scale(spread / math.sqrt(evidence.n), rule.minimum - 1)
     baseline, candidate = evidence.baseline, evidence.candidate
     if baseline.n < 2 or candidate.n < 2:
         return None
     spread, pilot = candidate.sdev, candidate.n
-    if rule.stored is not None and evidence.pilot_sdev > 0:
-        spread, pilot = evidence.pilot_sdev, rule.minimum
+    if rule.stored is not None and not math.isnan(evidence.pilot_sdev):
+        spread, pilot = _spread(rule, evidence, candidate), rule.minimum
     own = spread**2 / candidate.n
     known = baseline.sdev**2 / baseline.n
     degrees = _welch(known, baseline.n, own, pilot)
     return _Scale(math.sqrt(known + own), degrees)
+
+
+def _spread(rule: ComparisonRule, evidence: Evidence, every: Moments) -> float:
+    """Return the pilot's deviation, or that of all values where they contradict it.
+
+    Stein's interval takes the pilot's. On normal values that is exact; a pilot that
+    missed a slow mode makes it too narrow. So where all values scatter more than the
+    pilot by what an F test at 10 % calls more, theirs is taken. That only widens: of a
+    bimodal metric coverage rises from 93-94 to 95-96 %, on normal values power stays
+    within half a point (tests/calibration/test_compare.py).
+    """
+    pilot = evidence.pilot_sdev
+    if every.n <= rule.minimum or every.sdev <= pilot:
+        return pilot
+    if not pilot:
+        return every.sdev
+    from scipy.special import fdtri
+
+    limit = float(fdtri(every.n - 1, rule.minimum - 1, 0.9))
+    return every.sdev if (every.sdev / pilot) ** 2 > limit else pilot
 
 
 def _welch(first: float, n_first: int, second: float, n_second: int) -> float:

@@ -32,7 +32,10 @@ from benchwright.suite.program import Where
 from benchwright.suite.stopping import epochs_fault
 
 MINIMUM = 10
-"""Blocks before the first look, and of a pilot."""
+"""Blocks before the first look, and of a pilot at least."""
+PILOT = 20
+"""Blocks of a pilot, unless told: with 10, the intervals of a bimodal metric cover 93 %,
+with 20 they cover 94.5 %, for no more blocks in all (tests/calibration)."""
 MAXIMUM = 200
 SEQUENCE = 30
 """Trials of each arm of a sequence, which cannot be looked at while it runs."""
@@ -133,10 +136,9 @@ class RuleReading:
         design = self._choice("--design", request.design, DESIGNS, "blocks")
         mode = self._choice("--mode", request.mode, ("watch", "plan"), "watch")
         gates = self._gates(specs)
-        minimum, maximum = self._blocks(design)
         planned = mode == "plan" or request.stored is not None
+        minimum, maximum = self._blocks(design, PILOT if planned else MINIMUM)
         if planned:
-            # A pilot's variance is what everything after it rests on.
             minimum = max(minimum, min(MINIMUM, maximum))
         if design == "sequence" and request.max_time is not None:
             message = "a sequence has a fixed number of trials"
@@ -162,8 +164,9 @@ class RuleReading:
             stored=request.stored,
         )
 
-    def _blocks(self, design: str) -> tuple[int, int]:
-        """Return the least and the greatest number of blocks."""
+    def _blocks(self, design: str, first: int) -> tuple[int, int]:
+        """Return the least and the greatest number of blocks; `first` is the least
+        unless told."""
         request = self._request
         usual = SEQUENCE if design == "sequence" else MAXIMUM
         if request.is_null:
@@ -177,7 +180,7 @@ class RuleReading:
             message = f"--max-blocks {maximum} is less than --min-blocks {minimum}"
             self._wrong("--max-blocks", str(maximum), message)
         maximum = maximum or max(usual, minimum)
-        return minimum or min(MINIMUM, maximum), maximum
+        return minimum or min(first, maximum), maximum
 
     def _gates(self, specs: list[MetricSpec]) -> tuple[Gate, ...]:
         known = ["elapsed", *(spec.name for spec in specs), *BUILT_IN]
