@@ -258,8 +258,11 @@ def test_a_stored_baseline_and_stored_results(tmp_path: Path) -> None:
     assert stored.returncode == 0, stored.stderr
     assert verdict_of(stored)["verdict"] == "slower"
     assert "not-interleaved" in codes(stored)
-    gated = bw(tmp_path, "compare", "old", "new", "--fail-if", "slower by 3%")
+    gated = bw(
+        tmp_path, "compare", "old", "new", "--fail-if", "slower by 3%", "--junit", "x"
+    )
     assert gated.returncode == 1
+    assert ElementTree.parse(tmp_path / "x").getroot().find(".//failure") is not None
     assert "gate `slower by 3%`, new:sleep: failed" in gated.stdout
 
 
@@ -373,6 +376,8 @@ def test_a_suite_compares_too(tmp_path: Path) -> None:
         (("--baseline", "nothere", "--", "a"), "nothere"),
         (("--null-from", "nothere", "--", "a", "b"), "nothere"),
         (("nothere", "nothere2"), "nothere2"),
+        (("--junit", "nodir/x.xml", "--", "a", "b"), "there is no directory nodir"),
+        (("--junit", ".", "--", "a", "b"), "it is a directory"),
         (("one",), "there is nothing to compare it with"),
         (("one", "two", "--", "a"), "both stored results and commands"),
         (("one", "two", "--setup", "x"), "--setup is for commands that are run"),
