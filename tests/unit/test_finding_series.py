@@ -245,3 +245,33 @@ def test_scipy_stats_is_not_imported() -> None:
         "assert 'scipy.stats' not in sys.modules\n"
     )
     run([sys.executable, "-c", program], check=True)
+
+
+def test_ticks_that_mostly_are_equal_are_no_drift() -> None:
+    """Mann-Kendall sees that the rare tick is early; no slope is to be told."""
+    ticks = np.zeros(100)
+    ticks[:12:2] = 0.004
+    assert found(elapsed=10 + noise(100), system=ticks) == ()
+
+
+def test_outliers_beside_a_warm_up_are_judged_on_the_rest() -> None:
+    values = 10 + 0.1 * noise()
+    values[:4] += 2
+    values[20] = 14
+    outlier = found(elapsed=values)[1]
+    rest = values[4:]
+    assert "in epoch 21 (1 of 26 trials)" in outlier.evidence
+    assert f"{np.delete(rest, 16).mean():.4g} s without" in outlier.evidence
+
+
+def test_an_outlier_hides_no_dependence() -> None:
+    values, shocks = np.zeros(80), noise(80)
+    for place in range(1, 80):
+        values[place] = 0.8 * values[place - 1] + shocks[place]
+    values[40] += 100
+    told = {f.code: f for f in found(elapsed=50 + values)}
+    assert told["outliers"].evidence.startswith("elapsed: extreme outlier in epoch 41")
+    assert "correlates by 0.57 (of ranks; P < 0.0001)" in (
+        told["dependent-trials"].evidence
+    )
+    assert "are worth" not in told["dependent-trials"].evidence

@@ -51,7 +51,7 @@ CODES: dict[str, Code] = {
     ),
     "memory-leak": Code(
         Severity.WARNING,
-        "Find what keeps the memory: each trial leaves the machine with less.",
+        "Find what keeps the memory: from trial to trial more is used, or less is free.",
     ),
     "multimodal": Code(
         Severity.WARNING,

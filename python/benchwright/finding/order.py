@@ -51,9 +51,15 @@ def trend(one: Series, level: float) -> Trend | None:
 
 
 def drift_finding(one: Series, found: Trend) -> Finding | None:
-    """Return the doubt about a trend; none if it is less than what counts as a drift."""
+    """Return the doubt about a trend.
+
+    None if it is less than what counts as a drift, or if its interval touches 0, as that
+    of ticks and pages may that mostly are equal.
+    """
     name, epochs, slope = one.column.name, one.column.epochs, found.slope
     middle, span = median(one.column.values), int(epochs[-1] - epochs[0])
+    if not slope.value or slope.low <= 0 <= slope.high:
+        return None
     if abs(slope.value * span) < one.least_change * abs(middle):
         return None
     interval = ""
@@ -78,10 +84,15 @@ def dependence_finding(one: Series, residuals: FloatArray) -> Finding | None:
     if not found.p <= DEPENDENT * one.share:
         return None
     evidence = (
-        f"{one.column.name} of neighbouring trials correlates by {found.lag_1:.2f} "
-        f"({p_text(found.p)}): {found.n} trials are worth {found.effective:.0f} "
-        "independent ones, and LOW to HIGH is too narrow by a factor of about "
-        f"{math.sqrt(found.n / found.effective):.1f}"
+        f"{one.column.name} of neighbouring trials correlates by {found.rank_lag_1:.2f} "
+        f"(of ranks; {p_text(found.p)})"
     )
-    severity = Severity.SERIOUS if found.lag_1 >= STRONG else None
+    # A few outliers may make up most of the variance: then values hardly correlate.
+    if found.effective < 0.9 * found.n:
+        evidence += (
+            f": {found.n} trials are worth {found.effective:.0f} independent ones, and "
+            "LOW to HIGH is too narrow by a factor of about "
+            f"{math.sqrt(found.n / found.effective):.1f}"
+        )
+    severity = Severity.SERIOUS if found.rank_lag_1 >= STRONG else None
     return doubt("dependent-trials", one.test, evidence, severity)

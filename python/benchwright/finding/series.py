@@ -83,11 +83,12 @@ def _examined(one: Series) -> list[Finding]:
     slope = trend(rest, DRIFT * one.share)
     residuals = rest.column.values if slope is None else slope.residuals
     modes = modes_finding(rest, residuals)
-    apart = [] if modes is not None else [o for o in far if o.place >= cut]
+    if warm is not None:
+        far = outliers(rest.column.values, OUTLIERS * one.share)
     found = (
         None if warm is None else warm_up_finding(one, warm),
         modes,
-        outlier_finding(one, apart) if apart else None,
+        outlier_finding(rest, far) if far and modes is None else None,
         None if slope is None else drift_finding(rest, slope),
         dependence_finding(rest, residuals),
     )

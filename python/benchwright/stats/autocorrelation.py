@@ -31,6 +31,8 @@ class Dependence(msgspec.Struct, frozen=True):
     n: int
     lag_1: float
     """Correlation of neighbours, its bias of about -1/n taken out; NaN for n < 3."""
+    rank_lag_1: float
+    """The same of their ranks, which outliers do not move."""
     effective: float
     """How many independent values these are worth for their mean; at most n."""
     p: float
@@ -61,12 +63,18 @@ def dependence(values: FloatArray | Sequence[float]) -> Dependence:
     n = int(data.size)
     spread = moments(data)
     if n < 3 or not spread.sdev:
-        return Dependence(n, math.nan, float(n), math.nan)
+        return Dependence(n, math.nan, math.nan, float(n), math.nan)
     found = autocorrelations(data, min(n - 1, max(10, n // 4)))
-    first = float(found[1])
-    unbiased = min(max(first + (1 + 3 * first) / n, -1.0), 1.0)
+    first, ranked = (
+        _unbiased(float(one[1]), n)
+        for one in (found, autocorrelations(average_ranks(data), 1))
+    )
     p = math.nan if n < FEWEST else _bartels(data)
-    return Dependence(n, unbiased, _effective(found, n), p)
+    return Dependence(n, first, ranked, _effective(found, n), p)
+
+
+def _unbiased(first: float, n: int) -> float:
+    return min(max(first + (1 + 3 * first) / n, -1.0), 1.0)
 
 
 def _bartels(data: FloatArray) -> float:
