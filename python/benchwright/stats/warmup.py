@@ -6,7 +6,7 @@ Method: MSER (White 1997) removes the first d values that make the standard erro
 mean of the rest smallest, at most half of them. The test compares beginnings of 1, 2, 3,
 4, 5, 7, ... values, up to a third, with their rests by the pooled t, which is right while
 both are alike; the smallest P-value is multiplied by the number of beginnings tried
-(Bonferroni; on clean normal data it is right within a quarter).
+(Bonferroni: on clean normal data it rejects somewhat less often than it may).
 Decision: MSER on single values and not on batches of 5: trials are few, and a warm-up of
 3 trials must be seen. Welch's t in the test lost: with 5 values it hardly ever rejects.
 Nothing is removed here from any figure: the caller reports.
