@@ -55,6 +55,13 @@ def test_a_count_of_failures_only_is_no_answer() -> None:
     assert (stop.reason, stop.answered) == ("failed", False)
 
 
+def test_a_count_without_a_declared_metric_is_no_answer() -> None:
+    history = History(2, series={"elapsed": (1.0, 2.0)}, metrics=("ops",))
+    stop = stopped(decide(FixedCount(2), history))
+    assert (stop.reason, stop.answered) == ("missing", False)
+    assert stop.detail == "ops is in none of 2 completed trials"
+
+
 def test_a_count_of_zero_stops_at_once() -> None:
     assert stopped(decide(FixedCount(0), run(0))).reason == "count"
 

@@ -186,3 +186,17 @@ def test_bad_words_about_a_precision(given: dict[str, str], option: str) -> None
     with pytest.raises(InputError) as caught:
         program_from_command(CommandRequest(("x",), **given))  # type: ignore[arg-type]
     assert [one.file for one in caught.value.diagnostics] == [option]
+
+
+def test_a_command_line_in_quotes_is_told_from_a_program() -> None:
+    with pytest.raises(InputError) as caught:
+        program_from_command(CommandRequest(("sleep 0.01",)))
+    (one,) = caught.value.diagnostics
+    assert "bw run -- sleep 0.01" in one.hint
+    assert plans(CommandRequest(("/opt/my tools/run",)))
+    assert plans(CommandRequest(("sleep",)))
+
+
+def test_a_share_without_its_sign_is_guessed_at() -> None:
+    with pytest.raises(InputError, match=r"did you mean 5%\?"):
+        program_from_command(CommandRequest(("x",), precision="5"))

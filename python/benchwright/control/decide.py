@@ -51,6 +51,10 @@ def _fixed(rule: FixedCount, history: History) -> Decision:
         return RunMore(left)
     if rule.count > 0 and not history.trials:
         return _all_failed(history)
+    if absent := [name for name in history.metrics if not history.series.get(name)]:
+        names = ", ".join(absent)
+        detail = f"{names} is in none of {history.trials} completed trials"
+        return Stop("missing", detail, answered=False)
     return Stop("count", f"{epochs_text(history)}, as asked for")
 
 

@@ -36,6 +36,10 @@ def parse_share(text: str) -> float:
     if unit not in ("", "%"):
         raise ValueError(f"{text!r} is not a share such as 5% or 0.05")
     share = float(number / 100 if unit == "%" else number)
+    if share > 1 and not unit:
+        raise ValueError(
+            f"{text!r} is more than everything: did you mean {text.strip()}%?"
+        )
     if not 0 < share <= 1:
         raise ValueError(f"{text!r} is outside 0% .. 100%")
     return share

@@ -9,6 +9,6 @@ def stop_line(name: str, stop: Stop) -> str:
     """Return `NAME: stopped: why (looks)`, with `undecided` where no answer came."""
     verdict = "stopped" if stop.answered else "stopped undecided"
     looks = ""
-    if stop.looks > 1:
+    if stop.looks > 1 and " looks" not in stop.detail:
         looks = f" ({stop.looks} looks)"
     return f"{name}: {verdict}: {stop.detail or stop.reason} [{stop.reason}]{looks}"

@@ -188,6 +188,8 @@ class _Reading:
         if not request.command or not request.command[0]:
             hint = "write the command after --, such as: bw run -- sleep 0.1"
             self._wrong("--", " ".join(request.command), "there is no command", hint)
+        elif len(request.command) == 1:
+            self._single_word(request.command[0])
         words = tuple(self._template("--", word) for word in request.command)
         body: list[Step] = []
         if request.rest is not None:
@@ -198,6 +200,14 @@ class _Reading:
         if request.cleanup is not None:
             body.append(self._phase("--cleanup", request.cleanup, Mode.CLEANUP))
         return step.Test(self._name(), self._stopping(metrics), tuple(body), where)
+
+    def _single_word(self, word: str) -> None:
+        """One word with blanks is a command line in quotes, not a program's name."""
+        if " " not in word.strip() or "/" in word.split()[0]:
+            return
+        message = f"{word!r} is one word: no program has this name"
+        hint = f"write bw run -- {word}, or for a shell: bw run -- sh -c '...'"
+        self._wrong("--", word, message, hint)
 
     def _rest(self, text: str) -> list[Step]:
         fault = reading.rest_fault(text)

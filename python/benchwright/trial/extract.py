@@ -72,7 +72,7 @@ def _by_pattern(pattern: str, out: str, err: str) -> float:
         pattern, err, re.MULTILINE
     )
     if match is None:
-        raise NotFound(f"no line matches {pattern!r}")
+        raise NotFound(f"no line matches `{pattern}`")
     value = number((match[1] or "").replace(",", ""))
     if value is None:
         raise NotFound(f"{pattern!r} matched {match[1]!r}, not a number")
