@@ -33,13 +33,13 @@ class Population(msgspec.Struct, frozen=True):
         return self.draw(np.random.default_rng([seed, *self.name.encode()]), shape)
 
     def truth(self, share: float | None) -> float:
-        """Return the mean, 1, or the quantile of a share, from ten million draws."""
+        """Return the mean, 1, or the quantile of a share, from two million draws."""
         return 1.0 if share is None else _quantile(self, share)
 
 
 @lru_cache(maxsize=64)
 def _quantile(population: Population, share: float) -> float:
-    # Ten thousand series of one hundred: enough draws also where they are correlated.
+    # 20 000 series of 100: enough draws also where neighbours are correlated.
     return float(np.quantile(population.series(0, (20_000, 100)), share))
 
 

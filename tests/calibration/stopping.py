@@ -14,6 +14,7 @@ import numpy as np
 from benchwright.control.decide import decide
 from benchwright.control.history import History
 from benchwright.model.decision import RunMore, Stop
+from benchwright.model.estimate import Estimate
 from benchwright.model.plan import UntilPrecise, UntilPredicate
 from benchwright.stats.students_t import t_quantile
 from populations import Array
@@ -41,14 +42,25 @@ def ours(rule: UntilPrecise) -> Player:
     """Return a player of one of our rules."""
 
     def play(series: Array, truth: float) -> Play:
-        ends = [_play_one(rule, one, truth) for one in series]
-        covered, trials, answered = np.array(ends, dtype=float).mean(axis=0)
-        return Play(covered, trials, answered)
+        ends = [_stop_of(rule, one) for one in series]
+        found = [stop.reached[0].estimate for stop, _ in ends]
+        held = [one is not None and one.low <= truth <= one.high for one in found]
+        return Play(
+            float(np.mean(held)),
+            float(np.mean([trials for _, trials in ends])),
+            float(np.mean([stop.answered for stop, _ in ends])),
+        )
 
     return play
 
 
-def _play_one(rule: UntilPrecise, one: Array, truth: float) -> tuple[bool, int, bool]:
+def play_every(rule: UntilPrecise, series: Array) -> list[Estimate | None]:
+    """Return the interval that each series' test ends with."""
+    return [_stop_of(rule, one)[0].reached[0].estimate for one in series]
+
+
+def _stop_of(rule: UntilPrecise, one: Array) -> tuple[Stop, int]:
+    """Return how a test of this series ends, and after how many trials."""
     values = tuple(one.tolist())
     done = 0
     while True:
@@ -58,9 +70,7 @@ def _play_one(rule: UntilPrecise, one: Array, truth: float) -> tuple[bool, int, 
             done += step.epochs
             continue
         assert isinstance(step, Stop), "the series is shorter than the rule's maximum"
-        found = step.reached[0].estimate
-        held = found is not None and found.low <= truth <= found.high
-        return held, done, step.answered
+        return step, done
 
 
 def peer_auto_pilot(series: Array, truth: float) -> Play:
