@@ -9,6 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from benchwright.stats.confidence_sequence import p_of_moments
+from benchwright.stats.moments import Moments
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "compare.md"
 EXAMPLES = ROOT / "examples"
@@ -31,6 +34,15 @@ def without_figures(text: str) -> str:
     text = re.sub(r"boot \w+", "boot x", text)
     text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "time", text)
     return re.sub(r"\s+", " ", re.sub(r"<?\d+(\.\d+)?(e[-+]?\d+)?", "0", text))
+
+
+def test_no_example_shows_a_p_value_that_cannot_be() -> None:
+    """Watched comparisons have a floor: whatever the data, p is no less at n blocks."""
+    shown = re.findall(r"(\d+) blocks?, p = ([\de.-]+\d)", PAGE.read_text())
+    assert shown
+    for blocks, p in shown:
+        floor = p_of_moments(Moments(int(blocks), 1.0, 1e-9), 0.0, confidence=0.95)
+        assert float(p) >= 0.99 * floor, f"{blocks} blocks, p = {p}"
 
 
 def test_the_commands_do_what_the_page_shows(tmp_path: Path) -> None:

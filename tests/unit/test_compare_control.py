@@ -369,7 +369,8 @@ def test_few_blocks_give_no_verdict_and_no_error(count: int, mode: str) -> None:
     assert isinstance(decide_comparison(rule, history), NextBlock)
     (verdict,) = answer(rule, history).verdicts
     assert verdict.verdict is Verdict.UNDECIDED
-    assert "no verdict before 10 blocks" in verdict.reason
+    assert verdict.reason == f"no interval yet: {count} of at least 10 blocks"
+    assert math.isnan(verdict.ratio.high)
     assert math.isnan(verdict.ratio.value) is (count == 0)
     comparison_progress(rule, history, ["a", "b"])
 
@@ -488,3 +489,59 @@ def test_relabelling_of_a_biased_machine_is_fair_again() -> None:
     pairs = np.exp(0.01 * rng.standard_normal((40, 2))) * [1.0, 1.5]
     blocks = [[[{"elapsed": one}], [{"elapsed": other}]] for one, other in pairs]
     assert false_positives(rule_of(exactly=40), blocks) < 0.05
+
+
+# -- what is not there is not shown ------------------------------------------------------
+
+
+@pytest.mark.parametrize("judged", [True, False])
+@pytest.mark.parametrize("design", [Design.BLOCKS, Design.STORED])
+def test_a_value_that_is_not_positive_leaves_no_figure(
+    judged: bool, design: Design
+) -> None:
+    """The positive values alone are no sample of all: no ratio, no mean, no P-value."""
+    metrics = (ComparedMetric("elapsed"), ComparedMetric("system", judged=judged))
+    rule = rule_of(metrics=metrics, design=design)
+    builder = ComparisonBuilder(rule)
+    times = noisy(20)
+    one = [{"elapsed": t, "system": t} for t in times]
+    other = [
+        {"elapsed": t, "system": 2 * t if n > 3 else 0.0} for n, t in enumerate(times)
+    ]
+    if design is Design.STORED:
+        builder.add([one, other])
+    else:
+        for left, right in zip(one, other, strict=True):
+            builder.add([[left], [right]])
+    found = answer(rule, builder.history()).verdicts[1]
+    figures = (
+        *(found.mean_baseline, found.mean_candidate, found.p, found.p_adjusted),
+        *(found.ratio.value, found.ratio.low, found.ratio.high, found.smallest_effect),
+    )
+    assert all(map(math.isnan, figures))
+    assert (found.n_baseline, found.n_candidate) == (20, 20)
+    assert "there is no ratio" in found.reason
+
+
+def test_positive_values_beside_others_are_no_evidence_for_the_rest() -> None:
+    metrics = (ComparedMetric("elapsed"), ComparedMetric("x"))
+    rule = rule_of(metrics=metrics)
+    builder = ComparisonBuilder(rule)
+    for n, time in enumerate(noisy(20)):
+        x = 0.0 if n == 0 else 5.0 * time
+        builder.add([[{"elapsed": time, "x": time}], [{"elapsed": 1.005, "x": x}]])
+    elapsed, _ = answer(rule, builder.history()).verdicts
+    assert elapsed.p_adjusted == pytest.approx(min(1.0, 2 * elapsed.p))
+
+
+def test_a_gate_before_the_first_interval_says_so() -> None:
+    rule = rule_of(minimum=5, gates=(Gate("elapsed", "slower", 0.03, "slower by 3%"),))
+    found = answer(rule, history_of(rule, noisy(5), noisy(5, 2.0, seed=1)))
+    assert found.verdicts[0].reason == "no interval yet: 5 of at least 6 blocks"
+    assert math.isnan(found.verdicts[0].ratio.low)
+    assert math.isnan(found.verdicts[0].smallest_effect)
+    (gate,) = found.gates
+    assert (gate.outcome, gate.detail) == (
+        Outcome.UNDECIDED,
+        "no interval yet: 5 of at least 6 blocks",
+    )

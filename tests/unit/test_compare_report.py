@@ -110,6 +110,26 @@ def test_faster_is_by_how_much_of_the_candidate() -> None:
     assert "p < 1e-9" in text
 
 
+def test_from_a_ratio_of_2_on_it_is_times() -> None:
+    ratio = Estimate(18.4, 18.2, 18.6, 0.95, "t-mixture-sequence", 24)
+    assert said(ratio=ratio) == (
+        "B is 18.4 times as slow as A (elapsed: 95 % interval 18.2 to 18.6 times, "
+        "24 blocks, p = 0.0004)"
+    )
+    ratio = Estimate(1 / 9.18, 1 / 9.3, 1 / 9.1, 0.95, "t-mixture-sequence", 24)
+    text = said(ratio=ratio, verdict=Verdict.FASTER)
+    assert "B is 9.18 times as fast as A" in text
+    assert "interval 9.1 to 9.3 times" in text
+    ratio = Estimate(2345.6, 2300.0, 2400.0, 0.95, "t-mixture-sequence", 24)
+    assert "B is 2346 times as slow as A" in said(ratio=ratio)
+
+
+def test_a_baseline_has_its_mean_from_a_candidate_with_a_ratio() -> None:
+    bare = verdict_of(mean_baseline=math.nan, mean_candidate=math.nan)
+    text = render_comparison(comparison_of(bare, verdict_of(candidate="C")))
+    assert text.splitlines()[1].split() == ["elapsed", "A", "24", "1"]
+
+
 def test_where_more_is_better_a_ratio_above_1_is_faster() -> None:
     ratio = Estimate(1.25, 1.2, 1.3, 0.95, "t-mixture-sequence", 24)
     text = said(ratio=ratio, better="higher", verdict=Verdict.FASTER)
@@ -209,6 +229,17 @@ def test_only_gates_fail_in_junit(outcome: Outcome, tag: str | None) -> None:
     for name in ("failure", "error"):
         assert suite.get(f"{name}s") == str(int(name == tag))
     assert suite.get("skipped") == "1"
+
+
+@pytest.mark.parametrize("reason", ["interrupted", "stopped", "failed"])
+def test_a_gate_of_a_comparison_cut_short_has_not_passed_in_junit(reason: str) -> None:
+    stop = Stop(reason, "", answered=False)
+    for outcome, tag in ((Outcome.PASSED, "error"), (Outcome.FAILED, "failure")):
+        found = comparison_of(gates=(gate_of(outcome),), stop=stop)
+        root = ElementTree.fromstring(render_junit([found]))
+        told = root.find(f".//testcase[@name='not slower by 3%']/{tag}")
+        assert told is not None
+        assert tag == "failure" or told.get("message") == reason
 
 
 def test_trials_that_failed_are_an_error_in_junit() -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 
 from benchwright.control.compare_history import ComparisonHistory, Evidence
 from benchwright.control.compare_reading import (
-    Reading,
     p_value,
     reading,
     smallest_effect,
@@ -35,6 +35,8 @@ from benchwright.model.comparison import (
 )
 from benchwright.model.decision import Stop
 from benchwright.model.estimate import Estimate
+from benchwright.stats.confidence_sequence import radius
+from benchwright.stats.moments import Moments
 
 
 def conclude(
@@ -80,43 +82,81 @@ def _concluded(
 ) -> MetricVerdict:
     metric, place = asked
     evidence = history.evidence[metric.name, place]
-    found = reading(rule, evidence)
-    p = p_value(rule, evidence)
+    p = math.nan if evidence.unfit else p_value(rule, evidence)
     verdict, p_adjusted = verdicts.get((metric.name, place), (None, p))
-    hypotheses = len(judged_pairs(rule)) if metric.judged else 1
     return MetricVerdict(
         metric=metric.name,
         better=metric.better,
         judged=metric.judged,
         baseline=names[0],
         candidate=names[place],
-        n_baseline=evidence.baseline.n,
-        n_candidate=evidence.candidate.n,
+        n_baseline=evidence.baseline_trials,
+        n_candidate=evidence.candidate_trials,
         blocks=evidence.n if evidence.paired else None,
-        mean_baseline=_exp(evidence.baseline.mean),
-        mean_candidate=_exp(evidence.candidate.mean),
-        ratio=ratio_estimate(found, rule, evidence),
+        mean_baseline=_mean(evidence, evidence.baseline),
+        mean_candidate=_mean(evidence, evidence.candidate),
+        ratio=ratio_estimate(rule, evidence),
         p=p,
-        p_adjusted=p_adjusted,
+        p_adjusted=math.nan if evidence.unfit else p_adjusted,
         adjustment=adjustment(rule) if metric.judged else "none",
-        smallest_effect=_exp(smallest_effect(rule, evidence, hypotheses)) - 1,
+        smallest_effect=_seen_from(rule, evidence, metric),
         verdict=verdict,
         reason=_reason(rule, history, evidence, (verdict, p_adjusted)),
     )
 
 
-def ratio_estimate(
-    found: Reading, rule: ComparisonRule, evidence: Evidence
-) -> Estimate:
-    """Return the interval of the ratio, of that of its logarithm."""
+def _mean(evidence: Evidence, arm: Moments) -> float:
+    """Return an arm's geometric mean; NaN where a value is not positive."""
+    return math.nan if evidence.unfit else _exp(arm.mean)
+
+
+def _seen_from(
+    rule: ComparisonRule, evidence: Evidence, metric: ComparedMetric
+) -> float:
+    """Return the smallest effect as a share; NaN where there is no interval."""
+    if evidence.unfit or no_interval(rule, evidence):
+        return math.nan
+    hypotheses = len(judged_pairs(rule)) if metric.judged else 1
+    return _exp(smallest_effect(rule, evidence, hypotheses)) - 1
+
+
+def ratio_estimate(rule: ComparisonRule, evidence: Evidence) -> Estimate:
+    """Return the ratio with its interval, of that of its logarithm; NaN where a value is
+    not positive, and for the limits where there is no interval yet."""
+    found = reading(rule, evidence)
+    center = math.nan if evidence.unfit else found.center
+    half = math.nan if no_interval(rule, evidence) else found.half
     return Estimate(
-        _exp(found.center),
-        _exp(found.center - found.half),
-        _exp(found.center + found.half),
+        _exp(center),
+        _exp(center - half),
+        _exp(center + half),
         rule.confidence,
         found.method,
         evidence.n,
         "ratio",
+    )
+
+
+def no_interval(rule: ComparisonRule, evidence: Evidence) -> str:
+    """Return what is missing for an interval: `no interval yet: 5 of at least 10
+    blocks`; nothing where there is one."""
+    if evidence.paired:
+        count, what = evidence.n, "blocks"
+    else:
+        count, what = min(evidence.baseline.n, evidence.candidate.n), "trials"
+    bounded = math.isfinite(reading(rule, evidence).half)
+    if evidence.n >= rule.minimum and bounded:
+        return ""
+    least = max(rule.minimum, _first_bounded(rule, evidence))
+    return f"no interval yet: {count} of at least {least} {what}"
+
+
+def _first_bounded(rule: ComparisonRule, evidence: Evidence) -> int:
+    """Return from how many on an interval has ends."""
+    if not evidence.paired or rule.mode != "watch":
+        return 2
+    return next(
+        n for n in itertools.count(2) if math.isfinite(radius(n, rule.confidence))
     )
 
 
@@ -129,9 +169,8 @@ def _reason(
     verdict, p_adjusted = answer
     if why := unanswerable(rule, history, evidence):
         return why
-    if verdict is Verdict.UNDECIDED and evidence.n < rule.minimum:
-        what = "blocks" if evidence.paired else "trials"
-        return f"n = {evidence.n}: no verdict before {rule.minimum} {what}"
+    if verdict is Verdict.UNDECIDED and (why := no_interval(rule, evidence)):
+        return why
     if verdict is Verdict.UNDECIDED and rule.level < p_adjusted <= rule.error:
         share = f"{100 * rule.level:.3g} of {100 * rule.error:.3g} %"
         return f"p = {p_adjusted:.2g}: one look spends {share}"
@@ -150,9 +189,9 @@ def _gate_detail(
     evidence = history.evidence[found.pair]
     if why := unanswerable(rule, history, evidence):
         return why
-    if evidence.n < rule.minimum:
-        return f"n = {evidence.n}: no outcome before {rule.minimum}"
-    ratio = ratio_estimate(reading(rule, evidence), rule, evidence)
+    if why := no_interval(rule, evidence):
+        return why
+    ratio = ratio_estimate(rule, evidence)
     limit = _exp(gate_limit(rule, found.gate))
     return (
         f"ratio {ratio.value:.4g} ({100 * rule.confidence:g} % interval "
@@ -175,7 +214,7 @@ def comparison_progress(
         (
             name,
             names[place],
-            ratio_estimate(reading(rule, evidence), rule, evidence),
+            ratio_estimate(rule, evidence),
         )
         for name, place in judged_pairs(rule)
         for evidence in [history.evidence[name, place]]

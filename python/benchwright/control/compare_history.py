@@ -39,6 +39,9 @@ class Evidence(msgspec.Struct, frozen=True):
     """Blocks, or trials, without the metric."""
     unfit: int = 0
     """Blocks, or trials, with a value that is not positive."""
+    baseline_trials: int = 0
+    """Trials that have the metric, whatever their values."""
+    candidate_trials: int = 0
 
     @property
     def n(self) -> int:
@@ -96,10 +99,16 @@ class _Pair:
         self.difference = _Running()
         self.pilot_sdev = math.nan
         self.missing = self.unfit = 0
+        self.baseline_trials = self.candidate_trials = 0
 
     def add_block(self, baseline: list[float | None], own: list[float | None]) -> None:
         """Take in a block of both arms: as many trials of each."""
-        logs = self._logs([*baseline, *own])
+        values = self._all_there([*baseline, *own])
+        if values is None:
+            return
+        self.baseline_trials += len(baseline)
+        self.candidate_trials += len(own)
+        logs = self._logs(values)
         if logs is None:
             return
         before, after = logs[: len(baseline)], logs[len(baseline) :]
@@ -112,13 +121,19 @@ class _Pair:
 
     def add_candidate(self, value: float | None) -> None:
         """Take in a trial of the candidate alone."""
-        if (logs := self._logs([value])) is not None:
+        if (values := self._all_there([value])) is None:
+            return
+        self.candidate_trials += 1
+        if (logs := self._logs(values)) is not None:
             self.candidate.add(logs[0])
             self._note_pilot(self.candidate)
 
     def add_baseline(self, value: float | None) -> None:
         """Take in a trial of the baseline alone."""
-        if (logs := self._logs([value])) is not None:
+        if (values := self._all_there([value])) is None:
+            return
+        self.baseline_trials += 1
+        if (logs := self._logs(values)) is not None:
             self.baseline.add(logs[0])
 
     def evidence(self) -> Evidence:
@@ -130,17 +145,22 @@ class _Pair:
             self.pilot_sdev,
             self.missing,
             self.unfit,
+            self.baseline_trials,
+            self.candidate_trials,
         )
 
-    def _logs(self, values: list[float | None]) -> list[float] | None:
+    def _all_there(self, values: list[float | None]) -> list[float] | None:
         found = [value for value in values if value is not None]
         if len(found) < len(values) or not all(map(math.isfinite, found)):
             self.missing += 1
             return None
-        if min(found) <= 0:
+        return found
+
+    def _logs(self, values: list[float]) -> list[float] | None:
+        if min(values) <= 0:
             self.unfit += 1
             return None
-        return [math.log(value) for value in found]
+        return [math.log(value) for value in values]
 
     def _note_pilot(self, running: _Running) -> None:
         if running.n == self.pilot:

@@ -72,11 +72,18 @@ def verdicts_of(
 ) -> dict[Pair, tuple[Verdict, float]]:
     """Return the verdict and the adjusted P-value of every judged pair."""
     pairs = judged_pairs(rule)
-    adjusted = _adjusted(rule, [p_value(rule, history.evidence[p]) for p in pairs])
+    p_values = [_p_value(rule, history.evidence[pair]) for pair in pairs]
+    adjusted = _adjusted(rule, p_values)
     return {
         pair: (_verdict(rule, history, pair, p), p)
         for pair, p in zip(pairs, adjusted, strict=True)
     }
+
+
+def _p_value(rule: ComparisonRule, evidence: Evidence, null: float = 0.0) -> float:
+    """Return the P-value for the family: 1 where there is no ratio, because those of the
+    values that happen to be positive say nothing of the others."""
+    return 1.0 if evidence.unfit else p_value(rule, evidence, null)
 
 
 def _adjusted(rule: ComparisonRule, p_values: list[float]) -> list[float]:
@@ -126,7 +133,7 @@ def gates_of(rule: ComparisonRule, history: ComparisonHistory) -> list[GateReadi
     asked = [(gate, place) for gate in rule.gates for place in range(1, rule.arms)]
     limits = [gate_limit(rule, gate) for gate, _ in asked]
     p_values = [
-        p_value(rule, history.evidence[gate.metric, place], limit)
+        _p_value(rule, history.evidence[gate.metric, place], limit)
         for (gate, place), limit in zip(asked, limits, strict=True)
     ]
     adjusted = _adjusted(rule, p_values)

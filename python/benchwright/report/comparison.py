@@ -59,8 +59,9 @@ def _table(comparison: Comparison) -> str:
         if not any(v.n_baseline or v.n_candidate for v in own) and not own[0].judged:
             continue
         count = str(max(v.n_baseline for v in own))
-        mean = own[0].mean_baseline
-        rows.append((metric, own[0].baseline, count, figure(mean), *[""] * 6))
+        means = [v.mean_baseline for v in own if math.isfinite(v.mean_baseline)]
+        mean = figure(means[0] if means else math.nan)
+        rows.append((metric, own[0].baseline, count, mean, *[""] * 6))
         rows += [_candidate_row(v) for v in own]
     widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADING))]
     lines = []
@@ -103,7 +104,12 @@ def p_text(p: float) -> str:
 
 def percent(share: float) -> str:
     """Return a share in per cent, `-` for one that is not there."""
-    return f"{100 * share:.3g} %" if math.isfinite(share) else "-"
+    return f"{_digits(100 * share)} %" if math.isfinite(share) else "-"
+
+
+def _digits(value: float) -> str:
+    """Return three digits that matter, and no power of ten where it needs none."""
+    return f"{value:.0f}" if 1000 <= value < 1e6 else f"{value:.3g}"
 
 
 # -- sentences ---------------------------------------------------------------------------
@@ -113,12 +119,10 @@ def sentence(v: MetricVerdict, comparison: Comparison) -> str:
     """Return a verdict as a sentence, with the evidence for it."""
     evidence = _evidence(v)
     if v.verdict in (Verdict.FASTER, Verdict.SLOWER):
-        by = by_how_much(v)
-        low, high = percent(by.low), percent(by.high)
-        low = low.removesuffix(" %")
+        how, interval = _difference(v)
         return (
-            f"{v.candidate} is {percent(by.value)} {v.verdict} than {v.baseline} "
-            f"({v.metric}: {_level(v)} interval {low} to {high}, {evidence})"
+            f"{v.candidate} is {how} {v.baseline} "
+            f"({v.metric}: {_level(v)} interval {interval}, {evidence})"
         )
     interval = (
         f"ratio {figure(v.ratio.value)}, {_level(v)} interval {figure(v.ratio.low)} to "
@@ -138,6 +142,22 @@ def sentence(v: MetricVerdict, comparison: Comparison) -> str:
         f"{evidence}; an effect of {seen} would have been seen with "
         f"{percent(comparison.rule.power)} probability)"
     )
+
+
+def _difference(v: MetricVerdict) -> tuple[str, str]:
+    """Return `3.2 % slower than` or, from a ratio of 2 on, `18.4 times as slow as`, and
+    the interval in the same words."""
+    by = by_how_much(v)
+    if by.value < 1 or not math.isfinite(by.value):
+        low, high = percent(by.low).removesuffix(" %"), percent(by.high)
+        return f"{percent(by.value)} {v.verdict} than", f"{low} to {high}"
+    way = "slow" if v.verdict is Verdict.SLOWER else "fast"
+    times, low, high = (_times(x) for x in (by.value, by.low, by.high))
+    return f"{times} times as {way} as", f"{low} to {high} times"
+
+
+def _times(more: float) -> str:
+    return _digits(1 + more) if math.isfinite(more) else "-"
 
 
 def by_how_much(v: MetricVerdict) -> Estimate:

@@ -3,7 +3,8 @@
 Decision: what may fail a build is a gate, and only that. One case per metric and
 candidate says the verdict and never fails; without an answer it is `skipped`. One case
 per gate and candidate: `failure` where the gate failed, `error` where it could not be
-told, because a build that learnt nothing is not one that passed. Trials that failed are
+told or the comparison was cut short, because a build that learnt nothing is not one
+that passed. Trials that failed are
 an `error` of their own. So a report is green exactly when the exit status is 0, but for
 an unanswered comparison without a gate (3), which shows as skipped.
 Source: the JUnit schema as Jenkins reads it (testsuites, testsuite, testcase).
@@ -17,6 +18,8 @@ from xml.etree import ElementTree
 from benchwright.model.comparison import Comparison, Outcome, Verdict
 from benchwright.report.comparison import gate_sentence, sentence
 
+_CUT = ("interrupted", "stopped", "failed")
+"""Ends that came before the comparison's own: a gate that held so far did not pass."""
 _UNFIT = {code: "?" for code in range(32) if chr(code) not in "\t\n\r"}
 """Characters that XML 1.0 cannot hold."""
 
@@ -71,6 +74,8 @@ def _gates(comparison: Comparison) -> list[ElementTree.Element]:
             _add(case, "failure", gate.detail, gate_sentence(gate))
         elif gate.outcome is Outcome.UNDECIDED:
             _add(case, "error", f"undecided: {gate.detail}", gate_sentence(gate))
+        elif comparison.stop.reason in _CUT:
+            _add(case, "error", comparison.stop.reason, gate_sentence(gate))
         cases.append(case)
     return cases
 
