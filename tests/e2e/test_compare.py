@@ -292,6 +292,92 @@ def test_results_of_something_else_are_compared_by_what_they_have(
     assert "no metric in common" in done.stderr
 
 
+def csv_of(path: Path, *rows: str, head: str = "epoch,elapsed,ops") -> str:
+    """Write results as CSV, and return the file's path."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("\n".join((head, *rows)) + "\n")
+    return str(path)
+
+
+def test_arms_of_one_name_are_told_apart_by_their_paths(tmp_path: Path) -> None:
+    csv_of(tmp_path / "r2/a.csv", "1,1.0,5", "2,1.1,5", "3,1.2,6")
+    csv_of(tmp_path / "r3/a.csv", "1,2.0,5", "2,2.1,5", "3,2.2,7")
+    done = bw(tmp_path, "compare", "--json", "r2/a.csv", "r3/a.csv")
+    assert json.loads(done.stdout)["arms"] == ["r2/a.csv", "r3/a.csv"]
+
+
+def test_junit_never_replaces_what_is_compared(tmp_path: Path) -> None:
+    one = csv_of(tmp_path / "a.csv", "1,1.0,5", "2,1.1,5", "3,1.2,6")
+    two = csv_of(tmp_path / "b.csv", "1,2.0,50", "2,2.1,51", "3,2.2,50")
+    before = Path(one).read_bytes()
+    done = bw(tmp_path, "compare", one, two, "--junit", "a.csv")
+    assert (done.returncode, Path(one).read_bytes()) == (2, before)
+    runs = ("--min-runs", "2", "--max-runs", "2", "--quiet")
+    bw(tmp_path, "run", "--study", "old", *runs, "--", "true")
+    journal = tmp_path / "old/journal.sqlite"
+    before = journal.read_bytes()
+    for words in (("old", two), ("--baseline", "old", "--", "true")):
+        done = bw(tmp_path, "compare", "--junit", str(journal), *words)
+        assert done.returncode == 2, done.stderr
+        assert "is inside the study" in done.stderr
+        assert journal.read_bytes() == before
+
+
+def test_a_metric_that_stored_results_do_not_have(tmp_path: Path) -> None:
+    one = csv_of(tmp_path / "a.csv", "1,1.0,5", "2,1.1,5", "3,1.2,6")
+    two = csv_of(tmp_path / "b.csv", "1,2.0,50", "2,2.1,51", "3,2.2,50")
+    done = bw(tmp_path, "compare", one, two, "--metric", "nosuch")
+    assert done.returncode == 2
+    assert "not every input has the metric nosuch" in done.stderr
+    assert "all have: elapsed, ops" in done.stderr
+    done = bw(tmp_path, "compare", one, two, "--metric", "OPS:higher", "--json")
+    assert done.returncode == 0, done.stderr
+    assert verdict_of(done, "ops")["verdict"] == "faster"
+
+
+def test_a_declared_metric_keeps_its_direction_when_it_is_named(tmp_path: Path) -> None:
+    for study, ops in (("old", 100), ("new", 200)):
+        ran = bw(
+            tmp_path, "run", "--study", study, "--quiet", "--min-runs", "3",
+            "--max-runs", "3", "--metric", r"ops:higher~ops (\d+)", "--", "echo", "ops", str(ops),
+        )  # fmt: skip
+        assert ran.returncode == 0, ran.stderr
+    done = bw(tmp_path, "compare", "old", "new", "--metric", "ops", "--json")
+    assert verdict_of(done, "ops")["better"] == "higher"
+
+
+def test_stored_results_without_a_completed_trial(tmp_path: Path) -> None:
+    bw(
+        tmp_path,
+        "run",
+        "--study",
+        "bad",
+        "--max-runs",
+        "2",
+        "--min-runs",
+        "2",
+        "--",
+        "false",
+    )
+    good = csv_of(tmp_path / "a.csv", "1,1.0,5", "2,1.1,5", "3,1.2,6")
+    done = bw(tmp_path, "compare", good, "bad")
+    assert done.returncode == 2
+    assert "bad has no completed trial" in done.stderr
+    done = bw(
+        tmp_path, "compare", "--study", "new", "--baseline", "bad", "--", "touch ran"
+    )
+    assert done.returncode == 2
+    assert "bad has no completed trial" in done.stderr
+    assert not (tmp_path / "ran").exists()
+
+
+def test_the_same_trials_on_both_sides_are_no_comparison(tmp_path: Path) -> None:
+    csv_of(tmp_path / "a.csv", "1,1.0,5", "2,1.1,5", "3,1.2,6")
+    done = bw(tmp_path, "compare", "a.csv", "./a.csv")
+    assert done.returncode == 2
+    assert "a.csv and ./a.csv are the same trials" in done.stderr
+
+
 def test_arms_of_one_comparison_are_paired_when_read_again(tmp_path: Path) -> None:
     live = bw(tmp_path, "compare", "--json", "--", *SLOWER)
     done = bw(tmp_path, "compare", "--json", "bw-study:sleep", "bw-study:sleep-2")
@@ -364,6 +450,9 @@ def test_a_suite_compares_too(tmp_path: Path) -> None:
         (("--fail-if", "speed slower by 3%", "--", "a", "b"), "speed is not compared"),
         (("--fail-if", "bad", "--", "a", "b"), "--fail-if:1:1"),
         (("--name", "x", "--name", "x", "--", "a", "b"), "two arms are named 'x'"),
+        (("--name", "my arm", "--", "a", "b"), "write --name my_arm"),
+        (("--max-blocks", "0", "--", "a", "b"), "--max-blocks is at least 2"),
+        (("sleep 0.001", "sleep 0.002"), "commands stand after --"),
         (("--name", "a/b", "--", "a", "b"), "--name:1:2"),
         (("--min-blocks", "1", "--", "a", "b"), "--min-blocks is at least 2"),
         (
@@ -376,8 +465,8 @@ def test_a_suite_compares_too(tmp_path: Path) -> None:
         (("--baseline", "nothere", "--", "a"), "nothere"),
         (("--null-from", "nothere", "--", "a", "b"), "nothere"),
         (("nothere", "nothere2"), "nothere2"),
-        (("--junit", "nodir/x.xml", "--", "a", "b"), "there is no directory nodir"),
-        (("--junit", ".", "--", "a", "b"), "it is a directory"),
+        (("--junit", "nodir/x.xml", "--", "a", "b"), "there is no directory 'nodir'"),
+        (("--junit", ".", "--", "a", "b"), "is a directory"),
         (("one",), "there is nothing to compare it with"),
         (("one", "two", "--", "a"), "both stored results and commands"),
         (("one", "two", "--setup", "x"), "--setup is for commands that are run"),

@@ -187,7 +187,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Do what `bw compare` was asked; return the exit code."""
     request = _request(arguments)
     if arguments.junit is not None:
-        _check_junit(arguments.junit)
+        from benchwright.cli.outputs import check_output
+
+        read = [*arguments.inputs, *filter(None, [arguments.baseline])]
+        check_output(arguments.junit, "--junit", read)
     if arguments.inputs:
         from benchwright.cli.compare_stored import compare_stored
 
@@ -200,19 +203,6 @@ def run(arguments: argparse.Namespace) -> int:
     prepared = prepare_comparison(request, arguments.study, sys.argv[1:])
     rehearse(prepared)
     return run_new(prepared, arguments)
-
-
-def _check_junit(path: str) -> None:
-    """Raise InputError for a file that cannot be there: an hour later is too late."""
-    from pathlib import Path
-
-    from benchwright.model.errors import argument_error
-
-    if not Path(path).parent.is_dir():
-        message = f"there is no directory {Path(path).parent}"
-        raise argument_error("--junit", path, message, "make it, or name another file")
-    if Path(path).is_dir():
-        raise argument_error("--junit", path, "it is a directory", "name a file")
 
 
 def _check_stored(arguments: argparse.Namespace) -> None:

@@ -100,7 +100,9 @@ def print_comparison(
 
 
 def write_junit(path: str, comparison: Comparison) -> None:
-    """Write the comparison as JUnit XML. Raises OSError where it cannot be written."""
+    """Write the comparison as JUnit XML. Raises InputError or OSError where it cannot be
+    written."""
+    from benchwright.cli.outputs import write_output
     from benchwright.report.junit import render_junit
 
-    Path(path).write_text(render_junit([comparison]), encoding="utf-8")
+    write_output(Path(path), render_junit([comparison]).encode())

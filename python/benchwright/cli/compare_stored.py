@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -29,12 +30,13 @@ from benchwright.model.comparison import (
     Verdict,
 )
 from benchwright.model.decision import Stop
-from benchwright.model.errors import Diagnostic, InputError
+from benchwright.model.errors import Diagnostic, InputError, argument_error
 from benchwright.model.observation import Ending, Trial
 from benchwright.model.plan import MetricSpec
 from benchwright.stats.aggregate import aggregate_trial
 from benchwright.stats.rows import RowBook
 from benchwright.suite.comparison_rule import ComparisonRequest, rule_from_request
+from benchwright.suite.metric import parse_metric
 
 if TYPE_CHECKING:
     from benchwright.study.parsers.api import ParsedInput
@@ -43,10 +45,14 @@ if TYPE_CHECKING:
 def chosen(text: str, option: str) -> ParsedInput:
     """Return the one test that `STUDY[:TEST]` or a file's path means.
 
-    Raises InputError with the names where there are several.
+    Raises InputError with the names where there are several, and where it has no trial
+    that was completed.
     """
     found = read_inputs([text])
     if len(found) == 1:
+        if all(values is None for values in _values(found[0], ())):
+            message = f"{text} has no completed trial"
+            raise argument_error(option, text, message, "run it, or name another one")
         return found[0]
     names = ", ".join(one.name for one in found)
     message = f"{text} holds {len(found)} tests" if found else f"{text} holds no test"
@@ -57,17 +63,32 @@ def chosen(text: str, option: str) -> ParsedInput:
 
 
 def all_chosen(texts: Sequence[str]) -> list[ParsedInput]:
-    """Return the test that each text means. Raises InputError with all mistakes."""
+    """Return the test that each text means. Raises InputError with all mistakes, also
+    where two are the same trials."""
     found: list[ParsedInput] = []
     wrong: list[Diagnostic] = []
     for text in texts:
         try:
             found.append(chosen(text, "INPUT"))
         except InputError as error:
-            wrong += error.diagnostics
+            wrong += [_perhaps_a_command(one, text) for one in error.diagnostics]
     if wrong:
         raise InputError(wrong)
+    for place, one in enumerate(found):
+        for before in range(place):
+            if trials_of(one) == trials_of(found[before]):
+                message = f"{texts[before]} and {texts[place]} are the same trials"
+                hint = "compare two tests, or two runs of one"
+                raise argument_error("INPUT", texts[place], message, hint)
     return found
+
+
+def _perhaps_a_command(one: Diagnostic, text: str) -> Diagnostic:
+    """Return a mistake with advice where what should be a file is not there."""
+    if one.code != "unreadable-input" or one.hint or Path(text).exists():
+        return one
+    hint = "commands stand after --: bw compare -- 'A' 'B'"
+    return msgspec.structs.replace(one, hint=hint)
 
 
 def stored_baseline(text: str, specs: Sequence[MetricSpec]) -> StoredArm:
@@ -84,7 +105,8 @@ def stored_baseline(text: str, specs: Sequence[MetricSpec]) -> StoredArm:
 def compare_stored(arguments: argparse.Namespace, request: ComparisonRequest) -> int:
     """Compare stored results, print the answer, return the exit code."""
     inputs = all_chosen(arguments.inputs)
-    names = [_name(t, one) for t, one in zip(arguments.inputs, inputs, strict=True)]
+    request = _with_known_metrics(request, inputs)
+    names = arm_names(arguments.inputs, inputs)
     comparison = comparison_of(inputs, names, request)
     findings = list(doubts_of(comparison))
     for one, name in zip(inputs, names, strict=True):
@@ -128,6 +150,48 @@ def comparison_of(
     how = "paired by block" if paired else "each at its own time"
     stop = Stop("stored", f"stored results, {counts} trials, {how}", answered, 1)
     return conclude(rule, history, names, stop)
+
+
+def _with_known_metrics(
+    request: ComparisonRequest, inputs: Sequence[ParsedInput]
+) -> ComparisonRequest:
+    """Return the request with its metrics' names as the inputs have them.
+
+    Raises InputError with every metric that an input does not have. One that an input
+    declares is judged as it is declared there, unless the request says more.
+    """
+    specs = [spec for one in inputs for spec in one.specs]
+    book = RowBook(specs)
+    there = [_names(one) for one in inputs]
+    common = [name for name in there[0] if all(name in names for names in there)]
+    words: list[str] = []
+    wrong: list[Diagnostic] = []
+    for word in request.metrics:
+        spec, _ = parse_metric(word)
+        asked = word if spec is None else spec.name
+        name = asked if spec is None else _known_name(asked, common, book)
+        if name is None:
+            message = f"not every input has the metric {asked}"
+            hint = f"all have: {', '.join(book.ordered(common))}"
+            wrong.append(
+                Diagnostic("bad-argument", message, hint, file="--metric", text=word)
+            )
+        elif word != asked or all(name != one.name for one in specs):
+            words.append(f"{name}{word[len(asked) :]}")
+    if wrong:
+        raise InputError(wrong)
+    return msgspec.structs.replace(request, metrics=tuple(words))
+
+
+def _known_name(asked: str, known: Sequence[str], book: RowBook) -> str | None:
+    """Return the metric that a name or a table's label means, whatever its case."""
+    if asked in known:
+        return asked
+    wanted = asked.casefold()
+    for name in known:
+        if wanted in (name.casefold(), book.row(name).label.casefold()):
+            return name
+    return None
 
 
 def _shared(
@@ -232,7 +296,18 @@ def _of_trial(trial: Trial, book: RowBook) -> Values | None:
     return aggregate_trial(trial.blocks, book).values
 
 
-def _name(text: str, one: ParsedInput) -> str:
+def arm_names(texts: Sequence[str], inputs: Sequence[ParsedInput]) -> list[str]:
+    """Return names that differ: as many parts of each path as that takes."""
+    names = [_name(text, one) for text, one in zip(texts, inputs, strict=True)]
+    for parts in range(2, 1 + max(text.count("/") + 1 for text in texts)):
+        names = [
+            _name(text, one, parts) if names.count(name) > 1 else name
+            for text, one, name in zip(texts, inputs, names, strict=True)
+        ]
+    return names
+
+
+def _name(text: str, one: ParsedInput, parts: int = 1) -> str:
     """Return a name that tells a stored arm from one of the same name elsewhere."""
-    short = text.rstrip("/").rsplit("/", 1)[-1]
+    short = "/".join(text.rstrip("/").split("/")[-parts:])
     return short if one.name in short else f"{short}:{one.name}"

@@ -14,7 +14,7 @@ from benchwright.model.plan import FixedCount, MetricSpec, Mode
 from benchwright.suite import program as step
 from benchwright.suite import reading
 from benchwright.suite.comparison_rule import ComparisonRequest, RuleReading, shown
-from benchwright.suite.naming import command_name
+from benchwright.suite.naming import command_name, file_friendly
 from benchwright.suite.program import Program, Step, Where
 from benchwright.suite.template import fixed
 
@@ -80,6 +80,9 @@ class _Reading(RuleReading):
             fault = reading.name_fault(name)
             if fault is not None:
                 self._wrong("--name", name, fault.message, fault.hint, fault.offset)
+            elif (fit := file_friendly(name)) != name:
+                message = f"{name!r} would become {fit}: the name also names files"
+                self._wrong("--name", name, message, f"write --name {fit}")
         taken = [] if self._request.stored is None else [self._request.stored.name]
         first = len(taken)
         for place, command in enumerate(commands):

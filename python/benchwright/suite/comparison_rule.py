@@ -29,7 +29,7 @@ from benchwright.suite.fault import Fault, placed
 from benchwright.suite.gate import parse_gate
 from benchwright.suite.metric import parse_metric
 from benchwright.suite.program import Where
-from benchwright.suite.stopping import epochs_fault
+from benchwright.suite.stopping import MAX_EPOCHS
 
 MINIMUM = 10
 """Blocks before the first look, and of a pilot at least."""
@@ -220,17 +220,15 @@ class RuleReading:
     def _whole(self, option: str, text: str | None, usual: int, least: int) -> int:
         if text is None:
             return usual
+        hint = f"give a whole number of at least {least}"
         if re.fullmatch(r"[0-9]{1,18}", text.strip(), re.ASCII) is None:
-            fault: Fault | None = Fault("", f"{text!r} is not a whole number")
-        elif least:
-            fault = epochs_fault(text.strip(), "the number of blocks")
+            self._wrong(option, text, f"{text!r} is not a whole number", hint)
+        elif int(text) < least:
+            self._wrong(option, text, f"{option} is at least {least}", hint)
+        elif least and int(text) > MAX_EPOCHS:
+            self._wrong(option, text, f"{option} is at most {MAX_EPOCHS}")
         else:
-            fault = None
-        if fault is None and int(text) < least:
-            fault = Fault("", f"{option} is at least {least}")
-        if fault is None:
             return int(text)
-        self._wrong(option, text, fault.message, fault.hint)
         return usual
 
     def _parsed(
