@@ -8,6 +8,7 @@ import json
 import os
 import re
 import struct
+import threading
 import xml.etree.ElementTree as ET
 import zlib
 from pathlib import Path
@@ -244,10 +245,42 @@ def test_an_earlier_graph_is_replaced_through_links_and_nothing_is_left(
 
 def test_a_file_that_cannot_be_written_is_named_and_nothing_is_left() -> None:
     before = set(os.listdir())
-    with pytest.raises(OSError, match="File name too long") as caught:
-        run("--graphfile", "x" * 250 + ".svg", "E", "ext2:*.res")
-    assert caught.value.filename == "x" * 250 + ".svg"
+    for path in ("x" * 300 + ".svg", "/proc/x.svg", "gone/x.svg"):
+        (found,) = mistakes("--graphfile", path, "E", "ext2:*.res")
+        assert found.startswith("--graphfile:1:1: ")
+        assert path.split("/")[0] in found
     assert set(os.listdir()) == before
+
+
+def test_nothing_is_written_into_a_study() -> None:
+    Path("study/results/s1").mkdir(parents=True)
+    Path("study/journal.sqlite").touch()
+    before = list(Path("study").rglob("*"))
+    words = ("--graphfile", "study/results/s1/x.svg", "--datafile", "study/x.csv")
+    found = mistakes(*words, "E", "ext2:*.res")
+    assert [one.split(":")[0] for one in found] == ["--graphfile", "--datafile"]
+    assert all("inside the study" in one for one in found)
+    assert list(Path("study").rglob("*")) == before
+
+
+def test_one_name_for_two_outputs_is_refused() -> None:
+    words = ("--graphfile", "x.svg", "--graphfile", "./x.svg", "--datafile", "x.svg")
+    found = mistakes(*words, "E", "ext2:*.res")
+    assert len(found) == 2
+    assert all("is named twice" in one for one in found)
+
+
+def test_a_datafile_that_is_a_pipe_stays_one() -> None:
+    os.mkfifo("pipe")
+    read: list[str] = []
+    reader = threading.Thread(
+        target=lambda: read.append(Path("pipe").read_text()), daemon=True
+    )
+    reader.start()
+    assert run("--datafile", "pipe", "E", "ext2:1.res") == 0
+    reader.join(timeout=60)
+    assert read[0].startswith("series,component,")
+    assert Path("pipe").is_fifo()
 
 
 def test_labels_are_text_in_any_script_and_never_formulas(
@@ -294,7 +327,8 @@ def test_graphit_is_a_parser_of_its_own(capsys: pytest.CaptureFixture[str]) -> N
 def test_a_result_is_not_drawn_over() -> None:
     Path("r.csv").write_text("epoch,elapsed\n1,2\n2,3\n")
     Path("link.csv").symlink_to("r.csv")
-    for name in ("r.csv", "./r.csv", "link.csv"):
+    os.link("r.csv", "hard.csv")
+    for name in ("r.csv", "./r.csv", "link.csv", "hard.csv"):
         (found,) = mistakes("--datafile", name, "A", "r*.csv")
         assert "is one of the results" in found
     assert Path("r.csv").read_text() == "epoch,elapsed\n1,2\n2,3\n"

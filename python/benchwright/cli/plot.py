@@ -8,8 +8,8 @@ papers/auto-pilot.txt section 3.4.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
+from pathlib import Path
 from typing import Any
 
 SUMMARY = (
@@ -130,7 +130,6 @@ def run(arguments: argparse.Namespace) -> int:
     from benchwright.report.plot.limits import check
 
     request = request_of(arguments)
-    _refuse_inputs(request)
     chart, findings = compose(groups_of(request.pairs), request.chart)
     check(chart, request.style)
     sys.stderr.write(finding_lines(findings))
@@ -143,22 +142,9 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _refuse_inputs(request: Any) -> None:
-    """Raise InputError for a graph or data file that is one of the results."""
-    from benchwright.cli.plot_inputs import input_files
-    from benchwright.model.errors import argument_error
-
-    inputs = input_files(request.pairs)
-    for path in (*(path for path, _ in request.graphfiles), request.datafile):
-        if path is not None and os.path.realpath(path) in inputs:
-            option = "--datafile" if path == request.datafile else "--graphfile"
-            message = f"{path!r} is one of the results that are to be drawn"
-            raise argument_error(option, path, message, "give another name")
-
-
 def _write(chart: Any, request: Any) -> list[dict[str, Any]]:
     """Draw everything, then write everything; return what was written."""
-    from benchwright.cli.plot_files import write_file
+    from benchwright.cli.outputs import write_output
     from benchwright.report.plot.document import data_text
 
     drawn: list[tuple[str, str, bytes]] = []
@@ -175,7 +161,7 @@ def _write(chart: Any, request: Any) -> list[dict[str, Any]]:
     if request.datafile is not None:
         drawn.append((request.datafile, "csv", data_text(chart).encode()))
     for path, _, data in drawn:
-        write_file(path, data)
+        write_output(Path(path), data)
     return [
         {"path": path, "format": form, "bytes": len(data)} for path, form, data in drawn
     ]

@@ -10,6 +10,8 @@ from typing import TypeVar
 
 import msgspec
 
+from benchwright.cli.outputs import check_output, same_file
+from benchwright.cli.plot_inputs import input_files
 from benchwright.model.errors import Diagnostic, InputError
 from benchwright.model.quantity import parse_share
 from benchwright.report.plot.chart import Mode
@@ -50,8 +52,7 @@ def request_of(arguments: argparse.Namespace) -> PlotRequest:
         json=arguments.json,
     )
     _check_limits(request.style, wrong)
-    if arguments.datafile is not None:
-        _check_place("--datafile", arguments.datafile, wrong)
+    _check_outputs(arguments, request.pairs, wrong)
     if not (
         request.graphfiles
         or arguments.graphfile
@@ -150,18 +151,32 @@ def _graphfiles(
             hint = "the suffix of --graphfile says what is drawn"
             wrong.append(_mistake("--graphfile", path, message, hint))
             continue
-        _check_place("--graphfile", path, wrong)
         found.append((path, form))
     return tuple(found)
 
 
-def _check_place(option: str, path: str, wrong: list[Diagnostic]) -> None:
-    """Note a file that cannot be written where it is asked to be."""
-    if Path(path).is_dir():
-        wrong.append(_mistake(option, path, f"{path!r} is a directory"))
-    elif not Path(path).absolute().parent.is_dir():
-        message = f"there is no directory {str(Path(path).parent)!r}"
-        wrong.append(_mistake(option, path, message, "make it first"))
+def _check_outputs(
+    arguments: argparse.Namespace,
+    pairs: tuple[tuple[str, str], ...],
+    wrong: list[Diagnostic],
+) -> None:
+    """Note every file that may not or cannot be written, and one that is named twice."""
+    inputs = sorted(input_files(pairs))
+    outputs = [("--graphfile", path) for path in arguments.graphfile]
+    if arguments.datafile is not None:
+        outputs.append(("--datafile", arguments.datafile))
+    told = {mistake.text for mistake in wrong if mistake.file == "--graphfile"}
+    for at, (option, path) in enumerate(outputs):
+        if option == "--graphfile" and path in told:
+            continue
+        if any(same_file(path, earlier) for _, earlier in outputs[:at]):
+            message = f"{path!r} is named twice: one would replace the other"
+            wrong.append(_mistake(option, path, message, "give another name"))
+            continue
+        try:
+            check_output(path, option, inputs)
+        except InputError as error:
+            wrong.extend(error.diagnostics)
 
 
 def _check_limits(style: Style, wrong: list[Diagnostic]) -> None:
