@@ -12,11 +12,14 @@ import pytest
 
 from benchwright.finding.codes import CODES
 from benchwright.finding.examine import examine
+from benchwright.finding.levels import Series
+from benchwright.finding.order import dependence_finding
 from benchwright.finding.series import series_findings
 from benchwright.model.finding import Finding, Severity
 from benchwright.model.observation import Block, Ending, Trial
 from benchwright.model.plan import MetricSpec, UntilPrecise
-from benchwright.stats.aggregate import TrialValues
+from benchwright.stats.aggregate import Column, TrialValues
+from benchwright.stats.autocorrelation import dependence
 from benchwright.stats.rows import RowBook
 
 Array = npt.NDArray[np.float64]
@@ -275,3 +278,37 @@ def test_an_outlier_hides_no_dependence() -> None:
         told["dependent-trials"].evidence
     )
     assert "are worth" not in told["dependent-trials"].evidence
+
+
+def test_a_warm_up_that_hardly_moves_the_mean_is_not_told() -> None:
+    values = 10 + 0.001 * noise()
+    values[:3] += 0.1
+    assert found(elapsed=values) == ()
+    values[:3] += 0.9
+    assert [f.code for f in found(elapsed=values)] == ["warm-up"]
+
+
+def test_a_drift_that_nobody_would_act_on_is_told_only_when_asked_for() -> None:
+    values = 10 + 0.001 * noise() + np.linspace(0, 0.03, 30)
+    assert found(elapsed=values) == ()
+    told = found(elapsed=values, least_changes={"elapsed": 0.001})
+    assert [f.code for f in told] == ["drift"]
+
+
+def test_a_small_leak_is_told() -> None:
+    memory = 1e9 + 1e4 * noise(seed=9) + np.linspace(0, 1e6, 30)
+    (finding,) = found(elapsed=10 + noise(), rss_bytes=memory)
+    assert finding.code == "memory-leak"
+
+
+def test_an_interval_that_is_hardly_too_narrow_is_not_told_as_such() -> None:
+    one = Series("t", Column("elapsed", np.arange(80), np.ones(80)), "s", 1.0, 0.0)
+    values, shocks = np.zeros(80), noise(80)
+    for place in range(1, 80):
+        values[place] = 0.8 * values[place - 1] + shocks[place]
+    values[40] += 28
+    assert 80 / 1.21 < dependence(values).effective < 0.9 * 80
+    finding = dependence_finding(one, values)
+    assert finding is not None
+    assert "too narrow" not in finding.evidence
+    assert finding.evidence.endswith(": trials are not independent")

@@ -26,6 +26,11 @@ SUSPECTED = 0.05
 """Dependence at this level widens the tests of warm-up and drift: a slow wave looks like
 either, and caution costs little."""
 
+RELEVANT = 0.005
+"""A smaller part of the mean that leaving a warm-up out changes, or of the median that a
+drift changes where nobody said what matters (`--drift`), is not told: real, for nobody to
+act on. The warm-up is left out of the other questions all the same."""
+
 
 class Series(msgspec.Struct, frozen=True):
     """One metric of one test, and how much is asked of it."""
@@ -36,7 +41,8 @@ class Series(msgspec.Struct, frozen=True):
     share: float
     """The part of each level that is this metric's."""
     least_change: float
-    """The smallest change over the test that is a drift, as a share of the median."""
+    """The smallest change over the test that is a drift, as a share of the median; 0 where
+    nothing was said."""
 
     def after(self, cut: int) -> Series:
         """Return the series without its first `cut` values."""

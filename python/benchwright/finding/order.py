@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from benchwright.finding.codes import doubt
-from benchwright.finding.levels import DEPENDENT, FEWEST, SUSPECTED, Series
+from benchwright.finding.levels import DEPENDENT, FEWEST, RELEVANT, SUSPECTED, Series
 from benchwright.finding.words import p_text, percent
 from benchwright.model.finding import Finding, Severity
 from benchwright.stats.autocorrelation import dependence
@@ -23,6 +23,8 @@ from benchwright.stats.trend import Slope, mann_kendall, theil_sen
 
 STRONG = 0.5
 """A correlation of neighbours from which on dependence is serious."""
+TOO_NARROW = 1.1
+"""A factor of an interval from which on it is told."""
 FALLING, RISING = ("free_memory_bytes", "available_memory_bytes"), ("rss_bytes",)
 """Metrics whose fall, or rise, over the epochs is a leak."""
 
@@ -53,14 +55,16 @@ def trend(one: Series, level: float) -> Trend | None:
 def drift_finding(one: Series, found: Trend) -> Finding | None:
     """Return the doubt about a trend.
 
-    None if it is less than what counts as a drift, or if its interval touches 0, as that
+    None if it is less than what counts as a drift (a leak counts at any size), or if its interval touches 0, as that
     of ticks and pages may that mostly are equal.
     """
     name, epochs, slope = one.column.name, one.column.epochs, found.slope
     middle, span = median(one.column.values), int(epochs[-1] - epochs[0])
     if not slope.value or slope.low <= 0 <= slope.high:
         return None
-    if abs(slope.value * span) < one.least_change * abs(middle):
+    leak = name in FALLING if slope.value < 0 else name in RISING
+    least = one.least_change or (0.0 if leak else RELEVANT)
+    if abs(slope.value * span) < least * abs(middle):
         return None
     interval = ""
     if math.isfinite(slope.low):
@@ -74,7 +78,6 @@ def drift_finding(one: Series, found: Trend) -> Finding | None:
         f"{percent(slope.value * span, middle)} of the median over epochs "
         f"{int(epochs[0])} to {int(epochs[-1])} (Theil-Sen; Mann-Kendall {p_text(found.p)})"
     )
-    leak = name in FALLING if slope.value < 0 else name in RISING
     return doubt("memory-leak" if leak else "drift", one.test, evidence)
 
 
@@ -88,11 +91,13 @@ def dependence_finding(one: Series, residuals: FloatArray) -> Finding | None:
         f"(of ranks; {p_text(found.p)})"
     )
     # A few outliers may make up most of the variance: then values hardly correlate.
-    if found.effective < 0.9 * found.n:
+    narrow = math.sqrt(found.n / found.effective)
+    if narrow >= TOO_NARROW:
         evidence += (
             f": {found.n} trials are worth {found.effective:.0f} independent ones, and "
-            "LOW to HIGH is too narrow by a factor of about "
-            f"{math.sqrt(found.n / found.effective):.1f}"
+            f"LOW to HIGH is too narrow by a factor of about {narrow:.1f}"
         )
+    else:
+        evidence += ": trials are not independent"
     severity = Severity.SERIOUS if found.rank_lag_1 >= STRONG else None
     return doubt("dependent-trials", one.test, evidence, severity)

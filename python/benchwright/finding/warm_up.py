@@ -13,7 +13,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchwright.finding.codes import doubt
-from benchwright.finding.levels import MODES, OUTLIERS, SUSPECTED, WARM_UP, Series
+from benchwright.finding.levels import (
+    MODES,
+    OUTLIERS,
+    RELEVANT,
+    SUSPECTED,
+    WARM_UP,
+    Series,
+)
 from benchwright.finding.words import amount, p_text, percent
 from benchwright.model.finding import Finding
 from benchwright.stats.autocorrelation import dependence
@@ -89,10 +96,13 @@ def _comes_back(values: FloatArray, cut: int, level: float) -> bool:
     return 4 * int(np.count_nonzero(rarer[cut:])) > early
 
 
-def warm_up_finding(one: Series, warm: Truncation) -> Finding:
-    """Return the doubt: how many trials, and the mean with and without them."""
+def warm_up_finding(one: Series, warm: Truncation) -> Finding | None:
+    """Return the doubt: how many trials, and the mean with and without them; None where
+    that makes no difference to speak of."""
     epochs = one.column.epochs[: warm.removed]
     every = moments(one.column.values).mean
+    if abs(every - warm.mean_after) < RELEVANT * abs(warm.mean_after):
+        return None
     change = percent(warm.mean_before - warm.mean_after, warm.mean_after)
     evidence = (
         f"{one.column.name}: the first {warm.removed} of {warm.n} trials "
