@@ -453,6 +453,7 @@ def test_a_suite_compares_too(tmp_path: Path) -> None:
         (("--name", "my arm", "--", "a", "b"), "write --name my_arm"),
         (("--max-blocks", "0", "--", "a", "b"), "--max-blocks is at least 2"),
         (("sleep 0.001", "sleep 0.002"), "commands stand after --"),
+        (("true", "sh -c true"), "commands stand after --"),
         (("--name", "a/b", "--", "a", "b"), "--name:1:2"),
         (("--min-blocks", "1", "--", "a", "b"), "--min-blocks is at least 2"),
         (

@@ -7,8 +7,8 @@ compared by Welch on logs, and carries the finding that its arms were not interl
 from __future__ import annotations
 
 import argparse
+import shutil
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -84,8 +84,9 @@ def all_chosen(texts: Sequence[str]) -> list[ParsedInput]:
 
 
 def _perhaps_a_command(one: Diagnostic, text: str) -> Diagnostic:
-    """Return a mistake with advice where what should be a file is not there."""
-    if one.code != "unreadable-input" or one.hint or Path(text).exists():
+    """Return a mistake with advice where what should be results is a program."""
+    program = (text.split() or [""])[0]
+    if shutil.which(program) is None:
         return one
     hint = "commands stand after --: bw compare -- 'A' 'B'"
     return msgspec.structs.replace(one, hint=hint)
