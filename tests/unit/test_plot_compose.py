@@ -226,6 +226,51 @@ def test_too_few_values_have_a_median_without_an_interval() -> None:
     assert point.value == np.median(ELAPSED)
 
 
+@pytest.mark.parametrize("mode", [Mode.STRIP, Mode.VIOLIN])
+def test_a_median_says_how_many_trials_its_interval_needs(mode: Mode) -> None:
+    for least, confidence in ((6, 0.95), (8, 0.99)):
+        asked = Request(mode=mode, confidence=confidence)
+        enough, few = ([float(n) for n in range(end)] for end in (least, least - 1))
+        assert not compose([line(source("a", elapsed=enough))], asked)[1]
+        (found,) = compose([line(source("a", elapsed=few))], asked)[1]
+        assert found.evidence == f"{least - 1} trials: no error bar"
+        assert f"at least {least} trials" in found.remedy
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("components", [(), ("Elapsed",)])
+def test_tests_of_which_no_trial_counts_are_refused(
+    mode: Mode, components: tuple[str, ...]
+) -> None:
+    failed = Trial("a", 1, 1, Ending.FAILED, 0, 0, blocks=())
+    groups = [Group(name, (source_of(name, [failed]),)) for name in "AB"]
+    with pytest.raises(InputError) as caught:
+        drawn(*groups, mode=mode, components=components)
+    told = [diagnostic.message for diagnostic in caught.value.diagnostics]
+    assert [one.split(": ")[1] for one in told] == [
+        "no trial of A counts",
+        "no trial of B counts",
+    ]
+
+
+def test_a_series_without_the_component_is_told_apart_from_one_without_trials() -> None:
+    bare = Group("B", (source("b", elapsed=ELAPSED),))
+    with pytest.raises(InputError, match=r"'B' has nothing to draw: b has no User"):
+        drawn(line(times("a")), bare, components=("user",))
+
+
+def test_a_ratio_without_an_error_bar_blames_the_test_that_is_too_short() -> None:
+    one, several = source("one", elapsed=[3.0]), times("a")
+    for groups, blamed in (
+        ((Group("X", (one,)), Group("Y", (several,))), ["X one"]),
+        ((Group("X", (several,)), Group("Y", (one,))), ["Y one"]),
+        ((Group("X", (one,)), Group("Y", (one,))), ["X one", "Y one"]),
+    ):
+        found = compose(groups, Request(mode=Mode.RATIO))[1]
+        assert list(dict.fromkeys(f.subject for f in found)) == blamed
+        assert {f.evidence for f in found} == {"1 trial: no error bar"}
+
+
 @pytest.mark.parametrize("option", ["logx", "logy"])
 def test_a_logarithmic_axis_refuses_what_it_cannot_show(option: str) -> None:
     chart = drawn(

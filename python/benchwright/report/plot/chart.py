@@ -62,6 +62,9 @@ class Point(msgspec.Struct, frozen=True):
     high: float | None = None
     method: str = ""
     """Of the error bar."""
+    short: tuple[tuple[str, str], ...] = ()
+    """Tests with too few trials for an error bar, each with what it has; empty: this
+    test itself."""
     base: float = 0.0
     """Where a stacked bar begins, in the series' unit."""
     width: float = 0.0

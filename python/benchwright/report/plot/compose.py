@@ -16,7 +16,7 @@ from benchwright.finding.codes import doubt
 from benchwright.model.errors import Diagnostic, InputError
 from benchwright.model.finding import Finding
 from benchwright.report.plot import bars, distribution, lines, ratio
-from benchwright.report.plot.chart import Chart, Mode, named
+from benchwright.report.plot.chart import DISTRIBUTIONS, Chart, Mode, Point, named
 from benchwright.report.plot.places import place
 from benchwright.report.plot.plan import Plan, Request
 from benchwright.report.plot.source import (
@@ -50,9 +50,9 @@ def compose(
     """
     wrong: list[Diagnostic] = []
     components = _components(groups, request, wrong)
-    for group in groups if components else ():
+    for group in groups if components or not wrong else ():
         if not any(c.name in s.columns for s in group.sources for c in components):
-            wrong.append(_empty(group))
+            wrong.append(_empty(group, components))
     places = place(groups, request.factor, wrong)
     if wrong:
         raise InputError(wrong)
@@ -66,7 +66,7 @@ def _components(
 ) -> tuple[Component, ...]:
     """Return those asked for; else the times that are there, or the first quantity."""
     there = components_of(groups)
-    if request.components:
+    if request.components and there:
         return choose(request.components, there, wrong)
     times = sorted(
         (c for c in there if c.name in _TIMES), key=lambda c: _TIMES.index(c.name)
@@ -74,12 +74,14 @@ def _components(
     return tuple(times if request.mode in _SEVERAL and times else (times or there)[:1])
 
 
-def _empty(group: Group) -> Diagnostic:
+def _empty(group: Group, components: Sequence[Component]) -> Diagnostic:
     tests = ", ".join(source.title for source in group.sources)
-    message = (
-        f"the series {group.name!r} has nothing to draw: no trial of {tests} counts"
-    )
+    why = f"no trial of {tests} counts"
     hint = "trials that failed or are void are in no chart; `bw stats` tells of them"
+    if any(source.columns for source in group.sources):
+        why = f"{tests} has no {', '.join(c.label for c in components)}"
+        hint = "choose other --components"
+    message = f"the series {group.name!r} has nothing to draw: {why}"
     return Diagnostic("empty-series", message, hint, "GLOB", text=group.name)
 
 
@@ -133,9 +135,31 @@ def _doubts(chart: Chart) -> tuple[Finding, ...]:
                 what = f"{series.component}: {point.gap}; a gap, not zero"
                 found.append(doubt("missing-metric", where, what))
             elif point.low is None and _has_bars(chart):
-                what = f"{point.n} trial{'s' * (point.n != 1)}: no error bar"
-                found.append(doubt("too-few-trials", where, what))
+                found.extend(_without_bar(chart, point, where))
     return tuple(dict.fromkeys(found))
+
+
+def _without_bar(chart: Chart, point: Point, where: str) -> list[Finding]:
+    """Return the doubt about a missing error bar, at the test that is to blame."""
+    own = (where, f"{point.n} trial{'s' * (point.n != 1)}")
+    found = [
+        doubt("too-few-trials", subject, f"{what}: no error bar")
+        for subject, what in point.short or (own,)
+    ]
+    if chart.mode not in DISTRIBUTIONS:
+        return found
+    remedy = _remedy_for_median(point.n, chart.confidence)
+    return [msgspec.structs.replace(one, remedy=remedy) for one in found]
+
+
+def _remedy_for_median(n: int, confidence: float) -> str:
+    least = distribution.least_for_median(confidence)
+    if n >= least:
+        return "Run more trials: those that depend on each other say less of a median."
+    return (
+        f"Run at least {least} trials for an interval of the median at {confidence:.6g}, "
+        "and 20 for one to rely on."
+    )
 
 
 def _has_bars(chart: Chart) -> bool:

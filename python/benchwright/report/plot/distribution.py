@@ -8,6 +8,8 @@ Sources: K. Preston White 1997 (MSER) through stats.warmup; stats.changes; stats
 
 from __future__ import annotations
 
+from itertools import count
+
 import msgspec
 
 from benchwright.report.plot.categories import category_ticks, spots
@@ -17,7 +19,7 @@ from benchwright.report.plot.places import Place
 from benchwright.report.plot.plan import Plan, refuse, series_of
 from benchwright.report.plot.source import Component, Source
 from benchwright.stats.changes import change_points
-from benchwright.stats.quantile import quantile_interval
+from benchwright.stats.quantile import exact_ranks, quantile_interval
 from benchwright.stats.warmup import mser_truncation
 
 MOST_PANELS = 24
@@ -101,6 +103,11 @@ def _median(plan: Plan, source: Source, component: Component, place: Place) -> P
             tuple(float(value) for value in column.values),
         ),
     )
+
+
+def least_for_median(confidence: float) -> int:
+    """Return how many values a median's exact interval needs: 6 at 95 %."""
+    return next(n for n in count(1) if exact_ranks(n, 0.5, confidence)[0] >= 1)
 
 
 def _marked(point: Point) -> Point:

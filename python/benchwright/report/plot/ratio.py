@@ -170,6 +170,19 @@ def _ratio(plan: Plan, component: Component, pair: Pair) -> Point:
         low=known(found.low) if bars else None,
         high=known(found.high) if bars else None,
         method=found.method if bars else "",
+        short=() if bars else _short(plan, (over, source), component),
+    )
+
+
+def _short(
+    plan: Plan, pair: tuple[Source, Source], component: Component
+) -> tuple[tuple[str, str], ...]:
+    """Return which of two tests has a single trial: the error bar has to have two."""
+    return tuple(
+        (f"{group.name} {source.test}", "1 trial")
+        for one in pair
+        for group, source, _ in plan.tests()
+        if source is one and source.columns[component.name].values.size < 2
     )
 
 
