@@ -6,6 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from benchwright.cli import stats, stats_inputs
@@ -169,7 +170,9 @@ def test_every_bad_input_is_told_at_once(tmp_path: Path) -> None:
     unknown.write_text("hello")
     with pytest.raises(InputError) as caught:
         run(str(tmp_path / "missing"), str(unknown), str(tmp_path))
-    files = [d.file for d in caught.value.diagnostics]
+    assert {d.file for d in caught.value.diagnostics} == {"INPUT"}
+    assert all(d.hint for d in caught.value.diagnostics)
+    files = [d.text for d in caught.value.diagnostics]
     assert files == [str(tmp_path / "missing"), str(unknown), str(tmp_path)]
     assert "No such file" in caught.value.diagnostics[0].message
 
@@ -199,7 +202,71 @@ def test_the_same_name_twice_is_told_apart(
 ) -> None:
     assert run(calm, calm, "--json") == 0
     found = json.loads(capsys.readouterr().out)
-    assert [one["name"] for one in found["inputs"]] == ["calm.res", "calm.res#2"]
+    assert [one["name"] for one in found["inputs"]] == [calm, f"{calm}#2"]
+
+
+def test_files_of_one_name_are_named_by_their_paths(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = []
+    for place in ("q1", "q2"):
+        (tmp_path / place).mkdir()
+        paths.append(write(tmp_path / place / "a.res", "1 2 3"))
+    assert run(*paths, "--json", "--baseline", paths[1]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [one["name"] for one in found["inputs"]] == paths
+    assert found["baseline"] == paths[1]
+
+
+class _Studies(FakeParser):
+    def read(self, path: Path) -> list[ParsedInput]:
+        (one,) = super().read(path)
+        names = ("sleep", "work") if path.name == "many" else ("sleep",)
+        return [msgspec.structs.replace(one, name=name) for name in names]
+
+
+def test_tests_of_one_name_are_named_by_their_studies(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(stats_inputs, "parsers", lambda: [_Studies()])
+    monkeypatch.chdir(tmp_path)
+    for name in ("q1", "q2", "many"):
+        write(tmp_path / name, "1 2 3")
+    for said, meant in (
+        ("q2", "q2:sleep"),
+        ("q2/", "q2:sleep"),
+        ("q2:sleep", "q2:sleep"),
+        ("many:work", "work"),
+        ("work", "work"),
+    ):
+        assert run("q1", "q2", "many", "--baseline", said, "--json") == 0
+        found = json.loads(capsys.readouterr().out)
+        names = [one["name"] for one in found["inputs"]]
+        assert names == ["q1:sleep", "q2:sleep", "many:sleep", "work"]
+        assert found["baseline"] == meant
+    with pytest.raises(InputError, match="many holds 2 tests") as caught:
+        run("q1", "many", "--baseline", "many")
+    assert caught.value.diagnostics[0].hint == "name one: many:sleep, work"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--json", "--format", "csv"], "--json and --format csv contradict"),
+        (["--dump", "--ttest"], "nothing to be done with --ttest"),
+        (["--dump", "--json"], "nothing to be done with --json"),
+        (["--dump", "--format", "latex"], "nothing to be done with --format"),
+        (["--dump", "--predicate", "1"], "nothing to be done with --predicate"),
+    ],
+)
+def test_outputs_that_contradict_are_refused(
+    calm: str, words: list[str], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        run(calm, calm, *words)
+    assert run(calm, "--json", "--format", "json") == 0
 
 
 def test_nothing_heavy_is_imported_for_help() -> None:
@@ -229,7 +296,7 @@ def test_t_tests_follow_the_tables(
     assert run(calm, slow, calm, "--ttest", "--baseline", "slow", "--json") == 0
     found = json.loads(capsys.readouterr().out)["comparisons"]
     pairs = dict.fromkeys((one["candidate"], one["baseline"]) for one in found)
-    assert list(pairs) == [("calm.res", "slow.res"), ("calm.res#2", "slow.res")]
+    assert list(pairs) == [(calm, "slow.res"), (f"{calm}#2", "slow.res")]
 
 
 def test_a_t_test_needs_two_inputs(calm: str) -> None:

@@ -102,7 +102,7 @@ def test_inputs_that_are_not_there_are_all_told() -> None:
     Path("bad.res").write_text("[measurement]\nelapsed = soon\n")
     found = mistakes("--json", "A", "zfs:*.res", "B", "gone.res", "C", "bad.res")
     assert "no file matches 'zfs:*.res'" in found[0]
-    assert "gone.res:1:1: No such file" in found[1]
+    assert "gone.res: No such file" in found[1]
     assert "bad.res:2:11: elapsed is 'soon', not a number" in found[2]
 
 

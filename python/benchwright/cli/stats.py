@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     variances.add_argument(
         "--welch", action="store_true", help="never pool the variances"
     )
-    option("--format", choices=_FORMATS, default="table", help="form of the report")
+    option("--format", choices=_FORMATS, help="form of the report (default: table)")
     option("--json", action="store_true", help="the same as --format json")
     option(
         "--all", action="store_true", help="also peak RSS, faults, switches, block I/O"
@@ -78,12 +78,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `bw stats` and return its exit code. Raises InputError."""
-    from benchwright.cli.stats_inputs import read_inputs, selected
+    from benchwright.cli.stats_inputs import READS, read_inputs, selected
     from benchwright.cli.stats_request import request_of
 
     request = request_of(arguments)
     predicate = _parsed_predicate(request.predicate)
-    read = selected(read_inputs(request.paths), request.command)
+    read = selected(read_inputs(request.paths, READS), request.command)
     inputs, warned = _transformed(read, request.steps)
     if request.dump:
         from benchwright.report.dump import render_dump

@@ -116,16 +116,29 @@ def _threads(one: ParsedInput, trials: Sequence[Trial]) -> int | None:
 
 
 def _place(inputs: Sequence[ParsedInput], baseline: str | None) -> int:
-    """Return the place of the baseline: by name, by file name, or the first."""
+    """Return the place of the baseline: the first, by name, by file name, or the only
+    test of a study or file that was given. Raises InputError."""
     if baseline is None:
         return 0
-    short = baseline.rstrip("/").rsplit("/", 1)[-1]
-    for wanted in (baseline, short, short.removesuffix(".res")):
+    whole = baseline.rstrip("/")
+    short = whole.rsplit("/", 1)[-1]
+    for wanted in (baseline, whole, short, short.removesuffix(".res")):
         for place, one in enumerate(inputs):
             if wanted in (one.name, one.name.removesuffix(".res")):
                 return place
+    among = [
+        place
+        for place, one in enumerate(inputs)
+        if one.source.rstrip("/") == whole or f"{one.source}:{one.test}" == baseline
+    ]
+    if len(among) == 1:
+        return among[0]
     hint = "inputs: " + ", ".join(one.name for one in inputs)
-    raise argument_error("--baseline", baseline, "no input has this name", hint)
+    what = "no input has this name"
+    if among:
+        what = f"{baseline} holds {len(among)} tests, and the baseline is one"
+        hint = "name one: " + ", ".join(inputs[place].name for place in among)
+    raise argument_error("--baseline", baseline, what, hint)
 
 
 def judged_summaries(one: ParsedInput, confidence: float) -> tuple[Summary, ...]:

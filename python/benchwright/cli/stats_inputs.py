@@ -6,6 +6,7 @@ are also known by name, so that an uninstalled checkout reads the same files.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from errno import ENOENT
 from importlib import import_module
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 GROUP = "benchwright.parsers"
 SHIPPED = ("study", "res", "csv", "gnu_time")
 _HEAD_BYTES = 4096
+READS = (
+    "bw stats reads studies, .res files, CSV with a header line, and GNU time output"
+)
 
 
 def parsers() -> list[Parser]:
@@ -54,20 +58,20 @@ def parsers() -> list[Parser]:
     return list(found.values())
 
 
-def read_inputs(paths: Sequence[str]) -> list[ParsedInput]:
+def read_inputs(paths: Sequence[str], advice: str = "") -> list[ParsedInput]:
     """Return the inputs of all paths, in order. Raises InputError with every path that
-    cannot be read or that no parser recognises."""
+    cannot be opened, with that advice, or that no parser recognises."""
     known = parsers()
-    inputs: list[ParsedInput] = []
+    inputs: list[tuple[str, ParsedInput]] = []
     wrong: list[Diagnostic] = []
     for text in paths:
         try:
-            inputs.extend(_read(text, known))
+            inputs.extend((text, one) for one in _read(text, known))
         except InputError as error:
             wrong.extend(error.diagnostics)
         except OSError as error:
-            message = error.strerror or str(error)
-            wrong.append(Diagnostic("unreadable-input", message, file=text))
+            message = f"{text}: {error.strerror or error}"
+            wrong.append(_not_read(text, message, advice))
     if wrong:
         raise InputError(wrong)
     return _distinct(inputs)
@@ -94,20 +98,38 @@ def _read(text: str, known: Sequence[Parser]) -> list[ParsedInput]:
 
 
 def _unreadable(file: str, message: str) -> InputError:
-    hint = "bw stats reads studies, .res files, CSV with a header line, and GNU time output"
-    return InputError([Diagnostic("unreadable-input", message, hint, file=file)])
+    return InputError([_not_read(file, f"{file}: {message}", READS)])
 
 
-def _distinct(inputs: list[ParsedInput]) -> list[ParsedInput]:
-    """Return the inputs with names that differ, so that a report can tell them apart."""
-    seen: dict[str, int] = {}
+def _not_read(file: str, message: str, hint: str) -> Diagnostic:
+    return Diagnostic("unreadable-input", message, hint, file="INPUT", text=file)
+
+
+def _distinct(read: Sequence[tuple[str, ParsedInput]]) -> list[ParsedInput]:
+    """Return the inputs with names that differ, so that a report can tell them apart.
+
+    Tests of one name are named by where they come from, `STUDY:TEST`; what is still the
+    same gets a number.
+    """
+    names = Counter(one.name for _, one in read)
+    seen: Counter[str] = Counter()
     result = []
-    for one in inputs:
-        seen[one.name] = seen.get(one.name, 0) + 1
-        again = seen[one.name]
-        name = one.name if again == 1 else f"{one.name}#{again}"
-        result.append(msgspec.structs.replace(one, name=name))
+    for text, one in read:
+        name = one.name if names[one.name] == 1 else _full_name(text, one.name)
+        seen[name] += 1
+        name = name if seen[name] == 1 else f"{name}#{seen[name]}"
+        result.append(
+            msgspec.structs.replace(one, name=name, source=text, test=one.name)
+        )
     return result
+
+
+def _full_name(text: str, name: str) -> str:
+    """Return a test's name with its source: `q1:sleep`; a file is its own source."""
+    source = text.rstrip("/") or text
+    if name in (source, source.rsplit("/", 1)[-1]):
+        return source
+    return source if source.endswith(f":{name}") else f"{source}:{name}"
 
 
 def selected(inputs: list[ParsedInput], command: str | None) -> list[ParsedInput]:

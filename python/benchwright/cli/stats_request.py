@@ -54,6 +54,7 @@ def request_of(arguments: argparse.Namespace) -> Request:
         "--confidence", arguments.confidence, _confidence, 0.95, wrong
     )
     variances = _variances(arguments, wrong)
+    wrong += _contradictions(arguments)
     least_changes = _least_changes(arguments.drift, wrong)
     steps = checked_steps(arguments.steps or (), wrong)
     if wrong:
@@ -62,7 +63,7 @@ def request_of(arguments: argparse.Namespace) -> Request:
         paths=paths,
         predicate=arguments.predicate,
         baseline=arguments.baseline,
-        format="json" if arguments.json else arguments.format,
+        format="json" if arguments.json else arguments.format or "table",
         everything=arguments.all,
         metrics=tuple(arguments.metric),
         threshold=threshold,
@@ -74,6 +75,32 @@ def request_of(arguments: argparse.Namespace) -> Request:
         steps=steps,
         least_changes=least_changes,
     )
+
+
+def _contradictions(arguments: argparse.Namespace) -> list[Diagnostic]:
+    """Return a mistake for every two options that ask for different outputs."""
+    form = arguments.format
+    found = []
+    if arguments.json and form not in (None, "json"):
+        found.append(("--format", form, f"--json and --format {form} contradict"))
+    if arguments.dump:
+        others = {
+            "--ttest": arguments.ttest,
+            "--json": arguments.json,
+            "--format": form is not None and not arguments.json,
+            "--predicate": arguments.predicate is not None,
+        }
+        what = "prints raw rows as CSV: there is nothing to be done with"
+        found += [
+            ("--dump", "", f"--dump {what} {one}")
+            for one, said in others.items()
+            if said
+        ]
+    hint = "leave one of the two out"
+    return [
+        Diagnostic("bad-argument", message, hint, file=option, text=text)
+        for option, text, message in found
+    ]
 
 
 def _least_changes(texts: list[str], wrong: list[Diagnostic]) -> dict[str, float]:

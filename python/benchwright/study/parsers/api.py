@@ -36,6 +36,10 @@ class ParsedInput(msgspec.Struct, frozen=True):
     sample: tuple[tuple[str, str], ...] = ()
     arm: Arm | None = None
     """Of which comparison the test is an arm, if of any."""
+    source: str = ""
+    """What the user named it by, a path or `STUDY:TEST`; filled in by the reader."""
+    test: str = ""
+    """Its name there, before names were made to differ."""
 
 
 class Parser(Protocol):
