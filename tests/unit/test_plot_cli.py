@@ -112,6 +112,18 @@ def test_unknown_components_list_those_that_there_are() -> None:
     assert "there are: Elapsed, System, User, Wait, CPU%" in found
 
 
+@pytest.mark.parametrize("empty", ["", " ", ","])
+def test_an_option_that_names_nothing_is_refused(empty: str) -> None:
+    for mode, option in (
+        ("line", "--components"),
+        ("line", "--factor"),
+        ("bar", "--stack"),
+        ("ratio", "--baseline"),
+    ):
+        (found,) = mistakes("--json", "--mode", mode, option, empty, "A", "ext2:*.res")
+        assert f"{option} names nothing" in found
+
+
 def test_words_after_two_dashes_are_series_too(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 from benchwright.cli import plot
 from benchwright.cli.plot_request import request_of
 from benchwright.report.plot.chart import Mode
+from benchwright.report.plot.style import parse_key
 
 REPOSITORY = Path(__file__).parents[2]
 TEXT = (REPOSITORY / "docs" / "plots.md").read_text()
@@ -40,6 +41,19 @@ def test_every_command_is_one_that_we_take(monkeypatch: pytest.MonkeyPatch) -> N
     assert {request.chart.mode for request in requests} == set(Mode)
     drawn = {path for request in requests for path, _ in request.graphfiles}
     assert {f"docs/{name}" for name in shown()} == drawn
+
+
+def test_the_places_of_a_legend_are_those_that_the_message_lists() -> None:
+    with pytest.raises(ValueError, match="there are: ") as caught:
+        parse_key("vertical")
+    told = str(caught.value).split("there are: ")[1].split(", ")
+    item = re.search(r"- `-k PLACE` takes(.*?);(.*?)\. Without", TEXT, re.DOTALL)
+    assert item is not None
+    assert re.findall(r"`(\w+)`", item[1]) == told
+    for word in (*told, *re.findall(r"`(\w+)`", item[2])):
+        parse_key(word)
+    with pytest.raises(ValueError, match="no place of a legend"):
+        parse_key(" ")
 
 
 def shown() -> list[str]:

@@ -97,6 +97,7 @@ def _chart(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> Request:
         wrong.append(
             _mistake("--no-stack", "", "--stack and --no-stack are both given")
         )
+    _check_lists(arguments, wrong)
     return Request(
         mode=mode,
         components=() if arguments.components is None else _words(arguments.components),
@@ -111,6 +112,19 @@ def _chart(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> Request:
         xlabel=_text(arguments.xlabel),
         ylabel=_text(arguments.ylabel),
     )
+
+
+def _check_lists(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> None:
+    """Note every option that is there and names nothing."""
+    for option, given in (
+        ("--components", arguments.components),
+        ("--factor", arguments.factor),
+        ("--baseline", arguments.baseline),
+        *(("--stack", stack) for stack in arguments.stack or ()),
+    ):
+        if given is not None and not _words(given):
+            hint = f"leave {option} out for what is shown by default"
+            wrong.append(_mistake(option, given, f"{option} names nothing", hint))
 
 
 def _spacing(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> Spacing:

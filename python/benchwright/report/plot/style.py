@@ -34,6 +34,11 @@ _REGIONS: dict[str, Region] = {
     "rmargin": "right",
 }
 _OFF = ("off", "none", "nokey")
+KEY_WORDS = (
+    *("top", "bottom", "left", "right", "center", "inside", "outside", "above"),
+    *("below", "lmargin", "rmargin", "box", "off"),
+)
+"""The words of a legend's place that are told; gnuplot's synonyms are taken too."""
 
 
 class Key(msgspec.Struct, frozen=True):
@@ -92,12 +97,12 @@ def parse_key(text: str) -> Key:
     Gnuplot's words for what we do not have (such as `vertical`) are mistakes too.
     """
     words = text.lower().replace(",", " ").replace("centre", "center").split()
+    if not words:
+        raise ValueError(f"no place of a legend; there are: {', '.join(KEY_WORDS)}")
     known = {*_OFF, *_REGIONS, *_ROWS, *_SIDES, "center", "box", "nobox", "on"}
     for word in words:
         if word not in known:
-            there = (
-                "top, bottom, left, right, center, inside, outside, above, below, off"
-            )
+            there = ", ".join(KEY_WORDS)
             raise ValueError(f"{word!r} is no place of a legend; there are: {there}")
     if any(word in _OFF for word in words):
         return Key("off")
