@@ -210,3 +210,62 @@ def test_a_name_that_only_one_input_has_is_no_mistake(
     assert "rate" not in means(found, 1)
     # A value that every measured row could have is absent, not unknown.
     assert main(["stats", "other.csv", "--warn", "$user > 1"]) == 0
+
+
+@pytest.mark.parametrize("how", ["count", "sum", "min", "median"])
+def test_cpu_and_wait_stay_when_a_time_is_aggregated_otherwise(
+    rows: str, how: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = means(asked(capsys, rows))
+    found = means(asked(capsys, rows, "--aggregate", f"elapsed={how}"))
+    assert found["elapsed"] != plain["elapsed"]
+    for name in ("cpu_percent", "wait", "user", "system"):
+        assert found[name] == pytest.approx(plain[name])
+    apart = means(asked(capsys, rows, "--no-unify"))
+    words = ("--no-unify", "--aggregate", f"elapsed={how}")
+    found = means(asked(capsys, rows, *words))
+    assert found["cpu_percent"] == pytest.approx(apart["cpu_percent"])
+
+
+def test_steps_in_an_order_that_makes_no_sense(
+    rows: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (line,) = refused(capsys, rows, "--aggregate", "elapsed=sum", "--no-unify")
+    assert line == (
+        "--no-unify:1:1: --aggregate before it has made one row of the commands "
+        "[bad-argument]"
+    )
+    (line,) = refused(capsys, rows, "--unify", "--no-unify")
+    assert line.startswith("--no-unify:1:1: --unify before it")
+    (line,) = refused(capsys, rows, "--no-unify", "--unify")
+    assert line == "--unify:1:1: --no-unify and --unify contradict [bad-argument]"
+    (line,) = refused(capsys, rows, "--aggregate", "elapsed=sum", "--group", "thread")
+    assert line == "--group:1:1: no row has one thread [bad-argument]"
+
+
+def test_what_is_never_a_number_is_no_derived_column(
+    rows: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (line,) = refused(capsys, rows, "--derive", "r=1e400")
+    assert line.startswith("--derive:1:3: no row has a value of r")
+    (line,) = refused(capsys, rows, "--derive", "r=$command")
+    assert line.startswith("--derive:1:3: r is text: there is no figure of it")
+    found = asked(capsys, rows, "--derive", "r=$command", "--group", "r")
+    assert found["inputs"][0]["name"] == "two.csv r=tar x"
+    asked(capsys, rows, "--derive", "r=$command", "--select", '$r eq "make"')
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("r", "1:1: there is no = and no expression"),
+        ("a b=1", "1:1: 'a b' is no name"),
+        ("=1", "1:1: a column needs a name"),
+        ("r=", "1:3: r has no expression"),
+    ],
+)
+def test_a_derived_column_that_is_not_written_well(
+    text: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (line,) = refused(capsys, "missing.csv", "--derive", text)
+    assert line.startswith(f"--derive:{message}")

@@ -8,7 +8,7 @@ from typing import cast
 
 import msgspec
 
-from benchwright.expression import parse
+from benchwright.expression import Expression, parse
 from benchwright.model.errors import Diagnostic, InputError
 from benchwright.stats.rows import EXTRAS, TIMES
 from benchwright.stats.transform import COMPUTED, HEADINGS, HOWS, How
@@ -47,7 +47,23 @@ def checked_steps(
             steps.append(_step(option, text))
         except InputError as error:
             wrong.extend(error.diagnostics)
+    _check_order(steps, wrong)
     return tuple(steps)
+
+
+def _check_order(steps: Iterable[Step], wrong: list[Diagnostic]) -> None:
+    """Note every --no-unify that comes too late, or that --unify takes back."""
+    before: set[str] = set()
+    for step in steps:
+        merging = before & {"--unify", "--aggregate"}
+        if step.option == "--no-unify" and merging:
+            message = f"{min(merging)} before it has made one row of the commands"
+            hint = "put --no-unify first, or leave one of the two out"
+            wrong.extend(refused("", step.option, (message, hint)).diagnostics)
+        if step.option == "--unify" and "--no-unify" in before:
+            said = ("--no-unify and --unify contradict", "leave one of the two out")
+            wrong.extend(refused("", step.option, said).diagnostics)
+        before.add(step.option)
 
 
 def _step(option: str, text: str) -> Step:
@@ -66,7 +82,7 @@ def _step(option: str, text: str) -> Step:
     return step
 
 
-def parsed(step: Step, names: Iterable[str] | None) -> object:
+def parsed(step: Step, names: Iterable[str] | None) -> Expression:
     """Return a step's expression, which may read `names`; None allows any.
 
     Raises InputError with the column in the option's text."""
@@ -99,9 +115,15 @@ def refused(
 
 
 def _check_name(option: str, text: str, name: str) -> None:
-    if "=" not in text or _NAME.fullmatch(name) is None:
-        hint = "write NAME=EXPRESSION, such as rate='$ops / $elapsed'"
-        raise refused(text, option, ("a column needs a name", hint))
+    hint = "write NAME=EXPRESSION, such as rate='$ops / $elapsed'"
+    if "=" not in text:
+        raise refused(text, option, ("there is no = and no expression", hint))
+    if _NAME.fullmatch(name) is None:
+        what = f"{name!r} is no name: letters, digits and _, not first a digit"
+        raise refused(text, option, (what if name else "a column needs a name", hint))
+    if not text.partition("=")[2].strip():
+        said = (f"{name} has no expression", hint)
+        raise refused(text, option, said, len(name) + 1)
     if name in _MEASURED:
         message = f"{name} is measured and keeps its meaning and unit"
         raise refused(text, option, (message, "choose another name"))

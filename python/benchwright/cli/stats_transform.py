@@ -9,7 +9,6 @@ the columns that the steps before them leave, so that all mistakes are told at o
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import cast
 
 import msgspec
 
@@ -65,13 +64,17 @@ def transformed(inputs: Sequence[ParsedInput], steps: Sequence[Step]) -> Transfo
     if not steps:
         return Transformed(tuple(inputs))
     parts = [_part(one) for one in inputs]
+    if not any(part.table.rows for part in parts):
+        return Transformed(tuple(inputs))  # The report says that nothing was measured.
     apart = any(step.option == "--no-unify" for step in steps)
     findings: list[Finding] = []
     wrong: list[Diagnostic] = []
     unknown: set[str] = set()  # What a broken step would have made.
-    for step in _joined(steps):
+    joined = _joined(steps)
+    for place, step in enumerate(joined):
         try:
             parts = _apply(parts, step, (apart, unknown), findings)
+            _check_text_is_used(parts, step[0], joined[place + 1 :])
         except InputError as error:
             wrong.extend(error.diagnostics)
             if step[0].option == "--derive":
@@ -111,6 +114,26 @@ def _joined(steps: Sequence[Step]) -> list[tuple[Step, ...]]:
     return joined
 
 
+def _check_text_is_used(
+    parts: Sequence[_Part], made: Step, later: Sequence[tuple[Step, ...]]
+) -> None:
+    """Raise InputError for a derived column of texts that no later step reads: it can
+    be in no table."""
+    if made.option != "--derive" or not any(
+        made.name in p.table.columns and p.table.columns[made.name].dtype.kind == "O"
+        for p in parts
+    ):
+        return
+    for step in (one for steps in later for one in steps):
+        if step.name == made.name or (
+            step.body and made.name in parsed(step, None).variables
+        ):
+            return
+    hint = f"group or select by it (--group {made.name}), or derive a number"
+    said = (f"{made.name} is text: there is no figure of it", hint)
+    raise refused(made.text, made.option, said, made.offset)
+
+
 def _apply(
     parts: list[_Part],
     steps: tuple[Step, ...],
@@ -123,10 +146,11 @@ def _apply(
     columns = unknown.union(*(part.table.columns for part in parts))
     match step.option:
         case "--derive" | "--select" | "--warn":
-            expression = cast("Expression", parsed(step, _ALWAYS | names))
+            expression = parsed(step, _ALWAYS | names)
             return _by_row(parts, step, expression, findings)
         case "--group":
             _check_column(step, columns, step.name)
+            _check_not_merged(parts, step)
             return _grouped(parts, step.name)
         case "--aggregate":
             for one in steps:
@@ -142,6 +166,14 @@ def _check_column(step: Step, names: Iterable[str], wanted: str) -> None:
         return
     hint = "columns there: " + ", ".join(sorted(name for name in names if name))
     raise refused(step.text, step.option, (f"no row has {wanted!r}", hint))
+
+
+def _check_not_merged(parts: Sequence[_Part], step: Step) -> None:
+    """Raise InputError where no row has a value to group by any more."""
+    if any(row for p in parts for row in p.table.each([step.name])):
+        return
+    hint = "an --aggregate before it made one row of several; put --group first"
+    raise refused(step.text, step.option, (f"no row has one {step.name}", hint))
 
 
 def _by_row(
@@ -208,8 +240,22 @@ def _aggregated(part: _Part, steps: Sequence[Step], *, apart: bool) -> _Part:
         )
         keyed = Table({"trial": table.columns["trial"], **named})
         told = aggregate_rows(keyed, by, how, book)
-        return _with(part, Table({**threads.columns, **told.columns}))
-    return _with(part, aggregate_rows(table, by, how, book))
+        made = Table({**threads.columns, **told.columns})
+        usual = unify(table, ("trial", "thread"), book)
+    else:
+        made, usual = aggregate_rows(table, by, how, book), table
+    if set(how).isdisjoint(TIMES) or "cpu_percent" in table.columns:
+        return _with(part, made)
+    return _with(part, _with_usual_cpu(made, aggregate_rows(usual, by, {}, book)))
+
+
+def _with_usual_cpu(made: Table, usual: Table) -> Table:
+    """Return a table with the CPU% of another, which has the same rows and its times
+    aggregated as ever: of a count of times there is none."""
+    if not names_in(usual).issuperset(COMPUTED):
+        return made
+    busy = derive(usual, "cpu_percent", "$cpu_percent").columns["cpu_percent"]
+    return made.having("cpu_percent", busy)
 
 
 def _unified(part: _Part) -> _Part:

@@ -51,13 +51,14 @@ def names_in(table: Table) -> set[str]:
 def derive(table: Table, name: str, expression: str | Expression) -> Table:
     """Return the table with the column `name`, computed from each row's values.
 
-    A comparison gives 1 or 0; text in any row makes a column of texts. Raises InputError
+    A comparison gives 1 or 0; text in any row makes a column of texts; a number that is
+    not finite is absent. Raises InputError
     for bad syntax and unknown names.
     """
     found = list(_evaluated(table, expression))
     if any(isinstance(value, str) and value for value in found):
-        column = [None if value is None else text(value) for value in found]
-        return table.having(name, np.array(column, dtype=object))
+        texts = [None if value is None else text(value) for value in found]
+        return table.having(name, np.array(texts, dtype=object))
     # Perl's false is the empty string.
     numbers = [np.nan if value is None else float(value or 0.0) for value in found]
     return table.having(name, np.array(numbers, dtype=np.float64))
@@ -125,7 +126,7 @@ def with_wait(table: Table) -> Table:
 
 
 def _evaluated(table: Table, expression: str | Expression) -> Iterator[Value | None]:
-    """Yield the expression's value in every row; None where it is absent."""
+    """Yield the expression's value in every row; None where it is absent or not finite."""
     asked = _parsed(expression, names_in(table))
     needed = asked.variables
     read = {HEADINGS.get(name, name) for name in needed} | needed
@@ -140,7 +141,8 @@ def _evaluated(table: Table, expression: str | Expression) -> Iterator[Value | N
             value = asked.evaluate(values)
         except EvaluationError:
             value = np.nan
-        yield None if value != value else value
+        finite = isinstance(value, str) or math.isfinite(value)
+        yield value if finite else None
 
 
 def _parsed(expression: str | Expression, names: Collection[str]) -> Expression:
@@ -227,7 +229,8 @@ def _one_number(name: str, values: FloatArray, how: How, *, all_: bool) -> float
         return np.nan
     if not np.all(np.isfinite(known)):
         return np.nan
-    return _FOLDS[how](known)
+    value = _FOLDS[how](known)
+    return value if math.isfinite(value) else np.nan
 
 
 def _sum(values: FloatArray) -> float:
