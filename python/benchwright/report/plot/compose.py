@@ -157,8 +157,8 @@ def _remedy_for_median(n: int, confidence: float) -> str:
     if n >= least:
         return "Run more trials: those that depend on each other say less of a median."
     return (
-        f"Run at least {least} trials for an interval of the median at {confidence:.6g}, "
-        "and 20 for one to rely on."
+        f"Run at least {least} trials for an interval of the median at "
+        f"{100 * confidence:.6g} %, and 20 for one to rely on."
     )
 
 
