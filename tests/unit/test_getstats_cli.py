@@ -7,11 +7,14 @@ import json
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 
 from benchwright.cli import stats, stats_inputs
 from benchwright.model.errors import InputError
 from benchwright.model.observation import Block
+from benchwright.report.notices import high_z_scores
+from benchwright.stats.aggregate import Column
 from benchwright.study.parsers.api import ParsedInput
 
 
@@ -326,3 +329,30 @@ def test_a_change_that_does_not_matter_is_no_drift(
     with pytest.raises(InputError) as caught:
         run(rising, "--drift", "elapsed", "--drift", "elapsed=200%")
     assert [d.column for d in caught.value.diagnostics] == [1, 9]
+
+
+def test_many_notices_are_cut_to_the_largest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "x.res", " ".join(map(str, range(1, 30))))
+    assert run(path, "--threshold", "1", "--json") == 0
+    everything = json.loads(capsys.readouterr().out)["notices"]
+    for form, mark in (("table", "x.res: "), ("markdown", "- x.res: ")):
+        assert run(path, "--threshold", "1", "--format", form) == 0
+        lines = [
+            line.removeprefix(mark)
+            for line in capsys.readouterr().out.splitlines()
+            if line.startswith((f"{mark}High", f"{mark}..."))
+        ]
+        assert len(lines) == 6
+        assert lines[-1] == f"... and {len(everything) - 5} more"
+        largest = sorted(
+            (one["text"] for one in everything), key=lambda t: -float(t.split()[3])
+        )
+        assert lines[0].split()[3] == largest[0].split()[3]
+
+
+def test_a_notice_has_the_label_of_the_table() -> None:
+    column = Column("cpu_percent", np.arange(1, 11), np.array([1.0] * 9 + [2.0]))
+    (notice,) = high_z_scores("x", [column])
+    assert notice.text.endswith(" for CPU% in epoch 10.")

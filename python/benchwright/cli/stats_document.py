@@ -72,7 +72,7 @@ def _told(one: ParsedInput, request: Request) -> _Told:
             observed=observed,
             least_changes=request.least_changes,
         ),
-        high_z_scores(one.name, present, request.threshold),
+        high_z_scores(one.name, present, request.threshold, book),
         {column.name: column.values for column in present},
     )
 

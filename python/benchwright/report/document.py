@@ -47,6 +47,8 @@ class Notice(msgspec.Struct, frozen=True):
 
     subject: str
     text: str
+    size: float = 0.0
+    """How far out it is: of many the largest are printed."""
 
 
 class Document(msgspec.Struct, frozen=True):

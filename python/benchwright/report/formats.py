@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 
 from benchwright.report.cells import cells, heading
 from benchwright.report.document import Document, Line, Section
+from benchwright.report.notices import condensed
 from benchwright.report.stats_json import render_json
 from benchwright.report.table import render_table
 from benchwright.report.ttest import COLUMNS, csv_fields, ttest_cells
@@ -91,7 +92,10 @@ def render_markdown(document: Document) -> str:
         f"- **{f.severity}** `{f.code}` {_md(f.subject)}: {_md(f.evidence)}\n"
         for f in document.findings
     ]
-    doubts += [f"- {_md(one.subject)}: {_md(one.text)}\n" for one in document.notices]
+    doubts += [
+        f"- {_md(one.subject)}: {_md(one.text)}\n"
+        for one in condensed(document.notices)
+    ]
     parts = ["".join(doubts)] if doubts else []
     for section in document.sections:
         rows = [heading(section), *map(cells, section.lines)]
@@ -123,7 +127,7 @@ def render_latex(document: Document) -> str:
         f"% {f.severity} {f.code} {f.subject}: {' '.join(f.evidence.split())}\n"
         for f in document.findings
     ]
-    doubts += [f"% {one.subject}: {one.text}\n" for one in document.notices]
+    doubts += [f"% {one.subject}: {one.text}\n" for one in condensed(document.notices)]
     parts = ["".join(doubts)]
     for section in document.sections:
         rows = [heading(section), *map(cells, section.lines)]
