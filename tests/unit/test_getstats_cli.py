@@ -356,3 +356,17 @@ def test_a_notice_has_the_label_of_the_table() -> None:
     column = Column("cpu_percent", np.arange(1, 11), np.array([1.0] * 9 + [2.0]))
     (notice,) = high_z_scores("x", [column])
     assert notice.text.endswith(" for CPU% in epoch 10.")
+
+
+def test_a_name_that_no_input_has(
+    calm: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--drift", "nosuch=2%", "--metric", "nothing")
+    with pytest.raises(InputError) as caught:
+        run(calm, *words)
+    places = [(d.file, d.text) for d in caught.value.diagnostics]
+    assert places == [("--metric", "nothing"), ("--drift", "nosuch")]
+    assert "there are: elapsed, user, system, rss_bytes" in caught.value.args[0]
+    assert run(calm, "--drift", "USER=2%", "--drift", "cpu%=1%") == 0
+    assert run(calm, "--metric", "Rss_Bytes") == 0
+    assert "rss_bytes" in capsys.readouterr().out

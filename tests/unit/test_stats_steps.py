@@ -269,3 +269,17 @@ def test_a_derived_column_that_is_not_written_well(
 ) -> None:
     (line,) = refused(capsys, "missing.csv", "--derive", text)
     assert line.startswith(f"--derive:{message}")
+
+
+def test_a_selection_that_leaves_nothing_of_one_input_says_so(
+    rows: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("other.csv").write_text("epoch,elapsed\n1,2.0\n2,2.5\n")
+    for words in (["--select", "$elapsed > 3"], ["--command", "make"]):
+        found = asked(capsys, rows, "other.csv", *words)["findings"]
+        (few,) = [one for one in found if one["code"] == "too-few-trials"]
+        assert few["subject"] == "other.csv"
+        assert few["evidence"] == (
+            "no trial was selected (2 left out): there is no interval"
+        )
+        assert few["remedy"].startswith("Select more")

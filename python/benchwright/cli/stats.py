@@ -95,7 +95,9 @@ def run(arguments: argparse.Namespace) -> int:
     if predicate is not None:
         return _answer(predicate, inputs, request.confidence, request.format == "json")
     from benchwright.cli.stats_document import document_of
+    from benchwright.cli.stats_names import with_known_names
 
+    request = with_known_names(request, inputs)
     _print(document_of(inputs, request, warned), request.format)
     return 0
 

@@ -71,6 +71,7 @@ def _told(one: ParsedInput, request: Request) -> _Told:
             stop=one.stop,
             observed=observed,
             least_changes=request.least_changes,
+            deselected=one.deselected,
         ),
         high_z_scores(one.name, present, request.threshold, book),
         {column.name: column.values for column in present},

@@ -138,14 +138,7 @@ def selected(inputs: list[ParsedInput], command: str | None) -> list[ParsedInput
     of any input is of that command."""
     if command is None:
         return inputs
-    chosen = [
-        msgspec.structs.replace(
-            one,
-            blocks=tuple(b for b in one.blocks if _is_command(b.command, command)),
-            trials=None,
-        )
-        for one in inputs
-    ]
+    chosen = [_with_command(one, command) for one in inputs]
     if not any(one.blocks for one in chosen):
         names = sorted({b.command for one in inputs for b in one.blocks})
         hint = "commands there: " + ", ".join(names[:10]) if names else ""
@@ -161,6 +154,13 @@ def selected(inputs: list[ParsedInput], command: str | None) -> list[ParsedInput
             ]
         )
     return chosen
+
+
+def _with_command(one: ParsedInput, command: str) -> ParsedInput:
+    blocks = tuple(b for b in one.blocks if _is_command(b.command, command))
+    before, after = ({b.epoch for b in of} for of in (one.blocks, blocks))
+    gone = len(before) - len(after)
+    return msgspec.structs.replace(one, blocks=blocks, trials=None, deselected=gone)
 
 
 def _is_command(text: str, wanted: str) -> bool:

@@ -95,7 +95,10 @@ def _input(part: _Part) -> ParsedInput:
     trials = trials_of_table(part.table, part.trials)
     counted = (t for t in trials if t.ending is not Ending.INTERRUPTED and not t.warmup)
     blocks = tuple(block for trial in counted for block in trial.blocks)
-    return msgspec.structs.replace(part.source, blocks=blocks, trials=trials)
+    gone = part.source.deselected + len(part.trials) - len(trials)
+    return msgspec.structs.replace(
+        part.source, blocks=blocks, trials=trials, deselected=gone
+    )
 
 
 def _joined(steps: Sequence[Step]) -> list[tuple[Step, ...]]:

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
+
 from benchwright.finding.codes import doubt
 from benchwright.finding.series import series_findings
 from benchwright.finding.words import epochs_text
@@ -37,6 +39,7 @@ def examine(
     stop: Stop | None = None,
     observed: Sequence[TrialValues] | None = None,
     least_changes: Mapping[str, float] | None = None,
+    deselected: int = 0,
 ) -> tuple[Finding, ...]:
     """Return the findings about one test, most grave cause first.
 
@@ -44,7 +47,7 @@ def examine(
     number of trials came about, where that is known. `observed` are the values of the
     trials that count, where the caller has them already. `least_changes` are the
     smallest changes over a test, as a share of the median, that are a drift: by metric,
-    before what `specs` say.
+    before what `specs` say. `deselected` trials were left out before, by a selection.
     """
     book = RowBook(specs)
     if observed is None:
@@ -54,7 +57,7 @@ def examine(
         *_missing(test_name, trials, observed, book),
         *_left_running(test_name, trials),
         *_void(test_name, trials),
-        *_too_few(test_name, len(observed)),
+        *_too_few(test_name, len(observed), deselected),
         *_nominal(test_name, rule, stop),
         *series_findings(
             test_name, observed, book, rule=rule, least_changes=least_changes
@@ -174,11 +177,17 @@ def _void(name: str, trials: Sequence[Trial]) -> list[Finding]:
     return [doubt("trial-void", name, evidence)]
 
 
-def _too_few(name: str, completed: int) -> list[Finding]:
+def _too_few(name: str, completed: int, deselected: int) -> list[Finding]:
     if completed >= 2:
         return []
     what = "no trial was" if not completed else "only 1 trial was"
-    return [doubt("too-few-trials", name, f"{what} completed: there is no interval")]
+    if not deselected:
+        text = f"{what} completed: there is no interval"
+        return [doubt("too-few-trials", name, text)]
+    text = f"{what} selected ({deselected} left out): there is no interval"
+    remedy = "Select more: of what is asked for, this test has too little."
+    found = doubt("too-few-trials", name, text)
+    return [msgspec.structs.replace(found, remedy=remedy)]
 
 
 def _nominal(name: str, rule: StoppingRule | None, stop: Stop | None) -> list[Finding]:
