@@ -283,3 +283,27 @@ def test_a_selection_that_leaves_nothing_of_one_input_says_so(
             "no trial was selected (2 left out): there is no interval"
         )
         assert few["remedy"].startswith("Select more")
+
+
+def test_columns_without_any_number_are_named(
+    rows: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("n.csv").write_text("epoch,elapsed,note,ops\n1,2.0,a,\n2,2.5,,n/a\n")
+    (notice,) = asked(capsys, "n.csv")["notices"]
+    assert notice["text"] == "Without any number, and so in no table: note, ops."
+    Path("n.csv").write_text("epoch,elapsed,ops\n1,2.0,x\n2,2.5,7\n")
+    assert asked(capsys, "n.csv")["notices"] == []
+    assert asked(capsys, rows)["notices"] == []
+
+
+@pytest.mark.parametrize(("separator", "name"), [(";", "';'"), ("\t", "tabs")])
+def test_other_separators_are_told_once(
+    rows: str, separator: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "epoch,elapsed\n1,2,5\n2,3,5\n".replace(",", separator, 1)
+    Path(rows).write_text(text)
+    assert main(["stats", rows]) == 2
+    lines = [x for x in capsys.readouterr().err.splitlines() if x.startswith(rows)]
+    assert lines == [
+        f"two.csv:1:6: the columns are separated by {name}, not by commas [csv-syntax]"
+    ]

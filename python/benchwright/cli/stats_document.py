@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import msgspec
@@ -73,9 +74,21 @@ def _told(one: ParsedInput, request: Request) -> _Told:
             least_changes=request.least_changes,
             deselected=one.deselected,
         ),
-        high_z_scores(one.name, present, request.threshold, book),
+        [
+            *_skipped(one),
+            *high_z_scores(one.name, present, request.threshold, book),
+        ],
         {column.name: column.values for column in present},
     )
+
+
+def _skipped(one: ParsedInput) -> list[Notice]:
+    """Return a notice of the columns that are in no table."""
+    if not one.skipped:
+        return []
+    names = ", ".join(one.skipped)
+    text = f"Without any number, and so in no table: {names}."
+    return [Notice(one.name, text, math.inf)]
 
 
 def _comparisons(

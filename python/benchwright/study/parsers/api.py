@@ -40,6 +40,8 @@ class ParsedInput(msgspec.Struct, frozen=True):
     """What the user named it by, a path or `STUDY:TEST`; filled in by the reader."""
     test: str = ""
     """Its name there, before names were made to differ."""
+    skipped: tuple[str, ...] = ()
+    """Columns without any number, which are in no table."""
     deselected: int = 0
     """Trials that a selection or grouping left out."""
 

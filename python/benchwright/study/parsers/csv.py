@@ -1,7 +1,8 @@
 """Comma-separated values with a header line: ours, hyperfine's, anybody's.
 
 The columns thread, epoch, command, status and test are known by name; any other cell
-with a number is a quantity of its column's name. An empty cell is absent, not zero.
+with a number is a quantity of its column's name. An empty cell is absent, not zero. A
+column without any number is in no table; its name is kept so that this can be said.
 Decision: a row of hyperfine's export sums up one command, so each is a test of one
 block, whose elapsed time is hyperfine's mean; its spread is kept under its own names.
 Non-goals: no other separators, no headerless files. Sources: RFC 4180; hyperfine 1.15,
@@ -69,6 +70,7 @@ class _Csv:
         """
         text = read_text(path, "csv-syntax")
         complaints = Complaints(path, "csv-syntax")
+        _check_separator(text, complaints)
         reader = csv.reader(io.StringIO(text, newline=""), strict=True)
         table: _Table | None = None
         try:
@@ -97,13 +99,24 @@ class _Table:
         self._hyperfine = self._columns[: len(_HYPERFINE)] == _HYPERFINE
         self._blocks: dict[str, list[Block]] = {}
         self._samples: dict[str, dict[str, str]] = {}
+        self._without: dict[str, dict[str, None]] = {}
+        """Columns with text and no number so far, by test."""
 
     def tests(self) -> list[ParsedInput]:
         """Return the tests in the order of their first rows."""
         return [
-            ParsedInput(name, tuple(b), sample=tuple(self._samples[name].items()))
+            ParsedInput(
+                name,
+                tuple(b),
+                sample=tuple(self._samples[name].items()),
+                skipped=self._skipped(name, b),
+            )
             for name, b in self._blocks.items()
         ]
+
+    def _skipped(self, test: str, blocks: Sequence[Block]) -> tuple[str, ...]:
+        numbers = {name for block in blocks for name in block.values}
+        return tuple(n for n in self._without[test] if self._quantity(n) not in numbers)
 
     def add(self, line: int, row: Sequence[str]) -> None:
         """Take in one row."""
@@ -114,6 +127,7 @@ class _Table:
         known: dict[str, str] = {}
         values: dict[str, float] = {}
         sample: dict[str, str] = {}
+        texts: dict[str, None] = {}
         for index, (name, cell) in enumerate(zip(self._columns, row, strict=True)):
             role = _KNOWN.get(name.lower())
             if (factor := self._factor(name)) is not None:
@@ -123,11 +137,14 @@ class _Table:
                 known[role] = cell if role == "command" else cell.strip()
             elif (value := self._value(name, cell, (line, index, row))) is not None:
                 values[self._quantity(name)] = value
+            else:
+                texts[name] = None
         place = {role: self._whole(role, known, line, row) for role in _WHOLE}
         command = known.get("command", "")
         test = known.get("test") or (command if self._hyperfine else "") or self._file
         blocks = self._blocks.setdefault(test, [])
         self._samples.setdefault(test, sample)
+        self._without.setdefault(test, {}).update(texts)
         epoch = place["epoch"] if known.get("epoch") else len(blocks) + 1
         blocks.append(Block(place["thread"], epoch, command, place["status"], values))
 
@@ -175,6 +192,18 @@ class _Table:
             self._complaints.add((line, column), ",".join(row), what)
             return 0
         return value
+
+
+def _check_separator(text: str, complaints: Complaints) -> None:
+    """Raise InputError for columns that are not separated by commas: all else that
+    there is to say of such a file follows from it."""
+    first = text.split("\n", 1)[0].rstrip("\r")
+    for separator, name in ((";", "';'"), ("\t", "tabs")):
+        if separator in first and "," not in first:
+            what = f"the columns are separated by {name}, not by commas"
+            hint = "export it with commas, and with points in numbers (1.5)"
+            complaints.add((1, first.index(separator) + 1), first, what, hint)
+            complaints.check()
 
 
 def _columns(header: Sequence[str], complaints: Complaints) -> list[str]:
