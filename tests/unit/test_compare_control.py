@@ -121,10 +121,10 @@ def test_verdicts_are_the_candidates(
     factor: float, better: Any, expected: Verdict
 ) -> None:
     rule = rule_of(margin=0.05, metrics=(ComparedMetric("elapsed", better),))
-    history = history_of(rule, noisy(20), noisy(20, factor, seed=1))
+    history = history_of(rule, noisy(30), noisy(30, factor, seed=1))
     (verdict,) = answer(rule, history).verdicts
     assert verdict.verdict is expected
-    assert (verdict.n_baseline, verdict.n_candidate, verdict.blocks) == (20, 20, 20)
+    assert (verdict.n_baseline, verdict.n_candidate, verdict.blocks) == (30, 30, 30)
 
 
 def test_equivalence_goes_before_a_difference_within_the_margin() -> None:
@@ -343,7 +343,7 @@ def test_p_values_are_adjusted_over_metrics_and_candidates() -> None:
 def test_gates(factor: float, better: Any, direction: Any, expected: Outcome) -> None:
     gate = Gate("elapsed", direction, 0.05, f"{direction} by 5%")
     rule = rule_of(gates=(gate,), metrics=(ComparedMetric("elapsed", better),))
-    found = answer(rule, history_of(rule, noisy(20), noisy(20, factor, seed=1)))
+    found = answer(rule, history_of(rule, noisy(30), noisy(30, factor, seed=1)))
     assert found.gates[0].outcome is expected
     status = {Outcome.FAILED: 1, Outcome.PASSED: 0, Outcome.UNDECIDED: 3}[expected]
     assert found.exit_status == status
@@ -378,7 +378,9 @@ def test_few_blocks_give_no_verdict_and_no_error(count: int, mode: str) -> None:
 @pytest.mark.parametrize("mode", ["watch", "plan"])
 def test_constant_data(mode: str) -> None:
     rule = rule_of(mode=mode, minimum=3, maximum=20)
-    equal = history_of(rule, [2.0] * 3, [2.0] * 3)
+    few = history_of(rule, [2.0] * 19, [2.0] * 19)
+    assert isinstance(decide_comparison(rule, few), NextBlock)
+    equal = history_of(rule, [2.0] * 20, [2.0] * 20)
     stop = decide_comparison(rule, equal)
     assert isinstance(stop, Stop)
     assert stop.answered
@@ -424,12 +426,32 @@ def test_a_metric_that_never_comes_ends_the_wait_for_it() -> None:
     metrics = (ComparedMetric("elapsed"), ComparedMetric("ops"))
     rule = rule_of(metrics=metrics)
     builder = ComparisonBuilder(rule)
-    for _ in range(10):
+    for _ in range(30):
         builder.add([[{"elapsed": 1.0}], [{"elapsed": 1.0}]])
     stop = decide_comparison(rule, builder.history())
     assert isinstance(stop, Stop)
     assert (stop.reason, stop.answered) == ("unanswerable", False)
-    assert "missing in all of 10" in answer(rule, builder.history()).verdicts[1].reason
+    assert "missing in all of 30" in answer(rule, builder.history()).verdicts[1].reason
+
+
+def test_nothing_is_called_the_same_before_thirty_blocks() -> None:
+    """A slow mode of 15 % in one arm is in none of 10 blocks with 20 %."""
+    rule = rule_of(
+        margin=0.05, gates=(Gate("elapsed", "slower", 0.05, "slower by 5%"),)
+    )
+    for blocks, verdict, outcome in (
+        (29, Verdict.UNDECIDED, Outcome.UNDECIDED),
+        (30, Verdict.EQUIVALENT, Outcome.PASSED),
+    ):
+        history = history_of(rule, noisy(blocks), noisy(blocks, seed=1))
+        found = answer(rule, history)
+        assert found.verdicts[0].verdict is verdict
+        assert found.gates[0].outcome is outcome
+    faster = history_of(rule, noisy(10), noisy(10, 0.5, seed=1))
+    assert answer(rule, faster).gates[0].outcome is Outcome.PASSED
+    abba = rule_of(margin=0.05, design=Design.ABBA)
+    assert (abba.blocks_for_sameness, rule.blocks_for_sameness) == (15, 30)
+    assert rule_of(maximum=12).blocks_for_sameness == 12
 
 
 def test_failures_end_it_when_they_outnumber_the_rest() -> None:

@@ -117,7 +117,7 @@ def detectable(rule: ComparisonRule, error: float, degrees: float) -> float:
 def planned(rule: ComparisonRule, evidence: Evidence, hypotheses: int) -> int | None:
     """Return the number of blocks, or candidate's trials, that the pilot asks for.
 
-    N with c * s / sqrt(N) <= log(1 + margin). None before the pilot is complete, and
+    N with c * s / sqrt(N) <= log(1 + margin), and enough to call arms equivalent. None before the pilot is complete, and
     10^9 where no number is enough: the stored baseline's own error is too large.
     """
     spread = evidence.pilot_sdev
@@ -126,7 +126,8 @@ def planned(rule: ComparisonRule, evidence: Evidence, hypotheses: int) -> int | 
     error, limit = rule.level / max(hypotheses, 1), math.log1p(rule.margin)
     if evidence.paired:
         ratio = detectable(rule, error, rule.minimum - 1) * spread / limit
-        return max(rule.minimum, min(_NEVER, math.ceil(min(ratio, 1e6) ** 2)))
+        least = max(rule.minimum, rule.blocks_for_sameness)
+        return max(least, min(_NEVER, math.ceil(min(ratio, 1e6) ** 2)))
     if evidence.baseline.n < 2:
         return _NEVER
     known = evidence.baseline.sdev**2 / evidence.baseline.n

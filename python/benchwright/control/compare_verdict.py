@@ -110,7 +110,7 @@ def _verdict(
     if evidence.n < rule.minimum or unanswerable(rule, history, evidence):
         return Verdict.UNDECIDED
     found = reading(rule, evidence)
-    if found.within(math.log1p(rule.margin)):
+    if found.within(math.log1p(rule.margin)) and _may_be_same(rule, evidence):
         return Verdict.EQUIVALENT
     if not found.half and evidence.n < CONSTANT:
         return Verdict.UNDECIDED
@@ -118,6 +118,11 @@ def _verdict(
         return Verdict.UNDECIDED
     worse = (found.center > 0) is (_better(rule, pair[0]) == "lower")
     return Verdict.SLOWER if worse else Verdict.FASTER
+
+
+def _may_be_same(rule: ComparisonRule, evidence: Evidence) -> bool:
+    """Tell whether enough was seen to say that nothing differs."""
+    return not rule.paired or evidence.n >= rule.blocks_for_sameness
 
 
 def _better(rule: ComparisonRule, name: str) -> str:
@@ -170,4 +175,10 @@ def _outcome(
     beyond = (found.center - limit) * math.copysign(1, limit)
     if beyond > found.half and p <= rule.level:
         return Outcome.FAILED
-    return Outcome.PASSED if -beyond >= found.half else Outcome.UNDECIDED
+    if -beyond < found.half:
+        return Outcome.UNDECIDED
+    # A difference the other way is one that was seen; no difference needs more.
+    other_way = found.excludes_zero and found.center * limit < 0
+    if other_way or _may_be_same(rule, evidence):
+        return Outcome.PASSED
+    return Outcome.UNDECIDED

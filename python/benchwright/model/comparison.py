@@ -18,6 +18,8 @@ from benchwright.model.decision import Stop
 from benchwright.model.estimate import Estimate
 
 Better = Literal["lower", "higher"]
+SAMENESS_FROM = 30
+"""Trials of each arm before two are called equivalent."""
 BUILT_IN = ("user", "system", "rss_bytes")
 """Measured for every command: shown in every comparison, judged when named."""
 
@@ -121,6 +123,16 @@ class ComparisonRule(msgspec.Struct, frozen=True):
         left for data that are not; a watched comparison is below it by itself.
         """
         return self.error if self.mode == "watch" and self.paired else 0.8 * self.error
+
+    @property
+    def blocks_for_sameness(self) -> int:
+        """Blocks before which nothing is called equivalent, and no gate passed: those of
+        30 trials of each arm, or all that are allowed.
+
+        A slow mode of 15 % in one arm is in none of 10 trials with 20 %, in none of 30
+        with 0.8 %; what was not seen is no difference that was excluded.
+        """
+        return min(-(-SAMENESS_FROM // self.trials_per_block), self.maximum)
 
     @property
     def trials_per_block(self) -> int:
