@@ -393,3 +393,24 @@ def test_closed_standard_streams_are_no_mistake(tmp_path: Path) -> None:
     done = subprocess.run(["sh", "-c", command], cwd=tmp_path, timeout=60)
     assert done.returncode == 0
     assert (tmp_path / "bw-study/results/s1/true.res").exists()
+
+
+def test_what_failed_is_told_as_bw_stats_tells_it(tmp_path: Path) -> None:
+    words = ("run", "--study", "s", "--json", "--max-runs", "3", "--")
+    done = bw(tmp_path, *words, "sh", "-c", "exit 3")
+    assert done.returncode == 1
+    told = json.loads(done.stdout)["findings"]
+    assert [one["code"] for one in told] == ["command-failed", "too-few-trials"]
+    stats = bw(tmp_path, "stats", "--json", "s")
+    assert json.loads(stats.stdout)["findings"] == told
+
+
+def test_the_report_of_a_failed_run_says_what_failed(tmp_path: Path) -> None:
+    done = bw(tmp_path, "run", "--json", "--", "sh", "-c", "exit 3")
+    assert done.returncode == 1
+    (found,) = [
+        one
+        for one in json.loads(done.stdout)["findings"]
+        if one["code"] == "command-failed"
+    ]
+    assert "exited with status 3" in found["evidence"]

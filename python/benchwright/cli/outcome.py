@@ -42,7 +42,7 @@ def document_of(tests: list[OpenTest]) -> Document:
         )
         findings += examine(
             test.name,
-            test.trials,
+            test.trials if test.cut is None else (*test.trials, test.cut),
             specs,
             rule=test.rule,
             stop=test.stop,

@@ -50,6 +50,8 @@ class OpenTest:
         self.rule = rule
         self.plan: TestPlan | None = None
         self.trials: list[Trial] = []
+        self.cut: Trial | None = None
+        """The trial that ended the session under fail-fast: void, and in no figure."""
         self._history: HistoryBuilder | None = None
         self.stop: Stop | None = None
         self.live = False
@@ -86,6 +88,7 @@ class OpenTest:
         if result.reason == "interrupted":
             raise Interrupted
         if void is not None:
+            self.cut = void.trial
             raise Failed(
                 f"{self.name} epoch {trials[-1].epoch}", describe_failure(trials[-1])
             )
