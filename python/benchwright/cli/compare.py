@@ -6,6 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
+from benchwright.cli.trial_options import add_around, add_hook, add_kept, add_metric
+
 if TYPE_CHECKING:
     from benchwright.model.comparison import NullResult
     from benchwright.suite.comparison_rule import ComparisonRequest
@@ -82,13 +84,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     _add_design(parser.add_argument_group("the design"))
     _add_trial(parser.add_argument_group("each trial"))
     add = parser.add_argument
-    add(
-        "--study",
-        default="bw-study",
-        metavar="DIR",
-        help="where everything is kept (default ./bw-study)",
-    )
-    add("--json", action="store_true", help="one JSON document on stdout")
+    add_kept(parser)
     add("--junit", metavar="FILE", help="verdicts and gates as JUnit XML too")
     add("--quiet", action="store_true", help="no progress")
     parser.set_defaults(handler=run)
@@ -105,13 +101,9 @@ def _add_question(group: argparse._ArgumentGroup) -> None:
         metavar="'[METRIC] slower by 3%'",
         help="a gate: exit 1 if that is so, 3 if it cannot be told",
     )
-    add(
-        "--metric",
-        dest="metrics",
-        action="append",
-        default=[],
-        metavar="NAME[:higher][=/json/pointer | ~regex(group)]",
-        help="judge this too; user, system and rss_bytes are only shown unless named",
+    add_metric(
+        group,
+        "judge this too; user, system and rss_bytes are only shown unless named",
     )
     add("--confidence", metavar="95%", help="of verdicts and intervals (default 95%%)")
     add("--power", metavar="80%", help="of the smallest effect stated (default 80%%)")
@@ -169,17 +161,10 @@ def _add_trial(group: argparse._ArgumentGroup) -> None:
         help="of the first, second ... command (default: the program's)",
     )
     add("--threads", metavar="N", help="concurrent processes of a trial")
-    add("--setup", metavar="C", help="command before each trial (a shell command)")
-    add("--cleanup", metavar="C", help="command after each trial, also a failed one")
-    add("--rest", metavar="500ms", help="pause before each trial")
-    add("--timeout", metavar="30s", help="end a trial that takes longer; it failed")
-    add(
-        "--hook",
-        dest="hooks",
-        action="append",
-        default=[],
-        metavar="NAME|PATH",
-        help="a measurement hook, as in bw run",
+    add_around(group)
+    add_hook(
+        group,
+        "a measurement hook, as in bw run",
     )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
+from benchwright.cli.checked import checked
 from benchwright.cli.outputs import check_output, same_file
 from benchwright.cli.plot_inputs import input_files
 from benchwright.model.errors import Diagnostic, InputError
@@ -103,7 +103,7 @@ def _chart(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> Request:
         components=() if arguments.components is None else _words(arguments.components),
         factor=arguments.factor,
         errorbars=arguments.errorbars,
-        confidence=_checked(
+        confidence=checked(
             "--confidence", arguments.confidence, _confidence, 0.95, wrong
         ),
         stacks=() if arguments.no_stack else stacks,
@@ -129,28 +129,28 @@ def _check_lists(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> None
 
 def _spacing(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> Spacing:
     default = Spacing()
-    bar = _checked("--bar-width", arguments.bar_width, _positive, default.bar, wrong)
-    gap = _checked("--bar-gap", arguments.bar_gap, _not_negative, default.gap, wrong)
-    group = _checked(
+    bar = checked("--bar-width", arguments.bar_width, _positive, default.bar, wrong)
+    gap = checked("--bar-gap", arguments.bar_gap, _not_negative, default.gap, wrong)
+    group = checked(
         "--group-gap", arguments.group_gap, _not_negative, default.group, wrong
     )
     return Spacing(bar, gap, group)
 
 
 def _style(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> Style:
-    width, height = _checked("--size", arguments.size, parse_size, (6.0, 4.0), wrong)
+    width, height = checked("--size", arguments.size, parse_size, (6.0, 4.0), wrong)
     return Style(
         width_in=width,
         height_in=height,
-        fontsize_pt=_checked("--fontsize", arguments.fontsize, _fontsize, 11.0, wrong),
+        fontsize_pt=checked("--fontsize", arguments.fontsize, _fontsize, 11.0, wrong),
         title=_text(arguments.title) or "",
-        key=_checked("--key", arguments.key, parse_key, Key(), wrong),
-        rotate_deg=_checked("--rotate", arguments.rotate, _degrees, None, wrong),
+        key=checked("--key", arguments.key, parse_key, Key(), wrong),
+        rotate_deg=checked("--rotate", arguments.rotate, _degrees, None, wrong),
         logx=arguments.logx,
         logy=arguments.logy,
-        ymin=_checked("--ymin", arguments.ymin, _number, None, wrong),
-        ymax=_checked("--ymax", arguments.ymax, _number, None, wrong),
-        dpi=_checked("--dpi", arguments.dpi, _dpi, 150, wrong),
+        ymin=checked("--ymin", arguments.ymin, _number, None, wrong),
+        ymax=checked("--ymax", arguments.ymax, _number, None, wrong),
+        dpi=checked("--dpi", arguments.dpi, _dpi, 150, wrong),
     )
 
 
@@ -215,22 +215,6 @@ def _text(text: str | None) -> str | None:
     return "".join(
         c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text
     )
-
-
-def _checked(
-    option: str,
-    text: str | None,
-    parse: Callable[[str], T],
-    default: T,
-    wrong: list[Diagnostic],
-) -> T:
-    if text is None:
-        return default
-    try:
-        return parse(text)
-    except ValueError as error:
-        wrong.append(_mistake(option, text, str(error)))
-        return default
 
 
 def _mistake(option: str, text: str, message: str, hint: str = "") -> Diagnostic:

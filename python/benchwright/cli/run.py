@@ -6,6 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
+from benchwright.cli.trial_options import add_around, add_hook, add_kept, add_metric
+
 if TYPE_CHECKING:
     from benchwright.session.start import Prepared
     from benchwright.suite.command_line import CommandRequest
@@ -103,39 +105,22 @@ def _add_command_options(group: argparse._ArgumentGroup) -> None:
     add("--of", metavar="median|p90", help="what is estimated (default: the mean)")
     add("--confidence", metavar="95%", help="of the interval (default 95%%)")
     add("--max-time", metavar="10m", help="stop a test after this much running")
-    add(
-        "--metric",
-        dest="metrics",
-        action="append",
-        default=[],
-        metavar="NAME[:higher][=/json/pointer | ~regex(group)]",
-        help="a number from the output; elapsed, user, system, rss_bytes are always there",
+    add_metric(
+        group,
+        "a number from the output; elapsed, user, system, rss_bytes are always there",
     )
-    add("--setup", metavar="C", help="command before each trial (a shell command)")
-    add("--cleanup", metavar="C", help="command after each trial, also a failed one")
-    add("--rest", metavar="500ms", help="pause before each trial")
-    add("--timeout", metavar="30s", help="end a trial that takes longer; it failed")
+    add_around(group)
     add("--name", metavar="NAME", help="the test's name (default: the program's)")
-    add(
-        "--hook",
-        dest="hooks",
-        action="append",
-        default=[],
-        metavar="NAME|PATH",
-        help="a measurement hook: free-memory, disk-io, other-cpu, network, or a path",
+    add_hook(
+        group,
+        "a measurement hook: free-memory, disk-io, other-cpu, network, or a path",
     )
     add("--keep-going", action="store_true", help="go on after a failed trial")
 
 
 def _add_common_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add(
-        "--study",
-        default="bw-study",
-        metavar="DIR",
-        help="where everything is kept (default ./bw-study)",
-    )
-    add("--json", action="store_true", help="one JSON document on stdout")
+    add_kept(parser)
     add("--quiet", action="store_true", help="no progress")
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable
 from typing import TypeVar
 
 import msgspec
 
+from benchwright.cli.checked import checked
 from benchwright.cli.stats_checked import Step, checked_steps
 from benchwright.model.errors import Diagnostic, InputError
 from benchwright.model.quantity import parse_share
@@ -49,10 +49,8 @@ def request_of(arguments: argparse.Namespace) -> Request:
     if not paths:
         hint = "give a study directory, a .res file, CSV or GNU time output"
         wrong.append(Diagnostic("bad-argument", "no input", hint, file="INPUT"))
-    threshold = _checked("--threshold", arguments.threshold, _threshold, 2.0, wrong)
-    confidence = _checked(
-        "--confidence", arguments.confidence, _confidence, 0.95, wrong
-    )
+    threshold = checked("--threshold", arguments.threshold, _threshold, 2.0, wrong)
+    confidence = checked("--confidence", arguments.confidence, _confidence, 0.95, wrong)
     variances = _variances(arguments, wrong)
     wrong += _contradictions(arguments)
     least_changes = _least_changes(arguments.drift, wrong)
@@ -147,22 +145,6 @@ def _variances(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> Varian
         message = "only a t-test has variances to pool"
         wrong.append(Diagnostic("bad-argument", message, "add --ttest", file=asked[0]))
     return "equal" if arguments.equal_variance else "welch"
-
-
-def _checked(
-    option: str,
-    text: str | None,
-    parse: Callable[[str], T],
-    default: T,
-    wrong: list[Diagnostic],
-) -> T:
-    if text is None:
-        return default
-    try:
-        return parse(text)
-    except ValueError as error:
-        wrong.append(Diagnostic("bad-argument", str(error), file=option, text=text))
-        return default
 
 
 def _threshold(text: str) -> float:

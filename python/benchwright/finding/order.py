@@ -41,14 +41,15 @@ class Trend(msgspec.Struct, frozen=True):
 def trend(one: Series, level: float) -> Trend | None:
     """Return the trend of a series at a level, if there is one."""
     values, epochs = one.column.values, one.column.epochs
-    if values.size < FEWEST or not mann_kendall(values).p <= level:
+    test = mann_kendall(values)
+    if values.size < FEWEST or not test.p <= level:
         return None
-    slope, wider = theil_sen(values, epochs), 1.0
+    slope = theil_sen(values, epochs)
     residuals = np.asarray(values - slope.value * (epochs - epochs.mean()))
     if dependence(residuals).p <= SUSPECTED:
         wider = inflation(residuals)
         slope = theil_sen(values, epochs, inflation=wider)
-    test = mann_kendall(values, wider)
+        test = mann_kendall(values, wider)
     return Trend(slope, test.p, residuals) if test.p <= level else None
 
 

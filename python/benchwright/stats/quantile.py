@@ -21,6 +21,7 @@ from functools import lru_cache
 import numpy as np
 
 from benchwright.model.estimate import Estimate
+from benchwright.stats.confidence_sequence import prior_precision
 from benchwright.stats.longrun import long_run_sdev
 from benchwright.stats.moments import FloatArray, finite, median
 
@@ -55,7 +56,7 @@ def sequence_ranks(n: int, share: float, confidence: float) -> Ranks:
     from scipy.special import betaln
 
     counts = np.arange(n + 1)
-    weight = _mixture_weight(confidence)
+    weight = prior_precision(TUNED_FOR, confidence)
     first, second = weight * share, weight * (1 - share)
     log_ratio = (
         betaln(first + counts, second + n - counts)
@@ -65,11 +66,6 @@ def sequence_ranks(n: int, share: float, confidence: float) -> Ranks:
     )
     kept = np.flatnonzero(log_ratio < -math.log(1 - confidence))
     return int(kept[0]), int(kept[-1]) + 1
-
-
-def _mixture_weight(confidence: float) -> float:
-    twice_log = -2 * math.log(1 - confidence)
-    return TUNED_FOR / (twice_log + math.log(twice_log + 1))
 
 
 def quantile(values: FloatArray, share: float) -> float:

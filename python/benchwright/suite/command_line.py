@@ -8,13 +8,9 @@ with the option's name in the place of a file's.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from typing import TypeVar
-
 import msgspec
 
-from benchwright.model.errors import Diagnostic, InputError
+from benchwright.model.errors import InputError
 from benchwright.model.plan import (
     FIRST_LOOK,
     PILOT,
@@ -31,9 +27,8 @@ from benchwright.model.quantity import (
 )
 from benchwright.suite import program as step
 from benchwright.suite import reading
-from benchwright.suite.fault import Fault, placed
-from benchwright.suite.metric import parse_metric
 from benchwright.suite.naming import command_name, with_sample
+from benchwright.suite.option_reading import OptionReading, at, placer
 from benchwright.suite.program import Program, Step, Template, Where
 from benchwright.suite.stopping import epochs_fault, precise_mode
 from benchwright.suite.template import NAME, brace_template, fixed
@@ -41,13 +36,6 @@ from benchwright.suite.template import NAME, brace_template, fixed
 THREADS = "threads"
 """The factor that --threads makes, and the placeholder {threads}."""
 MAX_FACTORS = 30
-_BAD = "bad-argument"
-_EXAMPLES = {
-    "--max-time": "write --max-time 10m",
-    "--of": "write --of median, or --of p90",
-    "--confidence": "write --confidence 99%",
-}
-T = TypeVar("T")
 
 
 class CommandRequest(msgspec.Struct, frozen=True):
@@ -83,12 +71,12 @@ def program_from_command(request: CommandRequest) -> Program:
     return Program(steps)
 
 
-class _Reading:
+class _Reading(OptionReading):
     """One request being read."""
 
     def __init__(self, request: CommandRequest) -> None:
+        super().__init__()
         self._request = request
-        self.found: list[Diagnostic] = []
         self._factors: dict[str, tuple[str, ...]] = {}
         self._known: frozenset[str] = frozenset()
 
@@ -103,7 +91,7 @@ class _Reading:
         self._known = frozenset((*self._factors, THREADS))
         if len(self._factors) > MAX_FACTORS:
             self._wrong("-P", "", f"there are more than {MAX_FACTORS} factors")
-        metrics = self._metrics()
+        metrics = self._declared(self._request.metrics)
         body: tuple[Step, ...] = (*self._settings(metrics), self._test(metrics))
         if THREADS not in self._factors:
             body = (self._fixed_threads(threads[0] if threads else "1"), *body)
@@ -153,27 +141,15 @@ class _Reading:
 
     # -- settings --------------------------------------------------------------------
 
-    def _metrics(self) -> list[MetricSpec]:
-        specs: list[MetricSpec] = []
-        for word in self._request.metrics:
-            spec, faults = parse_metric(word)
-            if spec is None:
-                self.found += placed(faults, _placer("--metric", word))
-            elif any(spec.name == other.name for other in specs):
-                self._wrong("--metric", word, f"metric {spec.name} is given twice")
-            else:
-                specs.append(spec)
-        return specs
-
     def _settings(self, metrics: list[MetricSpec]) -> list[Step]:
         request = self._request
-        threads = _at("--threads", request.threads or "")
+        threads = at("--threads", request.threads or "")
         slot = Template((step.Slot(THREADS, threads),), threads)
         steps: list[Step] = [step.Threads(slot, threads)]
         steps += [step.Metric(spec, Where("--metric")) for spec in metrics]
         if request.timeout:
             self._checked("--timeout", request.timeout, reading.timeout_fault)
-            where = _at("--timeout", request.timeout)
+            where = at("--timeout", request.timeout)
             steps.append(step.Timeout(fixed(request.timeout, where), where))
         if request.hooks:
             where = Where("--hook")
@@ -210,17 +186,15 @@ class _Reading:
         self._wrong("--", word, message, hint)
 
     def _rest(self, text: str) -> list[Step]:
-        fault = reading.rest_fault(text)
-        if fault is not None:
-            self._wrong("--rest", text, fault.message, fault.hint)
+        if not self._checked("--rest", text, reading.rest_fault):
             return []
-        where = _at("--rest", text)
+        where = at("--rest", text)
         return [step.Phase(Mode.SETUP, fixed(reading.rest_command(text), where), where)]
 
     def _phase(self, option: str, text: str, mode: Mode) -> Step:
         if not text.strip():
             self._wrong(option, text, "the command is empty")
-        return step.Phase(mode, self._template(option, text), _at(option, text))
+        return step.Phase(mode, self._template(option, text), at(option, text))
 
     def _name(self) -> Template:
         request = self._request
@@ -233,7 +207,7 @@ class _Reading:
         return with_sample(name, tuple(self._factors))
 
     def _template(self, option: str, text: str) -> Template:
-        return brace_template(text, _placer(option, text), self._known)
+        return brace_template(text, placer(option, text), self._known)
 
     def _stopping(self, metrics: list[MetricSpec]) -> StoppingRule:
         request = self._request
@@ -256,10 +230,17 @@ class _Reading:
             metrics=tuple(dict.fromkeys(names)),
             minimum=minimum or min(first, maximum or first),
             maximum=maximum or max(1000, minimum or 0),
-            max_time_ns=self._parsed("--max-time", request.max_time, parse_duration_ns),
+            max_time_ns=self._parsed(
+                "--max-time",
+                request.max_time,
+                parse_duration_ns,
+                "write --max-time 10m",
+            ),
             confidence=self._confidence(request.confidence),
             mode=mode,
-            share=self._parsed("--of", request.of, parse_statistic),
+            share=self._parsed(
+                "--of", request.of, parse_statistic, "write --of median, or --of p90"
+            ),
         )
 
     def _without_precision(self) -> None:
@@ -285,55 +266,14 @@ class _Reading:
         return None
 
     def _share(self, text: str) -> float:
-        try:
-            return parse_share(text)
-        except ValueError as error:
-            self._wrong("--precision", text, str(error), "write --precision 5%")
-            return 0.05
+        hint = "write --precision 5%"
+        return self._parsed("--precision", text, parse_share, hint) or 0.05
 
     def _confidence(self, text: str | None) -> float:
-        value = self._parsed("--confidence", text, parse_share) or 0.95
+        hint = "write --confidence 99%"
+        value = self._parsed("--confidence", text, parse_share, hint) or 0.95
         if 0.5 <= value < 1:
             return value
         hint = "from 50% to less than 100%, such as 95%"
         self._wrong("--confidence", text or "", f"{text!r} is no confidence", hint)
         return 0.95
-
-    def _parsed(
-        self, option: str, text: str | None, parse: Callable[[str], T | None]
-    ) -> T | None:
-        try:
-            return None if text is None else parse(text)
-        except ValueError as error:
-            self._wrong(option, text or "", str(error), _EXAMPLES[option])
-            return None
-
-    # -- mistakes --------------------------------------------------------------------
-
-    def _checked(
-        self, option: str, text: str, fault_of: Callable[[str], Fault | None]
-    ) -> None:
-        fault = fault_of(text)
-        if fault is not None:
-            self._wrong(option, text, fault.message, fault.hint, fault.offset)
-
-    def _wrong(
-        self, option: str, text: str, message: str, hint: str = "", offset: int = 0
-    ) -> None:
-        self.found.append(
-            Diagnostic(
-                _BAD, message, hint, file=option, column=offset + 1, text=_shown(text)
-            )
-        )
-
-
-def _placer(option: str, text: str) -> Callable[[int], Where]:
-    return lambda offset: _at(option, text, offset)
-
-
-def _at(option: str, text: str, offset: int = 0) -> Where:
-    return Where(option, 1, offset + 1, _shown(text))
-
-
-def _shown(text: str) -> str:
-    return re.sub(r"[\x00-\x1f\x7f]", " ", text)

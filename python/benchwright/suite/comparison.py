@@ -13,8 +13,9 @@ from benchwright.model.errors import InputError
 from benchwright.model.plan import FixedCount, MetricSpec, Mode
 from benchwright.suite import program as step
 from benchwright.suite import reading
-from benchwright.suite.comparison_rule import ComparisonRequest, RuleReading, shown
+from benchwright.suite.comparison_rule import ComparisonRequest, RuleReading
 from benchwright.suite.naming import command_name, file_friendly
+from benchwright.suite.option_reading import at
 from benchwright.suite.program import Program, Step, Where
 from benchwright.suite.template import fixed
 
@@ -99,7 +100,7 @@ class _Reading(RuleReading):
         body: tuple[list[Step], list[Step]],
         rule: ComparisonRule,
     ) -> step.Test:
-        where = Where("--", text=shown(command))
+        where = at("--", command)
         before, after = body
         phase = step.Phase(Mode.EXEC, fixed(command, where), where)
         limit = FixedCount((rule.warmup + rule.maximum) * rule.trials_per_block)
@@ -111,13 +112,10 @@ class _Reading(RuleReading):
         request = self._request
         before: list[Step] = []
         after: list[Step] = []
-        if request.rest is not None:
-            fault = reading.rest_fault(request.rest)
-            if fault is not None:
-                self._wrong("--rest", request.rest, fault.message, fault.hint)
-            else:
-                pause = reading.rest_command(request.rest)
-                before.append(self._phase("--rest", pause, Mode.SETUP))
+        rest = request.rest
+        if rest is not None and self._checked("--rest", rest, reading.rest_fault):
+            pause = reading.rest_command(rest)
+            before.append(self._phase("--rest", pause, Mode.SETUP))
         if request.setup is not None:
             before.append(self._phase("--setup", request.setup, Mode.SETUP))
         if request.cleanup is not None:
@@ -127,7 +125,7 @@ class _Reading(RuleReading):
     def _phase(self, option: str, text: str, mode: Mode) -> Step:
         if not text.strip():
             self._wrong(option, text, "the command is empty")
-        where = Where(option, text=shown(text))
+        where = at(option, text)
         return step.Phase(mode, fixed(text, where), where)
 
     # -- settings ---------------------------------------------------------------------

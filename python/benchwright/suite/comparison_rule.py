@@ -8,8 +8,7 @@ study keeps, the seed and the stored baseline in it: a resume compiles the same 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 import msgspec
 
@@ -25,10 +24,8 @@ from benchwright.model.comparison import (
 from benchwright.model.errors import Diagnostic, InputError
 from benchwright.model.plan import MetricSpec
 from benchwright.model.quantity import parse_duration_ns, parse_share
-from benchwright.suite.fault import Fault, placed
 from benchwright.suite.gate import parse_gate
-from benchwright.suite.metric import parse_metric
-from benchwright.suite.program import Where
+from benchwright.suite.option_reading import OptionReading
 from benchwright.suite.stopping import MAX_EPOCHS
 
 MINIMUM = 10
@@ -41,8 +38,6 @@ SEQUENCE = 30
 """Trials of each arm of a sequence, which cannot be looked at while it runs."""
 NULL_BLOCKS = 40
 DESIGNS = tuple(str(d) for d in Design if d is not Design.STORED)
-_BAD = "bad-argument"
-T = TypeVar("T")
 
 
 class ComparisonRequest(msgspec.Struct, frozen=True):
@@ -104,12 +99,12 @@ def declared_metrics(request: ComparisonRequest) -> list[MetricSpec]:
     return RuleReading(request).specs()
 
 
-class RuleReading:
+class RuleReading(OptionReading):
     """One request being read, as far as its rule goes."""
 
     def __init__(self, request: ComparisonRequest) -> None:
+        super().__init__()
         self._request = request
-        self.found: list[Diagnostic] = []
 
     def rule_alone(self, arms: int, specs: Sequence[MetricSpec]) -> ComparisonRule:
         """Return the rule without its arms; mistakes are in `found`."""
@@ -118,16 +113,7 @@ class RuleReading:
 
     def specs(self) -> list[MetricSpec]:
         """Return the metrics that are declared; mistakes are in `found`."""
-        specs: list[MetricSpec] = []
-        for word in self._request.metrics:
-            spec, faults = parse_metric(word)
-            if spec is None:
-                self.found += placed(faults, _placer("--metric", word))
-            elif any(spec.name == other.name for other in specs):
-                self._wrong("--metric", word, f"metric {spec.name} is given twice")
-            else:
-                specs.append(spec)
-        return specs
+        return self._declared(self._request.metrics)
 
     # -- the rule --------------------------------------------------------------------
 
@@ -231,31 +217,6 @@ class RuleReading:
             return int(text)
         return usual
 
-    def _parsed(
-        self, option: str, text: str | None, parse: Callable[[str], T]
-    ) -> T | None:
-        try:
-            return None if text is None else parse(text)
-        except ValueError as error:
-            self._wrong(option, text or "", str(error))
-            return None
-
-    def _checked(
-        self, option: str, text: str, fault_of: Callable[[str], Fault | None]
-    ) -> None:
-        fault = fault_of(text)
-        if fault is not None:
-            self._wrong(option, text, fault.message, fault.hint, fault.offset)
-
-    def _wrong(
-        self, option: str, text: str, message: str, hint: str = "", offset: int = 0
-    ) -> None:
-        self.found.append(
-            Diagnostic(
-                _BAD, message, hint, file=option, column=offset + 1, text=shown(text)
-            )
-        )
-
 
 def compared_metrics(
     specs: list[MetricSpec], gated: list[str]
@@ -273,11 +234,3 @@ def compared_metrics(
         )
         for name in names
     )
-
-
-def _placer(option: str, text: str) -> Callable[[int], Where]:
-    return lambda offset: Where(option, 1, offset + 1, shown(text))
-
-
-def shown(text: str) -> str:
-    return re.sub(r"[\x00-\x1f\x7f]", " ", text)

@@ -1,0 +1,52 @@
+"""Options that `bw run` and `bw compare` share: what is done around each trial, and
+where it is kept. What differs between the two is only the help of some."""
+
+from __future__ import annotations
+
+from argparse import _ActionsContainer as Container
+
+
+def add_metric(group: Container, what: str) -> None:
+    """Add --metric, which declares a number of the output."""
+    group.add_argument(
+        "--metric",
+        dest="metrics",
+        action="append",
+        default=[],
+        metavar="NAME[:higher][=/json/pointer | ~regex(group)]",
+        help=what,
+    )
+
+
+def add_around(group: Container) -> None:
+    """Add what is done before and after each trial, and how long it may take."""
+    add = group.add_argument
+    add("--setup", metavar="C", help="command before each trial (a shell command)")
+    add("--cleanup", metavar="C", help="command after each trial, also a failed one")
+    add("--rest", metavar="500ms", help="pause before each trial")
+    add("--timeout", metavar="30s", help="end a trial that takes longer; it failed")
+
+
+def add_hook(group: Container, what: str) -> None:
+    """Add --hook, which names measurement hooks."""
+    group.add_argument(
+        "--hook",
+        dest="hooks",
+        action="append",
+        default=[],
+        metavar="NAME|PATH",
+        help=what,
+    )
+
+
+def add_kept(group: Container) -> None:
+    """Add where the study is, and the form of the answer."""
+    group.add_argument(
+        "--study",
+        default="bw-study",
+        metavar="DIR",
+        help="where everything is kept (default ./bw-study)",
+    )
+    group.add_argument(
+        "--json", action="store_true", help="one JSON document on stdout"
+    )
