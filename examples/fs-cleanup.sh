@@ -48,6 +48,12 @@ root=$(cd -- "$TESTROOT" && pwd -P)
 mount_point=$root/mnt
 PATH=$PATH:/usr/sbin:/sbin
 
+# A set-up that was killed has ended only when its last process has left the kernel.
+if [ "${TESTROOT_LOCKED:-no}" != yes ]; then
+    exec 9<"$root"
+    flock -w 60 9 || fail "a set-up is still at work in $root (see: fuser -v '$root')"
+fi
+
 while mountpoint -q -- "$mount_point"; do
     device=$(findmnt -n -o SOURCE --mountpoint "$mount_point" | tail -n 1)
     device=${device%%\[*} # btrfs appends its subvolume

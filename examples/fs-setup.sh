@@ -17,7 +17,9 @@
 # which the kernel takes down with the mount. So there is no moment at which a kill -9
 # leaves a device that nobody knows of, and the kernel's own list (mounts, backing
 # files) is the only state: fs-cleanup.sh reads it and undoes what is ours. A file
-# with the device's name, written after losetup, would have such a moment.
+# with the device's name, written after losetup, would have such a moment. A killed
+# mount(8) may still be busy in the kernel when its shell is gone: all processes of a set-up
+# hold a lock on TESTROOT (descriptor 9, inherited), and fs-cleanup.sh waits for it.
 set -eu
 umask 022
 
@@ -89,6 +91,9 @@ PATH=$PATH:/usr/sbin:/sbin
 
 vital_statistics
 open_testroot
+exec 9<"$root"
+flock -w 60 9 || fail "another process works in $root (see: fuser -v '$root')"
+export TESTROOT_LOCKED=yes
 "$here/fs-cleanup.sh" "$fs" # what an earlier run left
 mount_point=$root/mnt
 

@@ -7,6 +7,7 @@ replaced by a stand-in for `bw`, so that a failure here is the scripts' own.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import random
 import shutil
@@ -154,6 +155,23 @@ def test_a_set_up_killed_at_any_moment_can_be_undone(
         process.wait()
         scripts.works("fs-cleanup.sh", file_system)
         assert _ours(scripts) == []
+
+
+def test_a_clean_up_waits_for_the_last_process_of_a_killed_set_up(
+    scripts: Scripts,
+) -> None:
+    scripts.root.mkdir()
+    image = scripts.root / "fs-ext4.img"
+    image.touch()
+    held = os.open(scripts.root, os.O_RDONLY)  # as a mount(8) still in the kernel does
+    fcntl.flock(held, fcntl.LOCK_EX)
+    process = subprocess.Popen([EXAMPLES / "fs-cleanup.sh"], env=scripts.environment)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=0.5)
+    assert image.exists()
+    os.close(held)
+    assert process.wait() == 0
+    assert not image.exists()
 
 
 @pytest.mark.root
