@@ -115,7 +115,7 @@ install_wheel() {
         --force-reinstall --no-deps dist/benchwright-*.whl
     "$venv/bin/python" -m compileall -q "$("$venv/bin/python" -c \
         'import sysconfig; print(sysconfig.get_path("purelib"))')/benchwright"
-    for program in bw getstats graphit bw-launcher; do
+    for program in bw getstats graphit bw-launcher bw-engine; do
         [ -x "$venv/bin/$program" ] || fail "the wheel did not install $venv/bin/$program"
     done
 }

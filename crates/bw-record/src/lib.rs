@@ -1,0 +1,3 @@
+//! What became of every operation. Pure: rows and histograms in, summaries and bytes out.
+
+pub mod row;

@@ -1,0 +1,1 @@
+//! Reads, writes, measures, compares and captures I/O traces.
