@@ -9,8 +9,6 @@ Non-goals: loops and assignments of one's own; a suite that needs them is writte
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Collection
 from typing import Any
 
@@ -26,8 +24,9 @@ from benchwright.suite.include import Reader, main_text
 from benchwright.suite.naming import command_name, with_sample
 from benchwright.suite.program import Program, SourceFile, Step, Template
 from benchwright.suite.template import brace_template, fixed
-from benchwright.suite.toml_locate import Locator, Path, place_in
+from benchwright.suite.toml_locate import Locator, Path
 from benchwright.suite.toml_table import Table
+from benchwright.suite.toml_text import decoded
 
 THREADS = "threads"
 MAX_FACTORS = 30
@@ -71,7 +70,6 @@ _COMPARE = (
     "arm",
     *toml_compare.RULE,
 )
-_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)\Z")
 
 
 def compile_toml(
@@ -83,7 +81,7 @@ def compile_toml(
 ) -> Program:
     """Return the program of a `.toml` suite. Raises InputError with every mistake."""
     text = main_text(main, reader)
-    values, locator = _decoded(text, main)
+    values, locator = decoded(text, main, "suite-toml")
     found: list[Diagnostic] = []
     _refuse_nul(values, (), locator, found)
     steps = _Suite(Table(values, (), locator, found)).steps()
@@ -93,21 +91,6 @@ def compile_toml(
         found.sort(key=lambda d: (d.line, d.column))
         raise InputError(list(dict.fromkeys(found)))
     return Program(steps, (SourceFile(main, text),))
-
-
-def _decoded(text: str, file: str) -> tuple[dict[str, Any], Locator]:
-    try:
-        return tomllib.loads(text), Locator(text, file)
-    except RecursionError:
-        message, line, column = "arrays are nested too deeply", 1, 1
-    except ValueError as error:
-        place = _PLACE.search(str(error))
-        message = _PLACE.sub("", str(error))
-        last = text.rstrip("\n").count("\n") + 1
-        line = int(place[1]) if place and place[1] else last if place else 1
-        column = int(place[2]) if place and place[2] else 10**6 if place else 1
-    where = place_in(text, file, line, column)
-    raise InputError([diagnostic(where, "suite-toml", message, "see https://toml.io")])
 
 
 def _refuse_nul(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from benchwright.model.errors import Diagnostic
 from benchwright.suite.fault import Fault, diagnostic
@@ -12,7 +12,6 @@ from benchwright.suite.program import Where
 from benchwright.suite.template import NAME
 from benchwright.suite.toml_locate import Locator, Path
 
-TYPE = "suite-type"
 _WORDS = {
     str: "a string",
     bool: "true or false",
@@ -25,6 +24,9 @@ _WORDS = {
 
 class Table:
     """The keys of one table; what is not asked for is an unknown key."""
+
+    kind = "suite"
+    """What the file is: the first word of the codes of its mistakes."""
 
     def __init__(
         self,
@@ -41,9 +43,9 @@ class Table:
     def __contains__(self, key: str) -> bool:
         return key in self.values
 
-    def silent(self) -> Table:
+    def silent(self) -> Self:
         """Return the same table; its mistakes are reported elsewhere."""
-        return Table(self.values, self.path, self._locator, [])
+        return type(self)(self.values, self.path, self._locator, [])
 
     def at(self, key: str, *more: str | int) -> Where:
         """Return where the value of a key, or of an element of it, begins."""
@@ -79,7 +81,9 @@ class Table:
                 hint = f"did you mean {near[0]}? " if near else ""
                 hint += "known here: " + ", ".join(known)
                 where = self._locator.key((*self.path, key))
-                self.wrong(where, "suite-unknown-key", f"unknown key {key!r}", hint)
+                self.wrong(
+                    where, f"{self.kind}-unknown-key", f"unknown key {key!r}", hint
+                )
 
     def names(self, what: str) -> list[str]:
         """Return the keys that can name a variable; report the others."""
@@ -90,7 +94,9 @@ class Table:
             else:
                 hint = "letters, digits and _, not beginning with a digit"
                 where = self._locator.key((*self.path, key))
-                self.wrong(where, "suite-name", f"{key!r} cannot name {what}", hint)
+                self.wrong(
+                    where, f"{self.kind}-name", f"{key!r} cannot name {what}", hint
+                )
         return good
 
     # -- values by type --------------------------------------------------------------
@@ -111,7 +117,9 @@ class Table:
         """Report that a value has the wrong type."""
         expected = " or ".join(_WORDS[t] for t in types)
         given = _WORDS.get(type(value), "a date or time")
-        self.wrong(where, TYPE, f"{what} is {given}, expected {expected}")
+        self.wrong(
+            where, f"{self.kind}-type", f"{what} is {given}, expected {expected}"
+        )
 
     def text(self, key: str) -> str | None:
         """Return a string, None when it is absent or wrong."""
@@ -129,7 +137,9 @@ class Table:
         if least <= number <= most:
             return number
         message = f"{key} is out of range"
-        self.wrong(self.at(key), "suite-range", message, f"from {least} to {most}")
+        self.wrong(
+            self.at(key), f"{self.kind}-range", message, f"from {least} to {most}"
+        )
         return None
 
     def texts(self, key: str) -> list[str]:
@@ -156,10 +166,10 @@ class Table:
             else:
                 if text in texts:
                     message = f"{text!r} is there twice"
-                    self.wrong(self.at(key, index), "suite-range", message)
+                    self.wrong(self.at(key, index), f"{self.kind}-range", message)
                 texts.append(text)
         if not texts:
-            self.wrong(self.at(key), "suite-range", f"{key} has no levels")
+            self.wrong(self.at(key), f"{self.kind}-range", f"{key} has no levels")
         return texts
 
     @staticmethod
@@ -174,13 +184,15 @@ class Table:
                 return None
         return value if isinstance(value, str) else None
 
-    def table(self, key: str) -> Table | None:
+    def table(self, key: str) -> Self | None:
         """Return a table inside this one, None when it is absent or wrong."""
         if not self.has(key, dict):
             return None
-        return Table(self.values[key], (*self.path, key), self._locator, self._found)
+        return type(self)(
+            self.values[key], (*self.path, key), self._locator, self._found
+        )
 
-    def tables(self, key: str) -> list[Table]:
+    def tables(self, key: str) -> list[Self]:
         """Return an array of tables."""
         if not self.has(key, list):
             return []
@@ -188,7 +200,7 @@ class Table:
         for index, one in enumerate(self.values[key]):
             if isinstance(one, dict):
                 path = (*self.path, key, index)
-                tables.append(Table(one, path, self._locator, self._found))
+                tables.append(type(self)(one, path, self._locator, self._found))
             else:
                 self.mistyped(self.at(key, index), f"an element of {key}", one, (dict,))
         return tables
