@@ -2,5 +2,15 @@
 //! comes from seeds, through arithmetic that gives the same bits on every machine (`libm`, not the
 //! system's logarithm).
 
+pub mod access;
+pub mod arrival;
+pub mod distribution;
 pub mod filament;
+pub mod filaments;
+pub mod location;
 pub mod operation;
+mod permutation;
+pub mod random;
+pub mod rate;
+pub mod replay;
+mod zipf;

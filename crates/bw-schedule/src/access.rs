@@ -1,0 +1,212 @@
+//! Accesses: kind, size and location together make the operations of a filament.
+//!
+//! Decision: `align_bytes` is the grid of the offsets. A size that the user named (constant, weighted) is taken as it is;
+//! one drawn from a law (exponential, uniform, ...) is rounded up to the grid, because O_DIRECT takes no other, and cut to
+//! what fits. Exchanges with a server have no offset: their region is the server's paths, and they mix with nothing else.
+
+use crate::distribution::{Distribution, DistributionSpec, Weights};
+use crate::location::{Location, LocationSpec};
+use crate::operation::{Kind, Operation};
+use crate::random::Stream;
+use bw_units::Nanos;
+use serde::{Deserialize, Serialize};
+
+/// What the operations of a filament do, as the user describes it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AccessSpec {
+    /// Kinds by weight.
+    pub kinds: Vec<(Kind, u64)>,
+    /// How much [bytes].
+    pub size: DistributionSpec,
+    /// Where in the region.
+    pub location: LocationSpec,
+    /// Which part of the target.
+    #[serde(default)]
+    pub region: RegionSpec,
+    /// Offsets are multiples of this [bytes]; nothing to an exchange.
+    pub align_bytes: u64,
+}
+
+/// A part of a target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RegionSpec {
+    /// Where it begins; of a network target: at which path.
+    #[serde(default)]
+    pub offset_bytes: u64,
+    /// How long it is; None: to the end of the target.
+    #[serde(default)]
+    pub length_bytes: Option<u64>,
+}
+
+/// The most that the kernel moves at once (`MAX_RW_COUNT`, read(2)), on a grid of pages [bytes].
+const GREATEST_BYTES: u64 = 0x7fff_f000;
+
+/// The operations of a filament, one after the other.
+#[derive(Clone, Debug)]
+pub struct Access {
+    kinds: Vec<Kind>,
+    weights: Weights,
+    size: Distribution,
+    location: Location,
+    grid: Grid,
+    stream: Stream,
+}
+
+/// Where operations may lie.
+#[derive(Clone, Copy, Debug)]
+struct Grid {
+    offset: u64,
+    length: u64,
+    align: u64,
+    /// The greatest size drawn from a law.
+    most: u64,
+}
+
+impl Access {
+    /// Returns the accesses described to a target of `target_bytes` (of a network target: paths).
+    ///
+    /// # Errors
+    /// What is wrong with the description, and what to do.
+    pub fn new(spec: &AccessSpec, target_bytes: u64, stream: Stream) -> Result<Self, String> {
+        let weights = Weights::new("access: kinds", spec.kinds.iter().map(|&(_, w)| w))?;
+        let kinds: Vec<Kind> = spec.kinds.iter().map(|&(kind, _)| kind).collect();
+        let exchanges = exchanges(&kinds)?;
+        let align = if exchanges { 1 } else { spec.align_bytes };
+        let mut grid = spec.region.grid(target_bytes, align)?;
+        let size = Distribution::new(&spec.size).map_err(|error| format!("size: {error}"))?;
+        if exchanges {
+            grid.most = GREATEST_BYTES;
+        }
+        if kinds
+            .iter()
+            .any(|&kind| kind != Kind::Flush && kind != Kind::Exchange)
+        {
+            check_size(&size, &grid)?;
+        } else if size.is_named() && size.range().1 > GREATEST_BYTES {
+            return Err(too_large(size.range().1, GREATEST_BYTES));
+        }
+        Ok(Self {
+            kinds,
+            weights,
+            size,
+            location: Location::new(&spec.location, grid.length / align, align)?,
+            grid,
+            stream,
+        })
+    }
+
+    /// Returns the next operation, to start at `at`. Its `notify` is false and its `tag` 0.
+    pub fn next(&mut self, at: Nanos) -> Operation {
+        let kind = self.kinds[self.weights.draw(&mut self.stream)];
+        let (offset, size) = match kind {
+            Kind::Flush => (0, 0),
+            Kind::Exchange => {
+                let size = self.size.draw(&mut self.stream).min(self.grid.most);
+                let path = self.location.draw(&mut self.stream, 1);
+                (self.grid.offset + path, size)
+            }
+            Kind::Read | Kind::Write | Kind::Discard => self.extent(),
+        };
+        Operation {
+            at,
+            offset,
+            size: size as u32,
+            kind,
+            notify: false,
+            tag: 0,
+        }
+    }
+
+    /// Returns offset and size inside the region.
+    fn extent(&mut self) -> (u64, u64) {
+        let Grid {
+            offset,
+            align,
+            most,
+            ..
+        } = self.grid;
+        let mut size = self.size.draw(&mut self.stream);
+        if !self.size.is_named() {
+            size = size.clamp(1, most).next_multiple_of(align);
+        }
+        let block = (self.location).draw(&mut self.stream, size.div_ceil(align));
+        (offset + block * align, size)
+    }
+}
+
+impl RegionSpec {
+    /// Returns the whole blocks of the region.
+    fn grid(&self, target_bytes: u64, align: u64) -> Result<Grid, String> {
+        let offset = self.offset_bytes;
+        if align == 0 || align > GREATEST_BYTES {
+            return Err(format!(
+                "access: align_bytes is {align}: give 1 to {GREATEST_BYTES}"
+            ));
+        }
+        if offset % align != 0 {
+            return Err(format!(
+                "region: offset_bytes is {offset}: give a multiple of align_bytes ({align})"
+            ));
+        }
+        let room = target_bytes.saturating_sub(offset);
+        let length = self.length_bytes.unwrap_or(room);
+        if length > room {
+            return Err(format!(
+                "region: offset_bytes {offset} and length_bytes {length} reach beyond the target's {target_bytes}: \
+                 make the region smaller or the target larger"
+            ));
+        }
+        let whole = length - length % align;
+        if whole == 0 {
+            return Err(format!(
+                "region: from offset_bytes {offset} of a target of {target_bytes} it has not one block of \
+                 align_bytes ({align}): make it larger"
+            ));
+        }
+        Ok(Grid {
+            offset,
+            length: whole,
+            align,
+            most: whole.min(GREATEST_BYTES - GREATEST_BYTES % align),
+        })
+    }
+}
+
+/// Returns whether the kinds are exchanges.
+fn exchanges(kinds: &[Kind]) -> Result<bool, String> {
+    let exchanges = kinds.iter().filter(|&&kind| kind == Kind::Exchange).count();
+    if exchanges > 0 && exchanges < kinds.len() {
+        return Err(
+            "access: kinds: exchange is of network targets, the others of storage: use one sort in a filament"
+                .into(),
+        );
+    }
+    Ok(exchanges > 0)
+}
+
+/// Checks the sizes that are sure to be drawn.
+fn check_size(size: &Distribution, grid: &Grid) -> Result<(), String> {
+    let (least, greatest) = size.range();
+    let surely = if size.is_named() { greatest } else { least };
+    // A named size need not be a multiple of the grid, but its last block must be in the region.
+    let most = if size.is_named() {
+        grid.length.min(GREATEST_BYTES)
+    } else {
+        grid.most
+    };
+    if surely > most {
+        return Err(too_large(surely, most));
+    }
+    if least == 0 && size.is_named() {
+        return Err("size: 0 bytes cannot be read, written or discarded: give at least 1".into());
+    }
+    Ok(())
+}
+
+fn too_large(size: u64, most: u64) -> String {
+    format!(
+        "size: {size} bytes in one operation: at most {most} fit; make it smaller or the region larger"
+    )
+}

@@ -1,0 +1,289 @@
+//! Arrival processes: when the next operation is meant to start.
+//!
+//! Decision: every process is one of mean rate one in operational time (see [`crate::rate`]), so that each works with each rate
+//! profile, and the expected number of arrivals is the integral of the rate at any moment: random gaps begin
+//! with the residual of a gap, as if the process had gone on for ever, not with a whole one
+//! (which would be off by (cv^2 - 1)/2 arrivals). On/off is a Poisson process in time, silenced in the off periods.
+//! Source: D. R. Cox, Renewal Theory (1962), 5.2 (equilibrium renewal processes).
+
+use crate::distribution::{Distribution, DistributionSpec};
+use crate::random::Stream;
+use crate::rate::{OPERATION, Profile, RateSpec};
+use bw_units::Nanos;
+use serde::{Deserialize, Serialize};
+
+/// An arrival process as the user describes it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum ArrivalSpec {
+    /// Equal gaps (in operational time), the first arrival at zero.
+    Constant {},
+    /// Exponential gaps.
+    Poisson {},
+    /// Gaps uniform between nothing and twice their mean.
+    Uniform {},
+    /// Gamma gaps.
+    Gamma {
+        /// The coefficient of variation of the gaps: 1 is Poisson, above is bursty.
+        cv_micro: u64,
+    },
+    /// Poisson arrivals of the profile's rate in on periods, none in off periods; begins with an on period.
+    OnOff {
+        /// Lengths of the on periods [ns].
+        on: DistributionSpec,
+        /// Lengths of the off periods [ns].
+        off: DistributionSpec,
+    },
+    /// Gaps as recorded: to the first arrival from the start, then from each to the next.
+    /// With the rate `recorded` as they are; with any other they are scaled to its mean rate.
+    Recorded {
+        /// The gaps [ns].
+        gaps_ns: Vec<u64>,
+        /// Whether they begin again after the last.
+        #[serde(default = "yes")]
+        repeat: bool,
+    },
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// The arrivals of one filament, one after the other.
+#[derive(Clone, Debug)]
+pub struct Arrivals {
+    process: Process,
+    profile: Profile,
+    stream: Stream,
+    last: Nanos,
+    begun: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Process {
+    Constant,
+    Poisson,
+    Uniform,
+    Gamma { shape: f64 },
+    OnOff(Periods),
+    Recorded(Recorded),
+}
+
+impl Arrivals {
+    /// Returns the arrivals described, from time zero.
+    ///
+    /// # Errors
+    /// What is wrong with the description, and what to do.
+    pub fn new(arrival: &ArrivalSpec, rate: &RateSpec, stream: Stream) -> Result<Self, String> {
+        let recorded = matches!(arrival, ArrivalSpec::Recorded { .. });
+        if *rate == RateSpec::Recorded && !recorded {
+            return Err("rate: recorded is for recorded arrivals only: give a rate".into());
+        }
+        let profile = Profile::new(rate)?;
+        let process = match arrival {
+            ArrivalSpec::Constant {} => Process::Constant,
+            ArrivalSpec::Poisson {} => Process::Poisson,
+            ArrivalSpec::Uniform {} => Process::Uniform,
+            ArrivalSpec::Gamma { cv_micro } => gamma(*cv_micro)?,
+            ArrivalSpec::OnOff { on, off } => Process::OnOff(Periods::new(on, off, &profile)?),
+            ArrivalSpec::Recorded { gaps_ns, repeat } => Process::Recorded(Recorded::new(
+                gaps_ns,
+                *repeat,
+                *rate == RateSpec::Recorded,
+            )?),
+        };
+        Ok(Self {
+            process,
+            profile,
+            stream,
+            last: Nanos::ZERO,
+            begun: false,
+        })
+    }
+
+    /// Returns the gap to the next arrival in operational time; None after the last.
+    #[inline]
+    fn gap(&mut self) -> Option<u128> {
+        let first = !std::mem::replace(&mut self.begun, true);
+        let stream = &mut self.stream;
+        Some(match &mut self.process {
+            Process::Constant if first => 0,
+            Process::Constant => u128::from(OPERATION),
+            Process::Poisson | Process::OnOff(_) => units(stream.exponential()),
+            // The residual of a gap is a uniform part of one chosen in proportion to its length.
+            Process::Uniform if first => units(2.0 * stream.unit().sqrt() * stream.unit()),
+            Process::Uniform => units(2.0 * stream.unit()),
+            Process::Gamma { shape } if first => {
+                units(stream.gamma(*shape + 1.0) / *shape * stream.unit())
+            }
+            Process::Gamma { shape } => units(stream.gamma(*shape) / *shape),
+            Process::Recorded(recorded) => recorded.gap()?,
+        })
+    }
+
+    /// Returns the next arrival of on/off. An arrival that falls into an off period is void, and the next one is
+    /// looked for from the on period after it: exponential gaps have no memory.
+    fn next_in_on_period(&mut self) -> Option<Nanos> {
+        loop {
+            let gap = self.gap()?;
+            let at = self.profile.advance(gap)?;
+            let Process::OnOff(periods) = &mut self.process else {
+                return Some(at);
+            };
+            let on = periods.on_from(at, &mut self.stream)?;
+            if on == at {
+                return Some(at);
+            }
+            self.profile.seek(on)?;
+        }
+    }
+}
+
+/// The intended starts, none before the one before it. They end (None) where the rate profile ends at zero or
+/// recorded gaps without repetition have been used up.
+impl Iterator for Arrivals {
+    type Item = Nanos;
+
+    #[inline]
+    fn next(&mut self) -> Option<Nanos> {
+        let at = match self.process {
+            Process::OnOff(_) => self.next_in_on_period()?,
+            _ => {
+                let gap = self.gap()?;
+                self.profile.advance(gap)?
+            }
+        };
+        if at == Nanos::NEVER {
+            return None;
+        }
+        self.last = self.last.max(at);
+        Some(self.last)
+    }
+}
+
+/// Returns a gap (in mean gaps) in units of operational time.
+#[inline]
+fn units(gap: f64) -> u128 {
+    let units = gap * OPERATION as f64;
+    if units < u64::MAX as f64 {
+        u128::from(units as u64)
+    } else {
+        // Far below what would overflow a sum; such gaps come from extreme gammas only.
+        (units as u128).min(u128::MAX >> 8)
+    }
+}
+
+fn gamma(cv_micro: u64) -> Result<Process, String> {
+    if !(1_000..=1_000_000_000).contains(&cv_micro) {
+        return Err(format!(
+            "gamma: cv_micro is {cv_micro}: give 1000 to 1000000000 (0.001 to 1000), or constant arrivals"
+        ));
+    }
+    let cv = cv_micro as f64 / 1e6;
+    Ok(Process::Gamma {
+        shape: 1.0 / (cv * cv),
+    })
+}
+
+/// The on periods of an on/off process.
+#[derive(Clone, Debug)]
+struct Periods {
+    on: Distribution,
+    off: Distribution,
+    begin: u64,
+    /// None: not even the first period has been drawn.
+    end: Option<u64>,
+}
+
+impl Periods {
+    fn new(
+        on: &DistributionSpec,
+        off: &DistributionSpec,
+        profile: &Profile,
+    ) -> Result<Self, String> {
+        let on = Distribution::new(on).map_err(|error| format!("on-off: on: {error}"))?;
+        let off = Distribution::new(off).map_err(|error| format!("on-off: off: {error}"))?;
+        let mean = on.mean().unwrap_or(f64::INFINITY);
+        if mean * 1e-9 * profile.peak_per_s() < 1e-6 {
+            return Err(
+                "on-off: fewer than one arrival in a million on periods: make them longer or the rate higher"
+                    .into(),
+            );
+        }
+        Ok(Self {
+            on,
+            off,
+            begin: 0,
+            end: None,
+        })
+    }
+
+    /// Returns `at` if it lies in an on period, else the beginning of the one after it; None when time ends.
+    fn on_from(&mut self, at: Nanos, stream: &mut Stream) -> Option<Nanos> {
+        loop {
+            match self.end {
+                Some(end) if at.0 < end => return Some(at.max(Nanos(self.begin))),
+                Some(end) => self.begin = end.checked_add(self.off.draw(stream))?,
+                None => {}
+            }
+            self.end = Some(self.begin.saturating_add(self.on.draw(stream)));
+        }
+    }
+}
+
+/// Recorded gaps in operational time.
+#[derive(Clone, Debug)]
+struct Recorded {
+    /// When each arrives, since the beginning of the recording.
+    arrivals: Vec<u128>,
+    index: usize,
+    repeat: bool,
+}
+
+impl Recorded {
+    fn new(gaps_ns: &[u64], repeat: bool, unscaled: bool) -> Result<Self, String> {
+        let total: u128 = gaps_ns.iter().map(|&gap| u128::from(gap)).sum();
+        if total == 0 {
+            return Err(
+                "recorded: gaps_ns is empty or all 0: give the gaps between arrivals".into(),
+            );
+        }
+        if total > u128::from(u64::MAX) {
+            return Err("recorded: gaps_ns last longer than 584 years: are they in ns?".into());
+        }
+        let whole = u128::from(OPERATION) * gaps_ns.len() as u128;
+        let mut sum = 0_u64;
+        let arrivals = (gaps_ns.iter())
+            .map(|gap| {
+                sum += gap;
+                match (unscaled, u128::from(sum) == total) {
+                    (true, _) => u128::from(sum) * u128::from(OPERATION),
+                    // One repetition is exactly as long as its arrivals, whatever a float rounds.
+                    (false, true) => whole,
+                    (false, false) => (sum as f64 / total as f64 * whole as f64) as u128,
+                }
+            })
+            .collect();
+        Ok(Self {
+            arrivals,
+            index: 0,
+            repeat,
+        })
+    }
+
+    fn gap(&mut self) -> Option<u128> {
+        if self.index == self.arrivals.len() {
+            if !self.repeat {
+                return None;
+            }
+            self.index = 0;
+        }
+        let before = self
+            .index
+            .checked_sub(1)
+            .map_or(0, |place| self.arrivals[place]);
+        let gap = self.arrivals[self.index] - before;
+        self.index += 1;
+        Some(gap)
+    }
+}

@@ -1,0 +1,253 @@
+//! Distributions of whole numbers: sizes, think times, counts.
+//!
+//! Decision: continuous laws are rounded at random, up with the probability of their fraction, so that the mean stays
+//! exact however small it is (rounding to the nearest makes an exponential of mean 1 one of 0.96).
+//! Weighted values are searched in cumulated integer weights: exact, and the lists are short; the alias method lost,
+//! because its thresholds round.
+
+use crate::random::Stream;
+use serde::{Deserialize, Serialize};
+
+/// A distribution as the user describes it; millionths where a name ends in `_micro`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum DistributionSpec {
+    /// Always the same.
+    Constant {
+        /// This.
+        value: u64,
+    },
+    /// Every whole number from `low` to `high`, both included, equally likely.
+    Uniform {
+        /// The least.
+        low: u64,
+        /// The greatest.
+        high: u64,
+    },
+    /// Exponential.
+    Exponential {
+        /// Its mean.
+        mean: u64,
+    },
+    /// Lognormal.
+    Lognormal {
+        /// The mean of the values themselves, not of their logarithms.
+        mean: u64,
+        /// The coefficient of variation of the values.
+        cv_micro: u64,
+    },
+    /// Pareto: P(X > x) = (minimum / x)^shape.
+    Pareto {
+        /// The least value.
+        minimum: u64,
+        /// The exponent; the mean exists above 1 only.
+        shape_micro: u64,
+    },
+    /// Some values, by weight.
+    Weighted {
+        /// Value and weight.
+        values: Vec<(u64, u64)>,
+    },
+}
+
+/// A distribution that can be drawn from.
+#[derive(Clone, Debug)]
+pub struct Distribution(Law);
+
+#[derive(Clone, Debug)]
+enum Law {
+    Constant(u64),
+    Uniform {
+        low: u64,
+        high: u64,
+    },
+    Exponential {
+        mean: f64,
+    },
+    Lognormal {
+        mean: f64,
+        location: f64,
+        scale: f64,
+    },
+    Pareto {
+        minimum: f64,
+        shape: f64,
+    },
+    Weighted {
+        values: Vec<u64>,
+        weights: Weights,
+    },
+}
+
+impl Distribution {
+    /// Returns the distribution described.
+    ///
+    /// # Errors
+    /// What is wrong with the description, and what to do.
+    pub fn new(spec: &DistributionSpec) -> Result<Self, String> {
+        let law = match *spec {
+            DistributionSpec::Constant { value } => Law::Constant(value),
+            DistributionSpec::Uniform { low, high } if low <= high => Law::Uniform { low, high },
+            DistributionSpec::Uniform { low, high } => {
+                return Err(format!(
+                    "uniform: low ({low}) is above high ({high}): exchange them"
+                ));
+            }
+            DistributionSpec::Exponential { mean } => Law::Exponential {
+                mean: positive("exponential: mean", mean)?,
+            },
+            DistributionSpec::Lognormal { mean, cv_micro } => lognormal(mean, cv_micro)?,
+            DistributionSpec::Pareto {
+                minimum,
+                shape_micro,
+            } => Law::Pareto {
+                minimum: positive("pareto: minimum", minimum)?,
+                shape: positive("pareto: shape_micro", shape_micro)? / 1e6,
+            },
+            DistributionSpec::Weighted { ref values } => Law::Weighted {
+                weights: Weights::new("weighted: values", values.iter().map(|&(_, w)| w))?,
+                values: values.iter().map(|&(value, _)| value).collect(),
+            },
+        };
+        Ok(Self(law))
+    }
+
+    /// Returns the next value; one beyond 64 bits is the greatest of 64 bits.
+    pub fn draw(&self, stream: &mut Stream) -> u64 {
+        match &self.0 {
+            Law::Constant(value) => *value,
+            Law::Uniform { low, high } => match (high - low).checked_add(1) {
+                Some(n) => low + stream.below(n),
+                None => stream.next_u64(),
+            },
+            Law::Weighted { values, weights } => values[weights.draw(stream)],
+            Law::Exponential { mean } => {
+                let value = mean * stream.exponential();
+                whole(value, stream)
+            }
+            Law::Lognormal {
+                location, scale, ..
+            } => {
+                let value = libm::exp(location + scale * stream.normal());
+                whole(value, stream)
+            }
+            Law::Pareto { minimum, shape } => {
+                let value = minimum * libm::pow(stream.unit(), -1.0 / shape);
+                whole(value, stream)
+            }
+        }
+    }
+
+    /// Returns the mean; None where none exists (Pareto with a shape of at most 1).
+    #[must_use]
+    pub fn mean(&self) -> Option<f64> {
+        match &self.0 {
+            Law::Constant(value) => Some(*value as f64),
+            Law::Uniform { low, high } => Some(*low as f64 / 2.0 + *high as f64 / 2.0),
+            Law::Exponential { mean } | Law::Lognormal { mean, .. } => Some(*mean),
+            Law::Pareto { minimum, shape } => {
+                (*shape > 1.0).then(|| minimum * shape / (shape - 1.0))
+            }
+            Law::Weighted { values, weights } => Some(weights.mean_of(values)),
+        }
+    }
+
+    /// Returns the least and the greatest value that may be drawn.
+    #[must_use]
+    pub fn range(&self) -> (u64, u64) {
+        match &self.0 {
+            Law::Constant(value) => (*value, *value),
+            Law::Uniform { low, high } => (*low, *high),
+            Law::Exponential { .. } | Law::Lognormal { .. } => (0, u64::MAX),
+            Law::Pareto { minimum, .. } => (*minimum as u64, u64::MAX),
+            Law::Weighted { values, weights } => weights.range_of(values),
+        }
+    }
+
+    /// Returns whether the values are those the user named, each of them: not computed from a law.
+    #[must_use]
+    pub fn is_named(&self) -> bool {
+        matches!(self.0, Law::Constant(_) | Law::Weighted { .. })
+    }
+}
+
+fn lognormal(mean: u64, cv_micro: u64) -> Result<Law, String> {
+    let mean = positive("lognormal: mean", mean)?;
+    let cv = cv_micro as f64 / 1e6;
+    let variance = libm::log1p(cv * cv);
+    Ok(Law::Lognormal {
+        mean,
+        location: libm::log(mean) - variance / 2.0,
+        scale: variance.sqrt(),
+    })
+}
+
+fn positive(name: &str, value: u64) -> Result<f64, String> {
+    if value == 0 {
+        return Err(format!("{name} is 0: give at least 1"));
+    }
+    Ok(value as f64)
+}
+
+/// Rounds at random so that the mean of the result is `value`; saturates.
+fn whole(value: f64, stream: &mut Stream) -> u64 {
+    (value + stream.unit()) as u64
+}
+
+/// A choice among a few things by integer weight.
+#[derive(Clone, Debug)]
+pub(crate) struct Weights {
+    /// Sums of the weights up to and with each place.
+    sums: Vec<u64>,
+    total: u64,
+}
+
+impl Weights {
+    /// Returns the choice by these weights; `name` says in an error whose weights they are.
+    pub(crate) fn new(name: &str, weights: impl Iterator<Item = u64>) -> Result<Self, String> {
+        let mut total = 0_u64;
+        let mut sums = Vec::new();
+        for weight in weights {
+            total = total.checked_add(weight).ok_or_else(|| {
+                format!("{name}: the weights add up to more than 2^64: make them smaller")
+            })?;
+            sums.push(total);
+        }
+        match (sums.is_empty(), total) {
+            (true, _) => Err(format!("{name} is empty: name at least one, with a weight")),
+            (_, 0) => Err(format!("{name}: all weights are 0: give one a weight")),
+            _ => Ok(Self { sums, total }),
+        }
+    }
+
+    /// Returns the place of the thing drawn. A single thing costs no random number.
+    pub(crate) fn draw(&self, stream: &mut Stream) -> usize {
+        if self.sums.len() == 1 {
+            return 0;
+        }
+        let point = stream.below(self.total);
+        self.sums.partition_point(|&sum| sum <= point)
+    }
+
+    fn each(&self) -> impl Iterator<Item = u64> + '_ {
+        let before = std::iter::once(0).chain(self.sums.iter().copied());
+        self.sums
+            .iter()
+            .zip(before)
+            .map(|(sum, before)| sum - before)
+    }
+
+    fn mean_of(&self, values: &[u64]) -> f64 {
+        let sum: f64 = (self.each().zip(values))
+            .map(|(weight, &value)| weight as f64 * value as f64)
+            .sum();
+        sum / self.total as f64
+    }
+
+    fn range_of(&self, values: &[u64]) -> (u64, u64) {
+        let drawn = || (self.each().zip(values)).filter(|(weight, _)| *weight > 0);
+        let least = drawn().map(|(_, &value)| value).min();
+        let greatest = drawn().map(|(_, &value)| value).max();
+        (least.unwrap_or(0), greatest.unwrap_or(0))
+    }
+}
