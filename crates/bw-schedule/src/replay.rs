@@ -1,0 +1,158 @@
+//! Runs filaments in virtual time: the whole schedule of a workload, without a clock or a target.
+//!
+//! For tests and simulations. The target is a function from an operation to its service time, so
+//! a stall, a queue or a slow disk is a closure. It has no limit of operations in flight and
+//! never issues late: what it returns is what a perfect engine would issue.
+//!
+//! Decision: one heap of events, ordered by time and then by the order in which they were emitted.
+//! That is a total order, so the same filaments give the same operations on every machine, and the
+//! order among one filament's own events does not depend on which others run beside it.
+
+use crate::filament::{Completion, Emissions, Event, Filament, FilamentId};
+use crate::operation::Operation;
+use bw_units::Nanos;
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, HashMap};
+
+/// A filament with its id. Parts of one filament that live on several workers share the id.
+pub type Placed = (FilamentId, Box<dyn Filament>);
+
+/// Returns every operation that starts before `until`, in the order of issue, with its filament.
+///
+/// `service` is called once for each operation, in the order of issue, and returns how long the
+/// operation takes [ns]; response time is thus at hand there: an operation is issued at its `at`.
+/// A message to an id that several parts share goes to the first. With a service time of zero
+/// and a think time of zero a closed loop makes time stand still, and this never returns.
+///
+/// # Panics
+/// A filament sends a message to an id that is not there: an error in the filament.
+#[must_use]
+pub fn drive(
+    filaments: Vec<Placed>,
+    service: impl FnMut(&Operation) -> Nanos,
+    until: Nanos,
+) -> Vec<(FilamentId, Operation)> {
+    let mut drive = Drive::new(filaments, service);
+    while let Some(due) = drive.heap.pop() {
+        if due.at >= until {
+            break;
+        }
+        drive.execute(due);
+    }
+    drive.issued
+}
+
+/// What happens at a time, to the filament at this place of the list.
+#[derive(Clone, Copy)]
+enum Action {
+    Issue(usize, Operation),
+    Wake(usize, Event),
+}
+
+/// An action in the heap; the earliest one is the greatest, as `BinaryHeap` wants it.
+struct Due {
+    at: Nanos,
+    order: u64,
+    action: Action,
+}
+
+impl Ord for Due {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.at, other.order).cmp(&(self.at, self.order))
+    }
+}
+
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Due {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Due {}
+
+/// The state of a drive.
+struct Drive<S> {
+    filaments: Vec<Placed>,
+    places: HashMap<FilamentId, usize>,
+    service: S,
+    heap: BinaryHeap<Due>,
+    emitted: u64,
+    emissions: Emissions,
+    issued: Vec<(FilamentId, Operation)>,
+}
+
+impl<S: FnMut(&Operation) -> Nanos> Drive<S> {
+    fn new(filaments: Vec<Placed>, service: S) -> Self {
+        let mut places = HashMap::new();
+        for (place, (id, _)) in filaments.iter().enumerate() {
+            places.entry(*id).or_insert(place);
+        }
+        let mut drive = Self {
+            filaments,
+            places,
+            service,
+            heap: BinaryHeap::new(),
+            emitted: 0,
+            emissions: Emissions::default(),
+            issued: Vec::new(),
+        };
+        for place in 0..drive.filaments.len() {
+            drive.push(Nanos::ZERO, Action::Wake(place, Event::Start));
+        }
+        drive
+    }
+
+    fn push(&mut self, at: Nanos, action: Action) {
+        let order = self.emitted;
+        self.emitted += 1;
+        self.heap.push(Due { at, order, action });
+    }
+
+    fn execute(&mut self, due: Due) {
+        match due.action {
+            Action::Issue(place, operation) => self.issue(place, operation, due.at),
+            Action::Wake(place, event) => self.wake(place, event, due.at),
+        }
+    }
+
+    fn issue(&mut self, place: usize, operation: Operation, now: Nanos) {
+        let ends = now + (self.service)(&operation);
+        self.issued.push((self.filaments[place].0, operation));
+        if operation.notify {
+            let event = Event::Completed(Completion {
+                at: ends,
+                intended: operation.at,
+                kind: operation.kind,
+                tag: operation.tag,
+                result: i32::try_from(operation.size).unwrap_or(i32::MAX),
+            });
+            self.push(ends, Action::Wake(place, event));
+        }
+    }
+
+    fn wake(&mut self, place: usize, event: Event, now: Nanos) {
+        let mut emissions = std::mem::take(&mut self.emissions);
+        let from = self.filaments[place].0;
+        self.filaments[place].1.wake(event, &mut emissions);
+        for (at, tag) in emissions.timers.drain(..) {
+            let timer = Event::Timer { at, tag };
+            self.push(at.max(now), Action::Wake(place, timer));
+        }
+        for operation in emissions.operations.drain(..) {
+            self.push(operation.at.max(now), Action::Issue(place, operation));
+        }
+        for (at, to, payload) in emissions.messages.drain(..) {
+            let message = Event::Message { at, from, payload };
+            let receiver = self.places.get(&to);
+            let receiver = *receiver.unwrap_or_else(|| panic!("filament {to} is not here"));
+            self.push(at.max(now), Action::Wake(receiver, message));
+        }
+        self.emissions = emissions;
+    }
+}
