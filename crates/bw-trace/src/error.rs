@@ -25,6 +25,8 @@ pub enum TraceCode {
     TraceOption,
     /// The output cannot be written.
     TraceWrite,
+    /// This kernel, or this user, cannot record block I/O.
+    TraceCapture,
 }
 
 impl TraceCode {
@@ -39,6 +41,7 @@ impl TraceCode {
             Self::TraceOrder => "trace-order",
             Self::TraceOption => "trace-option",
             Self::TraceWrite => "trace-write",
+            Self::TraceCapture => "trace-capture",
         }
     }
 }
