@@ -1,0 +1,170 @@
+//! Messages between workers, and how they find out together that nothing is left to do.
+//!
+//! Decision: one ring for one sender and one receiver in each direction (rtrb), so that nobody waits for a
+//! lock; what finds a ring full stays with the sender and is sent before anything newer. The end
+//! is found by one count of active workers and letters under way: it is zero only when
+//! every worker rests and no letter is on its way to wake one.
+
+use bw_schedule::filament::FilamentId;
+use bw_units::Nanos;
+use rtrb::{Consumer, Producer, PushError, RingBuffer};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+const RING: usize = 4096;
+
+/// A message from one filament to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Letter {
+    /// When it is to arrive.
+    pub at: Nanos,
+    /// Who sends it.
+    pub from: FilamentId,
+    /// Whom it is for.
+    pub to: FilamentId,
+    /// What it says.
+    pub payload: u64,
+}
+
+/// One worker's letter box.
+#[derive(Debug)]
+pub struct Mail {
+    own: usize,
+    outgoing: Vec<Option<Producer<Letter>>>,
+    incoming: Vec<Consumer<Letter>>,
+    held_back: Vec<VecDeque<Letter>>,
+    open: Arc<AtomicI64>,
+    resting: bool,
+}
+
+/// Returns the letter boxes of so many workers, all active.
+#[must_use]
+pub fn mesh(workers: usize) -> Vec<Mail> {
+    let open = Arc::new(AtomicI64::new(i64::try_from(workers).unwrap_or(i64::MAX)));
+    let mut boxes: Vec<Mail> = (0..workers)
+        .map(|own| Mail {
+            own,
+            outgoing: Vec::new(),
+            incoming: Vec::new(),
+            held_back: vec![VecDeque::new(); workers],
+            open: Arc::clone(&open),
+            resting: false,
+        })
+        .collect();
+    for from in 0..workers {
+        for to in 0..workers {
+            let ring = (from != to).then(|| RingBuffer::new(RING));
+            let (producer, consumer) = ring.unzip();
+            boxes[from].outgoing.push(producer);
+            boxes[to].incoming.extend(consumer);
+        }
+    }
+    boxes
+}
+
+impl Mail {
+    /// Returns which worker a filament lives on that does not live here.
+    #[must_use]
+    pub fn home(&self, filament: FilamentId) -> usize {
+        filament as usize % self.outgoing.len()
+    }
+
+    /// Returns whether this is the letter box of that worker.
+    #[must_use]
+    pub fn is_own(&self, worker: usize) -> bool {
+        worker == self.own
+    }
+
+    /// Sends a letter to another worker. Sent to oneself it is lost, since that is an error of the caller.
+    pub fn send(&mut self, worker: usize, letter: Letter) {
+        self.open.fetch_add(1, Ordering::AcqRel);
+        self.held_back[worker].push_back(letter);
+        self.post();
+    }
+
+    /// Moves what was held back into the rings, as far as they have room.
+    pub fn post(&mut self) {
+        for (waiting, ring) in self.held_back.iter_mut().zip(&mut self.outgoing) {
+            while let (Some(letter), Some(ring)) = (waiting.front(), ring.as_mut()) {
+                if let Err(PushError::Full(_)) = ring.push(*letter) {
+                    break;
+                }
+                waiting.pop_front();
+            }
+        }
+    }
+
+    /// Takes one letter that has come, if there is any; the worker is active from then on.
+    #[inline]
+    pub fn receive(&mut self) -> Option<Letter> {
+        let letter = self.incoming.iter_mut().find_map(|ring| ring.pop().ok())?;
+        if self.resting {
+            self.resting = false;
+        } else {
+            // The letter's share of the count; that of a resting worker passes to the worker.
+            self.open.fetch_sub(1, Ordering::AcqRel);
+        }
+        Some(letter)
+    }
+
+    /// Says that this worker has nothing left to do; returns whether nobody has, nor ever will.
+    pub fn rest(&mut self) -> bool {
+        if !self.resting && self.held_back.iter().all(VecDeque::is_empty) {
+            self.resting = true;
+            self.open.fetch_sub(1, Ordering::AcqRel);
+        }
+        self.open.load(Ordering::Acquire) == 0
+    }
+
+    /// Leaves the mesh: this worker's run is over, and it is not waited for.
+    pub fn leave(&mut self) {
+        if !self.resting {
+            self.resting = true;
+            self.open.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn letter(payload: u64) -> Letter {
+        Letter {
+            at: Nanos(1),
+            from: 0,
+            to: 1,
+            payload,
+        }
+    }
+
+    #[test]
+    fn a_letter_under_way_keeps_everybody_going() {
+        let mut boxes = mesh(2);
+        boxes[0].send(1, letter(7));
+        assert!(!boxes[1].rest() && !boxes[0].rest());
+        assert_eq!(boxes[1].receive(), Some(letter(7)));
+        assert!(!boxes[0].rest());
+        assert!(boxes[1].rest() && boxes[0].rest());
+    }
+
+    #[test]
+    fn more_letters_than_a_ring_holds_arrive_in_order() {
+        let mut boxes = mesh(2);
+        let many = RING as u64 + 100;
+        (0..many).for_each(|n| boxes[0].send(1, letter(n)));
+        assert!(!boxes[0].rest());
+        for n in 0..many {
+            assert_eq!(boxes[1].receive(), Some(letter(n)));
+            boxes[0].post();
+        }
+        assert!(boxes[1].receive().is_none());
+        assert!(!boxes[0].rest() || boxes[1].rest());
+    }
+
+    #[test]
+    fn alone_rest_is_the_end() {
+        assert!(mesh(1)[0].rest());
+    }
+}

@@ -1,0 +1,121 @@
+//! Where a worker sits: its processor, its memory, its priority.
+//!
+//! Decision: what cannot be had is told in the result and the run goes on, except what the user
+//! asked for by name (a processor, a priority). `SCHED_FIFO` is refused where the kernel's
+//! real-time throttle would stop a spinning worker: 50 ms of every second, a p98 of 30 ms
+//! measured (DESIGN.md, "Spin, do not sleep"). Source: sched(7), mlockall(2), prctl(2).
+
+use std::fs;
+use std::io;
+
+/// Binds the calling thread to one processor.
+///
+/// # Errors
+/// There is no such processor, or this process may not use it.
+pub fn pin(cpu: usize) -> io::Result<()> {
+    if cpu >= libc::CPU_SETSIZE as usize {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    // SAFETY: a cpu_set_t of zeros is the empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `cpu` is below CPU_SETSIZE.
+    unsafe { libc::CPU_SET(cpu, &mut set) };
+    // SAFETY: the set is valid and its size is given; 0 is the calling thread.
+    succeed(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) })
+}
+
+/// Locks all memory of the process, now and later: no page fault in a run.
+///
+/// # Errors
+/// Not permitted, or more than `RLIMIT_MEMLOCK`.
+pub fn lock_memory() -> io::Result<()> {
+    // SAFETY: flags only.
+    succeed(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) })
+}
+
+/// Lets the calling thread's sleeps end when they are due: the kernel delays them by 50 us else.
+///
+/// # Errors
+/// Never, on a Linux of this century.
+pub fn sharpen_timers() -> io::Result<()> {
+    // SAFETY: integers only.
+    succeed(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64, 0_u64, 0_u64, 0_u64) })
+}
+
+/// Has this process killed when its parent dies.
+///
+/// # Errors
+/// Never, on a Linux of this century.
+pub fn die_with_parent() -> io::Result<()> {
+    // SAFETY: integers only.
+    succeed(unsafe {
+        libc::prctl(
+            libc::PR_SET_PDEATHSIG,
+            libc::SIGKILL as u64,
+            0_u64,
+            0_u64,
+            0_u64,
+        )
+    })
+}
+
+/// Gives the calling thread a real-time priority.
+///
+/// # Errors
+/// Not permitted.
+pub fn set_fifo(priority: u8) -> io::Result<()> {
+    let parameter = libc::sched_param {
+        sched_priority: i32::from(priority),
+    };
+    // SAFETY: the parameter is valid; 0 is the calling thread.
+    succeed(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameter) })
+}
+
+/// Returns why a spinning worker must not have a real-time priority here; None if it may.
+#[must_use]
+pub fn throttle() -> Option<String> {
+    let read = |name| fs::read_to_string(format!("/proc/sys/kernel/{name}"));
+    let number = |name| read(name).ok()?.trim().parse::<i64>().ok();
+    throttled(
+        number("sched_rt_runtime_us")?,
+        number("sched_rt_period_us")?,
+    )
+}
+
+fn throttled(runtime_us: i64, period_us: i64) -> Option<String> {
+    (runtime_us >= 0 && runtime_us < period_us).then(|| {
+        format!(
+            "the kernel stops a real-time thread that spins for {} ms of every {} ms \
+             (sched_rt_runtime_us is {runtime_us})",
+            (period_us - runtime_us) / 1000,
+            period_us / 1000
+        )
+    })
+}
+
+fn succeed(status: libc::c_int) -> io::Result<()> {
+    if status == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_throttle_is_off_at_minus_one_and_at_the_whole_period() {
+        assert!(throttled(-1, 1_000_000).is_none());
+        assert!(throttled(1_000_000, 1_000_000).is_none());
+        let told = throttled(950_000, 1_000_000).unwrap();
+        assert!(told.contains("50 ms of every 1000 ms"), "{told}");
+    }
+
+    #[test]
+    fn a_processor_that_is_none_is_refused() {
+        assert!(pin(1023).is_err());
+        assert!(pin(usize::MAX).is_err());
+    }
+}

@@ -1,0 +1,277 @@
+//! The processor's time stamp counter as a clock.
+//!
+//! Decision: used only where the kernel itself trusts it (its current clock source is `tsc`) and
+//! the processor says that it is invariant; its slope is measured against `CLOCK_MONOTONIC`
+//! over at least 50 ms at the start and over the whole run afterwards. What lost: `quanta` (calibrates once,
+//! no drift), `minstant` and `fastant` (hide the policy). Conversion is one 64x64-bit
+//! multiplication; a worker takes a better slope over by anchoring it at the present
+//! reading, so that its clock bends but never steps. Source: reference/load.md section 6.
+
+use crate::clock::{Clock, monotonic_ns};
+use bw_units::Nanos;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+
+/// How long the first calibration takes at least [ns].
+const CALIBRATION_NS: u64 = 60_000_000;
+
+/// Returns whether the counter may be used as a clock here, or why not.
+///
+/// # Errors
+/// In words: what is missing.
+pub fn sound() -> Result<(), String> {
+    let source = std::fs::read_to_string(SOURCE).unwrap_or_default();
+    if source.trim() != "tsc" {
+        return Err(format!(
+            "the kernel's clock source is '{}', not 'tsc'",
+            source.trim()
+        ));
+    }
+    if invariant() {
+        Ok(())
+    } else {
+        Err("the processor does not say that its counter is invariant".to_owned())
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn invariant() -> bool {
+    raw_cpuid::CpuId::new()
+        .get_advanced_power_mgmt_info()
+        .is_some_and(|info| info.has_invariant_tsc())
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn invariant() -> bool {
+    false
+}
+
+/// Reads the counter.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[must_use]
+pub fn ticks() -> u64 {
+    // SAFETY: every x86-64 processor has RDTSC, and Linux does not forbid it to programs.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// Reads the counter: there is none here, and [`sound`] says so.
+#[cfg(not(target_arch = "x86_64"))]
+#[must_use]
+pub fn ticks() -> u64 {
+    0
+}
+
+/// One reading of both clocks at the same moment, as nearly as can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// The counter.
+    pub ticks: u64,
+    /// `CLOCK_MONOTONIC` [ns].
+    pub ns: u64,
+}
+
+impl Pair {
+    /// Reads both clocks; of 64 readings the one that the counter brackets most narrowly,
+    /// so that an interruption between the two does not count.
+    #[must_use]
+    pub fn read() -> Self {
+        let reading = |_| {
+            let (before, ns, after) = (ticks(), monotonic_ns(), ticks());
+            let width = after.saturating_sub(before);
+            (
+                width,
+                Self {
+                    ticks: before + width / 2,
+                    ns,
+                },
+            )
+        };
+        (0..64)
+            .map(reading)
+            .min_by_key(|(width, _)| *width)
+            .map_or(Self { ticks: 0, ns: 0 }, |(_, pair)| pair)
+    }
+}
+
+/// Returns nanoseconds per tick between two readings, in units of 2^-32; None without a distance.
+#[must_use]
+pub fn slope(from: Pair, to: Pair) -> Option<u64> {
+    let ticks = to
+        .ticks
+        .checked_sub(from.ticks)
+        .filter(|ticks| *ticks > 0)?;
+    let ns = u128::from(to.ns.checked_sub(from.ns)?);
+    u64::try_from((ns << 32) / u128::from(ticks)).ok()
+}
+
+#[inline]
+#[allow(clippy::cast_possible_truncation)] // 2^64 ns are 584 years
+fn to_ns(ticks: u64, slope: u64) -> u64 {
+    ((u128::from(ticks) * u128::from(slope)) >> 32) as u64
+}
+
+/// What relates the counter to time: measured at the start, refined while the run lasts.
+#[derive(Debug)]
+pub struct Calibration {
+    first: Pair,
+    initial: u64,
+    current: Arc<AtomicU64>,
+}
+
+impl Calibration {
+    /// Measures the counter's rate; takes about 60 ms.
+    ///
+    /// # Errors
+    /// The counter did not move, or is not sound here: in words.
+    pub fn measure() -> Result<Self, String> {
+        sound()?;
+        let first = Pair::read();
+        crate::clock::sleep(Nanos(CALIBRATION_NS));
+        let initial = slope(first, Pair::read()).filter(|slope| *slope > 0);
+        let initial = initial.ok_or("the counter stood still while it was calibrated")?;
+        Ok(Self {
+            first,
+            initial,
+            current: Arc::new(AtomicU64::new(initial)),
+        })
+    }
+
+    /// Measures the slope over everything since the start, and offers it to the workers' clocks.
+    pub fn refine(&self) {
+        if let Some(slope) = slope(self.first, Pair::read()) {
+            self.current.store(slope, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns ticks per second, as known now.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)]
+    pub fn hz(&self) -> f64 {
+        1e9 * 4_294_967_296.0 / self.current.load(Ordering::Relaxed) as f64
+    }
+
+    /// Returns by how much the slope now differs from the first one, in millionths.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)]
+    pub fn drift_ppm(&self) -> f64 {
+        let current = self.current.load(Ordering::Relaxed) as f64;
+        (current / self.initial as f64 - 1.0) * 1e6
+    }
+
+    /// Returns a clock that reads zero at `zero_ns` of `CLOCK_MONOTONIC`, and before it.
+    #[must_use]
+    pub fn clock(&self, zero_ns: u64) -> Tsc {
+        let slope = self.current.load(Ordering::Relaxed);
+        let now = Pair::read();
+        let distance = |ns: u64| u64::try_from((u128::from(ns) << 32) / u128::from(slope));
+        let ahead = distance(zero_ns.saturating_sub(now.ns)).unwrap_or(u64::MAX);
+        let behind = distance(now.ns.saturating_sub(zero_ns)).unwrap_or(u64::MAX);
+        Tsc {
+            anchor_ticks: now.ticks.saturating_add(ahead).saturating_sub(behind),
+            anchor_ns: 0,
+            slope,
+            offered: Arc::clone(&self.current),
+        }
+    }
+}
+
+/// The counter as a clock. See the module.
+#[derive(Clone, Debug)]
+pub struct Tsc {
+    anchor_ticks: u64,
+    anchor_ns: u64,
+    slope: u64,
+    offered: Arc<AtomicU64>,
+}
+
+impl Tsc {
+    #[inline]
+    fn at(&self, ticks: u64) -> Nanos {
+        Nanos(self.anchor_ns + to_ns(ticks.saturating_sub(self.anchor_ticks), self.slope))
+    }
+
+    /// Bends the line at `ticks`: the time there stays the same, the slope after it is `slope`.
+    fn bend(&mut self, ticks: u64, slope: u64) {
+        if ticks > self.anchor_ticks {
+            self.anchor_ns = self.at(ticks).0;
+            self.anchor_ticks = ticks;
+        }
+        self.slope = slope;
+    }
+}
+
+impl Clock for Tsc {
+    #[inline]
+    fn now(&mut self) -> Nanos {
+        self.at(ticks())
+    }
+
+    fn refine(&mut self) {
+        let offered = self.offered.load(Ordering::Relaxed);
+        if offered != self.slope {
+            self.bend(ticks(), offered);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clock(slope: u64) -> Tsc {
+        Tsc {
+            anchor_ticks: 1000,
+            anchor_ns: 0,
+            slope,
+            offered: Arc::new(AtomicU64::new(slope)),
+        }
+    }
+
+    #[test]
+    fn a_slope_of_one_half_halves() {
+        let from = Pair { ticks: 10, ns: 5 };
+        let to = Pair {
+            ticks: 2_000_000_010,
+            ns: 1_000_000_005,
+        };
+        assert_eq!(slope(from, to), Some(1 << 31));
+        assert_eq!(slope(to, from), None);
+    }
+
+    #[test]
+    fn before_the_anchor_it_is_zero() {
+        assert_eq!(clock(1 << 32).at(999), Nanos::ZERO);
+    }
+
+    #[test]
+    fn a_better_slope_bends_the_line_and_never_steps() {
+        let mut clock = clock(1 << 32);
+        let before = clock.at(1_000_000);
+        clock.bend(1_000_000, (1 << 32) - (1 << 20));
+        assert_eq!(clock.at(1_000_000), before);
+        assert!(clock.at(1_000_001) >= before);
+        assert_eq!(clock.at(2_024_000_000).0, 2_023_505_103);
+    }
+
+    #[test]
+    fn a_year_of_ticks_does_not_overflow() {
+        let year = 3_000_000_000 * 31_536_000;
+        assert_eq!(to_ns(year, (1u64 << 32) / 3), 31_535_999_992_657_452);
+    }
+
+    #[test]
+    fn the_real_counter_agrees_with_the_kernels_clock_to_a_thousandth() {
+        let Ok(calibration) = Calibration::measure() else {
+            println!("skipped: {:?}", sound());
+            return;
+        };
+        calibration.refine();
+        assert!(calibration.drift_ppm().abs() < 1000.0);
+        let mut clock = calibration.clock(monotonic_ns());
+        let times: Vec<_> = (0..1000).map(|_| clock.now()).collect();
+        assert!(times.is_sorted());
+    }
+}
