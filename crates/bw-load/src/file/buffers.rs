@@ -1,0 +1,300 @@
+//! The memory that operations read into and write from.
+//!
+//! Decision: every slot has its own place to read into; all writes of a worker come from one
+//! shared payload of pseudo-random bytes, at a place that changes with each write. The kernel
+//! only reads the payload, so that writes in flight may share it, and a device that compresses
+//! or recognises zeros gains nothing. Rival: fio's, to fill each buffer before each write, which costs
+//! the issuing thread about 0.5 us per 4 KiB.
+//!
+//! Everything is one page aligned, which direct I/O asks for, and is touched here, once, so that no
+//! page fault falls into the run.
+
+use rand_core::Rng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::SeedableRng;
+use std::io;
+use std::ptr::NonNull;
+
+/// Slots and payload positions are multiples of this [bytes]: a page, and what every disk accepts.
+const ALIGNMENT: usize = 4096;
+/// The payload is larger than the largest write by so much [bytes]: 1024 places to write from.
+const PAYLOAD_SPARE: usize = 4 << 20;
+/// More than this in one region is not touched beforehand, nor registered [bytes].
+const TOUCHED_AT_MOST: usize = 512 << 20;
+
+/// Memory of our own from `mmap`, page aligned, zero at first.
+#[derive(Debug)]
+pub struct Slab {
+    base: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: the memory belongs to the slab alone, and is not tied to a thread.
+unsafe impl Send for Slab {}
+// SAFETY: a shared slab only gives out its address; who reads and writes there
+// says why that is sound.
+unsafe impl Sync for Slab {}
+
+impl Slab {
+    /// Returns `length` bytes, rounded up to whole pages.
+    ///
+    /// # Errors
+    /// There is not so much memory, or less may be locked (`mlockall` with `MCL_FUTURE`).
+    pub fn new(length: usize) -> io::Result<Self> {
+        let length = length.max(1).next_multiple_of(ALIGNMENT);
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice touches nothing else.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), length, access, kind, -1, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: it is our own mapping, of that length; the advice may be refused, and may fail.
+        unsafe { libc::madvise(base, length, libc::MADV_HUGEPAGE) };
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { base, length })
+    }
+
+    /// Returns the length [bytes].
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Returns the address of byte `position`, which is in the slab.
+    #[must_use]
+    pub fn at(&self, position: usize) -> *mut u8 {
+        assert!(position < self.length, "outside the slab");
+        // SAFETY: the position is inside the mapping.
+        unsafe { self.base.as_ptr().add(position) }
+    }
+
+    /// Returns bytes `from..from + length`.
+    ///
+    /// # Safety
+    /// Nobody, the kernel included, writes there while the slice lives.
+    #[must_use]
+    pub unsafe fn bytes(&self, from: usize, length: usize) -> &[u8] {
+        assert!(from + length <= self.length, "outside the slab");
+        // SAFETY: inside the mapping, initialised by the kernel, and unwritten by the contract.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(from), length) }
+    }
+
+    /// Fills the slab with the pseudo-random bytes of `seed`.
+    pub fn fill(&mut self, seed: u64) {
+        // SAFETY: the slab is borrowed for us alone, and its mapping is readable and writable.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.length) };
+        Xoshiro256PlusPlus::seed_from_u64(seed).fill_bytes(bytes);
+    }
+}
+
+impl Drop for Slab {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping, which nobody uses any more: whoever hands its address to the
+        // kernel keeps the slab until the kernel is done.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.length) };
+    }
+}
+
+/// Where the bytes of one operation are.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// The first byte.
+    pub address: *mut u8,
+    /// Which region it lies in.
+    pub region: Region,
+}
+
+impl Place {
+    /// The place of an operation without bytes.
+    pub const NONE: Self = Self {
+        address: std::ptr::null_mut(),
+        region: Region::Large,
+    };
+}
+
+/// The regions that can be registered with the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Region {
+    /// What slots read into.
+    Slots,
+    /// What writes come from.
+    Payload,
+    /// A slot's own, for an operation that is larger than was announced.
+    Large,
+}
+
+/// Returns where in a payload of `length` bytes the write number `sequence` of `size` bytes
+/// comes from: a multiple of 4096 such that the write fits; zero if only that fits.
+#[must_use]
+#[allow(clippy::cast_possible_truncation)]
+pub fn payload_position(sequence: u64, size: usize, length: usize) -> usize {
+    let places = (length.saturating_sub(size) / ALIGNMENT + 1) as u64;
+    // Fibonacci hashing: neighbours in time come from far apart.
+    let mixed = sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    ((mixed * places) >> 32) as usize * ALIGNMENT
+}
+
+/// The buffers of one worker.
+#[derive(Debug)]
+pub struct Buffers {
+    slots: Slab,
+    slot_bytes: usize,
+    payload: Slab,
+    large: Vec<Option<Slab>>,
+    writes: u64,
+}
+
+impl Buffers {
+    /// Returns buffers for `depth` operations in flight of up to `largest_bytes` each; larger
+    /// ones are possible too, and take memory when the first comes.
+    ///
+    /// # Errors
+    /// There is not so much memory, or less may be locked.
+    pub fn new(depth: u32, largest_bytes: u32) -> io::Result<Self> {
+        let slot_bytes = (largest_bytes.max(1) as usize).next_multiple_of(ALIGNMENT);
+        let mut slots = Slab::new(slot_bytes * depth as usize)?;
+        if slots.length() <= TOUCHED_AT_MOST {
+            slots.fill(1);
+        }
+        let mut payload = Slab::new(slot_bytes.min(TOUCHED_AT_MOST) + PAYLOAD_SPARE)?;
+        payload.fill(2);
+        Ok(Self {
+            slots,
+            slot_bytes,
+            payload,
+            large: (0..depth).map(|_| None).collect(),
+            writes: 0,
+        })
+    }
+
+    /// Returns what may be registered: the slots and the payload; None if that is too much.
+    #[must_use]
+    pub fn registrable(&self) -> Option<[libc::iovec; 2]> {
+        let vector = |slab: &Slab| libc::iovec {
+            iov_base: slab.at(0).cast(),
+            iov_len: slab.length(),
+        };
+        (self.slots.length() <= TOUCHED_AT_MOST)
+            .then(|| [vector(&self.slots), vector(&self.payload)])
+    }
+
+    /// Returns where a read of `size` bytes under `slot` goes.
+    ///
+    /// # Errors
+    /// It is larger than was announced, and there is no memory for it.
+    pub fn for_read(&mut self, slot: u32, size: u32) -> io::Result<Place> {
+        if size as usize > self.slot_bytes {
+            return self.large(slot, size);
+        }
+        let address = self.slots.at(slot as usize * self.slot_bytes);
+        let region = Region::Slots;
+        Ok(Place { address, region })
+    }
+
+    /// Returns where the next write, of `size` bytes under `slot`, comes from.
+    ///
+    /// # Errors
+    /// It is larger than was announced, and there is no memory for it.
+    pub fn for_write(&mut self, slot: u32, size: u32) -> io::Result<Place> {
+        let sequence = self.writes;
+        self.writes += 1;
+        if size as usize > self.payload.length() {
+            return self.large(slot, size);
+        }
+        let position = payload_position(sequence, size as usize, self.payload.length());
+        let address = self.payload.at(position);
+        let region = Region::Payload;
+        Ok(Place { address, region })
+    }
+
+    /// Returns the payload. Nobody ever writes to it once it is filled.
+    #[must_use]
+    pub fn payload(&self) -> &[u8] {
+        // SAFETY: the payload is written only in `new`; the kernel only reads it.
+        unsafe { self.payload.bytes(0, self.payload.length()) }
+    }
+
+    /// Returns the first `size` bytes of what the last read under `slot` brought; None if its
+    /// buffer is not so large.
+    ///
+    /// # Safety
+    /// The slot is not in flight while the slice lives.
+    #[must_use]
+    pub unsafe fn data(&self, slot: u32, size: u32) -> Option<&[u8]> {
+        let (slot, size) = (slot as usize, size as usize);
+        if size <= self.slot_bytes {
+            // SAFETY: nothing is in flight under this slot, by the contract.
+            return Some(unsafe { self.slots.bytes(slot * self.slot_bytes, size) });
+        }
+        let large = self.large.get(slot)?.as_ref()?;
+        // SAFETY: as above.
+        (size <= large.length()).then(|| unsafe { large.bytes(0, size) })
+    }
+
+    /// Returns the slot's own large buffer, made or replaced by a larger one where it must be.
+    fn large(&mut self, slot: u32, size: u32) -> io::Result<Place> {
+        let held = &mut self.large[slot as usize];
+        if held
+            .as_ref()
+            .is_none_or(|slab| slab.length() < size as usize)
+        {
+            let mut slab = Slab::new(size as usize)?;
+            slab.fill(3 + u64::from(slot));
+            *held = Some(slab);
+        }
+        let slab = held.as_ref().ok_or(io::ErrorKind::OutOfMemory)?;
+        let (address, region) = (slab.at(0), Region::Large);
+        Ok(Place { address, region })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_come_from_many_places_that_all_fit() {
+        let (size, length) = (12_288, 4 << 20);
+        let places: std::collections::BTreeSet<_> = (0..4096)
+            .map(|sequence| payload_position(sequence, size, length))
+            .collect();
+        assert!(
+            places
+                .iter()
+                .all(|at| at % ALIGNMENT == 0 && at + size <= length)
+        );
+        assert!(places.len() > 900, "only {} places", places.len());
+    }
+
+    #[test]
+    fn a_write_as_large_as_the_payload_comes_from_its_start() {
+        assert_eq!(payload_position(77, 8192, 8192), 0);
+    }
+
+    #[test]
+    fn the_payload_is_not_all_the_same() {
+        let buffers = Buffers::new(2, 4096).unwrap();
+        let mut counts = [0_u32; 256];
+        for byte in buffers.payload() {
+            counts[usize::from(*byte)] += 1;
+        }
+        let expected = u32::try_from(buffers.payload().len() / 256).unwrap();
+        assert!(
+            counts
+                .iter()
+                .all(|count| count.abs_diff(expected) < expected / 20)
+        );
+    }
+
+    #[test]
+    fn slots_do_not_overlap_and_large_operations_get_their_own() {
+        let mut buffers = Buffers::new(2, 5000).unwrap();
+        let first = buffers.for_read(0, 5000).unwrap();
+        let second = buffers.for_read(1, 8192).unwrap();
+        assert_eq!(second.address as usize - first.address as usize, 8192);
+        let large = buffers.for_read(1, 8193).unwrap();
+        assert_eq!(large.region, Region::Large);
+        assert_eq!(large.address as usize % ALIGNMENT, 0);
+    }
+}

@@ -1,0 +1,380 @@
+//! Opening a target once for the whole run: every refusal happens here, before anything is
+//! issued.
+
+use super::buffers::Buffers;
+use super::calls::FileCalls;
+use super::limits::{self, Limits};
+use super::threads::ThreadsTarget;
+use super::uring::UringTarget;
+use super::{Engine, FileSpec, FileTarget, Refusal, fill, guard};
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+/// What the workload will do to the target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Purpose {
+    /// Whether any operation changes data: a write or a discard.
+    pub writes: bool,
+}
+
+/// A file or device that may be used. Workers share the one open file.
+#[derive(Debug)]
+pub struct OpenFile {
+    spec: FileSpec,
+    file: Arc<File>,
+    device: bool,
+    size_bytes: u64,
+    block_bytes: u32,
+    absent: Vec<String>,
+    home: libc::cpu_set_t,
+}
+
+/// Opens what `spec` names for `purpose`; a regular file is made, and made larger, as asked.
+/// Call it before threads are pinned: the threads engine runs where the caller may run.
+///
+/// # Errors
+/// See [`Refusal`]; its codes all start with `target-`.
+pub fn open(spec: &FileSpec, purpose: Purpose) -> Result<OpenFile, Refusal> {
+    check_spec(spec)?;
+    let path = spec.path.as_path();
+    let device = is_device(spec)?;
+    let mut absent = Vec::new();
+    if !device {
+        prepare(spec, purpose, &mut absent)?;
+    }
+    let file = open_file(spec, purpose, device)?;
+    let (size_bytes, limits) = (size(spec, &file, device)?, limits::limits(path, &file));
+    if let Some(hole) = (!device)
+        .then(|| fill::first_hole(&file, size_bytes))
+        .flatten()
+    {
+        absent.push(format!(
+            "data from byte {hole} on: never written, so that reads there may not reach the device"
+        ));
+    }
+    Ok(OpenFile {
+        block_bytes: block(spec, limits)?,
+        spec: spec.clone(),
+        file: Arc::new(file),
+        device,
+        size_bytes,
+        absent,
+        home: affinity(),
+    })
+}
+
+impl OpenFile {
+    /// Returns how much of the target is used [bytes].
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// Returns what offsets and sizes must be multiples of [bytes]: 1 where everything goes.
+    #[must_use]
+    pub fn block_bytes(&self) -> u32 {
+        self.block_bytes
+    }
+
+    /// Refuses offsets or sizes that are not multiples of the block; `what` names them
+    /// in the message, as `access.size`.
+    ///
+    /// # Errors
+    /// `target-unaligned`.
+    pub fn check_multiple(&self, what: &str, bytes: u64) -> Result<(), Refusal> {
+        let block = u64::from(self.block_bytes);
+        if bytes % block == 0 {
+            return Ok(());
+        }
+        let (path, before) = (self.spec.path.display(), bytes - bytes % block);
+        Err(Refusal::new(
+            "target-unaligned",
+            format!(
+                "{path}: {what} is {bytes} bytes, not a multiple of the block of {block} bytes"
+            ),
+            format!(
+                "take {} or {}, or leave out --direct",
+                before.max(block),
+                before + block
+            ),
+        ))
+    }
+
+    /// Makes a worker's own target for `depth` operations in flight of up to `largest_bytes`
+    /// each. Call it in the worker's thread: a ring belongs to the thread that made it.
+    ///
+    /// # Errors
+    /// `target-engine`: the engine that was asked for is not to be had.
+    pub fn worker(&self, depth: u32, largest_bytes: u32) -> Result<FileTarget, Refusal> {
+        let uring = match self.spec.engine {
+            Engine::Threads => Err("io_uring: threads were asked for".to_owned()),
+            _ => self.uring(depth, largest_bytes),
+        };
+        match (uring, self.spec.engine) {
+            (Ok(target), _) => Ok(FileTarget::Uring(Box::new(target))),
+            (Err(why), Engine::IoUring) => Err(Refusal::new(
+                "target-engine",
+                why,
+                "leave out the engine, or ask for threads",
+            )),
+            (Err(why), _) => self.threads(depth, largest_bytes, why),
+        }
+    }
+
+    /// Returns what executes operations while its caller waits; one for each thread.
+    ///
+    /// # Errors
+    /// `target-engine`: there is no memory for buffers.
+    pub fn synchronous(&self, largest_bytes: u32) -> Result<FileCalls, Refusal> {
+        let buffers = Buffers::new(1, largest_bytes).map_err(|error| no_memory(&error))?;
+        Ok(FileCalls::new(Arc::clone(&self.file), self.device, buffers))
+    }
+
+    fn uring(&self, depth: u32, largest_bytes: u32) -> Result<UringTarget, String> {
+        let buffers = Buffers::new(depth, largest_bytes)
+            .map_err(|error| format!("io_uring: no memory for buffers: {error}"))?;
+        let target = UringTarget::new(Arc::clone(&self.file), buffers, depth);
+        let mut target = target.map_err(|error| format!("io_uring: {}", ring_refused(&error)))?;
+        target.note_absent(&self.absent);
+        Ok(target)
+    }
+
+    fn threads(&self, depth: u32, largest: u32, why: String) -> Result<FileTarget, Refusal> {
+        let buffers = Buffers::new(depth, largest).map_err(|error| no_memory(&error))?;
+        let count = u32::from(self.spec.threads).min(depth);
+        let source = (Arc::clone(&self.file), self.device);
+        let mut target =
+            ThreadsTarget::new(source, buffers, (depth, count), self.home).map_err(|error| {
+                Refusal::new(
+                    "target-engine",
+                    format!("{count} threads cannot be started: {error}"),
+                    "ask for fewer threads",
+                )
+            })?;
+        target.note_absent(&self.absent);
+        target.note_absent(&[why]);
+        Ok(FileTarget::Threads(Box::new(target)))
+    }
+}
+
+fn no_memory(error: &io::Error) -> Refusal {
+    Refusal::new(
+        "target-engine",
+        format!("no memory for the buffers of the target: {error}"),
+        "ask for a smaller depth or smaller operations, or raise the limit (ulimit -l)",
+    )
+}
+
+/// Returns in words why the kernel gives no ring.
+pub(crate) fn ring_refused(error: &io::Error) -> String {
+    let why = match error.raw_os_error() {
+        Some(libc::ENOSYS) => "this kernel has none, or seccomp hides it",
+        Some(libc::EPERM) => "kernel.io_uring_disabled or seccomp forbids it",
+        Some(libc::EACCES) => "a security module forbids it",
+        Some(libc::ENOMEM) => "the limit of locked memory (ulimit -l) is too small",
+        Some(libc::EMFILE | libc::ENFILE) => "no file descriptor is left",
+        _ => return error.to_string(),
+    };
+    format!("{why} ({error})")
+}
+
+fn check_spec(spec: &FileSpec) -> Result<(), Refusal> {
+    let wrong = |what: &str, remedy: &str| {
+        let message = format!("{}: {what}", spec.path.display());
+        Err(Refusal::new("target-spec", message, remedy))
+    };
+    if !(1..=1024).contains(&spec.threads) {
+        return wrong("threads must be 1 to 1024", "take 16");
+    }
+    if spec.size_bytes == Some(0) {
+        return wrong(
+            "a size of 0 leaves nothing to read or write",
+            "leave out the size",
+        );
+    }
+    if spec
+        .block_bytes
+        .is_some_and(|bytes| !bytes.is_power_of_two())
+    {
+        return wrong("the block must be a power of two", "take 4096");
+    }
+    Ok(())
+}
+
+/// Returns whether the path is a block device; a missing file is none.
+fn is_device(spec: &FileSpec) -> Result<bool, Refusal> {
+    let path = spec.path.display();
+    let about = match fs::metadata(&spec.path) {
+        Ok(about) => about,
+        Err(error) if error.kind() == io::ErrorKind::NotFound && spec.size_bytes.is_some() => {
+            return Ok(false);
+        }
+        Err(error) => return Err(not_opened(&spec.path, &error)),
+    };
+    let kind = about.file_type();
+    let what = if kind.is_file() || kind.is_block_device() {
+        return Ok(kind.is_block_device());
+    } else if kind.is_dir() {
+        "a directory"
+    } else if kind.is_char_device() {
+        "a character device"
+    } else {
+        "a pipe or socket"
+    };
+    Err(Refusal::new(
+        "target-kind",
+        format!("{path}: {what}, not a regular file or a block device"),
+        "name a file in it, or a block device",
+    ))
+}
+
+/// Makes the regular file, or makes it larger, if that is asked and may be done.
+fn prepare(spec: &FileSpec, purpose: Purpose, absent: &mut Vec<String>) -> Result<(), Refusal> {
+    let path = spec.path.as_path();
+    let held = fs::metadata(path).map(|about| about.len());
+    let grows = spec
+        .size_bytes
+        .filter(|asked| held.as_ref().is_ok_and(|held| held < asked));
+    match (held, spec.size_bytes) {
+        (Err(_), Some(asked)) => make(path, asked, absent),
+        (Ok(held), _) if grows.is_some() || purpose.writes => {
+            let file = File::options().read(true).write(true).open(path);
+            let file = file.map_err(|error| not_opened(path, &error))?;
+            if !spec.overwrite {
+                guard::refuse_data(path, &file)?;
+            }
+            let Some(asked) = grows else { return Ok(()) };
+            fill::fill(&file, held, asked).map_err(|error| not_filled(path, asked, &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn make(path: &Path, bytes: u64, absent: &mut Vec<String>) -> Result<(), Refusal> {
+    let file = OpenOptions::new().write(true).create_new(true).open(path);
+    let file = file.map_err(|error| not_opened(path, &error))?;
+    if let Err(error) = guard::mark(&file) {
+        absent.push(format!(
+            "the mark of a file made by bw: {error}; the next run that writes needs --overwrite"
+        ));
+    }
+    fill::fill(&file, 0, bytes).map_err(|error| {
+        // The file is ours, and of no use to anyone.
+        let _ = fs::remove_file(path);
+        not_filled(path, bytes, &error)
+    })
+}
+
+fn not_filled(path: &Path, bytes: u64, error: &io::Error) -> Refusal {
+    Refusal::new(
+        "target-size",
+        format!(
+            "{}: cannot be made {bytes} bytes large: {error}",
+            path.display()
+        ),
+        "ask for a smaller size, make room, or raise the limit (ulimit -f)",
+    )
+}
+
+fn open_file(spec: &FileSpec, purpose: Purpose, device: bool) -> Result<File, Refusal> {
+    let path = spec.path.as_path();
+    let exclusive = device && purpose.writes && !spec.allow_writes_to_mounted;
+    let mut options = File::options();
+    options.read(true).write(purpose.writes);
+    let flag = |wanted: bool, flag: i32| if wanted { flag } else { 0 };
+    options.custom_flags(flag(spec.direct, libc::O_DIRECT) | flag(exclusive, libc::O_EXCL));
+    if device && purpose.writes && !spec.overwrite && !spec.allow_writes_to_mounted {
+        check_contents(path)?;
+    }
+    options
+        .open(path)
+        .map_err(|error| match error.raw_os_error() {
+            Some(libc::EBUSY) if exclusive => {
+                let number = fs::metadata(path).map(|about| guard::number(&about));
+                guard::held(path, number.unwrap_or_default())
+            }
+            Some(libc::EINVAL) if spec.direct => Refusal::new(
+                "target-no-direct-io",
+                format!("{}: its file system has no direct I/O", path.display()),
+                "leave out --direct, or name a file on another file system",
+            ),
+            _ => not_opened(path, &error),
+        })
+}
+
+/// Looks at what the device holds, unless somebody holds it: that is told by the opening.
+fn check_contents(path: &Path) -> Result<(), Refusal> {
+    let mut options = File::options();
+    options.read(true).custom_flags(libc::O_EXCL);
+    match options.open(path) {
+        Ok(mut device) => guard::refuse_contents(path, &mut device),
+        Err(_) => Ok(()),
+    }
+}
+
+fn not_opened(path: &Path, error: &io::Error) -> Refusal {
+    let remedy = match error.raw_os_error() {
+        Some(libc::ENOENT) => "name a file that exists, or give a size: then it is made",
+        Some(libc::EACCES | libc::EPERM) => {
+            "take a file that this user may use, or run as its owner"
+        }
+        Some(libc::EROFS) => "take a file system that is mounted for writing, or only read",
+        Some(libc::ENOTDIR) => "name a file in a directory",
+        Some(libc::ENXIO | libc::ENOMEDIUM) => "attach the device first",
+        _ => "name another file or device",
+    };
+    Refusal::new(
+        "target-open",
+        format!("{}: {error}", path.display()),
+        remedy,
+    )
+}
+
+fn size(spec: &FileSpec, file: &File, device: bool) -> Result<u64, Refusal> {
+    let held = if device {
+        limits::device_bytes(file)
+    } else {
+        file.metadata().map(|about| about.len())
+    };
+    let held = held.map_err(|error| not_opened(&spec.path, &error))?;
+    let asked = spec.size_bytes.unwrap_or(held);
+    let path = spec.path.display();
+    if held == 0 {
+        let message = format!("{path}: it is empty");
+        return Err(Refusal::new("target-size", message, "give a size"));
+    }
+    if asked > held {
+        let message = format!("{path}: the device has {held} bytes, not {asked}");
+        return Err(Refusal::new("target-size", message, "ask for less"));
+    }
+    Ok(asked)
+}
+
+/// Returns what offsets and sizes are multiples of: what the user says, if the device agrees.
+fn block(spec: &FileSpec, limits: Limits) -> Result<u32, Refusal> {
+    let least = if spec.direct { limits.offset_bytes } else { 1 };
+    match spec.block_bytes {
+        Some(asked) if asked % least != 0 => Err(Refusal::new(
+            "target-unaligned",
+            format!(
+                "{}: a block of {asked} bytes, but direct I/O here needs multiples of {least}",
+                spec.path.display()
+            ),
+            format!("take {least}, or leave out --direct"),
+        )),
+        Some(asked) => Ok(asked),
+        None => Ok(least),
+    }
+}
+
+/// Returns where the calling thread may run.
+fn affinity() -> libc::cpu_set_t {
+    // SAFETY: a set of processors is plain bits, for which all zeros is a value.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes at most the size it is told to the set, which is ours.
+    unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) };
+    set
+}

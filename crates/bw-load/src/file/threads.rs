@@ -1,0 +1,300 @@
+//! The threads engine: a pool of threads around pread and pwrite, for kernels without io_uring.
+//!
+//! Decision: what is to be done and what has ended go through two rings of atomic numbers, and
+//! sleepers sleep on a futex; nothing is locked or allocated once the run has begun. Rival: a
+//! mutex with a condition variable, under which the issuing thread waits for a
+//! thread of the pool that was preempted while it held the lock.
+//!
+//! A slot's job is written before its number is published, and its number is published at most
+//! once at a time; so neither ring can ever be full.
+
+use super::buffers::Buffers;
+use super::{Description, calls, futex};
+use crate::target::{Reaped, Target};
+use bw_schedule::operation::{Kind, Operation};
+use bw_units::Nanos;
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// An operation under its slot, and its result.
+#[derive(Debug, Default)]
+struct Job {
+    offset: AtomicU64,
+    size: AtomicU32,
+    kind: AtomicU8,
+    address: AtomicPtr<u8>,
+    result: AtomicI32,
+}
+
+/// What the worker and its pool share.
+#[derive(Debug)]
+struct Shared {
+    file: Arc<File>,
+    device: bool,
+    jobs: Box<[Job]>,
+    /// Slots to be executed: the worker appends, any thread of the pool takes.
+    ready: Box<[AtomicU32]>,
+    ready_head: AtomicU64,
+    ready_tail: AtomicU64,
+    /// Slots that ended, plus one; zero: empty. The pool appends, the worker takes.
+    ended: Box<[AtomicU32]>,
+    ended_tail: AtomicU64,
+    /// Changes with each submission; the pool sleeps on it.
+    submitted: AtomicU32,
+    sleepers: AtomicU32,
+    /// Changes with each end; the worker sleeps on it.
+    completed: AtomicU32,
+    waiting: AtomicBool,
+    stop: AtomicBool,
+}
+
+impl Shared {
+    fn new((file, device): (Arc<File>, bool), depth: u32) -> Self {
+        let room = depth.next_power_of_two();
+        let numbers = || (0..room).map(|_| AtomicU32::new(0)).collect();
+        Self {
+            file,
+            device,
+            jobs: (0..depth).map(|_| Job::default()).collect(),
+            ready: numbers(),
+            ready_head: AtomicU64::new(0),
+            ready_tail: AtomicU64::new(0),
+            ended: numbers(),
+            ended_tail: AtomicU64::new(0),
+            submitted: AtomicU32::new(0),
+            sleepers: AtomicU32::new(0),
+            completed: AtomicU32::new(0),
+            waiting: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+        }
+    }
+
+    /// Returns the cell of ring `cells` for its entry number `index`.
+    #[allow(clippy::cast_possible_truncation)]
+    fn cell(cells: &[AtomicU32], index: u64) -> &AtomicU32 {
+        &cells[index as usize & (cells.len() - 1)]
+    }
+
+    /// Takes the next slot to be executed; None if there is none.
+    fn next(&self) -> Option<u32> {
+        let mut head = self.ready_head.load(Acquire);
+        while head != self.ready_tail.load(Acquire) {
+            // If another thread takes this entry first, the cell may hold a later one: then
+            // the exchange fails, and what was read is forgotten.
+            let slot = Self::cell(&self.ready, head).load(Relaxed);
+            match self
+                .ready_head
+                .compare_exchange(head, head + 1, SeqCst, Acquire)
+            {
+                Ok(_) => return Some(slot),
+                Err(now) => head = now,
+            }
+        }
+        None
+    }
+
+    /// What a thread of the pool does until it is told to stop.
+    fn serve(&self) {
+        while !self.stop.load(Acquire) {
+            let seen = self.submitted.load(SeqCst);
+            if let Some(slot) = self.next() {
+                self.execute(slot);
+                continue;
+            }
+            self.sleepers.fetch_add(1, SeqCst);
+            // Returns at once if something was submitted, or a stop asked for, since `seen`.
+            futex::sleep(&self.submitted, seen, None);
+            self.sleepers.fetch_sub(1, SeqCst);
+        }
+    }
+
+    fn execute(&self, slot: u32) {
+        let job = &self.jobs[slot as usize];
+        let operation = Operation {
+            at: Nanos::ZERO,
+            offset: job.offset.load(Relaxed),
+            size: job.size.load(Relaxed),
+            kind: Kind::from_number(job.kind.load(Relaxed)).unwrap_or(Kind::Exchange),
+            notify: false,
+            tag: 0,
+        };
+        let address = job.address.load(Relaxed);
+        let result = calls::execute(&self.file, self.device, &operation, address);
+        self.finish(slot, result);
+    }
+
+    /// Tells the worker the end of `slot`.
+    fn finish(&self, slot: u32, result: i32) {
+        self.jobs[slot as usize].result.store(result, Relaxed);
+        let index = self.ended_tail.fetch_add(1, SeqCst);
+        Self::cell(&self.ended, index).store(slot + 1, Release);
+        self.completed.fetch_add(1, SeqCst);
+        if self.waiting.load(SeqCst) {
+            futex::wake(&self.completed, 1);
+        }
+    }
+}
+
+/// A file as the target of one worker, by a pool of threads.
+#[derive(Debug)]
+pub struct ThreadsTarget {
+    shared: Arc<Shared>,
+    pool: Vec<JoinHandle<()>>,
+    buffers: Buffers,
+    /// Entries of `ready` written, not all of them published.
+    prepared: u64,
+    /// Entries of `ended` taken.
+    taken: u64,
+    busy: Box<[bool]>,
+    description: Description,
+}
+
+impl ThreadsTarget {
+    /// Makes the target on `source` (the file, and whether it is a device) for `depth`
+    /// operations in flight with `count` threads that run on the processors `home`.
+    ///
+    /// # Errors
+    /// The kernel gives no more threads.
+    pub fn new(
+        source: (Arc<File>, bool),
+        buffers: Buffers,
+        (depth, count): (u32, u32),
+        home: libc::cpu_set_t,
+    ) -> io::Result<Self> {
+        let mut target = Self {
+            shared: Arc::new(Shared::new(source, depth)),
+            pool: Vec::with_capacity(count as usize),
+            buffers,
+            prepared: 0,
+            taken: 0,
+            busy: vec![false; depth as usize].into_boxed_slice(),
+            description: Description {
+                engine: "threads",
+                features: vec![format!("{count} threads")],
+                absent: Vec::new(),
+            },
+        };
+        for index in 0..count {
+            let shared = Arc::clone(&target.shared);
+            let named = std::thread::Builder::new().name(format!("bw-file-{index}"));
+            target.pool.push(named.spawn(move || {
+                settle(&home);
+                shared.serve();
+            })?);
+        }
+        Ok(target)
+    }
+
+    /// Returns what it turned out to be.
+    #[must_use]
+    pub fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// Adds to what is absent.
+    pub fn note_absent(&mut self, notes: &[String]) {
+        self.description.absent.extend_from_slice(notes);
+    }
+
+    /// See [`FileTarget::data`](super::FileTarget::data).
+    #[must_use]
+    pub fn data(&self, slot: u32, size: u32) -> Option<&[u8]> {
+        let idle = !*self.busy.get(slot as usize)?;
+        // SAFETY: the slot is not in flight, and cannot be while `self` is borrowed.
+        idle.then(|| unsafe { self.buffers.data(slot, size) })
+            .flatten()
+    }
+
+    /// Returns the cell in which the next end will be, and its value: zero if it is not there yet.
+    fn next_end(&self) -> (&AtomicU32, u32) {
+        let cell = Shared::cell(&self.shared.ended, self.taken);
+        (cell, cell.load(Acquire))
+    }
+}
+
+/// Lets the calling thread run where its worker's maker could: a thread inherits the pinning of
+/// its maker, and would share one processor with a worker that spins.
+fn settle(home: &libc::cpu_set_t) {
+    // SAFETY: the set outlives the call, which only reads it. If it fails, the thread stays.
+    unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), home) };
+}
+
+impl Target for ThreadsTarget {
+    fn capacity(&self) -> u32 {
+        u32::try_from(self.busy.len()).unwrap_or(u32::MAX)
+    }
+
+    fn submit(&mut self, slot: u32, operation: &Operation) {
+        self.busy[slot as usize] = true;
+        let address = match calls::place(&mut self.buffers, slot, operation) {
+            Ok(place) => place.address,
+            Err(error) => return self.shared.finish(slot, calls::negative(&error)),
+        };
+        let job = &self.shared.jobs[slot as usize];
+        job.offset.store(operation.offset, Relaxed);
+        job.size.store(operation.size, Relaxed);
+        job.kind.store(operation.kind as u8, Relaxed);
+        job.address.store(address, Relaxed);
+        Shared::cell(&self.shared.ready, self.prepared).store(slot, Relaxed);
+        self.prepared += 1;
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let published = self.shared.ready_tail.swap(self.prepared, SeqCst);
+        let count = self.prepared - published;
+        if count == 0 {
+            return Ok(());
+        }
+        self.shared.submitted.fetch_add(1, SeqCst);
+        if self.shared.sleepers.load(SeqCst) > 0 {
+            futex::wake(
+                &self.shared.submitted,
+                u32::try_from(count).unwrap_or(u32::MAX),
+            );
+        }
+        Ok(())
+    }
+
+    fn reap(&mut self, ends: &mut Vec<Reaped>) -> io::Result<()> {
+        while ends.len() < ends.capacity() {
+            let (cell, mark) = self.next_end();
+            let Some(slot) = mark.checked_sub(1) else {
+                return Ok(());
+            };
+            cell.store(0, Relaxed);
+            self.taken += 1;
+            self.busy[slot as usize] = false;
+            let result = self.shared.jobs[slot as usize].result.load(Relaxed);
+            ends.push(Reaped { slot, result });
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, at_most: Nanos) -> io::Result<()> {
+        self.shared.waiting.store(true, SeqCst);
+        let seen = self.shared.completed.load(SeqCst);
+        if self.next_end().1 == 0 {
+            let at_most = Duration::from_nanos(at_most.0);
+            futex::sleep(&self.shared.completed, seen, Some(at_most));
+        }
+        self.shared.waiting.store(false, SeqCst);
+        Ok(())
+    }
+}
+
+impl Drop for ThreadsTarget {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Release);
+        self.shared.submitted.fetch_add(1, SeqCst);
+        futex::wake(&self.shared.submitted, u32::MAX);
+        // The buffers are freed only after this: every thread has left them.
+        for thread in self.pool.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,416 @@
+//! The io_uring engine: one ring for each worker, with the file and the buffers registered.
+//!
+//! `submit` fills an entry of the submission queue in shared memory; `flush` hands all of them
+//! over with one system call; `reap` looks at the completion queue in shared memory and calls
+//! the kernel only when its bit says that completions wait to be made visible (see
+//! [`ring`](super::ring)), or when the rest of a short transfer is to be handed over.
+//!
+//! Decisions. A submission queue polled by a kernel thread (`SQPOLL`) lost: it takes a whole
+//! core, and the moment of issue is the kernel's secret. Polled completions (`IOPOLL`) lost:
+//! few devices have poll queues. fsync and discard always run in the kernel's own threads, so
+//! that `flush` never waits for them. A discard is `fallocate` with `PUNCH_HOLE`: of a block
+//! device that unmaps and guarantees zeros, where `BLKDISCARD` guarantees nothing.
+//!
+//! Memory: an operation in flight owns its buffer. Dropping the target cancels and
+//! waits for what is in flight, and if that does not end, leaks the buffers rather than free
+//! memory that the kernel may still write to.
+
+use super::buffers::{Buffers, Region};
+use super::ring::{self, Door};
+use super::{Description, calls};
+use crate::target::{Reaped, Target};
+use bw_schedule::operation::{Kind, Operation};
+use bw_units::Nanos;
+use io_uring::{IoUring, opcode, squeue, types};
+use std::fs::File;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long dropping waits for what is in flight, and a full kernel queue for room.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The mark of entries that belong to no slot.
+const NO_SLOT: u64 = u64::MAX;
+
+/// One operation on its way.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    kind: Kind,
+    busy: bool,
+    region: Region,
+    size: u32,
+    done: u32,
+    offset: u64,
+    address: *mut u8,
+}
+
+const LANDED: Flight = Flight {
+    kind: Kind::Flush,
+    busy: false,
+    region: Region::Large,
+    size: 0,
+    done: 0,
+    offset: 0,
+    address: std::ptr::null_mut(),
+};
+
+/// A file as the target of one worker, by io_uring. It stays in the thread that made it.
+pub struct UringTarget {
+    ring: IoUring,
+    door: Door,
+    /// Whether the kernel's bit tells that completions wait.
+    flagged: bool,
+    registered: Registered,
+    file: Arc<File>,
+    buffers: ManuallyDrop<Buffers>,
+    flights: Box<[Flight]>,
+    /// Ends that the kernel has no part in: operations that cannot be carried out.
+    refused: Vec<Reaped>,
+    in_flight: u32,
+    description: Description,
+}
+
+/// What the kernel knows by its index.
+#[derive(Clone, Copy, Debug, Default)]
+struct Registered {
+    file: bool,
+    buffers: bool,
+}
+
+impl std::fmt::Debug for UringTarget {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("UringTarget")
+            .field("in_flight", &self.in_flight)
+            .field("description", &self.description)
+            .finish_non_exhaustive()
+    }
+}
+
+impl UringTarget {
+    /// Makes the target for `depth` operations in flight.
+    ///
+    /// # Errors
+    /// The kernel gives no ring.
+    pub fn new(file: Arc<File>, buffers: Buffers, depth: u32) -> io::Result<Self> {
+        let made = ring::build(depth.next_power_of_two())?;
+        let door = Door::of(&made.ring);
+        let mut target = Self {
+            ring: made.ring,
+            door,
+            flagged: made.flagged,
+            registered: Registered::default(),
+            file,
+            buffers: ManuallyDrop::new(buffers),
+            flights: vec![LANDED; depth as usize].into_boxed_slice(),
+            refused: Vec::with_capacity(depth as usize),
+            in_flight: 0,
+            description: Description {
+                engine: "io_uring",
+                features: made.features,
+                absent: made.absent,
+            },
+        };
+        target.register();
+        Ok(target)
+    }
+
+    /// Returns what it turned out to be.
+    #[must_use]
+    pub fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// Adds to what is absent.
+    pub fn note_absent(&mut self, notes: &[String]) {
+        self.description.absent.extend_from_slice(notes);
+    }
+
+    /// Returns the payload that writes come from.
+    #[must_use]
+    pub fn payload(&self) -> &[u8] {
+        self.buffers.payload()
+    }
+
+    /// See [`FileTarget::data`](super::FileTarget::data).
+    #[must_use]
+    pub fn data(&self, slot: u32, size: u32) -> Option<&[u8]> {
+        let idle = !self.flights.get(slot as usize)?.busy;
+        // SAFETY: the slot is not in flight, and cannot be while `self` is borrowed.
+        idle.then(|| unsafe { self.buffers.data(slot, size) })
+            .flatten()
+    }
+
+    /// Registers the file and the buffers; what the kernel refuses is noted, and done without.
+    fn register(&mut self) {
+        let submitter = self.ring.submitter();
+        let file = submitter.register_files(&[self.file.as_raw_fd()]);
+        self.registered.file = note(&mut self.description, "registered file", file);
+        let buffers = match self.buffers.registrable() {
+            // SAFETY: the buffers outlive the ring's use of them: see `drop`.
+            Some(vectors) => unsafe { submitter.register_buffers(&vectors) },
+            None => Err(io::Error::other("they are larger than 512 MiB")),
+        };
+        self.registered.buffers = note(&mut self.description, "registered buffers", buffers);
+        if self.door.is_registered() {
+            self.description.features.push("registered ring".to_owned());
+        }
+    }
+
+    /// Puts what is left of the operation under `slot` into the submission queue.
+    fn prepare(&mut self, slot: u32) {
+        let entry = entry(&self.flights[slot as usize], self.registered, &self.file);
+        let entry = entry.user_data(u64::from(slot));
+        // SAFETY: the buffer stays until the operation has ended; the queue has room for every
+        // slot, and a slot is in it at most once.
+        let pushed = unsafe { self.ring.submission().push(&entry) };
+        assert!(pushed.is_ok(), "more operations than slots");
+    }
+
+    /// Returns how many entries wait to be handed over, and whether completions wait for a call.
+    fn pending(&mut self) -> (u32, bool) {
+        let flagged = self.flagged;
+        let queue = self.ring.submission();
+        let count = u32::try_from(queue.len()).unwrap_or(u32::MAX);
+        (count, !flagged || queue.taskrun() || queue.cq_overflow())
+    }
+
+    /// Hands over what is prepared; with it, makes completions visible that wait.
+    fn enter(&mut self) -> io::Result<()> {
+        let mut deadline = None;
+        loop {
+            let (count, complete) = self.pending();
+            if count == 0 && !complete {
+                return Ok(());
+            }
+            match self.door.enter(count, complete || deadline.is_some()) {
+                Ok(()) if self.pending().0 == 0 => return Ok(()),
+                Ok(()) => {}
+                Err(error) if !is_passing(&error) => return Err(error),
+                Err(error) => {
+                    // No memory or no room at the moment: completions make some.
+                    let end = *deadline.get_or_insert_with(|| Instant::now() + PATIENCE);
+                    if Instant::now() > end {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Moves ends that are visible to `ends`; the rests of short transfers are prepared again.
+    fn take(&mut self, ends: &mut Vec<Reaped>) {
+        while ends.len() < ends.capacity() {
+            let Some((mark, result)) = self.next_end() else {
+                return;
+            };
+            let Ok(slot) = u32::try_from(mark) else {
+                continue; // a cancellation's own end
+            };
+            let flight = &mut self.flights[slot as usize];
+            match flight.advance(result) {
+                Some(result) => {
+                    flight.busy = false;
+                    self.in_flight -= 1;
+                    ends.push(Reaped { slot, result });
+                }
+                None => self.prepare(slot),
+            }
+        }
+    }
+
+    #[inline]
+    fn next_end(&mut self) -> Option<(u64, i32)> {
+        let end = self.ring.completion().next()?;
+        Some((end.user_data(), end.result()))
+    }
+
+    /// Cancels what is in flight and waits for its end; returns whether all has ended.
+    fn quiesce(&mut self) -> io::Result<bool> {
+        let mut ends = Vec::with_capacity(self.flights.len().max(1));
+        let end = Instant::now() + PATIENCE;
+        self.enter()?;
+        let cancel = types::CancelBuilder::any();
+        if self.in_flight > 0 {
+            let cancel = opcode::AsyncCancel2::new(cancel).build().user_data(NO_SLOT);
+            // SAFETY: the entry points to no memory. Without room for it we only wait longer.
+            let _ = unsafe { self.ring.submission().push(&cancel) };
+        }
+        while self.in_flight > 0 && Instant::now() < end {
+            self.wait(Nanos(100_000_000))?;
+            ends.clear();
+            self.take(&mut ends);
+        }
+        Ok(self.in_flight == 0)
+    }
+}
+
+impl Target for UringTarget {
+    fn capacity(&self) -> u32 {
+        u32::try_from(self.flights.len()).unwrap_or(u32::MAX)
+    }
+
+    fn submit(&mut self, slot: u32, operation: &Operation) {
+        let place = calls::place(&mut self.buffers, slot, operation);
+        let (address, region) = match place {
+            Ok(place) => (place.address, place.region),
+            Err(error) => {
+                let result = calls::negative(&error);
+                self.refused.push(Reaped { slot, result });
+                return;
+            }
+        };
+        self.flights[slot as usize] = Flight {
+            kind: operation.kind,
+            busy: true,
+            region,
+            size: operation.size,
+            done: 0,
+            offset: operation.offset,
+            address,
+        };
+        self.in_flight += 1;
+        self.prepare(slot);
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.ring.submission().is_empty() {
+            return Ok(());
+        }
+        self.enter()
+    }
+
+    fn reap(&mut self, ends: &mut Vec<Reaped>) -> io::Result<()> {
+        let room = ends.capacity() - ends.len();
+        let kept = self.refused.len().saturating_sub(room);
+        ends.extend(self.refused.drain(kept..));
+        if self.in_flight == 0 || ends.len() == ends.capacity() {
+            return Ok(());
+        }
+        let before = ends.len();
+        self.take(ends);
+        if ends.len() == before || !self.ring.submission().is_empty() {
+            self.enter()?;
+            self.take(ends);
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, at_most: Nanos) -> io::Result<()> {
+        if !self.refused.is_empty() || !self.ring.completion().is_empty() {
+            return Ok(());
+        }
+        let limit = libc::timespec {
+            tv_sec: i64::try_from(at_most.0 / 1_000_000_000).unwrap_or(i64::MAX),
+            tv_nsec: i64::try_from(at_most.0 % 1_000_000_000).unwrap_or(0),
+        };
+        let (count, _) = self.pending();
+        match self.door.wait(count, limit) {
+            Err(error) if is_passing(&error) => Ok(()),
+            other => other,
+        }
+    }
+}
+
+impl Drop for UringTarget {
+    fn drop(&mut self) {
+        let ended = self.quiesce().unwrap_or(false);
+        self.door.close(&self.ring);
+        if ended {
+            // SAFETY: dropped here once and never used again; nothing is in flight, so that
+            // the kernel neither reads nor writes the buffers any more.
+            unsafe { ManuallyDrop::drop(&mut self.buffers) };
+        }
+    }
+}
+
+impl Flight {
+    /// Returns address, length and offset of what is still to be transferred.
+    fn rest(&self) -> (*mut u8, u32, u64) {
+        let done = self.done;
+        // Inside the buffer: no more is ever done than its size.
+        let address = self.address.wrapping_add(done as usize);
+        (address, self.size - done, self.offset + u64::from(done))
+    }
+
+    /// Takes note of what the kernel says; returns the whole operation's result, or None if a
+    /// rest is to be done.
+    fn advance(&mut self, result: i32) -> Option<i32> {
+        match (self.kind, u32::try_from(result)) {
+            (_, Err(_)) => Some(result),
+            (Kind::Read, Ok(0)) if self.done < self.size => Some(-libc::ENODATA),
+            (Kind::Write, Ok(0)) if self.done < self.size => Some(-libc::ENOSPC),
+            (Kind::Read | Kind::Write, Ok(bytes)) => {
+                self.done += bytes;
+                (self.done >= self.size).then(|| i32::try_from(self.done).unwrap_or(i32::MAX))
+            }
+            (_, Ok(_)) => Some(result),
+        }
+    }
+}
+
+/// Returns the entry for what is left of `flight`.
+fn entry(flight: &Flight, registered: Registered, file: &File) -> squeue::Entry {
+    // With the flag, a descriptor is an index among the registered files: ours is 0.
+    let (number, flags) = if registered.file {
+        (0, squeue::Flags::FIXED_FILE)
+    } else {
+        (file.as_raw_fd(), squeue::Flags::empty())
+    };
+    let file = types::Fd(number);
+    let entry = match flight.kind {
+        Kind::Read => read(flight, registered.buffers, file),
+        Kind::Write => write(flight, registered.buffers, file),
+        Kind::Flush | Kind::Exchange => opcode::Fsync::new(file).build(),
+        Kind::Discard => opcode::Fallocate::new(file, u64::from(flight.size))
+            .offset(flight.offset)
+            .mode(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE)
+            .build(),
+    };
+    entry.flags(flags)
+}
+
+fn read(flight: &Flight, registered: bool, file: types::Fd) -> squeue::Entry {
+    let (address, length, offset) = flight.rest();
+    if registered && flight.region == Region::Slots {
+        let index = 0;
+        return opcode::ReadFixed::new(file, address, length, index)
+            .offset(offset)
+            .build();
+    }
+    opcode::Read::new(file, address, length)
+        .offset(offset)
+        .build()
+}
+
+fn write(flight: &Flight, registered: bool, file: types::Fd) -> squeue::Entry {
+    let (address, length, offset) = flight.rest();
+    if registered && flight.region == Region::Payload {
+        let index = 1;
+        return opcode::WriteFixed::new(file, address, length, index)
+            .offset(offset)
+            .build();
+    }
+    opcode::Write::new(file, address, length)
+        .offset(offset)
+        .build()
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EINTR | libc::EAGAIN | libc::EBUSY)
+    )
+}
+
+/// Notes under `features` or `absent` whether something was registered; returns whether.
+fn note(description: &mut Description, what: &str, outcome: io::Result<()>) -> bool {
+    match &outcome {
+        Ok(()) => description.features.push(what.to_owned()),
+        Err(error) => description.absent.push(format!("{what}: {error}")),
+    }
+    outcome.is_ok()
+}
