@@ -10,6 +10,7 @@ use crate::operation::{Kind, Operation};
 use crate::random::Stream;
 use bw_units::Nanos;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// What the operations of a filament do, as the user describes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,12 +47,18 @@ const GREATEST_BYTES: u64 = 0x7fff_f000;
 /// The operations of a filament, one after the other.
 #[derive(Clone, Debug)]
 pub struct Access {
+    tables: Arc<Tables>,
+    location: Location,
+    stream: Stream,
+}
+
+/// What follows from the description, shared by all filaments that have it.
+#[derive(Debug)]
+struct Tables {
     kinds: Vec<Kind>,
     weights: Weights,
     size: Distribution,
-    location: Location,
     grid: Grid,
-    stream: Stream,
 }
 
 /// Where operations may lie.
@@ -87,25 +94,41 @@ impl Access {
         } else if size.is_named() && size.range().1 > GREATEST_BYTES {
             return Err(too_large(size.range().1, GREATEST_BYTES));
         }
-        Ok(Self {
+        let location = Location::new(&spec.location, grid.length / align, align)?;
+        let tables = Tables {
             kinds,
             weights,
             size,
-            location: Location::new(&spec.location, grid.length / align, align)?,
             grid,
+        };
+        Ok(Self {
+            tables: Arc::new(tables),
+            location,
             stream,
         })
     }
 
+    /// Returns the same accesses for another filament: what follows from the description is shared, the randomness
+    /// is `stream`'s, and a sequential location begins at its beginning.
+    #[must_use]
+    pub fn with_stream(&self, stream: Stream) -> Self {
+        Self {
+            tables: Arc::clone(&self.tables),
+            location: self.location.from_the_beginning(),
+            stream,
+        }
+    }
+
     /// Returns the next operation, to start at `at`. Its `notify` is false and its `tag` 0.
     pub fn next(&mut self, at: Nanos) -> Operation {
-        let kind = self.kinds[self.weights.draw(&mut self.stream)];
+        let tables = &*self.tables;
+        let kind = tables.kinds[tables.weights.draw(&mut self.stream)];
         let (offset, size) = match kind {
             Kind::Flush => (0, 0),
             Kind::Exchange => {
-                let size = self.size.draw(&mut self.stream).min(self.grid.most);
+                let size = tables.size.draw(&mut self.stream).min(tables.grid.most);
                 let path = self.location.draw(&mut self.stream, 1);
-                (self.grid.offset + path, size)
+                (tables.grid.offset + path, size)
             }
             Kind::Read | Kind::Write | Kind::Discard => self.extent(),
         };
@@ -126,9 +149,10 @@ impl Access {
             align,
             most,
             ..
-        } = self.grid;
-        let mut size = self.size.draw(&mut self.stream);
-        if !self.size.is_named() {
+        } = self.tables.grid;
+        let named = self.tables.size.is_named();
+        let mut size = self.tables.size.draw(&mut self.stream);
+        if !named {
             size = size.clamp(1, most).next_multiple_of(align);
         }
         let block = (self.location).draw(&mut self.stream, size.div_ceil(align));

@@ -4,12 +4,16 @@
 //! and a fixed permutation says which part: filaments over one region agree on what is popular, as the readers and
 //! writers of the same data do, unless `scatter_seed` differs. An operation that would reach beyond
 //! the end of the region is moved back to end there.
+//!
+//! What follows from the description is shared (`Arc`) by all who use it, and each has a cursor of its own: a million
+//! users of one location cost a million cursors.
 
 use crate::distribution::Weights;
 use crate::permutation::Permutation;
 use crate::random::Stream;
 use crate::zipf::Zipf;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// A pattern of locations as the user describes it; millionths where a name ends in `_micro`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,11 +63,25 @@ fn yes() -> bool {
 /// A pattern of locations that can be drawn from.
 #[derive(Clone, Debug)]
 pub struct Location {
+    places: Arc<Places>,
+    cursor: Cursor,
+}
+
+/// A pattern over its region: what does not change.
+#[derive(Debug)]
+struct Places {
     blocks: u64,
     pattern: Pattern,
 }
 
-#[derive(Clone, Debug)]
+/// How far a sequential or strided pattern has come; of a mixed one, each of its parts.
+#[derive(Clone, Debug, Default)]
+struct Cursor {
+    next: u64,
+    parts: Box<[Cursor]>,
+}
+
+#[derive(Debug)]
 enum Pattern {
     Uniform,
     Zipf(Objects),
@@ -71,15 +89,12 @@ enum Pattern {
         hot: u64,
         access_micro: u64,
     },
-    Sequential {
-        next: u64,
-    },
+    Sequential,
     Strided {
-        next: u64,
         stride: u64,
     },
     Mixed {
-        parts: Vec<Location>,
+        parts: Vec<Places>,
         weights: Weights,
     },
 }
@@ -97,6 +112,29 @@ impl Location {
     /// # Errors
     /// What is wrong with the description, and what to do.
     pub fn new(spec: &LocationSpec, blocks: u64, block_bytes: u64) -> Result<Self, String> {
+        let places = Arc::new(Places::new(spec, blocks, block_bytes)?);
+        let cursor = places.beginning();
+        Ok(Self { places, cursor })
+    }
+
+    /// Returns the same location for somebody else, who begins at the beginning.
+    #[must_use]
+    pub fn from_the_beginning(&self) -> Self {
+        Self {
+            places: Arc::clone(&self.places),
+            cursor: self.places.beginning(),
+        }
+    }
+
+    /// Returns the first block of the next operation, which takes `blocks_wanted`: at least 1, at most
+    /// as many as the region has. All of them lie in the region.
+    pub fn draw(&mut self, stream: &mut Stream, blocks_wanted: u64) -> u64 {
+        self.places.draw(&mut self.cursor, stream, blocks_wanted)
+    }
+}
+
+impl Places {
+    fn new(spec: &LocationSpec, blocks: u64, block_bytes: u64) -> Result<Self, String> {
         if blocks == 0 || blocks > 1 << 62 {
             return Err(format!(
                 "location: a region of {blocks} blocks: it must have at least 1, at most 2^62"
@@ -109,9 +147,8 @@ impl Location {
                 hot_space_micro,
                 hot_access_micro,
             } => hot_cold([*hot_space_micro, *hot_access_micro], blocks)?,
-            LocationSpec::Sequential {} => Pattern::Sequential { next: 0 },
+            LocationSpec::Sequential {} => Pattern::Sequential,
             LocationSpec::Strided { stride_bytes } => Pattern::Strided {
-                next: 0,
                 stride: stride(*stride_bytes, block_bytes)?,
             },
             LocationSpec::Mixed { parts } => Pattern::Mixed {
@@ -124,11 +161,21 @@ impl Location {
         Ok(Self { blocks, pattern })
     }
 
-    /// Returns the first block of the next operation, which takes `blocks_wanted`: at least 1, at most
-    /// as many as the region has. All of them lie in the region.
-    pub fn draw(&mut self, stream: &mut Stream, blocks_wanted: u64) -> u64 {
+    /// Returns the cursor at the beginning.
+    fn beginning(&self) -> Cursor {
+        let parts: &[Self] = match &self.pattern {
+            Pattern::Mixed { parts, .. } => parts,
+            _ => &[],
+        };
+        Cursor {
+            next: 0,
+            parts: parts.iter().map(Self::beginning).collect(),
+        }
+    }
+
+    fn draw(&self, cursor: &mut Cursor, stream: &mut Stream, blocks_wanted: u64) -> u64 {
         let last = self.blocks.saturating_sub(blocks_wanted);
-        match &mut self.pattern {
+        match &self.pattern {
             Pattern::Uniform => stream.below(last + 1),
             Pattern::Zipf(objects) => objects.draw(stream, self.blocks).min(last),
             Pattern::HotCold { hot, access_micro } => {
@@ -139,18 +186,19 @@ impl Location {
                 };
                 block.min(last)
             }
-            Pattern::Sequential { next } => {
-                let block = if *next > last { 0 } else { *next };
-                *next = block + blocks_wanted;
+            Pattern::Sequential => {
+                let block = if cursor.next > last { 0 } else { cursor.next };
+                cursor.next = block + blocks_wanted;
                 block
             }
-            Pattern::Strided { next, stride } => {
-                let block = *next;
-                *next = (block + *stride % self.blocks) % self.blocks;
+            Pattern::Strided { stride } => {
+                let block = cursor.next;
+                cursor.next = (block + *stride % self.blocks) % self.blocks;
                 block.min(last)
             }
             Pattern::Mixed { parts, weights } => {
-                parts[weights.draw(stream)].draw(stream, blocks_wanted)
+                let part = weights.draw(stream);
+                parts[part].draw(&mut cursor.parts[part], stream, blocks_wanted)
             }
         }
     }
