@@ -1,4 +1,8 @@
 //! Arrival processes against theory, at fixed seeds.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test may unwrap, in its own functions too"
+)]
 
 mod goodness;
 

@@ -1,4 +1,8 @@
 //! The descriptions of the engine's protocol are read as they are written there, and nothing else is.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test may unwrap, in its own functions too"
+)]
 
 use bw_schedule::access::AccessSpec;
 use bw_schedule::arrival::ArrivalSpec;

@@ -1,4 +1,8 @@
 //! Locations and accesses: popularity against theory, and nothing outside the region.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test may unwrap, in its own functions too"
+)]
 
 mod goodness;
 

@@ -1,4 +1,8 @@
 //! Any rate profile: the number of arrivals in any prefix is the integral of the rate.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test may unwrap, in its own functions too"
+)]
 
 use bw_schedule::arrival::{ArrivalSpec, Arrivals};
 use bw_schedule::random::Stream;
