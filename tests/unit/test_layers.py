@@ -10,6 +10,7 @@ ROOMS = (
     "cli",
     "report",
     "session",
+    "load",
     "suite",
     "bench",
     "trial",

@@ -28,5 +28,5 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 def test_help_of_every_command_imports_nothing_heavy() -> None:
-    for command in ("run", "resume", "stats", "measure", "barrier"):
+    for command in ("run", "resume", "stats", "load", "replay", "measure", "barrier"):
         assert imported(command, "--help") & HEAVY == set(), command

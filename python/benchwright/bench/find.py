@@ -1,4 +1,4 @@
-"""Where the launcher is."""
+"""Where our native programs are: the launcher and the load engine."""
 
 from __future__ import annotations
 
@@ -16,20 +16,33 @@ def find_launcher() -> Path:
 
     BW_LAUNCHER overrides both. Raises BenchError `launcher-missing`.
     """
-    override = os.environ.get("BW_LAUNCHER")
+    return _found("launcher", "BW_LAUNCHER")
+
+
+def find_engine() -> Path:
+    """Return the path of `bw-engine`: beside this interpreter, else on PATH.
+
+    BW_ENGINE overrides both. Raises BenchError `engine-missing`.
+    """
+    return _found("engine", "BW_ENGINE")
+
+
+def _found(what: str, variable: str) -> Path:
+    name = f"bw-{what}"
+    override = os.environ.get(variable)
     candidates = [
         Path(override) if override else None,
-        Path(sysconfig.get_path("scripts")) / "bw-launcher",
-        Path(sys.executable).parent / "bw-launcher",
+        Path(sysconfig.get_path("scripts")) / name,
+        Path(sys.executable).parent / name,
     ]
     for candidate in candidates:
         if candidate is not None and os.access(candidate, os.X_OK):
             return candidate
-    found = shutil.which("bw-launcher")
+    found = shutil.which(name)
     if found is None:
         raise BenchError(
-            "launcher-missing",
-            "the launcher `bw-launcher` is not installed beside this Python",
-            "run `make setup`, or set BW_LAUNCHER to its path",
+            f"{what}-missing",
+            f"the {what} `{name}` is not installed beside this Python",
+            f"run `make setup`, or set {variable} to its path",
         )
     return Path(found)

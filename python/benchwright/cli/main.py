@@ -11,9 +11,19 @@ import sys
 from collections.abc import Sequence
 
 from benchwright import __version__
-from benchwright.cli import compare, inside, plot, resume, run, stats, streams
+from benchwright.cli import (
+    compare,
+    inside,
+    load,
+    plot,
+    replay,
+    resume,
+    run,
+    stats,
+    streams,
+)
 
-_COMMANDS = (run, compare, resume, stats, plot, inside)
+_COMMANDS = (run, compare, resume, stats, plot, load, replay, inside)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -87,6 +87,57 @@ CODES: dict[str, Code] = {
         "Quiet the machine, or rest between trials (--rest), until a command does not "
         "differ from itself; differences of this size are not the programs'.",
     ),
+    "generator-late": Code(
+        Severity.WARNING,
+        "Give the generator a processor of its own (--cpu), more workers or a lower rate; "
+        "the response times hold its lateness too.",
+    ),
+    "load-not-offered": Code(
+        Severity.WARNING,
+        "Do not compare it with a run at the intended rate: lower the rate, or give more room "
+        "in flight (--depth, --connections) and more workers.",
+    ),
+    "target-saturated": Code(
+        Severity.WARNING,
+        "Lower the rate, or raise --depth if the target can do more at once: response times "
+        "of a growing backlog say how long the run was.",
+    ),
+    "operations-failed": Code(
+        Severity.WARNING,
+        "Find out why; a failed operation may be faster or slower than a good one.",
+    ),
+    "operations-unfinished": Code(
+        Severity.WARNING,
+        "Raise --drain: what never ended is in no response time, and was slower than all.",
+    ),
+    "few-samples-for-percentile": Code(
+        Severity.NOTE,
+        "Run longer, or report a lower percentile.",
+    ),
+    "clock-unsound": Code(
+        Severity.WARNING,
+        "Use --clock monotonic; times of a few microseconds are doubtful.",
+    ),
+    "clock-slow": Code(
+        Severity.NOTE,
+        "Nothing: the kernel's clock is right, reading it takes a little longer.",
+    ),
+    "memory-not-locked": Code(
+        Severity.NOTE,
+        "Raise the limit (ulimit -l unlimited): a page fault can make an operation late.",
+    ),
+    "closed-loop": Code(
+        Severity.NOTE,
+        "Use --rate for what users of an open system would see.",
+    ),
+    "load-interrupted": Code(
+        Severity.WARNING,
+        "Nothing: the figures are of the part that ran.",
+    ),
+    "trace-lines-skipped": Code(
+        Severity.WARNING,
+        "Mend the trace, or say with the result what is missing from it.",
+    ),
     "trial-void": Code(
         Severity.NOTE,
         "Nothing: void trials are kept, counted nowhere, and run again by `bw resume`.",

@@ -16,6 +16,7 @@ import msgspec
 
 from benchwright.finding.codes import doubt
 from benchwright.finding.series import series_findings
+from benchwright.finding.told import told_findings
 from benchwright.finding.words import epochs_text
 from benchwright.model.decision import Stop
 from benchwright.model.finding import Finding, Severity
@@ -56,6 +57,7 @@ def examine(
         *_failures(test_name, trials),
         *_missing(test_name, trials, observed, book),
         *_left_running(test_name, trials),
+        *told_findings(test_name, trials),
         *_void(test_name, trials),
         *_too_few(test_name, len(observed), deselected),
         *_nominal(test_name, rule, stop),

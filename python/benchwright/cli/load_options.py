@@ -1,0 +1,196 @@
+"""Options that `bw load` and `bw replay` share: target, run, output; and their meaning.
+
+Decision: an option's text is read by the same function as the key of `[run]` or
+`[target]`, and all mistakes are told at once. Heavy imports are inside the functions.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from benchwright.load.request import Target
+    from benchwright.model.errors import Diagnostic
+
+_RUN = (
+    "duration",
+    "drain",
+    "warm_up",
+    "interval",
+    "seed",
+    "depth",
+    "workers",
+    "cpus",
+    "full",
+    "late",
+    "pacer",
+    "clock",
+    "fifo",
+)
+_TARGET = ("engine", "size", "connections", "service")
+_OPTION = {"cpus": "--cpu"}
+
+
+def add_target(parser: argparse.ArgumentParser) -> None:
+    """Add what the load is applied to."""
+    group = parser.add_argument_group("target")
+    add = group.add_argument
+    add("--target", metavar="T", help="null, a path, http://HOST/PATH, tcp://HOST:PORT")
+    add("--direct", action="store_true", help="past the page cache (O_DIRECT)")
+    add("--size", metavar="1G", help="make a regular file this large")
+    add(
+        "--overwrite",
+        action="store_true",
+        help="allow writes over what a file or device holds",
+    )
+    add("--engine", metavar="auto|io_uring|threads", help="how files are accessed")
+    add("--connections", metavar="N", help="to a server (default 64)")
+    add("--service", metavar="0ns", help="what an operation of `null` takes")
+
+
+def add_run(parser: argparse.ArgumentParser, depth: str) -> None:
+    """Add how the load is run."""
+    group = parser.add_argument_group("how it is run")
+    add = group.add_argument
+    add("--depth", metavar="N", help=depth)
+    add("--workers", metavar="N", help="threads that issue operations (default 1)")
+    add("--cpu", dest="cpus", metavar="LIST", help="a processor for each worker: 1,3")
+    add(
+        "--late",
+        metavar="POLICY",
+        help="late operations: catch-up (default), skip:1ms, burst:10",
+    )
+    add(
+        "--full",
+        metavar="queue|drop",
+        help="an arrival without room in flight waits (default), or is dropped",
+    )
+    add(
+        "--pacer",
+        metavar="NAME",
+        help="spin (default), or a naive one: select, sleep, ded-clock",
+    )
+    add("--clock", metavar="auto|tsc|monotonic", help="what time is read from")
+    add("--fifo", metavar="PRIORITY", help="real-time priority (SCHED_FIFO)")
+    add("--warm-up", metavar="1s", help="leave the beginning out of the figures")
+    add("--drain", metavar="30s", help="how long to wait for the last operations")
+    add("--interval", metavar="1s", help="length of the intervals of the series")
+    add("--seed", metavar="N", help="of all that is random (default 1)")
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Add what becomes of the result."""
+    group = parser.add_argument_group("result")
+    add = group.add_argument
+    add("--samples", metavar="FILE", help="write every operation as a row")
+    add("--json", action="store_true", help="one JSON document on stdout")
+    add("--quiet", action="store_true", help="no progress")
+    add(
+        "--study",
+        metavar="DIR",
+        help="run it as a trial of a study, which keeps the result",
+    )
+
+
+def run_fields(
+    arguments: argparse.Namespace, wrong: list[Diagnostic]
+) -> dict[str, Any]:
+    """Return the fields of the request that the options say."""
+    from benchwright.load.toml import RUN
+
+    said = {}
+    for name in _RUN:
+        text = getattr(arguments, name, None)
+        if text is not None:
+            into, parse = RUN[name]
+            said[into] = _parsed(_option(name), text, parse, wrong)
+    return said
+
+
+def target_of(
+    arguments: argparse.Namespace, own: Target | None, wrong: list[Diagnostic]
+) -> Target | None:
+    """Return the target of the command line, else `own`, with the options' values."""
+    from benchwright.load import target as targets
+
+    named = None
+    if arguments.target is not None:
+        named = _parsed("--target", arguments.target, targets.parse_target, wrong)
+    target: Target | None = named or own
+    said = _target_options(arguments, wrong)
+    if target is None:
+        return None
+    kind = targets.kind_of(target)
+    for into, (option, text, _) in said.items():
+        if into not in targets.options_of(kind):
+            _refuse(option, text, f"{option} is no option of a {kind} target", wrong)
+    known = targets.options_of(kind)
+    values = {into: v for into, (_, _, v) in said.items() if into in known}
+    return targets.with_options(target, values)
+
+
+def _target_options(
+    arguments: argparse.Namespace, wrong: list[Diagnostic]
+) -> dict[str, tuple[str, str, Any]]:
+    """Return what was said: the target's field -> (option, its text, its value)."""
+    from benchwright.load.toml import TARGET
+
+    said: dict[str, tuple[str, str, Any]] = {}
+    for name in _TARGET:
+        text = getattr(arguments, name)
+        if text is not None:
+            into, parse = TARGET[name]
+            said[into] = (
+                _option(name),
+                text,
+                _parsed(_option(name), text, parse, wrong),
+            )
+    for flag in ("direct", "overwrite"):
+        if getattr(arguments, flag):
+            said[flag] = (f"--{flag}", f"--{flag}", True)
+    return said
+
+
+def check_samples(arguments: argparse.Namespace, inputs: list[str]) -> None:
+    """Check that --samples can be written. Raises InputError."""
+    if arguments.samples is not None:
+        from benchwright.cli.outputs import check_output
+
+        check_output(arguments.samples, "--samples", inputs)
+
+
+def raise_all(wrong: list[Diagnostic]) -> None:
+    """Raise InputError when there is a mistake."""
+    if wrong:
+        from benchwright.model.errors import InputError
+
+        raise InputError(wrong)
+
+
+def no_target(command: str) -> Exception:
+    """Return the error of a load without a target."""
+    from benchwright.model.errors import argument_error
+
+    return argument_error(
+        command,
+        "",
+        "there is no target",
+        "--target null, --target FILE, --target http://HOST/ or --target tcp://HOST:PORT",
+    )
+
+
+def _option(name: str) -> str:
+    return _OPTION.get(name, "--" + name.replace("_", "-"))
+
+
+def _parsed(option: str, text: str, parse: Any, wrong: list[Diagnostic]) -> Any:
+    from benchwright.cli.checked import checked
+
+    return checked(option, text, parse, None, wrong)
+
+
+def _refuse(option: str, text: str, message: str, wrong: list[Diagnostic]) -> None:
+    from benchwright.model.errors import Diagnostic
+
+    wrong.append(Diagnostic("bad-argument", message, file=option, text=text))

@@ -1,0 +1,72 @@
+"""A planned load carried out: engine, progress, doubts, report, APLOG."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from benchwright.finding.load import doubts_of_load
+from benchwright.load.engine import INTERRUPTED, run_load
+from benchwright.load.feed import fed
+from benchwright.load.observe import aplog_text, metrics
+from benchwright.load.plan import Plan
+from benchwright.load.target import target_text
+from benchwright.report.load import load_text
+from benchwright.report.load_json import load_document
+from benchwright.report.load_progress import load_listener
+
+if TYPE_CHECKING:
+    from benchwright.load.result import Answer
+    from benchwright.model.finding import Finding
+
+APLOG = "APLOG"
+
+
+def carry_out(plan: Plan, arguments: argparse.Namespace, command: str) -> int:
+    """Run a plan and tell what came of it; return the exit code."""
+    if arguments.study is not None:
+        from benchwright.cli.load_study import run_in_study
+
+        return run_in_study(arguments, command)
+    duration_ns = plan.request.duration_ns
+    listener = load_listener(duration_ns, quiet=arguments.quiet)
+    with contextlib.closing(listener), fed(plan) as request:
+        answer = run_load(request, progress=listener)
+    subject = target_text(request.target)
+    findings = doubts_of_load(answer.result, request.loop, subject)
+    _append(answer, findings)
+    _tell(plan, answer, findings, json=arguments.json)
+    return INTERRUPTED if answer.result.interrupted else 0
+
+
+def _append(answer: Answer, findings: tuple[Finding, ...]) -> None:
+    """Inside a trial, add the numbers to what the trial yields."""
+    place = os.environ.get(APLOG)
+    if place and not answer.result.interrupted:
+        with open(place, "a", encoding="utf-8") as log:
+            log.write(aplog_text(answer.result, findings))
+
+
+def _tell(
+    plan: Plan, answer: Answer, findings: tuple[Finding, ...], *, json: bool
+) -> None:
+    result = answer.result
+    if not json:
+        text = load_text(result, target_text(plan.request.target), findings)
+        sys.stdout.write(text)
+        return
+    request: dict[str, Any] = msgspec.to_builtins(plan.request)
+    sys.stdout.write(
+        load_document(
+            answer.document,
+            request,
+            metrics(result),
+            loop=plan.request.loop,
+            findings=findings,
+        )
+    )

@@ -1,0 +1,63 @@
+"""`bw load --study DIR`: the load as one trial of a session, by the same way as `bw run`.
+
+Decision: the trial's command is `bw load` itself without --study, with --json, so that
+the whole result stands in the study's logs and the numbers reach the journal through
+APLOG like any script's; nothing knows of loads but this file. What is printed is what
+`bw run` prints.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from benchwright.load.observe import DECLARED
+from benchwright.session.start import prepare_command, rehearse
+from benchwright.suite.command_line import CommandRequest
+
+
+def run_in_study(arguments: argparse.Namespace, command: str) -> int:
+    """Run one trial of the load in a study; return the exit code of the session."""
+    words = sys.argv[1:]
+    request = CommandRequest(
+        command=(sys.executable, "-m", "benchwright.cli.main", *trial_words(words)),
+        name=_name(arguments, command),
+        min_runs="1",
+        max_runs="1",
+        metrics=DECLARED,
+    )
+    prepared = prepare_command(request, arguments.study, words)
+    rehearse(prepared)
+    from benchwright.cli.live import run_new
+
+    return run_new(prepared, arguments)
+
+
+def _name(arguments: argparse.Namespace, command: str) -> str:
+    """Return the test's name: the workload's or the trace's, else the command's."""
+    from pathlib import Path
+
+    path = getattr(arguments, "workload", None) or getattr(arguments, "trace", None)
+    return command if path is None else f"{command}-{Path(path).name.split('.')[0]}"
+
+
+def trial_words(words: list[str]) -> list[str]:
+    """Return the words of the trial: without --study, one JSON document, no progress."""
+    kept: list[str] = []
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        if not _names_study(word):
+            kept.append(word)
+        elif "=" not in word:
+            del left[:1]
+    return [*kept, "--json", "--quiet"]
+
+
+def _names_study(word: str) -> bool:
+    """Tell whether a word is --study, or an abbreviation that argparse takes for it.
+
+    One that was left in would make the trial a session, and its trial another.
+    """
+    option = word.partition("=")[0]
+    return len(option) > len("--s") and "--study".startswith(option)

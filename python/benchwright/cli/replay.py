@@ -1,0 +1,128 @@
+"""`bw replay`: a recorded trace issued again, each operation at its own time."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from benchwright.cli.load_options import add_output, add_run, add_target
+
+if TYPE_CHECKING:
+    from benchwright.load.plan import Plan
+    from benchwright.model.errors import Diagnostic
+
+SUMMARY = "issue a recorded trace of I/O again, at its own times"
+
+_EXAMPLES = """\
+examples:
+  bw replay web.load.gz --target null
+  bw replay web.load.gz --speed 4x --scale-space --direct --overwrite --target /dev/loop0
+  bw replay oltp.bin --format spc --for 60s --lenient --target /tmp/file --json
+
+exit status: 0 done, also with findings; 1 the engine failed; 2 bad input;
+130 interrupted (what was measured until then is told)
+"""
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `bw replay`."""
+    parser = commands.add_parser(
+        "replay",
+        help=SUMMARY,
+        description=SUMMARY[0].upper() + SUMMARY[1:] + ".",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="bw replay [options] TRACE --target T",
+    )
+    parser.add_argument("trace", metavar="TRACE", help="the trace; gzip and zstd too")
+    _add_trace(parser.add_argument_group("the trace"))
+    parser.add_argument(
+        "--duration", metavar="5s", help="end after this (default: all)"
+    )
+    add_target(parser)
+    add_run(parser, "in flight at most, per worker (default 128)")
+    add_output(parser)
+    parser.set_defaults(handler=replay)
+
+
+def _add_trace(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--format", metavar="F", help="its format (default: found from the content)")
+    add("--speed", metavar="4x", help="so much faster (default 1x)")
+    add("--offsets", metavar="wrap|scale|exact", help="how its offsets fit the target")
+    add("--scale-space", action="store_true", help="the same as --offsets scale")
+    add(
+        "--duplicates",
+        metavar="burst|spread",
+        help="operations of one stamp: at once, or spread until the next stamp",
+    )
+    add("--window", metavar="1s", help="put stamps in order that are this far off")
+    add("--lenient", action="store_true", help="skip and count malformed lines")
+    add("--from", dest="start", metavar="10s", help="leave out what is before")
+    add("--for", dest="length", metavar="60s", help="leave out what is after so much")
+    add("--devices", metavar="A,B", help="only these devices")
+
+
+def replay(arguments: argparse.Namespace) -> int:
+    """Do what `bw replay` was asked; return the exit code."""
+    plan = plan_of(arguments)
+    from benchwright.cli.load_run import carry_out
+
+    return carry_out(plan, arguments, "replay")
+
+
+def plan_of(arguments: argparse.Namespace) -> Plan:
+    """Return what the arguments mean. Raises InputError with every mistake."""
+    from benchwright.cli import load_options as options
+    from benchwright.load.plan import plan_of_trace
+    from benchwright.load.workload import Trace
+
+    wrong: list[Diagnostic] = []
+    fields = _trace_fields(arguments, wrong)
+    target = options.target_of(arguments, None, wrong)
+    said = options.run_fields(arguments, wrong)
+    options.raise_all(wrong)
+    if target is None:
+        raise options.no_target("bw replay")
+    options.check_samples(arguments, [arguments.trace])
+    if arguments.samples is not None:
+        said["samples"] = arguments.samples
+    return plan_of_trace(Trace(path=arguments.trace, **fields), said, target)
+
+
+_READ = {
+    "format": ("format", "format"),
+    "speed": ("speed", "speed_micro"),
+    "offsets": ("offsets", "offsets"),
+    "duplicates": ("duplicates", "duplicates"),
+    "window": ("window", "window_ns"),
+    "start": ("from", "from_ns"),
+    "length": ("for", "for_ns"),
+}
+"""Argument -> the key of a trace filament, and the engine's field."""
+
+
+def _trace_fields(
+    arguments: argparse.Namespace, wrong: list[Diagnostic]
+) -> dict[str, Any]:
+    from benchwright.cli.checked import checked
+    from benchwright.load.filaments import TRACE_KEYS
+    from benchwright.model.errors import Diagnostic
+
+    fields: dict[str, Any] = {"lenient": arguments.lenient}
+    for name, (key, into) in _READ.items():
+        text = getattr(arguments, name)
+        if text is not None:
+            fields[into] = checked(f"--{key}", text, TRACE_KEYS[key], None, wrong)
+    if arguments.scale_space:
+        if arguments.offsets not in (None, "scale"):
+            message = "--scale-space is --offsets scale, and --offsets says another"
+            wrong.append(
+                Diagnostic(
+                    "bad-argument", message, file="--offsets", text=arguments.offsets
+                )
+            )
+        fields["offsets"] = "scale"
+    if arguments.devices is not None:
+        fields["devices"] = tuple(arguments.devices.split(","))
+    return fields

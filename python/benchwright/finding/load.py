@@ -1,0 +1,266 @@
+"""What is doubtful about a load: a late generator, a load that was not there, a backlog.
+
+Each threshold has its reason beside it; docs/workload-toml.md lists them for users.
+Decision: lateness is judged by the operations that no full target held back, because
+waiting for a place is the target's doing (`target-saturated`), being late the
+generator's. Sources: papers/buttress.txt section 6 (issue error); Schroeder and others,
+"Open versus closed" (NSDI '06).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from benchwright.finding.codes import doubt
+from benchwright.finding.words import amount
+from benchwright.model.finding import Finding, Severity
+from benchwright.model.load import IntervalResult, LoadResult, Loop, Times
+
+LATE_SHARE = 0.1
+"""A p99 of lateness below a tenth of what an operation takes moves no figure by more than
+runs differ anyhow."""
+LATE_NS = 20_000
+"""The paper's engine kept 10 to 100 us; below 20 us the machine's own interrupts rule."""
+TAIL_SHARE = 0.5
+"""From here on a percentile of the response times is more the generator's than the target's."""
+NOT_OFFERED = 0.01
+"""A rate within 1 % is what a report rounds to."""
+DROPPED = 0.001
+"""One in a thousand: beyond, p99.9 speaks of other operations than those that came."""
+SKIPPED = 0.001
+FAILED_SERIOUS = 0.01
+HELD = 0.1
+"""A tenth of the operations waited for a place: more than the bursts of Poisson arrivals."""
+WAITED_TIMES = 3
+"""Response over service time where most of an operation's time is waiting."""
+FEW = 10
+"""So many operations beyond a percentile: its share is known within about a third."""
+DRIFT_PPM = 100
+"""A quartz is better than 100 ppm; a TSC that is further off is not steady."""
+
+_TAILS = (
+    ("p90", "p90", 0.1),
+    ("p99", "p99", 0.01),
+    ("p99.9", "p99_9", 0.001),
+    ("p99.99", "p99_99", 0.0001),
+)
+
+
+def doubts_of_load(result: LoadResult, loop: Loop, subject: str) -> tuple[Finding, ...]:
+    """Return every doubt about a result, the gravest first."""
+    order = list(Severity)[::-1]
+    found = list(_doubts(result, loop, subject))
+    return tuple(sorted(found, key=lambda one: order.index(one.severity)))
+
+
+def _doubts(result: LoadResult, loop: Loop, subject: str) -> Iterator[Finding]:
+    if result.interrupted:
+        ran = time_words(result.elapsed_ns)
+        yield doubt("load-interrupted", subject, f"it was ended after {ran}")
+    yield from _late(result, subject)
+    if loop.open:
+        yield from _not_offered(result, subject)
+        yield from _saturated(result, subject)
+    yield from _failed(result, subject)
+    yield from _clock(result, subject)
+    yield from _few_samples(result, subject)
+    if loop.closed:
+        yield _closed(loop, subject)
+    if not result.environment.memory_locked:
+        why = "; ".join(result.environment.absent) or "it was not asked for"
+        yield doubt("memory-not-locked", subject, f"the engine's memory: {why}")
+    for trace in result.traces:
+        if trace.skipped_lines:
+            text = f"{trace.skipped_lines:,} lines of {trace.path} were not understood"
+            yield doubt("trace-lines-skipped", subject, text)
+
+
+# -- the generator ---------------------------------------------------------------------
+
+
+def _late(result: LoadResult, subject: str) -> Iterator[Finding]:
+    counts, lateness = result.counts, result.lateness_ns
+    reasons = []
+    limit = _late_limit_ns(result)
+    if lateness.p99 is not None and lateness.p99 > limit:
+        reasons.append(
+            f"1 % of operations began {time_words(lateness.p99)} or more after their "
+            f"intended start, without a full target in the way (up to {time_words(limit)} "
+            f"is no doubt)"
+        )
+    if counts.skipped > SKIPPED * counts.intended:
+        reasons.append(
+            f"{_part(counts.skipped, counts.intended)} were too late and skipped"
+        )
+    if counts.starved:
+        reasons.append(f"the reader of its trace was behind {counts.starved:,} times")
+    if not reasons:
+        yield from _late_tail(result, subject)
+        return
+    if counts.held:
+        reasons.append(f"{counts.held:,} that waited for a place are not in this")
+    most = lateness.p50 is not None and lateness.p50 > limit
+    severity = Severity.SERIOUS if most else None
+    yield doubt("generator-late", subject, "; ".join(reasons), severity)
+
+
+def _late_limit_ns(result: LoadResult) -> float:
+    """Return how late the p99 may be: a share of what an operation takes [ns].
+
+    By service times: response times would hold the very lateness that is judged.
+    """
+    return max(LATE_SHARE * (result.all.service_ns.p50 or 0), LATE_NS)
+
+
+def _late_tail(result: LoadResult, subject: str) -> Iterator[Finding]:
+    """Tell where only the far tail is the generator's; `null` has no other tail."""
+    if result.target.kind == "null":
+        return
+    response = result.all.response_ns
+    for word, name, share in _TAILS:
+        late, whole = getattr(result.lateness_ns, name), getattr(response, name)
+        if not late or not whole or result.lateness_ns.count * share < 1:
+            continue
+        if late > LATE_NS and late > TAIL_SHARE * whole:
+            evidence = (
+                f"from {word} on, response times ({time_words(whole)}) are mostly the "
+                f"generator's lateness ({time_words(late)})"
+            )
+            yield doubt("generator-late", subject, evidence, Severity.NOTE)
+            return
+
+
+def _not_offered(result: LoadResult, subject: str) -> Iterator[Finding]:
+    counts = result.counts
+    intended, offered = result.intended_rate_per_s, result.offered_rate_per_s
+    reasons = []
+    if intended and offered is not None and offered < (1 - NOT_OFFERED) * intended:
+        short = 100 * (1 - offered / intended)
+        reasons.append(
+            f"{offered:,.6g}/s were offered of {intended:,.6g}/s intended ({short:.3g} % less)"
+        )
+    if counts.dropped > DROPPED * counts.intended:
+        reasons.append(
+            f"{_part(counts.dropped, counts.intended)} found no room: dropped"
+        )
+    if counts.waiting > NOT_OFFERED * counts.intended:
+        reasons.append(f"{_part(counts.waiting, counts.intended)} never began")
+    if reasons:
+        yield doubt("load-not-offered", subject, "; ".join(reasons))
+
+
+# -- the target ------------------------------------------------------------------------
+
+
+def _saturated(result: LoadResult, subject: str) -> Iterator[Finding]:
+    reasons = []
+    growth = _backlog(result)
+    if growth is not None:
+        reasons.append(
+            f"{growth[0]:,} operations waited in the middle of the run, "
+            f"{growth[1]:,} at its end"
+        )
+    response, service = result.all.response_ns.p50, result.all.service_ns.p50
+    held = result.counts.held > HELD * result.counts.intended
+    if response and service and held and response > WAITED_TIMES * service:
+        reasons.append(
+            f"{_part(result.counts.held, result.counts.intended)} waited for a place; the "
+            f"median response ({time_words(response)}) is {response / service:.3g} times "
+            f"the service time ({time_words(service)})"
+        )
+    if reasons:
+        yield doubt("target-saturated", subject, "; ".join(reasons))
+
+
+def _backlog(result: LoadResult) -> tuple[int, int] | None:
+    """Return the backlog at the middle and at the end where it grew, else None.
+
+    At the end at least 1 % of an interval's arrivals wait: fewer are a burst.
+    """
+    run = [one for one in result.intervals if one.intended]
+    if len(run) < 2:
+        return None
+    middle, end = run[(len(run) - 1) // 2], run[-1]
+    grew = end.waiting > middle.waiting
+    return (middle.waiting, end.waiting) if grew and _waits(end) else None
+
+
+def _waits(interval: IntervalResult) -> bool:
+    return interval.waiting >= max(1, NOT_OFFERED * interval.intended)
+
+
+def _failed(result: LoadResult, subject: str) -> Iterator[Finding]:
+    counts = result.counts
+    if counts.errors:
+        kinds = [
+            f"{name} of {kind}: {number:,}"
+            for kind, one in sorted(result.kinds.items())
+            if kind != "all" or len(result.kinds) == 1
+            for name, number in sorted(one.errors.items())
+        ]
+        many = counts.errors > FAILED_SERIOUS * max(1, counts.completed)
+        evidence = (
+            f"{_part(counts.errors, counts.completed)} failed ({', '.join(kinds)})"
+        )
+        severity = Severity.SERIOUS if many else None
+        yield doubt("operations-failed", subject, evidence, severity)
+    if counts.unfinished:
+        evidence = (
+            f"{counts.unfinished:,} operations had not ended when the run was over"
+        )
+        yield doubt("operations-unfinished", subject, evidence)
+
+
+# -- the measurement -------------------------------------------------------------------
+
+
+def _clock(result: LoadResult, subject: str) -> Iterator[Finding]:
+    clock = result.clock
+    reasons = []
+    if clock.drift_ppm is not None and abs(clock.drift_ppm) > DRIFT_PPM:
+        reasons.append(
+            f"{clock.source} was {clock.drift_ppm:+.3g} ppm off its calibration"
+        )
+    if result.counts.early:
+        reasons.append(f"{result.counts.early:,} operations began before their time")
+    if reasons:
+        severity = Severity.SERIOUS if result.counts.early else None
+        yield doubt("clock-unsound", subject, "; ".join(reasons), severity)
+    if clock.absent:
+        evidence = f"time is read from {clock.source}: {clock.absent}"
+        yield doubt("clock-slow", subject, evidence)
+
+
+def _few_samples(result: LoadResult, subject: str) -> Iterator[Finding]:
+    """Tell which percentiles of all response times rest on too few operations."""
+    times: Times = result.all.response_ns
+    few = [
+        f"{times.count * share:.2g} beyond {word}"
+        for word, _, share in _TAILS
+        if round(times.count * share, 6) < FEW
+    ]
+    if few:
+        evidence = f"of {times.count:,} operations there are {', '.join(few)}"
+        yield doubt("few-samples-for-percentile", subject, evidence)
+
+
+def _closed(loop: Loop, subject: str) -> Finding:
+    some = "some operations are" if loop.open else "it is"
+    evidence = (
+        f"{some} a closed loop: no operation is begun while the one before it hangs, so "
+        "response times leave out what arrivals would have waited (coordinated omission)"
+    )
+    return doubt("closed-loop", subject, evidence)
+
+
+def _part(some: int, whole: int) -> str:
+    share = f" ({100 * some / whole:.3g} %)" if whole else ""
+    return f"{some:,} of {whole:,} operations{share}"
+
+
+def time_words(ns: float) -> str:
+    """Return a time with three digits in the unit that suits it."""
+    for unit, scale in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if abs(ns) >= scale * 0.9995:
+            return amount(float(f"{ns / scale:.3g}"), unit)
+    return amount(float(f"{ns:.3g}"), "ns")

@@ -1,0 +1,29 @@
+"""The load engine's Python side: descriptions of load, requests, results, samples.
+
+Python never measures: it writes a request, starts `bw-engine`, and reads what it says
+(docs/engine-protocol.md). The names of `__all__` are the Python API; they are looked up
+when they are first used, so that importing this package loads nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from benchwright.load.filament import Batch, Filament
+    from benchwright.load.samples import read_samples
+
+__all__ = ["Batch", "Filament", "read_samples"]
+
+_HOMES = {"Batch": "filament", "Filament": "filament", "read_samples": "samples"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

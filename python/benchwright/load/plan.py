@@ -1,0 +1,100 @@
+"""A load that is ready to run: what a file says, what the command line says, together.
+
+Decision: the command line wins over the file, field by field; what neither says is the
+request's default. A workload that never ends by itself gets a duration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from benchwright.load import request as r
+from benchwright.load import workload as w
+from benchwright.load.filaments import PythonFilament, default_align, reduced
+from benchwright.load.toml import Description
+from benchwright.load.words import parse_kinds
+
+DURATION_NS = 5 * 10**9
+"""How long a load lasts when nobody says it and it does not end by itself [ns]."""
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """A request, and the filaments in Python that feed it."""
+
+    request: r.LoadRequest
+    python: tuple[PythonFilament, ...] = ()
+
+
+class Bare(msgspec.Struct, frozen=True, kw_only=True):
+    """A load of one filament, said on the command line."""
+
+    rate: w.Rate | None = None
+    """None: a closed loop, as many users as `depth`."""
+    arrival: w.Arrival = w.PoissonArrival()
+    size: w.Distribution | None = None
+    read: int | None = None
+    """The share of reads [millionths]."""
+    location: w.Location = w.UniformLocation()
+    think: w.Distribution = w.ConstantValue(0)
+
+
+def plan_of_file(
+    description: Description, said: Mapping[str, Any], target: r.Target
+) -> Plan:
+    """Return the plan of a workload's file, with what the command line said."""
+    fields = {**description.run, **said}
+    return Plan(
+        _request(description.filaments, fields, target),
+        python=description.python,
+    )
+
+
+def plan_of_command(bare: Bare, said: Mapping[str, Any], target: r.Target) -> Plan:
+    """Return the plan of a load that has no file."""
+    network = isinstance(target, r.TcpTarget | r.HttpTarget)
+    size = bare.size or w.ConstantValue(64 if network else 4096)
+    access = w.Access(
+        kinds=_kinds(bare.read, network=network),
+        size=size,
+        location=bare.location,
+        align_bytes=default_align(size, network=network),
+    )
+    fields = dict(said)
+    if bare.rate is not None:
+        one: w.Filament = w.Open(arrival=bare.arrival, rate=bare.rate, access=access)
+    else:
+        fields.setdefault("depth", 1)
+        users = fields["depth"] * fields.get("workers", 1)
+        one = w.Closed(users=users, think=bare.think, access=access)
+    return Plan(_request((one,), fields, target))
+
+
+def plan_of_trace(trace: w.Trace, said: Mapping[str, Any], target: r.Target) -> Plan:
+    """Return the plan of a replay."""
+    return Plan(_request((trace,), dict(said), target))
+
+
+def _kinds(read: int | None, *, network: bool) -> tuple[tuple[str, int], ...]:
+    if network:
+        return (("exchange", 1),)
+    return reduced(parse_kinds(w.MICRO if read is None else read))
+
+
+def _request(
+    filaments: Sequence[w.Filament], fields: dict[str, Any], target: r.Target
+) -> r.LoadRequest:
+    seed = fields.pop("seed", 1)
+    if "duration_ns" not in fields and not all(_ends(f) for f in filaments):
+        fields["duration_ns"] = DURATION_NS
+    workload = w.Workload(filaments=tuple(filaments), seed=seed)
+    return r.LoadRequest(target=target, workload=workload, **fields)
+
+
+def _ends(filament: w.Filament) -> bool:
+    """Tell whether a filament has nothing more after a while."""
+    if isinstance(filament, w.Open):
+        return filament.count is not None
+    return isinstance(filament, w.Trace | w.Follow)

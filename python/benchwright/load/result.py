@@ -1,0 +1,89 @@
+"""The engine's lines, decoded: progress, then a result or an error.
+
+Decision: types are checked strictly, because a number of the wrong kind would be a wrong
+report; the whole result is kept as it came too, for `--json`. Source:
+docs/engine-protocol.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from benchwright.model.errors import BenchError, Diagnostic, InputError, OperatingError
+from benchwright.model.load import LoadProgress, LoadResult
+
+SCHEMA = "load/1"
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a run yielded: as types, and as the engine wrote it."""
+
+    result: LoadResult
+    document: dict[str, Any]
+
+
+class EngineFault(msgspec.Struct, frozen=True):
+    """An error as the engine tells it."""
+
+    status: int
+    code: str
+    message: str
+    remedy: str = ""
+    path: str | None = None
+    line: int | None = None
+    column: int | None = None
+
+
+def decode_line(line: bytes) -> LoadProgress | Answer | EngineFault:
+    """Return what a line says. Raises BenchError `engine-protocol`."""
+    try:
+        document = msgspec.json.decode(line)
+        kind = document.get("type") if isinstance(document, dict) else None
+        match kind:
+            case "progress":
+                return msgspec.convert(document, LoadProgress)
+            case "result":
+                return _answer(document)
+            case "error":
+                return msgspec.convert(document, EngineFault)
+    except msgspec.MsgspecError as error:
+        raise _foreign(line, str(error)) from None
+    raise _foreign(line, "it has no type that we know")
+
+
+def _answer(document: dict[str, Any]) -> Answer:
+    result = msgspec.convert(document, LoadResult)
+    if result.schema != SCHEMA:
+        raise msgspec.ValidationError(f"its schema is {result.schema}, not {SCHEMA}")
+    if "all" not in result.kinds:
+        raise msgspec.ValidationError("its kinds have no `all`")
+    return Answer(result, document)
+
+
+def _foreign(line: bytes, why: str) -> BenchError:
+    shown = line[:80].decode(errors="replace").strip()
+    return BenchError(
+        "engine-protocol",
+        f"the engine said what is no line of its protocol: {why}: {shown}",
+        "the engine and this program are not of one version: run `make setup`",
+    )
+
+
+def error_of(fault: EngineFault) -> OperatingError:
+    """Return an engine's error as one of ours, with its place where it has one."""
+    if fault.path is not None:
+        place = Diagnostic(
+            code=fault.code,
+            message=fault.message,
+            hint=fault.remedy,
+            file=fault.path,
+            line=fault.line or 1,
+            column=fault.column or 1,
+        )
+        error: OperatingError = InputError([place])
+    else:
+        error = BenchError(fault.code, fault.message, fault.remedy)
+    error.exit_status = 1 if fault.status == 1 else 2
+    return error

@@ -1,0 +1,293 @@
+"""What is to be done, as the engine reads it: filaments, arrivals, accesses.
+
+Purpose: the types of `workload` in docs/engine-protocol.md, and nothing of the user's
+words; `words.py` and `toml.py` make these from them.
+Decision: numbers are whole: nanoseconds, bytes, and millionths (`_micro`) of what has no
+smaller unit, so that both languages hold the same value.
+Non-goal: what the engine checks itself (a region beyond its target) is not checked here.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+MICRO = 10**6
+
+
+class _Type(msgspec.Struct, frozen=True, tag_field="type"):
+    """A thing whose `type` says which it is."""
+
+
+# -- distributions: nanoseconds, bytes or counts, as the place says --------------------
+
+
+class ConstantValue(_Type, frozen=True, tag="constant"):
+    """Always the same."""
+
+    value: int
+
+
+class UniformValue(_Type, frozen=True, tag="uniform"):
+    """From low to high, both included, all equally probable."""
+
+    low: int
+    high: int
+
+
+class Exponential(_Type, frozen=True, tag="exponential"):
+    """Memoryless."""
+
+    mean: int
+
+
+class Lognormal(_Type, frozen=True, tag="lognormal"):
+    """Right-skewed, with a coefficient of variation."""
+
+    mean: int
+    cv_micro: int
+
+
+class Pareto(_Type, frozen=True, tag="pareto"):
+    """Heavy-tailed: few are very large."""
+
+    minimum: int
+    shape_micro: int
+
+
+class Weighted(_Type, frozen=True, tag="weighted"):
+    """One of several values, each with a weight."""
+
+    values: tuple[tuple[int, int], ...]
+
+
+Distribution = (
+    ConstantValue | UniformValue | Exponential | Lognormal | Pareto | Weighted
+)
+
+
+# -- arrivals --------------------------------------------------------------------------
+
+
+class ConstantArrival(_Type, frozen=True, tag="constant"):
+    """Evenly spaced."""
+
+
+class PoissonArrival(_Type, frozen=True, tag="poisson"):
+    """Memoryless: exponential gaps."""
+
+
+class UniformArrival(_Type, frozen=True, tag="uniform"):
+    """Gaps uniform in 0 .. 2 mean gaps."""
+
+
+class GammaArrival(_Type, frozen=True, tag="gamma"):
+    """Gamma gaps with a coefficient of variation: above 1 burstier than Poisson."""
+
+    cv_micro: int
+
+
+class OnOffArrival(_Type, frozen=True, tag="on-off"):
+    """Poisson at the rate in the on periods, nothing in the off periods."""
+
+    on: Distribution
+    off: Distribution
+
+
+class RecordedArrival(_Type, frozen=True, tag="recorded"):
+    """These gaps, again and again [ns]."""
+
+    gaps_ns: tuple[int, ...]
+
+
+Arrival = (
+    ConstantArrival
+    | PoissonArrival
+    | UniformArrival
+    | GammaArrival
+    | OnOffArrival
+    | RecordedArrival
+)
+
+
+class ConstantRate(msgspec.Struct, frozen=True):
+    """So many operations per second, in millionths."""
+
+    micro_per_s: int
+
+
+class RateStep(msgspec.Struct, frozen=True):
+    """A stretch of a profile: linear from one rate to another."""
+
+    for_ns: int
+    from_micro_per_s: int
+    to_micro_per_s: int
+
+
+class RateProfile(msgspec.Struct, frozen=True):
+    """A rate that changes; the last step's end holds on."""
+
+    steps: tuple[RateStep, ...]
+
+
+Rate = ConstantRate | RateProfile
+
+
+# -- accesses --------------------------------------------------------------------------
+
+
+class UniformLocation(_Type, frozen=True, tag="uniform"):
+    """Everywhere alike."""
+
+
+class ZipfLocation(_Type, frozen=True, tag="zipf"):
+    """The k-th most popular of so many objects with weight 1/k^exponent."""
+
+    exponent_micro: int
+    objects: int | None = None
+
+
+class HotColdLocation(_Type, frozen=True, tag="hot-cold"):
+    """A share of the accesses goes to a share of the space."""
+
+    hot_space_micro: int
+    hot_access_micro: int
+
+
+class SequentialLocation(_Type, frozen=True, tag="sequential"):
+    """Where the one before ended; at the end of the region, from its start."""
+
+
+class StridedLocation(_Type, frozen=True, tag="strided"):
+    """So far behind the one before."""
+
+    stride_bytes: int
+
+
+class MixedLocation(_Type, frozen=True, tag="mixed"):
+    """One of several locations, each with a weight."""
+
+    parts: tuple[tuple[Location, int], ...]
+
+
+Location = (
+    UniformLocation
+    | ZipfLocation
+    | HotColdLocation
+    | SequentialLocation
+    | StridedLocation
+    | MixedLocation
+)
+
+KINDS = ("read", "write", "flush", "discard", "exchange")
+"""Every kind of operation; a network target knows only the last."""
+
+
+class Region(msgspec.Struct, frozen=True):
+    """A part of the target; a length of None reaches to its end."""
+
+    offset_bytes: int = 0
+    length_bytes: int | None = None
+
+
+class Access(msgspec.Struct, frozen=True):
+    """What an operation is, how large, and where."""
+
+    kinds: tuple[tuple[str, int], ...]
+    size: Distribution
+    location: Location = UniformLocation()
+    region: Region = Region()
+    align_bytes: int = 4096
+
+
+# -- filaments -------------------------------------------------------------------------
+
+
+class Open(_Type, frozen=True, tag="open", omit_defaults=True, kw_only=True):
+    """Arrivals that wait for nothing."""
+
+    name: str | None = None
+    arrival: Arrival
+    rate: Rate
+    access: Access
+    count: int | None = None
+
+
+class Closed(_Type, frozen=True, tag="closed", omit_defaults=True, kw_only=True):
+    """So many users, each with one operation at a time, and a time to think [ns]."""
+
+    name: str | None = None
+    users: int
+    think: Distribution
+    access: Access
+
+
+class PartlyOpen(
+    _Type, frozen=True, tag="partly-open", omit_defaults=True, kw_only=True
+):
+    """Sessions that arrive by themselves, each of several requests in turn."""
+
+    name: str | None = None
+    arrival: Arrival
+    rate: Rate
+    requests: Distribution
+    think: Distribution
+    access: Access
+
+
+class Follow(_Type, frozen=True, tag="follow", omit_defaults=True, kw_only=True):
+    """Waits for every so many-th operation of another filament."""
+
+    name: str | None = None
+    leader: str
+    every: int
+    delay: Distribution
+    access: Access
+
+
+class Tpcb(_Type, frozen=True, tag="tpcb", omit_defaults=True, kw_only=True):
+    """TPC-B-like: clients in a closed loop, or transactions at a rate."""
+
+    name: str | None = None
+    scale: int
+    clients: int
+    rate: Rate | None = None
+    region: Region = Region()
+
+
+class Spc1(_Type, frozen=True, tag="spc1", omit_defaults=True, kw_only=True):
+    """SPC-1-like: each business scaling unit is 50 operations a second."""
+
+    name: str | None = None
+    bsus: int
+    region: Region = Region()
+
+
+class Trace(_Type, frozen=True, tag="trace", omit_defaults=True, kw_only=True):
+    """Operations of a recorded trace, at their recorded times."""
+
+    name: str | None = None
+    path: str
+    format: str | None = None
+    speed_micro: int = MICRO
+    lenient: bool = False
+    duplicates: Literal["burst", "spread"] | None = None
+    window_ns: int | None = None
+    offsets: Literal["wrap", "scale", "exact"] | None = None
+    from_ns: int = 0
+    for_ns: int | None = None
+    devices: tuple[str, ...] | None = None
+
+
+Filament = Open | Closed | PartlyOpen | Follow | Tpcb | Spc1 | Trace
+
+OPEN = (Open, PartlyOpen, Trace, Spc1)
+"""Filaments whose operations arrive at times of their own."""
+
+
+class Workload(msgspec.Struct, frozen=True):
+    """Filaments, and the seed of all that is random in them."""
+
+    filaments: tuple[Filament, ...]
+    seed: int = 1

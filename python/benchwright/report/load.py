@@ -1,0 +1,183 @@
+"""A load's result for a person: what ran, the rates, the counts, the table of times.
+
+Decision: for each kind the three times stand under each other (issue error, service,
+response), because the first says whether the other two can be believed. A percentile
+with fewer than ten operations beyond it is marked. Non-goal: the series of intervals,
+which `--json` has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from benchwright.finding.load import FEW, time_words
+from benchwright.model.finding import Finding
+from benchwright.model.load import KindResult, LoadResult, Times
+from benchwright.report.findings import finding_line
+
+_COLUMNS = (
+    ("p50", "p50", 0.5),
+    ("p90", "p90", 0.1),
+    ("p99", "p99", 0.01),
+    ("p99.9", "p99_9", 0.001),
+    ("p99.99", "p99_99", 0.0001),
+    ("max", "max", 1.0),
+)
+_TIMES = (
+    ("issue error", "issue_error_ns"),
+    ("service", "service_ns"),
+    ("response", "response_ns"),
+)
+_MARK = "~"
+
+
+def load_text(result: LoadResult, target: str, findings: Sequence[Finding]) -> str:
+    """Return the report, ended by a newline; findings follow the table."""
+    lines = [
+        *_head(result, target),
+        "",
+        *_table(result),
+        *_below(result),
+    ]
+    if findings:
+        lines += ["", *(finding_line(one) for one in findings)]
+    return "\n".join(lines) + "\n"
+
+
+def _head(result: LoadResult, target: str) -> Iterator[str]:
+    yield _row("target", _target(result, target))
+    yield _row("clock", _clock(result))
+    yield _row("pacer", f"{result.pacer}; {_workers(result)}")
+    yield _row("rate", _rates(result))
+    yield _row("operations", _counts(result))
+    for trace in result.traces:
+        yield _row("trace", _trace(trace))
+    if result.samples is not None:
+        yield _row("samples", f"{result.samples.rows:,} rows in {result.samples.path}")
+
+
+def _row(name: str, text: str) -> str:
+    return f"{name:<11}{text}"
+
+
+def _target(result: LoadResult, target: str) -> str:
+    made = result.target
+    parts = [target]
+    if made.engine is not None:
+        parts.append(made.engine)
+    if made.size_bytes is not None and made.kind == "file":
+        parts.append(bytes_words(made.size_bytes))
+    parts += made.features
+    return ", ".join(parts)
+
+
+def _clock(result: LoadResult) -> str:
+    clock = result.clock
+    text = clock.source
+    if clock.hz is not None:
+        text += f", {clock.hz / 1e9:.4g} GHz"
+    if clock.drift_ppm is not None:
+        text += f", {clock.drift_ppm:+.2g} ppm off its first calibration"
+    return text
+
+
+def _workers(result: LoadResult) -> str:
+    number = len(result.workers)
+    cpus = [str(one.cpu) for one in result.workers if one.cpu is not None]
+    text = f"{number} worker{'' if number == 1 else 's'}"
+    return text + (f" on cpu {', '.join(cpus)}" if cpus else "")
+
+
+def _rates(result: LoadResult) -> str:
+    rates = (
+        ("intended", result.intended_rate_per_s),
+        ("offered", result.offered_rate_per_s),
+        ("achieved", result.achieved_rate_per_s),
+    )
+    known = [f"{name} {rate:,.6g}/s" for name, rate in rates if rate is not None]
+    return ", ".join(known) + f" in {time_words(result.elapsed_ns)}"
+
+
+def _counts(result: LoadResult) -> str:
+    counts = result.counts
+    always = (
+        f"{counts.intended:,} intended, {counts.issued:,} issued, "
+        f"{counts.completed:,} completed, {counts.errors:,} errors"
+    )
+    rest = (
+        ("dropped", counts.dropped),
+        ("skipped", counts.skipped),
+        ("held back", counts.held),
+        ("never begun", counts.waiting),
+        ("unfinished", counts.unfinished),
+    )
+    return always + "".join(f", {number:,} {name}" for name, number in rest if number)
+
+
+def _trace(trace: object) -> str:
+    from benchwright.model.load import TraceResult
+
+    assert isinstance(trace, TraceResult), "they are decoded as such"
+    policies = (
+        ("lines skipped", trace.skipped_lines),
+        ("put in order", trace.reordered),
+        ("spread", trace.spread),
+        ("wrapped", trace.wrapped),
+    )
+    text = f"{trace.path}: {trace.operations:,} operations"
+    text += "".join(f", {number:,} {name}" for name, number in policies if number)
+    return text + (", offsets scaled" if trace.scaled else "")
+
+
+# -- the table -------------------------------------------------------------------------
+
+
+def _table(result: LoadResult) -> Iterator[str]:
+    names = "".join(f"{title:>11}" for title, _, _ in _COLUMNS)
+    yield f"{'':<9}{'':<12}{'n':>11}{names}"
+    for kind, one in _shown(result):
+        for place, (title, field) in enumerate(_TIMES):
+            times: Times = getattr(one, field)
+            head = kind if place == 0 else ""
+            yield f"{head:<9}{title:<12}{times.count:>11,}{_cells(times)}"
+
+
+def _shown(result: LoadResult) -> list[tuple[str, KindResult]]:
+    """Return each kind, and all together where there are several."""
+    kinds = [(k, v) for k, v in result.kinds.items() if k != "all" and v.operations]
+    return kinds if len(kinds) == 1 else [*kinds, ("all", result.all)]
+
+
+def _cells(times: Times) -> str:
+    return "".join(
+        f"{_cell(getattr(times, name), times.count * share):>11}"
+        for _, name, share in _COLUMNS
+    )
+
+
+def _cell(value: int | None, beyond: float) -> str:
+    if value is None:
+        return "-"
+    return time_words(value) + (_MARK if round(beyond, 6) < FEW else "")
+
+
+def _below(result: LoadResult) -> Iterator[str]:
+    tails = [one for one in _shown(result) if one[1].response_ns.count]
+    if any(_MARK in _cells(one.response_ns) for _, one in tails):
+        yield f"{_MARK} fewer than {FEW} operations lie beyond it"
+    lateness = result.lateness_ns
+    if lateness.count and result.counts.held:
+        yield (
+            f"issue error without the {result.counts.held:,} that were held back: "
+            f"p50 {_cell(lateness.p50, FEW)}, p99 {_cell(lateness.p99, FEW)}"
+        )
+    for absent in (*result.target.absent, *result.environment.absent):
+        yield f"absent: {absent}"
+
+
+def bytes_words(size: int) -> str:
+    """Return a size in the largest binary unit that it is whole enough in."""
+    for unit, scale in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if size >= scale:
+            return f"{size / scale:.4g} {unit}"
+    return f"{size} B"
