@@ -161,6 +161,15 @@ impl Access {
 }
 
 impl RegionSpec {
+    /// Returns where the region begins on a target and how long it is [bytes], in whole blocks of `align`.
+    ///
+    /// # Errors
+    /// It reaches beyond the target, is not aligned, or has not one block; and what to do.
+    pub fn extent(&self, target_bytes: u64, align: u64) -> Result<(u64, u64), String> {
+        let grid = self.grid(target_bytes, align)?;
+        Ok((grid.offset, grid.length))
+    }
+
     /// Returns the whole blocks of the region.
     fn grid(&self, target_bytes: u64, align: u64) -> Result<Grid, String> {
         let offset = self.offset_bytes;

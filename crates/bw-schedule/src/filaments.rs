@@ -57,6 +57,14 @@
 //! [`Pattern`](sessions::Pattern). To let a workload file name it, add a variant to
 //! [`FilamentSpec`](crate::workload::FilamentSpec).
 
+pub mod closed;
+pub mod follow;
+pub mod hot_spot;
 pub mod leader;
+pub mod open;
 pub mod operations;
+pub mod partly_open;
+pub mod sessions;
 pub mod slab;
+pub mod spc1;
+pub mod tpcb;

@@ -1,0 +1,103 @@
+//! Sessions that begin on a schedule, each a chain of operations of which one waits for the other.
+//!
+//! Decision: all sessions of a workload are one filament, and a session alive is an entry in a slab: their number
+//! has no bound, and a filament for each would have to be created while the run goes on. The first
+//! operation of a session needs no completion, so it is emitted ahead of time, like an
+//! open loop's.
+//!
+//! Split over workers, session n lives on worker n mod W, which alone begins it: a session's randomness
+//! follows from its number.
+
+use super::operations::{BLOCK_OPERATIONS, Stride};
+use super::slab::Slab;
+use crate::arrival::Arrivals;
+use crate::filament::{Completion, Emissions, Event, Filament};
+use crate::operation::Operation;
+use bw_units::Nanos;
+
+/// What a session is and does.
+pub trait Pattern: Send {
+    /// What is to be known of a session alive.
+    type Session: Send;
+
+    /// Returns session `number` and its first operation, to start at `at`. Must depend on nothing
+    /// but the number and the time: other sessions may have begun on other workers.
+    fn begin(&mut self, number: u64, at: Nanos) -> (Self::Session, Operation);
+
+    /// Returns what the session does after the end of its operation; None if it is over.
+    fn go_on(&mut self, session: &mut Self::Session, ended: &Completion) -> Option<Operation>;
+}
+
+/// Plays the sessions of a pattern.
+#[derive(Debug)]
+pub struct Sessions<P: Pattern> {
+    arrivals: Arrivals,
+    pattern: P,
+    stride: Stride,
+    begun: u64,
+    alive: Slab<P::Session>,
+}
+
+impl<P: Pattern> Sessions<P> {
+    /// Returns a filament that plays `stride` of the sessions that begin at `arrivals`.
+    pub fn new(arrivals: Arrivals, pattern: P, stride: Stride) -> Self {
+        Self {
+            arrivals,
+            pattern,
+            stride,
+            begun: 0,
+            alive: Slab::default(),
+        }
+    }
+
+    /// Begins a block of sessions and sets the timer at the beginning of its middle one.
+    fn begin(&mut self, now: Nanos, emit: &mut Emissions) {
+        for place in 0..BLOCK_OPERATIONS {
+            let Some(at) = self.arrivals.next() else {
+                return;
+            };
+            self.begin_one(at, emit);
+            if place == BLOCK_OPERATIONS / 2 {
+                emit.timers.push((at.max(now), 0));
+            }
+        }
+    }
+
+    fn begin_one(&mut self, at: Nanos, emit: &mut Emissions) {
+        let number = self.begun;
+        self.begun += 1;
+        if self.stride.keeps(number) {
+            let (session, mut first) = self.pattern.begin(number, at);
+            first.tag = self.alive.insert(session);
+            first.notify = true;
+            emit.operations.push(first);
+        }
+    }
+
+    fn go_on(&mut self, ended: &Completion, emit: &mut Emissions) {
+        let Some(session) = self.alive.get_mut(ended.tag) else {
+            return;
+        };
+        match self.pattern.go_on(session, ended) {
+            Some(mut operation) => {
+                operation.tag = ended.tag;
+                operation.notify = true;
+                emit.operations.push(operation);
+            }
+            None => {
+                self.alive.remove(ended.tag);
+            }
+        }
+    }
+}
+
+impl<P: Pattern> Filament for Sessions<P> {
+    fn wake(&mut self, event: Event, emit: &mut Emissions) {
+        match event {
+            Event::Start => self.begin(Nanos::ZERO, emit),
+            Event::Timer { at, .. } => self.begin(at, emit),
+            Event::Completed(ended) => self.go_on(&ended, emit),
+            Event::Message { .. } => {}
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! An SPC-1-like load: business scaling units (BSUs) of eight streams, 50 operations per second each.
+//!
+//! The target is cut into three application storage units (ASUs): 45 % data store, 45 % user store, 10 %
+//! log. Each stream has Poisson arrivals of 50 times its intensity per second:
+//!
+//! | stream | intensity | reads | size | where |
+//! |---|---|---|---|---|
+//! | ASU1-1 | 0.035 | 50 % | 4 KiB | uniform |
+//! | ASU1-2 | 0.281 | 50 % | 4 KiB | hot spot from 15 %, 5 % long |
+//! | ASU1-3 | 0.070 | 100 % | SMIX | runs of 10 % from 20 % to 60 % |
+//! | ASU1-4 | 0.210 | 50 % | 4 KiB | hot spot from 70 %, 5 % long |
+//! | ASU2-1 | 0.018 | 30 % | 4 KiB | uniform |
+//! | ASU2-2 | 0.070 | 30 % | 4 KiB | hot spot from 47 %, 5 % long |
+//! | ASU2-3 | 0.035 | 100 % | SMIX | runs of 10 % from 20 % to 60 % |
+//! | ASU3-1 | 0.281 | 0 % | SMIX | runs of 30 % from 0 % to 70 % |
+//!
+//! SMIX: 4, 8, 16, 32, 64 KiB with weights 10, 6, 5, 2, 2. Hot spots are walks ([`super::hot_spot`]). An ASU below
+//! 80 MiB walks through the hot spots of one of 80 MiB, scaled down.
+//!
+//! It is *like* SPC-1: no result of it is an SPC-1 result. Decision: a filament is a BSU with its eight
+//! streams merged, because streams are so unequal (0.018 to 0.281) that spreading them over workers
+//! would load these unequally. The mark (`tag`) of an operation is its stream, 0 to 7.
+//! Source: S. Daniel, an abstract of the SPC-1 I/O profile (NetApp, 2005-2009), as told in
+//! shared/reference/workloads.md 1.6.
+
+use super::hot_spot::HotSpot;
+use super::operations::{BLOCK_OPERATIONS, OperationSource, SourceState};
+use crate::access::RegionSpec;
+use crate::arrival::{ArrivalSpec, Arrivals};
+use crate::operation::{Kind, Operation};
+use crate::random::Stream;
+use crate::rate::RateSpec;
+use bw_units::Nanos;
+
+const BLOCK_BYTES: u64 = 4096;
+/// The capacity whose smallest run (30 % of the log's 10 %) holds the largest operation, with room [blocks].
+const LEAST_BLOCKS: u64 = 1024;
+/// An ASU below this is scaled [blocks]: 128 leaves of 8 blocks in a hot spot of a twentieth.
+const LEAST_WALKED_BLOCKS: u64 = 128 * 8 * 20;
+/// SMIX: how many blocks, by weight.
+const SMIX: [(u64, u64); 5] = [(1, 10), (2, 6), (4, 5), (8, 2), (16, 2)];
+const SMIX_WEIGHT: u64 = 25;
+
+/// Where a stream goes; shares of its ASU in hundredths.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Uniform,
+    HotSpot { from: u64 },
+    Runs { from: u64, to: u64, length: u64 },
+}
+
+/// What a stream does.
+#[derive(Clone, Copy, Debug)]
+struct Profile {
+    asu: usize,
+    /// Operations per BSU-second, in thousandths of 50.
+    intensity_milli: u64,
+    read_percent: u64,
+    place: Place,
+}
+
+const fn profile(asu: usize, intensity_milli: u64, read_percent: u64, place: Place) -> Profile {
+    Profile {
+        asu,
+        intensity_milli,
+        read_percent,
+        place,
+    }
+}
+
+const SCANS: Place = Place::Runs {
+    from: 20,
+    to: 60,
+    length: 10,
+};
+const LOG: Place = Place::Runs {
+    from: 0,
+    to: 70,
+    length: 30,
+};
+
+/// The eight streams.
+const PROFILES: [Profile; 8] = [
+    profile(0, 35, 50, Place::Uniform),
+    profile(0, 281, 50, Place::HotSpot { from: 15 }),
+    profile(0, 70, 100, SCANS),
+    profile(0, 210, 50, Place::HotSpot { from: 70 }),
+    profile(1, 18, 30, Place::Uniform),
+    profile(1, 70, 30, Place::HotSpot { from: 47 }),
+    profile(1, 35, 100, SCANS),
+    profile(2, 281, 0, LOG),
+];
+
+/// The ASUs' shares of the capacity, in hundredths.
+const ASU_PERCENT: [u64; 3] = [45, 45, 10];
+/// How long a hot spot is, in hundredths of its ASU.
+const HOT_SPOT_PERCENT: u64 = 5;
+
+/// A part of the region [blocks from its beginning].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Where it begins.
+    pub first: u64,
+    /// How long it is.
+    pub blocks: u64,
+}
+
+/// Where the ASUs lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Where the region begins on the target [bytes].
+    pub offset_bytes: u64,
+    /// Data store, user store, log.
+    pub asus: [Extent; 3],
+}
+
+impl Layout {
+    /// Returns the layout in a region of a target.
+    ///
+    /// # Errors
+    /// The region is too small, with the size it must have.
+    pub fn new(region: RegionSpec, target_bytes: u64) -> Result<Self, String> {
+        let (offset_bytes, bytes) = region.extent(target_bytes, BLOCK_BYTES)?;
+        let blocks = bytes / BLOCK_BYTES;
+        if blocks < LEAST_BLOCKS {
+            return Err(format!(
+                "spc1: the region has {bytes} bytes: make it at least {}",
+                LEAST_BLOCKS * BLOCK_BYTES
+            ));
+        }
+        let mut first = 0;
+        let asus = ASU_PERCENT.map(|percent| {
+            let extent = Extent {
+                first,
+                blocks: share(blocks, percent),
+            };
+            first += extent.blocks;
+            extent
+        });
+        Ok(Self { offset_bytes, asus })
+    }
+}
+
+/// Returns so many hundredths of `blocks`, rounded down.
+fn share(blocks: u64, percent: u64) -> u64 {
+    (u128::from(blocks) * u128::from(percent) / 100) as u64
+}
+
+/// One of the eight streams of a BSU.
+#[derive(Debug)]
+struct BsuStream {
+    profile: Profile,
+    arrivals: Arrivals,
+    next: Option<Nanos>,
+    stream: Stream,
+    extent: Extent,
+    walk: HotSpot,
+    /// What is left of the present run [blocks of the ASU].
+    run: Extent,
+}
+
+impl BsuStream {
+    fn new(profile: Profile, layout: &Layout, mut streams: [Stream; 2]) -> Result<Self, String> {
+        let extent = layout.asus[profile.asu];
+        let micro_per_s = profile.intensity_milli * 50_000;
+        let rate = RateSpec::Constant { micro_per_s };
+        let [arriving, placing] = &mut streams;
+        let mut arrivals = Arrivals::new(&ArrivalSpec::Poisson {}, &rate, arriving.clone())?;
+        let walked = share(extent.blocks.max(LEAST_WALKED_BLOCKS), HOT_SPOT_PERCENT);
+        Ok(Self {
+            profile,
+            next: arrivals.next(),
+            arrivals,
+            walk: HotSpot::new(walked, placing),
+            stream: placing.clone(),
+            extent,
+            run: Extent {
+                first: 0,
+                blocks: 0,
+            },
+        })
+    }
+
+    /// Returns kind, first block of the ASU and number of blocks of the next operation.
+    fn access(&mut self) -> (Kind, u64, u64) {
+        let read = self.stream.below(100) < self.profile.read_percent;
+        let kind = if read { Kind::Read } else { Kind::Write };
+        match self.profile.place {
+            Place::Uniform => (kind, self.stream.below(self.extent.blocks), 1),
+            Place::HotSpot { from } => (kind, self.hot_block(from, read), 1),
+            Place::Runs { from, to, length } => {
+                let blocks = smix(&mut self.stream);
+                (kind, self.run_block([from, to, length], blocks), blocks)
+            }
+        }
+    }
+
+    fn hot_block(&mut self, from: u64, read: bool) -> u64 {
+        let step = if read {
+            self.walk.read(&mut self.stream)
+        } else {
+            self.walk.write(&mut self.stream)
+        };
+        let walked = self.extent.blocks.max(LEAST_WALKED_BLOCKS);
+        let block = u128::from(share(walked, from) + step);
+        (block * u128::from(self.extent.blocks) / u128::from(walked)) as u64
+    }
+
+    /// Returns the first of so many blocks of the present run, or of a new one where they do not fit.
+    fn run_block(&mut self, [from, to, length]: [u64; 3], blocks: u64) -> u64 {
+        if self.run.blocks < blocks {
+            let first = share(self.extent.blocks, from);
+            let starts = share(self.extent.blocks, to) - first + 1;
+            self.run = Extent {
+                first: first + self.stream.below(starts),
+                blocks: share(self.extent.blocks, length),
+            };
+        }
+        let block = self.run.first;
+        self.run.first += blocks;
+        self.run.blocks -= blocks;
+        block
+    }
+}
+
+fn smix(stream: &mut Stream) -> u64 {
+    let mut left = stream.below(SMIX_WEIGHT);
+    for (blocks, weight) in SMIX {
+        if left < weight {
+            return blocks;
+        }
+        left -= weight;
+    }
+    SMIX[0].0
+}
+
+/// A business scaling unit: its eight streams, merged by time.
+#[derive(Debug)]
+pub struct Bsu {
+    offset_bytes: u64,
+    streams: Vec<BsuStream>,
+}
+
+impl Bsu {
+    /// Returns a BSU over `layout`; each `seed` is another one.
+    ///
+    /// # Errors
+    /// None that a caller can cause: the arrivals' own checks are passed on.
+    pub fn new(layout: &Layout, seed: u64) -> Result<Self, String> {
+        let streams = PROFILES.iter().zip(0..).map(|(profile, number)| {
+            let streams = [0, 1].map(|purpose| Stream::new(seed, 2 * number + purpose));
+            BsuStream::new(*profile, layout, streams)
+        });
+        Ok(Self {
+            offset_bytes: layout.offset_bytes,
+            streams: streams.collect::<Result<_, _>>()?,
+        })
+    }
+
+    fn next(&mut self) -> Option<Operation> {
+        let due = self.streams.iter_mut().enumerate();
+        let (at, number, stream) = due
+            .filter_map(|(number, stream)| Some((stream.next?, number, stream)))
+            .min_by_key(|&(at, number, _)| (at, number))?;
+        stream.next = stream.arrivals.next();
+        let (kind, block, blocks) = stream.access();
+        Some(Operation {
+            at,
+            offset: self.offset_bytes + (stream.extent.first + block) * BLOCK_BYTES,
+            size: (blocks * BLOCK_BYTES) as u32,
+            kind,
+            notify: false,
+            tag: number as u32,
+        })
+    }
+}
+
+impl OperationSource for Bsu {
+    fn next_block(&mut self, block: &mut Vec<Operation>) -> SourceState {
+        for _ in 0..BLOCK_OPERATIONS {
+            match self.next() {
+                Some(operation) => block.push(operation),
+                None => return SourceState::Ended,
+            }
+        }
+        SourceState::Ready
+    }
+}

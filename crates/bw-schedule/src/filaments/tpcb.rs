@@ -1,0 +1,272 @@
+//! A TPC-B-like load on a block device: bank transactions, each a chain of seven operations.
+//!
+//! Per unit of scale 1 branch, 10 tellers and 100,000 accounts. A transaction: read the account's page;
+//! write it; write the teller's page; write the branch's page; append to the history; write the
+//! log; flush. Each waits for the one before. The teller is uniform; the account belongs to the
+//! teller's branch with probability 0.85, else to another one. Closed with some clients and no time to think,
+//! or open with a rate.
+//!
+//! It is *like* TPC-B: not a database, and no result of it is a TPC result. What is approximated:
+//! - pages of 4 KiB hold 40 rows of 100 bytes (accounts, tellers, branches) or 81 of 50 bytes (history);
+//! - teller and branch pages are taken to be cached: written, never read; so is the history's last page;
+//! - pages are written in the transaction that changed them, before its log: a database with write-ahead
+//!   logging delays them. The number of operations is the same, their order is stricter;
+//! - every transaction writes a log page and flushes by itself: there is no group commit;
+//! - transaction k of client c of C is number c + kC, and appends where that number says, as if clients
+//!   took turns: the appends are sequential but for the clients' different pace, and they
+//!   do not depend on how clients are spread over workers;
+//! - history and log are circles in what the tables leave of the region, 3/4 and 1/4 of it.
+//!
+//! Source: TPC Benchmark B, revision 2.0 (1994), as far as shared/reference/workloads.md 1.7 has it.
+
+use super::sessions::Pattern;
+use crate::access::RegionSpec;
+use crate::filament::{Completion, Emissions, Event, Filament};
+use crate::operation::{Kind, Operation};
+use crate::random::Stream;
+use bw_units::Nanos;
+
+const PAGE_BYTES: u64 = 4096;
+const ROWS_PER_PAGE: u64 = 40;
+const HISTORY_ROWS_PER_PAGE: u64 = 81;
+const TELLERS_PER_BRANCH: u64 = 10;
+const ACCOUNTS_PER_BRANCH: u64 = 100_000;
+/// Of a hundred accounts, how many belong to the teller's branch.
+const HOME_PERCENT: u64 = 85;
+/// Pages that history and log need at least, together.
+const LEAST_REST_PAGES: u64 = 4;
+
+/// Where a table lies [pages from the beginning of the region].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Table {
+    first_page: u64,
+    pages: u64,
+}
+
+impl Table {
+    /// Returns the page at this place of the circle of the table's pages.
+    fn page(self, place: u64) -> u64 {
+        self.first_page + place % self.pages
+    }
+}
+
+/// Where everything lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    offset_bytes: u64,
+    branches: u64,
+    account: Table,
+    teller: Table,
+    branch: Table,
+    history: Table,
+    log: Table,
+}
+
+impl Layout {
+    /// Returns the layout of a bank of this `scale` in a region of a target.
+    ///
+    /// # Errors
+    /// The scale is zero or the region is too small, with the size it must have.
+    pub fn new(scale: u64, region: RegionSpec, target_bytes: u64) -> Result<Self, String> {
+        if !(1..=1 << 32).contains(&scale) {
+            return Err(format!("tpcb: scale is {scale}: give 1 to {}", 1_u64 << 32));
+        }
+        let (offset_bytes, bytes) = region.extent(target_bytes, PAGE_BYTES)?;
+        let mut first_page = 0;
+        let mut table = |pages: u64| {
+            let table = Table { first_page, pages };
+            first_page += pages;
+            table
+        };
+        let account = table((scale * ACCOUNTS_PER_BRANCH).div_ceil(ROWS_PER_PAGE));
+        let teller = table((scale * TELLERS_PER_BRANCH).div_ceil(ROWS_PER_PAGE));
+        let branch = table(scale.div_ceil(ROWS_PER_PAGE));
+        let tables = account.pages + teller.pages + branch.pages;
+        let rest = (bytes / PAGE_BYTES).saturating_sub(tables);
+        if rest < LEAST_REST_PAGES {
+            return Err(too_small(scale, tables, bytes));
+        }
+        let history = table(rest - rest / 4);
+        let log = table(rest / 4);
+        Ok(Self {
+            offset_bytes,
+            branches: scale,
+            account,
+            teller,
+            branch,
+            history,
+            log,
+        })
+    }
+
+    /// Draws which account, teller and branch transaction `number` is about.
+    fn transaction(&self, number: u64, stream: &mut Stream) -> Transaction {
+        let teller = stream.below(self.branches * TELLERS_PER_BRANCH);
+        let home = teller / TELLERS_PER_BRANCH;
+        let branch = self.account_branch(home, stream);
+        let account = branch * ACCOUNTS_PER_BRANCH + stream.below(ACCOUNTS_PER_BRANCH);
+        Transaction {
+            number,
+            account_page: self.account.page(account / ROWS_PER_PAGE),
+            teller_page: self.teller.page(teller / ROWS_PER_PAGE),
+            branch_page: self.branch.page(home / ROWS_PER_PAGE),
+            step: Step::ReadAccount,
+        }
+    }
+
+    /// Draws the branch whose account comes to a teller of branch `home`.
+    fn account_branch(&self, home: u64, stream: &mut Stream) -> u64 {
+        if self.branches == 1 || stream.below(100) < HOME_PERCENT {
+            return home;
+        }
+        let other = stream.below(self.branches - 1);
+        other + u64::from(other >= home)
+    }
+
+    /// Returns the operation of the transaction's present step.
+    fn operation(&self, transaction: &Transaction, at: Nanos) -> Operation {
+        let (kind, page) = match transaction.step {
+            Step::ReadAccount => (Kind::Read, transaction.account_page),
+            Step::WriteAccount => (Kind::Write, transaction.account_page),
+            Step::WriteTeller => (Kind::Write, transaction.teller_page),
+            Step::WriteBranch => (Kind::Write, transaction.branch_page),
+            Step::AppendHistory => {
+                let place = transaction.number / HISTORY_ROWS_PER_PAGE;
+                (Kind::Write, self.history.page(place))
+            }
+            Step::WriteLog => (Kind::Write, self.log.page(transaction.number)),
+            Step::Flush => (Kind::Flush, 0),
+        };
+        let flush = kind == Kind::Flush;
+        Operation {
+            at,
+            offset: if flush {
+                0
+            } else {
+                self.offset_bytes + page * PAGE_BYTES
+            },
+            size: if flush { 0 } else { PAGE_BYTES as u32 },
+            kind,
+            notify: true,
+            tag: 0,
+        }
+    }
+}
+
+fn too_small(scale: u64, tables: u64, bytes: u64) -> String {
+    let needed = (tables + LEAST_REST_PAGES) * PAGE_BYTES;
+    format!(
+        "tpcb: a scale of {scale} needs a region of at least {needed} bytes, and it has {bytes}: \
+         lower the scale or make the region larger"
+    )
+}
+
+/// What a transaction is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    ReadAccount,
+    WriteAccount,
+    WriteTeller,
+    WriteBranch,
+    AppendHistory,
+    WriteLog,
+    Flush,
+}
+
+impl Step {
+    /// Returns the step after this one; None after the last.
+    fn next(self) -> Option<Self> {
+        Some(match self {
+            Self::ReadAccount => Self::WriteAccount,
+            Self::WriteAccount => Self::WriteTeller,
+            Self::WriteTeller => Self::WriteBranch,
+            Self::WriteBranch => Self::AppendHistory,
+            Self::AppendHistory => Self::WriteLog,
+            Self::WriteLog => Self::Flush,
+            Self::Flush => return None,
+        })
+    }
+}
+
+/// A transaction on its way.
+#[derive(Clone, Copy, Debug)]
+pub struct Transaction {
+    number: u64,
+    account_page: u64,
+    teller_page: u64,
+    branch_page: u64,
+    step: Step,
+}
+
+/// A client without time to think: the next transaction begins when one is committed.
+#[derive(Debug)]
+pub struct Client {
+    layout: Layout,
+    stream: Stream,
+    transaction: Transaction,
+    clients: u64,
+}
+
+impl Client {
+    /// Returns client `client` of `clients`.
+    #[must_use]
+    pub fn new(layout: Layout, client: u64, clients: u64, mut stream: Stream) -> Self {
+        let transaction = layout.transaction(client, &mut stream);
+        Self {
+            layout,
+            stream,
+            transaction,
+            clients,
+        }
+    }
+
+    fn go_on(&mut self) {
+        match self.transaction.step.next() {
+            Some(step) => self.transaction.step = step,
+            None => {
+                let number = self.transaction.number + self.clients;
+                self.transaction = self.layout.transaction(number, &mut self.stream);
+            }
+        }
+    }
+}
+
+impl Filament for Client {
+    fn wake(&mut self, event: Event, emit: &mut Emissions) {
+        let at = match event {
+            Event::Start => Nanos::ZERO,
+            Event::Completed(ended) => {
+                self.go_on();
+                ended.at
+            }
+            Event::Timer { .. } | Event::Message { .. } => return,
+        };
+        let operation = self.layout.operation(&self.transaction, at);
+        emit.operations.push(operation);
+    }
+}
+
+/// Transactions that arrive at a rate, however many are on their way.
+#[derive(Debug)]
+pub struct OpenBank {
+    /// Where everything lies.
+    pub layout: Layout,
+    /// The seed of the transactions' own streams.
+    pub seed: u64,
+}
+
+impl Pattern for OpenBank {
+    type Session = Transaction;
+
+    fn begin(&mut self, number: u64, at: Nanos) -> (Transaction, Operation) {
+        let mut stream = Stream::new(self.seed, number);
+        let transaction = self.layout.transaction(number, &mut stream);
+        let first = self.layout.operation(&transaction, at);
+        (transaction, first)
+    }
+
+    fn go_on(&mut self, transaction: &mut Transaction, ended: &Completion) -> Option<Operation> {
+        transaction.step = transaction.step.next()?;
+        Some(self.layout.operation(transaction, ended.at))
+    }
+}
