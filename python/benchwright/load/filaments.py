@@ -315,7 +315,8 @@ def _kinds_table(table: WorkloadTable, around: Surroundings) -> Any:
     if None in weights.values():
         return None
     if not any(weights.values()):
-        table.refuse(table.at("kinds"), "no kind has a weight above 0")
+        if len(weights) == len(inner.values):  # else a wrong kind has been told
+            table.refuse(table.at("kinds"), "no kind has a weight above 0")
         return None
     return reduced(tuple((k, v) for k, v in weights.items() if v))
 

@@ -1,0 +1,187 @@
+"""What is doubted about a load, and what is not: each doubt with its threshold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from benchwright.finding.load import LATE_NS, doubts_of_load, time_words
+from benchwright.model.finding import Finding, Severity
+from benchwright.model.load import LoadResult, Loop, Times
+
+SOUND = Path(__file__).parents[1] / "golden" / "load" / "result.json"
+OPEN = Loop(open=True, closed=False)
+CLOSED = Loop(open=False, closed=True)
+
+
+def document() -> dict[str, Any]:
+    """Return a result of which nothing is doubted."""
+    found: dict[str, Any] = msgspec.json.decode(SOUND.read_bytes())
+    found["environment"] = {"memory_locked": True, "fifo": None, "absent": []}
+    found["counts"] |= {"errors": 0, "held": 0, "completed": 499_900}
+    for name in ("intended", "issued", "completed"):
+        found["counts"][name] = 499_900
+    for kind in found["kinds"].values():
+        kind["response_ns"]["count"] = 499_900
+    return found
+
+
+def doubts(found: dict[str, Any], loop: Loop = OPEN) -> dict[str, Finding]:
+    """Return the doubts about a result by their codes; no code is there twice."""
+    listed = doubts_of_load(msgspec.convert(found, LoadResult), loop, "null")
+    by_code = {one.code: one for one in listed}
+    assert len(by_code) == len(listed)
+    assert all(one.evidence and one.remedy for one in listed)
+    return by_code
+
+
+def test_a_sound_load_has_none() -> None:
+    assert doubts(document()) == {}
+
+
+@pytest.mark.parametrize(
+    ("p99_ns", "service_ns", "told"),
+    [
+        (LATE_NS, 80_000, False),
+        (LATE_NS + 1, 80_000, True),
+        (500_000, 5_000_000, False),
+        (500_001, 5_000_000, True),
+    ],
+)
+def test_late_is_what_an_operation_takes_a_tenth_of(
+    p99_ns: int, service_ns: int, told: bool
+) -> None:
+    found = document()
+    found["lateness_ns"]["p99"] = p99_ns
+    found["kinds"]["all"]["service_ns"]["p50"] = service_ns
+    found["kinds"]["all"]["response_ns"] |= {"p99": 10**8, "p99.9": 10**8}
+    assert ("generator-late" in doubts(found)) == told
+
+
+def test_most_operations_late_is_serious_and_held_ones_are_told_apart() -> None:
+    found = document()
+    found["lateness_ns"] |= {"p50": 50_000, "p99": 90_000}
+    found["counts"]["held"] = 12
+    late = doubts(found)["generator-late"]
+    assert late.severity is Severity.SERIOUS
+    assert "90 us" in late.evidence
+    assert "12 that waited for a place are not in this" in late.evidence
+
+
+def test_a_full_target_is_not_the_generators_fault() -> None:
+    found = document()
+    for kind in found["kinds"].values():
+        kind["issue_error_ns"] |= {"p50": 10**9, "p99": 2 * 10**9}
+    assert "generator-late" not in doubts(found)
+
+
+def test_a_tail_of_the_generator_is_a_note() -> None:
+    found = document()
+    found["lateness_ns"]["p99.9"] = 300_000
+    late = doubts(found)["generator-late"]
+    assert late.severity is Severity.NOTE
+    assert "from p99.9 on" in late.evidence
+    found["target"]["kind"] = "null"
+    assert "generator-late" not in doubts(found), "of null there is no other tail"
+
+
+def test_skipped_and_starved_are_lateness() -> None:
+    found = document()
+    found["counts"] |= {"skipped": 500, "starved": 3}
+    found["counts"]["issued"] -= 500
+    evidence = doubts(found)["generator-late"].evidence
+    assert "500 of 499,900 operations (0.1 %)" in evidence
+    assert "behind 3 times" in evidence
+
+
+@pytest.mark.parametrize(
+    ("offered", "dropped", "told"),
+    [(9998.0, 499, False), (9998.0, 500, True), (9899.0, 0, False), (9890.0, 0, True)],
+)
+def test_load_not_offered(offered: float, dropped: int, told: bool) -> None:
+    found = document()
+    found["offered_rate_per_s"] = offered
+    found["counts"]["dropped"] = dropped
+    found["counts"]["issued"] -= dropped
+    assert ("load-not-offered" in doubts(found)) == told
+    assert "load-not-offered" not in doubts(found, CLOSED), "it has no intended rate"
+
+
+def test_a_backlog_that_grows_is_saturation() -> None:
+    found = document()
+    for place, interval in enumerate(found["intervals"]):
+        interval["waiting"] = 100 * place
+    told = doubts(found)["target-saturated"]
+    assert "200 operations waited in the middle of the run, 400" in told.evidence
+    for interval in found["intervals"]:
+        interval["waiting"] = 400
+    assert "target-saturated" not in doubts(found), "it does not grow"
+
+
+def test_waiting_for_a_place_is_saturation() -> None:
+    found = document()
+    found["counts"]["held"] = 60_000
+    assert "target-saturated" not in doubts(found), "they hardly waited"
+    found["kinds"]["all"]["response_ns"]["p50"] = 800_000
+    assert "10 times the service time" in doubts(found)["target-saturated"].evidence
+
+
+def test_failures_and_what_never_ended() -> None:
+    found = document()
+    found["counts"] |= {"errors": 3, "unfinished": 2}
+    told = doubts(found)
+    assert "EIO of write: 3" in told["operations-failed"].evidence
+    assert told["operations-failed"].severity is Severity.WARNING
+    assert "2 operations" in told["operations-unfinished"].evidence
+    found["counts"]["errors"] = 10_000
+    assert doubts(found)["operations-failed"].severity is Severity.SERIOUS
+
+
+def test_the_measurement_itself() -> None:
+    found = document()
+    found["clock"] = {"source": "monotonic", "drift_ppm": -120.0, "absent": "no TSC"}
+    found["counts"]["early"] = 1
+    found["environment"] = {"memory_locked": False, "absent": ["mlockall: EPERM"]}
+    found["interrupted"] = True
+    told = doubts(found)
+    assert told["clock-unsound"].severity is Severity.SERIOUS
+    assert "-120 ppm" in told["clock-unsound"].evidence
+    assert "no TSC" in told["clock-slow"].evidence
+    assert "mlockall: EPERM" in told["memory-not-locked"].evidence
+    assert "load-interrupted" in told
+
+
+def test_few_samples_name_the_percentiles() -> None:
+    found = document()
+    found["kinds"]["all"]["response_ns"]["count"] = 10_000
+    evidence = doubts(found)["few-samples-for-percentile"].evidence
+    assert evidence == "of 10,000 operations there are 1 beyond p99.99"
+
+
+def test_a_closed_loop_says_what_it_leaves_out() -> None:
+    assert "coordinated omission" in doubts(document(), CLOSED)["closed-loop"].evidence
+
+
+def test_lines_that_were_skipped() -> None:
+    found = document()
+    found["traces"] = [{"path": "a.load", "operations": 10, "skipped_lines": 2}]
+    assert "2 lines of a.load" in doubts(found)["trace-lines-skipped"].evidence
+
+
+def test_a_result_of_nothing_is_no_error() -> None:
+    found = document()
+    nothing = msgspec.to_builtins(Times(count=0))
+    found["lateness_ns"] = nothing
+    for name in ("issue_error_ns", "service_ns", "response_ns"):
+        found["kinds"]["all"][name] = nothing
+    found["counts"] = dict.fromkeys(found["counts"], 0)
+    found["intervals"] = []
+    assert set(doubts(found)) == {"few-samples-for-percentile"}
+
+
+def test_times_in_words() -> None:
+    words = [time_words(ns) for ns in (0, 999, 1000, 999_600, 1_234_567, 61 * 10**9)]
+    assert words == ["0 ns", "999 ns", "1 us", "1 ms", "1.23 ms", "61 s"]

@@ -1,0 +1,54 @@
+"""What --target names."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from benchwright.load import request as r
+from benchwright.load.target import parse_target, target_text
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("null", r.NullTarget()),
+        ("./null", r.FileTarget("./null")),
+        ("/dev/loop0", r.FileTarget("/dev/loop0")),
+        ("tcp://127.0.0.1:7", r.TcpTarget("127.0.0.1", 7)),
+        ("tcp://[::1]:7", r.TcpTarget("::1", 7)),
+        (
+            "http://h:80/a?b=1",
+            r.HttpTarget("http://h:80/", paths=("/a?b=1",)),
+        ),
+        ("http://h", r.HttpTarget("http://h/")),
+    ],
+)
+def test_targets(text: str, target: r.Target) -> None:
+    assert parse_target(text) == target
+    assert parse_target(target_text(target)).__class__ is target.__class__
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("", "no path"),
+        ("https://h/", "TLS is not spoken"),
+        ("ftp://h/", "no kind of target"),
+        ("tcp://h", "no port"),
+        ("tcp://h:99999", "no valid host or port"),
+        ("tcp://h:7/x", "more than"),
+        ("http://", "names no host"),
+        ("http://u:p@h/", "user name"),
+    ],
+)
+def test_no_targets(text: str, part: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(part)):
+        parse_target(text)
+
+
+def test_a_directory_is_no_target(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="is a directory"):
+        parse_target(str(tmp_path))

@@ -1,0 +1,241 @@
+"""Workloads in TOML: what they mean, and every mistake at its file, line and column."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from benchwright.load import request as r
+from benchwright.load import workload as w
+from benchwright.load.plan import DURATION_NS, plan_of_file
+from benchwright.load.toml import Description, read_workload
+from benchwright.model.errors import Diagnostic, InputError
+from benchwright.model.load import Loop
+
+OPEN = '[[filament]]\ntype = "open"\nrate = "10k"\n'
+
+
+def read(text: str, target: r.Target | None = None) -> Description:
+    """Return what a workload beside us says."""
+    return read_workload(text, "dir/w.toml", target)
+
+
+def mistakes(text: str, target: r.Target | None = None) -> tuple[Diagnostic, ...]:
+    """Return every mistake of a workload; there is at least one."""
+    with pytest.raises(InputError) as caught:
+        read(text, target)
+    return caught.value.diagnostics
+
+
+def only(text: str, target: r.Target | None = None) -> w.Filament:
+    """Return the one filament of a workload."""
+    (filament,) = read(text, target).filaments
+    return filament
+
+
+def test_an_open_filament_with_its_defaults() -> None:
+    assert only(OPEN) == w.Open(
+        arrival=w.PoissonArrival(),
+        rate=w.ConstantRate(10_000_000_000),
+        access=w.Access(kinds=(("read", 1),), size=w.ConstantValue(4096)),
+    )
+
+
+def test_everything_an_access_can_say() -> None:
+    text = (
+        OPEN
+        + """
+arrival = {type = "gamma", cv = 2}
+size = {type = "weighted", values = [["4k", 3], ["64k", 1]]}
+kinds = {read = "60%", write = 0.3, flush = "10%"}
+location = {type = "mixed", parts = [["sequential", 1], [{type = "zipf", exponent = 0.9}, 3]]}
+region = {offset = "1M", length = "1G"}
+count = "5k"
+"""
+    )
+    assert only(text) == w.Open(
+        arrival=w.GammaArrival(2_000_000),
+        rate=w.ConstantRate(10_000_000_000),
+        count=5000,
+        access=w.Access(
+            kinds=(("read", 6), ("write", 3), ("flush", 1)),
+            size=w.Weighted(((4096, 3), (65536, 1))),
+            location=w.MixedLocation(
+                ((w.SequentialLocation(), 1), (w.ZipfLocation(900_000), 3))
+            ),
+            region=w.Region(2**20, 2**30),
+        ),
+    )
+
+
+def test_a_profile_of_rates_and_recorded_gaps() -> None:
+    steps = """[[filament]]
+type = "open"
+rate = [{for = "10s", from = 0, to = "10k"}, {for = "20s", at = "10k"}]
+"""
+    top = 10_000_000_000
+    filament = only(steps)
+    assert isinstance(filament, w.Open)
+    assert filament.rate == w.RateProfile(
+        (w.RateStep(10**10, 0, top), w.RateStep(2 * 10**10, top, top))
+    )
+    recorded = """[[filament]]
+type = "open"
+arrival = {type = "recorded", gaps = ["1ms", "3ms"]}
+"""
+    filament = only(recorded)
+    assert isinstance(filament, w.Open)
+    assert filament.arrival == w.RecordedArrival((10**6, 3 * 10**6))
+    assert filament.rate == w.ConstantRate(500_000_000), "the gaps are the rate"
+
+
+def test_the_other_filaments() -> None:
+    text = """
+[[filament]]
+type = "closed"
+name = "users"
+users = 64
+think = "exponential 10ms"
+[[filament]]
+type = "partly-open"
+rate = 20
+requests = "uniform 1..9"
+think = "1s"
+[[filament]]
+type = "follow"
+leader = "users"
+every = 10
+delay = "1ms"
+read = "0%"
+[[filament]]
+type = "tpcb"
+scale = 10
+clients = 8
+[[filament]]
+type = "spc1"
+bsus = 10
+region = {length = "1G"}
+[[filament]]
+type = "trace"
+path = "web.load"
+speed = "4x"
+for = "60s"
+offsets = "scale"
+"""
+    closed, partly, follow, tpcb, spc1, trace = read(text).filaments
+    assert isinstance(closed, w.Closed)
+    assert closed.think == w.Exponential(10**7)
+    assert isinstance(partly, w.PartlyOpen)
+    assert partly.requests == w.UniformValue(1, 9)
+    assert isinstance(follow, w.Follow)
+    assert (follow.leader, follow.every) == ("users", 10)
+    assert follow.access.kinds == (("write", 1),)
+    assert tpcb == w.Tpcb(scale=10, clients=8)
+    assert spc1 == w.Spc1(bsus=10, region=w.Region(0, 2**30))
+    assert trace == w.Trace(
+        path="dir/web.load", speed_micro=4_000_000, for_ns=6 * 10**10, offsets="scale"
+    )
+
+
+def test_a_server_has_exchanges() -> None:
+    filament = only(OPEN, r.TcpTarget("127.0.0.1", 7))
+    assert isinstance(filament, w.Open)
+    assert filament.access.kinds == (("exchange", 1),)
+    (wrong,) = mistakes(OPEN + 'read = "70%"', r.HttpTarget("http://h/"))
+    assert (wrong.line, wrong.column) == (4, 8)
+    assert "exchanges" in wrong.message
+
+
+def test_what_is_sent_is_what_the_protocol_says() -> None:
+    workload = w.Workload(filaments=read(OPEN).filaments, seed=7)
+    assert msgspec.to_builtins(workload) == {
+        "seed": 7,
+        "filaments": (
+            {
+                "type": "open",
+                "arrival": {"type": "poisson"},
+                "rate": {"micro_per_s": 10_000_000_000},
+                "access": {
+                    "kinds": (("read", 1),),
+                    "size": {"type": "constant", "value": 4096},
+                    "location": {"type": "uniform"},
+                    "region": {"offset_bytes": 0, "length_bytes": None},
+                    "align_bytes": 4096,
+                },
+            },
+        ),
+    }
+
+
+def test_the_command_line_wins() -> None:
+    text = '[run]\ndepth = 4\nseed = 9\nlate = "skip 1ms"\n' + OPEN
+    plan = plan_of_file(read(text), {"depth": 8}, r.NullTarget())
+    assert (plan.request.depth, plan.request.late) == (8, r.Skip(10**6))
+    assert plan.request.workload.seed == 9
+    assert plan.request.duration_ns == DURATION_NS
+    assert plan.request.loop == Loop(open=True, closed=False)
+
+
+def test_what_ends_by_itself_needs_no_duration() -> None:
+    counted = read(OPEN + "count = 10")
+    assert plan_of_file(counted, {}, r.NullTarget()).request.duration_ns is None
+
+
+def test_a_target_of_the_file_and_its_options() -> None:
+    text = """[target]
+to = "/nowhere/x"
+direct = true
+size = "1G"
+"""
+    target = read(text + OPEN).target
+    assert target == r.FileTarget("/nowhere/x", direct=True, size_bytes=2**30)
+    (one, two) = mistakes(text + OPEN, r.NullTarget())
+    assert "direct is no option of a null target" in one.message
+    assert (two.line, two.column) == (4, 8)
+    stalled = '[target]\nto = "null"\nstalls = [{at = "1s", for = "2s"}]\n'
+    assert read(stalled + OPEN).target == r.NullTarget(
+        stalls=(r.Stall(10**9, 2 * 10**9),)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "part"),
+    [
+        ("", 1, 1, "filament is missing"),
+        ("filament = 1", 1, 12, "filament is a whole number"),
+        ("[[filament]]", 1, 3, "type is missing"),
+        ('[[filament]]\ntype = "opne"', 2, 8, "no type of filament"),
+        ('[[filament]]\ntype = "open"', 1, 3, "rate is missing"),
+        (OPEN + "rat = 1", 4, 1, "did you mean rate?"),
+        (OPEN + 'size = "4q"', 4, 8, "no unit of size"),
+        (OPEN + 'size = {type = "uniform", low = "8k", high = "4k"}', 4, 1, "above"),
+        (OPEN + 'size = {type = "uniform", low = "8k"}', 4, 1, "high is missing"),
+        (OPEN + 'size = {type = "weighted", values = [["4k"]]}', 4, 38, "[value, wei"),
+        (OPEN + 'location = "zip 1"', 4, 12, "one of uniform, zipf"),
+        (OPEN + "kinds = {reed = 1}", 4, 10, "did you mean read?"),
+        (OPEN + "kinds = {read = 0}", 4, 9, "no kind has a weight"),
+        (OPEN + 'kinds = {read = 1}\nread = "1%"', 5, 8, "say the same"),
+        (OPEN + "name = 'a'\n" + OPEN + "name = 'a'", 8, 8, "there twice"),
+        (OPEN + "region = {length = 0}", 4, 20, "is zero"),
+        (OPEN + "size = 1979-05-27", 4, 8, "a date or time"),
+        ('[[filament]]\ntype = "open"\nrate = []', 3, 8, "no steps"),
+        ('[[filament]]\ntype="open"\nrate=[{for="1s",at=0}]', 3, 6, "all the time"),
+        ('[[filament]]\ntype="follow"\nleader="x"', 3, 8, "no other filament"),
+        ('[[filament]]\ntype="python"\nclass="x"', 3, 7, "names no class"),
+        ('[run]\ncpus = "x"\n' + OPEN, 2, 8, "list of processors"),
+        ('[run]\nfull = "wait"\n' + OPEN, 2, 8, "one of queue, drop"),
+        ("[target]\ndirect = true\n" + OPEN, 1, 2, "there is no target"),
+        ('[target]\nto = "ftp://x"\n' + OPEN, 2, 6, "no kind of target"),
+        ("[[filament]\n", 1, 11, "Expected"),
+    ],
+)
+def test_mistakes_are_placed(text: str, line: int, column: int, part: str) -> None:
+    wrong = mistakes(text)[0]
+    assert part in wrong.message + wrong.hint
+    assert (wrong.line, wrong.column) == (line, column)
+    assert wrong.code.startswith("workload-")
+
+
+def test_all_mistakes_at_once_in_order() -> None:
+    text = OPEN + 'size = "4q"\nlocation = "x"\n[run]\nseed = "many"\n'
+    assert [one.line for one in mistakes(text)] == [4, 5, 7]
