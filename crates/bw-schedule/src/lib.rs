@@ -13,4 +13,5 @@ mod permutation;
 pub mod random;
 pub mod rate;
 pub mod replay;
+pub mod workload;
 mod zipf;

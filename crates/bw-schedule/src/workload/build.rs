@@ -1,0 +1,317 @@
+//! From the description of a workload to the filaments of one worker.
+
+use super::{
+    ClosedSpec, FilamentSpec, FollowSpec, OpenSpec, PartlyOpenSpec, Problem, Spc1Spec, TpcbSpec,
+    WorkloadError, WorkloadSpec, whole,
+};
+use crate::access::{Access, AccessSpec};
+use crate::arrival::{ArrivalSpec, Arrivals};
+use crate::distribution::{Distribution, DistributionSpec};
+use crate::filament::{Filament, FilamentId};
+use crate::filaments::closed::User;
+use crate::filaments::follow::Follow;
+use crate::filaments::leader::{Follower, Leader};
+use crate::filaments::open::Open;
+use crate::filaments::operations::{OperationSource, Operations, Stride};
+use crate::filaments::partly_open::PartlyOpen;
+use crate::filaments::sessions::{Pattern, Sessions};
+use crate::filaments::spc1::{self, Bsu};
+use crate::filaments::tpcb::{self, Client, OpenBank};
+use crate::random::Stream;
+use crate::rate::RateSpec;
+use crate::replay::Placed;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// Which worker of how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// Below `workers`.
+    pub worker: u32,
+    /// At least 1.
+    pub workers: u32,
+}
+
+impl Placement {
+    /// The only worker.
+    pub const ALONE: Self = Self {
+        worker: 0,
+        workers: 1,
+    };
+
+    /// Returns whether a filament that is not split lives on this worker.
+    #[must_use]
+    pub fn is_home(self, id: FilamentId) -> bool {
+        id % self.workers == self.worker
+    }
+
+    fn stride(self) -> Stride {
+        Stride {
+            keep: u64::from(self.worker),
+            of: u64::from(self.workers),
+        }
+    }
+}
+
+/// The filaments of one worker.
+pub struct Built {
+    /// With their ids, in ascending order.
+    pub filaments: Vec<Placed>,
+    /// How often a source had nothing ready although everything before was due. To be read at the end.
+    pub starved: Arc<AtomicU64>,
+}
+
+/// Opens a trace: returns the whole sequence of its operations, for this worker alone.
+type Sources<'a, T> = &'a mut dyn FnMut(&T) -> Result<Box<dyn OperationSource>, String>;
+
+/// What a filament's streams of randomness are for.
+#[derive(Clone, Copy)]
+enum Purpose {
+    Arrival,
+    Access,
+    Pause,
+    Own,
+}
+
+/// An entry of the list: which ids it has, and who follows it.
+#[derive(Clone, Copy)]
+struct Site<'a> {
+    first: FilamentId,
+    count: u32,
+    followers: &'a [Follower],
+}
+
+impl<T> WorkloadSpec<T> {
+    /// Returns the filaments of one worker for a target of `target_bytes` (of a network target: paths).
+    /// `sources` is called for each trace that has a part here.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the workload, each problem with its filament.
+    pub fn build(
+        &self,
+        placement: Placement,
+        target_bytes: u64,
+        sources: Sources<'_, T>,
+    ) -> Result<Built, WorkloadError> {
+        if self.filaments.is_empty() {
+            return Err(whole("no filament: give at least one".into()));
+        }
+        let ids = self.ids()?;
+        let followers = self.followers()?;
+        let mut builder = Builder {
+            seed: self.seed,
+            placement,
+            target_bytes,
+            built: Built {
+                filaments: Vec::new(),
+                starved: Arc::default(),
+            },
+        };
+        let mut problems = Vec::new();
+        for (place, filament) in self.filaments.iter().enumerate() {
+            let site = Site {
+                first: ids[place].start,
+                count: ids[place].end - ids[place].start,
+                followers: &followers[place],
+            };
+            if let Err(message) = builder.add(filament, site, sources) {
+                problems.push(self.problem(place, message));
+            }
+        }
+        if problems.is_empty() {
+            Ok(builder.built)
+        } else {
+            Err(WorkloadError(problems))
+        }
+    }
+
+    pub(super) fn problem(&self, place: usize, message: String) -> Problem {
+        Problem {
+            place: Some(place),
+            name: self.filaments[place].name().map(str::to_owned),
+            message,
+        }
+    }
+}
+
+/// Builds the filaments of one worker.
+struct Builder {
+    seed: u64,
+    placement: Placement,
+    target_bytes: u64,
+    built: Built,
+}
+
+impl Builder {
+    fn add<T>(
+        &mut self,
+        filament: &FilamentSpec<T>,
+        site: Site<'_>,
+        sources: Sources<'_, T>,
+    ) -> Result<(), String> {
+        match filament {
+            FilamentSpec::Open(spec) => self.open(spec, site),
+            FilamentSpec::Closed(spec) => self.users(spec, site),
+            FilamentSpec::PartlyOpen(spec) => self.partly_open(spec, site),
+            FilamentSpec::Follow(spec) => self.follow(spec, site),
+            FilamentSpec::Tpcb(spec) => self.bank(spec, site),
+            FilamentSpec::Spc1(spec) => self.bsus(spec, site),
+            FilamentSpec::Trace(spec) => self.trace(site, || sources(&spec.input)),
+        }
+    }
+
+    fn open(&mut self, spec: &OpenSpec, site: Site<'_>) -> Result<(), String> {
+        let arrivals = self.arrivals(&spec.arrival, &spec.rate, site.first)?;
+        let access = self.access(&spec.access, site.first)?;
+        let source = Open::new(arrivals, access, spec.count);
+        if let Some(stride) = self.part(site) {
+            self.play(source, stride, site);
+        }
+        Ok(())
+    }
+
+    fn users(&mut self, spec: &ClosedSpec, site: Site<'_>) -> Result<(), String> {
+        at_least_one("users", u64::from(spec.users))?;
+        let think = Arc::new(distribution("think", &spec.think)?);
+        let access = self.access(&spec.access, site.first)?;
+        for id in self.homed(site) {
+            let access = access.with_stream(self.stream(id, Purpose::Access));
+            let pause = self.stream(id, Purpose::Pause);
+            self.place(id, site, User::new(Arc::clone(&think), access, pause));
+        }
+        Ok(())
+    }
+
+    fn partly_open(&mut self, spec: &PartlyOpenSpec, site: Site<'_>) -> Result<(), String> {
+        let arrivals = self.arrivals(&spec.arrival, &spec.rate, site.first)?;
+        let pattern = PartlyOpen {
+            requests: distribution("requests", &spec.requests)?,
+            think: distribution("think", &spec.think)?,
+            access: self.access(&spec.access, site.first)?,
+            seed: self.own_seed(site.first),
+        };
+        self.begin(arrivals, pattern, site);
+        Ok(())
+    }
+
+    fn follow(&mut self, spec: &FollowSpec, site: Site<'_>) -> Result<(), String> {
+        at_least_one("every", spec.every)?;
+        let delay = distribution("delay", &spec.delay)?;
+        let access = self.access(&spec.access, site.first)?;
+        let pause = self.stream(site.first, Purpose::Pause);
+        if self.placement.is_home(site.first) {
+            self.place(site.first, site, Follow::new(delay, access, pause));
+        }
+        Ok(())
+    }
+
+    fn bank(&mut self, spec: &TpcbSpec, site: Site<'_>) -> Result<(), String> {
+        let layout = tpcb::Layout::new(spec.scale, spec.region, self.target_bytes)?;
+        if let Some(rate) = &spec.rate {
+            let arrivals = self.arrivals(&ArrivalSpec::Poisson {}, rate, site.first)?;
+            let seed = self.own_seed(site.first);
+            self.begin(arrivals, OpenBank { layout, seed }, site);
+            return Ok(());
+        }
+        let clients = u64::from(spec.clients);
+        at_least_one("clients", clients)?;
+        for id in self.homed(site) {
+            let client = u64::from(id - site.first);
+            let stream = self.stream(id, Purpose::Access);
+            self.place(id, site, Client::new(layout, client, clients, stream));
+        }
+        Ok(())
+    }
+
+    fn bsus(&mut self, spec: &Spc1Spec, site: Site<'_>) -> Result<(), String> {
+        at_least_one("bsus", u64::from(spec.bsus))?;
+        let layout = spc1::Layout::new(spec.region, self.target_bytes)?;
+        for id in self.homed(site) {
+            let bsu = Bsu::new(&layout, self.own_seed(id))?;
+            self.play(bsu, Stride::WHOLE, Site { first: id, ..site });
+        }
+        Ok(())
+    }
+
+    fn trace(
+        &mut self,
+        site: Site<'_>,
+        open: impl FnOnce() -> Result<Box<dyn OperationSource>, String>,
+    ) -> Result<(), String> {
+        if let Some(stride) = self.part(site) {
+            self.play(open()?, stride, site);
+        }
+        Ok(())
+    }
+
+    /// Returns which part of a filament that can be split lives here: one that is followed is not
+    /// split, since its N-th operation would then be another one.
+    fn part(&self, site: Site<'_>) -> Option<Stride> {
+        if site.followers.is_empty() {
+            return Some(self.placement.stride());
+        }
+        (self.placement.is_home(site.first)).then_some(Stride::WHOLE)
+    }
+
+    /// Returns those ids of an entry that live here.
+    fn homed(&self, site: Site<'_>) -> impl Iterator<Item = FilamentId> + use<> {
+        let placement = self.placement;
+        (site.first..site.first + site.count).filter(move |&id| placement.is_home(id))
+    }
+
+    fn play(&mut self, source: impl OperationSource + 'static, stride: Stride, site: Site<'_>) {
+        let starved = Arc::clone(&self.built.starved);
+        let filament = Operations::new(source, stride, starved);
+        self.place(site.first, site, filament);
+    }
+
+    fn begin(&mut self, arrivals: Arrivals, pattern: impl Pattern + 'static, site: Site<'_>) {
+        if let Some(stride) = self.part(site) {
+            let filament = Sessions::new(arrivals, pattern, stride);
+            self.place(site.first, site, filament);
+        }
+    }
+
+    fn place(&mut self, id: FilamentId, site: Site<'_>, filament: impl Filament + 'static) {
+        let filament: Box<dyn Filament> = Box::new(filament);
+        let filament = if site.followers.is_empty() {
+            filament
+        } else {
+            Box::new(Leader::new(filament, site.followers.to_vec()))
+        };
+        self.built.filaments.push((id, filament));
+    }
+
+    fn stream(&self, id: FilamentId, purpose: Purpose) -> Stream {
+        Stream::new(self.seed, u64::from(id) << 8 | purpose as u64)
+    }
+
+    /// Returns a seed for what a filament has any number of: sessions, streams of a BSU.
+    fn own_seed(&self, id: FilamentId) -> u64 {
+        self.stream(id, Purpose::Own).next_u64()
+    }
+
+    fn arrivals(
+        &self,
+        arrival: &ArrivalSpec,
+        rate: &RateSpec,
+        id: FilamentId,
+    ) -> Result<Arrivals, String> {
+        Arrivals::new(arrival, rate, self.stream(id, Purpose::Arrival))
+    }
+
+    fn access(&self, access: &AccessSpec, id: FilamentId) -> Result<Access, String> {
+        Access::new(access, self.target_bytes, self.stream(id, Purpose::Access))
+    }
+}
+
+fn distribution(field: &str, spec: &DistributionSpec) -> Result<Distribution, String> {
+    Distribution::new(spec).map_err(|message| format!("{field}: {message}"))
+}
+
+fn at_least_one(field: &str, value: u64) -> Result<(), String> {
+    if value == 0 {
+        return Err(format!("{field} is 0: give at least 1"));
+    }
+    Ok(())
+}
