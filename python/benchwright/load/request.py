@@ -31,9 +31,7 @@ class NullTarget(msgspec.Struct, frozen=True, tag="null", tag_field="kind"):
     stalls: tuple[Stall, ...] = ()
 
 
-class FileTarget(
-    msgspec.Struct, frozen=True, tag="file", tag_field="kind", omit_defaults=True
-):
+class FileTarget(msgspec.Struct, frozen=True, tag="file", tag_field="kind"):
     """A file or a block device."""
 
     path: str
@@ -46,9 +44,7 @@ class FileTarget(
     """Its contents may be lost."""
 
 
-class TcpTarget(
-    msgspec.Struct, frozen=True, tag="tcp", tag_field="kind", omit_defaults=True
-):
+class TcpTarget(msgspec.Struct, frozen=True, tag="tcp", tag_field="kind"):
     """A server that sends back what it is sent."""
 
     host: str
@@ -57,9 +53,7 @@ class TcpTarget(
     receive_bytes: int | None = None
 
 
-class HttpTarget(
-    msgspec.Struct, frozen=True, tag="http", tag_field="kind", omit_defaults=True
-):
+class HttpTarget(msgspec.Struct, frozen=True, tag="http", tag_field="kind"):
     """An HTTP/1.1 server, connections kept alive."""
 
     url: str

@@ -1,0 +1,274 @@
+"""`bw load` and `bw replay` with an engine that answers what a test wants."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "load"
+PROGRESS = {
+    "type": "progress",
+    "at_ns": 10**9,
+    "issued": 10_000,
+    "completed": 9_998,
+    "in_flight": 2,
+    "waiting": 0,
+    "rate_per_s": 9998.2,
+    "response_ns_p50": 80_000,
+    "response_ns_p99": 140_000,
+}
+Done = subprocess.CompletedProcess[str]
+
+
+class Engine:
+    """A stand-in for bw-engine: a script that keeps the request and says its lines."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.path = directory / "bw-engine"
+        self.answers(result())
+
+    def answers(self, *lines: dict[str, Any] | str, status: int = 0) -> None:
+        """Let it say these lines and exit with a status."""
+        texts = [one if isinstance(one, str) else json.dumps(one) for one in lines]
+        (self.directory / "lines").write_text("".join(f"{t}\n" for t in texts))
+        self._script(f'cat "{self.directory}/lines"\nexit {status}\n')
+
+    def answers_when_interrupted(self, line: dict[str, Any]) -> None:
+        """Let it wait for SIGINT, then say the line and exit with 130."""
+        (self.directory / "lines").write_text(json.dumps(line) + "\n")
+        waits = "while :; do sleep 0.05; done\n"
+        told = f"trap 'cat \"{self.directory}/lines\"; exit 130' INT\n"
+        self._script(f'{told}touch "{self.directory}/ready"\n{waits}')
+
+    def _script(self, rest: str) -> None:
+        text = f'#!/bin/sh\ncat > "{self.directory}/request"\n{rest}'
+        self.path.write_text(text)
+        self.path.chmod(0o755)
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """What it was asked."""
+        found: dict[str, Any] = json.loads((self.directory / "request").read_text())
+        return found
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Where bw finds it."""
+        return {**os.environ, "BW_ENGINE": str(self.path), "COLUMNS": "100"}
+
+    def bw(self, *words: str, **more: str) -> Done:
+        """Run bw with this engine."""
+        return subprocess.run(
+            [sys.executable, "-m", "benchwright.cli.main", *words],
+            cwd=self.directory,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**self.environment, **more},
+        )
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Engine:
+    """Return an engine that answers with the golden result."""
+    return Engine(tmp_path)
+
+
+def result(**changes: Any) -> dict[str, Any]:
+    """Return the golden result with some members changed."""
+    found: dict[str, Any] = json.loads((GOLDEN / "result.json").read_text())
+    return {**found, **changes}
+
+
+def test_the_report_is_as_recorded(engine: Engine) -> None:
+    done = engine.bw(
+        "load", "--rate", "10k", "--read", "70%", "--target", "/dev/loop77"
+    )
+    assert done.returncode == 0, done.stderr
+    path = GOLDEN / "report.txt"
+    if os.environ.get("BW_UPDATE_GOLDEN"):
+        path.write_text(done.stdout)
+    assert done.stdout == path.read_text()
+
+
+def test_a_bare_load_is_one_filament(engine: Engine) -> None:
+    words = (
+        "load --rate 10k --arrival gamma:2 --block 8k --read 70% --location zipf:1.2"
+    )
+    run = "--duration 2s --depth 64 --late skip:1ms --seed 3 --cpu 1 --warm-up 1s"
+    done = engine.bw(*words.split(), *run.split(), "--target", "null")
+    assert done.returncode == 0, done.stderr
+    request = engine.request
+    (filament,) = request["workload"]["filaments"]
+    assert filament["arrival"] == {"type": "gamma", "cv_micro": 2_000_000}
+    assert filament["rate"] == {"micro_per_s": 10_000_000_000}
+    assert filament["access"]["size"] == {"type": "constant", "value": 8192}
+    assert filament["access"]["kinds"] == [["read", 7], ["write", 3]]
+    assert request["workload"]["seed"] == 3
+    assert request["duration_ns"] == 2 * 10**9
+    assert request["warm_up_ns"] == 10**9
+    assert (request["depth"], request["cpus"]) == (64, [1])
+    assert request["late"] == {"policy": "skip", "after_ns": 10**6}
+
+
+def test_without_a_rate_it_is_a_closed_loop(engine: Engine) -> None:
+    done = engine.bw("load", "--depth", "4", "--workers", "2", "--target", "null")
+    assert done.returncode == 0, done.stderr
+    (filament,) = engine.request["workload"]["filaments"]
+    assert (filament["type"], filament["users"]) == ("closed", 8)
+    assert "coordinated omission" in done.stdout
+
+
+def test_a_replay(engine: Engine) -> None:
+    words = "replay a.load --speed 4x --scale-space --duplicates spread --window 1s"
+    more = "--lenient --from 10s --for 60s --devices sda,sdb --direct --overwrite"
+    done = engine.bw(*words.split(), *more.split(), "--target", "/dev/loop77")
+    assert done.returncode == 0, done.stderr
+    assert engine.request["duration_ns"] is None
+    assert engine.request["target"]["overwrite"] is True
+    assert engine.request["workload"]["filaments"] == [
+        {
+            "type": "trace",
+            "path": "a.load",
+            "speed_micro": 4_000_000,
+            "offsets": "scale",
+            "duplicates": "spread",
+            "window_ns": 10**9,
+            "lenient": True,
+            "from_ns": 10**10,
+            "for_ns": 6 * 10**10,
+            "devices": ["sda", "sdb"],
+        }
+    ]
+
+
+def test_the_document_has_everything(engine: Engine) -> None:
+    done = engine.bw("load", "--rate", "10k", "--json", "--target", "null")
+    document = json.loads(done.stdout)
+    assert document["schema"] == "benchwright/load/1"
+    assert document["result"]["something_new"] == 1, "also what we do not know"
+    assert document["result"]["intervals"] == result()["intervals"]
+    assert document["request"]["workload"]["seed"] == 1
+    assert document["loop"] == {"open": True, "closed": False}
+    metrics = document["metrics"]
+    assert metrics["rate_per_s"] == 9997.8
+    assert metrics["response_ns_p99"] == 142_000
+    assert metrics["read_response_ns_p99"] == 142_000
+    assert metrics["issue_error_ns_p99"] == 1900
+    assert (metrics["errors"], metrics["dropped"]) == (3, 0)
+    codes = {finding["code"] for finding in document["findings"]}
+    assert {"operations-failed", "memory-not-locked"} <= codes
+
+
+def test_progress_is_on_stderr_and_can_be_silenced(engine: Engine) -> None:
+    late = {**PROGRESS, "at_ns": 2 * 10**9, "rate_per_s": 1.0}
+    engine.answers(PROGRESS, late, {**PROGRESS, "at_ns": 3 * 10**9}, result())
+    done = engine.bw("load", "--rate", "10k", "--target", "null")
+    assert done.stderr.splitlines() == [
+        "1 s of 5 s; 9,998.2/s; 2 in flight, 0 waiting; response p50 80 us, p99 140 us",
+        "3 s of 5 s; 9,998.2/s; 2 in flight, 0 waiting; response p50 80 us, p99 140 us",
+    ]
+    assert engine.bw("load", "--rate", "1", "--quiet", "--target", "null").stderr == ""
+
+
+def test_an_error_of_the_engine_keeps_its_place(engine: Engine) -> None:
+    error = {"type": "error", "code": "trace-line", "message": "no number"}
+    place = {"remedy": "mend it", "path": "a.load", "line": 12, "column": 5}
+    engine.answers({**error, **place, "status": 2}, status=2)
+    done = engine.bw("replay", "a.load", "--target", "null")
+    assert done.returncode == 2
+    assert done.stderr == "a.load:12:5: no number [trace-line]\n  = mend it\n"
+    engine.answers({**error, "status": 1}, status=1)
+    done = engine.bw("replay", "a.load", "--target", "null")
+    assert done.returncode == 1
+    assert "no number [trace-line]" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("lines", "part"),
+    [
+        ((), "said nothing of a result"),
+        (("hello",), "no line of its protocol"),
+        (({"type": "news"},), "no type that we know"),
+        (({"type": "result"},), "missing required field"),
+        ((result(schema="load/2"),), "its schema is load/2"),
+        ((result(kinds={}),), "no `all`"),
+        ((result(elapsed_ns="5 s"),), "elapsed_ns"),
+    ],
+)
+def test_an_engine_that_says_nonsense_is_an_error(
+    engine: Engine, lines: tuple[Any, ...], part: str
+) -> None:
+    engine.answers(*lines)
+    done = engine.bw("load", "--target", "null")
+    assert done.returncode == 1
+    assert part in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_interrupt_reaches_the_engine_and_its_result_is_told(engine: Engine) -> None:
+    engine.answers_when_interrupted(result(interrupted=True))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchwright.cli.main", "load", "--target", "null"],
+        cwd=engine.directory,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=engine.environment,
+    )
+    while not (engine.directory / "ready").exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "load-interrupted" in out
+    assert "49,990 completed" in out
+
+
+def test_inside_a_trial_the_numbers_go_to_aplog(engine: Engine) -> None:
+    log = engine.directory / "aplog"
+    done = engine.bw("load", "--rate", "10k", "--target", "null", APLOG=str(log))
+    assert done.returncode == 0, done.stderr
+    text = log.read_text()
+    assert "\nrate_per_s = 9997.8\n" in text
+    assert "\n[finding]\ncode = operations-failed\n" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        ("load", ["there is no target"]),
+        ("load --rate x --late y --target ftp://z", ["--rate", "--late", "--target"]),
+        ("load --target null --direct", ["no option of a null target"]),
+        ("load --target null --arrival poisson", ["add --rate"]),
+        ("load --rate 1 --think 1s --target null", ["closed loop"]),
+        ("load --rate 1 --read 50% --target tcp://h:1", ["a file or a device"]),
+        ("load w.toml --rate 1 --target null", ["a load without a file"]),
+        ("load nothing.toml --target null", ["there is no file nothing.toml"]),
+        ("load bad.toml --target null", ["bad.toml:2:8", "bad.toml:5:8"]),
+        ("load --target null --samples no/such/dir", ["no directory"]),
+        ("load --target null -- ls", ["runs none"]),
+        ("replay a --target null --speed fast --window 1", ["--speed", "--window"]),
+        ("replay a --target null --offsets wrap --scale-space", ["says another"]),
+    ],
+)
+def test_bad_input_is_told_at_once(
+    engine: Engine, words: str, parts: list[str]
+) -> None:
+    bad = '[[filament]]\ntype = "x"\n[[filament]]\ntype = "open"\nrate = "x"\n'
+    (engine.directory / "bad.toml").write_text(bad)
+    done = engine.bw(*words.split())
+    assert done.returncode == 2, done.stderr
+    for part in parts:
+        assert part in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (engine.directory / "request").exists(), "nothing was run"
