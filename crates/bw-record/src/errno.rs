@@ -1,0 +1,252 @@
+//! Results of failed operations, and the words for them.
+//!
+//! A result below zero is a negative errno, or `-(10000 + status)` for an answer of an HTTP server
+//! with an error status. Decision: the numbers of Linux on x86-64 and AArch64, as a table; asking
+//! the C library would make this crate impure, and a record that was written on another machine
+//! must read the same. Source: include/uapi/asm-generic/errno-base.h and errno.h.
+
+/// Added to an HTTP status, and negated, to give the `result` of an operation.
+pub const HTTP_STATUS: i32 = 10_000;
+
+/// Names by number. An empty one is not in use.
+const NAMES: [&str; 134] = [
+    "",
+    "EPERM",
+    "ENOENT",
+    "ESRCH",
+    "EINTR",
+    "EIO",
+    "ENXIO",
+    "E2BIG",
+    "ENOEXEC",
+    "EBADF",
+    "ECHILD",
+    "EAGAIN",
+    "ENOMEM",
+    "EACCES",
+    "EFAULT",
+    "ENOTBLK",
+    "EBUSY",
+    "EEXIST",
+    "EXDEV",
+    "ENODEV",
+    "ENOTDIR",
+    "EISDIR",
+    "EINVAL",
+    "ENFILE",
+    "EMFILE",
+    "ENOTTY",
+    "ETXTBSY",
+    "EFBIG",
+    "ENOSPC",
+    "ESPIPE",
+    "EROFS",
+    "EMLINK",
+    "EPIPE",
+    "EDOM",
+    "ERANGE",
+    "EDEADLK",
+    "ENAMETOOLONG",
+    "ENOLCK",
+    "ENOSYS",
+    "ENOTEMPTY",
+    "ELOOP",
+    "",
+    "ENOMSG",
+    "EIDRM",
+    "ECHRNG",
+    "EL2NSYNC",
+    "EL3HLT",
+    "EL3RST",
+    "ELNRNG",
+    "EUNATCH",
+    "ENOCSI",
+    "EL2HLT",
+    "EBADE",
+    "EBADR",
+    "EXFULL",
+    "ENOANO",
+    "EBADRQC",
+    "EBADSLT",
+    "",
+    "EBFONT",
+    "ENOSTR",
+    "ENODATA",
+    "ETIME",
+    "ENOSR",
+    "ENONET",
+    "ENOPKG",
+    "EREMOTE",
+    "ENOLINK",
+    "EADV",
+    "ESRMNT",
+    "ECOMM",
+    "EPROTO",
+    "EMULTIHOP",
+    "EDOTDOT",
+    "EBADMSG",
+    "EOVERFLOW",
+    "ENOTUNIQ",
+    "EBADFD",
+    "EREMCHG",
+    "ELIBACC",
+    "ELIBBAD",
+    "ELIBSCN",
+    "ELIBMAX",
+    "ELIBEXEC",
+    "EILSEQ",
+    "ERESTART",
+    "ESTRPIPE",
+    "EUSERS",
+    "ENOTSOCK",
+    "EDESTADDRREQ",
+    "EMSGSIZE",
+    "EPROTOTYPE",
+    "ENOPROTOOPT",
+    "EPROTONOSUPPORT",
+    "ESOCKTNOSUPPORT",
+    "EOPNOTSUPP",
+    "EPFNOSUPPORT",
+    "EAFNOSUPPORT",
+    "EADDRINUSE",
+    "EADDRNOTAVAIL",
+    "ENETDOWN",
+    "ENETUNREACH",
+    "ENETRESET",
+    "ECONNABORTED",
+    "ECONNRESET",
+    "ENOBUFS",
+    "EISCONN",
+    "ENOTCONN",
+    "ESHUTDOWN",
+    "ETOOMANYREFS",
+    "ETIMEDOUT",
+    "ECONNREFUSED",
+    "EHOSTDOWN",
+    "EHOSTUNREACH",
+    "EALREADY",
+    "EINPROGRESS",
+    "ESTALE",
+    "EUCLEAN",
+    "ENOTNAM",
+    "ENAVAIL",
+    "EISNAM",
+    "EREMOTEIO",
+    "EDQUOT",
+    "ENOMEDIUM",
+    "EMEDIUMTYPE",
+    "ECANCELED",
+    "ENOKEY",
+    "EKEYEXPIRED",
+    "EKEYREVOKED",
+    "EKEYREJECTED",
+    "EOWNERDEAD",
+    "ENOTRECOVERABLE",
+    "ERFKILL",
+    "EHWPOISON",
+];
+const STATUSES: usize = 1000;
+const OTHER: usize = NAMES.len() + STATUSES;
+
+/// How often each error happened: a fixed array, so that counting never allocates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Errors(Box<[u64]>);
+
+impl Default for Errors {
+    fn default() -> Self {
+        Self(vec![0; OTHER + 1].into_boxed_slice())
+    }
+}
+
+impl Errors {
+    /// Counts the error behind `result`, which is below zero. Numbers that nothing is known of
+    /// are counted together, as "other".
+    pub fn count(&mut self, result: i32) {
+        self.0[place(result)] += 1;
+    }
+
+    /// Adds what `other` counted.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
+            *mine += theirs;
+        }
+    }
+
+    /// Returns how many errors there were.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// Returns each error that happened with its number of times.
+    pub fn iter(&self) -> impl Iterator<Item = (String, u64)> {
+        let happened = self.0.iter().enumerate().filter(|(_, times)| **times > 0);
+        happened.map(|(place, times)| (word(place), *times))
+    }
+}
+
+/// Returns the word for the error behind `result`: "EIO", "HTTP 503", "errno 4095", "other".
+#[must_use]
+pub fn name(result: i32) -> String {
+    let place = place(result);
+    if place == OTHER && (-4095..0).contains(&result) {
+        return format!("errno {}", -result);
+    }
+    word(place)
+}
+
+fn place(result: i32) -> usize {
+    let number = result.unsigned_abs() as usize;
+    let status = number.wrapping_sub(HTTP_STATUS as usize);
+    match number {
+        _ if result < 0 && NAMES.get(number).is_some_and(|name| !name.is_empty()) => number,
+        _ if result < 0 && status < STATUSES => NAMES.len() + status,
+        _ => OTHER,
+    }
+}
+
+fn word(place: usize) -> String {
+    match place {
+        OTHER => "other".to_owned(),
+        _ if place >= NAMES.len() => format!("HTTP {}", place - NAMES.len()),
+        _ => NAMES[place].to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_the_words_of_linux() {
+        let cases = [
+            (-5, "EIO"),
+            (-28, "ENOSPC"),
+            (-71, "EPROTO"),
+            (-104, "ECONNRESET"),
+        ];
+        let more = [
+            (-111, "ECONNREFUSED"),
+            (-125, "ECANCELED"),
+            (-133, "EHWPOISON"),
+        ];
+        for (result, word) in cases.into_iter().chain(more) {
+            assert_eq!(name(result), word);
+        }
+        assert_eq!(name(-10_503), "HTTP 503");
+        assert_eq!(name(-41), "errno 41");
+        assert_eq!(name(i32::MIN), "other");
+    }
+
+    #[test]
+    fn every_error_is_counted_once() {
+        let mut errors = Errors::default();
+        for result in [-5, -5, -10_404, -9999, i32::MIN] {
+            errors.count(result);
+        }
+        let all: Vec<_> = errors.iter().collect();
+        let expected = [("EIO", 2), ("HTTP 404", 1), ("other", 2)];
+        assert_eq!(all, expected.map(|(word, n)| (word.to_owned(), n)));
+        assert_eq!(errors.total(), 5);
+    }
+}

@@ -1,0 +1,202 @@
+//! The figures of a record, in the words of docs/engine-protocol.md.
+//!
+//! Decision: a figure that does not exist is `null`, never zero; a percentile stands beside the count
+//! of values behind it, and judging whether that is enough is the reader's.
+
+use crate::histogram::Histogram;
+use crate::recorder::{KindRecord, Recorder};
+use bw_schedule::operation::Kind;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// `H` of the protocol: the figures of one histogram, in the unit of the field's name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HistogramSummary {
+    /// How many values are behind the figures.
+    pub count: u64,
+    /// From the exact sum.
+    pub mean: Option<f64>,
+    /// Of the sample; null of fewer than two.
+    pub sd: Option<f64>,
+    /// Exact.
+    pub min: Option<u64>,
+    /// Exact, up to one hour.
+    pub max: Option<u64>,
+    /// Precise to a thousandth, as all percentiles.
+    pub p50: Option<u64>,
+    /// 90 % do not exceed it.
+    pub p90: Option<u64>,
+    /// 95 % do not exceed it.
+    pub p95: Option<u64>,
+    /// 98 % do not exceed it.
+    pub p98: Option<u64>,
+    /// 99 % do not exceed it.
+    pub p99: Option<u64>,
+    /// 99.9 % do not exceed it.
+    #[serde(rename = "p99.9")]
+    pub p99_9: Option<u64>,
+    /// 99.99 % do not exceed it.
+    #[serde(rename = "p99.99")]
+    pub p99_99: Option<u64>,
+    /// The buckets: HdrHistogram V2, deflated, base64.
+    pub hdr: String,
+}
+
+impl From<&Histogram> for HistogramSummary {
+    fn from(of: &Histogram) -> Self {
+        Self {
+            count: of.count(),
+            mean: of.mean(),
+            sd: of.sd(),
+            min: of.min(),
+            max: of.max(),
+            p50: of.quantile(0.5),
+            p90: of.quantile(0.9),
+            p95: of.quantile(0.95),
+            p98: of.quantile(0.98),
+            p99: of.quantile(0.99),
+            p99_9: of.quantile(0.999),
+            p99_99: of.quantile(0.9999),
+            hdr: of.hdr(),
+        }
+    }
+}
+
+/// One of `kinds` in the protocol.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KindSummary {
+    /// Operations that ended, failed ones among them.
+    pub operations: u64,
+    /// Bytes transferred.
+    pub bytes: u64,
+    /// Failed operations by error: "EIO", "HTTP 503".
+    pub errors: BTreeMap<String, u64>,
+    /// Actual less intended start, of every operation issued.
+    pub issue_error_ns: HistogramSummary,
+    /// Intended start to end, of operations that succeeded.
+    pub response_ns: HistogramSummary,
+    /// Actual start to end, of operations that succeeded.
+    pub service_ns: HistogramSummary,
+    /// Intended start to end, of operations that failed.
+    pub failed_response_ns: HistogramSummary,
+}
+
+impl From<&KindRecord> for KindSummary {
+    fn from(of: &KindRecord) -> Self {
+        Self {
+            operations: of.operations,
+            bytes: of.bytes,
+            errors: of.errors.iter().collect(),
+            issue_error_ns: (&of.issue_error()).into(),
+            response_ns: (&of.response).into(),
+            service_ns: (&of.service).into(),
+            failed_response_ns: (&of.failed).into(),
+        }
+    }
+}
+
+/// One of `intervals` in the protocol.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IntervalSummary {
+    /// Since time zero.
+    pub start_ns: u64,
+    /// Shorter in the run's last one.
+    pub length_ns: u64,
+    /// Intended starts in it.
+    pub intended: u64,
+    /// Actual starts in it.
+    pub issued: u64,
+    /// Ends in it, failed ones among them.
+    pub completed: u64,
+    /// Failed operations that ended in it.
+    pub errors: u64,
+    /// Dropped in it.
+    pub dropped: u64,
+    /// In flight at its end.
+    pub in_flight: u64,
+    /// Due and waiting for a free place at its end.
+    pub waiting: u64,
+    /// Of operations that ended in it and succeeded; precise to a hundredth, as p99.
+    pub response_ns_p50: Option<u64>,
+    /// 99 % do not exceed it.
+    pub response_ns_p99: Option<u64>,
+    /// Exact.
+    pub response_ns_max: Option<u64>,
+    /// Of operations that started in it.
+    pub issue_error_ns_p99: Option<u64>,
+}
+
+/// Returns `kinds` of the protocol: each kind that was issued, and "all".
+#[must_use]
+pub fn kinds(recorder: &Recorder) -> BTreeMap<String, KindSummary> {
+    let issued = |kind: &KindRecord| kind.lateness.count() + kind.held.count() > 0;
+    let seen = Kind::ALL
+        .into_iter()
+        .filter(|kind| issued(recorder.kind(*kind)));
+    let each = seen.map(|kind| (kind.name().to_owned(), recorder.kind(kind).into()));
+    let all = ("all".to_owned(), (&recorder.all()).into());
+    each.chain([all]).collect()
+}
+
+/// Returns `lateness_ns` of the protocol: the issue error that is the generator's own.
+#[must_use]
+pub fn lateness(recorder: &Recorder) -> HistogramSummary {
+    (&recorder.all().lateness).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorder::Outcome;
+    use bw_schedule::operation::Operation;
+    use bw_units::Nanos;
+
+    #[test]
+    fn what_does_not_exist_is_null_and_kinds_that_never_happened_are_absent() {
+        let json = serde_json::to_value(kinds(&Recorder::new())).unwrap();
+        assert_eq!(
+            json.as_object().unwrap().keys().collect::<Vec<_>>(),
+            ["all"]
+        );
+        let response = &json["all"]["response_ns"];
+        assert_eq!(response["count"], 0);
+        for absent in ["mean", "sd", "min", "max", "p50", "p99.9", "p99.99"] {
+            assert!(response[absent].is_null(), "{absent}");
+        }
+    }
+
+    #[test]
+    fn the_figures_have_the_protocols_names() {
+        let mut recorder = Recorder::new();
+        for at in 0..10 {
+            let operation = Operation {
+                at: Nanos(at),
+                offset: 0,
+                size: 512,
+                kind: Kind::Read,
+                notify: false,
+                tag: 0,
+            };
+            let (issued, completed) = (Nanos(at + 5), Nanos(at + 105));
+            recorder.record(&Outcome {
+                operation,
+                issued,
+                completed,
+                result: 512,
+                held: at == 9,
+            });
+        }
+        let json = serde_json::to_value(kinds(&recorder)).unwrap();
+        assert_eq!(json["read"]["operations"], 10);
+        assert_eq!(json["read"]["bytes"], 5120);
+        assert_eq!(json["all"]["response_ns"]["p99.9"], 105);
+        assert_eq!(json["all"]["service_ns"]["mean"], 100.0);
+        assert_eq!(json["all"]["issue_error_ns"]["count"], 10);
+        assert_eq!(lateness(&recorder).count, 9);
+        let back: BTreeMap<String, KindSummary> = serde_json::from_value(json).unwrap();
+        assert_eq!(back, kinds(&recorder));
+    }
+}
