@@ -1,0 +1,132 @@
+//! An HTTP/1.1 server as a target: an operation is one request and its whole response.
+//!
+//! Requests are made before the run, one for each path; an operation's `offset` says which, its
+//! `size` means nothing. Bodies are counted and dropped as they come, whatever their length.
+//! A status of 400 or more is an error, told as `-(10000 + status)`; a response that is none
+//! is `-EPROTO`; one that ends too early is `-ECONNRESET`. Redirects (3xx) are answers, and are not followed.
+//!
+//! Decision: one request at a time on a connection. Pipelining would let a slow answer hold up
+//! those behind it, and servers and proxies do not agree on it. A request that hits a connection which the server
+//! is just closing is an error and is not sent again: only the user knows whether it may be.
+//! Not done: TLS, HTTP/2, proxies, cookies. Sources: RFC 9110, RFC 9112.
+
+pub mod chunked;
+pub mod request;
+pub mod response;
+
+use crate::net::{Network, Progress, Protocol, Refusal};
+use bw_schedule::operation::Operation;
+use request::{Plan, Requests};
+use response::Response;
+use std::sync::Arc;
+
+/// What is added to the status of a response to make it a result: `-(10000 + status)`.
+pub const STATUS_BASE: i32 = 10_000;
+
+/// The lowest status that is an error.
+const FIRST_ERROR: u16 = 400;
+
+/// An HTTP server as one worker's target.
+pub type HttpTarget = Network<Http>;
+
+/// Returns the status that a result tells; None for bytes and for an errno.
+#[must_use]
+pub fn status_of(result: i32) -> Option<u16> {
+    let status = result.checked_neg()?.checked_sub(STATUS_BASE)?;
+    u16::try_from(status)
+        .ok()
+        .filter(|status| (FIRST_ERROR..1000).contains(status))
+}
+
+impl Plan {
+    /// Returns a target with so many connections, all made.
+    ///
+    /// # Errors
+    /// As [`Network::open`].
+    pub fn open(&self, connections: u32) -> Result<HttpTarget, Refusal> {
+        let requests = Arc::clone(&self.requests);
+        Network::open(Http { requests }, &self.endpoint, connections)
+    }
+}
+
+/// The protocol.
+#[derive(Debug)]
+pub struct Http {
+    requests: Arc<Requests>,
+}
+
+/// One exchange.
+#[derive(Debug)]
+pub struct Exchange {
+    path: usize,
+    whole: bool,
+    response: Response,
+}
+
+impl Exchange {
+    /// Returns the result of a complete response.
+    fn result(&self) -> i32 {
+        let status = self.response.status();
+        if status >= FIRST_ERROR {
+            return -(STATUS_BASE + i32::from(status));
+        }
+        i32::try_from(self.response.body_bytes()).unwrap_or(i32::MAX)
+    }
+}
+
+impl Protocol for Http {
+    type Exchange = Exchange;
+
+    fn exchange(&self) -> Exchange {
+        Exchange {
+            path: 0,
+            whole: false,
+            response: Response::new(),
+        }
+    }
+
+    fn begin(&self, exchange: &mut Exchange, operation: &Operation) -> Result<(), i32> {
+        exchange.path = usize::try_from(operation.offset)
+            .ok()
+            .filter(|&path| path < self.requests.count())
+            .ok_or(-libc::EINVAL)?;
+        exchange.whole = false;
+        exchange.response.begin(self.requests.is_head());
+        Ok(())
+    }
+
+    fn outgoing<'a>(&'a self, exchange: &'a Exchange, sent: u64) -> &'a [u8] {
+        self.requests.piece(exchange.path, sent)
+    }
+
+    fn sent(&self, exchange: &mut Exchange) -> Progress {
+        exchange.whole = true;
+        Progress::More
+    }
+
+    fn receive(&self, exchange: &mut Exchange, bytes: &[u8]) -> Progress {
+        let used = match exchange.response.receive(bytes) {
+            response::Progress::More => return Progress::More,
+            response::Progress::Complete { used } => used,
+            response::Progress::Malformed => {
+                return Progress::Ended {
+                    result: -libc::EPROTO,
+                    reusable: false,
+                };
+            }
+        };
+        // An answer before the request is whole, or with more behind it, leaves nothing to build on.
+        let clean = exchange.whole && used == bytes.len();
+        Progress::Ended {
+            result: exchange.result(),
+            reusable: clean && exchange.response.is_persistent(),
+        }
+    }
+
+    fn closed(&self, exchange: &mut Exchange) -> i32 {
+        if exchange.response.close() {
+            return exchange.result();
+        }
+        -libc::ECONNRESET
+    }
+}

@@ -1,0 +1,270 @@
+//! What is asked: the user's description, checked, and the bytes of its requests.
+
+use crate::net::Refusal;
+use crate::net::connect::Endpoint;
+use http::uri::PathAndQuery;
+use http::{HeaderName, HeaderValue, Method, Uri};
+use serde::Deserialize;
+use std::sync::Arc;
+
+/// How much of a body stands beside its head, to leave in one piece with it [bytes].
+const BODY_WITH_HEAD: u64 = 4096;
+/// How much of the rest of a body is sent in one piece at most [bytes].
+const FILLER_BYTES: usize = 64 * 1024;
+/// What bodies consist of.
+const FILLER: u8 = b'x';
+
+/// How the user describes the target.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HttpSpec {
+    /// `http://host[:port][/path]`.
+    pub url: String,
+    /// The method; GET if nothing is said.
+    #[serde(default = "get")]
+    pub method: String,
+    /// What is asked for: an operation's `offset` is an index of this. Only `/`, or nothing: the URL's path.
+    #[serde(default)]
+    pub paths: Vec<String>,
+    /// More header fields: name and value.
+    #[serde(default)]
+    pub headers: Vec<(String, String)>,
+    /// The length of each request's body [bytes].
+    #[serde(default)]
+    pub body_bytes: u64,
+    /// Connections, and so operations in flight at most.
+    pub connections: u32,
+}
+
+fn get() -> String {
+    "GET".into()
+}
+
+/// A spec that was checked and whose name is resolved: what every worker opens its own target from.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub(super) endpoint: Endpoint,
+    pub(super) requests: Arc<Requests>,
+}
+
+impl Plan {
+    /// Returns the requests, which the workers share.
+    #[must_use]
+    pub fn requests(&self) -> &Requests {
+        &self.requests
+    }
+}
+
+/// The bytes of every request.
+#[derive(Debug)]
+pub struct Requests {
+    /// For each path: the head, and the first bytes of the body.
+    pieces: Vec<Box<[u8]>>,
+    /// What is left of each body [bytes].
+    rest_bytes: u64,
+    filler: Box<[u8]>,
+    is_head: bool,
+}
+
+impl Requests {
+    /// Returns how many paths there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.pieces.len()
+    }
+
+    /// Returns whether the responses come without bodies.
+    #[must_use]
+    pub fn is_head(&self) -> bool {
+        self.is_head
+    }
+
+    /// Returns bytes to send after the first `sent`; empty only when all are sent.
+    #[must_use]
+    pub fn piece(&self, path: usize, sent: u64) -> &[u8] {
+        let piece = &self.pieces[path];
+        match sent.checked_sub(piece.len() as u64) {
+            // Less than the length of a slice.
+            None => &piece[sent as usize..],
+            Some(of_rest) => {
+                let left = self.rest_bytes.saturating_sub(of_rest);
+                &self.filler[..left.min(self.filler.len() as u64) as usize]
+            }
+        }
+    }
+}
+
+/// A URL, taken apart.
+struct Server {
+    host: String,
+    port: u16,
+    /// As the Host field says it.
+    authority: String,
+    path: String,
+}
+
+impl HttpSpec {
+    /// Returns the plan: everything checked, the requests made, the host resolved.
+    ///
+    /// # Errors
+    /// `url`, `method`, `path`, `header`: bad input; and as [`Endpoint::resolve`].
+    pub fn plan(&self) -> Result<Plan, Refusal> {
+        let server = self.server()?;
+        let method = self.method()?;
+        let fields = self.fields(&server, &method)?;
+        let beside = self.body_bytes.min(BODY_WITH_HEAD);
+        let mut pieces = Vec::new();
+        for path in self.targets(&server)? {
+            let mut piece = format!("{method} {path} HTTP/1.1\r\n").into_bytes();
+            piece.extend_from_slice(&fields);
+            piece.extend(std::iter::repeat_n(FILLER, beside as usize));
+            pieces.push(piece.into_boxed_slice());
+        }
+        let requests = Requests {
+            pieces,
+            rest_bytes: self.body_bytes - beside,
+            filler: vec![FILLER; FILLER_BYTES].into_boxed_slice(),
+            is_head: method == Method::HEAD,
+        };
+        Ok(Plan {
+            endpoint: Endpoint::resolve(&server.host, server.port)?,
+            requests: Arc::new(requests),
+        })
+    }
+
+    fn server(&self) -> Result<Server, Refusal> {
+        let url = &self.url;
+        let uri: Uri = url.parse().map_err(|error| {
+            self.bad_url(&format!("{error}"), "write it as http://host:port/path")
+        })?;
+        match uri.scheme_str() {
+            Some("http") => {}
+            Some("https") => {
+                return Err(self.bad_url(
+                    "TLS is not supported",
+                    "use http://, or put a proxy that ends TLS in front of the server",
+                ));
+            }
+            _ => return Err(self.bad_url("no http URL", "write it as http://host:port/path")),
+        }
+        let authority = uri.authority().map_or("", |authority| authority.as_str());
+        if authority.contains('@') {
+            let remedy = "give the name and password as a header, Authorization";
+            return Err(self.bad_url("a user name in the URL is not sent", remedy));
+        }
+        if url.contains('#') {
+            return Err(self.bad_url("a fragment (#...) is not sent", "leave it out"));
+        }
+        let host = uri.host().unwrap_or_default();
+        // "host:" and a port above 65535 both have a colon, and no port that fits.
+        let port = match (uri.port_u16(), authority.len() == host.len()) {
+            (Some(port), _) if port > 0 => port,
+            (None, true) => 80,
+            _ => return Err(self.bad_url("no such port", "give one of 1 to 65535")),
+        };
+        Ok(Server {
+            host: host.trim_matches(['[', ']']).into(),
+            port,
+            authority: authority.into(),
+            path: uri
+                .path_and_query()
+                .map_or("/", PathAndQuery::as_str)
+                .into(),
+        })
+    }
+
+    fn bad_url(&self, what: &str, remedy: &str) -> Refusal {
+        Refusal::new("url", format!("url {:?}: {what}", self.url), remedy)
+    }
+
+    fn method(&self) -> Result<Method, Refusal> {
+        let remedy = "use GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH or a method of your server";
+        let refused = |what: &str| {
+            let message = format!("method {:?}: {what}", self.method);
+            Refusal::new("method", message, remedy)
+        };
+        let method = Method::from_bytes(self.method.as_bytes())
+            .map_err(|_| refused("no name of a method"))?;
+        if matches!(method, Method::CONNECT) {
+            return Err(refused("it makes a tunnel, no exchange"));
+        }
+        Ok(method)
+    }
+
+    /// Returns what is asked for: the paths, or the URL's.
+    fn targets(&self, server: &Server) -> Result<Vec<String>, Refusal> {
+        if matches!(&self.paths[..], [] | [_]) && self.paths.iter().all(|path| path == "/") {
+            return Ok(vec![server.path.clone()]);
+        }
+        if server.path != "/" {
+            let message = format!("url {:?}: it has a path, and paths are given too", self.url);
+            return Err(Refusal::new("url", message, "put all of them into paths"));
+        }
+        for path in &self.paths {
+            let sent = path.parse::<PathAndQuery>();
+            if !path.starts_with('/') || !sent.is_ok_and(|sent| sent.as_str() == path) {
+                let message = format!("path {path:?}: it cannot be asked for");
+                let remedy = "begin it with /, encode blanks and the like (%20), leave out #...";
+                return Err(Refusal::new("path", message, remedy));
+            }
+        }
+        Ok(self.paths.clone())
+    }
+
+    /// Returns the header fields and the empty line.
+    fn fields(&self, server: &Server, method: &Method) -> Result<Vec<u8>, Refusal> {
+        let mut fields = Vec::new();
+        let mut put = |name: &str, value: &[u8]| {
+            fields.extend_from_slice(name.as_bytes());
+            fields.extend_from_slice(b": ");
+            fields.extend_from_slice(value);
+            fields.extend_from_slice(b"\r\n");
+        };
+        if !self.says("host") {
+            put("Host", server.authority.as_bytes());
+        }
+        if !self.says("user-agent") {
+            put("User-Agent", b"benchwright");
+        }
+        if self.body_bytes > 0 || [Method::POST, Method::PUT, Method::PATCH].contains(method) {
+            put("Content-Length", self.body_bytes.to_string().as_bytes());
+        }
+        for (name, value) in &self.headers {
+            check_field(name, value)?;
+            put(name, value.as_bytes());
+        }
+        fields.extend_from_slice(b"\r\n");
+        Ok(fields)
+    }
+
+    fn says(&self, name: &str) -> bool {
+        self.headers
+            .iter()
+            .any(|(said, _)| said.eq_ignore_ascii_case(name))
+    }
+}
+
+/// Refuses a header field that is none, or that contradicts the body.
+fn check_field(name: &str, value: &str) -> Result<(), Refusal> {
+    let refused = |what: &str, remedy: &str| {
+        let message = format!("header {name:?}: {what}");
+        Err(Refusal::new("header", message, remedy))
+    };
+    if HeaderName::from_bytes(name.as_bytes()).is_err() {
+        return refused("no name of a header field", "use letters, digits and -");
+    }
+    if HeaderValue::from_str(value).is_err() {
+        return refused(
+            "its value has a character that is not allowed",
+            "use visible ASCII",
+        );
+    }
+    let of_the_body = ["content-length", "transfer-encoding", "upgrade"];
+    if of_the_body.iter().any(|own| name.eq_ignore_ascii_case(own)) {
+        return refused(
+            "it is not yours to set here",
+            "give the length as body_bytes",
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,356 @@
+//! An HTTP/1.x response, read a few bytes at a time: pure.
+//!
+//! Decision: `httparse` reads the head, and reads it once, when its end has arrived; a head
+//! that comes in pieces is kept in the reader's own buffer, a body never is, however long:
+//! its bytes are counted. Framing follows RFC 9112, section 6.3; what a load generator
+//! cannot judge safely (two lengths that differ, a coding that it does not know) is malformed.
+
+use super::chunked::Chunked;
+
+/// The longest head that is accepted [bytes]; a longer one is malformed.
+pub const HEAD_LIMIT: usize = 16 * 1024;
+/// The most header fields in a head; more are malformed.
+pub const FIELDS_LIMIT: usize = 128;
+
+const PROTOCOL: &[u8] = b"HTTP/1.";
+
+/// What reading a piece of a response has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// There is more to come.
+    More,
+    /// The response is complete.
+    Complete {
+        /// How many bytes of the piece belong to it.
+        used: usize,
+    },
+    /// This is no HTTP/1.x response.
+    Malformed,
+}
+
+/// How the body ends.
+#[derive(Clone, Copy, Debug)]
+enum Framing {
+    Length(u64),
+    Chunked(Chunked),
+    Close,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Head,
+    Body(Framing),
+    Complete,
+    Malformed,
+}
+
+/// A reader of one response at a time.
+#[derive(Debug)]
+pub struct Response {
+    place: Place,
+    head: Vec<u8>,
+    without_body: bool,
+    status: u16,
+    body_bytes: u64,
+    persistent: bool,
+}
+
+impl Response {
+    /// Returns a reader with its buffer: the only time that it allocates.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            place: Place::Head,
+            head: Vec::with_capacity(HEAD_LIMIT),
+            without_body: false,
+            status: 0,
+            body_bytes: 0,
+            persistent: false,
+        }
+    }
+
+    /// Makes ready for the response to a new request; `without_body`: to HEAD.
+    pub fn begin(&mut self, without_body: bool) {
+        self.place = Place::Head;
+        self.head.clear();
+        self.without_body = without_body;
+        self.status = 0;
+        self.body_bytes = 0;
+        self.persistent = false;
+    }
+
+    /// Returns the status, once the head has been read; 0 before.
+    #[must_use]
+    pub fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// Returns the bytes of the body so far, without its coding.
+    #[must_use]
+    pub fn body_bytes(&self) -> u64 {
+        self.body_bytes
+    }
+
+    /// Returns whether the server lets the connection be used again.
+    #[must_use]
+    pub fn is_persistent(&self) -> bool {
+        self.persistent
+    }
+
+    /// Reads the next piece; what follows a complete response is left alone.
+    pub fn receive(&mut self, bytes: &[u8]) -> Progress {
+        let mut used = 0;
+        loop {
+            let progress = match self.place {
+                Place::Head => self.receive_head(&bytes[used..]),
+                Place::Body(framing) => self.receive_body(framing, &bytes[used..]),
+                Place::Complete => return Progress::Complete { used },
+                Place::Malformed => return Progress::Malformed,
+            };
+            match progress {
+                Some(more) => used += more,
+                None => return Progress::More,
+            }
+        }
+    }
+
+    /// Returns whether the response is complete now that the server has closed the connection.
+    pub fn close(&mut self) -> bool {
+        if matches!(self.place, Place::Body(Framing::Close)) {
+            self.place = Place::Complete;
+        }
+        matches!(self.place, Place::Complete)
+    }
+
+    /// Reads of the head; returns the bytes used, or None when more are needed.
+    fn receive_head(&mut self, bytes: &[u8]) -> Option<usize> {
+        let kept = self.head.len();
+        // The end may straddle what was kept and what is new: at most 3 bytes of it.
+        if kept == 0 {
+            let Some(end) = head_end(bytes) else {
+                self.keep(bytes);
+                return self.unless_malformed();
+            };
+            self.parse_head(&bytes[..end]);
+            return Some(end);
+        }
+        let room = (HEAD_LIMIT - kept).min(bytes.len());
+        self.head.extend_from_slice(&bytes[..room]);
+        let from = kept.saturating_sub(3);
+        let Some(end) = head_end(&self.head[from..]).map(|end| from + end) else {
+            self.check_kept(bytes.len() - room);
+            return self.unless_malformed();
+        };
+        let head = std::mem::take(&mut self.head);
+        self.parse_head(&head[..end]);
+        self.head = head;
+        self.head.clear();
+        Some(end - kept)
+    }
+
+    /// Returns None, for more is needed, or Some(0) where more would not help.
+    fn unless_malformed(&self) -> Option<usize> {
+        matches!(self.place, Place::Malformed).then_some(0)
+    }
+
+    /// Keeps the start of a head.
+    fn keep(&mut self, bytes: &[u8]) {
+        let room = HEAD_LIMIT.min(bytes.len());
+        self.head.extend_from_slice(&bytes[..room]);
+        self.check_kept(bytes.len() - room);
+    }
+
+    /// Refuses at once what can never become a head: `left_over` bytes found no room.
+    fn check_kept(&mut self, left_over: usize) {
+        let start = self.head.len().min(PROTOCOL.len());
+        if left_over > 0 || self.head[..start] != PROTOCOL[..start] {
+            self.place = Place::Malformed;
+        }
+    }
+
+    /// Reads a whole head: what comes next is the body, the end, or (1xx) another head.
+    fn parse_head(&mut self, head: &[u8]) {
+        let mut fields = [httparse::EMPTY_HEADER; FIELDS_LIMIT];
+        let mut parsed = httparse::Response::new(&mut fields);
+        let whole = parsed.parse(head) == Ok(httparse::Status::Complete(head.len()));
+        let place = match parsed.code {
+            Some(status) if whole && head.len() <= HEAD_LIMIT && head.starts_with(PROTOCOL) => {
+                self.status = status;
+                self.frame(parsed.version == Some(1), parsed.headers)
+            }
+            _ => None,
+        };
+        self.place = place.unwrap_or(Place::Malformed);
+    }
+
+    /// Returns what follows the head; None where the head contradicts itself.
+    fn frame(&mut self, version_1_1: bool, fields: &[httparse::Header<'_>]) -> Option<Place> {
+        // 101 hands the connection to another protocol, which was never asked for.
+        if self.status < 100 || self.status == 101 {
+            return None;
+        }
+        if self.status < 200 {
+            return Some(Place::Head);
+        }
+        let framing = Framing::of(fields)?;
+        self.persistent = persistent(version_1_1, fields);
+        if self.without_body || matches!(self.status, 204 | 304) {
+            return Some(Place::Complete);
+        }
+        let doubtful = has(fields, "content-length") && has(fields, "transfer-encoding");
+        self.persistent &= !doubtful && !matches!(framing, Framing::Close);
+        Some(match framing {
+            Framing::Length(0) => Place::Complete,
+            _ => Place::Body(framing),
+        })
+    }
+
+    /// Reads of the body; returns the bytes used, or None when more are needed.
+    fn receive_body(&mut self, framing: Framing, bytes: &[u8]) -> Option<usize> {
+        if bytes.is_empty() {
+            return None;
+        }
+        match framing {
+            Framing::Length(left) => Some(self.receive_length(left, bytes)),
+            Framing::Chunked(chunked) => Some(self.receive_chunked(chunked, bytes)),
+            Framing::Close => {
+                self.count(bytes.len() as u64);
+                Some(bytes.len())
+            }
+        }
+    }
+
+    fn receive_length(&mut self, left: u64, bytes: &[u8]) -> usize {
+        let taken = left.min(bytes.len() as u64);
+        self.count(taken);
+        self.place = match left - taken {
+            0 => Place::Complete,
+            left => Place::Body(Framing::Length(left)),
+        };
+        // No more than the length of a slice.
+        taken as usize
+    }
+
+    fn receive_chunked(&mut self, mut chunked: Chunked, bytes: &[u8]) -> usize {
+        let Ok(read) = chunked.read(bytes) else {
+            self.place = Place::Malformed;
+            return 0;
+        };
+        self.count(read.data);
+        self.place = if read.complete {
+            Place::Complete
+        } else {
+            Place::Body(Framing::Chunked(chunked))
+        };
+        read.used
+    }
+
+    fn count(&mut self, bytes: u64) {
+        self.body_bytes = self.body_bytes.saturating_add(bytes);
+    }
+}
+
+impl Default for Response {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Framing {
+    /// Returns how the body of a message with these fields ends; None where nobody can tell.
+    fn of(fields: &[httparse::Header<'_>]) -> Option<Self> {
+        if has(fields, "transfer-encoding") {
+            return Self::of_codings(fields);
+        }
+        if has(fields, "content-length") {
+            return length(fields).map(Self::Length);
+        }
+        Some(Self::Close)
+    }
+
+    /// As `of`, by the transfer codings: `chunked` ends the body where it comes last, and once.
+    fn of_codings(fields: &[httparse::Header<'_>]) -> Option<Self> {
+        let mut times = 0;
+        let mut last = false;
+        for coding in list(fields, "transfer-encoding") {
+            last = coding.eq_ignore_ascii_case(b"chunked");
+            times += u32::from(last);
+        }
+        match (last, times) {
+            (true, 1) => Some(Self::Chunked(Chunked::new())),
+            (false, 0) => Some(Self::Close),
+            _ => None,
+        }
+    }
+}
+
+/// Returns the one length that all Content-Length fields agree on.
+fn length(fields: &[httparse::Header<'_>]) -> Option<u64> {
+    let mut agreed = None;
+    for value in list(fields, "content-length") {
+        let length = decimal(value)?;
+        if agreed.is_some_and(|agreed| agreed != length) {
+            return None;
+        }
+        agreed = Some(length);
+    }
+    agreed
+}
+
+/// Returns the number that digits alone make up; None for anything else.
+fn decimal(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0_u64, |value, &digit| {
+        if !digit.is_ascii_digit() {
+            return None;
+        }
+        value.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
+    })
+}
+
+/// Returns whether the connection outlives this message (RFC 9112, section 9.3).
+fn persistent(version_1_1: bool, fields: &[httparse::Header<'_>]) -> bool {
+    let says =
+        |word: &[u8]| list(fields, "connection").any(|option| option.eq_ignore_ascii_case(word));
+    !says(b"close") && (version_1_1 || says(b"keep-alive"))
+}
+
+/// Returns the elements of a field that is a list, over all its lines.
+fn list<'a>(
+    fields: &'a [httparse::Header<'_>],
+    name: &'static str,
+) -> impl Iterator<Item = &'a [u8]> {
+    values(fields, name)
+        .flat_map(|value| value.split(|&byte| byte == b','))
+        .map(<[u8]>::trim_ascii)
+}
+
+fn has(fields: &[httparse::Header<'_>], name: &'static str) -> bool {
+    values(fields, name).next().is_some()
+}
+
+fn values<'a>(
+    fields: &'a [httparse::Header<'_>],
+    name: &'static str,
+) -> impl Iterator<Item = &'a [u8]> {
+    fields
+        .iter()
+        .filter(move |field| field.name.eq_ignore_ascii_case(name))
+        .map(|field| field.value)
+}
+
+/// Returns where the first empty line ends.
+fn head_end(bytes: &[u8]) -> Option<usize> {
+    let mut from = 0;
+    while let Some(at) = bytes[from..].iter().position(|&byte| byte == b'\n') {
+        from += at + 1;
+        match bytes[from..] {
+            [b'\n', ..] => return Some(from + 1),
+            [b'\r', b'\n', ..] => return Some(from + 2),
+            _ => {}
+        }
+    }
+    None
+}

@@ -1,0 +1,160 @@
+//! Targets on a network: many connections, on each at most one exchange at a time.
+//!
+//! An operation takes the connection that has rested longest; one that finds none (all are
+//! being made again) waits for the first that comes, and its service time shows it. A lost
+//! connection gives its operation the errno and is made again beside the loop: nothing here blocks,
+//! and nothing allocates once the run has begun.
+//!
+//! Decision: own sockets and epoll. An async runtime lost, because its timers and its queue stand between
+//! the intended start and the send (reference: oha, sai3-bench); io_uring lost for now: one `send` and
+//! one `recv` for an exchange cost less than the server's part, and epoll is allowed everywhere.
+//! Not done: several requests in flight on a connection (HTTP pipelining), TLS, UDP.
+
+pub mod connect;
+pub mod connection;
+pub mod epoll;
+mod pool;
+
+pub use crate::file::Refusal;
+
+use crate::target::{Reaped, Target};
+use bw_schedule::operation::Operation;
+use bw_units::Nanos;
+use connect::Endpoint;
+use pool::Pool;
+use serde::Serialize;
+use std::fmt;
+use std::io;
+
+/// How far an exchange has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// There is more to come.
+    More,
+    /// It has ended.
+    Ended {
+        /// Bytes received, or a negative errno (or what the protocol adds to those).
+        result: i32,
+        /// Whether the connection may carry another one.
+        reusable: bool,
+    },
+}
+
+/// What is said over a connection. Pure: it sees bytes, no sockets.
+pub trait Protocol {
+    /// The state of the exchange on one connection, with its buffers.
+    type Exchange;
+
+    /// Returns the state for one more connection; the only time that it may allocate.
+    fn exchange(&self) -> Self::Exchange;
+
+    /// Makes `exchange` ready for `operation`.
+    ///
+    /// # Errors
+    /// The result (a negative errno) of an operation that this protocol cannot carry out.
+    fn begin(&self, exchange: &mut Self::Exchange, operation: &Operation) -> Result<(), i32>;
+
+    /// Returns bytes to send after the first `sent`; empty only when all are sent.
+    fn outgoing<'a>(&'a self, exchange: &'a Self::Exchange, sent: u64) -> &'a [u8];
+
+    /// Notes that everything was sent.
+    fn sent(&self, exchange: &mut Self::Exchange) -> Progress;
+
+    /// Reads what came; never empty.
+    fn receive(&self, exchange: &mut Self::Exchange, bytes: &[u8]) -> Progress;
+
+    /// Returns the result of an exchange that the server ended by closing the connection.
+    fn closed(&self, exchange: &mut Self::Exchange) -> i32;
+}
+
+/// What a network target has done, for the result's `target` object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Description {
+    /// The server, as the user named it.
+    pub server: String,
+    /// The address that the name led to.
+    pub address: String,
+    /// How many connections this worker has.
+    pub connections: u32,
+    /// Connections that were made again, because the server had closed one or it had failed.
+    pub reconnects: u64,
+    /// Attempts at that which failed.
+    pub failed_connects: u64,
+    /// Bytes sent, heads included.
+    pub sent_bytes: u64,
+    /// Bytes received, heads and codings included.
+    pub received_bytes: u64,
+}
+
+/// A server as the target of one worker.
+pub struct Network<P: Protocol> {
+    pool: Pool<P>,
+    server: String,
+}
+
+impl<P: Protocol> Network<P> {
+    /// Returns the target with all its connections made.
+    ///
+    /// # Errors
+    /// As [`Endpoint::connect`]; `epoll`: the kernel has no descriptors left.
+    pub fn open(protocol: P, endpoint: &Endpoint, connections: u32) -> Result<Self, Refusal> {
+        if connections == 0 {
+            let message = format!("{}: no connections are asked for", endpoint.name);
+            return Err(Refusal::new("connections", message, "ask for one at least"));
+        }
+        let (address, sockets) = endpoint.connect(connections)?;
+        let pool = Pool::new(protocol, address, sockets).map_err(|error| {
+            let message = format!("{}: epoll: {error}", endpoint.name);
+            Refusal::new(
+                "epoll",
+                message,
+                "raise the limit of open files (ulimit -n)",
+            )
+        })?;
+        let server = endpoint.name.clone();
+        Ok(Self { pool, server })
+    }
+
+    /// Returns what it is and what it has done so far.
+    #[must_use]
+    pub fn describe(&self) -> Description {
+        let counts = self.pool.counts();
+        Description {
+            server: self.server.clone(),
+            address: self.pool.address().to_string(),
+            connections: self.pool.size(),
+            reconnects: counts.reconnects,
+            failed_connects: counts.failed_connects,
+            sent_bytes: counts.sent_bytes,
+            received_bytes: counts.received_bytes,
+        }
+    }
+}
+
+impl<P: Protocol> Target for Network<P> {
+    fn capacity(&self) -> u32 {
+        self.pool.size()
+    }
+
+    fn submit(&mut self, slot: u32, operation: &Operation) {
+        self.pool.submit(slot, operation);
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.pool.flush()
+    }
+
+    fn reap(&mut self, ends: &mut Vec<Reaped>) -> io::Result<()> {
+        self.pool.reap(ends)
+    }
+
+    fn wait(&mut self, at_most: Nanos) -> io::Result<()> {
+        self.pool.wait(at_most)
+    }
+}
+
+impl<P: Protocol> fmt::Debug for Network<P> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.describe().fmt(formatter)
+    }
+}

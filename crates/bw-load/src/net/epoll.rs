@@ -1,0 +1,202 @@
+//! The kernel's readiness, by epoll: waits of nanoseconds where the kernel has them.
+//!
+//! Decision: level-triggered, so that a slice of work may stop anywhere and nothing is
+//! forgotten; writability is asked for only while a write is unfinished, so that an ordinary
+//! exchange costs no `epoll_ctl`. Sources: epoll(7), epoll_pwait2(2) (Linux 5.11).
+
+use bw_units::Nanos;
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// What a socket is watched for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interest {
+    /// Bytes to read, or the end.
+    Read,
+    /// Room to write, or the outcome of a connect.
+    Write,
+    /// Both.
+    ReadWrite,
+}
+
+impl Interest {
+    #[allow(clippy::cast_sign_loss)]
+    fn bits(self) -> u32 {
+        let bits = match self {
+            Self::Read => libc::EPOLLIN,
+            Self::Write => libc::EPOLLOUT,
+            Self::ReadWrite => libc::EPOLLIN | libc::EPOLLOUT,
+        };
+        bits as u32
+    }
+}
+
+/// A socket that is ready.
+#[derive(Clone, Copy, Debug)]
+pub struct Ready {
+    /// What the socket was added with.
+    pub token: u64,
+    /// There is room to write, or an error to be fetched.
+    pub writable: bool,
+    /// There are bytes, the end, or an error to be fetched.
+    pub readable: bool,
+}
+
+/// A set of watched sockets, and a buffer of those that are ready.
+#[derive(Debug)]
+pub struct Epoll {
+    fd: OwnedFd,
+    buffer: Vec<libc::epoll_event>,
+    /// Those in the buffer that were found and not taken yet.
+    found: Range<usize>,
+    exact: bool,
+}
+
+impl Epoll {
+    /// Returns an empty set that tells of at most `slice` sockets at a time.
+    ///
+    /// # Errors
+    /// The kernel has no more descriptors.
+    pub fn new(slice: usize) -> io::Result<Self> {
+        // SAFETY: takes no pointer; a descriptor or -1 comes back.
+        let fd = checked(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+        Ok(Self {
+            // SAFETY: the descriptor is new and nobody else's.
+            fd: unsafe { OwnedFd::from_raw_fd(fd) },
+            buffer: vec![libc::epoll_event { events: 0, u64: 0 }; slice],
+            found: 0..0,
+            exact: true,
+        })
+    }
+
+    /// Watches a socket; closing it ends that by itself.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn add(&self, fd: BorrowedFd<'_>, interest: Interest, token: u64) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, fd, (interest, token))
+    }
+
+    /// Changes what a watched socket is watched for.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn change(&self, fd: BorrowedFd<'_>, interest: Interest, token: u64) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_MOD, fd, (interest, token))
+    }
+
+    fn control(&self, what: i32, fd: BorrowedFd<'_>, how: (Interest, u64)) -> io::Result<()> {
+        let mut event = libc::epoll_event {
+            events: how.0.bits(),
+            u64: how.1,
+        };
+        // SAFETY: both descriptors are open, and the event lives through the call.
+        let done =
+            unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), what, fd.as_raw_fd(), &raw mut event) };
+        checked(done).map(drop)
+    }
+
+    /// Returns how many sockets the last wait found that were not taken yet.
+    #[must_use]
+    pub fn ready(&self) -> usize {
+        self.found.len()
+    }
+
+    /// Returns the next of the ready sockets.
+    #[allow(clippy::cast_sign_loss)]
+    pub fn take(&mut self) -> Option<Ready> {
+        let event = self.buffer[self.found.next()?];
+        let failed = event.events & (libc::EPOLLERR | libc::EPOLLHUP) as u32 != 0;
+        Some(Ready {
+            token: event.u64,
+            writable: failed || event.events & libc::EPOLLOUT as u32 != 0,
+            readable: failed || event.events & libc::EPOLLIN as u32 != 0,
+        })
+    }
+
+    /// Waits until a socket is ready, or `at_most`; may return early. What was not taken is
+    /// forgotten, and told again.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn wait(&mut self, at_most: Nanos) -> io::Result<()> {
+        self.found = 0..0;
+        let found = match self.wait_once(at_most) {
+            // ENOSYS: Linux before 5.11; EPERM: a sandbox that does not know the call.
+            Err(error) if self.exact && is_absent(&error) => {
+                self.exact = false;
+                self.wait_once(at_most)
+            }
+            other => other,
+        };
+        match found {
+            Ok(found) => self.found = 0..found,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Waits one time: by the call with nanoseconds, or the one with milliseconds, rounded down.
+    #[allow(clippy::cast_sign_loss)]
+    fn wait_once(&mut self, at_most: Nanos) -> io::Result<usize> {
+        let found = if self.exact && at_most > Nanos::ZERO {
+            self.wait_ns(at_most)
+        } else {
+            self.wait_ms(at_most)
+        };
+        checked(found).map(|found| found as usize)
+    }
+
+    #[allow(clippy::cast_possible_truncation)]
+    fn wait_ns(&mut self, at_most: Nanos) -> i32 {
+        let at_most = libc::timespec {
+            tv_sec: i64::try_from(at_most.0 / 1_000_000_000).unwrap_or(i64::MAX),
+            tv_nsec: (at_most.0 % 1_000_000_000) as i64,
+        };
+        let none: *const libc::sigset_t = std::ptr::null();
+        // SAFETY: the buffer has room for as many events as are asked for, the timeout lives
+        // through the call, and a null signal mask means that it stays as it is.
+        let found = unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
+                self.fd.as_raw_fd(),
+                self.buffer.as_mut_ptr(),
+                capacity(&self.buffer),
+                &raw const at_most,
+                none,
+                size_of::<u64>(),
+            )
+        };
+        found as i32
+    }
+
+    fn wait_ms(&mut self, at_most: Nanos) -> i32 {
+        let at_most_ms = i32::try_from(at_most.0 / 1_000_000).unwrap_or(i32::MAX);
+        // SAFETY: the buffer has room for as many events as are asked for.
+        unsafe {
+            libc::epoll_wait(
+                self.fd.as_raw_fd(),
+                self.buffer.as_mut_ptr(),
+                capacity(&self.buffer),
+                at_most_ms,
+            )
+        }
+    }
+}
+
+fn capacity(buffer: &[libc::epoll_event]) -> i32 {
+    i32::try_from(buffer.len()).unwrap_or(i32::MAX)
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM))
+}
+
+fn checked(returned: i32) -> io::Result<i32> {
+    if returned < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(returned)
+}

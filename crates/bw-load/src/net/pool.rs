@@ -1,0 +1,371 @@
+//! The connections of a target: which one carries what, and what becomes of a lost one.
+//!
+//! Decision: a connection is made again at once if it has carried a whole exchange, otherwise
+//! after [`RETRY`], so that a server that is down or refuses everybody is not stormed. An attempt that
+//! fails ends the operation that has waited longest with that errno, if one waits.
+
+use super::Protocol;
+use super::connection::{Connection, State, Step};
+use super::epoll::{Epoll, Interest, Ready};
+use crate::target::Reaped;
+use bw_schedule::operation::{Kind, Operation};
+use bw_units::Nanos;
+use socket2::Socket;
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// How long a connection that could not be made, or was of no use, is left alone.
+pub const RETRY: Duration = Duration::from_millis(50);
+/// How many sockets are served before the worker looks at its schedule again.
+const SLICE: usize = 32;
+/// How much is read at once [bytes].
+const BUFFER_BYTES: usize = 64 * 1024;
+
+/// What has happened so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Connections that were made again.
+    pub reconnects: u64,
+    /// Attempts at that which failed.
+    pub failed_connects: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+    /// Bytes received.
+    pub received_bytes: u64,
+}
+
+/// The connections, the operations that wait for one, and the ends that nobody has fetched yet.
+pub struct Pool<P: Protocol> {
+    protocol: P,
+    address: SocketAddr,
+    connections: Vec<Connection<P::Exchange>>,
+    epoll: Epoll,
+    /// Those that rest, the one that has rested longest first; `queued` keeps each in it once.
+    free: VecDeque<u32>,
+    /// Those whose request is to be written by the next flush, by their tokens.
+    prepared: Vec<u64>,
+    waiting: VecDeque<(u32, Operation)>,
+    /// Those that are down, and when each is tried again, the earliest first.
+    retries: VecDeque<(Instant, u32)>,
+    ended: VecDeque<Reaped>,
+    buffer: Box<[u8]>,
+    counts: Counts,
+}
+
+impl<P: Protocol> Pool<P> {
+    /// Returns the pool of these connections.
+    pub fn new(protocol: P, address: SocketAddr, sockets: Vec<Socket>) -> io::Result<Self> {
+        let size = sockets.len();
+        let connections: Vec<_> = sockets
+            .into_iter()
+            .map(|socket| Connection::new(socket, protocol.exchange()))
+            .collect();
+        let mut pool = Self {
+            protocol,
+            address,
+            connections,
+            epoll: Epoll::new(SLICE)?,
+            free: VecDeque::with_capacity(size),
+            prepared: Vec::with_capacity(size),
+            waiting: VecDeque::with_capacity(size),
+            retries: VecDeque::with_capacity(size),
+            ended: VecDeque::with_capacity(size),
+            buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
+            counts: Counts::default(),
+        };
+        for index in 0..pool.size() {
+            let connection = &pool.connections[index as usize];
+            connection.watch(&pool.epoll, Interest::Read, index)?;
+            pool.rest(index);
+        }
+        Ok(pool)
+    }
+
+    /// Returns how many connections there are.
+    #[allow(clippy::cast_possible_truncation)]
+    pub fn size(&self) -> u32 {
+        self.connections.len() as u32
+    }
+
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Gives the operation a connection, or lets it wait for one.
+    pub fn submit(&mut self, slot: u32, operation: &Operation) {
+        if operation.kind != Kind::Exchange {
+            return self.end(slot, -libc::EOPNOTSUPP);
+        }
+        let Some(index) = self.take_free() else {
+            return self.waiting.push_back((slot, *operation));
+        };
+        if self.assign(index, slot, operation) {
+            let token = self.connection(index).token(index);
+            self.prepared.push(token);
+        } else {
+            self.rest(index);
+        }
+    }
+
+    /// Writes what was prepared, as far as the kernel takes it.
+    pub fn flush(&mut self) -> io::Result<()> {
+        for place in 0..self.prepared.len() {
+            let index = index_of(self.prepared[place]);
+            // It may have been lost meanwhile, and then carries something else, or nothing.
+            if self.connection(index).token(index) == self.prepared[place] {
+                self.write(index, false)?;
+                self.serve(index)?;
+            }
+        }
+        self.prepared.clear();
+        Ok(())
+    }
+
+    /// Moves ends to `ends`, after a slice of work if none are at hand.
+    pub fn reap(&mut self, ends: &mut Vec<Reaped>) -> io::Result<()> {
+        let mut room = ends.capacity() - ends.len();
+        if self.ended.is_empty() && room > 0 {
+            self.work()?;
+        }
+        while room > 0
+            && let Some(end) = self.ended.pop_front()
+        {
+            ends.push(end);
+            room -= 1;
+        }
+        Ok(())
+    }
+
+    /// Sleeps until a socket is ready, an attempt is due or `at_most` is over.
+    pub fn wait(&mut self, at_most: Nanos) -> io::Result<()> {
+        if !self.ended.is_empty() || self.epoll.ready() > 0 {
+            return Ok(());
+        }
+        let mut at_most = at_most;
+        if let Some((due, _)) = self.retries.front() {
+            let left = due.saturating_duration_since(Instant::now());
+            at_most = at_most.min(Nanos(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX)));
+        }
+        self.epoll.wait(at_most)
+    }
+
+    /// Serves the sockets that are ready, and the attempts that are due.
+    fn work(&mut self) -> io::Result<()> {
+        if !self.retries.is_empty() {
+            self.retry()?;
+        }
+        if self.epoll.ready() == 0 {
+            self.epoll.wait(Nanos::ZERO)?;
+        }
+        while let Some(ready) = self.epoll.take() {
+            let index = index_of(ready.token);
+            if self.connection(index).token(index) == ready.token {
+                self.react(index, ready)?;
+                self.serve(index)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn react(&mut self, index: u32, ready: Ready) -> io::Result<()> {
+        if self.connection(index).state == State::Connecting {
+            return match self.connection(index).outcome() {
+                Ok(()) => self.connected(index),
+                Err(errno) => {
+                    self.connection(index).close(true);
+                    self.not_connected(index, errno);
+                    Ok(())
+                }
+            };
+        }
+        // An answer may be there already while the request is still being written.
+        let generation = self.connection(index).generation;
+        if ready.readable {
+            self.read(index)?;
+        }
+        let connection = self.connection(index);
+        if ready.writable && connection.generation == generation && connection.is_unfinished() {
+            self.write(index, true)?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, index: u32, watched: bool) -> io::Result<()> {
+        let connection = &mut self.connections[index as usize];
+        if !matches!(connection.state, State::Busy(_)) {
+            return Ok(());
+        }
+        let step = connection.write(&self.protocol, &mut self.counts.sent_bytes);
+        let connection = &self.connections[index as usize];
+        match (connection.is_unfinished(), watched) {
+            (true, false) => connection.rewatch(&self.epoll, Interest::ReadWrite, index)?,
+            (false, true) => connection.rewatch(&self.epoll, Interest::Read, index)?,
+            _ => {}
+        }
+        self.settle(index, step)
+    }
+
+    fn read(&mut self, index: u32) -> io::Result<()> {
+        let connection = &mut self.connections[index as usize];
+        let received = &mut self.counts.received_bytes;
+        let step = connection.read(&self.protocol, &mut self.buffer, received);
+        self.settle(index, step)
+    }
+
+    /// Draws the consequences of a piece of work.
+    fn settle(&mut self, index: u32, step: Step) -> io::Result<()> {
+        match step {
+            Step::Later => Ok(()),
+            Step::Ended { result, reusable } => {
+                let connection = self.connection(index);
+                let clean = reusable && !connection.is_unfinished();
+                connection.proven = true;
+                self.end_of(index, result);
+                if clean {
+                    return Ok(());
+                }
+                self.lose(index, false)
+            }
+            Step::Closed => {
+                let connection = &mut self.connections[index as usize];
+                if let State::Busy(_) = connection.state {
+                    let result = self.protocol.closed(&mut connection.exchange);
+                    connection.proven |= result >= 0;
+                    self.end_of(index, result);
+                }
+                self.lose(index, true)
+            }
+            Step::Failed(errno) => {
+                self.end_of(index, errno);
+                self.lose(index, false)
+            }
+        }
+    }
+
+    /// Ends the operation that the connection carries, if it does: then it rests.
+    fn end_of(&mut self, index: u32, result: i32) {
+        if let State::Busy(slot) = self.connection(index).state {
+            self.connection(index).state = State::Free;
+            self.end(slot, result);
+        }
+    }
+
+    fn end(&mut self, slot: u32, result: i32) {
+        self.ended.push_back(Reaped { slot, result });
+    }
+
+    /// Closes the connection and sees to it that it is made again.
+    fn lose(&mut self, index: u32, by_server: bool) -> io::Result<()> {
+        let connection = self.connection(index);
+        connection.close(by_server);
+        if connection.proven {
+            return self.reconnect(index);
+        }
+        self.retries.push_back((Instant::now() + RETRY, index));
+        Ok(())
+    }
+
+    fn reconnect(&mut self, index: u32) -> io::Result<()> {
+        let address = self.address;
+        match self.connection(index).reconnect(address) {
+            // The outcome comes as an event, even if it is there already.
+            Ok(()) => self.connections[index as usize].watch(&self.epoll, Interest::Write, index),
+            Err(errno) => {
+                self.not_connected(index, errno);
+                Ok(())
+            }
+        }
+    }
+
+    fn connected(&mut self, index: u32) -> io::Result<()> {
+        self.counts.reconnects += 1;
+        self.connection(index).state = State::Free;
+        self.connections[index as usize].rewatch(&self.epoll, Interest::Read, index)
+    }
+
+    /// Notes that an attempt failed: it is due again later, and an operation that waits ends.
+    fn not_connected(&mut self, index: u32, errno: i32) {
+        self.counts.failed_connects += 1;
+        self.retries.push_back((Instant::now() + RETRY, index));
+        if let Some((slot, _)) = self.waiting.pop_front() {
+            self.end(slot, errno);
+        }
+    }
+
+    fn retry(&mut self) -> io::Result<()> {
+        let now = Instant::now();
+        for _ in 0..SLICE {
+            match self.retries.front() {
+                Some(&(due, index)) if due <= now => {
+                    self.retries.pop_front();
+                    self.reconnect(index)?;
+                }
+                _ => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a connection that is free what waits, or lets it rest.
+    fn serve(&mut self, index: u32) -> io::Result<()> {
+        while self.connection(index).state == State::Free {
+            let Some((slot, operation)) = self.waiting.pop_front() else {
+                self.rest(index);
+                return Ok(());
+            };
+            if self.assign(index, slot, &operation) {
+                self.write(index, false)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins the operation on the connection; ends it at once if the protocol refuses it.
+    fn assign(&mut self, index: u32, slot: u32, operation: &Operation) -> bool {
+        let connection = &mut self.connections[index as usize];
+        match self.protocol.begin(&mut connection.exchange, operation) {
+            Ok(()) => {
+                connection.begin(slot);
+                true
+            }
+            Err(errno) => {
+                self.end(slot, errno);
+                false
+            }
+        }
+    }
+
+    fn rest(&mut self, index: u32) {
+        let connection = self.connection(index);
+        if !std::mem::replace(&mut connection.queued, true) {
+            self.free.push_back(index);
+        }
+    }
+
+    fn take_free(&mut self) -> Option<u32> {
+        while let Some(index) = self.free.pop_front() {
+            let connection = self.connection(index);
+            connection.queued = false;
+            if connection.state == State::Free {
+                return Some(index);
+            }
+        }
+        None
+    }
+
+    fn connection(&mut self, index: u32) -> &mut Connection<P::Exchange> {
+        &mut self.connections[index as usize]
+    }
+}
+
+/// Returns the index in a token.
+#[allow(clippy::cast_possible_truncation)]
+fn index_of(token: u64) -> u32 {
+    token as u32
+}
