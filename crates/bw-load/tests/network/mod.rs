@@ -1,0 +1,122 @@
+//! What the tests of network targets share: a driver that knows no schedule, and servers in threads.
+
+#![allow(dead_code, clippy::unwrap_used)]
+
+use bw_load::target::{Reaped, Target};
+use bw_schedule::operation::{Kind, Operation};
+use bw_units::Nanos;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// Returns an exchange of `size` bytes with path `offset`.
+pub fn exchange(offset: u64, size: u32) -> Operation {
+    Operation {
+        at: Nanos::ZERO,
+        offset,
+        size,
+        kind: Kind::Exchange,
+        notify: false,
+        tag: 0,
+    }
+}
+
+/// Carries out the operations, as many at a time as the target takes; returns each one's result, in their order.
+pub fn drive<T: Target>(target: &mut T, operations: &[Operation]) -> Vec<i32> {
+    let mut results = vec![None; operations.len()];
+    let capacity = target.capacity();
+    let mut slots: Vec<Option<usize>> = vec![None; capacity as usize];
+    let mut idle: Vec<u32> = (0..capacity).collect();
+    let mut ends: Vec<Reaped> = Vec::with_capacity(8);
+    let (mut next, mut done) = (0, 0);
+    while done < operations.len() {
+        while next < operations.len()
+            && let Some(slot) = idle.pop()
+        {
+            slots[slot as usize] = Some(next);
+            target.submit(slot, &operations[next]);
+            next += 1;
+        }
+        target.flush().unwrap();
+        target.reap(&mut ends).unwrap();
+        if ends.is_empty() {
+            target.wait(Nanos::SECOND).unwrap();
+        }
+        for end in ends.drain(..) {
+            let which = slots[end.slot as usize].take();
+            let which = which.expect("an end for a slot that holds nothing");
+            assert_eq!(results[which].replace(end.result), None);
+            idle.push(end.slot);
+            done += 1;
+        }
+    }
+    results.into_iter().map(Option::unwrap).collect()
+}
+
+/// A server on a port of the loopback: each connection gets a thread, which ends with it.
+pub struct Server {
+    pub address: SocketAddr,
+    pub accepted: Arc<AtomicUsize>,
+}
+
+impl Server {
+    /// Serves every connection with `serve`, which is told its number.
+    pub fn start(serve: impl Fn(usize, TcpStream) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let accepted = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&accepted);
+        let serve = Arc::new(serve);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let serve = Arc::clone(&serve);
+                let number = counter.fetch_add(1, Ordering::SeqCst);
+                thread::spawn(move || serve(number, stream.unwrap()));
+            }
+        });
+        Self { address, accepted }
+    }
+
+    pub fn accepted(&self) -> usize {
+        self.accepted.load(Ordering::SeqCst)
+    }
+}
+
+/// Reads one request head and its body (by Content-Length); None at the end.
+pub fn read_request(stream: &mut TcpStream) -> Option<(String, usize)> {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        match stream.read(&mut byte) {
+            Ok(1) => head.push(byte[0]),
+            _ => return None,
+        }
+    }
+    let head = String::from_utf8(head).unwrap();
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("Content-Length: "))
+        .map_or(0, |length| length.parse().unwrap());
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).ok()?;
+    assert!(body.iter().all(|&byte| byte == b'x'));
+    Some((head, length))
+}
+
+/// Writes in pieces of so many bytes, each in a packet of its own.
+pub fn write_in_pieces(stream: &mut TcpStream, bytes: &[u8], length: usize) {
+    stream.set_nodelay(true).unwrap();
+    for piece in bytes.chunks(length) {
+        if stream.write_all(piece).is_err() {
+            return;
+        }
+    }
+}
+
+/// Closes with a reset instead of an orderly end.
+pub fn reset(stream: TcpStream) {
+    let socket = socket2::Socket::from(stream);
+    socket.set_linger(Some(std::time::Duration::ZERO)).unwrap();
+}
