@@ -22,6 +22,8 @@ COMMANDS = (
     ("resume",),
     ("stats",),
     ("plot",),
+    ("load",),
+    ("replay",),
     ("measure",),
     ("barrier",),
 )

@@ -169,6 +169,25 @@ def test_the_document_has_everything(engine: Engine) -> None:
     assert {"operations-failed", "memory-not-locked"} <= codes
 
 
+def shape(value: Any) -> Any:
+    """Return a document's members and types, without its values."""
+    if isinstance(value, dict):
+        return {key: shape(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [shape(value[0])] if value else []
+    return "number" if isinstance(value, int | float) else type(value).__name__
+
+
+def test_the_document_keeps_its_shape(engine: Engine) -> None:
+    words = ("load", "--rate", "10k", "--json", "--target", "/dev/loop77")
+    document = json.loads(engine.bw(*words).stdout)
+    text = json.dumps(shape(document), indent=1) + "\n"
+    path = GOLDEN.parent / "json" / "load-1.json"
+    if os.environ.get("BW_UPDATE_GOLDEN"):
+        path.write_text(text)
+    assert text == path.read_text()
+
+
 def test_progress_is_on_stderr_and_can_be_silenced(engine: Engine) -> None:
     late = {**PROGRESS, "at_ns": 2 * 10**9, "rate_per_s": 1.0}
     engine.answers(PROGRESS, late, {**PROGRESS, "at_ns": 3 * 10**9}, result())

@@ -189,8 +189,9 @@ size = "1G"
 """
     target = read(text + OPEN).target
     assert target == r.FileTarget("/nowhere/x", direct=True, size_bytes=2**30)
-    (one, two) = mistakes(text + OPEN, r.NullTarget())
-    assert "direct is no option of a null target" in one.message
+    assert read(text + OPEN, r.NullTarget()).target == r.NullTarget()
+    (one, two) = mistakes(text + OPEN, r.TcpTarget("h", 7))
+    assert "direct is no option of a tcp target" in one.message
     assert (two.line, two.column) == (4, 8)
     stalled = '[target]\nto = "null"\nstalls = [{at = "1s", for = "2s"}]\n'
     assert read(stalled + OPEN).target == r.NullTarget(

@@ -140,6 +140,8 @@ def _target(top: WorkloadTable, target: r.Target | None) -> r.Target | None:
     if table is None:
         return target
     named = table.read("to", targets.parse_target)
+    # `--target null` beside a file asks for the engine alone, with any file.
+    alone = isinstance(target, r.NullTarget)
     target = target or named
     said = _scalars(table) | _flags(table) | _lists(table)
     table.only(("to", *TARGET, "direct", "overwrite", "paths", "headers", "stalls"))
@@ -150,7 +152,7 @@ def _target(top: WorkloadTable, target: r.Target | None) -> r.Target | None:
     kind = targets.kind_of(target)
     known = targets.options_of(kind)
     for key, into in _keys_into().items():
-        if key in table and into not in known:
+        if key in table and into not in known and not alone:
             message = f"{key} is no option of a {kind} target"
             table.refuse(table.at(key), message)
     return targets.with_options(target, {k: v for k, v in said.items() if k in known})
