@@ -13,27 +13,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from benchwright.model.finding import Finding
-from benchwright.model.load import Counts, LoadResult, Times
+from benchwright.model.load import LoadResult, Times
 from benchwright.model.observation import Block, Ending, Trial
 
 _ALL = {
     "response_ns": ("mean", "p50", "p90", "p99", "p99_9", "p99_99", "max"),
-    "service_ns": ("mean", "p50", "p99", "p99_9"),
+    "service_ns": ("p50", "p99"),
     "issue_error_ns": ("p50", "p99", "p99_9", "max"),
 }
-_EACH = {"response_ns": ("mean", "p50", "p99"), "service_ns": ("p50", "p99")}
+_EACH = {"response_ns": ("p50", "p99")}
 DECLARED = ("rate_per_s:higher", "response_ns_mean")
 """Metrics that every load has, as `--metric` declares them."""
 
-_COUNTS = tuple(name for name in Counts.__struct_fields__ if name != "early")
+_COUNTS = ("completed", "errors", "dropped", "skipped", "held", "waiting", "unfinished")
+"""Of the counts: what a suite may want to watch; `--json` has them all."""
 
 
 def metrics(result: LoadResult) -> dict[str, float]:
     """Return every number of a result by name; only those that exist."""
     found = dict(_rates(result))
     found |= {name: getattr(result.counts, name) for name in _COUNTS}
-    found["waiting"] = result.counts.waiting
-    found["bytes"] = result.all.bytes
     found["lateness_ns_p99"] = result.lateness_ns.p99
     for kind, one in sorted(result.kinds.items()):
         prefix = "" if kind == "all" else f"{kind}_"
