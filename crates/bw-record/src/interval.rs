@@ -1,114 +1,101 @@
-//! What happened in one stretch of a run: a point of its series.
+//! What happened in one interval of a run.
 //!
-//! Issues are counted in the interval they were issued in, ends in the interval they ended
-//! in, intended starts where they were meant to be: three questions, three answers.
+//! Decision: a worker fills an [`Interval`] of its own and hands it over whole when it is over;
+//! merging the workers' intervals and computing quantiles is the reporter's. An issue belongs to
+//! the interval of its actual start, a completion to the interval of its end, an intended start
+//! to its own: a stall shows as an interval that intends as many as ever and completes none.
 
-use crate::distribution::Distribution;
-use crate::recorder::Outcome;
+use crate::histogram::Histogram;
+use crate::summary::IntervalSummary;
 use bw_units::Nanos;
-use serde::Serialize;
 
-/// Significant digits of an interval's distributions: 1 %, and 40 KiB each.
-const DIGITS: u8 = 2;
-
-/// The record of one interval of one worker; mergeable with the same interval of others.
-#[derive(Clone, Debug)]
+/// The record of one interval of one worker, or of several merged. About 75 KB.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Interval {
-    /// When it began.
-    pub start: Nanos,
-    /// How long it lasted; the last one of a run may be shorter than the others.
-    pub length: Nanos,
+    /// Its place in the series, from 0: it starts at `index` times the length.
+    pub index: u64,
     /// Operations whose intended start lies in it.
     pub intended: u64,
-    /// Operations issued in it.
+    /// Operations whose actual start lies in it.
     pub issued: u64,
+    /// Operations whose end lies in it, failed ones among them.
+    pub completed: u64,
+    /// Those of `completed` that failed.
+    pub errors: u64,
     /// Operations dropped in it.
     pub dropped: u64,
-    /// Operations that ended in it.
-    pub completed: u64,
-    /// Those that ended in it with an error.
-    pub errors: u64,
     /// Operations in flight at its end.
     pub in_flight: u64,
-    /// Operations waiting for a free place at its end.
+    /// Operations that were due and waiting for a free place at its end.
     pub waiting: u64,
-    response: Distribution,
-    issue_error: Distribution,
-}
-
-impl Default for Interval {
-    fn default() -> Self {
-        Self::new()
-    }
+    response: Histogram,
+    issue_error: Histogram,
 }
 
 impl Interval {
-    /// Returns an empty interval; its memory (about 80 KiB) is taken now.
+    /// Returns an empty record with all its memory.
     #[must_use]
-    pub fn new() -> Self {
+    pub fn new(index: u64) -> Self {
         Self {
-            start: Nanos::ZERO,
-            length: Nanos::ZERO,
+            index,
             intended: 0,
             issued: 0,
-            dropped: 0,
             completed: 0,
             errors: 0,
+            dropped: 0,
             in_flight: 0,
             waiting: 0,
-            response: Distribution::new(DIGITS),
-            issue_error: Distribution::new(DIGITS),
+            response: Histogram::coarse(),
+            issue_error: Histogram::coarse(),
         }
     }
 
-    /// Records the end of an operation.
+    /// Counts an operation that starts in it. Never allocates.
     #[inline]
-    pub fn record(&mut self, outcome: &Outcome) {
+    pub fn issue(&mut self, issue_error_ns: u64) {
+        self.issued += 1;
+        self.issue_error.record(issue_error_ns);
+    }
+
+    /// Counts an operation that ends in it; a failed one's response time stays out of the quantiles.
+    #[inline]
+    pub fn complete(&mut self, response_ns: u64, failed: bool) {
         self.completed += 1;
-        self.issue_error.record(outcome.issue_error());
-        if outcome.result < 0 {
+        if failed {
             self.errors += 1;
         } else {
-            self.response.record(outcome.response());
+            self.response.record(response_ns);
         }
     }
 
-    /// Empties it for another use, and keeps the memory.
-    pub fn reset(&mut self) {
-        (self.start, self.length) = (Nanos::ZERO, Nanos::ZERO);
-        (self.intended, self.issued, self.dropped) = (0, 0, 0);
-        (self.completed, self.errors) = (0, 0);
-        (self.in_flight, self.waiting) = (0, 0);
+    /// Makes it the empty interval `index`; keeps the memory.
+    pub fn reset(&mut self, index: u64) {
         self.response.clear();
         self.issue_error.clear();
+        (self.index, self.intended, self.issued, self.completed) = (index, 0, 0, 0);
+        (self.errors, self.dropped, self.in_flight, self.waiting) = (0, 0, 0, 0);
     }
 
-    /// Takes in the same interval of another worker.
+    /// Adds another worker's record of the same interval. Associative and commutative.
     pub fn merge(&mut self, other: &Self) {
-        self.length = self.length.max(other.length);
+        debug_assert_eq!(self.index, other.index, "of the same interval");
         self.intended += other.intended;
         self.issued += other.issued;
-        self.dropped += other.dropped;
         self.completed += other.completed;
         self.errors += other.errors;
+        self.dropped += other.dropped;
         self.in_flight += other.in_flight;
         self.waiting += other.waiting;
         self.response.merge(&other.response);
         self.issue_error.merge(&other.issue_error);
     }
 
-    /// Returns the median response time of what ended well; None without any [ns].
+    /// Returns the figures of the interval, which is `length` long but for the run's last one.
     #[must_use]
-    pub fn response_p50(&self) -> Option<u64> {
-        self.response.quantile(0.5)
-    }
-
-    /// Returns the figures for a report.
-    #[must_use]
-    pub fn summary(&self) -> IntervalSummary {
+    pub fn summary(&self, start: Nanos, length: Nanos) -> IntervalSummary {
         IntervalSummary {
-            start_ns: self.start.0,
-            length_ns: self.length.0,
+            start_ns: start.0,
+            length_ns: length.0,
             intended: self.intended,
             issued: self.issued,
             completed: self.completed,
@@ -124,70 +111,57 @@ impl Interval {
     }
 }
 
-/// One interval's figures; see [`Interval`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[allow(missing_docs)]
-pub struct IntervalSummary {
-    pub start_ns: u64,
-    pub length_ns: u64,
-    pub intended: u64,
-    pub issued: u64,
-    pub completed: u64,
-    pub errors: u64,
-    pub dropped: u64,
-    pub in_flight: u64,
-    pub waiting: u64,
-    pub response_ns_p50: Option<u64>,
-    pub response_ns_p99: Option<u64>,
-    pub response_ns_max: Option<u64>,
-    pub issue_error_ns_p99: Option<u64>,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bw_schedule::operation::{Kind, Operation};
+    use proptest::prelude::*;
 
-    fn outcome(response: u64, result: i32) -> Outcome {
-        let operation = Operation {
-            at: Nanos(10),
-            offset: 0,
-            size: 1,
-            kind: Kind::Read,
-            notify: false,
-            tag: 0,
-        };
-        let (issued, completed) = (Nanos(12), Nanos(10 + response));
-        Outcome {
-            operation,
-            issued,
-            completed,
-            result,
-            held: false,
+    fn filled(index: u64, responses: &[u64]) -> Interval {
+        let mut interval = Interval::new(index);
+        for response in responses {
+            interval.intended += 1;
+            interval.issue(response / 10);
+            interval.complete(*response, response % 7 == 0);
         }
+        interval
     }
 
     #[test]
-    fn ends_are_counted_and_errors_have_no_response_time() {
-        let mut interval = Interval::new();
-        interval.record(&outcome(100, 1));
-        interval.record(&outcome(900, -5));
-        let summary = interval.summary();
-        assert_eq!((summary.completed, summary.errors), (2, 1));
-        assert_eq!(summary.response_ns_max, Some(100));
-        interval.reset();
-        assert_eq!(interval.summary(), Interval::new().summary());
+    fn an_interval_without_an_end_has_no_quantiles() {
+        let mut interval = Interval::new(3);
+        interval.intended = 5;
+        let summary = interval.summary(Nanos(300), Nanos(100));
+        assert_eq!((summary.intended, summary.completed), (5, 0));
+        let quantiles = (summary.response_ns_p99, summary.issue_error_ns_p99);
+        assert_eq!(quantiles, (None, None));
     }
 
     #[test]
-    fn intervals_of_workers_merge() {
-        let (mut one, mut other) = (Interval::new(), Interval::new());
-        one.record(&outcome(100, 1));
-        other.record(&outcome(300, 1));
-        (one.in_flight, other.in_flight) = (2, 3);
-        one.merge(&other);
-        let summary = one.summary();
-        assert_eq!((summary.completed, summary.in_flight), (2, 5));
-        assert_eq!(summary.response_ns_max, Some(300));
+    fn a_failure_ends_in_the_interval_and_stays_out_of_its_quantiles() {
+        let summary = filled(0, &[10, 20, 70]).summary(Nanos(0), Nanos(100));
+        assert_eq!((summary.completed, summary.errors), (3, 1));
+        assert_eq!(summary.response_ns_max, Some(20));
+    }
+
+    #[test]
+    fn a_reset_interval_is_a_new_one() {
+        let mut used = filled(4, &[1, 2, 7]);
+        used.in_flight = 9;
+        used.reset(5);
+        assert_eq!(used, Interval::new(5));
+    }
+
+    proptest! {
+        #[test]
+        fn merging_workers_is_one_worker_doing_all(
+            a in prop::collection::vec(0..1u64 << 40, 0..30),
+            b in prop::collection::vec(0..1u64 << 40, 0..30),
+        ) {
+            let (mut ab, mut ba) = (filled(0, &a), filled(0, &b));
+            ab.merge(&filled(0, &b));
+            ba.merge(&filled(0, &a));
+            prop_assert_eq!(&ab, &ba);
+            prop_assert_eq!(ab, filled(0, &[a, b].concat()));
+        }
     }
 }

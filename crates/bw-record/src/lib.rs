@@ -1,7 +1,8 @@
 //! What became of every operation. Pure: rows and histograms in, summaries and bytes out.
 
-pub mod distribution;
-pub mod errors;
+pub mod errno;
+pub mod histogram;
 pub mod interval;
 pub mod recorder;
 pub mod row;
+pub mod summary;

@@ -1,0 +1,63 @@
+//! Prints what recording one operation costs on this machine. `cargo run --release -p bw-record
+//! --example record_cost`. Nothing is asserted: a figure of a shared machine is a figure of that minute.
+
+use bw_record::interval::Interval;
+use bw_record::recorder::{Outcome, Recorder};
+use bw_schedule::operation::{Kind, Operation};
+use bw_units::Nanos;
+use std::hint::black_box;
+use std::time::Instant;
+
+const OPERATIONS: u64 = 10_000_000;
+
+fn main() {
+    let outcomes: Vec<Outcome> = (0..4096).map(outcome).collect();
+    for round in 1..=5 {
+        let record = cost(&outcomes, &mut Recorder::new(), |recorder, outcome| {
+            recorder.record(outcome);
+        });
+        let interval = cost(&outcomes, &mut Interval::new(0), |interval, outcome| {
+            interval.issue(outcome.issue_error());
+            interval.complete(outcome.response(), outcome.result < 0);
+        });
+        println!("round {round}: recorder {record:.1} ns, interval {interval:.1} ns per operation");
+    }
+}
+
+/// Returns the mean time of one call [ns].
+fn cost<T>(outcomes: &[Outcome], into: &mut T, record: impl Fn(&mut T, &Outcome)) -> f64 {
+    let start = Instant::now();
+    for outcome in outcomes.iter().cycle().take(OPERATIONS as usize) {
+        record(into, black_box(outcome));
+    }
+    black_box(into);
+    start.elapsed().as_nanos() as f64 / OPERATIONS as f64
+}
+
+/// Returns an operation whose times are spread as a fast device's are: 10 to 100 us, tails to 1 ms.
+fn outcome(index: u64) -> Outcome {
+    let scattered = index.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+    let at = Nanos(index * 10_000);
+    let issued = at + Nanos(100 + scattered % 900);
+    let service = 10_000 + scattered % 90_000 + if index % 100 == 0 { 900_000 } else { 0 };
+    let kind = if index % 3 == 0 {
+        Kind::Write
+    } else {
+        Kind::Read
+    };
+    let operation = Operation {
+        at,
+        offset: 0,
+        size: 4096,
+        kind,
+        notify: false,
+        tag: 0,
+    };
+    Outcome {
+        operation,
+        issued,
+        completed: issued + Nanos(service),
+        result: 4096,
+        held: false,
+    }
+}
