@@ -11,6 +11,7 @@
 //! Not done: TLS, HTTP/2, proxies, cookies. Sources: RFC 9110, RFC 9112.
 
 pub mod chunked;
+mod framing;
 pub mod request;
 pub mod response;
 

@@ -6,6 +6,7 @@
 //! cannot judge safely (two lengths that differ, a coding that it does not know) is malformed.
 
 use super::chunked::Chunked;
+use super::framing::{self, Framing};
 
 /// The longest head that is accepted [bytes]; a longer one is malformed.
 pub const HEAD_LIMIT: usize = 16 * 1024;
@@ -26,14 +27,6 @@ pub enum Progress {
     },
     /// This is no HTTP/1.x response.
     Malformed,
-}
-
-/// How the body ends.
-#[derive(Clone, Copy, Debug)]
-enum Framing {
-    Length(u64),
-    Chunked(Chunked),
-    Close,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -193,12 +186,11 @@ impl Response {
             return Some(Place::Head);
         }
         let framing = Framing::of(fields)?;
-        self.persistent = persistent(version_1_1, fields);
+        self.persistent = framing::is_persistent(version_1_1, fields);
         if self.without_body || matches!(self.status, 204 | 304) {
             return Some(Place::Complete);
         }
-        let doubtful = has(fields, "content-length") && has(fields, "transfer-encoding");
-        self.persistent &= !doubtful && !matches!(framing, Framing::Close);
+        self.persistent &= !framing::is_doubtful(fields) && !matches!(framing, Framing::Close);
         Some(match framing {
             Framing::Length(0) => Place::Complete,
             _ => Place::Body(framing),
@@ -254,91 +246,6 @@ impl Default for Response {
     fn default() -> Self {
         Self::new()
     }
-}
-
-impl Framing {
-    /// Returns how the body of a message with these fields ends; None where nobody can tell.
-    fn of(fields: &[httparse::Header<'_>]) -> Option<Self> {
-        if has(fields, "transfer-encoding") {
-            return Self::of_codings(fields);
-        }
-        if has(fields, "content-length") {
-            return length(fields).map(Self::Length);
-        }
-        Some(Self::Close)
-    }
-
-    /// As `of`, by the transfer codings: `chunked` ends the body where it comes last, and once.
-    fn of_codings(fields: &[httparse::Header<'_>]) -> Option<Self> {
-        let mut times = 0;
-        let mut last = false;
-        for coding in list(fields, "transfer-encoding") {
-            last = coding.eq_ignore_ascii_case(b"chunked");
-            times += u32::from(last);
-        }
-        match (last, times) {
-            (true, 1) => Some(Self::Chunked(Chunked::new())),
-            (false, 0) => Some(Self::Close),
-            _ => None,
-        }
-    }
-}
-
-/// Returns the one length that all Content-Length fields agree on.
-fn length(fields: &[httparse::Header<'_>]) -> Option<u64> {
-    let mut agreed = None;
-    for value in list(fields, "content-length") {
-        let length = decimal(value)?;
-        if agreed.is_some_and(|agreed| agreed != length) {
-            return None;
-        }
-        agreed = Some(length);
-    }
-    agreed
-}
-
-/// Returns the number that digits alone make up; None for anything else.
-fn decimal(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() {
-        return None;
-    }
-    digits.iter().try_fold(0_u64, |value, &digit| {
-        if !digit.is_ascii_digit() {
-            return None;
-        }
-        value.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
-    })
-}
-
-/// Returns whether the connection outlives this message (RFC 9112, section 9.3).
-fn persistent(version_1_1: bool, fields: &[httparse::Header<'_>]) -> bool {
-    let says =
-        |word: &[u8]| list(fields, "connection").any(|option| option.eq_ignore_ascii_case(word));
-    !says(b"close") && (version_1_1 || says(b"keep-alive"))
-}
-
-/// Returns the elements of a field that is a list, over all its lines.
-fn list<'a>(
-    fields: &'a [httparse::Header<'_>],
-    name: &'static str,
-) -> impl Iterator<Item = &'a [u8]> {
-    values(fields, name)
-        .flat_map(|value| value.split(|&byte| byte == b','))
-        .map(<[u8]>::trim_ascii)
-}
-
-fn has(fields: &[httparse::Header<'_>], name: &'static str) -> bool {
-    values(fields, name).next().is_some()
-}
-
-fn values<'a>(
-    fields: &'a [httparse::Header<'_>],
-    name: &'static str,
-) -> impl Iterator<Item = &'a [u8]> {
-    fields
-        .iter()
-        .filter(move |field| field.name.eq_ignore_ascii_case(name))
-        .map(|field| field.value)
 }
 
 /// Returns where the first empty line ends.

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, clippy::unwrap_used)]
 
+pub mod nginx;
+
 use bw_load::target::{Reaped, Target};
 use bw_schedule::operation::{Kind, Operation};
 use bw_units::Nanos;

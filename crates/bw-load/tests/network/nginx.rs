@@ -1,0 +1,91 @@
+//! A real nginx on the loopback: started, and ended by its own process id.
+
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// Where Debian puts it.
+pub const PROGRAM: &str = "/usr/sbin/nginx";
+
+/// A running nginx with one worker; it and its folder go when this is dropped.
+pub struct Nginx {
+    master: Child,
+    folder: PathBuf,
+    pub port: u16,
+}
+
+impl Nginx {
+    /// Returns a server whose `/` is `body_bytes` long, and which closes a connection after so many requests;
+    /// None, with the reason on stderr, where there is no nginx.
+    pub fn start(name: &str, body_bytes: usize, requests: u32) -> Option<Self> {
+        if !Path::new(PROGRAM).exists() {
+            eprintln!("skipped: there is no {PROGRAM}");
+            return None;
+        }
+        let folder = std::env::temp_dir().join(format!("bw-nginx-{name}-{}", std::process::id()));
+        fs::create_dir_all(folder.join("www")).unwrap();
+        fs::write(folder.join("www/index.html"), "n".repeat(body_bytes)).unwrap();
+        let port = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        fs::write(folder.join("conf"), configuration(port, requests)).unwrap();
+        let mut master = Command::new(PROGRAM)
+            .args(["-e", "error.log", "-c", "conf", "-p"])
+            .arg(&folder)
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert_eq!(master.try_wait().unwrap(), None, "nginx did not start");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Some(Self {
+            master,
+            folder,
+            port,
+        })
+    }
+
+    /// Returns the process ids of the master and its worker.
+    pub fn processes(&self) -> Vec<i32> {
+        let master = self.master.id();
+        let children = format!("/proc/{master}/task/{master}/children");
+        let children = fs::read_to_string(children).unwrap_or_default();
+        let workers = children.split_whitespace().filter_map(|id| id.parse().ok());
+        [i32::try_from(master).unwrap()]
+            .into_iter()
+            .chain(workers)
+            .collect()
+    }
+
+    /// Sends a signal to the master and its worker.
+    pub fn signal(&self, signal: i32) {
+        for process in self.processes() {
+            // SAFETY: takes no pointer; the processes are this test's own.
+            unsafe { libc::kill(process, signal) };
+        }
+    }
+}
+
+fn configuration(port: u16, requests: u32) -> String {
+    format!(
+        "daemon off; worker_processes 1; pid nginx.pid; error_log error.log;\n\
+         events {{ worker_connections 1024; }}\n\
+         http {{ access_log off; keepalive_requests {requests};\n\
+         client_body_temp_path b; proxy_temp_path p; fastcgi_temp_path f; uwsgi_temp_path u; scgi_temp_path s;\n\
+         server {{ listen 127.0.0.1:{port}; root www; }} }}\n"
+    )
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        self.signal(libc::SIGCONT);
+        self.signal(libc::SIGTERM);
+        let _ = self.master.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
