@@ -104,7 +104,7 @@ CODES: dict[str, Code] = {
     ),
     "operations-failed": Code(
         Severity.WARNING,
-        "Find out why; a failed operation may be faster or slower than a good one.",
+        "Find out why; failed operations are counted, and in no response time.",
     ),
     "operations-unfinished": Code(
         Severity.WARNING,

@@ -24,10 +24,10 @@ def batches_of(spec: PythonFilament) -> Iterator[Batch]:
     try:
         found = getattr(_module(spec), spec.name)
         made: Any = found(**spec.arguments)
-        batches = made.batches
+        batches = iter(made.batches())
     except Exception as error:
         raise failed(spec, "cannot be made", error) from error
-    return _checked(spec, iter(batches()))
+    return _checked(spec, batches)
 
 
 def _module(spec: PythonFilament) -> ModuleType:

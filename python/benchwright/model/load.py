@@ -63,11 +63,8 @@ class Counts(msgspec.Struct, frozen=True):
     early: int
     starved: int
     """The reader of a trace, or of a filament in Python, was behind."""
-
-    @property
-    def waiting(self) -> int:
-        """Operations that were due and never issued, neither dropped nor skipped."""
-        return max(0, self.intended - self.issued - self.dropped - self.skipped)
+    waiting: int = 0
+    """Due and never issued, neither dropped nor skipped."""
 
 
 class Clock(msgspec.Struct, frozen=True):
@@ -141,6 +138,10 @@ class TraceResult(msgspec.Struct, frozen=True):
     spread: int = 0
     wrapped: int = 0
     scaled: bool = False
+    clipped: int = 0
+    """Sizes that were cut to fit the target."""
+    left_out: int = 0
+    """By choice: of other devices, or outside the part that was asked for."""
 
 
 class SamplesResult(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from benchwright.finding.load import FEW, time_words
 from benchwright.model.finding import Finding
-from benchwright.model.load import KindResult, LoadResult, Times
+from benchwright.model.load import KindResult, LoadResult, Times, TraceResult
 from benchwright.report.findings import finding_line
 
 _COLUMNS = (
@@ -114,15 +114,14 @@ def _counts(result: LoadResult) -> str:
     return always + "".join(f", {number:,} {name}" for name, number in rest if number)
 
 
-def _trace(trace: object) -> str:
-    from benchwright.model.load import TraceResult
-
-    assert isinstance(trace, TraceResult), "they are decoded as such"
+def _trace(trace: TraceResult) -> str:
     policies = (
         ("lines skipped", trace.skipped_lines),
         ("put in order", trace.reordered),
         ("spread", trace.spread),
         ("wrapped", trace.wrapped),
+        ("clipped", trace.clipped),
+        ("left out", trace.left_out),
     )
     text = f"{trace.path}: {trace.operations:,} operations"
     text += "".join(f", {number:,} {name}" for name, number in policies if number)
