@@ -1,0 +1,160 @@
+//! The formats: which one a file is, and its parser.
+//!
+//! Decision: the content decides, not the name; a text is what the parser of exactly one
+//! format can read most of the first lines of. A format that two parsers would read is not guessed.
+//! Source of the layouts: the producers' documents named in each parser.
+
+pub(crate) mod alibaba;
+pub(crate) mod blkparse;
+pub(crate) mod blktrace;
+pub(crate) mod csv;
+pub(crate) mod iolog;
+pub(crate) mod load;
+pub(crate) mod mqsim;
+pub(crate) mod msr;
+pub(crate) mod own;
+pub(crate) mod spc;
+pub(crate) mod systor;
+pub(crate) mod tencent;
+pub(crate) mod vscsi;
+
+use crate::entry::{Devices, Entry};
+use crate::events::{BlockEvent, Matcher};
+use crate::input::{Format, TraceInput};
+use crate::source::{Merge, Source};
+use crate::text::{Bytes, LineFormat, TextSource};
+use std::io::{self, Cursor, Read};
+
+/// A sector of block-layer formats, whatever the device's own is [bytes].
+pub(crate) const SECTOR_BYTES: u64 = 512;
+
+/// A microsecond [ns].
+pub(crate) const MICROSECOND_NS: u64 = 1000;
+
+/// Fills `bytes` as far as the stream goes; returns how far.
+pub(crate) fn read_up_to(stream: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
+    let mut length = 0;
+    while length < bytes.len() {
+        match stream.read(&mut bytes[length..]) {
+            Ok(0) => break,
+            Ok(more) => length += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(length)
+}
+
+/// A parser of block-layer events.
+type EventParser = fn(Bytes) -> Box<dyn Source<BlockEvent>>;
+
+/// Returns the operations of the `streams`, which are all of one format, merged by time.
+pub(crate) fn parser(
+    format: Format,
+    streams: Vec<Bytes>,
+    input: &TraceInput,
+) -> Box<dyn Source<Entry>> {
+    let events: Option<EventParser> = match format {
+        Format::Blkparse => Some(|stream| Box::new(blkparse::Blkparse::new(stream))),
+        Format::Blktrace => Some(|stream| Box::new(blktrace::Blktrace::new(stream))),
+        _ => None,
+    };
+    match events {
+        Some(events) => {
+            let merged = Merge::new(streams.into_iter().map(events).collect());
+            Box::new(Matcher::new(Box::new(merged), input.arrivals))
+        }
+        None => merged(
+            streams
+                .into_iter()
+                .map(|stream| of_one(format, stream, input))
+                .collect(),
+        ),
+    }
+}
+
+fn merged(mut sources: Vec<Box<dyn Source<Entry>>>) -> Box<dyn Source<Entry>> {
+    match sources.pop() {
+        Some(only) if sources.is_empty() => only,
+        last => {
+            sources.extend(last);
+            Box::new(Merge::new(sources))
+        }
+    }
+}
+
+fn of_one(format: Format, stream: Bytes, input: &TraceInput) -> Box<dyn Source<Entry>> {
+    match format {
+        Format::Bw => Box::new(own::Own::new(stream)),
+        Format::Load => text(stream, load::Load::default()),
+        Format::FioIolog => text(stream, iolog::Iolog::new(input.v2_wait)),
+        Format::Msr => text(stream, msr::Msr::default()),
+        Format::Systor => text(stream, systor::Systor),
+        Format::Spc => text(stream, spc::Spc::default()),
+        Format::Vscsi => Box::new(vscsi::Vscsi::new(stream)),
+        Format::Alibaba => text(stream, alibaba::Alibaba),
+        Format::Tencent => text(stream, tencent::Tencent),
+        Format::Mqsim => text(stream, mqsim::Mqsim::new(input.stamp_unit_ns)),
+        Format::Blkparse | Format::Blktrace => parser(format, vec![stream], input),
+    }
+}
+
+fn text<F: LineFormat + 'static>(stream: Bytes, format: F) -> Box<dyn Source<Entry>> {
+    Box::new(TextSource::new(stream, format))
+}
+
+/// The text formats without a heading of their own.
+const BY_LINES: [Format; 8] = [
+    Format::Load,
+    Format::Blkparse,
+    Format::Msr,
+    Format::Systor,
+    Format::Spc,
+    Format::Alibaba,
+    Format::Tencent,
+    Format::Mqsim,
+];
+
+/// Returns the formats that a file starting with `head` may be; binary formats first, by their magic.
+pub(crate) fn candidates(head: &[u8], input: &TraceInput) -> Vec<Format> {
+    if head.starts_with(own::MAGIC) {
+        return vec![Format::Bw];
+    }
+    if head.starts_with(b"fio version ") {
+        return vec![Format::FioIolog];
+    }
+    if let Some(magic) = head.first_chunk::<4>() {
+        let is_magic = |number: u32| number & 0xffff_ff00 == blktrace::MAGIC;
+        if is_magic(u32::from_le_bytes(*magic)) || is_magic(u32::from_be_bytes(*magic)) {
+            return vec![Format::Blktrace];
+        }
+    }
+    if head.contains(&0) && vscsi::version(head).is_some() {
+        return vec![Format::Vscsi];
+    }
+    let reads = |format: &Format| reads_most(*format, head, input);
+    BY_LINES.into_iter().filter(reads).collect()
+}
+
+/// How many lines of a text decide what it is.
+const LINES_TRIED: usize = 64;
+
+/// Returns whether the parser of `format` reads more of the first operations than it refuses.
+fn reads_most(format: Format, head: &[u8], input: &TraceInput) -> bool {
+    let complete = match head.iter().rposition(|byte| *byte == b'\n') {
+        Some(last) => &head[..=last],
+        None => head,
+    };
+    let stream: Box<dyn Read + Send> = Box::new(Cursor::new(complete.to_vec()));
+    let mut source = of_one(format, io::BufReader::new(stream), input);
+    let mut devices = Devices::default();
+    let (mut read, mut refused) = (0, 0);
+    while read + refused < LINES_TRIED {
+        match source.next(&mut devices) {
+            Ok(Some(_)) => read += 1,
+            Ok(None) => break,
+            Err(_) => refused += 1,
+        }
+    }
+    read > refused
+}

@@ -1,0 +1,186 @@
+//! Opening: files, FIFOs and the standard input; gzip and zstd found by their magic, not by their
+//! name; the format found from the content.
+//!
+//! Decision: nothing is ever sought, so that a trace may come through a pipe; what was read to look at the
+//! content is put back in front of it. Our own format needs 8 bytes to be known: a FIFO whose writer is
+//! slow is not waited for any longer.
+
+use crate::error::{TraceCode, TraceError};
+use crate::formats::{self, own};
+use crate::input::{Format, TraceInput};
+use crate::text::Bytes;
+use crate::zstd::ZstdFrames;
+use flate2::bufread::MultiGzDecoder;
+use std::fs::File;
+use std::io::{self, BufReader, Cursor, Read};
+use std::path::Path;
+
+/// How much is read at once [bytes].
+const BUFFER_BYTES: usize = 256 * 1024;
+
+/// How much of a text is looked at to find its format [bytes].
+const HEAD_BYTES: usize = 64 * 1024;
+
+/// A file of a trace, open, with its format.
+pub(crate) struct Opened {
+    /// Its name, for errors.
+    pub path: String,
+    /// The decompressed content.
+    pub stream: Bytes,
+    /// Given, or found.
+    pub format: Format,
+}
+
+/// Opens `path` and finds its format.
+///
+/// Errors: it cannot be opened or read, is empty, or its format is unknown or ambiguous.
+pub(crate) fn open(path: String, input: &TraceInput) -> Result<Opened, TraceError> {
+    let raw = raw(&path)?;
+    open_stream(&path, raw, input)
+}
+
+/// Finds the format of what `raw` has, which errors call `path`.
+pub(crate) fn open_stream(
+    path: &str,
+    raw: Box<dyn Read + Send>,
+    input: &TraceInput,
+) -> Result<Opened, TraceError> {
+    let (mut stream, head) = decompressed(raw)
+        .and_then(|mut stream| read_start(&mut stream).map(|head| (stream, head)))
+        .map_err(|error| unreadable(path, &error))?;
+    let format = match input.format {
+        _ if head.is_empty() => return Err(empty(path)),
+        Some(format) => format,
+        None => only(path, &formats::candidates(&head, input))?,
+    };
+    stream = Box::new(Cursor::new(head).chain(stream));
+    Ok(Opened {
+        path: path.to_owned(),
+        stream: BufReader::with_capacity(BUFFER_BYTES, stream),
+        format,
+    })
+}
+
+/// Returns as much of the start as is needed to find the format.
+fn read_start(stream: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    read_head(stream, own::MAGIC.len(), &mut head)?;
+    if !head.starts_with(own::MAGIC) {
+        read_head(stream, HEAD_BYTES, &mut head)?;
+    }
+    Ok(head)
+}
+
+/// Returns the files that `path` names: itself, or the per-CPU files `path.blktrace.N`.
+pub(crate) fn files(path: &str) -> Vec<String> {
+    if path == "-" || Path::new(path).exists() {
+        return vec![path.to_owned()];
+    }
+    let stem = path.strip_suffix(".blktrace").unwrap_or(path);
+    let per_cpu = |cpu: usize| format!("{stem}.blktrace.{cpu}");
+    // CPUs that were offline leave gaps in the numbers.
+    let found: Vec<String> = (0..1024)
+        .map(per_cpu)
+        .filter(|file| Path::new(file).exists())
+        .collect();
+    if found.is_empty() {
+        vec![path.to_owned()]
+    } else {
+        found
+    }
+}
+
+fn read_head(stream: &mut impl Read, length: usize, head: &mut Vec<u8>) -> io::Result<()> {
+    let missing = length.saturating_sub(head.len()) as u64;
+    stream.take(missing).read_to_end(head).map(|_| ())
+}
+
+fn only(path: &str, candidates: &[Format]) -> Result<Format, TraceError> {
+    let names = |formats: &[Format]| {
+        let names: Vec<&str> = formats.iter().map(|format| format.name()).collect();
+        names.join(", ")
+    };
+    let (message, remedy) = match candidates {
+        [format] => return Ok(*format),
+        [] => (
+            "the content is of no known format".to_owned(),
+            format!("give --format, one of: {}", names(&Format::ALL)),
+        ),
+        several => (
+            format!(
+                "the content could be of several formats: {}",
+                names(several)
+            ),
+            format!("give --format, one of: {}", names(several)),
+        ),
+    };
+    Err(TraceError::new(
+        TraceCode::TraceFormat,
+        path,
+        message,
+        remedy,
+    ))
+}
+
+fn empty(path: &str) -> TraceError {
+    TraceError::new(
+        TraceCode::TraceFormat,
+        path,
+        "the file is empty",
+        "give a trace with operations",
+    )
+}
+
+fn unreadable(path: &str, error: &io::Error) -> TraceError {
+    let fault = crate::fault::Fault::read(error, crate::fault::Place::Whole);
+    fault.into_error(&[path.to_owned()])
+}
+
+fn decompressed(raw: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
+    let mut raw = raw;
+    let mut head = Vec::new();
+    read_head(&mut raw, 4, &mut head)?;
+    let magic = head.clone();
+    let raw = BufReader::with_capacity(BUFFER_BYTES, Cursor::new(head).chain(raw));
+    Ok(match magic.as_slice() {
+        [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(raw)),
+        [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => {
+            Box::new(ZstdFrames::new(raw))
+        }
+        _ => Box::new(raw),
+    })
+}
+
+fn raw(path: &str) -> Result<Box<dyn Read + Send>, TraceError> {
+    if path == "-" {
+        return Ok(Box::new(io::stdin()));
+    }
+    let refused = |error: io::Error| {
+        TraceError::new(
+            TraceCode::TraceOpen,
+            path,
+            format!("cannot be opened: {error}"),
+            "give the path of a trace that can be read",
+        )
+    };
+    let file = File::open(path).map_err(refused)?;
+    if file.metadata().map_err(refused)?.is_dir() {
+        let error = io::Error::from(io::ErrorKind::IsADirectory);
+        return Err(refused(error));
+    }
+    Ok(Box::new(file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ambiguous_content_is_told_with_its_candidates() {
+        let error = only("t", &[Format::Msr, Format::Spc]).unwrap_err();
+        assert_eq!(error.code, TraceCode::TraceFormat);
+        assert!(error.message.contains("msr, spc"), "{error}");
+        assert!(error.remedy.contains("--format"), "{error}");
+        assert_eq!(only("t", &[Format::Msr]), Ok(Format::Msr));
+    }
+}

@@ -1,0 +1,130 @@
+//! Where entries and events come from: one parser, or several merged by time.
+
+use crate::entry::{Devices, Entry};
+use crate::fault::Fault;
+
+/// A stream of things with stamps, in about the order of time.
+pub(crate) trait Source<T>: Send {
+    /// Returns the next one; None at the end. After a fault that can be skipped it may be
+    /// called again and goes on behind it.
+    fn next(&mut self, devices: &mut Devices) -> Result<Option<T>, Fault>;
+
+    /// Returns what was left out or is noteworthy so far.
+    fn account(&self) -> Account {
+        Account::default()
+    }
+}
+
+/// What a source left out or has to say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Account {
+    /// Lines or records that are no arrival.
+    pub other_events: u64,
+    /// Completions without an arrival.
+    pub unmatched_completions: u64,
+    /// Remarks for the reader of the result.
+    pub notes: Vec<String>,
+}
+
+impl Account {
+    /// Returns the account of both.
+    pub fn with(mut self, other: Self) -> Self {
+        self.other_events += other.other_events;
+        self.unmatched_completions += other.unmatched_completions;
+        for note in other.notes {
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+        self
+    }
+}
+
+/// Something that happened at a time and was read from a file.
+pub(crate) trait Stamped {
+    /// Returns its stamp [ns].
+    fn stamp(&self) -> u64;
+    /// Remembers which file it was read from.
+    fn mark_file(&mut self, file: u16);
+}
+
+impl Stamped for Entry {
+    fn stamp(&self) -> u64 {
+        self.at()
+    }
+
+    fn mark_file(&mut self, file: u16) {
+        self.file = file;
+    }
+}
+
+enum Head<T> {
+    Unknown,
+    Known(T),
+    Ended,
+}
+
+/// Several sources as one: always the earliest of what they have next. Equal stamps come in the
+/// order of the sources.
+pub(crate) struct Merge<T> {
+    sources: Vec<(Box<dyn Source<T>>, Head<T>)>,
+}
+
+impl<T: Stamped> Merge<T> {
+    /// Returns the merge of `sources`; their places are the files' numbers.
+    pub fn new(sources: Vec<Box<dyn Source<T>>>) -> Self {
+        let sources = sources.into_iter().map(|source| (source, Head::Unknown));
+        Self {
+            sources: sources.collect(),
+        }
+    }
+
+    fn fill(&mut self, devices: &mut Devices) -> Result<(), Fault> {
+        for (number, (source, head)) in self.sources.iter_mut().enumerate() {
+            if !matches!(head, Head::Unknown) {
+                continue;
+            }
+            let file = u16::try_from(number).unwrap_or(u16::MAX);
+            *head = match source.next(devices) {
+                Ok(Some(mut item)) => {
+                    item.mark_file(file);
+                    Head::Known(item)
+                }
+                Ok(None) => Head::Ended,
+                Err(mut fault) => {
+                    fault.file = file;
+                    return Err(fault);
+                }
+            };
+        }
+        Ok(())
+    }
+}
+
+impl<T: Stamped + Send> Source<T> for Merge<T> {
+    fn next(&mut self, devices: &mut Devices) -> Result<Option<T>, Fault> {
+        self.fill(devices)?;
+        let earliest = self
+            .sources
+            .iter_mut()
+            .map(|(_, head)| head)
+            .filter_map(|head| match head {
+                Head::Known(item) => Some((item.stamp(), head)),
+                _ => None,
+            })
+            .min_by_key(|(stamp, _)| *stamp);
+        Ok(
+            earliest.and_then(|(_, head)| match std::mem::replace(head, Head::Unknown) {
+                Head::Known(item) => Some(item),
+                _ => None,
+            }),
+        )
+    }
+
+    fn account(&self) -> Account {
+        self.sources
+            .iter()
+            .map(|(source, _)| source.account())
+            .fold(Account::default(), Account::with)
+    }
+}

@@ -1,0 +1,323 @@
+//! Lines and fields of text formats, as bytes: no string is made for a line that is right.
+//!
+//! Decision: numbers are parsed with integers, seconds with decimals too. A stamp like
+//! 1455592200.123456789 has more digits than an `f64` holds: it would be off by up to 119 ns.
+//! Extra digits behind the ninth decimal are cut off.
+
+use crate::entry::{Devices, Entry};
+use crate::fault::{Fault, Place};
+use crate::source::{Account, Source};
+use std::io::{BufRead, BufReader, Read};
+
+/// The decompressed bytes of a trace.
+pub(crate) type Bytes = BufReader<Box<dyn Read + Send>>;
+
+/// The longest line [bytes]: bounds the memory when a file has no line ends.
+const LONGEST_LINE_BYTES: u64 = 64 * 1024;
+
+/// The lines of a file, one at a time, in one reused buffer.
+pub(crate) struct Lines {
+    stream: Bytes,
+    buffer: Vec<u8>,
+    number: u64,
+}
+
+impl Lines {
+    /// Returns the lines of `stream`.
+    pub fn new(stream: Bytes) -> Self {
+        Self {
+            stream,
+            buffer: Vec::with_capacity(256),
+            number: 0,
+        }
+    }
+
+    /// Returns the next line without its end, with its number from 1; None at the end.
+    pub fn next(&mut self) -> Result<Option<(u64, &[u8])>, Fault> {
+        self.buffer.clear();
+        let length = (&mut self.stream)
+            .take(LONGEST_LINE_BYTES)
+            .read_until(b'\n', &mut self.buffer)
+            .map_err(|error| Fault::read(&error, Place::Text(self.number + 1, 1)))?;
+        if length == 0 {
+            return Ok(None);
+        }
+        self.number += 1;
+        if length as u64 == LONGEST_LINE_BYTES && self.buffer.last() != Some(&b'\n') {
+            self.pass_rest_of_line()?;
+            return Err(
+                Fault::column(length, "the line is longer than 65,536 bytes").on_line(self.number),
+            );
+        }
+        Ok(Some((self.number, without_end(&self.buffer))))
+    }
+
+    fn pass_rest_of_line(&mut self) -> Result<(), Fault> {
+        self.stream
+            .skip_until(b'\n')
+            .map(|_| ())
+            .map_err(|error| Fault::read(&error, Place::Text(self.number, 1)))
+    }
+}
+
+fn without_end(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// The fields of one line.
+pub(crate) struct Fields<'a> {
+    line: &'a [u8],
+    start: usize,
+    separator: u8,
+}
+
+/// One field, without blanks around it.
+#[derive(Clone, Copy)]
+pub(crate) struct Field<'a> {
+    /// Its bytes; never empty.
+    pub bytes: &'a [u8],
+    /// Where it starts in the line, from 0.
+    pub column: usize,
+    /// What it is, for messages.
+    pub name: &'static str,
+}
+
+impl<'a> Fields<'a> {
+    /// Returns the fields of `line` between `separator`s; a blank separates by runs of blanks and tabs.
+    pub fn new(line: &'a [u8], separator: u8) -> Self {
+        Self {
+            line,
+            start: 0,
+            separator,
+        }
+    }
+
+    /// Returns the next field, which is the `name`.
+    ///
+    /// Errors: there is none, or it is empty.
+    pub fn next(&mut self, name: &'static str) -> Result<Field<'a>, Fault> {
+        let column = self.start.min(self.line.len());
+        self.optional(name)
+            .ok_or_else(|| Fault::column(column, format!("the {name} is missing")))
+    }
+
+    /// Returns the next field if there is one that is not empty, and passes it.
+    pub fn optional(&mut self, name: &'static str) -> Option<Field<'a>> {
+        self.skip_blanks();
+        let rest = self.line.get(self.start..)?;
+        let blank = self.separator == b' ';
+        let length = rest
+            .iter()
+            .position(|byte| *byte == self.separator || (blank && *byte == b'\t'))
+            .unwrap_or(rest.len());
+        let column = self.start;
+        self.start += length + 1;
+        let bytes = rest[..length].trim_ascii_end();
+        (!bytes.is_empty()).then_some(Field {
+            bytes,
+            column,
+            name,
+        })
+    }
+
+    fn skip_blanks(&mut self) {
+        while matches!(self.line.get(self.start), Some(b' ' | b'\t')) {
+            self.start += 1;
+        }
+    }
+
+    /// Returns everything behind the last field, without blanks around it.
+    pub fn rest(&mut self) -> &'a [u8] {
+        self.skip_blanks();
+        self.line.get(self.start..).unwrap_or(&[]).trim_ascii_end()
+    }
+
+    /// Checks that nothing is left.
+    pub fn end(&mut self) -> Result<(), Fault> {
+        if self.rest().is_empty() {
+            return Ok(());
+        }
+        Err(Fault::column(self.start, "text behind the last field"))
+    }
+}
+
+impl Field<'_> {
+    /// Returns the fault `what` of this field.
+    pub fn fault(&self, what: &str) -> Fault {
+        let shown = &self.bytes[..self.bytes.len().min(40)];
+        let text = format!("the {} {:?} {what}", self.name, Escaped(shown));
+        Fault::column(self.column, text)
+    }
+
+    /// Returns it as a whole number.
+    pub fn number(&self) -> Result<u64, Fault> {
+        whole(self.bytes).map_err(|what| self.fault(what))
+    }
+
+    /// Returns the product of it, as a whole number, and `unit`.
+    pub fn times(&self, unit: u64) -> Result<u64, Fault> {
+        self.number()?
+            .checked_mul(unit)
+            .ok_or_else(|| self.fault("is too large"))
+    }
+
+    /// Returns seconds with up to nine decimals as nanoseconds, exactly.
+    pub fn seconds(&self) -> Result<u64, Fault> {
+        seconds_ns(self.bytes).map_err(|what| self.fault(what))
+    }
+
+    /// Returns the start of the operation of `bytes` that lies here [bytes]: the field times `unit`.
+    ///
+    /// Errors: it ends beyond the largest file offset.
+    pub fn offset(&self, unit: u64, bytes: u64) -> Result<u64, Fault> {
+        let offset = self.times(unit)?;
+        match offset.checked_add(bytes) {
+            Some(end) if end <= crate::entry::LARGEST_END_BYTES => Ok(offset),
+            _ => Err(self.fault("lies beyond 8 EiB")),
+        }
+    }
+}
+
+/// Bytes as text between quotation marks, whatever they are.
+struct Escaped<'a>(&'a [u8]);
+
+impl std::fmt::Debug for Escaped<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "'{}'", self.0.escape_ascii())
+    }
+}
+
+fn whole(bytes: &[u8]) -> Result<u64, &'static str> {
+    let mut value: u64 = 0;
+    for byte in bytes {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return Err(not_a_number(bytes));
+        }
+        value = value
+            .checked_mul(10)
+            .and_then(|value| value.checked_add(u64::from(digit)))
+            .ok_or("is too large")?;
+    }
+    Ok(value)
+}
+
+fn not_a_number(bytes: &[u8]) -> &'static str {
+    if bytes.first() == Some(&b'-') {
+        "is negative"
+    } else {
+        "is not a number in decimal digits"
+    }
+}
+
+fn seconds_ns(bytes: &[u8]) -> Result<u64, &'static str> {
+    let point = bytes.iter().position(|byte| *byte == b'.');
+    let (seconds, decimals) = match point {
+        Some(point) => (&bytes[..point], &bytes[point + 1..]),
+        None => (bytes, &bytes[..0]),
+    };
+    if seconds.is_empty() && decimals.is_empty() {
+        return Err("is not a number in decimal digits");
+    }
+    let mut fraction = 0;
+    for place in 0..9 {
+        let digit = decimals
+            .get(place)
+            .map_or(0, |byte| byte.wrapping_sub(b'0'));
+        fraction = fraction * 10 + u64::from(digit);
+    }
+    if !decimals.iter().all(u8::is_ascii_digit) {
+        return Err(not_a_number(bytes));
+    }
+    whole(seconds)?
+        .checked_mul(1_000_000_000)
+        .and_then(|nanoseconds| nanoseconds.checked_add(fraction))
+        .ok_or("is too large")
+}
+
+/// A format in which each operation is one line of its own.
+pub(crate) trait LineFormat: Send {
+    /// Returns the operation of `line`, which is not empty; None: it is a heading.
+    fn parse(&mut self, line: &[u8], devices: &mut Devices) -> Result<Option<Entry>, Fault>;
+
+    /// Returns remarks for the reader of the result.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// The operations of a text file.
+pub(crate) struct TextSource<F> {
+    lines: Lines,
+    format: F,
+}
+
+impl<F: LineFormat> TextSource<F> {
+    /// Returns the operations of `stream`.
+    pub fn new(stream: Bytes, format: F) -> Self {
+        Self {
+            lines: Lines::new(stream),
+            format,
+        }
+    }
+}
+
+impl<F: LineFormat> Source<Entry> for TextSource<F> {
+    fn next(&mut self, devices: &mut Devices) -> Result<Option<Entry>, Fault> {
+        while let Some((number, line)) = self.lines.next()? {
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            match self.format.parse(line, devices) {
+                Ok(Some(mut entry)) => {
+                    entry.place = Place::Text(number, 1);
+                    return Ok(Some(entry));
+                }
+                Ok(None) => {}
+                Err(fault) => return Err(fault.on_line(number)),
+            }
+        }
+        Ok(None)
+    }
+
+    fn account(&self) -> Account {
+        Account {
+            notes: self.format.notes(),
+            ..Account::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn epoch_seconds_with_nine_decimals_are_exact() {
+        assert_eq!(
+            seconds_ns(b"1455592200.123456789"),
+            Ok(1_455_592_200_123_456_789)
+        );
+        assert_eq!(seconds_ns(b".5"), Ok(500_000_000));
+        assert_eq!(seconds_ns(b"7"), Ok(7_000_000_000));
+        assert_eq!(seconds_ns(b"0.0000000019"), Ok(1));
+    }
+
+    #[test]
+    fn numbers_that_are_none_are_refused() {
+        for bad in [
+            &b"."[..],
+            b"1.x",
+            b"1.1234567890x",
+            b"x",
+            b"-1",
+            b"18446744074",
+        ] {
+            assert!(seconds_ns(bad).is_err(), "{bad:?}");
+        }
+        assert_eq!(whole(b"18446744073709551615"), Ok(u64::MAX));
+        assert_eq!(whole(b"18446744073709551616"), Err("is too large"));
+        assert_eq!(whole(b"-3"), Err("is negative"));
+    }
+}

@@ -1,0 +1,381 @@
+//! A trace as an iterator of rows: parsed, in order, from time zero, on the target's addresses.
+//!
+//! The way of an operation: parser, reorder window, stamps from the first arrival, choice of time and
+//! devices, equal stamps, speed, addresses. Decision: the order comes first, so that time zero
+//! is the earliest arrival and not the first line (Systor's files are not sorted); devices are chosen
+//! after it, so that two replays of different devices of one trace have the same time zero.
+//! Memory is bounded by the windows, whatever the length of the trace.
+
+use crate::entry::{Devices, Entry};
+use crate::error::{TraceCode, TraceError};
+use crate::fault::Fault;
+use crate::formats;
+use crate::input::{Duplicates, Format, Offsets, TraceInput};
+use crate::offsets::{Changes, Mapping};
+use crate::open::{self, Opened};
+use crate::order::{OrderWindow, TooLate, WINDOW_ROWS};
+use crate::report::{REMEMBERED, TraceReport};
+use crate::settings::{self, option_error};
+use crate::source::Source;
+use crate::stamps::{MOST_EQUAL, Spread, hasten, rebase};
+use bw_record::row::Row;
+use std::io::Read;
+
+/// An open trace. Iterate to get its rows in the order of arrival; after an error it is over.
+pub struct Trace {
+    input: TraceInput,
+    paths: Vec<String>,
+    format: Format,
+    duplicates: Duplicates,
+    source: Box<dyn Source<Entry>>,
+    devices: Devices,
+    order: OrderWindow,
+    read: bool,
+    origin: Option<u64>,
+    chosen: Vec<bool>,
+    spread: Spread,
+    settled: bool,
+    mapping: Mapping,
+    changes: Changes,
+    operations: u64,
+    left_out: u64,
+    skipped: u64,
+    skipped_first: Vec<String>,
+    over: bool,
+}
+
+/// Opens the trace that `input` describes.
+///
+/// Errors: a file cannot be opened, the format is unknown or ambiguous, the options contradict each
+/// other; with `scale` and no `source_bytes` the whole trace is read beforehand, with its errors.
+///
+/// ```
+/// let path = std::env::temp_dir().join(format!("bw-doc-{}.csv", std::process::id()));
+/// std::fs::write(&path, "0,8,4096,r,0.5\n0,16,4096,w,0.75\n")?;
+/// let input = bw_trace::input::TraceInput::new(&path.to_string_lossy());
+/// let trace = bw_trace::trace::open(&input)?;
+/// assert_eq!(trace.format().name(), "spc");
+/// let starts: Result<Vec<u64>, _> = trace.map(|row| row.map(|row| row.intended.0)).collect();
+/// assert_eq!(starts?, [0, 250_000_000]);
+/// std::fs::remove_file(&path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn open(input: &TraceInput) -> Result<Trace, TraceError> {
+    let mut input = input.clone();
+    if input.offsets == Offsets::Scale && input.source_bytes.is_none() {
+        input.source_bytes = Some(source_bytes(&input)?);
+    }
+    Trace::open(input)
+}
+
+/// Opens the trace whose content comes from `stream` instead of the file; `input.path` is its name in
+/// errors.
+///
+/// Errors: as [`open`]; `scale` without `source_bytes` is refused.
+pub fn read(stream: Box<dyn Read + Send>, input: &TraceInput) -> Result<Trace, TraceError> {
+    if input.offsets == Offsets::Scale && input.source_bytes.is_none() {
+        return Err(settings::size_unknown(settings::first_path(input)));
+    }
+    settings::check(input)?;
+    let opened = open::open_stream(settings::first_path(input), stream, input)?;
+    Trace::of(vec![opened], input.clone())
+}
+
+/// Returns where the last of the trace's operations ends, by reading all of it [bytes].
+fn source_bytes(input: &TraceInput) -> Result<u64, TraceError> {
+    let path = settings::first_path(input);
+    if input
+        .path
+        .list()
+        .iter()
+        .any(|path| settings::is_stream(path))
+    {
+        return Err(settings::size_unknown(path));
+    }
+    let beforehand = TraceInput {
+        offsets: Offsets::Exact,
+        target_bytes: None,
+        align_bytes: None,
+        duplicates: Some(Duplicates::Burst),
+        ..input.clone()
+    };
+    Trace::open(beforehand)?.try_fold(0, |end, row| {
+        row.map(|row| end.max(row.offset + u64::from(row.size)))
+    })
+}
+
+impl Trace {
+    fn open(input: TraceInput) -> Result<Self, TraceError> {
+        settings::check(&input)?;
+        let paths = input.path.list().iter().flat_map(|path| open::files(path));
+        let opened: Result<Vec<Opened>, TraceError> =
+            paths.map(|path| open::open(path, &input)).collect();
+        Self::of(opened?, input)
+    }
+
+    fn of(files: Vec<Opened>, input: TraceInput) -> Result<Self, TraceError> {
+        let format = same_format(&files)?;
+        let (paths, streams): (Vec<_>, Vec<_>) = files
+            .into_iter()
+            .map(|file| (file.path, file.stream))
+            .unzip();
+        let window_ns = input.window_ns.unwrap_or(format.default_window().0);
+        Ok(Self {
+            duplicates: settings::duplicates(format, &input)?,
+            source: formats::parser(format, streams, &input),
+            order: OrderWindow::new(window_ns, input.window_rows.unwrap_or(WINDOW_ROWS)),
+            devices: Devices::default(),
+            read: false,
+            origin: None,
+            chosen: Vec::new(),
+            spread: Spread::default(),
+            settled: false,
+            mapping: settings::mapping(&input)?,
+            changes: Changes::default(),
+            operations: 0,
+            left_out: 0,
+            skipped: 0,
+            skipped_first: Vec::new(),
+            over: false,
+            input,
+            paths,
+            format,
+        })
+    }
+
+    /// Returns the format, given or found.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Returns the names of the devices that were met so far: `Row::device` is the place.
+    #[must_use]
+    pub fn devices(&self) -> &[String] {
+        self.devices.names()
+    }
+
+    /// Returns the account of the reading so far; complete after the last row.
+    #[must_use]
+    pub fn report(&self) -> TraceReport {
+        let account = self.source.account();
+        TraceReport {
+            path: settings::first_path(&self.input).to_owned(),
+            paths: self.paths.clone(),
+            format: self.format,
+            operations: self.operations,
+            skipped_lines: self.skipped,
+            skipped_first: self.skipped_first.clone(),
+            other_events: account.other_events,
+            unmatched_completions: account.unmatched_completions,
+            left_out: self.left_out,
+            reordered: self.order.reordered(),
+            window_ns: self.order.window_ns(),
+            duplicates: self.duplicates,
+            spread: self.spread.moved(),
+            offsets: self.input.offsets,
+            wrapped: self.changes.wrapped,
+            scaled: self.input.offsets == Offsets::Scale,
+            source_bytes: self.input.source_bytes,
+            aligned: self.changes.aligned,
+            clipped: self.changes.clipped,
+            speed_micro: self.input.speed_micro,
+            devices: self.devices.names().to_vec(),
+            notes: account.notes,
+        }
+    }
+
+    /// Returns the next operation in order, with the trace's own stamps.
+    fn in_order(&mut self) -> Result<Option<Entry>, TraceError> {
+        loop {
+            if let Some(entry) = self.order.pop(self.read) {
+                return Ok(Some(entry));
+            }
+            if self.read {
+                return Ok(None);
+            }
+            match self.source.next(&mut self.devices) {
+                Ok(Some(entry)) => {
+                    let pushed = self.order.push(entry);
+                    pushed.map_err(|late| self.out_of_order(&entry, &late))?;
+                }
+                Ok(None) => self.read = true,
+                Err(fault) if self.input.lenient && fault.can_be_skipped() => self.skip(fault),
+                Err(fault) => return Err(fault.into_error(&self.paths)),
+            }
+        }
+    }
+
+    fn skip(&mut self, fault: Fault) {
+        self.skipped += 1;
+        if self.skipped_first.len() < REMEMBERED {
+            let error = fault.into_error(&self.paths);
+            let whole = TraceError {
+                remedy: String::new(),
+                ..error
+            }
+            .to_string();
+            self.skipped_first
+                .push(whole.trim_end_matches("; ").to_owned());
+        }
+    }
+
+    fn out_of_order(&self, entry: &Entry, late: &TooLate) -> TraceError {
+        let message = format!(
+            "the stamp {} ns is {} ns before one that was let go already",
+            entry.at(),
+            late.behind_ns
+        );
+        let window = self.order.window_ns();
+        let remedy = if late.rows_were_full {
+            "hold more operations for sorting (window_rows), or sort the trace".to_owned()
+        } else {
+            format!(
+                "widen the window for sorting (--window, now {window} ns) to more than {} ns",
+                window.saturating_add(late.behind_ns)
+            )
+        };
+        self.at_entry(TraceCode::TraceOrder, entry, &message, &remedy)
+    }
+
+    fn at_entry(&self, code: TraceCode, entry: &Entry, message: &str, remedy: &str) -> TraceError {
+        let path = self
+            .paths
+            .get(usize::from(entry.file))
+            .map_or("", String::as_str);
+        entry.place.of(TraceError::new(code, path, message, remedy))
+    }
+
+    /// Returns the next operation of the chosen devices and time, from time zero.
+    fn chosen(&mut self) -> Result<Option<Entry>, TraceError> {
+        while let Some(mut entry) = self.in_order()? {
+            let origin = *self.origin.get_or_insert(entry.at());
+            let since = entry.at() - origin;
+            let end = self
+                .input
+                .for_ns
+                .map(|length| self.input.from_ns.saturating_add(length));
+            if end.is_some_and(|end| since >= end) {
+                self.left_out += 1;
+                break;
+            }
+            if since < self.input.from_ns || !self.is_chosen(entry.row.device) {
+                self.left_out += 1;
+                continue;
+            }
+            rebase(&mut entry.row, origin + self.input.from_ns);
+            return Ok(Some(entry));
+        }
+        self.check_devices()?;
+        Ok(None)
+    }
+
+    fn is_chosen(&mut self, device: u16) -> bool {
+        let Some(wanted) = &self.input.devices else {
+            return true;
+        };
+        let names = self.devices.names();
+        for name in &names[self.chosen.len()..] {
+            self.chosen.push(wanted.contains(name));
+        }
+        self.chosen
+            .get(usize::from(device))
+            .copied()
+            .unwrap_or(false)
+    }
+
+    /// Checks that every device that was asked for exists, once the trace is read.
+    fn check_devices(&self) -> Result<(), TraceError> {
+        let names = self.devices.names();
+        let wanted = self.input.devices.iter().flatten();
+        let missing = wanted.into_iter().find(|name| !names.contains(name));
+        match missing {
+            Some(name) if self.read && !names.is_empty() => Err(option_error(
+                settings::first_path(&self.input),
+                &format!("the trace has no device '{name}'"),
+                &format!("its devices are: {}", settings::listed(names)),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the next operation with its own stamp.
+    fn stamped(&mut self) -> Result<Option<Entry>, TraceError> {
+        if self.duplicates == Duplicates::Burst {
+            return self.chosen();
+        }
+        loop {
+            if let Some(entry) = self.spread.pop() {
+                return Ok(Some(entry));
+            }
+            if self.settled {
+                return Ok(None);
+            }
+            match self.chosen()? {
+                Some(entry) => {
+                    let pushed = self.spread.push(entry);
+                    pushed.map_err(|entry| self.too_many_equal(&entry))?;
+                }
+                None => {
+                    self.spread.end();
+                    self.settled = true;
+                }
+            }
+        }
+    }
+
+    fn too_many_equal(&self, entry: &Entry) -> TraceError {
+        let message = format!("more than {MOST_EQUAL} operations have one stamp");
+        self.at_entry(
+            TraceCode::TraceOption,
+            entry,
+            &message,
+            "let them arrive together (--duplicates burst)",
+        )
+    }
+
+    fn next_row(&mut self) -> Result<Option<Row>, TraceError> {
+        let Some(mut entry) = self.stamped()? else {
+            return Ok(None);
+        };
+        hasten(&mut entry.row, self.input.speed_micro);
+        self.mapping.apply(&mut entry, &mut self.changes).map_err(|what| {
+            let remedy = "wrap or scale the addresses (--offsets wrap, --offsets scale), or take a larger target";
+            self.at_entry(TraceCode::TraceOption, &entry, what, remedy)
+        })?;
+        self.operations += 1;
+        Ok(Some(entry.row))
+    }
+}
+
+fn same_format(files: &[Opened]) -> Result<Format, TraceError> {
+    let Some(first) = files.first() else {
+        return Err(option_error("", "no file is given", "give a path"));
+    };
+    match files.iter().find(|file| file.format != first.format) {
+        None => Ok(first.format),
+        Some(other) => Err(option_error(
+            &other.path,
+            &format!(
+                "the file's format is {}, that of {} is {}",
+                other.format.name(),
+                first.path,
+                first.format.name()
+            ),
+            "give files of one format, or the right --format",
+        )),
+    }
+}
+
+impl Iterator for Trace {
+    type Item = Result<Row, TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.over {
+            return None;
+        }
+        let next = self.next_row();
+        self.over = !matches!(next, Ok(Some(_)));
+        next.transpose()
+    }
+}
