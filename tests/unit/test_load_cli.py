@@ -291,3 +291,62 @@ def test_bad_input_is_told_at_once(
         assert part in done.stderr
     assert "Traceback" not in done.stderr
     assert not (engine.directory / "request").exists(), "nothing was run"
+
+
+def test_a_trial_of_a_study_is_the_same_load_without_the_study() -> None:
+    from benchwright.cli.load_study import trial_words
+
+    words = [
+        "load",
+        "w.toml",
+        "--study",
+        "st",
+        "--json",
+        "--size=1G",
+        "--samples=a",
+        "--target",
+        "null",
+    ]
+    expected = [
+        "load",
+        "w.toml",
+        "--json",
+        "--size=1G",
+        "--target",
+        "null",
+        "--json",
+        "--quiet",
+    ]
+    assert trial_words(words) == expected
+    short = [
+        "load",
+        "--stu",
+        "st",
+        "--seed",
+        "1",
+        "--sam",
+        "a",
+        "--st=x",
+        "--service",
+        "1us",
+    ]
+    assert trial_words(short) == [
+        *["load", "--seed", "1", "--service", "1us"],
+        "--json",
+        "--quiet",
+    ]
+
+
+def test_a_study_keeps_the_document_and_the_samples(engine: Engine) -> None:
+    words = ("load", "--rate", "1k", "--target", "null", "--samples", "all.bw")
+    done = engine.bw(*words, "--study", "st", "--quiet")
+    assert done.returncode == 0, done.stderr
+    assert "rate_per_s" in done.stdout
+    place = engine.directory / "st/logs/s1/samples/all.bw"
+    assert engine.request["samples"] == str(place)
+    assert place.parent.is_dir()
+    kept = json.loads((engine.directory / "st/logs/s1/load/exec-1.out").read_text())
+    assert kept["result"]["counts"]["completed"] == 49_990
+    told = engine.bw("stats", "st", "--json")
+    codes = {finding["code"] for finding in json.loads(told.stdout)["findings"]}
+    assert "operations-failed" in codes, "what the load doubted is in the study"

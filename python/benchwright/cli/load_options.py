@@ -153,11 +153,24 @@ def _target_options(
 
 
 def check_samples(arguments: argparse.Namespace, inputs: list[str]) -> None:
-    """Check that --samples can be written. Raises InputError."""
-    if arguments.samples is not None:
-        from benchwright.cli.outputs import check_output
+    """Check that --samples can be written. Raises InputError.
 
-        check_output(arguments.samples, "--samples", inputs)
+    With --study the name is that of a file in the study; inside its trial the place has
+    been made for it.
+    """
+    import os
+
+    path = arguments.samples
+    study = os.environ.get("BW_STUDY")
+    if path is None or arguments.study is not None:
+        return
+    if study and os.path.dirname(os.path.realpath(path)).startswith(
+        os.path.join(os.path.realpath(study), "logs", "")
+    ):
+        return
+    from benchwright.cli.outputs import check_output
+
+    check_output(path, "--samples", inputs)
 
 
 def raise_all(wrong: list[Diagnostic]) -> None:

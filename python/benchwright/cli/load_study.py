@@ -2,17 +2,21 @@
 
 Decision: the trial's command is `bw load` itself without --study, with --json, so that
 the whole result stands in the study's logs and the numbers reach the journal through
-APLOG like any script's; nothing knows of loads but this file. What is printed is what
-`bw run` prints.
+APLOG like any script's; nothing knows of loads but this file. Samples are kept beside
+the logs. What is printed is what `bw run` prints.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 from benchwright.load.observe import DECLARED
 from benchwright.session.start import prepare_command, rehearse
+from benchwright.study.journal import Study
 from benchwright.suite.command_line import CommandRequest
 
 
@@ -20,7 +24,11 @@ def run_in_study(arguments: argparse.Namespace, command: str) -> int:
     """Run one trial of the load in a study; return the exit code of the session."""
     words = sys.argv[1:]
     request = CommandRequest(
-        command=(sys.executable, "-m", "benchwright.cli.main", *trial_words(words)),
+        command=(
+            *(sys.executable, "-m", "benchwright.cli.main"),
+            *trial_words(words),
+            *_samples(arguments),
+        ),
         name=_name(arguments, command),
         min_runs="1",
         max_runs="1",
@@ -35,29 +43,38 @@ def run_in_study(arguments: argparse.Namespace, command: str) -> int:
 
 def _name(arguments: argparse.Namespace, command: str) -> str:
     """Return the test's name: the workload's or the trace's, else the command's."""
-    from pathlib import Path
-
     path = getattr(arguments, "workload", None) or getattr(arguments, "trace", None)
     return command if path is None else f"{command}-{Path(path).name.split('.')[0]}"
 
 
-def trial_words(words: list[str]) -> list[str]:
-    """Return the words of the trial: without --study, one JSON document, no progress."""
+def _samples(arguments: argparse.Namespace) -> tuple[str, ...]:
+    """Return where the samples go: under the logs of the session that is to begin."""
+    if arguments.samples is None:
+        return ()
+    with contextlib.closing(Study.create_or_open(Path(arguments.study))) as study:
+        number = 1 + max((one.number for one in study.sessions()), default=0)
+        place = study.path.absolute() / "logs" / f"s{number}" / "samples"
+    place.mkdir(parents=True, exist_ok=True)
+    return "--samples", str(place / Path(arguments.samples).name)
+
+
+def trial_words(words: Sequence[str]) -> list[str]:
+    """Return the words of the trial: without --study, one JSON document, no progress.
+
+    Abbreviations that argparse takes are known too: a --study that was left in would
+    make the trial a session, and its trial another.
+    """
     kept: list[str] = []
     left = list(words)
     while left:
         word = left.pop(0)
-        if not _names_study(word):
+        if not (_names(word, "--study") or _names(word, "--samples")):
             kept.append(word)
         elif "=" not in word:
             del left[:1]
     return [*kept, "--json", "--quiet"]
 
 
-def _names_study(word: str) -> bool:
-    """Tell whether a word is --study, or an abbreviation that argparse takes for it.
-
-    One that was left in would make the trial a session, and its trial another.
-    """
-    option = word.partition("=")[0]
-    return len(option) > len("--s") and "--study".startswith(option)
+def _names(word: str, option: str) -> bool:
+    said = word.partition("=")[0]
+    return len(said) > len("--s") and option.startswith(said)
