@@ -17,6 +17,8 @@ pub struct Planned {
     pub operation: Operation,
     /// The filament: its place among the worker's.
     pub filament: u32,
+    /// The filament: its number in the workload.
+    pub stream: u32,
 }
 
 /// The operations to be issued.
@@ -109,6 +111,7 @@ mod tests {
         Planned {
             operation,
             filament,
+            stream: 0,
         }
     }
 

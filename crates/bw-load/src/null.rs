@@ -36,6 +36,9 @@ pub struct NullSpec {
 }
 
 impl NullSpec {
+    /// How large the null target says it is: 1 TiB.
+    pub const SIZE_BYTES: u64 = 1 << 40;
+
     /// Returns when an operation ends that starts at `start`.
     #[must_use]
     pub fn end_of(&self, start: Nanos) -> Nanos {
@@ -74,6 +77,11 @@ impl<C: Clock> Null<C> {
             capacity,
             pending: VecDeque::with_capacity(capacity as usize),
         }
+    }
+
+    /// Sets its clock, once time zero is known.
+    pub fn set_clock(&mut self, clock: C) {
+        self.clock = clock;
     }
 
     /// Reads its clock, where it needs one: everything is due at once otherwise.

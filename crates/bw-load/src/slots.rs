@@ -64,12 +64,12 @@ impl Slots {
         Some(slot)
     }
 
-    /// Notes the actual start of what is under `slot`.
+    /// Notes the actual start of what is under `slot`, and returns that; None if it is free.
     #[inline]
-    pub fn stamp(&mut self, slot: u32, issued: Nanos) {
-        if let Some(flight) = &mut self.flights[slot as usize] {
-            flight.issued = issued;
-        }
+    pub fn stamp(&mut self, slot: u32, issued: Nanos) -> Option<&Planned> {
+        let flight = self.flights.get_mut(slot as usize)?.as_mut()?;
+        flight.issued = issued;
+        Some(&flight.planned)
     }
 
     /// Frees a place and returns what was there; None if it was free, or is no place.

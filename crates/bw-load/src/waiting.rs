@@ -89,6 +89,7 @@ mod tests {
         Planned {
             operation,
             filament,
+            stream: 0,
         }
     }
 

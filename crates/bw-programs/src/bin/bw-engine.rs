@@ -1,6 +1,80 @@
 //! `bw-engine`: see docs/engine-protocol.md.
 
+use bw_load::request::LoadRequest;
+use bw_load::trouble::{Place, Trouble};
+use bw_load::{run, seat, signals};
+use serde::{Deserialize, Serialize};
+use std::io::{Read, Write};
+
+/// Exit status of a load that a signal ended early.
+const INTERRUPTED: i32 = 130;
+
+/// What the engine can be asked.
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+enum Request {
+    Load(Box<LoadRequest>),
+}
+
+/// What the engine says: one of these a line.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+enum Answer<T: Serialize> {
+    Progress(T),
+    Result(T),
+    Error(T),
+}
+
 fn main() {
-    eprintln!("bw-engine: no request is understood yet");
-    std::process::exit(2);
+    signals::catch();
+    // Without it an engine outlives a parent that was killed, no more.
+    drop(seat::die_with_parent());
+    let status = read().and_then(answer).unwrap_or_else(|trouble| {
+        say(&Answer::Error(&trouble));
+        trouble.status
+    });
+    std::process::exit(status);
+}
+
+fn read() -> Result<Request, Trouble> {
+    let mut text = String::new();
+    std::io::stdin()
+        .read_to_string(&mut text)
+        .map_err(|error| {
+            Trouble::request(
+                "bad-request",
+                format!("the request cannot be read: {error}"),
+                "send one JSON document in UTF-8",
+            )
+        })?;
+    serde_json::from_str(&text).map_err(|error| Trouble {
+        place: Some(Box::new(Place {
+            path: None,
+            line: Some(error.line() as u64).filter(|line| *line > 0),
+            column: Some(error.column() as u64).filter(|column| *column > 0),
+        })),
+        ..Trouble::request(
+            "bad-request",
+            format!("the request is not understood: {error}"),
+            "see docs/engine-protocol.md",
+        )
+    })
+}
+
+fn answer(request: Request) -> Result<i32, Trouble> {
+    match request {
+        Request::Load(request) => {
+            let result = run::run(&request, &mut |progress| say(&Answer::Progress(progress)))?;
+            say(&Answer::Result(&result));
+            Ok(if result.interrupted { INTERRUPTED } else { 0 })
+        }
+    }
+}
+
+/// Writes one line. If nobody reads any more there is nobody to tell, and the run goes on to its end.
+fn say<T: Serialize>(answer: &Answer<T>) {
+    match serde_json::to_string(answer) {
+        Ok(line) => drop(writeln!(std::io::stdout().lock(), "{line}")),
+        Err(error) => eprintln!("bw-engine: an answer cannot be written: {error}"),
+    }
 }

@@ -1,0 +1,314 @@
+//! What one worker records: counts, histograms, the present interval, and rows on request.
+//!
+//! Decision: everything is written into memory that the worker alone owns; a finished interval and a full
+//! block of rows are handed over whole. Buttress's statistics thread (section 4.3) got every
+//! event; here the worker fills the histograms itself, which costs less than to hand over an event.
+//!
+//! Operations whose intended start lies in the warm-up are not in counts and histograms; they are
+//! in the intervals and in the rows.
+
+use crate::agenda::Planned;
+use crate::exchange::Filler;
+use crate::slots::Flight;
+use bw_record::interval::Interval;
+use bw_record::recorder::{Outcome, Recorder};
+use bw_record::row::Row;
+use bw_schedule::filament::DROPPED;
+use bw_units::Nanos;
+use std::collections::VecDeque;
+
+/// Rows in a block.
+pub const BLOCK: usize = 4096;
+
+/// What became of the operations of the measured part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Meant to start.
+    pub intended: u64,
+    /// Issued.
+    pub issued: u64,
+    /// Ended.
+    pub completed: u64,
+    /// Ended with an error.
+    pub errors: u64,
+    /// Found no room and were dropped.
+    pub dropped: u64,
+    /// Were too late for the late policy.
+    pub skipped: u64,
+    /// Had to wait for a free place.
+    pub held: u64,
+    /// Were in flight when the worker stopped waiting for them.
+    pub unfinished: u64,
+    /// Still waited for a free place at the end.
+    pub waiting: u64,
+    /// Were issued before their time: never, by construction.
+    pub early: u64,
+    /// Ends of operations that were not in flight: an error of the target.
+    pub stray: u64,
+    /// Messages to filaments that do not exist.
+    pub undeliverable: u64,
+    /// Rows for which the reporter had no room.
+    pub lost_rows: u64,
+}
+
+/// What one worker records.
+pub struct Ledger {
+    worker: u16,
+    measured_from: Nanos,
+    counts: Counts,
+    recorder: Recorder,
+    interval: Box<Interval>,
+    intervals: Filler<Box<Interval>>,
+    backlog: VecDeque<Box<Interval>>,
+    rows: Option<Rows>,
+    last_end: Nanos,
+}
+
+/// The rows of every operation, on request.
+struct Rows {
+    block: Vec<Row>,
+    blocks: Filler<Vec<Row>>,
+}
+
+impl Ledger {
+    /// Returns an empty ledger of one worker. Intervals go to `intervals`, rows to `rows` if there is
+    /// such a thing.
+    #[must_use]
+    pub fn new(
+        worker: u16,
+        measured_from: Nanos,
+        intervals: Filler<Box<Interval>>,
+        rows: Option<Filler<Vec<Row>>>,
+    ) -> Self {
+        Self {
+            worker,
+            measured_from,
+            counts: Counts::default(),
+            recorder: Recorder::new(),
+            interval: Box::new(Interval::new(0)),
+            intervals,
+            backlog: VecDeque::new(),
+            rows: rows.map(|blocks| Rows {
+                block: Vec::with_capacity(BLOCK),
+                blocks,
+            }),
+            last_end: Nanos::ZERO,
+        }
+    }
+}
+
+/// What happens to operations.
+impl Ledger {
+    /// Returns whether an operation is of the measured part.
+    #[inline]
+    fn measured(&self, planned: &Planned) -> bool {
+        planned.operation.at >= self.measured_from
+    }
+
+    /// An operation's time has come.
+    #[inline]
+    pub fn intended(&mut self, planned: &Planned) {
+        self.interval.intended += 1;
+        self.counts.intended += u64::from(self.measured(planned));
+    }
+
+    /// An operation is issued now.
+    #[inline]
+    pub fn issued(&mut self, planned: &Planned, now: Nanos) {
+        self.interval.issue(now.since(planned.operation.at).0);
+        if self.measured(planned) {
+            self.counts.issued += 1;
+            self.counts.early += u64::from(now < planned.operation.at);
+        }
+    }
+
+    /// An operation finds no room and waits.
+    pub fn held(&mut self, planned: &Planned) {
+        self.counts.held += u64::from(self.measured(planned));
+    }
+
+    /// An operation finds no room and is dropped.
+    pub fn dropped(&mut self, planned: &Planned) {
+        self.interval.dropped += 1;
+        self.counts.dropped += u64::from(self.measured(planned));
+        self.note_never_issued(planned);
+    }
+
+    /// An operation is too late for the late policy.
+    pub fn skipped(&mut self, planned: &Planned) {
+        self.counts.skipped += u64::from(self.measured(planned));
+        self.note_never_issued(planned);
+    }
+
+    /// An operation has ended.
+    #[inline]
+    pub fn completed(&mut self, flight: &Flight, now: Nanos, result: i32) {
+        let outcome = Outcome {
+            operation: flight.planned.operation,
+            issued: flight.issued,
+            completed: now,
+            result,
+            held: flight.held,
+        };
+        self.interval.complete(outcome.response(), result < 0);
+        if self.measured(&flight.planned) {
+            self.counts.completed += 1;
+            self.counts.errors += u64::from(result < 0);
+            self.recorder.record(&outcome);
+        }
+        self.last_end = now;
+        if self.rows.is_some() {
+            self.note(outcome.row(flight.planned.stream, self.worker));
+        }
+    }
+
+    /// An end came of an operation that is not in flight.
+    pub fn stray(&mut self) {
+        self.counts.stray += 1;
+    }
+
+    /// A message is for a filament that does not exist.
+    pub fn undeliverable(&mut self) {
+        self.counts.undeliverable += 1;
+    }
+
+    /// These are left in flight: they are not waited for any more.
+    pub fn unfinished<'a>(&mut self, flights: impl Iterator<Item = &'a Flight>) {
+        for flight in flights {
+            let operation = &flight.planned.operation;
+            if self.measured(&flight.planned) {
+                self.counts.unfinished += 1;
+                self.recorder
+                    .record_unfinished(operation, flight.issued, flight.held);
+            }
+            self.note(self.row(&flight.planned, flight.issued, 0));
+        }
+    }
+
+    /// These still wait for a free place.
+    pub fn waiting(&mut self, mut next: impl FnMut() -> Option<Planned>) {
+        while let Some(planned) = next() {
+            self.counts.waiting += u64::from(self.measured(&planned));
+            self.note_never_issued(&planned);
+        }
+    }
+}
+
+/// Intervals and rows.
+impl Ledger {
+    /// Ends the present interval and begins the next. Allocates only if the reporter has not given
+    /// an empty one back for many intervals.
+    pub fn turn_over(&mut self, in_flight: u64, waiting: u64) {
+        (self.interval.in_flight, self.interval.waiting) = (in_flight, waiting);
+        let index = self.interval.index + 1;
+        let next = match self.intervals.take() {
+            Some(mut used) => {
+                used.reset(index);
+                used
+            }
+            None => Box::new(Interval::new(index)),
+        };
+        let full = std::mem::replace(&mut self.interval, next);
+        self.backlog.push_back(full);
+        self.hand_over();
+    }
+
+    /// Hands intervals over in order, as far as there is room.
+    fn hand_over(&mut self) {
+        while let Some(interval) = self.backlog.pop_front() {
+            if let Err(interval) = self.intervals.give(interval) {
+                self.backlog.push_front(interval);
+                break;
+            }
+        }
+    }
+
+    fn row(&self, planned: &Planned, issued: Nanos, result: i32) -> Row {
+        Row {
+            intended: planned.operation.at,
+            issued,
+            completed: Nanos::NEVER,
+            offset: planned.operation.offset,
+            size: planned.operation.size,
+            result,
+            stream: planned.stream,
+            device: self.worker,
+            kind: planned.operation.kind,
+        }
+    }
+
+    fn note_never_issued(&mut self, planned: &Planned) {
+        if self.rows.is_some() {
+            self.note(self.row(planned, Nanos::NEVER, DROPPED));
+        }
+    }
+
+    #[inline]
+    fn note(&mut self, row: Row) {
+        let Some(rows) = &mut self.rows else { return };
+        rows.block.push(row);
+        if rows.block.len() == BLOCK {
+            self.counts.lost_rows += rows.hand_over();
+        }
+    }
+
+    /// Ends everything: the last interval and the last rows go to the reporter.
+    pub fn close(&mut self, in_flight: u64, waiting: u64) {
+        self.turn_over(in_flight, waiting);
+        while !self.backlog.is_empty() && !self.intervals.is_abandoned() {
+            crate::clock::sleep(Nanos(1_000_000));
+            self.hand_over();
+        }
+        if let Some(rows) = &mut self.rows {
+            self.counts.lost_rows += rows.hand_over_at_last();
+        }
+    }
+
+    /// Returns the counts.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Returns the histograms.
+    #[must_use]
+    pub fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    /// Returns when the last operation ended; zero if none did.
+    #[must_use]
+    pub fn last_end(&self) -> Nanos {
+        self.last_end
+    }
+}
+
+impl Rows {
+    /// Hands the block over and goes on with an empty one; returns how many rows were lost for
+    /// want of one, since to wait for the reporter would be to issue late.
+    fn hand_over(&mut self) -> u64 {
+        match self.blocks.take() {
+            Some(mut empty) if !self.blocks.is_full() => {
+                empty.clear();
+                drop(self.blocks.give(std::mem::replace(&mut self.block, empty)));
+                0
+            }
+            _ => {
+                let lost = self.block.len() as u64;
+                self.block.clear();
+                lost
+            }
+        }
+    }
+
+    /// Hands the last block over; the run is over, so it may wait for the reporter.
+    fn hand_over_at_last(&mut self) -> u64 {
+        while self.blocks.is_full() && !self.blocks.is_abandoned() {
+            crate::clock::sleep(Nanos(1_000_000));
+        }
+        let last = std::mem::take(&mut self.block);
+        self.blocks
+            .give(last)
+            .map_or_else(|last| last.len() as u64, |()| 0)
+    }
+}

@@ -1,0 +1,180 @@
+//! What a load is asked to be: the `load` request of docs/engine-protocol.md.
+
+use crate::null::NullSpec;
+use crate::policy::{Full, Late};
+use crate::trouble::Trouble;
+
+use bw_schedule::workload::WorkloadSpec;
+use bw_trace::input::TraceInput;
+use bw_units::Nanos;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// The most workers: as many as a processor set of the kernel has bits.
+const WORKERS: usize = 1024;
+/// The most operations in flight per worker.
+const DEPTH: u32 = 1 << 20;
+
+/// What operations are executed on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum TargetSpec {
+    /// Nothing: the engine alone.
+    Null(NullSpec),
+}
+
+/// How operations are issued at their time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pacer {
+    /// Sleep to just before the time, then spin: the worker's own loop.
+    #[default]
+    Spin,
+    /// The paper's SELECT: threads that wait for their operation's time by select().
+    Select,
+    /// The paper's SLEEP: threads that wait for their operation's time by usleep().
+    Sleep,
+    /// The paper's DED-CLOCK: one thread spins, and wakes others to issue.
+    DedClock,
+}
+
+/// Where the time comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClockChoice {
+    /// The counter where it is sound, else the kernel's clock.
+    #[default]
+    Auto,
+    /// The counter, or an error.
+    Tsc,
+    /// The kernel's clock.
+    Monotonic,
+}
+
+/// The request. Every field has the protocol's name and meaning.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoadRequest {
+    /// What operations are executed on.
+    pub target: TargetSpec,
+    /// The filaments and their seed.
+    pub workload: WorkloadSpec<TraceInput>,
+    /// The length of the measured part; None: until the filaments have nothing more.
+    #[serde(default)]
+    pub duration_ns: Option<Nanos>,
+    /// How long after the end operations in flight are waited for.
+    #[serde(default = "default_drain")]
+    pub drain_ns: Nanos,
+    /// How many threads.
+    #[serde(default = "one")]
+    pub workers: usize,
+    /// Which processors they are bound to, one each.
+    #[serde(default)]
+    pub cpus: Option<Vec<usize>>,
+    /// In flight at most, per worker.
+    #[serde(default = "default_depth")]
+    pub depth: u32,
+    /// What happens to an arrival that finds no room.
+    #[serde(default)]
+    pub full: Full,
+    /// What happens to an operation that comes late.
+    #[serde(default)]
+    pub late: Late,
+    /// How operations are issued at their time.
+    #[serde(default)]
+    pub pacer: Pacer,
+    /// Where the time comes from.
+    #[serde(default)]
+    pub clock: ClockChoice,
+    /// A `SCHED_FIFO` priority, 1 to 99.
+    #[serde(default)]
+    pub fifo: Option<u8>,
+    /// Whether memory is locked.
+    #[serde(default = "yes")]
+    pub lock_memory: bool,
+    /// The length of the intervals of the series.
+    #[serde(default = "default_interval")]
+    pub interval_ns: Nanos,
+    /// The length of the part before the measured one.
+    #[serde(default)]
+    pub warm_up_ns: Nanos,
+    /// Where every operation is written to.
+    #[serde(default)]
+    pub samples: Option<PathBuf>,
+}
+
+fn default_drain() -> Nanos {
+    Nanos(30_000_000_000)
+}
+
+fn default_interval() -> Nanos {
+    Nanos::SECOND
+}
+
+fn default_depth() -> u32 {
+    128
+}
+
+fn one() -> usize {
+    1
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl LoadRequest {
+    /// Returns when the run ends: the warm-up and the measured part; [`Nanos::NEVER`] without a duration.
+    #[must_use]
+    pub fn end(&self) -> Nanos {
+        let end = |duration| self.warm_up_ns + duration;
+        self.duration_ns.map_or(Nanos::NEVER, end)
+    }
+
+    /// Checks what can be checked without touching anything.
+    ///
+    /// # Errors
+    /// `bad-request`: the first thing that is wrong, and what to do about it.
+    pub fn check(&self) -> Result<(), Trouble> {
+        let wrong = [
+            self.wrong_number(),
+            self.wrong_cpus(),
+            (self
+                .fifo
+                .is_some_and(|priority| !(1..=99).contains(&priority)))
+            .then(|| "fifo: priorities are 1 to 99".to_owned()),
+        ];
+        match wrong.into_iter().flatten().next() {
+            Some(message) => Err(Trouble::request(
+                "bad-request",
+                message,
+                "correct this field of the request",
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn wrong_number(&self) -> Option<String> {
+        if !(1..=WORKERS).contains(&self.workers) {
+            return Some(format!("workers: 1 to {WORKERS}, not {}", self.workers));
+        }
+        if !(1..=DEPTH).contains(&self.depth) {
+            return Some(format!("depth: 1 to {DEPTH}, not {}", self.depth));
+        }
+        if self.interval_ns < Nanos(1_000_000) {
+            return Some("interval_ns: at least a millisecond".to_owned());
+        }
+        (self.duration_ns == Some(Nanos::ZERO)).then(|| "duration_ns: more than zero".to_owned())
+    }
+
+    fn wrong_cpus(&self) -> Option<String> {
+        let cpus = self.cpus.as_ref()?;
+        (cpus.len() != self.workers).then(|| {
+            format!(
+                "cpus: one for each of {} workers, not {}",
+                self.workers,
+                cpus.len()
+            )
+        })
+    }
+}

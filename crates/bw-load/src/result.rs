@@ -1,0 +1,266 @@
+//! What a load was: the `progress` and `result` of docs/engine-protocol.md.
+
+use crate::crew::Report;
+use crate::environment::EnvironmentReport;
+use crate::ledger::Counts;
+use crate::request::{LoadRequest, Pacer};
+use crate::samples::SamplesReport;
+use crate::timekeeper::ClockReport;
+use bw_record::recorder::Recorder;
+use bw_record::summary::{HistogramSummary, IntervalSummary, KindSummary};
+use bw_units::Nanos;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Progress {
+    /// The end of the interval that this tells of.
+    pub at_ns: Nanos,
+    /// Operations issued so far.
+    pub issued: u64,
+    /// Operations ended so far.
+    pub completed: u64,
+    /// In flight at the end of the interval.
+    pub in_flight: u64,
+    /// Waiting for a free place at the end of the interval.
+    pub waiting: u64,
+    /// Ends per second in the interval.
+    pub rate_per_s: f64,
+    /// Of the operations that ended in it.
+    pub response_ns_p50: Option<u64>,
+    /// Of the operations that ended in it.
+    pub response_ns_p99: Option<u64>,
+}
+
+impl Progress {
+    /// Goes on by one interval.
+    pub fn advance(&mut self, report: &IntervalSummary) {
+        *self = Self {
+            at_ns: Nanos(report.start_ns + report.length_ns),
+            issued: self.issued + report.issued,
+            completed: self.completed + report.completed,
+            in_flight: report.in_flight,
+            waiting: report.waiting,
+            rate_per_s: per_s(report.completed, Nanos(report.length_ns)).unwrap_or_default(),
+            response_ns_p50: report.response_ns_p50,
+            response_ns_p99: report.response_ns_p99,
+        };
+    }
+}
+
+/// Returns so many per second; None of no time.
+#[allow(clippy::cast_precision_loss)]
+fn per_s(count: u64, length: Nanos) -> Option<f64> {
+    (length > Nanos::ZERO).then(|| count as f64 / length.as_seconds())
+}
+
+/// The counts of the result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CountsReport {
+    /// Operations whose intended start lies in the measured part.
+    pub intended: u64,
+    /// Of these, issued.
+    pub issued: u64,
+    /// Of these, ended.
+    pub completed: u64,
+    /// Of these, ended with an error.
+    pub errors: u64,
+    /// Dropped for want of room.
+    pub dropped: u64,
+    /// Skipped by the late policy.
+    pub skipped: u64,
+    /// Had to wait for a free place.
+    pub held: u64,
+    /// Still waiting for one at the end.
+    pub waiting: u64,
+    /// Still in flight after the drain.
+    pub unfinished: u64,
+    /// Issued before their time: never.
+    pub early: u64,
+    /// How often a trace's reader was behind.
+    pub starved: u64,
+}
+
+impl CountsReport {
+    fn add(mut self, counts: &Counts) -> Self {
+        self.intended += counts.intended;
+        self.issued += counts.issued;
+        self.completed += counts.completed;
+        self.errors += counts.errors;
+        self.dropped += counts.dropped;
+        self.skipped += counts.skipped;
+        self.held += counts.held;
+        self.waiting += counts.waiting;
+        self.unfinished += counts.unfinished;
+        self.early += counts.early;
+        self
+    }
+}
+
+/// How a worker spent its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct WorkerReport {
+    /// The processor it was bound to.
+    pub cpu: Option<usize>,
+    /// Waiting by spinning.
+    pub spun_ns: Nanos,
+    /// Waiting by sleeping.
+    pub slept_ns: Nanos,
+    /// Everything else.
+    pub busy_ns: Nanos,
+    /// Its guard at the end.
+    pub guard_ns: Nanos,
+}
+
+/// The result.
+#[derive(Clone, Debug, Serialize)]
+pub struct LoadResult {
+    /// `load/1`.
+    pub schema: &'static str,
+    /// Whether a signal ended it.
+    pub interrupted: bool,
+    /// `CLOCK_REALTIME` at time zero.
+    pub started_ns: u64,
+    /// From time zero to the last completion.
+    pub elapsed_ns: Nanos,
+    /// What the target turned out to be.
+    pub target: serde_json::Value,
+    /// The clock.
+    pub clock: ClockReport,
+    /// How operations were issued at their time.
+    pub pacer: Pacer,
+    /// The counts.
+    pub counts: CountsReport,
+    /// Intended starts per second of the measured part.
+    pub intended_rate_per_s: Option<f64>,
+    /// Issues per second.
+    pub offered_rate_per_s: Option<f64>,
+    /// Ends per second.
+    pub achieved_rate_per_s: Option<f64>,
+    /// The generator's own lateness.
+    pub lateness_ns: HistogramSummary,
+    /// By kind, and all.
+    pub kinds: BTreeMap<String, KindSummary>,
+    /// The series.
+    pub intervals: Vec<IntervalSummary>,
+    /// The workers.
+    pub workers: Vec<WorkerReport>,
+    /// The process's surroundings.
+    pub environment: EnvironmentReport,
+    /// The traces that were replayed.
+    pub traces: Vec<serde_json::Value>,
+    /// The file of rows.
+    pub samples: Option<SamplesReport>,
+}
+
+/// Everything that a result is put together from.
+pub struct Parts<'a> {
+    /// What was asked.
+    pub request: &'a LoadRequest,
+    /// What each worker left.
+    pub reports: Vec<Report>,
+    /// `CLOCK_REALTIME` at time zero.
+    pub started_ns: u64,
+    /// Whether a signal ended it.
+    pub interrupted: bool,
+    /// The clock.
+    pub clock: ClockReport,
+    /// The process's surroundings.
+    pub environment: EnvironmentReport,
+    /// The series.
+    pub intervals: Vec<IntervalSummary>,
+    /// The file of rows.
+    pub samples: Option<SamplesReport>,
+    /// How often traces' readers were behind.
+    pub starved: u64,
+    /// The traces that were replayed.
+    pub traces: Vec<serde_json::Value>,
+}
+
+/// Puts a result together.
+#[must_use]
+pub fn assemble(parts: Parts<'_>) -> LoadResult {
+    let recorder = merged(&parts.reports);
+    let mut counts = parts
+        .reports
+        .iter()
+        .fold(CountsReport::default(), |sum, report| {
+            sum.add(&report.ledger.counts())
+        });
+    counts.starved = parts.starved;
+    let measured = measured_length(parts.request, &parts.reports);
+    LoadResult {
+        schema: "load/1",
+        interrupted: parts.interrupted,
+        started_ns: parts.started_ns,
+        elapsed_ns: last_end(&parts.reports),
+        target: parts
+            .reports
+            .first()
+            .map_or(serde_json::Value::Null, |report| report.target.clone()),
+        clock: parts.clock,
+        pacer: parts.request.pacer,
+        intended_rate_per_s: per_s(counts.intended, measured),
+        offered_rate_per_s: per_s(counts.issued, measured),
+        achieved_rate_per_s: per_s(counts.completed, measured),
+        counts,
+        lateness_ns: bw_record::summary::lateness(&recorder),
+        kinds: bw_record::summary::kinds(&recorder),
+        intervals: parts.intervals,
+        workers: parts
+            .reports
+            .iter()
+            .map(|report| worker(parts.request, report))
+            .collect(),
+        environment: parts.environment,
+        traces: parts.traces,
+        samples: parts.samples,
+    }
+}
+
+fn merged(reports: &[Report]) -> Recorder {
+    let mut all = Recorder::new();
+    reports
+        .iter()
+        .for_each(|report| all.merge(report.ledger.recorder()));
+    all
+}
+
+/// Returns when the last operation ended.
+#[must_use]
+pub fn last_end(reports: &[Report]) -> Nanos {
+    let ends = reports.iter().map(|report| report.ledger.last_end());
+    ends.max().unwrap_or_default()
+}
+
+/// Returns the length of the measured part: what was asked for, cut where the run was ended early, or
+/// without a duration until the last completion.
+fn measured_length(request: &LoadRequest, reports: &[Report]) -> Nanos {
+    let stopped = reports
+        .iter()
+        .map(|report| report.end)
+        .max()
+        .unwrap_or_default();
+    let end = stopped.min(request.end());
+    let end = if end == Nanos::NEVER {
+        last_end(reports)
+    } else {
+        end
+    };
+    end - request.warm_up_ns
+}
+
+fn worker(request: &LoadRequest, report: &Report) -> WorkerReport {
+    WorkerReport {
+        cpu: request
+            .cpus
+            .as_ref()
+            .and_then(|cpus| cpus.get(report.worker))
+            .copied(),
+        spun_ns: report.times.spun,
+        slept_ns: report.times.slept,
+        busy_ns: report.times.busy,
+        guard_ns: report.guard,
+    }
+}

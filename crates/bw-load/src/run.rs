@@ -1,0 +1,171 @@
+//! One load from its request to its result.
+//!
+//! In order: check, look at the machine, open the target, choose the clock; start the workers and
+//! report until all are done; put together what they left.
+
+use crate::crew::{Crew, Maker};
+use crate::environment;
+use crate::exchange::exchange;
+use crate::guard::Guard;
+use crate::ledger::{BLOCK, Ledger};
+use crate::null::NullSpec;
+use crate::reporter::{Desk, Reported, Reporter};
+use crate::request::{LoadRequest, TargetSpec};
+use crate::result::{self, LoadResult, Parts, Progress};
+use crate::samples::Samples;
+use crate::signals;
+use crate::targets::NullMaker;
+use crate::timekeeper::Timekeeper;
+use crate::trouble::Trouble;
+use crate::worker::{Hosted, Plan, Stop};
+use bw_record::interval::Interval;
+use bw_schedule::workload::Placement;
+use bw_trace::input::TraceInput;
+use bw_units::Nanos;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Within so much of an operation's time a worker begins nothing else.
+const NEAR: Nanos = Nanos(2_000);
+/// Intervals of one worker that may be under way to the reporter.
+const INTERVALS: usize = 64;
+/// Blocks of rows of one worker: 64 blocks of 4096 rows are 14 MiB.
+const BLOCKS: usize = 64;
+
+/// Runs a load; `tell` hears of every interval.
+///
+/// # Errors
+/// The request is wrong (status 2), or the machine or the target fails (status 1).
+pub fn run(request: &LoadRequest, tell: &mut dyn FnMut(&Progress)) -> Result<LoadResult, Trouble> {
+    request.check()?;
+    match &request.target {
+        TargetSpec::Null(spec) => {
+            let maker = NullMaker::new(spec, request.depth);
+            on(&maker, NullSpec::SIZE_BYTES, request, tell)
+        }
+    }
+}
+
+/// Runs a load on targets of one kind, which say that they are of `target_bytes`.
+fn on<M: Maker>(
+    maker: &M,
+    target_bytes: u64,
+    request: &LoadRequest,
+    tell: &mut dyn FnMut(&Progress),
+) -> Result<LoadResult, Trouble> {
+    let environment = environment::prepare(request)?;
+    let timekeeper = Timekeeper::choose(request.clock)?;
+    let samples = request
+        .samples
+        .as_deref()
+        .map(|path| Samples::create(path, request.workers));
+    let (ledgers, desks) = paper(request);
+    let mut reporter = Reporter::new(desks, request.interval_ns, samples.transpose()?, tell);
+    let (stop, starved) = (Stop::default(), Starved::default());
+    let build = |worker| build(request, worker, target_bytes, &starved);
+    let crew = Crew {
+        plan: plan(request),
+        workers: request.workers,
+        cpus: request.cpus.as_deref(),
+        fifo: request.fifo,
+        timekeeper: &timekeeper,
+        stop: &stop,
+        build: &build,
+    };
+    let (reports, started_ns) = crew.run(maker, ledgers, &mut reporter)?;
+    timekeeper.refine();
+    let Reported { series, samples } = reporter.close(result::last_end(&reports))?;
+    let lost = reports
+        .iter()
+        .map(|report| report.ledger.counts().lost_rows)
+        .sum();
+    Ok(result::assemble(Parts {
+        request,
+        started_ns,
+        interrupted: signals::caught() > 0,
+        clock: timekeeper.report(),
+        environment,
+        intervals: series,
+        samples: samples.map(|samples| samples.finish(lost)).transpose()?,
+        starved: starved.total(),
+        traces: Vec::new(),
+        reports,
+    }))
+}
+
+/// How often traces' readers were behind: one count for each worker.
+#[derive(Default)]
+struct Starved(Mutex<Vec<Arc<AtomicU64>>>);
+
+impl Starved {
+    fn add(&self, count: Arc<AtomicU64>) {
+        // A worker that panicked while it held the lock has ended the run.
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(count);
+    }
+
+    fn total(&self) -> u64 {
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counts
+            .iter()
+            .map(|count| count.load(Ordering::Relaxed))
+            .sum()
+    }
+}
+
+/// Makes the filaments of one worker.
+fn build(
+    request: &LoadRequest,
+    worker: usize,
+    target_bytes: u64,
+    starved: &Starved,
+) -> Result<Vec<Hosted>, Trouble> {
+    // Both are below the greatest number of workers.
+    let placement = Placement {
+        worker: worker as u32,
+        workers: request.workers as u32,
+    };
+    let mut sources = |_: &TraceInput| Err("traces cannot be replayed yet".to_owned());
+    let built = request
+        .workload
+        .build(placement, target_bytes, &mut sources);
+    let built = built.map_err(|error| {
+        Trouble::request("bad-workload", error.to_string(), "correct the workload")
+    })?;
+    starved.add(built.starved);
+    let hosted = |(id, filament)| Hosted { id, filament };
+    Ok(built.filaments.into_iter().map(hosted).collect())
+}
+
+fn plan(request: &LoadRequest) -> Plan {
+    Plan {
+        depth: request.depth,
+        full: request.full,
+        late: request.late,
+        end: request.end(),
+        drain: request.drain_ns,
+        guard: Guard::REAL,
+        near: NEAR,
+        interval: request.interval_ns,
+    }
+}
+
+/// Returns what the workers write into, and where the reporter finds it.
+fn paper(request: &LoadRequest) -> (Vec<Ledger>, Vec<Desk>) {
+    let one = |worker| {
+        let spare = (0..2).map(|_| Box::new(Interval::new(0))).collect();
+        let (filler, intervals) = exchange(INTERVALS, spare);
+        let blocks = || (0..BLOCKS).map(|_| Vec::with_capacity(BLOCK)).collect();
+        let rows = request
+            .samples
+            .is_some()
+            .then(|| exchange(BLOCKS + 1, blocks()));
+        let (row_filler, rows) = rows.unzip();
+        let ledger = Ledger::new(worker, request.warm_up_ns, filler, row_filler);
+        (ledger, Desk { intervals, rows })
+    };
+    // Workers are at most 1024.
+    (0..request.workers as u16).map(one).unzip()
+}

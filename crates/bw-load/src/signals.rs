@@ -1,0 +1,30 @@
+//! SIGINT and SIGTERM: the first ends the run early, the second does not even wait for what is in flight.
+//!
+//! Decision: a handler that counts, and a reporter that looks; nothing else may be done in a handler, and
+//! a worker must not be made to poll a descriptor.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+static CAUGHT: AtomicU8 = AtomicU8::new(0);
+
+extern "C" fn count(_signal: libc::c_int) {
+    CAUGHT.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Counts SIGINT and SIGTERM from now on, instead of dying of them. System calls go on.
+pub fn catch() {
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        // SAFETY: a sigaction of zeros has an empty mask and no flags.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = count as extern "C" fn(libc::c_int) as usize;
+        action.sa_flags = libc::SA_RESTART;
+        // SAFETY: the action is valid, and its handler does nothing but add to an atomic.
+        unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) };
+    }
+}
+
+/// Returns how many of them came.
+#[must_use]
+pub fn caught() -> u8 {
+    CAUGHT.load(Ordering::Relaxed)
+}

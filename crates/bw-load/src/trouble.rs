@@ -1,0 +1,66 @@
+//! Why the engine cannot do what it was asked: the protocol's `error`.
+
+use serde::Serialize;
+use std::fmt;
+use std::path::PathBuf;
+
+/// A typed error: what is wrong, where, what to do about it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Trouble {
+    /// The exit status: 1 an operating error, 2 a request that cannot be carried out.
+    pub status: i32,
+    /// A stable word for programs.
+    pub code: &'static str,
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub remedy: String,
+    /// Where, if it is a place in a text.
+    #[serde(flatten)]
+    pub place: Option<Box<Place>>,
+}
+
+/// A place in a file or in the request.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Place {
+    /// The file; None: the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathBuf>,
+    /// The line, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u64>,
+    /// The column in the line, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<u64>,
+}
+
+impl Trouble {
+    /// Returns an error of the request (status 2).
+    #[must_use]
+    pub fn request(code: &'static str, message: impl Into<String>, remedy: &str) -> Self {
+        Self {
+            status: 2,
+            code,
+            message: message.into(),
+            remedy: remedy.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// Returns an error of the machine (status 1).
+    #[must_use]
+    pub fn operating(code: &'static str, message: impl Into<String>, remedy: &str) -> Self {
+        Self {
+            status: 1,
+            ..Self::request(code, message, remedy)
+        }
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}; {}", self.message, self.remedy)
+    }
+}
+
+impl std::error::Error for Trouble {}

@@ -1,0 +1,271 @@
+//! The worker's own loop in virtual time: what is issued, when, and what becomes of it.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use bw_load::clock::{Clock, Virtual};
+use bw_load::null::{Null, NullSpec};
+use bw_load::policy::{Full, Late};
+use bw_load::target::{Reaped, Target};
+use bw_load::worker::{Plan, Stop};
+use bw_schedule::filament::{DROPPED, Emissions, Event, Filament};
+use bw_schedule::operation::Operation;
+use bw_units::{Nanos, Rate};
+use proptest::prelude::*;
+use std::io;
+use support::{
+    Every, MS, Simulated, finish, hosted, plan, read_at, simulate, simulate_on, stalled,
+};
+
+#[test]
+fn every_operation_is_issued_at_its_very_time() {
+    let done = simulate(
+        plan(2000),
+        NullSpec::default(),
+        hosted(vec![Every::second(3000)]),
+    );
+    let rate = Rate::from_micro_per_s(3_000_000_000).unwrap();
+    assert_eq!(done.rows.len(), 6000);
+    for (index, row) in (0..).zip(&done.rows) {
+        assert_eq!(
+            (row.intended, row.issued),
+            (rate.arrival(index), rate.arrival(index))
+        );
+    }
+    assert_eq!((done.counts.intended, done.counts.early), (6000, 0));
+}
+
+#[test]
+fn a_stall_of_a_second_shows_in_full_in_the_open_loop() {
+    let service = 100_000;
+    let done = simulate(
+        plan(3000),
+        stalled(service, 1000, 1000),
+        hosted(vec![Every::second(1000)]),
+    );
+    let responses = done.responses();
+    assert_eq!(responses.len(), 3000);
+    // The one that would have ended just as the stall began.
+    assert_eq!(responses.iter().max(), Some(&(1000 * MS)));
+    // Arrivals at 1000, 1001, ... ms end at 2000 ms: so many of them wait for longer than x.
+    for longer_ms in [1, 10, 250, 500, 999] {
+        let share = responses.iter().filter(|ns| **ns > longer_ms * MS).count() as u64;
+        assert_eq!(share, 1000 - longer_ms, "longer than {longer_ms} ms");
+    }
+}
+
+#[test]
+fn a_closed_loop_hides_the_same_stall() {
+    let user = Box::new(User);
+    let done = simulate(plan(3000), stalled(MS, 1000, 1000), hosted(vec![user]));
+    let slow = done.responses().into_iter().filter(|ns| *ns > MS).count();
+    assert_eq!((slow, done.rows.len()), (1, 2000));
+}
+
+/// A user who never thinks.
+struct User;
+
+impl Filament for User {
+    fn wake(&mut self, event: Event, emit: &mut Emissions) {
+        let at = match event {
+            Event::Start => Nanos::ZERO,
+            Event::Completed(ended) => ended.at,
+            _ => return,
+        };
+        emit.operations.push(Operation {
+            notify: true,
+            ..read_at(at)
+        });
+    }
+}
+
+fn narrow(full: Full) -> Plan {
+    Plan {
+        depth: 10,
+        full,
+        ..plan(3000)
+    }
+}
+
+#[test]
+fn what_finds_no_room_waits_and_is_counted_from_its_intended_start() {
+    let done = simulate(
+        narrow(Full::Queue),
+        stalled(1000, 1000, 1000),
+        hosted(vec![Every::second(1000)]),
+    );
+    // Ten are in flight; those at 1010, 1011, ... 2000 ms wait, the last because the ends of this very
+    // moment are taken after what is due.
+    assert_eq!((done.counts.held, done.counts.issued), (991, 3000));
+    let over: Vec<_> = done
+        .responses()
+        .into_iter()
+        .filter(|ns| *ns > 500 * MS)
+        .collect();
+    // Those of 1000 to 1500 ms, the last by the 50 us that the queue before it takes.
+    assert_eq!(over.len(), 501);
+    let order: Vec<_> = done.rows.iter().map(|row| row.issued).collect();
+    assert!(order.is_sorted());
+}
+
+#[test]
+fn what_finds_no_room_is_dropped_by_choice() {
+    let done = simulate(
+        narrow(Full::Drop),
+        stalled(1000, 1000, 1000),
+        hosted(vec![Every::second(1000)]),
+    );
+    assert_eq!(
+        (done.counts.dropped, done.counts.issued, done.counts.held),
+        (991, 2009, 0)
+    );
+    let dropped = done.rows.iter().filter(|row| row.result == DROPPED).count();
+    assert_eq!(dropped, 991);
+}
+
+/// A target whose hundredth start takes the generator 10.5 ms.
+struct Hiccup {
+    target: Null<Virtual>,
+    clock: Virtual,
+    starts: u64,
+}
+
+impl Target for Hiccup {
+    fn capacity(&self) -> u32 {
+        self.target.capacity()
+    }
+    fn submit(&mut self, slot: u32, operation: &Operation) {
+        self.starts += 1;
+        self.target.submit(slot, operation);
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        if self.starts == 101 {
+            self.clock.sleep(Nanos(10_500_000));
+        }
+        self.target.flush()
+    }
+    fn reap(&mut self, ends: &mut Vec<Reaped>) -> io::Result<()> {
+        self.target.reap(ends)
+    }
+    fn wait(&mut self, at_most: Nanos) -> io::Result<()> {
+        self.target.wait(at_most)
+    }
+}
+
+fn with_hiccup(late: Late) -> Simulated {
+    let clock = Virtual::default();
+    let plan = Plan { late, ..plan(1000) };
+    let target = Hiccup {
+        target: Null::new(NullSpec::default(), clock.clone(), 64),
+        clock: clock.clone(),
+        starts: 0,
+    };
+    simulate_on(plan, target, clock, hosted(vec![Every::second(1000)]))
+}
+
+#[test]
+fn a_late_generator_catches_up_and_tells_by_how_much_it_was_late() {
+    let done = with_hiccup(Late::CatchUp);
+    assert_eq!((done.counts.issued, done.counts.skipped), (1000, 0));
+    let late: Vec<_> = done
+        .rows
+        .iter()
+        .map(|row| row.issued.since(row.intended).0)
+        .filter(|ns| *ns > 0)
+        .collect();
+    let expected: Vec<_> = (0..10).map(|n| 9_500_000 - n * MS).collect();
+    assert_eq!(late, expected);
+    let lateness = bw_record::summary::lateness(done.ledger.recorder());
+    assert_eq!((lateness.count, lateness.max), (1000, Some(9_500_000)));
+}
+
+#[test]
+fn a_late_generator_skips_what_is_too_late() {
+    let done = with_hiccup(Late::Skip {
+        after_ns: Nanos(5 * MS),
+    });
+    assert_eq!((done.counts.issued, done.counts.skipped), (995, 5));
+}
+
+#[test]
+fn a_late_generator_issues_a_bounded_burst() {
+    let done = with_hiccup(Late::Burst { operations: 3 });
+    assert_eq!((done.counts.issued, done.counts.skipped), (993, 7));
+}
+
+#[test]
+fn a_run_that_is_stopped_begins_nothing_new_and_waits_for_what_is_in_flight() {
+    let stop = Stop::default();
+    stop.store(1, std::sync::atomic::Ordering::Relaxed);
+    let clock = Virtual::default();
+    let target = Null::new(
+        NullSpec {
+            service_ns: Nanos(7 * MS),
+            stalls: vec![],
+        },
+        clock.clone(),
+        8,
+    );
+    let (finished, _) = finish(
+        plan(1000),
+        target,
+        clock,
+        hosted(vec![Every::second(1000)]),
+        stop,
+    );
+    let counts = finished.ledger.counts();
+    assert_eq!((counts.intended, counts.completed), (1, 1));
+    assert_eq!(finished.ledger.last_end(), Nanos(7 * MS));
+}
+
+#[test]
+fn what_never_ends_is_told_as_unfinished() {
+    let mut given_up = plan(1500);
+    given_up.drain = Nanos(100 * MS);
+    let done = simulate(
+        given_up,
+        stalled(0, 1000, 60_000),
+        hosted(vec![Every::second(1000)]),
+    );
+    assert_eq!(
+        (
+            done.counts.issued,
+            done.counts.completed,
+            done.counts.unfinished
+        ),
+        (1500, 1000, 500)
+    );
+    assert_eq!(done.ledger.recorder().unfinished(), 500);
+}
+
+fn late() -> impl Strategy<Value = Late> {
+    prop_oneof![
+        Just(Late::CatchUp),
+        (0..MS).prop_map(|ns| Late::Skip {
+            after_ns: Nanos(ns)
+        }),
+        (0..5u64).prop_map(|operations| Late::Burst { operations }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn every_intended_operation_is_accounted_for(
+        depth in 1u32..20, drops: bool, late in late(), service in 0u64..5_000_000,
+        stall in (0u64..300, 0u64..300), cost in 0u64..200_000, rate in 1u64..5000,
+    ) {
+        let clock = Virtual::with_cost(Nanos(cost));
+        let full = if drops { Full::Drop } else { Full::Queue };
+        let plan = Plan { depth, full, late, ..plan(200) };
+        let target = Null::new(stalled(service, stall.0, stall.1), clock.clone(), depth);
+        let done = simulate_on(plan, target, clock, hosted(vec![Every::second(rate), Every::second(1)]));
+        let counts = done.counts;
+        let expected = (rate * 200).div_ceil(1000) + 1;
+        prop_assert_eq!(counts.intended, expected);
+        prop_assert_eq!(counts.intended, counts.issued + counts.dropped + counts.skipped + counts.waiting);
+        prop_assert_eq!(counts.issued, counts.completed + counts.unfinished);
+        prop_assert_eq!((counts.early, counts.stray), (0, 0));
+        prop_assert_eq!(done.rows.len() as u64, expected);
+    }
+}

@@ -1,0 +1,144 @@
+//! Runs the worker's own loop in virtual time, and keeps every row.
+#![allow(dead_code)]
+
+use bw_load::clock::Virtual;
+use bw_load::exchange::{Emptier, exchange};
+use bw_load::guard::Guard;
+use bw_load::ledger::{BLOCK, Counts, Ledger};
+use bw_load::mail::mesh;
+use bw_load::null::{Null, NullSpec, Stall};
+use bw_load::policy::{Full, Late};
+use bw_load::target::Target;
+use bw_load::worker::{Finished, Hosted, Office, Plan, Stop, Worker};
+use bw_record::row::Row;
+use bw_schedule::filament::{Emissions, Event, Filament};
+use bw_schedule::operation::{Kind, Operation};
+use bw_units::{Nanos, Rate};
+
+pub const MS: u64 = 1_000_000;
+
+/// Constant arrivals, in blocks of ten, told ahead of time.
+pub struct Every {
+    pub rate: Rate,
+    pub next: u64,
+}
+
+impl Every {
+    pub fn second(times: u64) -> Box<Self> {
+        let rate = Rate::from_micro_per_s(times * 1_000_000).unwrap();
+        Box::new(Self { rate, next: 0 })
+    }
+}
+
+impl Filament for Every {
+    fn wake(&mut self, event: Event, emit: &mut Emissions) {
+        if let Event::Start | Event::Timer { .. } = event {
+            for index in self.next..self.next + 10 {
+                emit.operations.push(read_at(self.rate.arrival(index)));
+            }
+            self.next += 10;
+            emit.timers.push((self.rate.arrival(self.next - 5), 0));
+        }
+    }
+}
+
+pub fn read_at(at: Nanos) -> Operation {
+    Operation {
+        at,
+        offset: 0,
+        size: 512,
+        kind: Kind::Read,
+        notify: false,
+        tag: 0,
+    }
+}
+
+pub fn hosted(filaments: Vec<Box<dyn Filament>>) -> Vec<Hosted> {
+    let pairs = (0..).zip(filaments);
+    pairs
+        .map(|(id, filament)| Hosted { id, filament })
+        .collect()
+}
+
+/// Catch up, queue, without end of depth.
+pub fn plan(end_ms: u64) -> Plan {
+    Plan {
+        depth: 100_000,
+        full: Full::Queue,
+        late: Late::CatchUp,
+        end: Nanos(end_ms * MS),
+        drain: Nanos::SECOND,
+        guard: Guard::NONE,
+        near: Nanos::ZERO,
+        interval: Nanos(100 * MS),
+    }
+}
+
+pub fn stalled(service_ns: u64, at_ms: u64, for_ms: u64) -> NullSpec {
+    NullSpec {
+        service_ns: Nanos(service_ns),
+        stalls: vec![Stall {
+            at_ns: Nanos(at_ms * MS),
+            for_ns: Nanos(for_ms * MS),
+        }],
+    }
+}
+
+pub struct Simulated {
+    pub counts: Counts,
+    pub rows: Vec<Row>,
+    pub ledger: Ledger,
+}
+
+impl Simulated {
+    /// The responses of all that ended.
+    pub fn responses(&self) -> Vec<u64> {
+        let ended = self.rows.iter().filter(|row| row.completed != Nanos::NEVER);
+        ended
+            .map(|row| row.completed.since(row.intended).0)
+            .collect()
+    }
+}
+
+/// Runs filaments on a null target.
+pub fn simulate(plan: Plan, spec: NullSpec, filaments: Vec<Hosted>) -> Simulated {
+    let clock = Virtual::default();
+    let target = Null::new(spec, clock.clone(), plan.depth);
+    simulate_on(plan, target, clock, filaments)
+}
+
+pub fn simulate_on<T: Target>(
+    plan: Plan,
+    target: T,
+    clock: Virtual,
+    filaments: Vec<Hosted>,
+) -> Simulated {
+    let (finished, mut rows) = finish(plan, target, clock, filaments, Stop::default());
+    let rows = std::iter::from_fn(|| rows.take()).flatten().collect();
+    Simulated {
+        counts: finished.ledger.counts(),
+        ledger: finished.ledger,
+        rows,
+    }
+}
+
+pub fn finish<T: Target>(
+    plan: Plan,
+    target: T,
+    clock: Virtual,
+    filaments: Vec<Hosted>,
+    stop: Stop,
+) -> (Finished<T>, Emptier<Vec<Row>>) {
+    let (intervals, desk) = exchange(8, Vec::new());
+    drop(desk);
+    let blocks = (0..128).map(|_| Vec::with_capacity(BLOCK)).collect();
+    let (blocks, rows) = exchange(129, blocks);
+    let office = Office {
+        filaments,
+        mail: mesh(1).pop().unwrap(),
+        stop,
+        ledger: Ledger::new(0, Nanos::ZERO, intervals, Some(blocks)),
+    };
+    let worker = Worker::new(plan, target, clock, office);
+    (worker.run().unwrap(), rows)
+}
