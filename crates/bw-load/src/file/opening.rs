@@ -4,6 +4,7 @@
 use super::buffers::Buffers;
 use super::calls::FileCalls;
 use super::limits::{self, Limits};
+use super::ring;
 use super::threads::ThreadsTarget;
 use super::uring::UringTarget;
 use super::{Engine, FileSpec, FileTarget, Refusal, fill, guard};
@@ -12,6 +13,7 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What the workload will do to the target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -137,7 +139,7 @@ impl OpenFile {
         let buffers = Buffers::new(depth, largest_bytes)
             .map_err(|error| format!("io_uring: no memory for buffers: {error}"))?;
         let target = UringTarget::new(Arc::clone(&self.file), buffers, depth);
-        let mut target = target.map_err(|error| format!("io_uring: {}", ring_refused(&error)))?;
+        let mut target = target.map_err(|error| format!("io_uring: {}", ring::refused(&error)))?;
         target.note_absent(&self.absent);
         Ok(target)
     }
@@ -166,19 +168,6 @@ fn no_memory(error: &io::Error) -> Refusal {
         format!("no memory for the buffers of the target: {error}"),
         "ask for a smaller depth or smaller operations, or raise the limit (ulimit -l)",
     )
-}
-
-/// Returns in words why the kernel gives no ring.
-pub(crate) fn ring_refused(error: &io::Error) -> String {
-    let why = match error.raw_os_error() {
-        Some(libc::ENOSYS) => "this kernel has none, or seccomp hides it",
-        Some(libc::EPERM) => "kernel.io_uring_disabled or seccomp forbids it",
-        Some(libc::EACCES) => "a security module forbids it",
-        Some(libc::ENOMEM) => "the limit of locked memory (ulimit -l) is too small",
-        Some(libc::EMFILE | libc::ENFILE) => "no file descriptor is left",
-        _ => return error.to_string(),
-    };
-    format!("{why} ({error})")
 }
 
 fn check_spec(spec: &FileSpec) -> Result<(), Refusal> {
@@ -289,27 +278,38 @@ fn open_file(spec: &FileSpec, purpose: Purpose, device: bool) -> Result<File, Re
     if device && purpose.writes && !spec.overwrite && !spec.allow_writes_to_mounted {
         check_contents(path)?;
     }
-    options
-        .open(path)
-        .map_err(|error| match error.raw_os_error() {
-            Some(libc::EBUSY) if exclusive => {
-                let number = fs::metadata(path).map(|about| guard::number(&about));
-                guard::held(path, number.unwrap_or_default())
-            }
-            Some(libc::EINVAL) if spec.direct => Refusal::new(
-                "target-no-direct-io",
-                format!("{}: its file system has no direct I/O", path.display()),
-                "leave out --direct, or name a file on another file system",
-            ),
-            _ => not_opened(path, &error),
-        })
+    opened(&options, path).map_err(|error| match error.raw_os_error() {
+        Some(libc::EBUSY) if exclusive => {
+            let number = fs::metadata(path).map(|about| guard::number(&about));
+            guard::held(path, number.unwrap_or_default())
+        }
+        Some(libc::EINVAL) if spec.direct => Refusal::new(
+            "target-no-direct-io",
+            format!("{}: its file system has no direct I/O", path.display()),
+            "leave out --direct, or name a file on another file system",
+        ),
+        _ => not_opened(path, &error),
+    })
+}
+
+/// Opens the path; a device that is busy is tried again for 200 ms, because the kernel lets go
+/// of one, or looks for partitions on a new one, a moment after the call that began it.
+fn opened(options: &OpenOptions, path: &Path) -> io::Result<File> {
+    let mut tries = 10;
+    loop {
+        match options.open(path) {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && tries > 0 => tries -= 1,
+            other => return other,
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// Looks at what the device holds, unless somebody holds it: that is told by the opening.
 fn check_contents(path: &Path) -> Result<(), Refusal> {
     let mut options = File::options();
     options.read(true).custom_flags(libc::O_EXCL);
-    match options.open(path) {
+    match opened(&options, path) {
         Ok(mut device) => guard::refuse_contents(path, &mut device),
         Err(_) => Ok(()),
     }

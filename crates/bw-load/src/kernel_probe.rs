@@ -1,0 +1,239 @@
+//! What this kernel and machine offer the engine, found by trying.
+//!
+//! Decision: a ring is really made and direct I/O really opened, because versions say nothing
+//! about seccomp, sysctls and containers. What cannot be told is `null`, never zero or false.
+//!
+//! Source: docs/engine-protocol.md (probe); io_uring_setup(2); proc(5); kernel documentation
+//! of `sched_rt_runtime_us` and tracefs.
+
+use crate::file::{direct_io, ring};
+use serde::Serialize;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What the probe found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct KernelProbe {
+    /// The kernel's release, as `6.18.44`.
+    pub kernel: Option<String>,
+    /// Whether rings can be had, and what they have.
+    pub io_uring: RingProbe,
+    /// Direct I/O on the paths that were asked for.
+    pub direct_io: Vec<DirectProbe>,
+    /// The kernel's clock source, as `tsc`.
+    pub clock_source: Option<String>,
+    /// Whether the processor's counter runs at one rate always; None where that is not known.
+    pub invariant_tsc: Option<bool>,
+    /// How much memory may be locked.
+    pub locked_memory: Limit,
+    /// How long real-time threads may run in each `rt_period_us` [us]; -1: always.
+    pub rt_runtime_us: Option<i64>,
+    /// The period of that [us].
+    pub rt_period_us: Option<i64>,
+    /// The processors that this process may use.
+    pub cpus: Vec<u32>,
+    /// The processors that the scheduler leaves alone, as `2-3`; empty: none.
+    pub isolated_cpus: Option<String>,
+    /// Whether requests of block devices can be traced.
+    pub tracefs: TraceProbe,
+}
+
+/// Whether rings can be had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RingProbe {
+    /// Whether one was made.
+    pub available: bool,
+    /// What it has.
+    pub features: Vec<String>,
+    /// What it has not, each with its reason.
+    pub absent: Vec<String>,
+}
+
+/// Whether direct I/O on a path is possible.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DirectProbe {
+    /// The file, device or directory.
+    pub path: PathBuf,
+    /// Whether it is possible.
+    pub available: bool,
+    /// What offsets and sizes must be multiples of [bytes].
+    pub offset_bytes: Option<u32>,
+    /// What addresses must be multiples of [bytes].
+    pub memory_bytes: Option<u32>,
+    /// Why it is not possible.
+    pub absent: Option<String>,
+}
+
+/// A resource limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// So many bytes.
+    Bytes(u64),
+    /// None.
+    Unlimited,
+    /// The kernel does not tell.
+    Unknown,
+}
+
+/// Whether requests of block devices can be traced.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TraceProbe {
+    /// Whether the events can be used.
+    pub available: bool,
+    /// Where tracefs is mounted.
+    pub path: Option<PathBuf>,
+    /// Why it is not possible.
+    pub absent: Option<String>,
+}
+
+/// Returns what this kernel and machine offer; direct I/O is tried on each of `paths`.
+#[must_use]
+pub fn probe(paths: &[PathBuf]) -> KernelProbe {
+    let scheduler = |name: &str| number(&format!("/proc/sys/kernel/{name}"));
+    KernelProbe {
+        kernel: line("/proc/sys/kernel/osrelease"),
+        io_uring: rings(),
+        direct_io: paths.iter().map(|path| direct(path)).collect(),
+        clock_source: line("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        invariant_tsc: invariant_tsc(),
+        locked_memory: locked_memory(),
+        rt_runtime_us: scheduler("sched_rt_runtime_us"),
+        rt_period_us: scheduler("sched_rt_period_us"),
+        cpus: cpus(),
+        isolated_cpus: line("/sys/devices/system/cpu/isolated"),
+        tracefs: tracing(&["/sys/kernel/tracing", "/sys/kernel/debug/tracing"]),
+    }
+}
+
+/// Returns the first line of a file of the kernel; None where there is none.
+fn line(path: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    Some(text.lines().next().unwrap_or_default().trim().to_owned())
+}
+
+fn number(path: &str) -> Option<i64> {
+    line(path)?.parse().ok()
+}
+
+fn rings() -> RingProbe {
+    match ring::build(8) {
+        Ok(made) => RingProbe {
+            available: true,
+            features: made.features,
+            absent: made.absent,
+        },
+        Err(error) => RingProbe {
+            available: false,
+            features: Vec::new(),
+            absent: vec![format!("io_uring: {}", ring::refused(&error))],
+        },
+    }
+}
+
+fn direct(path: &Path) -> DirectProbe {
+    let limits = direct_io(path);
+    DirectProbe {
+        path: path.to_owned(),
+        available: limits.is_ok(),
+        offset_bytes: limits.as_ref().ok().map(|limits| limits.offset_bytes),
+        memory_bytes: limits.as_ref().ok().map(|limits| limits.memory_bytes),
+        absent: limits.err().map(|error| match error.raw_os_error() {
+            Some(libc::EINVAL) => "its file system has no direct I/O".to_owned(),
+            _ => error.to_string(),
+        }),
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[allow(clippy::unnecessary_wraps)]
+fn invariant_tsc() -> Option<bool> {
+    let features = raw_cpuid::CpuId::new().get_advanced_power_mgmt_info();
+    Some(features.is_some_and(|features| features.has_invariant_tsc()))
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn invariant_tsc() -> Option<bool> {
+    None
+}
+
+fn locked_memory() -> Limit {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the kernel writes the one structure, which is ours.
+    let status = unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) };
+    match (status, limit.rlim_cur) {
+        (0, libc::RLIM_INFINITY) => Limit::Unlimited,
+        (0, bytes) => Limit::Bytes(bytes),
+        _ => Limit::Unknown,
+    }
+}
+
+fn cpus() -> Vec<u32> {
+    // SAFETY: a set of processors is plain bits, for which all zeros is a value.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes at most the size it is told to the set, which is ours.
+    unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) };
+    let known = 0..libc::CPU_SETSIZE as usize;
+    // SAFETY: the index is inside the set.
+    let within = known.filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) });
+    within.filter_map(|cpu| u32::try_from(cpu).ok()).collect()
+}
+
+/// Looks for the block events under the first of `mounts` that there is.
+fn tracing(mounts: &[&str]) -> TraceProbe {
+    let found = mounts
+        .iter()
+        .map(Path::new)
+        .find(|mount| mount.join("instances").exists());
+    let tried = match found {
+        None => Err("tracefs is not mounted, or this user may not look into it".to_owned()),
+        Some(mount) => may_trace(mount),
+    };
+    TraceProbe {
+        available: tried.is_ok(),
+        path: found.map(Path::to_owned),
+        absent: tried.err(),
+    }
+}
+
+fn may_trace(mount: &Path) -> Result<(), String> {
+    let event = mount.join("events/block/block_rq_issue/enable");
+    let opened = fs::File::options().write(true).open(&event);
+    opened.map(drop).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => "this kernel has no block events".to_owned(),
+        _ => format!("{}: {error}", event.display()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_there_has_a_reason() {
+        let missing = PathBuf::from("/no/such/file");
+        let found = probe(&[missing.clone(), PathBuf::from("/proc/self/status")]);
+        assert!(!found.direct_io[0].available);
+        assert_eq!(found.direct_io[0].offset_bytes, None);
+        assert!(found.direct_io.iter().all(|path| path.absent.is_some()));
+        assert!(found.io_uring.available || !found.io_uring.absent.is_empty());
+        let nowhere = tracing(&["/no/tracefs"]);
+        assert!(!nowhere.available && nowhere.path.is_none() && nowhere.absent.is_some());
+    }
+
+    #[test]
+    fn the_processors_are_those_of_the_process() {
+        let count = std::thread::available_parallelism().unwrap().get();
+        assert!(cpus().len() >= count, "quotas may allow fewer, never more");
+    }
+
+    #[test]
+    fn unknown_is_not_zero_in_json() {
+        let json = serde_json::to_value([Limit::Unknown, Limit::Bytes(0)]).unwrap();
+        assert_eq!(json, serde_json::json!(["unknown", {"bytes": 0}]));
+    }
+}

@@ -1,0 +1,140 @@
+//! What the tests of the file target share: places for files, and a worker without a clock.
+
+use bw_load::file::{Engine, FileSpec, FileTarget, OpenFile, Purpose, open};
+use bw_load::kernel_probe::probe;
+use bw_load::target::{Reaped, Target};
+use bw_schedule::operation::{Kind, Operation};
+use bw_units::Nanos;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A directory that goes away with its owner.
+pub struct Place(pub PathBuf);
+
+impl Place {
+    pub fn in_directory(parent: &Path) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = parent.join(format!("bw-file-{}-{number}", std::process::id()));
+        std::fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    pub fn new() -> Self {
+        Self::in_directory(&std::env::temp_dir())
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Returns the engines that this kernel has; says what is skipped.
+pub fn engines() -> Vec<Engine> {
+    let rings = probe(&[]).io_uring;
+    if rings.available {
+        return vec![Engine::IoUring, Engine::Threads];
+    }
+    eprintln!("skipped: the io_uring engine: {}", rings.absent.join("; "));
+    vec![Engine::Threads]
+}
+
+pub const WRITES: Purpose = Purpose { writes: true };
+pub const READS: Purpose = Purpose { writes: false };
+
+/// Returns the spec of a file that is made, or grown, to `size_bytes`.
+pub fn made(path: &Path, engine: Engine, size_bytes: u64) -> FileSpec {
+    let mut spec = FileSpec::at(path);
+    spec.engine = engine;
+    spec.size_bytes = Some(size_bytes);
+    spec.threads = 4;
+    spec
+}
+
+pub fn target(
+    spec: &FileSpec,
+    purpose: Purpose,
+    depth: u32,
+    largest: u32,
+) -> (OpenFile, FileTarget) {
+    let file = open(spec, purpose).unwrap();
+    let target = file.worker(depth, largest).unwrap();
+    (file, target)
+}
+
+pub fn operation(kind: Kind, offset: u64, size: u32) -> Operation {
+    let (at, notify, tag) = (Nanos::ZERO, false, 0);
+    Operation {
+        at,
+        offset,
+        size,
+        kind,
+        notify,
+        tag,
+    }
+}
+
+/// Executes `operations`, as many at once as there are slots; returns their results, and
+/// for each the bytes that a read brought. Every operation must end exactly once.
+pub fn execute(target: &mut FileTarget, operations: &[Operation]) -> Vec<(i32, Vec<u8>)> {
+    let mut free: Vec<u32> = (0..target.capacity()).rev().collect();
+    let mut of_slot = vec![usize::MAX; free.len()];
+    let mut outcomes = vec![None; operations.len()];
+    let mut ends: Vec<Reaped> = Vec::with_capacity(3);
+    let mut next = 0;
+    while outcomes.iter().any(Option::is_none) {
+        while next < operations.len() && !free.is_empty() {
+            let slot = free.pop().unwrap();
+            of_slot[slot as usize] = next;
+            target.submit(slot, &operations[next]);
+            next += 1;
+        }
+        target.flush().unwrap();
+        target.reap(&mut ends).unwrap();
+        if ends.is_empty() {
+            target.wait(Nanos::SECOND).unwrap();
+        }
+        assert!(ends.len() <= 3, "more ends than there was room for");
+        for end in ends.drain(..) {
+            let index = std::mem::replace(&mut of_slot[end.slot as usize], usize::MAX);
+            let read = operations[index].kind == Kind::Read;
+            let size = if read { end.result.max(0) as u32 } else { 0 };
+            let data = target.data(end.slot, size).unwrap().to_vec();
+            assert!(outcomes[index].replace((end.result, data)).is_none());
+            free.push(end.slot);
+        }
+    }
+    outcomes.into_iter().map(Option::unwrap).collect()
+}
+
+/// Returns the result of one operation alone.
+pub fn alone(target: &mut FileTarget, kind: Kind, offset: u64, size: u32) -> i32 {
+    execute(target, &[operation(kind, offset, size)])[0].0
+}
+
+/// Runs a program of the system; None, and the reason printed, if that is not possible.
+pub fn tool(words: &[&str]) -> Option<String> {
+    let output = std::process::Command::new(words[0])
+        .args(&words[1..])
+        .output();
+    match output {
+        Ok(output) if output.status.success() => {
+            Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        }
+        Ok(output) => {
+            let told = String::from_utf8_lossy(&output.stderr).into_owned();
+            eprintln!("skipped: {}: {}", words.join(" "), told.trim());
+            None
+        }
+        Err(error) => {
+            eprintln!("skipped: {}: {error}", words.join(" "));
+            None
+        }
+    }
+}
