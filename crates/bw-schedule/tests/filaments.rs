@@ -7,8 +7,9 @@
 mod workloads;
 
 use bw_schedule::filament::{Completion, DROPPED, Emissions, Event, Filament};
+use bw_schedule::filaments::leader::{Follower, Leader};
 use bw_schedule::filaments::operations::{ASK_AGAIN, BLOCK_OPERATIONS, Operations, Stride};
-use bw_schedule::operation::Kind;
+use bw_schedule::operation::{Kind, Operation};
 use bw_schedule::workload::Placement;
 use bw_units::Nanos;
 use std::sync::Arc;
@@ -140,6 +141,47 @@ fn a_leader_gives_a_session_its_own_mark_back() {
         .filter(|&at| at < 500 * MS)
         .collect();
     assert_eq!(starts(&issued, 1), ends);
+}
+
+/// Emits an operation that it waits for, marked 7, and one that it does not; wants no mark but its own.
+struct Marked;
+
+impl Filament for Marked {
+    fn wake(&mut self, event: Event, emit: &mut Emissions) {
+        match event {
+            Event::Completed(ended) => emit.timers.push((ended.at, ended.tag)),
+            _ => emit
+                .operations
+                .extend([true, false].map(|notify| Operation {
+                    at: Nanos::ZERO,
+                    offset: 0,
+                    size: 1,
+                    kind: Kind::Read,
+                    notify,
+                    tag: 7,
+                })),
+        }
+    }
+}
+
+#[test]
+fn a_leader_wakes_its_filament_only_for_what_it_waits_for_and_with_its_mark() {
+    let follower = Follower { id: 5, every: 2 };
+    let mut leader = Leader::new(Box::new(Marked), vec![follower]);
+    let mut emit = Emissions::default();
+    leader.wake(Event::Start, &mut emit);
+    let tags: Vec<u32> = emit.operations.iter().map(|o| o.tag).collect();
+    assert!(emit.operations.iter().all(|o| o.notify));
+    leader.wake(ended(10, tags[1], 1), &mut emit);
+    assert_eq!(
+        (&emit.timers[..], &emit.messages[..]),
+        (&[][..], &[(Nanos(10), 5, 1)][..])
+    );
+    leader.wake(ended(20, tags[0], 1), &mut emit);
+    assert_eq!(
+        (&emit.timers[..], emit.messages.len()),
+        (&[(Nanos(20), 7)][..], 1)
+    );
 }
 
 #[test]
