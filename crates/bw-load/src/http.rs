@@ -16,13 +16,11 @@ pub mod request;
 pub mod response;
 
 use crate::net::{Network, Progress, Protocol, Refusal};
+use bw_record::errno::HTTP_STATUS;
 use bw_schedule::operation::Operation;
 use request::{Plan, Requests};
 use response::Response;
 use std::sync::Arc;
-
-/// What is added to the status of a response to make it a result: `-(10000 + status)`.
-pub const STATUS_BASE: i32 = 10_000;
 
 /// The lowest status that is an error.
 const FIRST_ERROR: u16 = 400;
@@ -33,7 +31,7 @@ pub type HttpTarget = Network<Http>;
 /// Returns the status that a result tells; None for bytes and for an errno.
 #[must_use]
 pub fn status_of(result: i32) -> Option<u16> {
-    let status = result.checked_neg()?.checked_sub(STATUS_BASE)?;
+    let status = result.checked_neg()?.checked_sub(HTTP_STATUS)?;
     u16::try_from(status)
         .ok()
         .filter(|status| (FIRST_ERROR..1000).contains(status))
@@ -69,7 +67,7 @@ impl Exchange {
     fn result(&self) -> i32 {
         let status = self.response.status();
         if status >= FIRST_ERROR {
-            return -(STATUS_BASE + i32::from(status));
+            return -(HTTP_STATUS + i32::from(status));
         }
         i32::try_from(self.response.body_bytes()).unwrap_or(i32::MAX)
     }

@@ -95,9 +95,9 @@ fn throughput_beside_wrk() {
     let Some(nginx) = Nginx::start("throughput", 100, 1_000_000_000) else {
         return;
     };
-    let operations = vec![exchange(0, 0); 300_000];
+    let operations = vec![exchange(0, 0); 80_000];
     let mut ratios = Vec::new();
-    for pair in 0..7 {
+    for pair in 0..15 {
         let mut target = open(&nginx, &["/"], 64);
         let started = std::time::Instant::now();
         let results = drive(&mut target, &operations);
@@ -120,7 +120,7 @@ fn throughput_beside_wrk() {
 /// Returns the requests per second of `wrk -t1 -c64`; None where there is no wrk.
 fn wrk_rate(port: u16) -> Option<f64> {
     let output = std::process::Command::new("wrk")
-        .args(["-t1", "-c64", "-d4s", &format!("http://127.0.0.1:{port}/")])
+        .args(["-t1", "-c64", "-d1s", &format!("http://127.0.0.1:{port}/")])
         .output()
         .ok()?;
     let text = String::from_utf8(output.stdout).unwrap();
