@@ -171,6 +171,12 @@ def test_lines_that_were_skipped() -> None:
     assert "2 lines of a.load" in doubts(found)["trace-lines-skipped"].evidence
 
 
+def test_samples_that_were_lost() -> None:
+    found = document()
+    found["samples"] = {"path": "s.bw", "rows": 10, "lost": 2}
+    assert "2 operations are not in s.bw" in doubts(found)["samples-lost"].evidence
+
+
 def test_a_result_of_nothing_is_no_error() -> None:
     found = document()
     nothing = msgspec.to_builtins(Times(count=0))

@@ -134,6 +134,10 @@ CODES: dict[str, Code] = {
         Severity.WARNING,
         "Nothing: the figures are of the part that ran.",
     ),
+    "samples-lost": Code(
+        Severity.WARNING,
+        "Write samples to a faster disk than the target; the figures are of all operations.",
+    ),
     "trace-lines-skipped": Code(
         Severity.WARNING,
         "Mend the trace, or say with the result what is missing from it.",

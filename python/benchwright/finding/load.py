@@ -73,6 +73,11 @@ def _doubts(result: LoadResult, loop: Loop, subject: str) -> Iterator[Finding]:
         if trace.skipped_lines:
             text = f"{trace.skipped_lines:,} lines of {trace.path} were not understood"
             yield doubt("trace-lines-skipped", subject, text)
+    if result.samples is not None and result.samples.lost:
+        evidence = (
+            f"{result.samples.lost:,} operations are not in {result.samples.path}"
+        )
+        yield doubt("samples-lost", subject, evidence)
 
 
 # -- the generator ---------------------------------------------------------------------
@@ -137,7 +142,8 @@ def _not_offered(result: LoadResult, subject: str) -> Iterator[Finding]:
     if intended and offered is not None and offered < (1 - NOT_OFFERED) * intended:
         short = 100 * (1 - offered / intended)
         reasons.append(
-            f"{offered:,.6g}/s were offered of {intended:,.6g}/s intended ({short:.3g} % less)"
+            f"{rate_words(offered)} were offered of {rate_words(intended)} intended "
+            f"({short:.3g} % less)"
         )
     if counts.dropped > DROPPED * counts.intended:
         reasons.append(
@@ -256,6 +262,11 @@ def _closed(loop: Loop, subject: str) -> Finding:
 def _part(some: int, whole: int) -> str:
     share = f" ({100 * some / whole:.3g} %)" if whole else ""
     return f"{some:,} of {whole:,} operations{share}"
+
+
+def rate_words(rate: float) -> str:
+    """Return a rate in operations per second with at least four digits."""
+    return f"{rate:,.0f}/s" if rate >= 10_000 else f"{rate:,.5g}/s"
 
 
 def time_words(ns: float) -> str:

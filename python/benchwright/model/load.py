@@ -149,6 +149,8 @@ class SamplesResult(msgspec.Struct, frozen=True):
 
     path: str
     rows: int
+    lost: int = 0
+    """Operations that are not in it: the disk was too slow for them."""
 
 
 class LoadResult(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from benchwright.finding.load import FEW, time_words
+from benchwright.finding.load import FEW, rate_words, time_words
 from benchwright.model.finding import Finding
 from benchwright.model.load import KindResult, LoadResult, Times, TraceResult
 from benchwright.report.findings import finding_line
@@ -94,7 +94,7 @@ def _rates(result: LoadResult) -> str:
         ("offered", result.offered_rate_per_s),
         ("achieved", result.achieved_rate_per_s),
     )
-    known = [f"{name} {rate:,.6g}/s" for name, rate in rates if rate is not None]
+    known = [f"{name} {rate_words(rate)}" for name, rate in rates if rate is not None]
     return ", ".join(known) + f" in {time_words(result.elapsed_ns)}"
 
 

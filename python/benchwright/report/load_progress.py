@@ -10,7 +10,7 @@ import math
 import sys
 from typing import TYPE_CHECKING, Protocol, TextIO
 
-from benchwright.finding.load import time_words
+from benchwright.finding.load import rate_words, time_words
 from benchwright.model.load import LoadProgress
 from benchwright.report.progress import bar
 
@@ -111,7 +111,7 @@ def progress_text(progress: LoadProgress, duration_ns: int | None) -> str:
     if duration_ns is not None:
         parts[0] += f" of {time_words(duration_ns)}"
     if progress.rate_per_s is not None:
-        parts.append(f"{progress.rate_per_s:,.6g}/s")
+        parts.append(rate_words(progress.rate_per_s))
     parts.append(f"{progress.in_flight:,} in flight, {progress.waiting:,} waiting")
     quantiles = (("p50", progress.response_ns_p50), ("p99", progress.response_ns_p99))
     known = [f"{name} {time_words(ns)}" for name, ns in quantiles if ns is not None]

@@ -1,0 +1,376 @@
+"""`bw load` with the real engine: counts, files, servers, suites, studies, Python.
+
+Nothing here asserts a time: counts, orders and shapes do not depend on the machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socketserver
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Done = subprocess.CompletedProcess[str]
+ROOT = Path(__file__).parents[2]
+
+
+def bw(directory: Path, *words: str, **more: Any) -> Done:
+    """Run bw in a directory and return what it did."""
+    return subprocess.run(
+        [sys.executable, "-m", "benchwright.cli.main", *words],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        **more,
+    )
+
+
+def document(done: Done) -> dict[str, Any]:
+    """Return the document of a load that went well."""
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def codes(found: dict[str, Any]) -> set[str]:
+    """Return the codes of a document's findings."""
+    return {finding["code"] for finding in found["findings"]}
+
+
+CONSTANT = ("--rate", "1k", "--arrival", "constant", "--duration", "1s")
+
+
+def test_every_operation_is_issued_and_told(tmp_path: Path) -> None:
+    found = document(bw(tmp_path, "load", *CONSTANT, "--target", "null", "--json"))
+    counts = found["result"]["counts"]
+    assert counts["intended"] == counts["issued"] == counts["completed"] == 1000
+    assert counts["early"] == counts["errors"] == counts["dropped"] == 0
+    assert found["result"]["kinds"]["read"]["response_ns"]["count"] == 1000
+    assert found["metrics"]["intended_rate_per_s"] == pytest.approx(1000, rel=0.01)
+    intervals = found["result"]["intervals"]
+    assert sum(one["intended"] for one in intervals) == 1000
+    assert sum(one["completed"] for one in intervals) == 1000
+
+
+def test_the_report_is_for_a_person(tmp_path: Path) -> None:
+    done = bw(tmp_path, "load", *CONSTANT, "--read", "50%", "--target", "null")
+    assert done.returncode == 0, done.stderr
+    for part in ("1,000 intended", "issue error", "response", "write", "p99.99"):
+        assert part in done.stdout
+
+
+def test_a_seed_makes_the_same_operations(tmp_path: Path) -> None:
+    words = ("load", "--rate", "2k", "--read", "70%", "--duration", "500ms", "--json")
+    runs = [
+        document(bw(tmp_path, *words, "--seed", seed, "--target", "null"))
+        for seed in ("3", "3", "4")
+    ]
+    reads = [run["result"]["kinds"]["read"]["operations"] for run in runs]
+    counts = [run["result"]["counts"]["intended"] for run in runs]
+    assert (reads[0], counts[0]) == (reads[1], counts[1])
+    assert (reads[0], counts[0]) != (reads[2], counts[2])
+
+
+def test_a_stall_is_in_the_response_times_in_full(tmp_path: Path) -> None:
+    (tmp_path / "stall.toml").write_text(
+        """
+[run]
+duration = "1500ms"
+depth = 10000
+[target]
+to = "null"
+stalls = [{at = "500ms", for = "500ms"}]
+[[filament]]
+type = "open"
+arrival = "constant"
+rate = "1k"
+"""
+    )
+    found = document(bw(tmp_path, "load", "stall.toml", "--json"))
+    response = found["result"]["kinds"]["all"]["response_ns"]
+    assert response["count"] == 1500
+    assert response["max"] >= 499_000_000
+    # Of 1,500 arrivals 500 come in the stall: one third waits, evenly 0 to 500 ms.
+    assert response["p90"] >= 300_000_000
+
+
+def test_a_closed_loop_to_a_file(tmp_path: Path) -> None:
+    words = ("load", "--depth", "2", "--duration", "300ms", "--size", "8M")
+    found = document(bw(tmp_path, *words, "--target", "file.img", "--json"))
+    assert (tmp_path / "file.img").stat().st_size == 8 * 2**20
+    assert found["result"]["target"]["size_bytes"] == 8 * 2**20
+    assert found["result"]["counts"]["completed"] > 0
+    assert "closed-loop" in codes(found)
+    assert found["loop"] == {"open": False, "closed": True}
+
+
+def test_writes_over_data_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_bytes(b"x" * 2**20)
+    words = ("load", "--rate", "100", "--read", "0%", "--duration", "100ms")
+    done = bw(tmp_path, *words, "--target", "precious")
+    assert done.returncode == 2
+    assert "--overwrite" in done.stderr
+    assert (tmp_path / "precious").read_bytes() == b"x" * 2**20
+    again = bw(tmp_path, *words, "--target", "precious", "--overwrite", "--json")
+    assert document(again)["result"]["kinds"]["write"]["operations"] > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (("--target", "no/such/file"), "no/such/file"),
+        (("--target", "tcp://127.0.0.1:1"), "127.0.0.1"),
+        (("--target", "null", "--cpu", "4000"), "4000"),
+    ],
+)
+def test_what_cannot_be_done_is_told(
+    tmp_path: Path, words: tuple[str, ...], part: str
+) -> None:
+    done = bw(tmp_path, "load", "--rate", "10", "--duration", "100ms", *words)
+    assert done.returncode in (1, 2), done.stdout
+    assert part in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+class _Echo(socketserver.BaseRequestHandler):
+    """Sends back what it is sent."""
+
+    def handle(self) -> None:
+        """Serve one connection."""
+        while data := self.request.recv(65536):
+            self.request.sendall(data)
+
+
+@pytest.fixture
+def echo() -> Iterator[int]:
+    """Yield the port of an echo server on the loopback."""
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Echo) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_a_server_is_loaded_by_exchanges(tmp_path: Path, echo: int) -> None:
+    words = ("load", *CONSTANT, "--connections", "4", "--json")
+    found = document(bw(tmp_path, *words, "--target", f"tcp://127.0.0.1:{echo}"))
+    assert found["result"]["kinds"]["exchange"]["operations"] == 1000
+    assert found["result"]["counts"]["errors"] == 0
+
+
+def test_an_interrupt_ends_it_with_a_result(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "benchwright.cli.main",
+            "load",
+            "--rate",
+            "1k",
+            "--duration",
+            "60s",
+            "--target",
+            "null",
+            "--json",
+        ],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    process.stderr.readline()  # progress: it runs
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    found = json.loads(out)
+    assert found["result"]["interrupted"] is True
+    assert found["result"]["counts"]["completed"] > 0
+    assert "load-interrupted" in codes(found)
+
+
+def test_no_engine_outlives_a_killed_bw(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "benchwright.cli.main",
+            "load",
+            "--rate",
+            "1k",
+            "--duration",
+            "60s",
+            "--target",
+            "null",
+        ],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    process.stderr.readline()
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+    (engine,) = map(int, children.split())
+    process.kill()
+    process.wait()
+    process.stderr.close()
+    until = time.monotonic() + 30
+    while _runs(engine):
+        assert time.monotonic() < until, "the engine is still there"
+        time.sleep(0.05)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def test_a_suite_repeats_a_load(tmp_path: Path) -> None:
+    load = [sys.executable, "-m", "benchwright.cli.main", "load"]
+    words = ["--rate", "{rate}", "--arrival", "constant", "--duration", "100ms"]
+    done = bw(
+        tmp_path,
+        *("run", "--json", "-P", "rate=100,200", "--min-runs", "3", "--max-runs", "3"),
+        *("--metric", "response_ns_p99", "--", *load, *words, "--target", "null"),
+    )
+    assert done.returncode == 0, done.stderr
+    tests = json.loads(done.stdout)["tests"]
+    assert len(tests) == 2
+    for test, completed in zip(tests, (10, 20), strict=True):
+        numbers = {q["name"]: q for q in test["quantities"]}
+        assert numbers["completed"]["mean"] == completed
+        assert numbers["response_ns_p99"]["count"] == 3
+
+
+def test_a_toml_suite_takes_a_load_as_its_command(tmp_path: Path) -> None:
+    load = f"{sys.executable} -m benchwright.cli.main load"
+    (tmp_path / "s.toml").write_text(
+        f"""
+[[test]]
+name = "null"
+exec = "{load} --rate 500 --duration 100ms --target null"
+[test.until]
+count = 2
+[test.metrics]
+rate_per_s = {{better = "higher"}}
+"""
+    )
+    done = bw(tmp_path, "run", "s.toml", "--json")
+    assert done.returncode == 0, done.stderr
+    (test,) = json.loads(done.stdout)["tests"]
+    assert {"rate_per_s", "response_ns_p50"} <= {q["name"] for q in test["quantities"]}
+
+
+def test_a_study_keeps_a_load(tmp_path: Path) -> None:
+    done = bw(tmp_path, "load", *CONSTANT, "--target", "null", "--study", "st")
+    assert done.returncode == 0, done.stderr
+    read = bw(tmp_path, "stats", "st", "--json")
+    (test,) = json.loads(read.stdout)["inputs"]
+    numbers = {q["name"]: q["mean"] for q in test["quantities"]}
+    assert numbers["completed"] == 1000
+    kept = json.loads((tmp_path / "st/logs/s1/load/exec-1.out").read_text())
+    assert kept["schema"] == "benchwright/load/1"
+    assert kept["result"]["counts"]["completed"] == 1000
+
+
+RAMP = """
+import numpy as np
+from benchwright.load import Batch, Filament
+
+class Ramp(Filament):
+    def __init__(self, batches, stop=None):
+        self.number, self.stop = batches, stop
+
+    def batches(self):
+        for place in range(self.number):
+            if place == self.stop:
+                raise RuntimeError("enough")
+            at = np.arange(100) * 1_000_000 + place * 100_000_000
+            yield Batch(at, kind=["read", "write"] * 50, offset=at % 4096 * 512)
+"""
+
+
+def python_workload(directory: Path, arguments: str) -> None:
+    """Write a workload whose filament is the class above."""
+    (directory / "ramp.py").write_text(RAMP)
+    text = f'[[filament]]\ntype = "python"\nclass = "ramp:Ramp"\n{arguments}\n'
+    (directory / "w.toml").write_text(text)
+
+
+def test_a_filament_in_python(tmp_path: Path) -> None:
+    python_workload(tmp_path, "arguments = {batches = 5}")
+    found = document(bw(tmp_path, "load", "w.toml", "--target", "null", "--json"))
+    kinds = found["result"]["kinds"]
+    assert kinds["read"]["operations"] == kinds["write"]["operations"] == 250
+    assert found["result"]["traces"][0]["operations"] == 500
+
+
+def test_a_filament_in_python_that_fails(tmp_path: Path) -> None:
+    python_workload(tmp_path, "arguments = {batches = 5, stop = 2}")
+    done = bw(tmp_path, "load", "w.toml", "--target", "null")
+    assert done.returncode == 2
+    assert "w.toml:3:9: ramp:Ramp failed: RuntimeError: enough" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_samples_are_every_operation(tmp_path: Path) -> None:
+    from benchwright.load import read_samples
+
+    words = ("load", *CONSTANT, "--read", "50%", "--samples", "s.bw", "--json")
+    found = document(bw(tmp_path, *words, "--target", "null"))
+    rows = read_samples(tmp_path / "s.bw")
+    assert len(rows) == found["result"]["samples"]["rows"] == 1000
+    intended = sorted(rows["intended_ns"].tolist())
+    assert intended == [place * 1_000_000 for place in range(1000)]
+    assert (rows["completed_ns"] >= rows["issued_ns"]).all()
+    assert (rows["issued_ns"] >= rows["intended_ns"]).all()
+
+
+def test_what_was_sampled_can_be_replayed(tmp_path: Path) -> None:
+    words = ("load", *CONSTANT, "--read", "50%", "--samples", "s.bw", "--json")
+    first = document(bw(tmp_path, *words, "--target", "null"))
+    replay = ("replay", "s.bw", "--speed", "4x", "--target", "null", "--json")
+    again = document(bw(tmp_path, *replay))
+    for kind in ("read", "write"):
+        number = first["result"]["kinds"][kind]["operations"]
+        assert again["result"]["kinds"][kind]["operations"] == number
+
+
+def test_a_replay_of_a_recorded_trace(tmp_path: Path) -> None:
+    lines = [f"{place / 1000:.6f} ; {place * 8} ; 8 ; R" for place in range(200)]
+    (tmp_path / "t.load").write_text("\n".join(lines) + "\n")
+    done = bw(tmp_path, "replay", "t.load", "--target", "null", "--json")
+    found = document(done)
+    assert found["result"]["counts"]["completed"] == 200
+    (tmp_path / "t.load").write_text("\n".join([*lines, "what ; is ; this ; ?"]))
+    done = bw(tmp_path, "replay", "t.load", "--format", "load", "--target", "null")
+    assert done.returncode == 2
+    assert "t.load:201:" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["oltp", "spc1-like", "bursty", "web"])
+def test_the_examples_run(tmp_path: Path, name: str) -> None:
+    workload = str(ROOT / "examples" / f"{name}.toml")
+    words = ("load", workload, "--duration", "500ms", "--warm-up", "0s", "--json")
+    target = ("--service", "1us", "--target", "null")
+    found = document(bw(tmp_path, *words, *target, env={**os.environ}))
+    assert found["result"]["counts"]["completed"] > 0
+    assert found["result"]["counts"]["early"] == 0
