@@ -1,0 +1,252 @@
+//! Reads rows from anything that gives bytes, a block at a time, in bounded memory.
+//!
+//! Decision: a block is believed only with its checksum. A lenient reader looks for the next block
+//! behind a damaged one, and tells how many bytes and blocks it passed over; a strict one stops.
+
+use super::header::{HEAD, Header};
+use super::rows::{ROW_BYTES, checksum, decode_row, part};
+use super::{BLOCK_HEAD, BLOCK_MAGIC, BLOCK_ROWS, SegmentError};
+use crate::row::Row;
+use std::io::{ErrorKind, Read};
+
+/// How much is asked of the source at a time [bytes].
+const CHUNK: usize = 256 << 10;
+
+/// What a lenient reader passed over.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// Stretches of damage.
+    pub places: u64,
+    /// Their length in all [bytes].
+    pub bytes: u64,
+    /// Rows in good blocks whose kind is not known.
+    pub rows: u64,
+    /// The first damage, with its place.
+    pub first: Option<String>,
+}
+
+/// Reads the rows of one file.
+#[derive(Debug)]
+pub struct Reader<R: Read> {
+    from: R,
+    header: Header,
+    lenient: bool,
+    bytes: Vec<u8>,
+    start: usize,
+    offset: u64,
+    ended: bool,
+    finished: bool,
+    damaged: bool,
+    skipped: Skipped,
+}
+
+impl<R: Read> Reader<R> {
+    /// Opens a file by reading its header. `lenient`: damaged blocks are skipped and counted.
+    ///
+    /// # Errors
+    /// It is not such a file, of another version, or its header is damaged: that is never skipped.
+    pub fn new(mut from: R, lenient: bool) -> Result<Self, SegmentError> {
+        let mut head = [0; HEAD];
+        read_exact(&mut from, &mut head, 0)?;
+        let (length, checksum) = Header::decode_head(&head)?;
+        let json = read_some(&mut from, length)?;
+        Ok(Self {
+            from,
+            header: Header::decode_json(&json, checksum)?,
+            lenient,
+            bytes: Vec::new(),
+            start: 0,
+            offset: (HEAD + length) as u64,
+            ended: false,
+            finished: false,
+            damaged: false,
+            skipped: Skipped::default(),
+        })
+    }
+
+    /// Returns what the rows are.
+    #[must_use]
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Returns where the next block begins [bytes from the start].
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Returns what was passed over so far.
+    #[must_use]
+    pub fn skipped(&self) -> &Skipped {
+        &self.skipped
+    }
+
+    /// Returns whether the last block that was read is the mark of a good end; without it the writer
+    /// was stopped, and rows may be missing.
+    #[must_use]
+    pub fn finished(&self) -> bool {
+        self.finished
+    }
+
+    /// Replaces `rows` by those of the next block. Returns false at the end of the file.
+    ///
+    /// # Errors
+    /// A strict reader: the block is damaged or cut short. Both: reading fails.
+    pub fn next_block(&mut self, rows: &mut Vec<Row>) -> Result<bool, SegmentError> {
+        rows.clear();
+        loop {
+            let length = match self.block()? {
+                Found::End => return Ok(false),
+                Found::Damage(message) => {
+                    self.pass_over(message)?;
+                    continue;
+                }
+                Found::Block(length) => length,
+            };
+            self.damaged = false;
+            let read = self.rows(length, rows);
+            self.finished = length == BLOCK_HEAD;
+            self.advance(length);
+            read?;
+            if !rows.is_empty() {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Looks at the block at `offset`.
+    fn block(&mut self) -> Result<Found, SegmentError> {
+        match self.fill(BLOCK_HEAD)? {
+            0 => return Ok(Found::End),
+            BLOCK_HEAD.. => {}
+            left => return Ok(cut(BLOCK_HEAD, left)),
+        }
+        let head = &self.bytes[self.start..];
+        let length = u32::from_le_bytes(part(head, 4)) as usize;
+        let count = u32::from_le_bytes(part(head, 8)) as usize;
+        if head[..4] != BLOCK_MAGIC {
+            return Ok(Found::Damage("no block begins here".to_owned()));
+        }
+        if count > BLOCK_ROWS || length != count * ROW_BYTES {
+            let message = format!("a block of {count} rows in {length} bytes cannot be");
+            return Ok(Found::Damage(message));
+        }
+        let whole = BLOCK_HEAD + length;
+        let left = self.fill(whole)?;
+        if left < whole {
+            return Ok(cut(whole, left));
+        }
+        let block = &self.bytes[self.start..self.start + whole];
+        if u32::from_le_bytes(part(block, 12)) != checksum(block) {
+            let message = "the block does not have its checksum".to_owned();
+            return Ok(Found::Damage(message));
+        }
+        Ok(Found::Block(whole))
+    }
+
+    fn rows(&mut self, length: usize, rows: &mut Vec<Row>) -> Result<(), SegmentError> {
+        let block = &self.bytes[self.start + BLOCK_HEAD..self.start + length];
+        for (number, bytes) in block.chunks_exact(ROW_BYTES).enumerate() {
+            match decode_row(&part(bytes, 0)) {
+                Ok(row) => rows.push(row),
+                Err(_) if self.lenient => self.skipped.rows += 1,
+                Err(kind) => {
+                    let offset = self.offset + (BLOCK_HEAD + number * ROW_BYTES) as u64;
+                    let message = format!("no kind of operation has the number {kind}");
+                    return Err(SegmentError::Damaged { offset, message });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes to the next place at which a block may begin, or gives up.
+    fn pass_over(&mut self, message: String) -> Result<(), SegmentError> {
+        let offset = self.offset;
+        if !self.lenient {
+            return Err(SegmentError::Damaged { offset, message });
+        }
+        if !self.damaged {
+            self.skipped.places += 1;
+            let told = format!("byte {offset}: {message}");
+            self.skipped.first.get_or_insert(told);
+        }
+        (self.damaged, self.finished) = (true, false);
+        let passed = self.distance();
+        self.skipped.bytes += passed as u64;
+        self.advance(passed);
+        Ok(())
+    }
+
+    /// Returns how far the next mark of a block is from here in what is buffered; all of it if there
+    /// is none, less what may be the beginning of a mark.
+    fn distance(&self) -> usize {
+        let ahead = &self.bytes[self.start..];
+        let mut windows = ahead.windows(BLOCK_MAGIC.len()).skip(1);
+        let found = windows.position(|window| window == BLOCK_MAGIC);
+        let kept = if self.ended { 0 } else { BLOCK_MAGIC.len() - 1 };
+        found.map_or_else(
+            || ahead.len().saturating_sub(kept).max(1),
+            |place| place + 1,
+        )
+    }
+
+    fn advance(&mut self, by: usize) {
+        self.start += by;
+        self.offset += by as u64;
+    }
+
+    /// Has at least `wanted` bytes in the buffer if the source still gives so many. Returns how
+    /// many there are.
+    fn fill(&mut self, wanted: usize) -> Result<usize, SegmentError> {
+        while self.bytes.len() - self.start < wanted && !self.ended {
+            self.bytes.drain(..self.start);
+            self.start = 0;
+            let before = self.bytes.len();
+            self.bytes.resize(before + CHUNK, 0);
+            let read = self.from.read(&mut self.bytes[before..]);
+            self.bytes.truncate(before + *read.as_ref().unwrap_or(&0));
+            match read {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => self.ended = read? == 0,
+            }
+        }
+        Ok(self.bytes.len() - self.start)
+    }
+}
+
+/// What is at a place where a block should begin.
+enum Found {
+    End,
+    Block(usize),
+    Damage(String),
+}
+
+fn cut(whole: usize, left: usize) -> Found {
+    Found::Damage(format!(
+        "a block of {whole} bytes is cut short after {left}"
+    ))
+}
+
+fn read_exact(from: &mut impl Read, bytes: &mut [u8], offset: u64) -> Result<(), SegmentError> {
+    from.read_exact(bytes).map_err(|error| match error.kind() {
+        ErrorKind::UnexpectedEof => {
+            let message = "the header is cut short".to_owned();
+            SegmentError::Damaged { offset, message }
+        }
+        _ => error.into(),
+    })
+}
+
+/// Reads so many bytes, without believing beforehand that there are so many.
+fn read_some(from: &mut impl Read, length: usize) -> Result<Vec<u8>, SegmentError> {
+    let mut bytes = Vec::new();
+    from.take(length as u64).read_to_end(&mut bytes)?;
+    if bytes.len() == length {
+        return Ok(bytes);
+    }
+    let message = "the header is cut short".to_owned();
+    let offset = HEAD as u64;
+    Err(SegmentError::Damaged { offset, message })
+}
