@@ -40,6 +40,54 @@ def run_load(
     Raises BenchError or InputError for what the engine refuses, with the engine's exit
     status, and BenchError `engine-died` when it ends without an answer.
     """
+    with conversation(request) as engine:
+        for line in engine.lines():
+            said = decode_line(line)
+            if isinstance(said, LoadProgress):
+                progress(said)
+            elif isinstance(said, EngineFault):
+                raise error_of(said)
+            else:
+                return said
+        raise engine.died()
+
+
+class Conversation:
+    """One request to one engine, while it is answered."""
+
+    def __init__(self, process: subprocess.Popen[bytes], signals: list[int]) -> None:
+        self._process = process
+        self._signals = signals
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether an interrupt has been passed on to the engine."""
+        return bool(self._signals)
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield what the engine says, line by line, until it ends."""
+        assert self._process.stdout is not None, "it is a pipe"
+        yield from self._process.stdout
+
+    def end(self) -> None:
+        """Ask the engine to end early and answer with what it has."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGINT)
+
+    def died(self) -> BenchError:
+        """Return the error of an engine that ended without an answer."""
+        status = self._process.wait(_PATIENCE_S)
+        how = f"by signal {-status}" if status < 0 else f"with exit status {status}"
+        return BenchError(
+            "engine-died",
+            f"the engine ended {how} and said nothing of a result",
+            "its own words, if it had any, stand above",
+        )
+
+
+@contextlib.contextmanager
+def conversation(request: msgspec.Struct) -> Iterator[Conversation]:
+    """Begin an engine, hand it the request, pass interrupts on, and end it afterwards."""
     process = subprocess.Popen(
         [find_engine()],
         stdin=subprocess.PIPE,
@@ -47,11 +95,10 @@ def run_load(
         # A terminal's interrupt reaches the engine through us only, and once.
         start_new_session=True,
     )
-    with _ended(process), _passed_on(process):
+    with _ended(process), _passed_on(process) as signals:
         assert process.stdin is not None, "it is a pipe"
-        assert process.stdout is not None, "it is a pipe"
         _write(process.stdin, msgspec.json.encode(request))
-        return _answered(process, process.stdout, progress)
+        yield Conversation(process, signals)
 
 
 def _write(pipe: IO[bytes], data: bytes) -> None:
@@ -60,28 +107,6 @@ def _write(pipe: IO[bytes], data: bytes) -> None:
         pipe.write(data + b"\n")
     with contextlib.suppress(BrokenPipeError):
         pipe.close()
-
-
-def _answered(
-    process: subprocess.Popen[bytes],
-    lines: IO[bytes],
-    progress: Callable[[LoadProgress], None],
-) -> Answer:
-    for line in lines:
-        said = decode_line(line)
-        if isinstance(said, LoadProgress):
-            progress(said)
-        elif isinstance(said, EngineFault):
-            raise error_of(said)
-        else:
-            return said
-    status = process.wait(_PATIENCE_S)
-    how = f"by signal {-status}" if status < 0 else f"with exit status {status}"
-    raise BenchError(
-        "engine-died",
-        f"the engine ended {how} and said nothing of a result",
-        "its own words, if it had any, stand above",
-    )
 
 
 @contextlib.contextmanager
@@ -102,8 +127,8 @@ def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _passed_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Pass interrupts on to the engine; a second one ends it."""
+def _passed_on(process: subprocess.Popen[bytes]) -> Iterator[list[int]]:
+    """Pass interrupts on to the engine; a second one ends it. Yield those seen."""
     seen: list[int] = []
 
     def pass_on(number: int, _frame: object) -> None:
@@ -118,7 +143,7 @@ def _passed_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
         if signal.getsignal(number) is not signal.SIG_IGN
     }
     try:
-        yield
+        yield seen
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
