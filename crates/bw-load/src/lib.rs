@@ -3,6 +3,7 @@
 pub mod agenda;
 pub mod clock;
 pub mod crew;
+pub mod demand;
 pub mod environment;
 pub mod exchange;
 pub mod file;

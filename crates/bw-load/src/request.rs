@@ -1,7 +1,10 @@
 //! What a load is asked to be: the `load` request of docs/engine-protocol.md.
 
+use crate::file::FileSpec;
+use crate::http::request::HttpSpec;
 use crate::null::NullSpec;
 use crate::policy::{Full, Late};
+use crate::tcp::TcpSpec;
 use crate::trouble::Trouble;
 
 use bw_schedule::workload::WorkloadSpec;
@@ -16,11 +19,17 @@ const WORKERS: usize = 1024;
 const DEPTH: u32 = 1 << 20;
 
 /// What operations are executed on.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum TargetSpec {
     /// Nothing: the engine alone.
     Null(NullSpec),
+    /// A file or a block device.
+    File(FileSpec),
+    /// A TCP server that echoes.
+    Tcp(TcpSpec),
+    /// An HTTP/1.1 server.
+    Http(HttpSpec),
 }
 
 /// How operations are issued at their time.
@@ -52,7 +61,7 @@ pub enum ClockChoice {
 }
 
 /// The request. Every field has the protocol's name and meaning.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadRequest {
     /// What operations are executed on.

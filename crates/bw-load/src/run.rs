@@ -8,13 +8,12 @@ use crate::environment;
 use crate::exchange::exchange;
 use crate::guard::Guard;
 use crate::ledger::{BLOCK, Ledger};
-use crate::null::NullSpec;
 use crate::reporter::{Desk, Reported, Reporter};
-use crate::request::{LoadRequest, TargetSpec};
+use crate::request::LoadRequest;
 use crate::result::{self, LoadResult, Parts, Progress};
 use crate::samples::Samples;
 use crate::signals;
-use crate::targets::NullMaker;
+use crate::targets::{self, Opened};
 use crate::timekeeper::Timekeeper;
 use crate::trouble::Trouble;
 use crate::worker::{Hosted, Plan, Stop};
@@ -38,11 +37,13 @@ const BLOCKS: usize = 64;
 /// The request is wrong (status 2), or the machine or the target fails (status 1).
 pub fn run(request: &LoadRequest, tell: &mut dyn FnMut(&Progress)) -> Result<LoadResult, Trouble> {
     request.check()?;
-    match &request.target {
-        TargetSpec::Null(spec) => {
-            let maker = NullMaker::new(spec, request.depth);
-            on(&maker, NullSpec::SIZE_BYTES, request, tell)
-        }
+    let opened = targets::open(request)?;
+    let extent = opened.extent();
+    match &opened {
+        Opened::Null(maker) => on(maker, extent, request, tell),
+        Opened::File(maker) => on(&**maker, extent, request, tell),
+        Opened::Tcp(maker) => on(maker, extent, request, tell),
+        Opened::Http(maker) => on(maker, extent, request, tell),
     }
 }
 

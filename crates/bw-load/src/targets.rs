@@ -1,26 +1,89 @@
-//! How the targets of a request are made by the workers.
+//! The targets of a request: opened once for the run, then made by each worker for itself.
 
 use crate::crew::Maker;
+use crate::demand;
+use crate::file::{self, FileTarget, OpenFile, Purpose, Refusal};
+use crate::http;
+use crate::net::{Network, Protocol};
 use crate::null::{Null, NullSpec};
+use crate::request::{LoadRequest, TargetSpec};
+use crate::tcp::TcpPlan;
 use crate::timekeeper::AnyClock;
 use crate::trouble::Trouble;
 use serde_json::{Value, json};
 
-/// Makes null targets.
-pub struct NullMaker<'a> {
-    spec: &'a NullSpec,
-    depth: u32,
+/// A target, opened: it exists, it is large enough, its server has an address.
+pub enum Opened {
+    /// Nothing.
+    Null(NullMaker),
+    /// A file or a block device.
+    File(Box<FileMaker>),
+    /// A TCP server.
+    Tcp(NetMaker<TcpPlan>),
+    /// An HTTP server.
+    Http(NetMaker<http::request::Plan>),
 }
 
-impl<'a> NullMaker<'a> {
-    /// Returns a maker of null targets for `depth` operations in flight.
+/// Opens the target of a request. Before threads are pinned: a pool of threads runs where
+/// the caller may run.
+///
+/// # Errors
+/// The target's own: bad input (status 2).
+pub fn open(request: &LoadRequest) -> Result<Opened, Trouble> {
+    let (depth, workers) = (request.depth, request.workers as u32);
+    Ok(match &request.target {
+        TargetSpec::Null(spec) => Opened::Null(NullMaker {
+            spec: spec.clone(),
+            depth,
+        }),
+        TargetSpec::File(spec) => {
+            let writes = demand::writes(&request.workload);
+            let open = file::open(spec, Purpose { writes })?;
+            for (what, bytes) in demand::multiples(&request.workload) {
+                open.check_multiple(&what, bytes)?;
+            }
+            let largest_bytes = demand::largest_bytes(&request.workload);
+            Opened::File(Box::new(FileMaker {
+                open,
+                depth,
+                largest_bytes,
+            }))
+        }
+        TargetSpec::Tcp(spec) => {
+            Opened::Tcp(NetMaker::new(spec.plan()?, spec.connections, workers)?)
+        }
+        TargetSpec::Http(spec) => {
+            Opened::Http(NetMaker::new(spec.plan()?, spec.connections, workers)?)
+        }
+    })
+}
+
+impl Opened {
+    /// Returns how large it is [bytes]; of a server: how many things there are to ask it for.
     #[must_use]
-    pub fn new(spec: &'a NullSpec, depth: u32) -> Self {
-        Self { spec, depth }
+    pub fn extent(&self) -> u64 {
+        match self {
+            Self::Null(_) => NullSpec::SIZE_BYTES,
+            Self::File(maker) => maker.open.size_bytes(),
+            Self::Tcp(_) => 1,
+            Self::Http(maker) => maker.plan.requests().count() as u64,
+        }
     }
 }
 
-impl Maker for NullMaker<'_> {
+impl From<Refusal> for Trouble {
+    fn from(refusal: Refusal) -> Self {
+        Self::request(refusal.code, refusal.message, &refusal.remedy)
+    }
+}
+
+/// Makes null targets.
+pub struct NullMaker {
+    spec: NullSpec,
+    depth: u32,
+}
+
+impl Maker for NullMaker {
     type Target = Null<AnyClock>;
 
     fn make(&self, _worker: usize, clock: AnyClock) -> Result<Self::Target, Trouble> {
@@ -33,5 +96,116 @@ impl Maker for NullMaker<'_> {
 
     fn describe(&self, _target: &Self::Target) -> Value {
         json!({"kind": "null", "engine": null, "size_bytes": NullSpec::SIZE_BYTES, "features": [], "absent": []})
+    }
+}
+
+/// Makes targets on one open file.
+pub struct FileMaker {
+    open: OpenFile,
+    depth: u32,
+    largest_bytes: u32,
+}
+
+impl FileMaker {
+    /// Returns the open file.
+    #[must_use]
+    pub fn file(&self) -> &OpenFile {
+        &self.open
+    }
+
+    /// Returns how large its operations are, as far as is known [bytes].
+    #[must_use]
+    pub fn largest_bytes(&self) -> u32 {
+        self.largest_bytes
+    }
+}
+
+impl Maker for FileMaker {
+    type Target = FileTarget;
+
+    fn make(&self, _worker: usize, _clock: AnyClock) -> Result<Self::Target, Trouble> {
+        Ok(self.open.worker(self.depth, self.largest_bytes)?)
+    }
+
+    fn describe(&self, target: &Self::Target) -> Value {
+        let told = target.description();
+        json!({"kind": "file", "engine": told.engine, "size_bytes": self.open.size_bytes(),
+            "block_bytes": self.open.block_bytes(), "features": told.features, "absent": told.absent})
+    }
+}
+
+/// Makes targets on one server; each worker has its share of the connections.
+pub struct NetMaker<P> {
+    plan: P,
+    connections: u32,
+    workers: u32,
+}
+
+impl<P> NetMaker<P> {
+    fn new(plan: P, connections: u32, workers: u32) -> Result<Self, Trouble> {
+        if connections < workers {
+            return Err(Trouble::request(
+                "connections",
+                format!("{connections} connections for {workers} workers"),
+                "ask for one for each worker at least",
+            ));
+        }
+        Ok(Self {
+            plan,
+            connections,
+            workers,
+        })
+    }
+
+    /// Returns this worker's share: as equal as can be, the first ones have one more.
+    fn share(&self, worker: usize) -> u32 {
+        let more = (worker as u32) < self.connections % self.workers;
+        self.connections / self.workers + u32::from(more)
+    }
+}
+
+/// Returns what a network target turned out to be.
+fn describe<P: Protocol>(kind: &str, target: &Network<P>) -> Value {
+    let mut told = serde_json::to_value(target.describe()).unwrap_or_default();
+    if let Some(fields) = told.as_object_mut() {
+        let more = json!({"kind": kind, "engine": "epoll", "size_bytes": null, "features": [], "absent": []});
+        fields.extend(more.as_object().cloned().unwrap_or_default());
+    }
+    told
+}
+
+impl Maker for NetMaker<TcpPlan> {
+    type Target = crate::tcp::TcpTarget;
+
+    fn make(&self, worker: usize, _clock: AnyClock) -> Result<Self::Target, Trouble> {
+        Ok(self.plan.open(self.share(worker))?)
+    }
+
+    fn describe(&self, target: &Self::Target) -> Value {
+        describe("tcp", target)
+    }
+}
+
+impl Maker for NetMaker<http::request::Plan> {
+    type Target = http::HttpTarget;
+
+    fn make(&self, worker: usize, _clock: AnyClock) -> Result<Self::Target, Trouble> {
+        Ok(self.plan.open(self.share(worker))?)
+    }
+
+    fn describe(&self, target: &Self::Target) -> Value {
+        describe("http", target)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_are_shared_out_whole() {
+        let maker = NetMaker::new((), 8, 3).unwrap();
+        assert_eq!([0, 1, 2].map(|worker| maker.share(worker)), [3, 3, 2]);
+        assert!(NetMaker::new((), 2, 3).is_err());
     }
 }
