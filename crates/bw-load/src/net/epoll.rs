@@ -200,3 +200,38 @@ fn checked(returned: i32) -> io::Result<i32> {
     }
     Ok(returned)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn with_and_without_nanoseconds_the_same_is_found() {
+        for exact in [true, false] {
+            let mut epoll = Epoll::new(4).unwrap();
+            epoll.exact = exact;
+            let (mut near, far) = UnixStream::pair().unwrap();
+            epoll.add(far.as_fd(), Interest::Read, 7).unwrap();
+            epoll.wait(Nanos(1000)).unwrap();
+            assert!(epoll.take().is_none());
+            near.write_all(b"x").unwrap();
+            epoll.wait(Nanos::NEVER).unwrap();
+            assert_eq!(epoll.ready(), 1);
+            let ready = epoll.take().unwrap();
+            assert_eq!(
+                (ready.token, ready.readable, ready.writable),
+                (7, true, false)
+            );
+            epoll.change(far.as_fd(), Interest::ReadWrite, 8).unwrap();
+            epoll.wait(Nanos::NEVER).unwrap();
+            let ready = epoll.take().unwrap();
+            assert_eq!(
+                (ready.token, ready.readable, ready.writable),
+                (8, true, true)
+            );
+        }
+    }
+}
