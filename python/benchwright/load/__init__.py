@@ -12,11 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from benchwright.load.filament import Batch, Filament
-    from benchwright.load.samples import read_samples
+    from benchwright.load.samples import iter_samples, read_samples
 
-__all__ = ["Batch", "Filament", "read_samples"]
+__all__ = ["Batch", "Filament", "iter_samples", "read_samples"]
 
-_HOMES = {"Batch": "filament", "Filament": "filament", "read_samples": "samples"}
+_HOMES = {
+    "Batch": "filament",
+    "Filament": "filament",
+    "iter_samples": "samples",
+    "read_samples": "samples",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.load.filament import Batch
 from benchwright.load.filaments import PythonFilament
 from benchwright.load.plan import Plan
 from benchwright.load.python_filament import batches_of
 from benchwright.load.request import LoadRequest
+from benchwright.load.segment import blocks_of, end_block, header, rows_of
 from benchwright.load.workload import Trace
 from benchwright.model.errors import InputError
 
@@ -73,6 +73,7 @@ class _Feeder:
 
     def __init__(self, spec: PythonFilament, directory: Path) -> None:
         self.place = spec.place
+        self.source = f"{spec.module}:{spec.name}"
         self.path = directory / f"filament-{spec.place}.bw"
         self.error: InputError | None = None
         self._batches = batches_of(spec)
@@ -90,19 +91,22 @@ class _Feeder:
         self._thread.join(_PATIENCE_S)
 
     def _run(self) -> None:
-        from benchwright.load.segment import header
-
         try:
             descriptor = self._opened()
             if descriptor is not None:
                 with os.fdopen(descriptor, "wb", buffering=0) as pipe:
-                    pipe.write(header())
-                    for batch in self._batches:
-                        _write_all(pipe.fileno(), batch)
+                    self._feed(pipe.fileno())
         except BrokenPipeError:
             return  # the engine has ended: nobody needs the rest
         except InputError as error:
             self.error = error
+
+    def _feed(self, descriptor: int) -> None:
+        _write_all(descriptor, header(self.source))
+        for batch in self._batches:
+            for block in blocks_of(rows_of(batch)):
+                _write_all(descriptor, block)
+        _write_all(descriptor, end_block())
 
     def _opened(self) -> int | None:
         """Return the FIFO's descriptor once the engine reads it; None if it never does.
@@ -122,9 +126,7 @@ class _Feeder:
         return None
 
 
-def _write_all(descriptor: int, batch: Batch) -> None:
-    from benchwright.load.segment import block_of
-
-    left = memoryview(block_of(batch))
+def _write_all(descriptor: int, data: bytes) -> None:
+    left = memoryview(data)
     while left:
         left = left[os.write(descriptor, left) :]
