@@ -15,9 +15,11 @@
 mod buffers;
 mod calls;
 mod fill;
+mod flight;
 mod futex;
 mod guard;
 mod limits;
+mod making;
 mod opening;
 pub(crate) mod ring;
 mod threads;

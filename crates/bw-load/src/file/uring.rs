@@ -15,13 +15,14 @@
 //! waits for what is in flight, and if that does not end, leaks the buffers rather than free
 //! memory that the kernel may still write to.
 
-use super::buffers::{Buffers, Region};
+use super::buffers::Buffers;
+use super::flight::{Flight, LANDED, Registered, entry};
 use super::ring::{self, Door};
 use super::{Description, calls};
 use crate::target::{Reaped, Target};
-use bw_schedule::operation::{Kind, Operation};
+use bw_schedule::operation::Operation;
 use bw_units::Nanos;
-use io_uring::{IoUring, opcode, squeue, types};
+use io_uring::{IoUring, opcode, types};
 use std::fs::File;
 use std::io;
 use std::mem::ManuallyDrop;
@@ -38,28 +39,6 @@ const BATCH: u32 = 2;
 /// The mark of entries that belong to no slot.
 const NO_SLOT: u64 = u64::MAX;
 
-/// One operation on its way.
-#[derive(Clone, Copy, Debug)]
-struct Flight {
-    kind: Kind,
-    busy: bool,
-    region: Region,
-    size: u32,
-    done: u32,
-    offset: u64,
-    address: *mut u8,
-}
-
-const LANDED: Flight = Flight {
-    kind: Kind::Flush,
-    busy: false,
-    region: Region::Large,
-    size: 0,
-    done: 0,
-    offset: 0,
-    address: std::ptr::null_mut(),
-};
-
 /// A file as the target of one worker, by io_uring. It stays in the thread that made it.
 pub struct UringTarget {
     ring: IoUring,
@@ -74,13 +53,6 @@ pub struct UringTarget {
     refused: Vec<Reaped>,
     in_flight: u32,
     description: Description,
-}
-
-/// What the kernel knows by its index.
-#[derive(Clone, Copy, Debug, Default)]
-struct Registered {
-    file: bool,
-    buffers: bool,
 }
 
 impl std::fmt::Debug for UringTarget {
@@ -261,23 +233,15 @@ impl Target for UringTarget {
 
     fn submit(&mut self, slot: u32, operation: &Operation) {
         let place = calls::place(&mut self.buffers, slot, operation);
-        let (address, region) = match place {
-            Ok(place) => (place.address, place.region),
+        let place = match place {
+            Ok(place) => place,
             Err(error) => {
                 let result = calls::negative(&error);
                 self.refused.push(Reaped { slot, result });
                 return;
             }
         };
-        self.flights[slot as usize] = Flight {
-            kind: operation.kind,
-            busy: true,
-            region,
-            size: operation.size,
-            done: 0,
-            offset: operation.offset,
-            address,
-        };
+        self.flights[slot as usize] = Flight::of(operation, place);
         self.in_flight += 1;
         self.prepare(slot);
     }
@@ -338,78 +302,6 @@ impl Drop for UringTarget {
             unsafe { ManuallyDrop::drop(&mut self.buffers) };
         }
     }
-}
-
-impl Flight {
-    /// Returns address, length and offset of what is still to be transferred.
-    fn rest(&self) -> (*mut u8, u32, u64) {
-        let done = self.done;
-        // Inside the buffer: no more is ever done than its size.
-        let address = self.address.wrapping_add(done as usize);
-        (address, self.size - done, self.offset + u64::from(done))
-    }
-
-    /// Takes note of what the kernel says; returns the whole operation's result, or None if a
-    /// rest is to be done.
-    fn advance(&mut self, result: i32) -> Option<i32> {
-        match (self.kind, u32::try_from(result)) {
-            (_, Err(_)) => Some(result),
-            (Kind::Read, Ok(0)) if self.done < self.size => Some(-libc::ENODATA),
-            (Kind::Write, Ok(0)) if self.done < self.size => Some(-libc::ENOSPC),
-            (Kind::Read | Kind::Write, Ok(bytes)) => {
-                self.done += bytes;
-                (self.done >= self.size).then(|| i32::try_from(self.done).unwrap_or(i32::MAX))
-            }
-            (_, Ok(_)) => Some(result),
-        }
-    }
-}
-
-/// Returns the entry for what is left of `flight`.
-fn entry(flight: &Flight, registered: Registered, file: &File) -> squeue::Entry {
-    // With the flag, a descriptor is an index among the registered files: ours is 0.
-    let (number, flags) = if registered.file {
-        (0, squeue::Flags::FIXED_FILE)
-    } else {
-        (file.as_raw_fd(), squeue::Flags::empty())
-    };
-    let file = types::Fd(number);
-    let entry = match flight.kind {
-        Kind::Read => read(flight, registered.buffers, file),
-        Kind::Write => write(flight, registered.buffers, file),
-        Kind::Flush | Kind::Exchange => opcode::Fsync::new(file).build(),
-        Kind::Discard => opcode::Fallocate::new(file, u64::from(flight.size))
-            .offset(flight.offset)
-            .mode(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE)
-            .build(),
-    };
-    entry.flags(flags)
-}
-
-fn read(flight: &Flight, registered: bool, file: types::Fd) -> squeue::Entry {
-    let (address, length, offset) = flight.rest();
-    if registered && flight.region == Region::Slots {
-        let index = 0;
-        return opcode::ReadFixed::new(file, address, length, index)
-            .offset(offset)
-            .build();
-    }
-    opcode::Read::new(file, address, length)
-        .offset(offset)
-        .build()
-}
-
-fn write(flight: &Flight, registered: bool, file: types::Fd) -> squeue::Entry {
-    let (address, length, offset) = flight.rest();
-    if registered && flight.region == Region::Payload {
-        let index = 1;
-        return opcode::WriteFixed::new(file, address, length, index)
-            .offset(offset)
-            .build();
-    }
-    opcode::Write::new(file, address, length)
-        .offset(offset)
-        .build()
 }
 
 fn is_passing(error: &io::Error) -> bool {
