@@ -58,8 +58,10 @@ impl Fault {
 
     /// Returns the same fault as one after which nothing can be read.
     pub fn fatal(mut self, remedy: &str) -> Self {
-        self.code = TraceCode::TraceFormat;
-        remedy.clone_into(&mut self.remedy);
+        if self.code == TraceCode::TraceLine {
+            self.code = TraceCode::TraceFormat;
+            remedy.clone_into(&mut self.remedy);
+        }
         self
     }
 

@@ -20,6 +20,7 @@ pub(crate) mod vscsi;
 
 use crate::entry::{Devices, Entry};
 use crate::events::{BlockEvent, Matcher};
+use crate::fault::Fault;
 use crate::input::{Format, TraceInput};
 use crate::source::{Merge, Source};
 use crate::text::{Bytes, LineFormat, TextSource};
@@ -53,7 +54,7 @@ pub(crate) fn parser(
     format: Format,
     streams: Vec<Bytes>,
     input: &TraceInput,
-) -> Box<dyn Source<Entry>> {
+) -> Result<Box<dyn Source<Entry>>, Fault> {
     let events: Option<EventParser> = match format {
         Format::Blkparse => Some(|stream| Box::new(blkparse::Blkparse::new(stream))),
         Format::Blktrace => Some(|stream| Box::new(blktrace::Blktrace::new(stream))),
@@ -62,14 +63,15 @@ pub(crate) fn parser(
     match events {
         Some(events) => {
             let merged = Merge::new(streams.into_iter().map(events).collect());
-            Box::new(Matcher::new(Box::new(merged), input.arrivals))
+            Ok(Box::new(Matcher::new(Box::new(merged), input.arrivals)))
         }
-        None => merged(
-            streams
-                .into_iter()
-                .map(|stream| of_one(format, stream, input))
-                .collect(),
-        ),
+        None => {
+            let of_one = |(file, stream)| {
+                of_one(format, stream, input).map_err(|fault| Fault { file, ..fault })
+            };
+            let sources: Result<_, Fault> = (0..).zip(streams).map(of_one).collect();
+            sources.map(merged)
+        }
     }
 }
 
@@ -83,9 +85,13 @@ fn merged(mut sources: Vec<Box<dyn Source<Entry>>>) -> Box<dyn Source<Entry>> {
     }
 }
 
-fn of_one(format: Format, stream: Bytes, input: &TraceInput) -> Box<dyn Source<Entry>> {
-    match format {
-        Format::Bw => Box::new(own::Own::new(stream)),
+fn of_one(
+    format: Format,
+    stream: Bytes,
+    input: &TraceInput,
+) -> Result<Box<dyn Source<Entry>>, Fault> {
+    Ok(match format {
+        Format::Bw => Box::new(own::Own::new(stream, input.lenient)?),
         Format::Load => text(stream, load::Load::default()),
         Format::FioIolog => text(stream, iolog::Iolog::new(input.v2_wait)),
         Format::Msr => text(stream, msr::Msr::default()),
@@ -95,8 +101,8 @@ fn of_one(format: Format, stream: Bytes, input: &TraceInput) -> Box<dyn Source<E
         Format::Alibaba => text(stream, alibaba::Alibaba),
         Format::Tencent => text(stream, tencent::Tencent),
         Format::Mqsim => text(stream, mqsim::Mqsim::new(input.stamp_unit_ns)),
-        Format::Blkparse | Format::Blktrace => parser(format, vec![stream], input),
-    }
+        Format::Blkparse | Format::Blktrace => return parser(format, vec![stream], input),
+    })
 }
 
 fn text<F: LineFormat + 'static>(stream: Bytes, format: F) -> Box<dyn Source<Entry>> {
@@ -146,7 +152,9 @@ fn reads_most(format: Format, head: &[u8], input: &TraceInput) -> bool {
         None => head,
     };
     let stream: Box<dyn Read + Send> = Box::new(Cursor::new(complete.to_vec()));
-    let mut source = of_one(format, io::BufReader::new(stream), input);
+    let Ok(mut source) = of_one(format, io::BufReader::new(stream), input) else {
+        return false;
+    };
     let mut devices = Devices::default();
     let (mut read, mut refused) = (0, 0);
     while read + refused < LINES_TRIED {

@@ -3,7 +3,6 @@
 //! Decision: an absent option means the format's own default (a reorder window, how equal stamps
 //! are treated), never a silent guess; what was in force is in the [`crate::report::TraceReport`].
 
-use bw_units::Nanos;
 use serde::{Deserialize, Serialize};
 
 /// A trace to be read, with the policies for what it leaves open.
@@ -178,17 +177,6 @@ impl Format {
             Self::Alibaba => "alibaba",
             Self::Tencent => "tencent",
             Self::Mqsim => "mqsim",
-        }
-    }
-
-    /// Returns how far back a stamp may lie by default [ns]. Our own files are written in order
-    /// and may come through a FIFO while they are replayed: there a window would only hold
-    /// rows back.
-    #[must_use]
-    pub fn default_window(self) -> Nanos {
-        match self {
-            Self::Bw => Nanos::ZERO,
-            _ => Nanos::SECOND,
         }
     }
 }

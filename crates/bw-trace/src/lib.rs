@@ -1,11 +1,14 @@
 //! Reads, writes, measures, compares and captures I/O traces.
 
+pub mod capture;
+pub mod convert;
 mod entry;
 pub mod error;
 mod events;
 mod fault;
 mod formats;
 pub mod input;
+mod new_file;
 mod offsets;
 mod open;
 mod order;

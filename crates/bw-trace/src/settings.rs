@@ -3,6 +3,9 @@
 use crate::error::{TraceCode, TraceError};
 use crate::input::{Duplicates, Format, TraceInput};
 use crate::offsets::Mapping;
+use crate::order::{OrderWindow, WINDOW_ROWS};
+use crate::source::Timing;
+use bw_units::Nanos;
 
 /// Returns whether `path` can be read only once.
 pub(crate) fn is_stream(path: &str) -> bool {
@@ -56,6 +59,21 @@ pub(crate) fn check(input: &TraceInput) -> Result<(), TraceError> {
         ));
     }
     Ok(())
+}
+
+/// Returns the reorder window: the one asked for, or that of the format.
+///
+/// Our own files that are sorted may come through a FIFO while they are replayed: a window would
+/// hold rows back. Samples are sorted by their end, a block of each worker at a time, so they
+/// are held for as long as an operation may take.
+pub(crate) fn window(format: Format, timing: Timing, input: &TraceInput) -> OrderWindow {
+    let (window, rows) = match (format, timing.sorted) {
+        (_, true) => (Nanos::ZERO, WINDOW_ROWS),
+        (Format::Bw, false) => (Nanos(60 * Nanos::SECOND.0), 16 * WINDOW_ROWS),
+        (_, false) => (Nanos::SECOND, WINDOW_ROWS),
+    };
+    let window_ns = input.window_ns.unwrap_or(window.0);
+    OrderWindow::new(window_ns, input.window_rows.unwrap_or(rows))
 }
 
 /// Returns the mapping of addresses that is asked for.

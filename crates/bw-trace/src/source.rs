@@ -13,6 +13,25 @@ pub(crate) trait Source<T>: Send {
     fn account(&self) -> Account {
         Account::default()
     }
+
+    /// Returns what is known of its stamps beforehand.
+    fn timing(&self) -> Timing {
+        Timing::default()
+    }
+
+    /// Returns whether the next one is at hand without reading: false while it may take long.
+    fn at_hand(&self) -> bool {
+        true
+    }
+}
+
+/// What is known of stamps before they are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Timing {
+    /// They never go back.
+    pub sorted: bool,
+    /// They count from a time zero that is not the first arrival.
+    pub from_zero: bool,
 }
 
 /// What a source left out or has to say.
@@ -22,6 +41,10 @@ pub(crate) struct Account {
     pub other_events: u64,
     /// Completions without an arrival.
     pub unmatched_completions: u64,
+    /// Damage that was passed over without an error.
+    pub skipped: u64,
+    /// The first of it.
+    pub skipped_first: Option<String>,
     /// Remarks for the reader of the result.
     pub notes: Vec<String>,
 }
@@ -31,6 +54,8 @@ impl Account {
     pub fn with(mut self, other: Self) -> Self {
         self.other_events += other.other_events;
         self.unmatched_completions += other.unmatched_completions;
+        self.skipped += other.skipped;
+        self.skipped_first = self.skipped_first.or(other.skipped_first);
         for note in other.notes {
             if !self.notes.contains(&note) {
                 self.notes.push(note);
@@ -126,5 +151,21 @@ impl<T: Stamped + Send> Source<T> for Merge<T> {
             .iter()
             .map(|(source, _)| source.account())
             .fold(Account::default(), Account::with)
+    }
+
+    fn timing(&self) -> Timing {
+        let timings = || self.sources.iter().map(|(source, _)| source.timing());
+        Timing {
+            sorted: timings().all(|timing| timing.sorted),
+            from_zero: timings().all(|timing| timing.from_zero),
+        }
+    }
+
+    fn at_hand(&self) -> bool {
+        let known = |(source, head): &(Box<dyn Source<T>>, Head<T>)| match head {
+            Head::Unknown => source.at_hand(),
+            _ => true,
+        };
+        self.sources.iter().all(known)
     }
 }

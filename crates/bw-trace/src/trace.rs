@@ -13,7 +13,7 @@ use crate::formats;
 use crate::input::{Duplicates, Format, Offsets, TraceInput};
 use crate::offsets::{Changes, Mapping};
 use crate::open::{self, Opened};
-use crate::order::{OrderWindow, TooLate, WINDOW_ROWS};
+use crate::order::{OrderWindow, TooLate};
 use crate::report::{REMEMBERED, TraceReport};
 use crate::settings::{self, option_error};
 use crate::source::Source;
@@ -119,14 +119,16 @@ impl Trace {
             .into_iter()
             .map(|file| (file.path, file.stream))
             .unzip();
-        let window_ns = input.window_ns.unwrap_or(format.default_window().0);
+        let source =
+            formats::parser(format, streams, &input).map_err(|fault| fault.into_error(&paths))?;
+        let timing = source.timing();
         Ok(Self {
             duplicates: settings::duplicates(format, &input)?,
-            source: formats::parser(format, streams, &input),
-            order: OrderWindow::new(window_ns, input.window_rows.unwrap_or(WINDOW_ROWS)),
+            source,
+            order: settings::window(format, timing, &input),
             devices: Devices::default(),
             read: false,
-            origin: None,
+            origin: timing.from_zero.then_some(0),
             chosen: Vec::new(),
             spread: Spread::default(),
             settled: false,
@@ -164,8 +166,13 @@ impl Trace {
             paths: self.paths.clone(),
             format: self.format,
             operations: self.operations,
-            skipped_lines: self.skipped,
-            skipped_first: self.skipped_first.clone(),
+            skipped_lines: self.skipped + account.skipped,
+            skipped_first: self
+                .skipped_first
+                .iter()
+                .cloned()
+                .chain(account.skipped_first)
+                .collect(),
             other_events: account.other_events,
             unmatched_completions: account.unmatched_completions,
             left_out: self.left_out,
@@ -183,6 +190,13 @@ impl Trace {
             devices: self.devices.names().to_vec(),
             notes: account.notes,
         }
+    }
+
+    /// Returns whether the next row may come without waiting for the file: false when everything that was
+    /// read has been handed on, and the writer of a FIFO may take its time.
+    #[must_use]
+    pub fn at_hand(&self) -> bool {
+        self.source.at_hand()
     }
 
     /// Returns the next operation in order, with the trace's own stamps.

@@ -3,12 +3,15 @@
 
 #![allow(clippy::unwrap_used)]
 
+use bw_record::segment::header::{Content, Header, Order};
+use bw_record::segment::writer::Writer;
 use bw_trace::input::{Duplicates, Format, Offsets, TraceInput};
 use bw_trace::trace;
 use proptest::prelude::*;
 use std::io::Cursor;
 
-const GOLDEN: [(&str, Option<Format>); 15] = [
+const GOLDEN: [(&str, Option<Format>); 16] = [
+    ("", Some(Format::Bw)),
     ("small.load", Some(Format::Load)),
     ("v2.iolog", Some(Format::FioIolog)),
     ("v3.iolog", Some(Format::FioIolog)),
@@ -27,6 +30,17 @@ const GOLDEN: [(&str, Option<Format>); 15] = [
 ];
 
 fn golden(name: &str) -> Vec<u8> {
+    if name.is_empty() {
+        let header = Header::new(Content::Trace, Order::Intended);
+        let mut writer = Writer::new(Vec::new(), &header).unwrap();
+        let rows = trace::read(
+            Box::new(Cursor::new(golden("small.load"))),
+            &TraceInput::new("t"),
+        );
+        rows.unwrap()
+            .for_each(|row| writer.write(&row.unwrap()).unwrap());
+        return writer.finish().unwrap();
+    }
     std::fs::read(format!("{}/tests/data/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
 }
 
@@ -78,6 +92,7 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
         vec![7, 0x74, 0x61, 0x65],
         b"fio version 3 iolog\n".to_vec(),
         b"fio version 2 iolog\n".to_vec(),
+        b"bwtrace\n\x01\0\x30\0".to_vec(),
     ]);
     let body = prop_oneof![
         proptest::collection::vec(any::<u8>(), 0..400),

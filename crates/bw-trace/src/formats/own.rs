@@ -1,27 +1,141 @@
 //! Our own format: docs/trace-format.md.
+//!
+//! Its stamps count from a time zero of its own, so they are not counted from the first arrival:
+//! a filament that begins after five seconds begins then. Rows that say that they are sorted by intended
+//! start need no window; samples, which are sorted by their end, get a wide one.
 
-use crate::entry::{Devices, Entry};
-use crate::fault::Fault;
-use crate::source::Source;
+use crate::entry::{Devices, Entry, LARGEST_END_BYTES};
+use crate::fault::{Fault, Place};
+use crate::source::{Account, Source, Timing};
 use crate::text::Bytes;
+use bw_record::row::Row;
+use bw_record::segment::header::Order;
+use bw_record::segment::reader::Reader;
+use bw_record::segment::{self, SegmentError};
 
 /// What a file of ours starts with.
-pub(crate) const MAGIC: &[u8] = b"bwtrace\n";
+pub(crate) const MAGIC: &[u8] = &segment::MAGIC;
 
-/// The operations of one file.
+/// The rows of one file.
 pub(crate) struct Own {
-    _stream: Bytes,
+    reader: Reader<Bytes>,
+    rows: Vec<Row>,
+    taken: usize,
+    block_byte: u64,
+    /// The number among all devices for each number in the file.
+    devices: Vec<Option<u16>>,
+    ended: bool,
 }
 
 impl Own {
-    /// Returns the operations of `stream`.
-    pub fn new(stream: Bytes) -> Self {
-        Self { _stream: stream }
+    /// Returns the rows of `stream`, whose header is read.
+    ///
+    /// Errors: the header is not of this format, or of a later version.
+    pub fn new(stream: Bytes, lenient: bool) -> Result<Self, Fault> {
+        let reader = Reader::new(stream, lenient).map_err(|error| {
+            fault(error, 0).fatal("write the trace again, or convert it with the bw that wrote it")
+        })?;
+        Ok(Self {
+            reader,
+            rows: Vec::new(),
+            taken: 0,
+            block_byte: 0,
+            devices: Vec::new(),
+            ended: false,
+        })
+    }
+
+    /// Reads the next block; returns false at the end.
+    fn block(&mut self) -> Result<bool, Fault> {
+        self.taken = 0;
+        self.block_byte = self.reader.offset();
+        let more = self
+            .reader
+            .next_block(&mut self.rows)
+            .map_err(|error| fault(error, self.block_byte))?;
+        self.ended |= !more;
+        Ok(more)
+    }
+
+    fn device(&mut self, number: u16, devices: &mut Devices) -> Result<u16, Fault> {
+        let place = usize::from(number);
+        if place >= self.devices.len() {
+            self.devices.resize(place + 1, None);
+        }
+        if let Some(known) = self.devices[place] {
+            return Ok(known);
+        }
+        let name = match self.reader.header().devices.get(place) {
+            Some(name) => name.clone(),
+            None => number.to_string(),
+        };
+        let known = devices.number(name.as_bytes(), 0)?;
+        self.devices[place] = Some(known);
+        Ok(known)
     }
 }
 
 impl Source<Entry> for Own {
-    fn next(&mut self, _: &mut Devices) -> Result<Option<Entry>, Fault> {
-        Err(Fault::byte(0, "our own format cannot be read yet").fatal("give another format"))
+    fn next(&mut self, devices: &mut Devices) -> Result<Option<Entry>, Fault> {
+        while self.taken == self.rows.len() {
+            if self.ended || !self.block()? {
+                return Ok(None);
+            }
+        }
+        let mut row = self.rows[self.taken];
+        self.taken += 1;
+        let place = Place::Byte(self.block_byte);
+        let end = row.offset.checked_add(u64::from(row.size));
+        if end.is_none_or(|end| end > LARGEST_END_BYTES) {
+            let text = "an operation in the block lies beyond 8 EiB";
+            return Err(Fault::byte(self.block_byte, text));
+        }
+        row.device = self.device(row.device, devices)?;
+        Ok(Some(Entry {
+            row,
+            place,
+            sequence: 0,
+            file: 0,
+            clipped: false,
+        }))
+    }
+
+    fn account(&self) -> Account {
+        let skipped = self.reader.skipped();
+        let mut notes = Vec::new();
+        if skipped.bytes > 0 {
+            notes.push(format!(
+                "bw: {} damaged bytes were passed over",
+                skipped.bytes
+            ));
+        }
+        if self.ended && !self.reader.finished() {
+            notes.push("bw: the writer did not end in good order: rows may be missing".to_owned());
+        }
+        Account {
+            skipped: skipped.places + skipped.rows,
+            skipped_first: skipped.first.clone(),
+            notes,
+            ..Account::default()
+        }
+    }
+
+    fn timing(&self) -> Timing {
+        Timing {
+            sorted: self.reader.header().order == Order::Intended,
+            from_zero: true,
+        }
+    }
+
+    fn at_hand(&self) -> bool {
+        self.taken < self.rows.len()
+    }
+}
+
+fn fault(error: SegmentError, byte: u64) -> Fault {
+    match error {
+        SegmentError::Io(error) => Fault::read(&error, Place::Byte(byte)),
+        SegmentError::Format { message, remedy } => Fault::byte(byte, message).fatal(remedy),
+        SegmentError::Damaged { offset, message } => Fault::byte(offset, message),
     }
 }

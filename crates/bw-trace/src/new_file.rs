@@ -1,0 +1,129 @@
+//! A file that appears whole or not at all, and never in the place of another one.
+//!
+//! Decision: it is written beside its place under a hidden name and then linked there: link(2) fails where
+//! a file exists already, in one step. rename(2) lost because it replaces; an interrupted
+//! conversion must not leave half a trace that looks like a whole one.
+
+use crate::error::{TraceCode, TraceError};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// A file on its way to its place.
+pub(crate) struct NewFile {
+    place: PathBuf,
+    hidden: PathBuf,
+    /// None once it is in its place.
+    writer: Option<BufWriter<File>>,
+}
+
+impl NewFile {
+    /// Begins a file for `place`. `mark` tells apart several of one process.
+    ///
+    /// Errors: there is one already, or the folder cannot be written to.
+    pub fn create(place: &str, mark: &str) -> Result<Self, TraceError> {
+        let path = Path::new(place);
+        if path.symlink_metadata().is_ok() {
+            return Err(exists(place));
+        }
+        let Some(name) = path.file_name() else {
+            let error = io::Error::from(io::ErrorKind::InvalidInput);
+            return Err(refused(place, &error));
+        };
+        let mut hidden = std::ffi::OsString::from(".");
+        hidden.push(name);
+        hidden.push(format!(".{}.{mark}", std::process::id()));
+        let hidden = path.with_file_name(hidden);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true);
+        let file = options
+            .open(&hidden)
+            .map_err(|error| refused(place, &error))?;
+        Ok(Self {
+            place: path.to_owned(),
+            hidden,
+            writer: Some(BufWriter::with_capacity(1 << 20, file)),
+        })
+    }
+
+    /// Returns the file, everything written, for reading it again; it disappears with the name.
+    pub fn into_file(mut self) -> io::Result<File> {
+        match self.writer.take() {
+            Some(writer) => Ok(writer.into_inner()?),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    /// Puts the file in its place, durable. Returns its length [bytes].
+    ///
+    /// Errors: another one has appeared there, or the disk is full.
+    pub fn finish(mut self) -> Result<u64, TraceError> {
+        let place = self.place.to_string_lossy().into_owned();
+        self.settle().map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => exists(&place),
+            _ => refused(&place, &error),
+        })
+    }
+
+    fn settle(&mut self) -> io::Result<u64> {
+        let Some(writer) = self.writer.take() else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        let file = writer.into_inner()?;
+        file.sync_all()?;
+        let length = file.metadata()?.len();
+        match fs::hard_link(&self.hidden, &self.place) {
+            // Some file systems (vfat) have no links: there the check and the step are two.
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                if self.place.symlink_metadata().is_ok() {
+                    return Err(io::ErrorKind::AlreadyExists.into());
+                }
+                fs::rename(&self.hidden, &self.place)?;
+            }
+            other => other?,
+        }
+        Ok(length)
+    }
+}
+
+impl Write for NewFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.writer {
+            Some(writer) => writer.write(bytes),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.as_mut().map_or(Ok(()), BufWriter::flush)
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        // Gone already if it was renamed; nothing can be done if it cannot be removed.
+        drop(fs::remove_file(&self.hidden));
+    }
+}
+
+fn exists(place: &str) -> TraceError {
+    TraceError {
+        code: TraceCode::TraceOption,
+        ..TraceError::new(
+            TraceCode::TraceWrite,
+            place,
+            "there is a file already",
+            "give another name, or remove it",
+        )
+    }
+}
+
+/// Returns the error of a failed write to `place`.
+pub(crate) fn refused(place: &str, error: &io::Error) -> TraceError {
+    TraceError::new(
+        TraceCode::TraceWrite,
+        place,
+        format!("cannot be written: {error}"),
+        "give a place with room that can be written to",
+    )
+}
