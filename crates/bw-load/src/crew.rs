@@ -120,6 +120,10 @@ impl Crew<'_> {
             drop(tell);
             wait_until_ready(&told, self.workers)?;
             let started_ns = begin(goes);
+            if let Err(trouble) = reporter.begin(started_ns) {
+                self.stop.store(2, Ordering::Relaxed);
+                return Err(trouble);
+            }
             self.see_through(&told, reporter)
                 .map(|reports| (reports, started_ns))
         })

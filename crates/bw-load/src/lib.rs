@@ -7,6 +7,7 @@ pub mod demand;
 pub mod environment;
 pub mod exchange;
 pub mod file;
+pub mod floor;
 pub mod guard;
 pub mod heap;
 pub mod http;

@@ -75,6 +75,15 @@ impl<'a> Reporter<'a> {
         }
     }
 
+    /// Hears that time zero is set: `started_ns` of the wall clock.
+    ///
+    /// # Errors
+    /// The rows cannot be written.
+    pub fn begin(&mut self, started_ns: u64) -> Result<(), Trouble> {
+        let samples = self.samples.as_mut();
+        samples.map_or(Ok(()), |samples| samples.begin(started_ns))
+    }
+
     /// Looks after everything once.
     ///
     /// # Errors

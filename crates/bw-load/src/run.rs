@@ -28,7 +28,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 const NEAR: Nanos = Nanos(2_000);
 /// Intervals of one worker that may be under way to the reporter.
 const INTERVALS: usize = 64;
-/// Blocks of rows of one worker: 64 blocks of 4096 rows are 14 MiB.
+/// Blocks of rows of one worker: 64 blocks of 4096 rows of 56 bytes are 14 MiB.
 const BLOCKS: usize = 64;
 
 /// Runs a load; `tell` hears of every interval.

@@ -1,10 +1,12 @@
 //! `bw-engine`: see docs/engine-protocol.md.
 
+use bw_load::floor::{self, FloorRequest};
 use bw_load::request::LoadRequest;
 use bw_load::trouble::{Place, Trouble};
-use bw_load::{run, seat, signals};
+use bw_load::{kernel_probe, run, seat, signals};
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
+use std::path::PathBuf;
 
 /// Exit status of a load that a signal ended early.
 const INTERRUPTED: i32 = 130;
@@ -14,6 +16,16 @@ const INTERRUPTED: i32 = 130;
 #[serde(tag = "type", rename_all = "kebab-case")]
 enum Request {
     Load(Box<LoadRequest>),
+    Floor(FloorRequest),
+    Probe(ProbeRequest),
+}
+
+/// What the kernel and the machine offer; direct I/O is tried on each of the paths.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProbeRequest {
+    #[serde(default)]
+    paths: Vec<PathBuf>,
 }
 
 /// What the engine says: one of these a line.
@@ -67,6 +79,15 @@ fn answer(request: Request) -> Result<i32, Trouble> {
             let result = run::run(&request, &mut |progress| say(&Answer::Progress(progress)))?;
             say(&Answer::Result(&result));
             Ok(if result.interrupted { INTERRUPTED } else { 0 })
+        }
+        Request::Floor(request) => {
+            let result = floor::run(&request)?;
+            say(&Answer::Result(&result));
+            Ok(if result.interrupted { INTERRUPTED } else { 0 })
+        }
+        Request::Probe(request) => {
+            say(&Answer::Result(&kernel_probe::probe(&request.paths)));
+            Ok(0)
         }
     }
 }

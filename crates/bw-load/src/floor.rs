@@ -1,0 +1,111 @@
+//! The floor: how late a bare loop that does nothing but spin is, on this processor, now. What the engine's
+//! issue error is judged against (`"type":"floor"`).
+//!
+//! Decision: the same clock, the same seat and the same histogram as the worker's, and not one thing
+//! more; interrupts, the hypervisor and everybody else's work are in it, so that what the
+//! engine has above it is the engine's own.
+
+use crate::clock::{Clock, monotonic_ns};
+use crate::request::ClockChoice;
+use crate::seat;
+use crate::signals;
+use crate::timekeeper::{ClockReport, Timekeeper};
+use crate::trouble::Trouble;
+use bw_record::histogram::Histogram;
+use bw_record::summary::HistogramSummary;
+use bw_units::{Nanos, Rate};
+use serde::{Deserialize, Serialize};
+
+/// The request.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FloorRequest {
+    /// Deadlines per second, evenly spaced.
+    pub micro_per_s: Rate,
+    /// For how long.
+    pub duration_ns: Nanos,
+    /// The processor to be bound to.
+    #[serde(default)]
+    pub cpu: Option<usize>,
+    /// Where the time comes from.
+    #[serde(default)]
+    pub clock: ClockChoice,
+}
+
+/// The result.
+#[derive(Clone, Debug, Serialize)]
+pub struct FloorResult {
+    /// `floor/1`.
+    pub schema: &'static str,
+    /// Whether a signal ended it.
+    pub interrupted: bool,
+    /// The clock.
+    pub clock: ClockReport,
+    /// By how much the loop missed its deadlines.
+    pub overshoot_ns: HistogramSummary,
+}
+
+/// Spins to every deadline and returns by how much it was missed.
+///
+/// # Errors
+/// No such processor or clock.
+pub fn run(request: &FloorRequest) -> Result<FloorResult, Trouble> {
+    if let Some(cpu) = request.cpu {
+        seat::pin(cpu).map_err(|error| {
+            let message = format!("processor {cpu}: {error}");
+            Trouble::request(
+                "no-such-cpu",
+                message,
+                "name a processor that this process may use",
+            )
+        })?;
+    }
+    let timekeeper = Timekeeper::choose(request.clock)?;
+    let mut clock = timekeeper.clock(monotonic_ns() + 1_000_000);
+    let overshoot = spin(&mut clock, request.micro_per_s, request.duration_ns);
+    timekeeper.refine();
+    Ok(FloorResult {
+        schema: "floor/1",
+        interrupted: signals::caught() > 0,
+        clock: timekeeper.report(),
+        overshoot_ns: (&overshoot).into(),
+    })
+}
+
+fn spin(clock: &mut impl Clock, rate: Rate, until: Nanos) -> Histogram {
+    let mut overshoot = Histogram::new();
+    for index in 0.. {
+        let deadline = rate.arrival(index);
+        if deadline >= until || signals::caught() > 0 {
+            break;
+        }
+        let mut now = clock.now();
+        while now < deadline {
+            now = clock.now();
+        }
+        overshoot.record(now.since(deadline).0);
+    }
+    overshoot
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A clock of which every reading takes 7 ns.
+    struct Steps(u64);
+
+    impl Clock for Steps {
+        fn now(&mut self) -> Nanos {
+            self.0 += 7;
+            Nanos(self.0)
+        }
+    }
+
+    #[test]
+    fn every_deadline_is_met_with_the_overshoot_of_the_clock() {
+        let rate = Rate::from_micro_per_s(10_000_000_000_000).unwrap();
+        let overshoot = spin(&mut Steps(0), rate, Nanos(100_000));
+        assert_eq!((overshoot.count(), overshoot.max()), (1000, Some(7)));
+    }
+}
