@@ -41,7 +41,7 @@ find_python() {
 
 check_rust() {
     command -v cargo >/dev/null ||
-        fail "cargo is missing; install Rust 1.85 or newer: https://rustup.rs"
+        fail "cargo is missing; install Rust 1.88 or newer: https://rustup.rs"
     command -v cc >/dev/null || fail "no C compiler (cc) to link with: apt-get install gcc"
 }
 

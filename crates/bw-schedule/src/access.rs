@@ -178,7 +178,7 @@ impl RegionSpec {
                 "access: align_bytes is {align}: give 1 to {GREATEST_BYTES}"
             ));
         }
-        if offset % align != 0 {
+        if !offset.is_multiple_of(align) {
             return Err(format!(
                 "region: offset_bytes is {offset}: give a multiple of align_bytes ({align})"
             ));

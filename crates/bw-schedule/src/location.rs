@@ -277,7 +277,7 @@ fn hot_cold([space, access]: [u64; 2], blocks: u64) -> Result<Pattern, String> {
 }
 
 fn stride(stride_bytes: u64, block_bytes: u64) -> Result<u64, String> {
-    if stride_bytes == 0 || stride_bytes % block_bytes != 0 {
+    if stride_bytes == 0 || !stride_bytes.is_multiple_of(block_bytes) {
         return Err(format!(
             "strided: stride_bytes is {stride_bytes}: give a multiple of align_bytes ({block_bytes}), not 0"
         ));

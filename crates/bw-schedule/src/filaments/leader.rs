@@ -22,7 +22,7 @@ pub struct Follower {
 
 impl Follower {
     fn wants(self, index: u64) -> bool {
-        (index + 1) % self.every == 0
+        (index + 1).is_multiple_of(self.every)
     }
 }
 

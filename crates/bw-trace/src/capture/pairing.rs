@@ -1,0 +1,248 @@
+//! Pairs issues with completions into rows, in the order of issue.
+//!
+//! Decision: a row leaves when every row before it has left, so that the output is sorted by
+//! issue and only what is in flight is kept. A request whose end was never seen (lost events, the
+//! capture's own end) leaves without one: absent is not zero.
+//! A request is found again by device and first sector, which no two requests in flight share;
+//! flushes carry no sector and end in the order of their issue.
+
+use super::event::Request;
+use bw_record::row::Row;
+use bw_schedule::operation::Kind;
+use bw_units::Nanos;
+use std::collections::{HashMap, VecDeque};
+
+const SECTOR_BYTES: u64 = 512;
+
+/// Which request in flight: its device, whether it is a flush, and its first sector.
+type Key = ((u32, u32), bool, u64);
+
+/// The requests that were issued and have not left yet.
+#[derive(Debug, Default)]
+pub struct Pairing {
+    rows: VecDeque<Waiting>,
+    /// Of each request in flight: its number in order of issue.
+    in_flight: HashMap<Key, VecDeque<u64>>,
+    /// The number of `rows[0]`.
+    first: u64,
+    /// Completions of requests that were issued before the capture, or by others.
+    pub strangers: u64,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    row: Row,
+    sectors_left: u32,
+    ended: bool,
+}
+
+impl Pairing {
+    /// Notes an issue. `device` is the index in the trace's list of devices.
+    pub fn issue(&mut self, at: Nanos, request: Request, (device, stream): (u16, u32)) {
+        let Some(kind) = request.kind else { return };
+        let row = Row {
+            intended: at,
+            issued: at,
+            completed: Nanos::NEVER,
+            offset: request.sector * SECTOR_BYTES,
+            size: u32::try_from(u64::from(request.sectors) * SECTOR_BYTES).unwrap_or(u32::MAX),
+            result: 0,
+            stream,
+            device,
+            kind,
+        };
+        let number = self.first + self.rows.len() as u64;
+        let numbers = self.in_flight.entry(key(&request)).or_default();
+        if request.kind != Some(Kind::Flush) {
+            numbers.clear(); // an older one at this place: its end was lost
+        }
+        numbers.push_back(number);
+        self.rows.push_back(Waiting {
+            row,
+            sectors_left: request.sectors,
+            ended: false,
+        });
+    }
+
+    /// Notes the end of a request, or of its first part.
+    pub fn complete(&mut self, at: Nanos, request: Request, error: i32) {
+        let Some(number) = self.take(&request) else {
+            self.strangers += 1;
+            return;
+        };
+        let Some(waiting) = self.waiting(number) else {
+            return;
+        };
+        waiting.sectors_left = waiting.sectors_left.saturating_sub(request.sectors);
+        if waiting.sectors_left > 0 && error == 0 && request.sectors > 0 {
+            // The rest goes on from where this part ended.
+            let rest = Request {
+                sector: request.sector + u64::from(request.sectors),
+                ..request
+            };
+            self.in_flight
+                .entry(key(&rest))
+                .or_default()
+                .push_front(number);
+            return;
+        }
+        waiting.ended = true;
+        waiting.row.completed = at;
+        waiting.row.result = match error {
+            0 => i32::try_from(waiting.row.size).unwrap_or(i32::MAX),
+            error => error,
+        };
+    }
+
+    /// Forgets an issue that the driver gave back: it will be issued again.
+    pub fn requeue(&mut self, request: Request) {
+        if let Some(number) = self.take(&request)
+            && let Some(at) = self.index(number)
+        {
+            // Later numbers must stay true: the place is kept, marked as one to leave out.
+            self.rows[at].ended = true;
+            self.rows[at].row.issued = Nanos::NEVER;
+        }
+    }
+
+    /// Hands the rows that can leave to `write`. With `limit`, the oldest leave unfinished until no more wait.
+    ///
+    /// # Errors
+    /// What `write` says.
+    pub fn leave<E>(
+        &mut self,
+        limit: usize,
+        mut write: impl FnMut(&Row) -> Result<(), E>,
+    ) -> Result<(), E> {
+        while self.rows.front().is_some_and(|oldest| oldest.ended) || self.rows.len() > limit {
+            let Some(oldest) = self.rows.pop_front() else {
+                break;
+            };
+            self.first += 1;
+            if oldest.row.issued != Nanos::NEVER {
+                write(&oldest.row)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, request: &Request) -> Option<u64> {
+        let numbers = self.in_flight.get_mut(&key(request))?;
+        let number = numbers.pop_front();
+        if numbers.is_empty() {
+            self.in_flight.remove(&key(request));
+        }
+        number
+    }
+
+    fn index(&self, number: u64) -> Option<usize> {
+        usize::try_from(number.checked_sub(self.first)?).ok()
+    }
+
+    fn waiting(&mut self, number: u64) -> Option<&mut Waiting> {
+        let at = self.index(number)?;
+        self.rows.get_mut(at)
+    }
+}
+
+fn key(request: &Request) -> Key {
+    let flush = request.kind == Some(Kind::Flush);
+    (
+        request.device,
+        flush,
+        if flush { 0 } else { request.sector },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(sector: u64, sectors: u32) -> Request {
+        Request {
+            device: (7, 1),
+            kind: Some(Kind::Read),
+            sector,
+            sectors,
+        }
+    }
+
+    fn left(pairing: &mut Pairing, limit: usize) -> Vec<(u64, u64, i32)> {
+        let mut rows = Vec::new();
+        pairing
+            .leave(limit, |row| {
+                rows.push((row.offset / 512, row.completed.0, row.result));
+                Ok::<(), ()>(())
+            })
+            .unwrap();
+        rows
+    }
+
+    #[test]
+    fn rows_leave_in_the_order_of_issue() {
+        let mut pairing = Pairing::default();
+        pairing.issue(Nanos(1), read(8, 8), (0, 1));
+        pairing.issue(Nanos(2), read(16, 8), (0, 1));
+        pairing.complete(Nanos(5), read(16, 8), 0);
+        assert_eq!(left(&mut pairing, 9), []);
+        pairing.complete(Nanos(7), read(8, 8), -5);
+        assert_eq!(left(&mut pairing, 9), [(8, 7, -5), (16, 5, 4096)]);
+    }
+
+    #[test]
+    fn a_request_that_ends_in_parts_ends_with_the_last() {
+        let mut pairing = Pairing::default();
+        pairing.issue(Nanos(1), read(8, 24), (0, 1));
+        pairing.complete(Nanos(5), read(8, 8), 0);
+        pairing.complete(Nanos(6), read(16, 16), 0);
+        assert_eq!(left(&mut pairing, 9), [(8, 6, 24 * 512)]);
+        assert_eq!(pairing.strangers, 0);
+    }
+
+    #[test]
+    fn what_was_given_back_counts_once() {
+        let mut pairing = Pairing::default();
+        pairing.issue(Nanos(1), read(8, 8), (0, 1));
+        pairing.requeue(read(8, 8));
+        pairing.issue(Nanos(3), read(8, 8), (0, 1));
+        pairing.complete(Nanos(4), read(8, 8), 0);
+        assert_eq!(left(&mut pairing, 9), [(8, 4, 4096)]);
+    }
+
+    #[test]
+    fn an_unfinished_request_leaves_without_an_end() {
+        let mut pairing = Pairing::default();
+        pairing.complete(Nanos(1), read(99, 8), 0);
+        pairing.issue(Nanos(2), read(8, 8), (0, 1));
+        assert_eq!(left(&mut pairing, 0), [(8, u64::MAX, 0)]);
+        // Its end comes too late: it is nobody's any more.
+        pairing.complete(Nanos(9), read(8, 8), 0);
+        assert_eq!(left(&mut pairing, 0), []);
+        assert_eq!(pairing.strangers, 1);
+    }
+
+    #[test]
+    fn a_lost_end_does_not_take_the_end_of_the_next() {
+        let mut pairing = Pairing::default();
+        pairing.issue(Nanos(1), read(8, 8), (0, 1));
+        pairing.issue(Nanos(5), read(8, 8), (0, 1));
+        pairing.complete(Nanos(6), read(8, 8), 0);
+        assert_eq!(left(&mut pairing, 0), [(8, u64::MAX, 0), (8, 6, 4096)]);
+    }
+
+    #[test]
+    fn flushes_end_in_the_order_of_their_issue() {
+        let flush = Request {
+            device: (7, 1),
+            kind: Some(Kind::Flush),
+            sector: 0,
+            sectors: 0,
+        };
+        let mut pairing = Pairing::default();
+        pairing.issue(Nanos(1), flush, (0, 1));
+        pairing.issue(Nanos(2), flush, (0, 1));
+        pairing.complete(Nanos(3), flush, 0);
+        pairing.complete(Nanos(4), flush, 0);
+        assert_eq!(left(&mut pairing, 9), [(0, 3, 0), (0, 4, 0)]);
+    }
+}
