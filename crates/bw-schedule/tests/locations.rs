@@ -237,7 +237,7 @@ proptest! {
             let operation = access.next(Nanos(at));
             prop_assert_eq!(operation.offset % 4096, 0);
             prop_assert!(operation.offset >= region.offset_bytes);
-            prop_assert!(operation.size > 0 && (named || operation.size % 4096 == 0));
+            prop_assert!(operation.size > 0 && (named || operation.size.is_multiple_of(4096)));
             prop_assert!(operation.offset + u64::from(operation.size) <= region.offset_bytes + blocks * 4096);
             prop_assert_eq!((operation.at, operation.notify, operation.tag), (Nanos(at), false, 0));
         }
