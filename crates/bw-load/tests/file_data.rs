@@ -126,6 +126,26 @@ fn a_loop_device() {
 }
 
 #[test]
+fn of_very_many_operations_each_ends_once() {
+    let place = Place::in_directory(Path::new("/dev/shm"));
+    for engine in engines() {
+        let spec = made(&place.file(&format!("{engine:?}")), engine, BLOCKS * 512);
+        let (_file, mut target) = target(&spec, WRITES, 48, 512);
+        let many: Vec<_> = (0..20_000_u64)
+            .map(|index| {
+                operation(
+                    [Kind::Read, Kind::Write][index as usize % 3 / 2],
+                    index % BLOCKS * 512,
+                    512,
+                )
+            })
+            .collect();
+        let outcomes = execute(&mut target, &many);
+        assert!(outcomes.iter().all(|(result, _)| *result == 512));
+    }
+}
+
+#[test]
 fn an_operation_larger_than_announced_is_carried_out() {
     let place = Place::new();
     for engine in engines() {
