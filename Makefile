@@ -36,7 +36,7 @@ calibration: setup ## simulate every interval and verdict at full size, peers be
 	BW_CALIBRATION=full $(BIN)/pytest -q -s tests/calibration
 
 bench: setup ## the benchmarks in benches/, with the peers' figures beside ours
-	@scripts/packages.sh hyperfine:hyperfine
+	@scripts/packages.sh hyperfine:hyperfine wrk:wrk
 	@set -e; for file in benches/*.py; do echo "== $$file"; $(BIN)/python "$$file"; done
 
 clean: ## remove what was built; studies stay

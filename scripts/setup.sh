@@ -47,7 +47,8 @@ check_rust() {
 
 debian_packages() {
     scripts/packages.sh postmark:postmark mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs \
-        mkfs.btrfs:btrfs-progs findmnt:util-linux losetup:mount /usr/bin/time:time perl:perl shellcheck:shellcheck
+        mkfs.btrfs:btrfs-progs findmnt:util-linux losetup:mount /usr/bin/time:time perl:perl shellcheck:shellcheck \
+        nginx:nginx-light fio:fio blkreplay:blkreplay
 }
 
 make_venv() {
