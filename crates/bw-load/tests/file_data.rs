@@ -105,15 +105,13 @@ fn files_on_disk_and_in_memory() {
 #[test]
 fn a_loop_device() {
     let place = Place::new();
-    let image = place.file("image");
     let bytes = BLOCKS * u64::from(BLOCK);
-    std::fs::write(&image, vec![0; bytes as usize]).unwrap();
-    let Some(device) = tool(&["losetup", "--find", "--show", image.to_str().unwrap()]) else {
+    let Some(device) = LoopDevice::over(&place.file("image"), bytes) else {
         return;
     };
     for engine in engines() {
         for direct in [false, true] {
-            let mut spec = FileSpec::at(&device);
+            let mut spec = FileSpec::at(&device.0);
             (spec.engine, spec.direct) = (engine, direct);
             let file = open(&spec, WRITES).unwrap();
             assert_eq!(file.size_bytes(), bytes);
@@ -122,7 +120,6 @@ fn a_loop_device() {
             discarded_blocks_are_zeros(&spec);
         }
     }
-    tool(&["losetup", "--detach", &device]).unwrap();
 }
 
 #[test]

@@ -217,21 +217,19 @@ fn a_file_system_mounted_for_reading_is_refused() {
 #[test]
 fn a_device_with_a_file_system_or_in_use_is_not_written_to() {
     let place = Place::new();
-    let image = place.file("image");
-    std::fs::write(&image, vec![0; 4 << 20]).unwrap();
-    let Some(device) = tool(&["losetup", "--find", "--show", image.to_str().unwrap()]) else {
+    let Some(device) = LoopDevice::over(&place.file("image"), 4 << 20) else {
         return;
     };
     let mount = place.file("mount");
     std::fs::create_dir(&mount).unwrap();
-    let mut spec = FileSpec::at(&device);
+    let mut spec = FileSpec::at(&device.0);
     let blank = open(&spec, WRITES).map(|_| ());
     let exclusive = open(&spec, WRITES).unwrap();
     let held = refusal(&spec, WRITES);
     drop(exclusive);
-    let formatted = tool(&["mkfs.ext4", "-q", &device]).is_some();
+    let formatted = tool(&["mkfs.ext4", "-q", &device.0]).is_some();
     let contents = open(&spec, WRITES).map(|_| ());
-    let mounted = tool(&["mount", &device, mount.to_str().unwrap()]);
+    let mounted = tool(&["mount", &device.0, mount.to_str().unwrap()]);
     let in_use = open(&spec, WRITES).map(|_| ());
     let to_read = open(&spec, READS).map(|_| ());
     spec.allow_writes_to_mounted = true;
@@ -239,7 +237,6 @@ fn a_device_with_a_file_system_or_in_use_is_not_written_to() {
     if mounted.is_some() {
         tool(&["umount", mount.to_str().unwrap()]);
     }
-    tool(&["losetup", "--detach", &device]);
     assert_eq!(blank, Ok(()));
     assert_eq!(held.code, "target-held", "{held}");
     if !formatted || mounted.is_none() {

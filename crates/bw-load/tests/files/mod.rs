@@ -118,6 +118,23 @@ pub fn alone(target: &mut FileTarget, kind: Kind, offset: u64, size: u32) -> i32
     execute(target, &[operation(kind, offset, size)])[0].0
 }
 
+/// A loop device over a file of zeros, which goes away with its owner.
+pub struct LoopDevice(pub String);
+
+impl LoopDevice {
+    /// Returns None, and prints the reason, where there are no loop devices for us.
+    pub fn over(image: &Path, bytes: u64) -> Option<Self> {
+        std::fs::write(image, vec![0; bytes as usize]).unwrap();
+        tool(&["losetup", "--find", "--show", image.to_str().unwrap()]).map(Self)
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        tool(&["losetup", "--detach", &self.0]);
+    }
+}
+
 /// Runs a program of the system; None, and the reason printed, if that is not possible.
 pub fn tool(words: &[&str]) -> Option<String> {
     let output = std::process::Command::new(words[0])
