@@ -196,17 +196,8 @@ impl Crew<'_> {
     fn sit_down(&self, worker: usize) -> Result<(), Trouble> {
         // Without it the guard learns to begin 50 us earlier: nothing is wrong, only more is spun.
         drop(seat::sharpen_timers());
-        let Some(cpu) = self.cpus.and_then(|cpus| cpus.get(worker)) else {
-            return Ok(());
-        };
-        seat::pin(*cpu).map_err(|error| {
-            let message = format!("worker {worker} cannot be bound to processor {cpu}: {error}");
-            Trouble::request(
-                "no-such-cpu",
-                message,
-                "name processors that this process may use",
-            )
-        })
+        let cpu = self.cpus.and_then(|cpus| cpus.get(worker)).copied();
+        cpu.map_or(Ok(()), seat::take)
     }
 
     fn take_priority(&self, worker: usize) -> Result<(), Trouble> {

@@ -50,16 +50,7 @@ pub struct FloorResult {
 /// # Errors
 /// No such processor or clock.
 pub fn run(request: &FloorRequest) -> Result<FloorResult, Trouble> {
-    if let Some(cpu) = request.cpu {
-        seat::pin(cpu).map_err(|error| {
-            let message = format!("processor {cpu}: {error}");
-            Trouble::request(
-                "no-such-cpu",
-                message,
-                "name a processor that this process may use",
-            )
-        })?;
-    }
+    request.cpu.map_or(Ok(()), seat::take)?;
     let timekeeper = Timekeeper::choose(request.clock)?;
     let mut clock = timekeeper.clock(monotonic_ns() + 1_000_000);
     let overshoot = spin(&mut clock, request.micro_per_s, request.duration_ns);

@@ -1,6 +1,7 @@
 //! The load engine: workers that execute the events of filaments at their time.
 
 pub mod agenda;
+pub mod ahead;
 pub mod clock;
 pub mod crew;
 pub mod demand;
@@ -14,9 +15,12 @@ pub mod http;
 pub mod kernel_probe;
 pub mod ledger;
 pub mod mail;
+pub mod naive;
 pub mod net;
 pub mod null;
+pub mod pacer;
 pub mod policy;
+pub mod read_ahead;
 pub mod reporter;
 pub mod request;
 pub mod result;

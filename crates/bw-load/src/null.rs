@@ -6,10 +6,12 @@
 //! and stalls no clock is read.
 
 use crate::clock::Clock;
+use crate::synchronous::Synchronous;
 use crate::target::{Reaped, Target};
 use bw_schedule::operation::Operation;
 use bw_units::Nanos;
 use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
 
@@ -137,6 +139,34 @@ impl<C: Clock> Target for Null<C> {
             self.clock.sleep(length);
         }
         Ok(())
+    }
+}
+
+/// The null target for a caller that waits.
+#[derive(Debug)]
+pub struct NullCalls<C> {
+    clock: RefCell<C>,
+    spec: NullSpec,
+}
+
+impl<C: Clock> NullCalls<C> {
+    /// Returns a null target that makes its caller wait.
+    #[must_use]
+    pub fn new(spec: NullSpec, clock: C) -> Self {
+        let clock = RefCell::new(clock);
+        Self { clock, spec }
+    }
+}
+
+impl<C: Clock + Send> Synchronous for NullCalls<C> {
+    fn execute(&self, operation: &Operation) -> i32 {
+        let mut clock = self.clock.borrow_mut();
+        let now = clock.now();
+        let end = self.spec.end_of(now);
+        if end > now {
+            clock.sleep(end - now);
+        }
+        i32::try_from(operation.size).unwrap_or(i32::MAX)
     }
 }
 

@@ -3,13 +3,15 @@
 //! In order: check, look at the machine, open the target, choose the clock; start the workers and
 //! report until all are done; put together what they left.
 
-use crate::crew::{Crew, Maker};
-use crate::environment;
+use crate::clock;
+use crate::crew::{Crew, Maker, Report};
+use crate::environment::{self, EnvironmentReport};
 use crate::exchange::exchange;
 use crate::guard::Guard;
 use crate::ledger::{BLOCK, Ledger};
+use crate::naive;
 use crate::reporter::{Desk, Reported, Reporter};
-use crate::request::LoadRequest;
+use crate::request::{LoadRequest, Pacer};
 use crate::result::{self, LoadResult, Parts, Progress};
 use crate::samples::Samples;
 use crate::signals;
@@ -39,6 +41,9 @@ pub fn run(request: &LoadRequest, tell: &mut dyn FnMut(&Progress)) -> Result<Loa
     request.check()?;
     let opened = targets::open(request)?;
     let extent = opened.extent();
+    if request.pacer != Pacer::Spin {
+        return naively(&opened, request, tell);
+    }
     match &opened {
         Opened::Null(maker) => on(maker, extent, request, tell),
         Opened::File(maker) => on(&**maker, extent, request, tell),
@@ -47,51 +52,120 @@ pub fn run(request: &LoadRequest, tell: &mut dyn FnMut(&Progress)) -> Result<Loa
     }
 }
 
-/// Runs a load on targets of one kind, which say that they are of `target_bytes`.
+/// What every run is made of, whoever issues.
+struct Run {
+    environment: EnvironmentReport,
+    timekeeper: Timekeeper,
+    stop: Stop,
+    starved: Starved,
+}
+
+impl Run {
+    fn prepare(request: &LoadRequest) -> Result<Self, Trouble> {
+        Ok(Self {
+            environment: environment::prepare(request)?,
+            timekeeper: Timekeeper::choose(request.clock)?,
+            stop: Stop::default(),
+            starved: Starved::default(),
+        })
+    }
+
+    fn finish(
+        self,
+        request: &LoadRequest,
+        reporter: Reporter<'_>,
+        (reports, started_ns): (Vec<Report>, u64),
+    ) -> Result<LoadResult, Trouble> {
+        self.timekeeper.refine();
+        let Reported { series, samples } = reporter.close(result::last_end(&reports))?;
+        let lost = reports
+            .iter()
+            .map(|report| report.ledger.counts().lost_rows)
+            .sum();
+        Ok(result::assemble(Parts {
+            request,
+            started_ns,
+            interrupted: signals::caught() > 0,
+            clock: self.timekeeper.report(),
+            environment: self.environment,
+            intervals: series,
+            samples: samples.map(|samples| samples.finish(lost)).transpose()?,
+            starved: self.starved.total(),
+            traces: Vec::new(),
+            reports,
+        }))
+    }
+}
+
+fn reporter<'a>(
+    request: &LoadRequest,
+    desks: Vec<Desk>,
+    tell: &'a mut dyn FnMut(&Progress),
+) -> Result<Reporter<'a>, Trouble> {
+    let path = request.samples.as_deref();
+    let samples = path.map(|path| Samples::create(path, request.workers));
+    Ok(Reporter::new(
+        desks,
+        request.interval_ns,
+        samples.transpose()?,
+        tell,
+    ))
+}
+
+/// Runs a load on targets of one kind, which say that they are of `extent`.
 fn on<M: Maker>(
     maker: &M,
-    target_bytes: u64,
+    extent: u64,
     request: &LoadRequest,
     tell: &mut dyn FnMut(&Progress),
 ) -> Result<LoadResult, Trouble> {
-    let environment = environment::prepare(request)?;
-    let timekeeper = Timekeeper::choose(request.clock)?;
-    let samples = request
-        .samples
-        .as_deref()
-        .map(|path| Samples::create(path, request.workers));
+    let run = Run::prepare(request)?;
     let (ledgers, desks) = paper(request);
-    let mut reporter = Reporter::new(desks, request.interval_ns, samples.transpose()?, tell);
-    let (stop, starved) = (Stop::default(), Starved::default());
-    let build = |worker| build(request, worker, target_bytes, &starved);
+    let mut reporter = reporter(request, desks, tell)?;
+    let build = |worker| build(request, worker, extent, &run.starved);
     let crew = Crew {
         plan: plan(request),
         workers: request.workers,
         cpus: request.cpus.as_deref(),
         fifo: request.fifo,
-        timekeeper: &timekeeper,
-        stop: &stop,
+        timekeeper: &run.timekeeper,
+        stop: &run.stop,
         build: &build,
     };
-    let (reports, started_ns) = crew.run(maker, ledgers, &mut reporter)?;
-    timekeeper.refine();
-    let Reported { series, samples } = reporter.close(result::last_end(&reports))?;
-    let lost = reports
-        .iter()
-        .map(|report| report.ledger.counts().lost_rows)
-        .sum();
-    Ok(result::assemble(Parts {
+    let done = crew.run(maker, ledgers, &mut reporter)?;
+    run.finish(request, reporter, done)
+}
+
+/// Runs a load by one of the paper's naive replayers.
+fn naively(
+    opened: &Opened,
+    request: &LoadRequest,
+    tell: &mut dyn FnMut(&Progress),
+) -> Result<LoadResult, Trouble> {
+    naive::check(request)?;
+    let run = Run::prepare(request)?;
+    let (mut ledgers, desks) = paper(request);
+    let mut reporter = reporter(request, desks, tell)?;
+    let filaments = build(request, 0, opened.extent(), &run.starved)?;
+    let zero = clock::monotonic_ns() + naive::AHEAD_NS;
+    let started_ns = clock::realtime_ns() + naive::AHEAD_NS;
+    reporter.begin(started_ns)?;
+    let clock = run.timekeeper.clock(zero);
+    let calls = opened.calls(naive::threads(request), &clock)?;
+    let job = naive::Job {
         request,
-        started_ns,
-        interrupted: signals::caught() > 0,
-        clock: timekeeper.report(),
-        environment,
-        intervals: series,
-        samples: samples.map(|samples| samples.finish(lost)).transpose()?,
-        starved: starved.total(),
-        traces: Vec::new(),
-        reports,
-    }))
+        stop: &run.stop,
+        clock,
+        target: opened.describe_calls(),
+    };
+    let ledger = ledgers.remove(0);
+    let report = job.run((filaments, calls, ledger), |done| {
+        if done {
+            reporter.finished(0);
+        }
+        reporter.look(&run.timekeeper, &run.stop)
+    })?;
+    run.finish(request, reporter, (vec![report], started_ns))
 }
 
 /// How often traces' readers were behind: one count for each worker.

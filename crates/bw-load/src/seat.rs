@@ -5,6 +5,7 @@
 //! real-time throttle would stop a spinning worker: 50 ms of every second, a p98 of 30 ms
 //! measured (DESIGN.md, "Spin, do not sleep"). Source: sched(7), mlockall(2), prctl(2).
 
+use crate::trouble::Trouble;
 use std::fs;
 use std::io;
 
@@ -22,6 +23,21 @@ pub fn pin(cpu: usize) -> io::Result<()> {
     unsafe { libc::CPU_SET(cpu, &mut set) };
     // SAFETY: the set is valid and its size is given; 0 is the calling thread.
     succeed(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) })
+}
+
+/// Binds the calling thread to one processor, or says what is wrong with it.
+///
+/// # Errors
+/// `no-such-cpu`.
+pub fn take(cpu: usize) -> Result<(), Trouble> {
+    pin(cpu).map_err(|error| {
+        let message = format!("processor {cpu} cannot be had: {error}");
+        Trouble::request(
+            "no-such-cpu",
+            message,
+            "name processors that this process may use",
+        )
+    })
 }
 
 /// Locks all memory of the process, now and later: no page fault in a run.

@@ -5,8 +5,9 @@ use crate::demand;
 use crate::file::{self, FileTarget, OpenFile, Purpose, Refusal};
 use crate::http;
 use crate::net::{Network, Protocol};
-use crate::null::{Null, NullSpec};
+use crate::null::{Null, NullCalls, NullSpec};
 use crate::request::{LoadRequest, TargetSpec};
+use crate::synchronous::Synchronous;
 use crate::tcp::TcpPlan;
 use crate::timekeeper::AnyClock;
 use crate::trouble::Trouble;
@@ -71,6 +72,43 @@ impl Opened {
     }
 }
 
+/// Returns the calls of the naive pacers, one for each thread.
+type Calls = Vec<Box<dyn Synchronous>>;
+
+impl Opened {
+    /// Returns as many of what executes operations while its caller waits, for the naive pacers.
+    ///
+    /// # Errors
+    /// `pacer-target`: a server has no such thing; or there is no memory for buffers.
+    pub fn calls(&self, threads: u32, clock: &AnyClock) -> Result<Calls, Trouble> {
+        let one = |_| -> Result<Box<dyn Synchronous>, Trouble> {
+            match self {
+                Self::Null(maker) => {
+                    Ok(Box::new(NullCalls::new(maker.spec.clone(), clock.clone())))
+                }
+                Self::File(maker) => Ok(Box::new(maker.open.synchronous(maker.largest_bytes)?)),
+                Self::Tcp(_) | Self::Http(_) => Err(Trouble::request(
+                    "pacer-target",
+                    "the naive pacers run on 'null' and on files",
+                    "leave the pacer out",
+                )),
+            }
+        };
+        (0..threads).map(one).collect()
+    }
+
+    /// Returns what the result of a naive pacer says about the target.
+    #[must_use]
+    pub fn describe_calls(&self) -> Value {
+        let kind = if let Self::File(_) = self {
+            "file"
+        } else {
+            "null"
+        };
+        json!({"kind": kind, "engine": "synchronous", "size_bytes": self.extent(), "features": [], "absent": []})
+    }
+}
+
 impl From<Refusal> for Trouble {
     fn from(refusal: Refusal) -> Self {
         Self::request(refusal.code, refusal.message, &refusal.remedy)
@@ -104,20 +142,6 @@ pub struct FileMaker {
     open: OpenFile,
     depth: u32,
     largest_bytes: u32,
-}
-
-impl FileMaker {
-    /// Returns the open file.
-    #[must_use]
-    pub fn file(&self) -> &OpenFile {
-        &self.open
-    }
-
-    /// Returns how large its operations are, as far as is known [bytes].
-    #[must_use]
-    pub fn largest_bytes(&self) -> u32 {
-        self.largest_bytes
-    }
 }
 
 impl Maker for FileMaker {
