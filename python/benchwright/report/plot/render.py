@@ -14,11 +14,13 @@ import io
 import logging
 import re
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from benchwright.report.plot.chart import Chart
+from benchwright.report.plot.sheet import Sheet
 from benchwright.report.plot.style import Style
 
 if TYPE_CHECKING:
@@ -66,6 +68,27 @@ class Rendered(msgspec.Struct, frozen=True):
 
 def render(chart: Chart, style: Style, form: str) -> Rendered:
     """Return the chart in one of `style.FORMATS`."""
+
+    def drawn() -> Figure:
+        from benchwright.report.plot.draw import draw
+
+        return draw(printable(chart), style)
+
+    return _rendered(drawn, style, form)
+
+
+def render_sheet(sheet: Sheet, style: Style, form: str) -> Rendered:
+    """Return the sheet in one of `style.FORMATS`; the style's size is a panel's."""
+
+    def drawn() -> Figure:
+        from benchwright.report.plot.draw_sheet import draw_sheet
+
+        return draw_sheet(printable_sheet(sheet), style)
+
+    return _rendered(drawn, style, form)
+
+
+def _rendered(drawn: Callable[[], Figure], style: Style, form: str) -> Rendered:
     # Before the import: a home directory that cannot be written is no trouble of ours.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     import matplotlib
@@ -75,10 +98,7 @@ def render(chart: Chart, style: Style, form: str) -> Rendered:
         matplotlib.rcdefaults()
         settings: Any = {**_SETTINGS, "font.size": style.fontsize_pt}
         matplotlib.rcParams.update(settings)
-        from benchwright.report.plot.draw import draw
-
-        figure = draw(printable(chart), style)
-        data = _bytes(figure, form, style.dpi)
+        data = _bytes(drawn(), form, style.dpi)
     notes = dict.fromkeys(_note(str(one.message)) for one in caught)
     return Rendered(data, tuple(note for note in notes if note))
 
@@ -109,6 +129,20 @@ def printable(chart: Chart) -> Chart:
         xlabel=_shown(chart.xlabel),
         ylabel=_shown(chart.ylabel),
     )
+
+
+def printable_sheet(sheet: Sheet) -> Sheet:
+    """Return the sheet with no control character in its labels and names of files."""
+    changed = msgspec.structs.replace
+    panels = (
+        changed(
+            panel,
+            x=changed(panel.x, names=tuple(_shown(name) for name in panel.x.names)),
+            curves=tuple(changed(c, label=_shown(c.label)) for c in panel.curves),
+        )
+        for panel in sheet.panels
+    )
+    return changed(sheet, title=_shown(sheet.title), panels=tuple(panels))
 
 
 def _shown(text: str) -> str:

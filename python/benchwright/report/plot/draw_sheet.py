@@ -1,0 +1,148 @@
+"""A sheet as a matplotlib figure: panels in a grid, each with its legend.
+
+Decision: a panel without data says why instead of standing empty; a panel of one curve
+needs no legend. Numbers are all in the sheet, and which curves look alike.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from matplotlib.figure import Figure
+
+from benchwright.report.plot.look import GREY, LIGHT, mixed
+from benchwright.report.plot.sheet import Axis, Curve, Form, Panel, Sheet, Unit
+from benchwright.report.plot.style import Style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis as PlotAxis
+
+_LARGE_TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1, "ns"))
+_LARGE_SIZES = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+
+
+def draw_sheet(sheet: Sheet, style: Style) -> Figure:
+    """Return the figure, laid out and ready to be saved."""
+    rows = -(-len(sheet.panels) // sheet.columns)
+    size = (style.width_in * sheet.columns, style.height_in * rows)
+    figure = Figure(figsize=size, layout="constrained")
+    figure.set_dpi(style.dpi)
+    figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1)  # type: ignore[union-attr, call-arg]
+    if sheet.title:
+        figure.suptitle(sheet.title)
+    grid = figure.subplots(rows, sheet.columns, squeeze=False)
+    for axes, panel in zip(grid.ravel(), sheet.panels, strict=False):
+        _draw_panel(axes, panel)
+    for axes in grid.ravel()[len(sheet.panels) :]:
+        axes.set_axis_off()
+    return figure
+
+
+def _draw_panel(axes: Axes, panel: Panel) -> None:
+    axes.set_title(panel.title, fontsize="medium", loc="left")
+    if panel.missing:
+        axes.text(
+            *(0.5, 0.5, panel.missing),
+            transform=axes.transAxes,
+            ha="center",
+            va="center",
+            color=GREY,
+            wrap=True,
+        )
+        axes.set_xticks([])
+        axes.set_yticks([])
+        return
+    for curve in panel.curves:
+        _draw_curve(axes, curve)
+    for mark in panel.marks:
+        axes.axhline(mark.y, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
+    axes.grid(color=LIGHT, linewidth=0.6)
+    axes.margins(x=0.02)
+    _dress(axes, panel.x, along=True)
+    _dress(axes, panel.y, along=False)
+    _write_marks(axes, panel)
+    if len({curve.label for curve in panel.curves if curve.label}) > 1:
+        axes.legend(fontsize="small", loc="best")
+
+
+def _write_marks(axes: Axes, panel: Panel) -> None:
+    """Write each level's name at the right end of its line, once the limits are set."""
+    for mark in panel.marks:
+        axes.annotate(
+            mark.label,
+            xy=(1, mark.y),
+            xycoords=("axes fraction", "data"),
+            xytext=(-3, 3),
+            textcoords="offset points",
+            ha="right",
+            color=GREY,
+            fontsize="small",
+        )
+
+
+def _draw_curve(axes: Axes, curve: Curve) -> None:
+    seen = mixed(curve.colour, curve.dash, curve.colour)
+    y = [math.nan if value is None else value for value in curve.y]
+    label = curve.label or None
+    if curve.form is Form.BARS:
+        axes.bar(curve.x, y, width=0.7, color=seen.colour, label=label)
+        return
+    how: dict[str, Any] = {"drawstyle": "default", "linewidth": 1.2}
+    if curve.form is Form.STEPS:
+        how["drawstyle"] = "steps-post"
+    if curve.form is Form.MARKED:
+        how["marker"] = seen.marker
+    axes.plot(curve.x, y, color=seen.colour, linestyle=seen.dash, label=label, **how)
+
+
+def _dress(axes: Axes, axis: Axis, *, along: bool) -> None:
+    if along:
+        axes.set_xlabel(axis.label)
+    else:
+        axes.set_ylabel(axis.label)
+    if axis.log:
+        (axes.set_xscale if along else axes.set_yscale)("log")
+    limits = {"left" if along else "bottom": axis.low}
+    limits["right" if along else "top"] = axis.high
+    given = {side: limit for side, limit in limits.items() if limit is not None}
+    if given:
+        (axes.set_xlim if along else axes.set_ylim)(**given)  # type: ignore[arg-type]
+    ticks = axes.xaxis if along else axes.yaxis
+    _number(ticks, axis)
+    if axis.names and along:
+        turned = {"rotation": 35.0, "ha": "right", "rotation_mode": "anchor"}
+        many: dict[str, Any] = turned if len(axis.names) > 6 else {}
+        axes.set_xticks(range(len(axis.names)), labels=list(axis.names), **many)
+
+
+def _number(ticks: PlotAxis, axis: Axis) -> None:
+    """Write an axis' numbers in its unit; a logarithmic one has them at whole powers."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    if axis.log:
+        base = 4.0 if axis.unit is Unit.BYTES else 10.0
+        ticks.set_major_locator(LogLocator(base=base, numticks=12))
+        ticks.set_minor_locator(NullLocator())
+    ticks.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value, axis)))
+
+
+def tick_text(value: float, axis: Axis) -> str:
+    """Return what stands at a tick: `10 us`, `64 KiB`, `95 %`, `12k`."""
+    if axis.unit is Unit.TIME:
+        return _scaled(value, _LARGE_TIMES)
+    if axis.unit is Unit.BYTES:
+        return _scaled(value, (*_LARGE_SIZES, (1, "B")))
+    if axis.unit is Unit.SHARE:
+        return f"{value * 100:.6g} %"
+    if value and axis.log and not 1e-4 <= abs(value) < 1e5:
+        return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e")
+    return f"{value:,.6g}"
+
+
+def _scaled(value: float, scales: tuple[tuple[float, str], ...]) -> str:
+    for scale, unit in scales:
+        if abs(value) >= scale * 0.9995:
+            return f"{value / scale:.4g} {unit}"
+    return f"{value:.3g}" if value else "0"

@@ -1,0 +1,190 @@
+"""What is drawn of loads' results: issue error, its tail, rate and response over time.
+
+Purpose: one page for one load (`bw load --plot`) or for several side by side (pacers, engines,
+rates), as in papers/buttress.txt, Figures 4 and 5. Decision: the CDF of the issue error has
+a logarithmic axis of time, and beside it the tail by percentile, because a CDF in per
+cent hides what is beyond 99 %. What is below 1 ns is drawn at 1 ns. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+import msgspec
+import numpy as np
+
+from benchwright.model.load import IntervalResult, LoadResult, Times
+from benchwright.report.plot.sheet import Axis, Curve, Form, Panel, Sheet, Unit
+from benchwright.stats.hdr_histogram import Histogram, decode
+
+_LEAST_NS = 1.0
+_TAIL_NAMES = ("50 %", "90 %", "99 %", "99.9 %", "99.99 %", "99.999 %", "99.9999 %")
+
+
+class NamedLoad(msgspec.Struct, frozen=True):
+    """A result under the name that it has in the legend."""
+
+    name: str
+    result: LoadResult
+
+
+def load_sheet(loads: Sequence[NamedLoad], title: str = "") -> Sheet:
+    """Return the page of one load or of several. Raises HistogramError."""
+    return Sheet(
+        title=title,
+        panels=(
+            issue_error_panel(loads),
+            tail_panel(loads),
+            rate_panel(loads),
+            response_panel(loads),
+        ),
+    )
+
+
+def issue_error_panel(loads: Sequence[NamedLoad]) -> Panel:
+    """Return the CDF of the issue error of each load, on a logarithmic axis of time.
+
+    Of operations that no full target held back: the generator's own error.
+    """
+    curves = [
+        cdf_curve(one.name, histogram)
+        for one in loads
+        if (histogram := _histogram(one.result.lateness_ns)) is not None
+    ]
+    return Panel(
+        title="Issue error",
+        x=Axis("actual - intended start", Unit.TIME, log=True),
+        y=Axis("share of operations", Unit.SHARE, low=0, high=1.02),
+        curves=_looks(curves, len(curves)),
+        missing="" if curves else "no operation was issued",
+    )
+
+
+def tail_panel(loads: Sequence[NamedLoad]) -> Panel:
+    """Return the issue error by percentile: each step to the right is a tenth as many."""
+    curves = [
+        curve
+        for one in loads
+        if (histogram := _histogram(one.result.lateness_ns)) is not None
+        and (curve := tail_curve(one.name, histogram)) is not None
+    ]
+    most = max((curve.x[-1] for curve in curves), default=0)
+    return Panel(
+        title="Issue error: the tail",
+        x=Axis("percentile", names=_TAIL_NAMES[: int(most) + 1]),
+        y=Axis("actual - intended start", Unit.TIME, log=True),
+        curves=_looks(curves, len(curves)),
+        missing="" if curves else "no operation was issued",
+    )
+
+
+def rate_panel(loads: Sequence[NamedLoad]) -> Panel:
+    """Return operations completed per second in each interval, and those intended."""
+    curves = [
+        curve
+        for what in ("intended", "completed")
+        for curve in _over_time(loads, what, partial(_per_s, what))
+    ]
+    return Panel(
+        title="Rate",
+        x=Axis("time [s]"),
+        y=Axis("operations per second", low=0),
+        curves=_looks(curves, len(loads)),
+        missing="" if curves else "the run has no interval",
+    )
+
+
+def response_panel(loads: Sequence[NamedLoad]) -> Panel:
+    """Return the percentiles of the response time in each interval."""
+    words = ("p50", "p99", "max") if len(loads) == 1 else ("p50", "p99")
+    curves = [
+        curve
+        for word in words
+        for curve in _over_time(loads, word, partial(_response_ns, word))
+    ]
+    known = any(value is not None for curve in curves for value in curve.y)
+    return Panel(
+        title="Response time",
+        x=Axis("time [s]"),
+        y=Axis("completion - intended start", Unit.TIME, log=True),
+        curves=_looks(curves, len(loads)) if known else (),
+        missing="" if known else "no operation succeeded",
+    )
+
+
+def _over_time(
+    loads: Sequence[NamedLoad],
+    what: str,
+    value: Callable[[IntervalResult], float | None],
+) -> Iterator[Curve]:
+    """Yield a value of each interval, for each load; the last one holds to its end."""
+    for one in loads:
+        intervals = [i for i in one.result.intervals if i.length_ns]
+        if intervals:
+            last = intervals[-1]
+            end = (last.start_ns + last.length_ns) / 1e9
+            x = (*(i.start_ns / 1e9 for i in intervals), end)
+            y = tuple(value(i) for i in intervals)
+            label = f"{one.name}, {what}" if len(loads) > 1 else what
+            yield Curve(label, x, (*y, y[-1]), Form.STEPS)
+
+
+def _looks(curves: Sequence[Curve], loads: int) -> tuple[Curve, ...]:
+    """Return the curves with a colour for each load, a dash for each quantity; of one
+    load, a colour for each quantity."""
+    changed = msgspec.structs.replace
+    if loads == 1:
+        return tuple(changed(one, colour=at) for at, one in enumerate(curves))
+    return tuple(
+        changed(one, colour=at % loads, dash=at // loads)
+        for at, one in enumerate(curves)
+    )
+
+
+def _per_s(what: str, interval: IntervalResult) -> float:
+    operations: int = getattr(interval, what)
+    return operations / interval.length_ns * 1e9
+
+
+def _response_ns(word: str, interval: IntervalResult) -> float | None:
+    return _positive(getattr(interval, f"response_ns_{word}"))
+
+
+def cdf_curve(label: str, histogram: Histogram) -> Curve:
+    """Return the share of values up to each, from the first one's left end."""
+    x = np.maximum(histogram.high, _LEAST_NS)
+    begin = max(float(histogram.low[0]), _LEAST_NS)
+    return Curve(
+        label=label,
+        x=(begin, *(float(value) for value in x)),
+        y=(0.0, *(float(share) for share in histogram.shares())),
+        form=Form.STEPS,
+    )
+
+
+def tail_curve(label: str, histogram: Histogram) -> Curve | None:
+    """Return the median at 0, p90 at 1, p99 at 2 and so on, evenly spaced.
+
+    A percentile with less than one value beyond it is not there. None of nothing.
+    """
+    powers = [p for p in range(len(_TAIL_NAMES)) if 10**p <= histogram.total or not p]
+    x, y = [], []
+    for power in powers:
+        share = 0.5 if power == 0 else 1 - 10.0**-power
+        value = histogram.quantile(share)
+        if value is not None:
+            x.append(float(power))
+            y.append(max(float(value), _LEAST_NS))
+    return Curve(label, tuple(x), tuple(y), Form.MARKED) if x else None
+
+
+def _histogram(times: Times) -> Histogram | None:
+    """Return a time's histogram; None where there is none, or nothing in it."""
+    if times.hdr is None or not times.count:
+        return None
+    return decode(times.hdr)
+
+
+def _positive(value: int | None) -> float | None:
+    return None if value is None else max(float(value), _LEAST_NS)

@@ -1,0 +1,90 @@
+"""A page of several panels: what is drawn of a trace, of two traces, of a load's results.
+
+Purpose: plain numbers on named axes, composed and tested without drawing. Decision: beside
+`chart.py`, not in it: a chart there is one quantity of tests with intervals, a panel here
+is curves over time, size or share, each on axes of its own. A value that is None is a gap.
+Non-goals: colours (`look.py`), drawing (`draw_sheet.py`).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Unit(StrEnum):
+    """What an axis' numbers are, which decides how its ticks are written."""
+
+    NUMBER = ""
+    SHARE = "share"
+    """From 0 to 1, written in per cent."""
+    SECONDS = "s"
+    TIME = "ns"
+    """Nanoseconds, written in the unit that suits: 10 us, 1 ms."""
+    BYTES = "bytes"
+    """Written in powers of 1024."""
+
+
+class Form(StrEnum):
+    """How a curve is drawn."""
+
+    LINE = "line"
+    MARKED = "marked"
+    """A line with a marker at each point."""
+    STEPS = "steps"
+    """Each value holds until the next x."""
+    BARS = "bars"
+
+
+class Axis(msgspec.Struct, frozen=True):
+    """One axis of a panel."""
+
+    label: str
+    unit: Unit = Unit.NUMBER
+    log: bool = False
+    low: float | None = None
+    """Where it begins; None: where the data does."""
+    high: float | None = None
+    names: tuple[str, ...] = ()
+    """Of categories at 0, 1, 2, ...; empty where the axis is one of numbers."""
+
+
+class Curve(msgspec.Struct, frozen=True):
+    """Points of one thing. What is composed decides which curves look alike."""
+
+    label: str
+    x: tuple[float, ...]
+    y: tuple[float | None, ...]
+    form: Form = Form.LINE
+    colour: int = 0
+    """Place among the colours of `look.py`, from 0."""
+    dash: int = 0
+    """Place among its dashes."""
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """A level to compare with, drawn across a panel."""
+
+    label: str
+    y: float
+
+
+class Panel(msgspec.Struct, frozen=True):
+    """Curves on one pair of axes."""
+
+    title: str
+    x: Axis
+    y: Axis
+    curves: tuple[Curve, ...]
+    marks: tuple[Mark, ...] = ()
+    missing: str = ""
+    """Why there is nothing to draw; empty where there is."""
+
+
+class Sheet(msgspec.Struct, frozen=True):
+    """Everything that one page shows."""
+
+    title: str
+    panels: tuple[Panel, ...]
+    columns: int = 2
