@@ -41,6 +41,7 @@ pub struct Trace {
     left_out: u64,
     skipped: u64,
     skipped_first: Vec<String>,
+    failure: Option<TraceError>,
     over: bool,
 }
 
@@ -138,6 +139,7 @@ impl Trace {
             left_out: 0,
             skipped: 0,
             skipped_first: Vec::new(),
+            failure: None,
             over: false,
             input,
             paths,
@@ -199,25 +201,32 @@ impl Trace {
         self.source.at_hand()
     }
 
-    /// Returns the next operation in order, with the trace's own stamps.
-    fn in_order(&mut self) -> Result<Option<Entry>, TraceError> {
+    /// Returns the next operation in order, with the trace's own stamps. What is wrong ends the trace
+    /// there; the operations before it, which the window may still hold, come first.
+    fn in_order(&mut self) -> Option<Entry> {
         loop {
             if let Some(entry) = self.order.pop(self.read) {
-                return Ok(Some(entry));
+                return Some(entry);
             }
             if self.read {
-                return Ok(None);
+                return None;
             }
             match self.source.next(&mut self.devices) {
                 Ok(Some(entry)) => {
-                    let pushed = self.order.push(entry);
-                    pushed.map_err(|late| self.out_of_order(&entry, &late))?;
+                    if let Err(late) = self.order.push(entry) {
+                        self.fail(self.out_of_order(&entry, &late));
+                    }
                 }
                 Ok(None) => self.read = true,
                 Err(fault) if self.input.lenient && fault.can_be_skipped() => self.skip(fault),
-                Err(fault) => return Err(fault.into_error(&self.paths)),
+                Err(fault) => self.fail(fault.into_error(&self.paths)),
             }
         }
+    }
+
+    fn fail(&mut self, error: TraceError) {
+        self.read = true;
+        self.failure = Some(error);
     }
 
     fn skip(&mut self, fault: Fault) {
@@ -261,8 +270,8 @@ impl Trace {
     }
 
     /// Returns the next operation of the chosen devices and time, from time zero.
-    fn chosen(&mut self) -> Result<Option<Entry>, TraceError> {
-        while let Some(mut entry) = self.in_order()? {
+    fn chosen(&mut self) -> Option<Entry> {
+        while let Some(mut entry) = self.in_order() {
             let origin = *self.origin.get_or_insert(entry.at());
             let since = entry.at() - origin;
             let end = self
@@ -278,10 +287,9 @@ impl Trace {
                 continue;
             }
             rebase(&mut entry.row, origin + self.input.from_ns);
-            return Ok(Some(entry));
+            return Some(entry);
         }
-        self.check_devices()?;
-        Ok(None)
+        None
     }
 
     fn is_chosen(&mut self, device: u16) -> bool {
@@ -316,7 +324,7 @@ impl Trace {
     /// Returns the next operation with its own stamp.
     fn stamped(&mut self) -> Result<Option<Entry>, TraceError> {
         if self.duplicates == Duplicates::Burst {
-            return self.chosen();
+            return Ok(self.chosen());
         }
         loop {
             if let Some(entry) = self.spread.pop() {
@@ -325,7 +333,7 @@ impl Trace {
             if self.settled {
                 return Ok(None);
             }
-            match self.chosen()? {
+            match self.chosen() {
                 Some(entry) => {
                     let pushed = self.spread.push(entry);
                     pushed.map_err(|entry| self.too_many_equal(&entry))?;
@@ -350,7 +358,11 @@ impl Trace {
 
     fn next_row(&mut self) -> Result<Option<Row>, TraceError> {
         let Some(mut entry) = self.stamped()? else {
-            return Ok(None);
+            return self
+                .failure
+                .take()
+                .map_or_else(|| self.check_devices(), Err)
+                .map(|()| None);
         };
         hasten(&mut entry.row, self.input.speed_micro);
         self.mapping.apply(&mut entry, &mut self.changes).map_err(|what| {

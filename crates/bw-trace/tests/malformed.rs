@@ -350,3 +350,18 @@ fn what_cannot_be_known_is_not_guessed() {
     let error = read(&unknown, b"0,1,512,r,5.0\n").unwrap_err();
     assert!(error.message.contains("no device 'sda'"), "{error}");
 }
+
+#[test]
+fn what_comes_before_the_wrong_line_is_handed_on_first() {
+    let text = b"0,1,512,r,5.0\n0,1,512,r,4.5\n0,1,512,r,4.5\n0,1,512,r,x\n";
+    for duplicates in [Duplicates::Burst, Duplicates::Spread] {
+        let input = TraceInput {
+            duplicates: Some(duplicates),
+            ..TraceInput::new("t")
+        };
+        let mut trace = trace::read(Box::new(Cursor::new(text.to_vec())), &input).unwrap();
+        let first: Vec<bool> = trace.by_ref().map(|row| row.is_ok()).collect();
+        assert_eq!(first, [true, true, true, false]);
+        assert!(trace.next().is_none());
+    }
+}
