@@ -21,6 +21,7 @@ import pytest
 
 Done = subprocess.CompletedProcess[str]
 ROOT = Path(__file__).parents[2]
+QUANTILES = ("min", "p50", "p90", "p95", "p98", "p99", "p99.9", "p99.99", "max")
 
 
 def bw(directory: Path, *words: str, **more: Any) -> Done:
@@ -39,6 +40,10 @@ def document(done: Done) -> dict[str, Any]:
     """Return the document of a load that went well."""
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
+    for kind in found["result"]["kinds"].values():
+        for times in (kind["issue_error_ns"], kind["service_ns"], kind["response_ns"]):
+            order = [times[name] for name in QUANTILES]
+            assert order == sorted(order, key=lambda ns: ns or 0)
     return found
 
 

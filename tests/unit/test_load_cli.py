@@ -262,6 +262,20 @@ def test_inside_a_trial_the_numbers_go_to_aplog(engine: Engine) -> None:
     assert "\n[finding]\ncode = operations-failed\n" in text
 
 
+def test_trials_differ_in_what_is_random_unless_a_seed_is_said(engine: Engine) -> None:
+    def seed(*words: str) -> int:
+        engine.bw("load", *words, "--target", "null", APEPOCH="7")
+        found: int = engine.request["workload"]["seed"]
+        return found
+
+    text = '[[filament]]\ntype = "open"\nrate = 1\n'
+    (engine.directory / "none.toml").write_text(text)
+    (engine.directory / "said.toml").write_text("[run]\nseed = 3\n" + text)
+    assert seed("--rate", "1") == seed("none.toml") == 7
+    assert seed("said.toml") == 3
+    assert seed("said.toml", "--seed", "5") == seed("--rate", "1", "--seed", "5") == 5
+
+
 @pytest.mark.parametrize(
     ("words", "parts"),
     [

@@ -91,7 +91,7 @@ def plan_of(arguments: argparse.Namespace) -> Plan:
     wrong: list[Diagnostic] = []
     target = options.target_of(arguments, None, wrong)
     bare = _bare(arguments, target, wrong)
-    said = options.run_fields(arguments, wrong)
+    said = options.trial_seed() | options.run_fields(arguments, wrong)
     options.raise_all(wrong)
     if target is None:
         raise options.no_target("bw load")
@@ -123,6 +123,8 @@ def _plan_of_file(arguments: argparse.Namespace) -> Plan:
     if target is None:
         raise options.no_target("bw load")
     options.check_samples(arguments, [arguments.workload])
+    if "seed" not in description.run:
+        said = options.trial_seed() | said
     return plan_of_file(description, _with_samples(said, arguments), target)
 
 

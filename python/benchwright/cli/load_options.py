@@ -76,7 +76,11 @@ def add_run(parser: argparse.ArgumentParser, depth: str) -> None:
     add("--warm-up", metavar="1s", help="leave the beginning out of the figures")
     add("--drain", metavar="30s", help="how long to wait for the last operations")
     add("--interval", metavar="1s", help="length of the intervals of the series")
-    add("--seed", metavar="N", help="of all that is random (default 1)")
+    add(
+        "--seed",
+        metavar="N",
+        help="of all that is random (default 1; in a trial: its epoch)",
+    )
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
@@ -106,6 +110,18 @@ def run_fields(
             into, parse = RUN[name]
             said[into] = _parsed(_option(name), text, parse, wrong)
     return said
+
+
+def trial_seed() -> dict[str, int]:
+    """Return the seed of a load that says none inside a trial: the epoch.
+
+    Trials must differ in what is random, or their interval says nothing of it; the arms
+    of a comparison have the same epochs, and so the same operations.
+    """
+    import os
+
+    epoch = os.environ.get("APEPOCH", "")
+    return {"seed": int(epoch)} if epoch.isascii() and epoch.isdecimal() else {}
 
 
 def target_of(

@@ -171,7 +171,7 @@ def _saturated(result: LoadResult, subject: str) -> Iterator[Finding]:
     if response and service and held and response > WAITED_TIMES * service:
         reasons.append(
             f"{_part(result.counts.held, result.counts.intended)} waited for a place; the "
-            f"median response ({time_words(response)}) is {response / service:.3g} times "
+            f"median response ({time_words(response)}) is {rounded(response / service)} times "
             f"the service time ({time_words(service)})"
         )
     if reasons:
@@ -262,6 +262,11 @@ def _closed(loop: Loop, subject: str) -> Finding:
 def _part(some: int, whole: int) -> str:
     share = f" ({100 * some / whole:.3g} %)" if whole else ""
     return f"{some:,} of {whole:,} operations{share}"
+
+
+def rounded(number: float) -> str:
+    """Return a number with about three digits, and no exponent."""
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
 def rate_words(rate: float) -> str:

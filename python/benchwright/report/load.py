@@ -46,6 +46,8 @@ def load_text(result: LoadResult, target: str, findings: Sequence[Finding]) -> s
 
 def _head(result: LoadResult, target: str) -> Iterator[str]:
     yield _row("target", _target(result, target))
+    if result.target.features:
+        yield _row("features", ", ".join(result.target.features))
     yield _row("clock", _clock(result))
     yield _row("pacer", f"{result.pacer}; {_workers(result)}")
     yield _row("rate", _rates(result))
@@ -67,7 +69,6 @@ def _target(result: LoadResult, target: str) -> str:
         parts.append(made.engine)
     if made.size_bytes is not None and made.kind == "file":
         parts.append(bytes_words(made.size_bytes))
-    parts += made.features
     return ", ".join(parts)
 
 
