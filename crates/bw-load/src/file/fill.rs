@@ -64,7 +64,7 @@ fn write(file: &File, from: u64, to: u64) -> io::Result<()> {
         random.fill_bytes(&mut chunk[..length]);
         file.write_all_at(&chunk[..length], at)?;
         at += length as u64;
-        if (at - from) % SYNC_BYTES == 0 || at == to {
+        if (at - from).is_multiple_of(SYNC_BYTES) || at == to {
             file.sync_data()?;
             forget(file);
         }

@@ -89,7 +89,7 @@ impl OpenFile {
     /// `target-unaligned`.
     pub fn check_multiple(&self, what: &str, bytes: u64) -> Result<(), Refusal> {
         let block = u64::from(self.block_bytes);
-        if bytes % block == 0 {
+        if bytes.is_multiple_of(block) {
             return Ok(());
         }
         let (path, before) = (self.spec.path.display(), bytes - bytes % block);
@@ -269,7 +269,7 @@ fn size(spec: &FileSpec, file: &File, device: bool) -> Result<u64, Refusal> {
 fn block(spec: &FileSpec, limits: Limits) -> Result<u32, Refusal> {
     let least = if spec.direct { limits.offset_bytes } else { 1 };
     match spec.block_bytes {
-        Some(asked) if asked % least != 0 => Err(Refusal::new(
+        Some(asked) if !asked.is_multiple_of(least) => Err(Refusal::new(
             "target-unaligned",
             format!(
                 "{}: a block of {asked} bytes, but direct I/O here needs multiples of {least}",
