@@ -170,3 +170,18 @@ fn row(at: u64) -> Row {
         kind: Kind::Read,
     }
 }
+
+#[test]
+fn a_trace_filament_of_the_protocol_is_an_input() {
+    use bw_schedule::workload::FilamentSpec;
+    let text =
+        r#"{"type":"trace","name":"a","path":"x","window_ns":5,"offsets":"wrap","for_ns":null}"#;
+    let FilamentSpec::Trace(spec) = serde_json::from_str::<FilamentSpec<TraceInput>>(text).unwrap()
+    else {
+        unreachable!("the type says so");
+    };
+    assert_eq!(spec.input.window_ns, Some(5));
+    assert_eq!(spec.input.path.list(), ["x"]);
+    let unknown = r#"{"type":"trace","path":"x","ofsets":"wrap"}"#;
+    assert!(serde_json::from_str::<FilamentSpec<TraceInput>>(unknown).is_err());
+}
