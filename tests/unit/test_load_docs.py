@@ -13,7 +13,7 @@ from benchwright.cli import load
 from benchwright.finding.codes import CODES
 from benchwright.load import request as r
 from benchwright.load import workload as w
-from benchwright.load.filaments import _READERS, PythonFilament
+from benchwright.load.filaments import _READERS, TRACE_KEYS, PythonFilament
 from benchwright.load.plan import plan_of_file
 from benchwright.load.python_filament import batches_of
 from benchwright.load.toml import RUN, TARGET, read_workload
@@ -67,7 +67,8 @@ def test_the_examples_are_workloads(name: str) -> None:
 
 
 def test_every_word_of_the_language_is_on_the_page() -> None:
-    words = {*_READERS, *RUN, *TARGET, "lock_memory", "stalls", "headers", "paths"}
+    words = {*_READERS, *RUN, *TARGET, *TRACE_KEYS}
+    words |= {"lock_memory", "stalls", "headers", "paths"}
     assert [word for word in sorted(words) if f"`{word}" not in PAGE] == []
 
 

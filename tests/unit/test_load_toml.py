@@ -137,6 +137,25 @@ offsets = "scale"
     )
 
 
+def test_a_trace_of_several_files() -> None:
+    text = """[[filament]]
+type = "trace"
+path = ["a.0", "/abs/a.1"]
+format = "blktrace"
+arrivals = "issue"
+devices = ["sda"]
+"""
+    assert only(text) == w.Trace(
+        path=("dir/a.0", "/abs/a.1"),
+        format="blktrace",
+        arrivals="issue",
+        devices=("sda",),
+    )
+    (wrong,) = mistakes(text.replace("blktrace", "blk"))
+    assert (wrong.line, wrong.column) == (4, 10)
+    assert "fio-iolog" in wrong.message
+
+
 def test_a_server_has_exchanges() -> None:
     filament = only(OPEN, r.TcpTarget("127.0.0.1", 7))
     assert isinstance(filament, w.Open)

@@ -43,7 +43,8 @@ def run_in_study(arguments: argparse.Namespace, command: str) -> int:
 
 def _name(arguments: argparse.Namespace, command: str) -> str:
     """Return the test's name: the workload's or the trace's, else the command's."""
-    path = getattr(arguments, "workload", None) or getattr(arguments, "trace", None)
+    traces = getattr(arguments, "trace", None) or [None]
+    path = getattr(arguments, "workload", None) or traces[0]
     return command if path is None else f"{command}-{Path(path).name.split('.')[0]}"
 
 

@@ -32,9 +32,14 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         description=SUMMARY[0].upper() + SUMMARY[1:] + ".",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage="bw replay [options] TRACE --target T",
+        usage="bw replay [options] TRACE... --target T",
     )
-    parser.add_argument("trace", metavar="TRACE", help="the trace; gzip and zstd too")
+    parser.add_argument(
+        "trace",
+        nargs="+",
+        metavar="TRACE",
+        help="the trace, also gzip or zstd; several are merged by time",
+    )
     _add_trace(parser.add_argument_group("the trace"))
     parser.add_argument(
         "--duration", metavar="5s", help="end after this (default: all)"
@@ -57,10 +62,16 @@ def _add_trace(group: argparse._ArgumentGroup) -> None:
         help="operations of one stamp: at once, or spread until the next stamp",
     )
     add("--window", metavar="1s", help="put stamps in order that are this far off")
+    add("--window-rows", metavar="N", help="and at most so many operations")
     add("--lenient", action="store_true", help="skip and count malformed lines")
     add("--from", dest="start", metavar="10s", help="leave out what is before")
     add("--for", dest="length", metavar="60s", help="leave out what is after so much")
     add("--devices", metavar="A,B", help="only these devices")
+    add("--source-size", metavar="1T", help="size of what was traced, for `scale`")
+    add("--align", metavar="4k", help="offsets and sizes are made multiples of it")
+    add("--v2-wait", metavar="us|ms", help="what fio's iolog version 2 means by `wait`")
+    add("--arrivals", metavar="queue|issue", help="blktrace's event of an arrival")
+    add("--stamp-unit", metavar="1ns", help="of MQSim's stamps")
 
 
 def replay(arguments: argparse.Namespace) -> int:
@@ -84,22 +95,14 @@ def plan_of(arguments: argparse.Namespace) -> Plan:
     options.raise_all(wrong)
     if target is None:
         raise options.no_target("bw replay")
-    options.check_samples(arguments, [arguments.trace])
+    options.check_samples(arguments, arguments.trace)
     if arguments.samples is not None:
         said["samples"] = arguments.samples
-    return plan_of_trace(Trace(path=arguments.trace, **fields), said, target)
+    return plan_of_trace(Trace(**fields), said, target)
 
 
-_READ = {
-    "format": ("format", "format"),
-    "speed": ("speed", "speed_micro"),
-    "offsets": ("offsets", "offsets"),
-    "duplicates": ("duplicates", "duplicates"),
-    "window": ("window", "window_ns"),
-    "start": ("from", "from_ns"),
-    "length": ("for", "for_ns"),
-}
-"""Argument -> the key of a trace filament, and the engine's field."""
+_ARGUMENT = {"from": "start", "for": "length"}
+"""Options whose names are words of Python."""
 
 
 def _trace_fields(
@@ -109,11 +112,16 @@ def _trace_fields(
     from benchwright.load.filaments import TRACE_KEYS
     from benchwright.model.errors import Diagnostic
 
-    fields: dict[str, Any] = {"lenient": arguments.lenient}
-    for name, (key, into) in _READ.items():
-        text = getattr(arguments, name)
+    paths = tuple(arguments.trace)
+    fields: dict[str, Any] = {
+        "path": paths[0] if len(paths) == 1 else paths,
+        "lenient": arguments.lenient,
+    }
+    for key, (into, parse) in TRACE_KEYS.items():
+        text = getattr(arguments, _ARGUMENT.get(key, key))
         if text is not None:
-            fields[into] = checked(f"--{key}", text, TRACE_KEYS[key], None, wrong)
+            option = "--" + key.replace("_", "-")
+            fields[into] = checked(option, text, parse, None, wrong)
     if arguments.scale_space:
         if arguments.offsets not in (None, "scale"):
             message = "--scale-space is --offsets scale, and --offsets says another"

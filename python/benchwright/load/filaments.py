@@ -172,19 +172,21 @@ def _storage_only(table: WorkloadTable, around: Surroundings) -> None:
 
 
 def _trace(table: WorkloadTable, around: Surroundings) -> Any:
-    table.only((*_COMMON, *TRACE_KEYS))
-    path = table.text("path") if table.need("path") else None
-    if path is None:
-        return None
-    values: dict[str, Any] = {
-        key: table.read(key, parse) for key, parse in TRACE_KEYS.items()
-    }
-    given = {_INTO.get(k, k): v for k, v in values.items() if v is not None}
-    given["path"] = str(Path(around.directory, path))
-    given["lenient"] = table.flag("lenient", False)
+    table.only((*_COMMON, "path", "lenient", "devices", *TRACE_KEYS))
+    paths = table.texts("path") if table.need("path") else []
+    values = {into: table.read(key, parse) for key, (into, parse) in TRACE_KEYS.items()}
+    given = {into: value for into, value in values.items() if value is not None}
     if "devices" in table:
         given["devices"] = tuple(table.texts("devices"))
-    return w.Trace(name=table.text("name"), **given)
+    if not paths:
+        return None
+    found = tuple(str(Path(around.directory, path)) for path in paths)
+    return w.Trace(
+        name=table.text("name"),
+        path=found[0] if len(found) == 1 else found,
+        lenient=table.flag("lenient", False),
+        **given,
+    )
 
 
 def parse_speed(text: str) -> int:
@@ -192,24 +194,27 @@ def parse_speed(text: str) -> int:
     return words.number_micro(text.strip().removesuffix("x"))
 
 
-TRACE_KEYS: dict[str, words.Parse] = {
-    "path": str,
-    "format": str,
-    "speed": parse_speed,
-    "duplicates": lambda text: words.one_of(text, ("burst", "spread"), "policy"),
-    "window": words.duration_ns,
-    "offsets": lambda text: words.one_of(text, ("wrap", "scale", "exact"), "policy"),
-    "from": words.duration_ns,
-    "for": words.some_ns,
-    "lenient": str,
-    "devices": str,
+def _choice(what: str, *choices: str) -> words.Parse:
+    return lambda text: words.one_of(text, choices, what)
+
+
+TRACE_KEYS: dict[str, tuple[str, words.Parse]] = {
+    "format": ("format", _choice("format", *w.FORMATS)),
+    "speed": ("speed_micro", parse_speed),
+    "offsets": ("offsets", _choice("policy", "wrap", "scale", "exact")),
+    "duplicates": ("duplicates", _choice("policy", "burst", "spread")),
+    "window": ("window_ns", words.duration_ns),
+    "window_rows": ("window_rows", words.some),
+    "from": ("from_ns", words.duration_ns),
+    "for": ("for_ns", words.some_ns),
+    "source_size": ("source_bytes", words.some_bytes),
+    "align": ("align_bytes", words.some_bytes),
+    "v2_wait": ("v2_wait", _choice("unit", "us", "ms")),
+    "arrivals": ("arrivals", _choice("event", "queue", "issue")),
+    "stamp_unit": ("stamp_unit_ns", words.some_ns),
 }
-_INTO = {
-    "speed": "speed_micro",
-    "window": "window_ns",
-    "from": "from_ns",
-    "for": "for_ns",
-}
+"""Keys of a trace that are scalars, and options of `bw replay`: the engine's field, and how
+it is read."""
 
 
 def _python(table: WorkloadTable, around: Surroundings) -> Any:

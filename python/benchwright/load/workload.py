@@ -180,6 +180,22 @@ Location = (
     | MixedLocation
 )
 
+FORMATS = (
+    "bw",
+    "load",
+    "fio-iolog",
+    "blkparse",
+    "blktrace",
+    "msr",
+    "systor",
+    "spc",
+    "vscsi",
+    "alibaba",
+    "tencent",
+    "mqsim",
+)
+"""Formats of traces that the engine reads."""
+
 KINDS = ("read", "write", "flush", "discard", "exchange")
 """Every kind of operation; a network target knows only the last."""
 
@@ -268,13 +284,24 @@ class Trace(_Type, frozen=True, tag="trace", omit_defaults=True, kw_only=True):
     """Operations of a recorded trace, at their recorded times."""
 
     name: str | None = None
-    path: str
+    path: str | tuple[str, ...]
+    """A file, or several that are merged by time."""
     format: str | None = None
     speed_micro: int = MICRO
     lenient: bool = False
     duplicates: Literal["burst", "spread"] | None = None
     window_ns: int | None = None
+    window_rows: int | None = None
     offsets: Literal["wrap", "scale", "exact"] | None = None
+    source_bytes: int | None = None
+    """Size of what the trace was taken from, for `scale`."""
+    align_bytes: int | None = None
+    v2_wait: Literal["us", "ms"] | None = None
+    """What a `wait` of fio's iolog version 2 means."""
+    arrivals: Literal["queue", "issue"] | None = None
+    """Which event of blktrace is the arrival."""
+    stamp_unit_ns: int | None = None
+    """The unit of MQSim's stamps."""
     from_ns: int = 0
     for_ns: int | None = None
     devices: tuple[str, ...] | None = None
