@@ -55,6 +55,17 @@ pub fn multiples<T>(workload: &WorkloadSpec<T>) -> impl Iterator<Item = (String,
         })
 }
 
+/// Returns what the readers of the workload's traces need to know, in order.
+pub fn traces<T>(workload: &WorkloadSpec<T>) -> impl Iterator<Item = &T> {
+    workload
+        .filaments
+        .iter()
+        .filter_map(|filament| match filament {
+            FilamentSpec::Trace(trace) => Some(&trace.input),
+            _ => None,
+        })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,6 +8,7 @@ use crate::samples::SamplesReport;
 use crate::timekeeper::ClockReport;
 use bw_record::recorder::Recorder;
 use bw_record::summary::{HistogramSummary, IntervalSummary, KindSummary};
+use bw_trace::report::TraceReport;
 use bw_units::Nanos;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -149,7 +150,7 @@ pub struct LoadResult {
     /// The process's surroundings.
     pub environment: EnvironmentReport,
     /// The traces that were replayed.
-    pub traces: Vec<serde_json::Value>,
+    pub traces: Vec<TraceReport>,
     /// The file of rows.
     pub samples: Option<SamplesReport>,
 }
@@ -175,7 +176,7 @@ pub struct Parts<'a> {
     /// How often traces' readers were behind.
     pub starved: u64,
     /// The traces that were replayed.
-    pub traces: Vec<serde_json::Value>,
+    pub traces: Vec<TraceReport>,
 }
 
 /// Puts a result together.

@@ -5,11 +5,13 @@
 
 use crate::clock;
 use crate::crew::{Crew, Maker, Report};
+use crate::demand;
 use crate::environment::{self, EnvironmentReport};
 use crate::exchange::exchange;
 use crate::guard::Guard;
 use crate::ledger::{BLOCK, Ledger};
 use crate::naive;
+use crate::read_ahead::{Fit, Outcome, Readers};
 use crate::reporter::{Desk, Reported, Reporter};
 use crate::request::{LoadRequest, Pacer};
 use crate::result::{self, LoadResult, Parts, Progress};
@@ -22,6 +24,7 @@ use crate::worker::{Hosted, Plan, Stop};
 use bw_record::interval::Interval;
 use bw_schedule::workload::Placement;
 use bw_trace::input::TraceInput;
+use bw_trace::report::TraceReport;
 use bw_units::Nanos;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -40,15 +43,14 @@ const BLOCKS: usize = 64;
 pub fn run(request: &LoadRequest, tell: &mut dyn FnMut(&Progress)) -> Result<LoadResult, Trouble> {
     request.check()?;
     let opened = targets::open(request)?;
-    let extent = opened.extent();
     if request.pacer != Pacer::Spin {
         return naively(&opened, request, tell);
     }
     match &opened {
-        Opened::Null(maker) => on(maker, extent, request, tell),
-        Opened::File(maker) => on(&**maker, extent, request, tell),
-        Opened::Tcp(maker) => on(maker, extent, request, tell),
-        Opened::Http(maker) => on(maker, extent, request, tell),
+        Opened::Null(maker) => on(maker, &opened, request, tell),
+        Opened::File(maker) => on(&**maker, &opened, request, tell),
+        Opened::Tcp(maker) => on(maker, &opened, request, tell),
+        Opened::Http(maker) => on(maker, &opened, request, tell),
     }
 }
 
@@ -57,17 +59,45 @@ struct Run {
     environment: EnvironmentReport,
     timekeeper: Timekeeper,
     stop: Stop,
+    readers: Readers,
+    extent: u64,
     starved: Starved,
 }
 
 impl Run {
-    fn prepare(request: &LoadRequest) -> Result<Self, Trouble> {
+    /// Readers of traces begin here, in a thread that is not pinned: theirs run where they may.
+    fn prepare(request: &LoadRequest, opened: &Opened) -> Result<Self, Trouble> {
+        let fit = Fit {
+            target_bytes: Some(opened.extent()),
+            align_bytes: opened.block_bytes(),
+        };
+        let traces: Vec<_> = demand::traces(&request.workload).collect();
         Ok(Self {
             environment: environment::prepare(request)?,
             timekeeper: Timekeeper::choose(request.clock)?,
             stop: Stop::default(),
+            readers: Readers::open(&traces, request.workers, fit)?,
+            extent: opened.extent(),
             starved: Starved::default(),
         })
+    }
+
+    /// Makes the filaments of one worker.
+    fn build(&self, request: &LoadRequest, worker: usize) -> Result<Vec<Hosted>, Trouble> {
+        // Both are below the greatest number of workers.
+        let placement = Placement {
+            worker: worker as u32,
+            workers: request.workers as u32,
+        };
+        let mut sources = |trace: &TraceInput| self.readers.source(worker, trace);
+        let built = request.workload.build(placement, self.extent, &mut sources);
+        let built = built.map_err(|error| {
+            Trouble::request("bad-workload", error.to_string(), "correct the workload")
+        })?;
+        self.readers.release(worker);
+        self.starved.add(built.starved);
+        let hosted = |(id, filament)| Hosted { id, filament };
+        Ok(built.filaments.into_iter().map(hosted).collect())
     }
 
     fn finish(
@@ -91,7 +121,7 @@ impl Run {
             intervals: series,
             samples: samples.map(|samples| samples.finish(lost)).transpose()?,
             starved: self.starved.total(),
-            traces: Vec::new(),
+            traces: traces(self.readers.finish())?,
             reports,
         }))
     }
@@ -112,17 +142,17 @@ fn reporter<'a>(
     ))
 }
 
-/// Runs a load on targets of one kind, which say that they are of `extent`.
+/// Runs a load on the targets that `maker` makes of `opened`.
 fn on<M: Maker>(
     maker: &M,
-    extent: u64,
+    opened: &Opened,
     request: &LoadRequest,
     tell: &mut dyn FnMut(&Progress),
 ) -> Result<LoadResult, Trouble> {
-    let run = Run::prepare(request)?;
+    let run = Run::prepare(request, opened)?;
     let (ledgers, desks) = paper(request);
     let mut reporter = reporter(request, desks, tell)?;
-    let build = |worker| build(request, worker, extent, &run.starved);
+    let build = |worker| run.build(request, worker);
     let crew = Crew {
         plan: plan(request),
         workers: request.workers,
@@ -143,10 +173,10 @@ fn naively(
     tell: &mut dyn FnMut(&Progress),
 ) -> Result<LoadResult, Trouble> {
     naive::check(request)?;
-    let run = Run::prepare(request)?;
+    let run = Run::prepare(request, opened)?;
     let (mut ledgers, desks) = paper(request);
     let mut reporter = reporter(request, desks, tell)?;
-    let filaments = build(request, 0, opened.extent(), &run.starved)?;
+    let filaments = run.build(request, 0)?;
     let zero = clock::monotonic_ns() + naive::AHEAD_NS;
     let started_ns = clock::realtime_ns() + naive::AHEAD_NS;
     reporter.begin(started_ns)?;
@@ -190,28 +220,16 @@ impl Starved {
     }
 }
 
-/// Makes the filaments of one worker.
-fn build(
-    request: &LoadRequest,
-    worker: usize,
-    target_bytes: u64,
-    starved: &Starved,
-) -> Result<Vec<Hosted>, Trouble> {
-    // Both are below the greatest number of workers.
-    let placement = Placement {
-        worker: worker as u32,
-        workers: request.workers as u32,
+/// Returns the accounts of the traces.
+///
+/// # Errors
+/// One was wrong in the middle: what was replayed is not what was asked for.
+fn traces(outcomes: Vec<Outcome>) -> Result<Vec<TraceReport>, Trouble> {
+    let account = |outcome: Outcome| match outcome.error {
+        Some(error) => Err(Trouble::from(error)),
+        None => Ok(outcome.report),
     };
-    let mut sources = |_: &TraceInput| Err("traces cannot be replayed yet".to_owned());
-    let built = request
-        .workload
-        .build(placement, target_bytes, &mut sources);
-    let built = built.map_err(|error| {
-        Trouble::request("bad-workload", error.to_string(), "correct the workload")
-    })?;
-    starved.add(built.starved);
-    let hosted = |(id, filament)| Hosted { id, filament };
-    Ok(built.filaments.into_iter().map(hosted).collect())
+    outcomes.into_iter().map(account).collect()
 }
 
 fn plan(request: &LoadRequest) -> Plan {

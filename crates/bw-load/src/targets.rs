@@ -72,10 +72,21 @@ impl Opened {
     }
 }
 
-/// Returns the calls of the naive pacers, one for each thread.
+/// The calls of the naive pacers, one for each thread.
 type Calls = Vec<Box<dyn Synchronous>>;
 
 impl Opened {
+    /// Returns what offsets and sizes must be multiples of [bytes]; None where everything goes.
+    #[must_use]
+    pub fn block_bytes(&self) -> Option<u64> {
+        match self {
+            Self::File(maker) => {
+                Some(u64::from(maker.open.block_bytes())).filter(|block| *block > 1)
+            }
+            Self::Null(_) | Self::Tcp(_) | Self::Http(_) => None,
+        }
+    }
+
     /// Returns as many of what executes operations while its caller waits, for the naive pacers.
     ///
     /// # Errors

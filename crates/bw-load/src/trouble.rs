@@ -1,5 +1,6 @@
 //! Why the engine cannot do what it was asked: the protocol's `error`.
 
+use bw_trace::error::TraceError;
 use serde::Serialize;
 use std::fmt;
 use std::path::PathBuf;
@@ -53,6 +54,22 @@ impl Trouble {
         Self {
             status: 1,
             ..Self::request(code, message, remedy)
+        }
+    }
+}
+
+impl From<TraceError> for Trouble {
+    fn from(error: TraceError) -> Self {
+        Self {
+            status: i32::from(error.status()),
+            code: error.code.name(),
+            place: Some(Box::new(Place {
+                path: Some(PathBuf::from(&*error.path)),
+                line: error.line,
+                column: error.column,
+            })),
+            message: error.message,
+            remedy: error.remedy,
         }
     }
 }

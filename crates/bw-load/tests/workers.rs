@@ -1,0 +1,170 @@
+//! Splitting a workload over workers changes nothing; messages cross workers; a real second has exact counts.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use bw_load::null::NullSpec;
+use bw_load::request::LoadRequest;
+use bw_load::run::run;
+use bw_load::worker::Hosted;
+use bw_record::row::Row;
+use bw_schedule::workload::{NoTrace, Placement, WorkloadSpec};
+use bw_units::Nanos;
+use serde_json::{Value, json};
+use support::{plan, simulate};
+
+fn access() -> Value {
+    json!({"kinds": [["read", 70], ["write", 30]], "size": {"type": "uniform", "low": 512, "high": 8192},
+        "location": {"type": "uniform"}, "align_bytes": 512})
+}
+
+fn filaments() -> Value {
+    let poisson = json!({"type": "poisson"});
+    let think = json!({"type": "exponential", "mean": 3_000_000});
+    json!([
+        {"type": "open", "name": "open", "arrival": poisson, "rate": {"micro_per_s": 3_000_000_000_u64}, "access": access()},
+        {"type": "closed", "name": "users", "users": 5, "think": think, "access": access()},
+        {"type": "partly-open", "arrival": poisson, "rate": {"micro_per_s": 50_000_000},
+         "requests": {"type": "constant", "value": 4}, "think": think, "access": access()},
+        {"type": "spc1", "bsus": 2},
+    ])
+}
+
+type Figures = (u64, u64, u32, u32);
+
+/// What the workers of a split issue, in a common order.
+fn schedule(workers: u32) -> Vec<Figures> {
+    let workload: WorkloadSpec<NoTrace> =
+        serde_json::from_value(json!({"seed": 7, "filaments": filaments()})).unwrap();
+    let spec = NullSpec {
+        service_ns: Nanos(50_000),
+        stalls: vec![],
+    };
+    let mut all: Vec<Figures> = (0..workers)
+        .flat_map(|worker| {
+            let placement = Placement { worker, workers };
+            let built = workload
+                .build(placement, 1 << 40, &mut |_| unreachable!())
+                .unwrap();
+            let hosted = |(id, filament)| Hosted { id, filament };
+            let filaments = built.filaments.into_iter().map(hosted).collect();
+            simulate(plan(1500), spec.clone(), filaments).rows
+        })
+        .map(|row: Row| (row.intended.0, row.offset, row.size, row.stream))
+        .collect();
+    all.sort_unstable();
+    all
+}
+
+#[test]
+fn any_number_of_workers_issues_the_same_operations() {
+    let alone = schedule(1);
+    assert!(alone.len() > 5000, "{}", alone.len());
+    for workers in [2, 3, 5] {
+        assert!(schedule(workers) == alone, "{workers} workers");
+    }
+}
+
+fn request(more: Value) -> LoadRequest {
+    let mut request = json!({"target": {"kind": "null"}, "lock_memory": false});
+    for (name, value) in more.as_object().unwrap() {
+        request[name] = value.clone();
+    }
+    serde_json::from_value(request).unwrap()
+}
+
+fn constant(per_s: u64) -> Value {
+    json!({"type": "open", "name": "leader", "arrival": {"type": "constant"},
+        "rate": {"micro_per_s": per_s * 1_000_000}, "access": access()})
+}
+
+#[test]
+fn a_real_second_has_exact_counts() {
+    let workload = json!({"seed": 1, "filaments": [constant(1000)]});
+    let request = request(
+        json!({"workload": workload, "duration_ns": 1_000_000_000, "workers": 2, "interval_ns": 100_000_000}),
+    );
+    let mut told = 0;
+    let result = run(&request, &mut |_| told += 1).unwrap();
+    let counts = result.counts;
+    assert_eq!(
+        (counts.intended, counts.issued, counts.completed),
+        (1000, 1000, 1000)
+    );
+    assert_eq!(
+        (
+            counts.early,
+            counts.dropped,
+            counts.skipped,
+            counts.unfinished
+        ),
+        (0, 0, 0, 0)
+    );
+    assert_eq!(
+        result.intervals.iter().map(|one| one.intended).sum::<u64>(),
+        1000
+    );
+    assert_eq!(result.intended_rate_per_s, Some(1000.0));
+    assert!(told >= 9, "{told} intervals told");
+}
+
+#[test]
+fn the_warm_up_is_not_in_the_counts_and_is_in_the_intervals() {
+    let workload = json!({"seed": 1, "filaments": [constant(1000)]});
+    let request = request(
+        json!({"workload": workload, "duration_ns": 200_000_000, "warm_up_ns": 300_000_000,
+        "interval_ns": 100_000_000}),
+    );
+    let result = run(&request, &mut |_| {}).unwrap();
+    assert_eq!(
+        (result.counts.intended, result.counts.completed),
+        (200, 200)
+    );
+    assert_eq!(result.kinds["all"].operations, 200);
+    assert_eq!(
+        result.intervals.iter().map(|one| one.intended).sum::<u64>(),
+        500
+    );
+}
+
+#[test]
+fn letters_reach_a_filament_on_another_worker_and_the_run_ends_when_nothing_is_left() {
+    let mut leader = constant(2000);
+    leader["count"] = json!(100);
+    let follower = json!({"type": "follow", "leader": "leader", "every": 10,
+        "delay": {"type": "constant", "value": 1_000_000}, "access": access()});
+    let workload = json!({"seed": 1, "filaments": [leader, follower]});
+    let request = request(json!({"workload": workload, "workers": 2}));
+    let result = run(&request, &mut |_| {}).unwrap();
+    assert_eq!(
+        (result.counts.intended, result.counts.completed),
+        (110, 110)
+    );
+}
+
+#[test]
+fn the_naive_pacers_issue_everything_and_nothing_early() {
+    for pacer in ["select", "sleep", "ded-clock"] {
+        let workload = json!({"seed": 1, "filaments": [constant(500)]});
+        let request = request(
+            json!({"workload": workload, "duration_ns": 200_000_000, "pacer": pacer, "depth": 4}),
+        );
+        let counts = run(&request, &mut |_| {}).unwrap().counts;
+        assert_eq!(
+            (counts.intended, counts.completed, counts.early),
+            (100, 100, 0),
+            "{pacer}"
+        );
+    }
+}
+
+#[test]
+fn a_naive_pacer_refuses_a_closed_loop() {
+    let user = json!({"type": "closed", "users": 1, "think": {"type": "constant", "value": 0}, "access": access()});
+    let workload = json!({"seed": 1, "filaments": [user]});
+    let request = request(
+        json!({"workload": workload, "duration_ns": 200_000_000, "pacer": "sleep", "depth": 4}),
+    );
+    let trouble = run(&request, &mut |_| {}).err().unwrap();
+    assert_eq!((trouble.status, trouble.code), (2, "pacer-closed"));
+}
