@@ -1,0 +1,112 @@
+"""What a person reads of a load: its report in every case, its progress everywhere."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from benchwright.finding.load import rate_words
+from benchwright.model.load import LoadProgress, LoadResult, Times
+from benchwright.report.load import bytes_words, load_text
+from benchwright.report.load_progress import load_listener, progress_text
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "load" / "result.json"
+
+
+def text(**changes: Any) -> str:
+    """Return the report of the golden result with some members changed."""
+    found = msgspec.json.decode(GOLDEN.read_bytes())
+    return load_text(msgspec.convert({**found, **changes}, LoadResult), "T", ())
+
+
+def test_a_kind_alone_is_not_repeated_as_all() -> None:
+    found = msgspec.json.decode(GOLDEN.read_bytes())
+    kinds = {name: found["kinds"][name] for name in ("read", "all")}
+    report = text(kinds=kinds)
+    assert "read     issue error" in report
+    assert "all      issue error" not in report
+
+
+def test_nothing_that_was_done_is_dashes_not_zeroes() -> None:
+    found = msgspec.json.decode(GOLDEN.read_bytes())
+    nothing = msgspec.to_builtins(Times(count=0))
+    times = dict.fromkeys(("issue_error_ns", "service_ns", "response_ns"), nothing)
+    report = text(kinds={"all": {**found["kinds"]["all"], **times, "operations": 0}})
+    assert "response              0          -          -" in report
+    assert " 0 ns" not in report
+
+
+def test_traces_and_samples_are_told() -> None:
+    trace = {"path": "a.load", "operations": 1000, "reordered": 3, "scaled": True}
+    samples = {"path": "s.bw", "rows": 1000}
+    report = text(traces=[trace], samples=samples)
+    assert "a.load: 1,000 operations, 3 put in order, offsets scaled" in report
+    assert "samples    1,000 rows in s.bw" in report
+
+
+def test_counts_that_are_nought_are_left_out() -> None:
+    assert "dropped" not in text()
+    found = msgspec.json.decode(GOLDEN.read_bytes())
+    counts = {**found["counts"], "dropped": 5, "waiting": 7, "unfinished": 1}
+    assert "5 dropped, 12 held back, 7 never begun, 1 unfinished" in text(counts=counts)
+
+
+def test_sizes_and_rates_in_words() -> None:
+    assert [bytes_words(n) for n in (512, 4096, 3 << 29, 2**40)] == [
+        *("512 B", "4 KiB", "1.5 GiB", "1 TiB")
+    ]
+    assert rate_words(14_199_900.4) == "14,199,900/s"
+    assert rate_words(9_997.86) == "9,997.9/s"
+    assert rate_words(0.5) == "0.5/s"
+
+
+def progress(at_s: float, **more: Any) -> LoadProgress:
+    """Return how far a load is after so many seconds."""
+    counts = {"issued": 10, "completed": 8, "in_flight": 2, "waiting": 0}
+    return LoadProgress(at_ns=int(at_s * 1e9), **counts, **more)
+
+
+def test_a_line_of_progress() -> None:
+    line = progress_text(progress(3, rate_per_s=9.5), 5 * 10**9)
+    assert line == "3 s of 5 s; 9.5/s; 2 in flight, 0 waiting"
+    line = progress_text(progress(3, response_ns_p50=80_000), None)
+    assert line == "3 s; 2 in flight, 0 waiting; response p50 80 us"
+
+
+def test_lines_are_two_seconds_apart() -> None:
+    stream = io.StringIO()
+    listener = load_listener(None, stream)
+    for at_s in (0.5, 1, 2, 2.5, 4, 4.5):
+        listener(progress(at_s))
+    listener.close()
+    lines = stream.getvalue().splitlines()
+    assert [line.split(";")[0] for line in lines] == ["500 ms", "2.5 s", "4.5 s"]
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        """Say so."""
+        return True
+
+
+def test_a_terminal_has_one_live_line_that_goes_away() -> None:
+    stream = Terminal()
+    listener = load_listener(4 * 10**9, stream)
+    listener(progress(1))
+    listener(progress(2))
+    listener.close()
+    assert "━━━━━╌" in stream.getvalue()
+    assert "2 s of 4 s" in stream.getvalue()
+
+
+def test_quiet_is_quiet() -> None:
+    stream = io.StringIO()
+    listener = load_listener(None, stream, quiet=True)
+    listener(progress(1))
+    listener.close()
+    assert stream.getvalue() == ""
