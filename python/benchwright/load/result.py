@@ -49,8 +49,8 @@ def decode_line(line: bytes) -> LoadProgress | Answer | EngineFault:
             case "error":
                 return msgspec.convert(document, EngineFault)
     except msgspec.MsgspecError as error:
-        raise _foreign(line, str(error)) from None
-    raise _foreign(line, "it has no type that we know")
+        raise foreign(line, str(error)) from None
+    raise foreign(line, "it has no type that we know")
 
 
 def _answer(document: dict[str, Any]) -> Answer:
@@ -62,7 +62,8 @@ def _answer(document: dict[str, Any]) -> Answer:
     return Answer(result, document)
 
 
-def _foreign(line: bytes, why: str) -> BenchError:
+def foreign(line: bytes, why: str) -> BenchError:
+    """Return the error of a line that is none of the protocol's."""
     shown = line[:80].decode(errors="replace").strip()
     return BenchError(
         "engine-protocol",
