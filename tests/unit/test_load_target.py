@@ -28,7 +28,7 @@ from benchwright.load.target import parse_target, target_text
 )
 def test_targets(text: str, target: r.Target) -> None:
     assert parse_target(text) == target
-    assert parse_target(target_text(target)).__class__ is target.__class__
+    assert parse_target(target_text(target)) == target
 
 
 @pytest.mark.parametrize(

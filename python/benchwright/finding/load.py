@@ -240,6 +240,10 @@ def _clock(result: LoadResult, subject: str) -> Iterator[Finding]:
 def _few_samples(result: LoadResult, subject: str) -> Iterator[Finding]:
     """Tell which percentiles of all response times rest on too few operations."""
     times: Times = result.all.response_ns
+    if not times.count:
+        evidence = "no operation has a response time"
+        yield doubt("few-samples-for-percentile", subject, evidence)
+        return
     few = [
         f"{times.count * share:.2g} beyond {word}"
         for word, _, share in _TAILS

@@ -118,4 +118,5 @@ def target_text(target: Target) -> str:
             host = f"[{target.host}]" if ":" in target.host else target.host
             return f"tcp://{host}:{target.port}"
         case HttpTarget():
-            return target.url
+            only = target.paths[0] if len(target.paths) == 1 else "/"
+            return target.url.removesuffix("/") + only
