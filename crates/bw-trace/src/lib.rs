@@ -12,6 +12,7 @@ mod new_file;
 mod offsets;
 mod open;
 mod order;
+mod ordered;
 pub mod report;
 mod settings;
 mod source;

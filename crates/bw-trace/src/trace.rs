@@ -6,17 +6,15 @@
 //! after it, so that two replays of different devices of one trace have the same time zero.
 //! Memory is bounded by the windows, whatever the length of the trace.
 
-use crate::entry::{Devices, Entry};
+use crate::entry::Entry;
 use crate::error::{TraceCode, TraceError};
-use crate::fault::Fault;
 use crate::formats;
 use crate::input::{Duplicates, Format, Offsets, TraceInput};
 use crate::offsets::{Changes, Mapping};
 use crate::open::{self, Opened};
-use crate::order::{OrderWindow, TooLate};
-use crate::report::{REMEMBERED, TraceReport};
+use crate::ordered::Ordered;
+use crate::report::TraceReport;
 use crate::settings::{self, option_error};
-use crate::source::Source;
 use crate::stamps::{MOST_EQUAL, Spread, hasten, rebase};
 use bw_record::row::Row;
 use std::io::Read;
@@ -24,13 +22,9 @@ use std::io::Read;
 /// An open trace. Iterate to get its rows in the order of arrival; after an error it is over.
 pub struct Trace {
     input: TraceInput,
-    paths: Vec<String>,
     format: Format,
     duplicates: Duplicates,
-    source: Box<dyn Source<Entry>>,
-    devices: Devices,
-    order: OrderWindow,
-    read: bool,
+    ordered: Ordered,
     origin: Option<u64>,
     chosen: Vec<bool>,
     spread: Spread,
@@ -39,9 +33,6 @@ pub struct Trace {
     changes: Changes,
     operations: u64,
     left_out: u64,
-    skipped: u64,
-    skipped_first: Vec<String>,
-    failure: Option<TraceError>,
     over: bool,
 }
 
@@ -123,12 +114,10 @@ impl Trace {
         let source =
             formats::parser(format, streams, &input).map_err(|fault| fault.into_error(&paths))?;
         let timing = source.timing();
+        let order = settings::window(format, timing, &input);
         Ok(Self {
             duplicates: settings::duplicates(format, &input)?,
-            source,
-            order: settings::window(format, timing, &input),
-            devices: Devices::default(),
-            read: false,
+            ordered: Ordered::new(paths, source, order, input.lenient),
             origin: timing.from_zero.then_some(0),
             chosen: Vec::new(),
             spread: Spread::default(),
@@ -137,12 +126,8 @@ impl Trace {
             changes: Changes::default(),
             operations: 0,
             left_out: 0,
-            skipped: 0,
-            skipped_first: Vec::new(),
-            failure: None,
             over: false,
             input,
-            paths,
             format,
         })
     }
@@ -156,30 +141,25 @@ impl Trace {
     /// Returns the names of the devices that were met so far: `Row::device` is the place.
     #[must_use]
     pub fn devices(&self) -> &[String] {
-        self.devices.names()
+        self.ordered.device_names()
     }
 
     /// Returns the account of the reading so far; complete after the last row.
     #[must_use]
     pub fn report(&self) -> TraceReport {
-        let account = self.source.account();
+        let (account, skipped_first) = self.ordered.account();
         TraceReport {
             path: settings::first_path(&self.input).to_owned(),
-            paths: self.paths.clone(),
+            paths: self.ordered.paths.clone(),
             format: self.format,
             operations: self.operations,
-            skipped_lines: self.skipped + account.skipped,
-            skipped_first: self
-                .skipped_first
-                .iter()
-                .cloned()
-                .chain(account.skipped_first)
-                .collect(),
+            skipped_lines: account.skipped,
+            skipped_first,
             other_events: account.other_events,
             unmatched_completions: account.unmatched_completions,
             left_out: self.left_out,
-            reordered: self.order.reordered(),
-            window_ns: self.order.window_ns(),
+            reordered: self.ordered.window().reordered(),
+            window_ns: self.ordered.window().window_ns(),
             duplicates: self.duplicates,
             spread: self.spread.moved(),
             offsets: self.input.offsets,
@@ -189,7 +169,7 @@ impl Trace {
             aligned: self.changes.aligned,
             clipped: self.changes.clipped,
             speed_micro: self.input.speed_micro,
-            devices: self.devices.names().to_vec(),
+            devices: self.ordered.device_names().to_vec(),
             notes: account.notes,
         }
     }
@@ -198,80 +178,12 @@ impl Trace {
     /// read has been handed on, and the writer of a FIFO may take its time.
     #[must_use]
     pub fn at_hand(&self) -> bool {
-        self.source.at_hand()
-    }
-
-    /// Returns the next operation in order, with the trace's own stamps. What is wrong ends the trace
-    /// there; the operations before it, which the window may still hold, come first.
-    fn in_order(&mut self) -> Option<Entry> {
-        loop {
-            if let Some(entry) = self.order.pop(self.read) {
-                return Some(entry);
-            }
-            if self.read {
-                return None;
-            }
-            match self.source.next(&mut self.devices) {
-                Ok(Some(entry)) => {
-                    if let Err(late) = self.order.push(entry) {
-                        self.fail(self.out_of_order(&entry, &late));
-                    }
-                }
-                Ok(None) => self.read = true,
-                Err(fault) if self.input.lenient && fault.can_be_skipped() => self.skip(fault),
-                Err(fault) => self.fail(fault.into_error(&self.paths)),
-            }
-        }
-    }
-
-    fn fail(&mut self, error: TraceError) {
-        self.read = true;
-        self.failure = Some(error);
-    }
-
-    fn skip(&mut self, fault: Fault) {
-        self.skipped += 1;
-        if self.skipped_first.len() < REMEMBERED {
-            let error = fault.into_error(&self.paths);
-            let whole = TraceError {
-                remedy: String::new(),
-                ..error
-            }
-            .to_string();
-            self.skipped_first
-                .push(whole.trim_end_matches("; ").to_owned());
-        }
-    }
-
-    fn out_of_order(&self, entry: &Entry, late: &TooLate) -> TraceError {
-        let message = format!(
-            "the stamp {} ns is {} ns before one that was let go already",
-            entry.at(),
-            late.behind_ns
-        );
-        let window = self.order.window_ns();
-        let remedy = if late.rows_were_full {
-            "hold more operations for sorting (window_rows), or sort the trace".to_owned()
-        } else {
-            format!(
-                "widen the window for sorting (--window, now {window} ns) to more than {} ns",
-                window.saturating_add(late.behind_ns)
-            )
-        };
-        self.at_entry(TraceCode::TraceOrder, entry, &message, &remedy)
-    }
-
-    fn at_entry(&self, code: TraceCode, entry: &Entry, message: &str, remedy: &str) -> TraceError {
-        let path = self
-            .paths
-            .get(usize::from(entry.file))
-            .map_or("", String::as_str);
-        entry.place.of(TraceError::new(code, path, message, remedy))
+        self.ordered.at_hand()
     }
 
     /// Returns the next operation of the chosen devices and time, from time zero.
     fn chosen(&mut self) -> Option<Entry> {
-        while let Some(mut entry) = self.in_order() {
+        while let Some(mut entry) = self.ordered.next() {
             let origin = *self.origin.get_or_insert(entry.at());
             let since = entry.at() - origin;
             let end = self
@@ -280,6 +192,8 @@ impl Trace {
                 .map(|length| self.input.from_ns.saturating_add(length));
             if end.is_some_and(|end| since >= end) {
                 self.left_out += 1;
+                // What may be wrong behind the end that was asked for is nobody's concern.
+                self.ordered.take_failure();
                 break;
             }
             if since < self.input.from_ns || !self.is_chosen(entry.row.device) {
@@ -296,7 +210,7 @@ impl Trace {
         let Some(wanted) = &self.input.devices else {
             return true;
         };
-        let names = self.devices.names();
+        let names = self.ordered.device_names();
         for name in &names[self.chosen.len()..] {
             self.chosen.push(wanted.contains(name));
         }
@@ -308,11 +222,11 @@ impl Trace {
 
     /// Checks that every device that was asked for exists, once the trace is read.
     fn check_devices(&self) -> Result<(), TraceError> {
-        let names = self.devices.names();
+        let names = self.ordered.device_names();
         let wanted = self.input.devices.iter().flatten();
         let missing = wanted.into_iter().find(|name| !names.contains(name));
         match missing {
-            Some(name) if self.read && !names.is_empty() => Err(option_error(
+            Some(name) if self.ordered.is_read() && !names.is_empty() => Err(option_error(
                 settings::first_path(&self.input),
                 &format!("the trace has no device '{name}'"),
                 &format!("its devices are: {}", settings::listed(names)),
@@ -348,7 +262,7 @@ impl Trace {
 
     fn too_many_equal(&self, entry: &Entry) -> TraceError {
         let message = format!("more than {MOST_EQUAL} operations have one stamp");
-        self.at_entry(
+        self.ordered.at_entry(
             TraceCode::TraceOption,
             entry,
             &message,
@@ -359,15 +273,15 @@ impl Trace {
     fn next_row(&mut self) -> Result<Option<Row>, TraceError> {
         let Some(mut entry) = self.stamped()? else {
             return self
-                .failure
-                .take()
+                .ordered
+                .take_failure()
                 .map_or_else(|| self.check_devices(), Err)
                 .map(|()| None);
         };
         hasten(&mut entry.row, self.input.speed_micro);
         self.mapping.apply(&mut entry, &mut self.changes).map_err(|what| {
             let remedy = "wrap or scale the addresses (--offsets wrap, --offsets scale), or take a larger target";
-            self.at_entry(TraceCode::TraceOption, &entry, what, remedy)
+            self.ordered.at_entry(TraceCode::TraceOption, &entry, what, remedy)
         })?;
         self.operations += 1;
         Ok(Some(entry.row))

@@ -34,6 +34,18 @@ fn time_is_cut_and_counts_from_the_cut() {
 }
 
 #[test]
+fn what_is_wrong_behind_the_end_asked_for_does_not_matter() {
+    let text = [TEXT, b"0,0,512,r,x\n"].concat();
+    let until = |for_ns| TraceInput {
+        for_ns: Some(for_ns),
+        ..TraceInput::new("t")
+    };
+    assert_eq!(starts(&rows(&until(1_500_000_000), &text)), [0, 500, 1000]);
+    let mut whole = trace::read(Box::new(Cursor::new(text)), &until(9_000_000_000)).unwrap();
+    assert!(whole.any(|row| row.is_err()));
+}
+
+#[test]
 fn devices_are_chosen_and_keep_the_common_time() {
     let input = TraceInput {
         devices: Some(vec!["1".to_owned()]),
