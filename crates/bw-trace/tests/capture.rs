@@ -70,8 +70,13 @@ fn captured(
 ) -> Option<(CaptureResult, Vec<Row>)> {
     let (stop, ready) = (AtomicBool::new(false), AtomicBool::new(false));
     let result = std::thread::scope(|scope| {
-        let recording =
-            scope.spawn(|| capture(request, &stop, || ready.store(true, Ordering::SeqCst)));
+        let recording = scope.spawn(|| {
+            capture(
+                request,
+                || stop.load(Ordering::SeqCst),
+                || ready.store(true, Ordering::SeqCst),
+            )
+        });
         while !ready.load(Ordering::SeqCst) && !recording.is_finished() {
             std::thread::yield_now();
         }
@@ -225,7 +230,7 @@ fn an_existing_output_is_refused_and_kept() {
     let output = disk.path("trace");
     fs::write(&output, "mine").unwrap();
     let request = request(Some(&disk.device), None, &output);
-    let error = capture(&request, &AtomicBool::new(true), || ()).unwrap_err();
+    let error = capture(&request, || true, || ()).unwrap_err();
     assert!(error.message.contains("already"), "{error}");
     assert_eq!(fs::read_to_string(&output).unwrap(), "mine");
 }

@@ -4,6 +4,8 @@ use bw_load::floor::{self, FloorRequest};
 use bw_load::request::LoadRequest;
 use bw_load::trouble::{Place, Trouble};
 use bw_load::{kernel_probe, run, seat, signals};
+use bw_trace::capture::{CaptureRequest, capture};
+use bw_trace::convert::{ConvertRequest, convert};
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -18,6 +20,8 @@ enum Request {
     Load(Box<LoadRequest>),
     Floor(FloorRequest),
     Probe(ProbeRequest),
+    TraceConvert(Box<ConvertRequest>),
+    TraceCapture(CaptureRequest),
 }
 
 /// What the kernel and the machine offer; direct I/O is tried on each of the paths.
@@ -33,12 +37,16 @@ struct ProbeRequest {
 #[serde(tag = "type", rename_all = "lowercase")]
 enum Answer<T: Serialize> {
     Progress(T),
+    Ready(T),
     Result(T),
     Error(T),
 }
 
+/// An answer that says nothing but its type.
+#[derive(Serialize)]
+struct Nothing {}
+
 fn main() {
-    signals::catch();
     // Without it an engine outlives a parent that was killed, no more.
     drop(seat::die_with_parent());
     let status = read().and_then(answer).unwrap_or_else(|trouble| {
@@ -76,11 +84,13 @@ fn read() -> Result<Request, Trouble> {
 fn answer(request: Request) -> Result<i32, Trouble> {
     match request {
         Request::Load(request) => {
+            signals::catch();
             let result = run::run(&request, &mut |progress| say(&Answer::Progress(progress)))?;
             say(&Answer::Result(&result));
             Ok(if result.interrupted { INTERRUPTED } else { 0 })
         }
         Request::Floor(request) => {
+            signals::catch();
             let result = floor::run(&request)?;
             say(&Answer::Result(&result));
             Ok(if result.interrupted { INTERRUPTED } else { 0 })
@@ -88,6 +98,17 @@ fn answer(request: Request) -> Result<i32, Trouble> {
         Request::Probe(request) => {
             say(&Answer::Result(&kernel_probe::probe(&request.paths)));
             Ok(0)
+        }
+        Request::TraceConvert(request) => {
+            say(&Answer::Result(&convert(&request)?));
+            Ok(0)
+        }
+        Request::TraceCapture(request) => {
+            signals::catch();
+            let ready = || say(&Answer::Ready(Nothing {}));
+            let result = capture(&request, || signals::caught() > 0, ready)?;
+            say(&Answer::Result(&result));
+            Ok(0) // a signal is how a capture is meant to end
         }
     }
 }

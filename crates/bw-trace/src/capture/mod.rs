@@ -23,7 +23,6 @@ use serde::{Deserialize, Serialize};
 use session::Session;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tree::Tree;
 
@@ -76,13 +75,13 @@ pub struct CaptureResult {
     pub devices: Vec<String>,
 }
 
-/// Records until the time is over or `stop` is set; `ready` is called when events flow.
+/// Records until the time is over or `stop` says so; `ready` is called when events flow.
 ///
 /// # Errors
 /// No permission, no such device, an output that exists or cannot be written.
 pub fn capture(
     request: &CaptureRequest,
-    stop: &AtomicBool,
+    stop: impl Fn() -> bool,
     ready: impl FnOnce(),
 ) -> Result<CaptureResult, TraceError> {
     let filter = request.device.as_deref().map(filter).transpose()?;
@@ -119,7 +118,7 @@ fn enable(instance: &Instance, filter: &str, forks: bool) -> Result<(), TraceErr
 fn record(
     mut session: Session,
     (instance, mut lines): (&Instance, File),
-    (length, stop): (Option<Duration>, &AtomicBool),
+    (length, stop): (Option<Duration>, impl Fn() -> bool),
     write: &mut impl FnMut(&Row) -> Result<(), TraceError>,
 ) -> Result<CaptureResult, TraceError> {
     let begin = Instant::now();
@@ -127,8 +126,7 @@ fn record(
     let mut flowing = true;
     let mut elapsed = Duration::ZERO;
     loop {
-        if flowing && (stop.load(Ordering::Relaxed) || length.is_some_and(|l| begin.elapsed() >= l))
-        {
+        if flowing && (stop() || length.is_some_and(|l| begin.elapsed() >= l)) {
             instance.switch(false)?;
             elapsed = begin.elapsed();
             flowing = false;
