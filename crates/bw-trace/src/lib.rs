@@ -17,6 +17,7 @@ pub mod report;
 mod settings;
 mod source;
 mod stamps;
+pub mod stat;
 mod text;
 pub mod trace;
 mod zstd;

@@ -1,0 +1,173 @@
+//! How far an operation lies from those before it.
+//!
+//! Decision: two shares. Strict: it starts where the previous one of its device ended. Loose: it starts where one
+//! of the last 32 ended, because several sequential streams that take turns are sequential to a device
+//! with read-ahead though no neighbours touch. Flushes and exchanges have no address and are left out.
+
+use bw_record::histogram::Histogram;
+use bw_record::row::Row;
+use bw_schedule::operation::Kind;
+use serde::Serialize;
+use std::collections::HashMap;
+
+/// How many ends are remembered of each device.
+pub const RECENT: usize = 32;
+
+/// How sequential a trace is.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Sequentiality {
+    /// Operations that have one before them on their device.
+    pub operations: u64,
+    /// Share that starts where the one before ended; null of nothing.
+    pub sequential_share: Option<f64>,
+    /// Share that starts where one of the last 32 ended.
+    pub recent_share: Option<f64>,
+    /// Operations in a row, each starting where the one before ended.
+    pub runs: Runs,
+    /// Distances of those that do not, from the end before to the start, by powers of two.
+    pub jumps: Vec<Jump>,
+}
+
+/// Lengths of sequential runs, in operations; 1: an operation alone.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Runs {
+    /// How many runs.
+    pub runs: u64,
+    /// Operations of a run.
+    pub mean: Option<f64>,
+    /// Half of the runs are not longer.
+    pub p50: Option<u64>,
+    /// 99 % of the runs are not longer.
+    pub p99: Option<u64>,
+    /// The longest.
+    pub max: Option<u64>,
+}
+
+/// Jumps of about one distance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Jump {
+    /// The longest distance counted here; the shortest is half of it.
+    pub up_to_bytes: u64,
+    /// To a higher address.
+    pub forward: u64,
+    /// To a lower one.
+    pub backward: u64,
+}
+
+#[derive(Debug)]
+struct Device {
+    ends: [u64; RECENT],
+    next: usize,
+    known: usize,
+    run: u64,
+}
+
+impl Device {
+    fn last(&self) -> u64 {
+        self.ends[(self.next + RECENT - 1) % RECENT]
+    }
+
+    fn knows(&self, offset: u64) -> bool {
+        self.ends[..self.known].contains(&offset)
+    }
+
+    fn ended_at(&mut self, end: u64) {
+        self.ends[self.next] = end;
+        self.next = (self.next + 1) % RECENT;
+        self.known = (self.known + 1).min(RECENT);
+    }
+}
+
+/// Follows the addresses of each device.
+#[derive(Debug)]
+pub struct Locality {
+    devices: HashMap<u16, Device>,
+    judged: u64,
+    sequential: u64,
+    recent: u64,
+    runs: Histogram,
+    jumps: [(u64, u64); 65],
+}
+
+impl Default for Locality {
+    fn default() -> Self {
+        Self {
+            devices: HashMap::new(),
+            judged: 0,
+            sequential: 0,
+            recent: 0,
+            runs: Histogram::new(),
+            jumps: [(0, 0); 65],
+        }
+    }
+}
+
+impl Locality {
+    /// Follows an operation.
+    pub fn add(&mut self, row: &Row) {
+        if matches!(row.kind, Kind::Flush | Kind::Exchange) {
+            return;
+        }
+        let device = self.devices.entry(row.device).or_insert(Device {
+            ends: [0; RECENT],
+            next: 0,
+            known: 0,
+            run: 0,
+        });
+        if device.known > 0 {
+            self.judged += 1;
+            self.recent += u64::from(device.knows(row.offset));
+            let last = device.last();
+            if row.offset == last {
+                self.sequential += 1;
+            } else {
+                self.runs.record(device.run);
+                device.run = 0;
+                jump(&mut self.jumps, last, row.offset);
+            }
+        }
+        device.run += 1;
+        device.ended_at(row.offset.saturating_add(u64::from(row.size)));
+    }
+
+    /// Returns the figures.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)]
+    pub fn result(mut self) -> Sequentiality {
+        for device in self.devices.values() {
+            self.runs.record(device.run);
+        }
+        let share = |part: u64| (self.judged > 0).then(|| part as f64 / self.judged as f64);
+        let jumps = self.jumps.iter().enumerate();
+        let jumps = jumps.map(|(index, (forward, backward))| Jump {
+            up_to_bytes: 1_u64.checked_shl(index as u32).unwrap_or(u64::MAX),
+            forward: *forward,
+            backward: *backward,
+        });
+        Sequentiality {
+            operations: self.judged,
+            sequential_share: share(self.sequential),
+            recent_share: share(self.recent),
+            runs: Runs {
+                runs: self.runs.count(),
+                mean: self.runs.mean(),
+                p50: self.runs.quantile(0.5),
+                p99: self.runs.quantile(0.99),
+                max: self.runs.max(),
+            },
+            jumps: jumps
+                .filter(|jump| jump.forward + jump.backward > 0)
+                .collect(),
+        }
+    }
+}
+
+fn jump(jumps: &mut [(u64, u64); 65], from: u64, to: u64) {
+    let distance = from.abs_diff(to);
+    let bucket = &mut jumps[64 - (distance - 1).leading_zeros() as usize];
+    if to > from {
+        bucket.0 += 1;
+    } else {
+        bucket.1 += 1;
+    }
+}
