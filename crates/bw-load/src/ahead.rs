@@ -117,3 +117,57 @@ impl Ahead {
         self.order += 1;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bw_schedule::filament::Filament;
+    use bw_schedule::operation::{Kind, Operation};
+
+    /// Emits one operation at each of its timers, 10 ns apart, and tells its neighbour at the third.
+    struct Ticking(u64);
+
+    impl Filament for Ticking {
+        fn wake(&mut self, event: Event, emit: &mut Emissions) {
+            let at = match event {
+                Event::Start => Nanos(self.0),
+                Event::Timer { at, .. } | Event::Message { at, .. } => at,
+                Event::Completed(_) => return,
+            };
+            let notify = matches!(event, Event::Message { .. });
+            let operation = Operation {
+                at,
+                offset: 0,
+                size: 1,
+                kind: Kind::Read,
+                notify,
+                tag: 0,
+            };
+            emit.operations.push(operation);
+            match at.0 {
+                0..30 => emit.timers.push((at + Nanos(10), 0)),
+                _ => emit.messages.push((at + Nanos(1), 1, 0)),
+            }
+        }
+    }
+
+    #[test]
+    fn operations_come_in_order_up_to_the_horizon_and_closed_loops_are_seen() {
+        let hosted = |id: u32| Hosted {
+            id,
+            filament: Box::new(Ticking(u64::from(id) * 5)),
+        };
+        let mut ahead = Ahead::new(vec![hosted(0), hosted(1)]);
+        let mut times = Vec::new();
+        let end = loop {
+            match ahead.next(Nanos(25)) {
+                Next::Operation(planned) => times.push(planned.operation.at.0),
+                other => break other,
+            }
+        };
+        assert_eq!(times, [0, 5, 10, 15, 20, 25]);
+        assert_eq!(end, Next::Later(Nanos(30)));
+        assert!(matches!(ahead.next(Nanos(99)), Next::Operation(_)));
+        assert_eq!(ahead.next(Nanos(99)), Next::Closed);
+    }
+}

@@ -254,7 +254,11 @@ impl Ledger {
 
     /// Ends everything: the last interval and the last rows go to the reporter.
     pub fn close(&mut self, in_flight: u64, waiting: u64) {
-        self.turn_over(in_flight, waiting);
+        let interval = &self.interval;
+        let any = interval.intended + interval.issued + interval.completed + interval.dropped;
+        if any > 0 || interval.index == 0 {
+            self.turn_over(in_flight, waiting);
+        }
         while !self.backlog.is_empty() && !self.intervals.is_abandoned() {
             crate::clock::sleep(Nanos(1_000_000));
             self.hand_over();

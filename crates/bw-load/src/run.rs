@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Within so much of an operation's time a worker begins nothing else.
-const NEAR: Nanos = Nanos(2_000);
+const NEAR: Nanos = Nanos(1_000);
 /// Intervals of one worker that may be under way to the reporter.
 const INTERVALS: usize = 64;
 /// Blocks of rows of one worker: 64 blocks of 4096 rows of 56 bytes are 14 MiB.

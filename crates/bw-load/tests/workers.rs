@@ -109,6 +109,23 @@ fn a_real_second_has_exact_counts() {
 }
 
 #[test]
+fn a_real_stall_of_a_second_shows_in_full_whatever_the_machine_does() {
+    let workload = json!({"seed": 1, "filaments": [constant(1000)]});
+    let stalls = json!([{"at_ns": 200_000_000, "for_ns": 1_000_000_000}]);
+    let target = json!({"kind": "null", "stalls": stalls});
+    let request = request(
+        json!({"workload": workload, "target": target, "duration_ns": 1_400_000_000, "depth": 2000}),
+    );
+    let response = run(&request, &mut |_| {}).unwrap().kinds["all"]
+        .response_ns
+        .clone();
+    // Nothing meant for 200, 201, ... 1199 ms ends before 1200 ms: lower bounds, exact to the histogram's thousandth.
+    assert_eq!(response.count, 1400);
+    assert!(response.max >= Some(1_000_000_000), "{response:?}");
+    assert!(response.p50 >= Some(299_000_000), "{response:?}");
+}
+
+#[test]
 fn the_warm_up_is_not_in_the_counts_and_is_in_the_intervals() {
     let workload = json!({"seed": 1, "filaments": [constant(1000)]});
     let request = request(

@@ -11,7 +11,7 @@ use bw_units::Nanos;
 use std::io;
 
 /// Ends are not left with the target longer than this, however near the next operation is.
-const REAP_AT_LEAST: Nanos = Nanos(50_000);
+const REAP_AT_LEAST: Nanos = Nanos(5_000);
 
 /// Operations that find no room, dealt with in one turn at most: a closed loop whose operations
 /// are dropped emits the next ones at once.
@@ -52,8 +52,14 @@ impl<C: Clock, T: Target> Worker<C, T> {
             self.target.flush()?;
             self.stamp(&batch[..length]);
         }
-        let more = self.slots.full() && self.overflow(due);
-        Ok(length > 0 || more)
+        let more = self.slots.full() && self.agenda.next_at() <= due;
+        Ok(length > 0 || (more && self.make_room(due)?))
+    }
+
+    /// Deals with what is due while every place is taken: ends that are there already make room; only if
+    /// there is none is the target full.
+    fn make_room(&mut self, due: Nanos) -> io::Result<bool> {
+        Ok(self.reap()? || self.overflow(due))
     }
 
     /// Notes the actual start of a batch: now.

@@ -1,0 +1,135 @@
+//! `bw-engine` as a process: requests in, lines out, signals.
+#![allow(clippy::unwrap_used)]
+
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+
+fn start(request: &str) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bw-engine"));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(request.as_bytes())
+        .unwrap();
+    child
+}
+
+/// Returns every line, and the exit status.
+fn answers(mut child: Child) -> (Vec<Value>, Option<i32>) {
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let values = lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap());
+    let values = values.collect();
+    (values, child.wait().unwrap().code())
+}
+
+fn ask(request: &str) -> (Value, Option<i32>) {
+    let (mut values, status) = answers(start(request));
+    (values.pop().unwrap(), status)
+}
+
+fn load(more: &Value) -> Value {
+    let access = json!({"kinds": [["read", 1]], "size": {"type": "constant", "value": 4096},
+        "location": {"type": "uniform"}, "align_bytes": 4096});
+    let open = json!({"type": "open", "arrival": {"type": "constant"}, "rate": {"micro_per_s": 1_000_000_000},
+        "access": access});
+    let mut request = json!({"type": "load", "target": {"kind": "null"},
+        "workload": {"seed": 1, "filaments": [open]}, "interval_ns": 50_000_000});
+    for (name, value) in more.as_object().unwrap() {
+        request[name] = value.clone();
+    }
+    request
+}
+
+#[test]
+fn a_load_gives_progress_and_one_result() {
+    let request = load(&json!({"duration_ns": 300_000_000}));
+    let (values, status) = answers(start(&request.to_string()));
+    let (result, progress) = values.split_last().unwrap();
+    assert_eq!(
+        (status, &result["type"], &result["schema"]),
+        (Some(0), &json!("result"), &json!("load/1"))
+    );
+    assert!(!progress.is_empty() && progress.iter().all(|line| line["type"] == "progress"));
+    assert_eq!(result["counts"]["completed"], 300);
+    assert_eq!(result["kinds"]["read"]["bytes"], 300 * 4096);
+    assert_eq!(result["kinds"]["all"]["response_ns"]["count"], 300);
+    assert_eq!(result["lateness_ns"]["count"], 300);
+}
+
+#[test]
+fn a_signal_ends_a_load_early_with_its_result() {
+    let mut child = start(&load(&json!({"duration_ns": null})).to_string());
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let first: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!(first["type"], "progress");
+    // SAFETY: the child is ours and is not waited for yet.
+    unsafe { libc::kill(i32::try_from(child.id()).unwrap(), libc::SIGINT) };
+    let last: Value = serde_json::from_str(&lines.last().unwrap().unwrap()).unwrap();
+    assert_eq!(
+        (&last["type"], &last["interrupted"]),
+        (&json!("result"), &json!(true))
+    );
+    let counts = &last["counts"];
+    assert!(counts["completed"].as_u64().unwrap() > 0);
+    assert_eq!(counts["intended"], counts["completed"]);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+#[test]
+fn what_is_not_understood_is_told_with_its_place() {
+    let (answer, status) = ask("{\"type\": \"load\",\n \"target\": }");
+    assert_eq!(
+        (status, &answer["type"], &answer["code"]),
+        (Some(2), &json!("error"), &json!("bad-request"))
+    );
+    assert_eq!((&answer["line"], &answer["status"]), (&json!(2), &json!(2)));
+    let (answer, _) = ask(&load(&json!({"speed": 3})).to_string());
+    assert!(
+        answer["message"]
+            .as_str()
+            .unwrap()
+            .contains("unknown field `speed`"),
+        "{answer}"
+    );
+    let (answer, _) = ask("");
+    assert_eq!(answer["type"], "error");
+}
+
+#[test]
+fn requests_that_cannot_be_carried_out_are_refused_one_by_one() {
+    let wrong = [
+        json!({"workers": 0}),
+        json!({"depth": 0}),
+        json!({"cpus": [0, 1]}),
+        json!({"fifo": 100}),
+        json!({"interval_ns": 1}),
+        json!({"duration_ns": 0}),
+        json!({"cpus": [1023]}),
+        json!({"target": {"kind": "file", "path": "/nowhere/at/all"}}),
+        json!({"samples": "/nowhere/at/all", "duration_ns": 1}),
+        json!({"workload": {"seed": 1, "filaments": []}}),
+    ];
+    for more in wrong {
+        let (answer, status) = ask(&load(&more).to_string());
+        assert_eq!(
+            (&answer["type"], status),
+            (&json!("error"), Some(2)),
+            "{more}: {answer}"
+        );
+        assert!(!answer["remedy"].as_str().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn the_floor_and_the_probe_answer() {
+    let (floor, status) =
+        ask(r#"{"type":"floor","micro_per_s":1000000000,"duration_ns":100000000}"#);
+    assert_eq!((status, &floor["schema"]), (Some(0), &json!("floor/1")));
+    assert_eq!(floor["overshoot_ns"]["count"], 100);
+    let (probe, status) = ask(r#"{"type":"probe"}"#);
+    assert_eq!((status, &probe["type"]), (Some(0), &json!("result")));
+}
