@@ -1,6 +1,7 @@
 //! Reads, writes, measures, compares and captures I/O traces.
 
 pub mod capture;
+pub mod compare;
 pub mod convert;
 mod entry;
 pub mod error;

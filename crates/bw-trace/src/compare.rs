@@ -1,0 +1,208 @@
+//! How faithful trace B is to trace A: the fidelity of a replay (Buttress, figures 8 to 11).
+//!
+//! Decision: A's arrivals, divided by the speed, are the intention. B's arrival is its actual start where it knows it
+//! (samples of an engine), else its stamp (an outside observer). Operations are paired in order by kind, offset and
+//! size, not by their place in the file: a replay that drops or reorders some must not put all that follow out of
+//! step. Both are read side by side once, with bounded windows. Non-goal: guessing how addresses were changed; read
+//! A with the same policy (wrap, scale) as the replay did.
+
+pub mod align;
+pub mod counts;
+pub mod errors;
+pub mod pairs;
+mod side;
+
+use crate::error::{TraceCode, TraceError};
+use crate::input::TraceInput;
+use crate::report::TraceReport;
+use crate::trace::{self, Trace};
+use align::{Alignment, Prefix};
+use bw_schedule::filament::DROPPED;
+use bw_units::Nanos;
+use counts::{CountComparison, Counts};
+use errors::{ArrivalError, Errors};
+use pairs::{Pairs, Which};
+use serde::{Deserialize, Serialize};
+use side::{Side, SideResult};
+
+/// The request `trace-compare`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CompareRequest {
+    /// What was meant: a trace.
+    pub a: TraceInput,
+    /// What became of it: samples, or what an observer recorded.
+    pub b: TraceInput,
+    /// How much faster than A B is meant to be, in millionths; null: estimated from the first operations.
+    #[serde(default)]
+    pub speed_micro: Option<u64>,
+    /// The time of A's first arrival in B [ns]; null: as both say if B knows its intention, else such that
+    /// the median arrival error of the first operations is zero.
+    #[serde(default)]
+    pub shift_ns: Option<i64>,
+    /// How far apart a pair may be [ns].
+    #[serde(default = "default_window")]
+    pub window_ns: u64,
+    /// Whether a pair must be on devices of the same name, too.
+    #[serde(default)]
+    pub by_device: bool,
+}
+
+fn default_window() -> u64 {
+    60_000_000_000
+}
+
+/// The result of `trace-compare`. Times are B's: A's divided by the speed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CompareResult {
+    /// The shape of this document.
+    pub schema: &'static str,
+    /// Speed and shift, and where they come from.
+    pub alignment: Alignment,
+    /// Operations that were paired.
+    pub matched: u64,
+    /// Operations of A that B does not have within the window.
+    pub unmatched_a: u64,
+    /// Operations of B that A does not have within the window.
+    pub unmatched_b: u64,
+    /// Operations that B tells of but never issued: they have no arrival.
+    pub dropped_b: u64,
+    /// B's arrival less A's, of pairs.
+    pub arrival_error: ArrivalError,
+    /// Arrivals in bins of 1 ms and of 1 s.
+    pub counts: CountComparison,
+    /// Figures of A alone.
+    pub a: SideResult,
+    /// Figures of B alone.
+    pub b: SideResult,
+    /// B's mean response time over A's; null unless both are known.
+    pub response_ratio: Option<f64>,
+    /// B's mean queue over A's; null unless both are known.
+    pub queue_ratio: Option<f64>,
+}
+
+/// Returns how faithful B is to A.
+///
+/// # Errors
+/// Those of reading either; a speed of zero; one that cannot be estimated.
+pub fn compare(request: &CompareRequest) -> Result<CompareResult, TraceError> {
+    if request.speed_micro == Some(0) {
+        let path = request.b.path.list().first().map_or("", String::as_str);
+        let message = "a speed of zero compares nothing";
+        let remedy = "give how much faster than A B is, as 4x";
+        return Err(TraceError::new(
+            TraceCode::TraceOption,
+            path,
+            message,
+            remedy,
+        ));
+    }
+    let (mut a, mut b) = (trace::open(&request.a)?, trace::open(&request.b)?);
+    let prefixes = (Prefix::read(&mut a)?, Prefix::read(&mut b)?);
+    let alignment = align::align(request, &prefixes)?;
+    let mut comparison = Comparison::new(request, alignment);
+    let (a, b) = comparison.run((prefixes.0.then(a), prefixes.1.then(b)))?;
+    Ok(comparison.result(a, b))
+}
+
+/// Everything that is compared in one pass.
+struct Comparison {
+    alignment: Alignment,
+    by_device: bool,
+    pairs: Pairs,
+    dropped_b: u64,
+    errors: Errors,
+    counts: Counts,
+    a: Side,
+    b: Side,
+}
+
+impl Comparison {
+    fn new(request: &CompareRequest, alignment: Alignment) -> Self {
+        Self {
+            alignment,
+            by_device: request.by_device,
+            pairs: Pairs::new(request.window_ns),
+            dropped_b: 0,
+            errors: Errors::new(),
+            counts: Counts::new(),
+            a: Side::new(),
+            b: Side::new(),
+        }
+    }
+
+    /// Follows both in the order of time on B's axis.
+    fn run(
+        &mut self,
+        (mut a, mut b): (align::Rows, align::Rows),
+    ) -> Result<(TraceReport, TraceReport), TraceError> {
+        let (mut next_a, mut next_b) = (a.row()?, b.row()?);
+        loop {
+            let at_a = next_a.map(|row| self.alignment.on_b(row.intended.0));
+            let at_b = next_b.map(|row| i128::from(align::arrival(&row)));
+            match (at_a, at_b) {
+                (None, None) => break,
+                (Some(at), other) if other.is_none_or(|other| at <= other) => {
+                    self.take(Which::A, at, &a.operation(next_a, self.by_device));
+                    next_a = a.row()?;
+                }
+                (_, at) => {
+                    self.take(
+                        Which::B,
+                        at.unwrap_or(0),
+                        &b.operation(next_b, self.by_device),
+                    );
+                    next_b = b.row()?;
+                }
+            }
+        }
+        Ok((a.report(), b.report()))
+    }
+
+    fn take(&mut self, which: Which, at: i128, operation: &align::Operation) {
+        if which == Which::B && operation.row.result == DROPPED {
+            self.dropped_b += 1;
+            return;
+        }
+        self.counts.add(which, at);
+        let row = &operation.row;
+        let (side, arrival) = match which {
+            Which::A => (&mut self.a, row.intended.0),
+            Which::B => (&mut self.b, align::arrival(row)),
+        };
+        side.add(Nanos(arrival), operation);
+        if let Some(error_ns) = self.pairs.take(which, at, operation.key) {
+            self.errors.add(error_ns);
+        }
+    }
+
+    fn result(self, report_a: TraceReport, report_b: TraceReport) -> CompareResult {
+        let (unmatched_a, unmatched_b) = self.pairs.unmatched();
+        let (a, b) = (self.a.result(report_a), self.b.result(report_b));
+        let queue = |side: &SideResult| side.queue.as_ref().and_then(|queue| queue.mean);
+        CompareResult {
+            schema: "trace-compare/1",
+            alignment: self.alignment,
+            matched: self.pairs.matched(),
+            unmatched_a,
+            unmatched_b,
+            dropped_b: self.dropped_b,
+            arrival_error: self.errors.result(),
+            counts: self.counts.result(),
+            response_ratio: ratio(b.response_ns.mean, a.response_ns.mean),
+            queue_ratio: ratio(queue(&b), queue(&a)),
+            a,
+            b,
+        }
+    }
+}
+
+fn ratio(b: Option<f64>, a: Option<f64>) -> Option<f64> {
+    b.zip(a.filter(|a| *a > 0.0)).map(|(b, a)| b / a)
+}
+
+impl align::Source for Trace {
+    fn report(&self) -> TraceReport {
+        Self::report(self)
+    }
+}
