@@ -21,9 +21,10 @@ from benchwright.cli import (
     run,
     stats,
     streams,
+    trace,
 )
 
-_COMMANDS = (run, compare, resume, stats, plot, load, replay, inside)
+_COMMANDS = (run, compare, resume, stats, plot, load, replay, trace, inside)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

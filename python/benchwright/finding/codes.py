@@ -146,6 +146,34 @@ CODES: dict[str, Code] = {
         Severity.NOTE,
         "Nothing: void trials are kept, counted nowhere, and run again by `bw resume`.",
     ),
+    "trace-clipped": Code(
+        Severity.WARNING,
+        "Give a larger target, or wrap the addresses (--offsets wrap).",
+    ),
+    "trace-stamps-coarse": Code(
+        Severity.NOTE,
+        "Look at scales above the clock's step only; --duplicates spread parts them evenly.",
+    ),
+    "trace-ends-missing": Code(
+        Severity.NOTE,
+        "Nothing, where they are few: they were under way when the trace ended.",
+    ),
+    "capture-events-lost": Code(
+        Severity.WARNING,
+        "Capture again with a larger --buffer: the trace has gaps.",
+    ),
+    "capture-lines-unread": Code(
+        Severity.WARNING,
+        "Tell us the kernel's version: the trace lacks what those lines said.",
+    ),
+    "capture-new-devices": Code(
+        Severity.WARNING,
+        "Attach devices before the capture begins: those operations are not in the trace.",
+    ),
+    "capture-empty": Code(
+        Severity.NOTE,
+        "Name the device instead of the command for what the page cache writes later.",
+    ),
 }
 
 

@@ -14,13 +14,11 @@ from matplotlib.figure import Figure
 from benchwright.report.plot.look import GREY, LIGHT, mixed
 from benchwright.report.plot.sheet import Axis, Curve, Form, Panel, Sheet, Unit
 from benchwright.report.plot.style import Style
+from benchwright.report.plot.ticks import tick_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis as PlotAxis
-
-_LARGE_TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1, "ns"))
-_LARGE_SIZES = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
 def draw_sheet(sheet: Sheet, style: Style) -> Figure:
@@ -87,7 +85,7 @@ def _draw_curve(axes: Axes, curve: Curve) -> None:
     y = [math.nan if value is None else value for value in curve.y]
     label = curve.label or None
     if curve.form is Form.BARS:
-        axes.bar(curve.x, y, width=0.7, color=seen.colour, label=label)
+        axes.bar(curve.x, y, width=curve.width, color=seen.colour, label=label)
         return
     how: dict[str, Any] = {"drawstyle": "default", "linewidth": 1.2}
     if curve.form is Form.STEPS:
@@ -126,23 +124,3 @@ def _number(ticks: PlotAxis, axis: Axis) -> None:
         ticks.set_major_locator(LogLocator(base=base, numticks=12))
         ticks.set_minor_locator(NullLocator())
     ticks.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value, axis)))
-
-
-def tick_text(value: float, axis: Axis) -> str:
-    """Return what stands at a tick: `10 us`, `64 KiB`, `95 %`, `12k`."""
-    if axis.unit is Unit.TIME:
-        return _scaled(value, _LARGE_TIMES)
-    if axis.unit is Unit.BYTES:
-        return _scaled(value, (*_LARGE_SIZES, (1, "B")))
-    if axis.unit is Unit.SHARE:
-        return f"{value * 100:.6g} %"
-    if value and axis.log and not 1e-4 <= abs(value) < 1e5:
-        return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e")
-    return f"{value:,.6g}"
-
-
-def _scaled(value: float, scales: tuple[tuple[float, str], ...]) -> str:
-    for scale, unit in scales:
-        if abs(value) >= scale * 0.9995:
-            return f"{value / scale:.4g} {unit}"
-    return f"{value:.3g}" if value else "0"

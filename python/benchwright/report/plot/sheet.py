@@ -61,6 +61,8 @@ class Curve(msgspec.Struct, frozen=True):
     """Place among the colours of `look.py`, from 0."""
     dash: int = 0
     """Place among its dashes."""
+    width: float = 0.7
+    """Of a bar, in the unit of `x`."""
 
 
 class Mark(msgspec.Struct, frozen=True):

@@ -1,0 +1,49 @@
+"""`--plot FILE` of commands that draw their own result: checked before, written after."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from benchwright.report.plot.sheet import Sheet
+
+_PANEL_IN = (4.6, 3.0)
+_FONTSIZE_PT = 9.0
+
+
+def check_plot(path: str | None, inputs: Sequence[str]) -> None:
+    """Check that a picture can be written there. Raises InputError at `--plot`."""
+    if path is None:
+        return
+    from benchwright.cli.outputs import check_output
+    from benchwright.model.errors import argument_error
+    from benchwright.report.plot.style import FORMATS
+
+    if _form(path) not in FORMATS:
+        message = f"{path!r} ends in none of {', '.join('.' + f for f in FORMATS)}"
+        raise argument_error("--plot", path, message, "the suffix says what is drawn")
+    check_output(path, "--plot", inputs)
+
+
+def write_plot(path: str | None, sheet: Callable[[], Sheet]) -> list[dict[str, Any]]:
+    """Draw the sheet and write it; return what was written, for the JSON document."""
+    if path is None:
+        return []
+    from benchwright.cli.outputs import write_output
+    from benchwright.report.plot.render import render_sheet
+    from benchwright.report.plot.style import Style
+
+    width, height = _PANEL_IN
+    style = Style(width_in=width, height_in=height, fontsize_pt=_FONTSIZE_PT, dpi=100)
+    rendered = render_sheet(sheet(), style, _form(path))
+    for note in rendered.notes:
+        print(f"bw: {note}", file=sys.stderr)
+    write_output(Path(path), rendered.data)
+    return [{"path": path, "format": _form(path), "bytes": len(rendered.data)}]
+
+
+def _form(path: str) -> str:
+    return Path(path).suffix.removeprefix(".").lower()

@@ -1,0 +1,153 @@
+"""Options that the commands of `bw trace` share, and their meaning.
+
+Decision: an option's text is read by the function that reads the same key of a trace
+filament in TOML, and all mistakes are told at once. Heavy imports are inside.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from benchwright.load.trace_request import TraceInput
+    from benchwright.model.errors import Diagnostic
+
+_FORMATS = (
+    "bw, load, fio-iolog, blkparse, blktrace, msr, systor, spc, vscsi, alibaba,\n"
+    "tencent, mqsim"
+)
+
+
+def add_reading(parser: argparse.ArgumentParser, *, compared: bool = False) -> None:
+    """Add how a trace is read; `compared`: there are two, and no devices of one."""
+    add = parser.add_argument_group("how it is read").add_argument
+    add("--format", metavar="F", help=f"{_FORMATS} (default: found from the content)")
+    add("--lenient", action="store_true", help="skip and count malformed lines")
+    if compared:
+        add("--speed", metavar="4x", help="B is A at this speed (default 1x)")
+    add("--window", metavar="1s", help="put stamps in order that are this far off")
+    add(
+        "--duplicates",
+        metavar="burst|spread",
+        help="operations of one stamp: at once, or spread until the next stamp",
+    )
+    add("--from", dest="start", metavar="10s", help="leave out what is before")
+    add("--for", dest="length", metavar="60s", help="leave out what is after so much")
+    add("--devices", metavar="A,B", help="only these devices")
+    add(
+        "--v2-wait",
+        metavar="us|ms",
+        help="what `wait` of fio's iolog 2 is (default us)",
+    )
+    add(
+        "--arrivals",
+        metavar="queue|issue",
+        help="the event of blktrace that is the arrival",
+    )
+    add("--stamp-unit", metavar="1ns", help="of MQSim's stamps")
+
+
+def add_convert(parser: argparse.ArgumentParser) -> None:
+    """Add what is written, and what becomes of times and places."""
+    add = parser.add_argument
+    add("-o", "--output", metavar="OUT", help="the file to be written; none may exist")
+    add("--to", metavar="bw|fio-iolog", help="the format to write (default bw)")
+    add("--speed", metavar="4x", help="so much faster (default 1x)")
+    add("--offsets", metavar="wrap|scale|exact", help="how offsets fit the target")
+    add("--target-size", metavar="1G", help="of what it will be replayed on")
+    add("--source-size", metavar="1G", help="of what it was taken from, for scale")
+    add("--align", metavar="512", help="offsets and sizes are multiples of this")
+
+
+def add_output(parser: argparse.ArgumentParser, *, plot: bool = False) -> None:
+    """Add what becomes of the result."""
+    add = parser.add_argument_group("result").add_argument
+    if plot:
+        add("--plot", metavar="FILE", help="draw it: .svg, .png, .pdf or .eps")
+    add("--json", action="store_true", help="one JSON document on stdout")
+
+
+_READ = {
+    "format": ("--format", "format"),
+    "speed": ("--speed", "speed_micro"),
+    "window": ("--window", "window_ns"),
+    "duplicates": ("--duplicates", "duplicates"),
+    "start": ("--from", "from_ns"),
+    "length": ("--for", "for_ns"),
+    "offsets": ("--offsets", "offsets"),
+    "target_size": ("--target-size", "target_bytes"),
+    "source_size": ("--source-size", "source_bytes"),
+    "align": ("--align", "align_bytes"),
+    "v2_wait": ("--v2-wait", "v2_wait"),
+    "arrivals": ("--arrivals", "arrivals"),
+    "stamp_unit": ("--stamp-unit", "stamp_unit_ns"),
+}
+"""Argument -> the option's name, and the request's field."""
+
+
+def input_fields(
+    arguments: argparse.Namespace, wrong: list[Diagnostic]
+) -> dict[str, Any]:
+    """Return the fields of a trace's input that the options say."""
+    from benchwright.cli.checked import checked
+
+    parsers = _parsers()
+    fields: dict[str, Any] = {"lenient": arguments.lenient}
+    for name, (option, into) in _READ.items():
+        text = getattr(arguments, name, None)
+        if text is not None:
+            fields[into] = checked(option, text, parsers[into], None, wrong)
+    if arguments.devices is not None:
+        fields["devices"] = tuple(arguments.devices.split(","))
+    return fields
+
+
+def _parsers() -> dict[str, Any]:
+    from functools import partial
+
+    from benchwright.load import trace_request as t
+    from benchwright.load import words
+    from benchwright.load.filaments import TRACE_KEYS, parse_speed
+
+    def one_of(names: tuple[str, ...], what: str) -> Any:
+        return partial(words.one_of, words=names, what=what)
+
+    return {
+        "format": one_of(t.FORMATS, "format of traces"),
+        "speed_micro": parse_speed,
+        "window_ns": words.duration_ns,
+        "duplicates": TRACE_KEYS["duplicates"],
+        "from_ns": words.duration_ns,
+        "for_ns": words.some_ns,
+        "offsets": TRACE_KEYS["offsets"],
+        "target_bytes": words.some_bytes,
+        "source_bytes": words.some_bytes,
+        "align_bytes": words.some_bytes,
+        "v2_wait": one_of(("us", "ms"), "unit of `wait`"),
+        "arrivals": one_of(("queue", "issue"), "event of blktrace"),
+        "stamp_unit_ns": words.some_ns,
+    }
+
+
+def traces_of(
+    arguments: argparse.Namespace, paths: list[str], wrong: list[Diagnostic]
+) -> list[TraceInput]:
+    """Return an input for each path. Nothing is raised: mistakes are in `wrong`."""
+    from benchwright.load.trace_request import TraceInput
+
+    fields = input_fields(arguments, wrong)
+    return [TraceInput(path=path, **fields) for path in paths]
+
+
+def refuse_command(arguments: argparse.Namespace, command: str) -> None:
+    """Raise InputError when there is a command after `--`."""
+    if arguments.command_argv is not None:
+        from benchwright.model.errors import argument_error
+
+        raise argument_error(
+            f"bw trace {command}",
+            " ".join(arguments.command_argv),
+            f"there is a command after --, and bw trace {command} runs none",
+            "bw trace capture -- CMD records what a command does",
+        )

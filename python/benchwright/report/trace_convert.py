@@ -1,0 +1,29 @@
+"""What was converted, for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from benchwright.model.finding import Finding
+from benchwright.model.trace import ConvertResult
+from benchwright.report.findings import finding_line
+from benchwright.report.load import bytes_words
+from benchwright.report.trace_reading import reading_lines, row
+
+
+def convert_text(result: ConvertResult, findings: Sequence[Finding]) -> str:
+    """Return the report, ended by a newline."""
+    return "\n".join(_lines(result, findings)) + "\n"
+
+
+def _lines(result: ConvertResult, findings: Sequence[Finding]) -> Iterator[str]:
+    output = result.output
+    size = bytes_words(result.bytes)
+    yield f"{output.path}: {result.rows:,} operations as {output.format}, {size}"
+    yield row("from", ", ".join(result.trace.paths))
+    yield from reading_lines(result.trace)
+    for one in result.lost:
+        yield row("lost", one)
+    if findings:
+        yield ""
+        yield from (finding_line(one) for one in findings)
