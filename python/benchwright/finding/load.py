@@ -89,9 +89,9 @@ def _late(result: LoadResult, subject: str) -> Iterator[Finding]:
     limit = _late_limit_ns(result)
     if lateness.p99 is not None and lateness.p99 > limit:
         reasons.append(
-            f"1 % of operations began {time_words(lateness.p99)} or more after their "
-            f"intended start, without a full target in the way (up to {time_words(limit)} "
-            f"is no doubt)"
+            f"the p99 of lateness is {time_words(lateness.p99)}, of {lateness.count:,} "
+            f"operations that no full target held back (up to {time_words(limit)} is no "
+            f"doubt)"
         )
     if counts.skipped > SKIPPED * counts.intended:
         reasons.append(
