@@ -19,7 +19,8 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "load" / "result.json"
 def text(**changes: Any) -> str:
     """Return the report of the golden result with some members changed."""
     found = msgspec.json.decode(GOLDEN.read_bytes())
-    return load_text(msgspec.convert({**found, **changes}, LoadResult), "T", ())
+    result = msgspec.convert({**found, **changes}, LoadResult)
+    return load_text(result, "T", (), open_loop=True)
 
 
 def test_a_kind_alone_is_not_repeated_as_all() -> None:
@@ -52,6 +53,12 @@ def test_counts_that_are_nought_are_left_out() -> None:
     found = msgspec.json.decode(GOLDEN.read_bytes())
     counts = {**found["counts"], "dropped": 5, "waiting": 7, "unfinished": 1}
     assert "5 dropped, 12 held back, 7 never begun, 1 unfinished" in text(counts=counts)
+
+
+def test_a_closed_loop_has_no_intended_rate() -> None:
+    result = msgspec.json.decode(GOLDEN.read_bytes(), type=LoadResult)
+    report = load_text(result, "T", (), open_loop=False)
+    assert "rate       offered 9,998/s, achieved 9,997.8/s in 5 s" in report
 
 
 def test_sizes_and_rates_in_words() -> None:

@@ -57,8 +57,9 @@ def _tell(
 ) -> None:
     result = answer.result
     if not json:
-        text = load_text(result, target_text(plan.request.target), findings)
-        sys.stdout.write(text)
+        target = target_text(plan.request.target)
+        open_loop = plan.request.loop.open
+        sys.stdout.write(load_text(result, target, findings, open_loop=open_loop))
         return
     request: dict[str, Any] = msgspec.to_builtins(plan.request)
     sys.stdout.write(

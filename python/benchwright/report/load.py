@@ -31,10 +31,15 @@ _TIMES = (
 _MARK = "~"
 
 
-def load_text(result: LoadResult, target: str, findings: Sequence[Finding]) -> str:
-    """Return the report, ended by a newline; findings follow the table."""
+def load_text(
+    result: LoadResult, target: str, findings: Sequence[Finding], *, open_loop: bool
+) -> str:
+    """Return the report, ended by a newline; findings follow the table.
+
+    Only an `open_loop` has an intended rate: in a closed one, arrivals follow answers.
+    """
     lines = [
-        *_head(result, target),
+        *_head(result, target, open_loop=open_loop),
         "",
         *_table(result),
         *_below(result),
@@ -44,13 +49,13 @@ def load_text(result: LoadResult, target: str, findings: Sequence[Finding]) -> s
     return "\n".join(lines) + "\n"
 
 
-def _head(result: LoadResult, target: str) -> Iterator[str]:
+def _head(result: LoadResult, target: str, *, open_loop: bool) -> Iterator[str]:
     yield _row("target", _target(result, target))
     if result.target.features:
         yield _row("features", ", ".join(result.target.features))
     yield _row("clock", _clock(result))
     yield _row("pacer", f"{result.pacer}; {_workers(result)}")
-    yield _row("rate", _rates(result))
+    yield _row("rate", _rates(result, open_loop=open_loop))
     yield _row("operations", _counts(result))
     for trace in result.traces:
         yield _row("trace", _trace(trace))
@@ -89,9 +94,9 @@ def _workers(result: LoadResult) -> str:
     return text + (f" on cpu {', '.join(cpus)}" if cpus else "")
 
 
-def _rates(result: LoadResult) -> str:
+def _rates(result: LoadResult, *, open_loop: bool) -> str:
     rates = (
-        ("intended", result.intended_rate_per_s),
+        ("intended", result.intended_rate_per_s if open_loop else None),
         ("offered", result.offered_rate_per_s),
         ("achieved", result.achieved_rate_per_s),
     )
