@@ -10,7 +10,12 @@ import argparse
 from importlib import import_module
 from typing import Any
 
-from benchwright.cli.trace_options import add_convert, add_output, add_reading
+from benchwright.cli.trace_options import (
+    add_compared,
+    add_convert,
+    add_output,
+    add_reading,
+)
 
 SUMMARY = "I/O traces: what they are like, how faithful a replay is, formats, recording"
 
@@ -84,7 +89,7 @@ def _add_compare(below: Any) -> None:
     )
     parser.add_argument("a", metavar="A", help="the trace that was replayed")
     parser.add_argument("b", metavar="B", help="what was seen of the replay")
-    add_reading(parser, compared=True)
+    add_compared(parser)
     add_output(parser, plot=True)
 
 
@@ -115,7 +120,7 @@ def _add_capture(below: Any) -> None:
     add = parser.add_argument
     add("--device", metavar="/dev/X", help="this block device (or partition) only")
     add("--pid", metavar="N", help="this process and all that it begins")
-    add("--for", dest="length", metavar="10s", help="so long (default: see below)")
+    add("--for", dest="length", metavar="10s", help="so long; see below")
     add("-o", "--output", metavar="OUT", help="the new trace, in our own format")
     add(
         "--buffer",

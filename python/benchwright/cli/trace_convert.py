@@ -11,7 +11,12 @@ from benchwright.cli.load_options import raise_all
 from benchwright.finding.trace import doubts_of_reading
 from benchwright.load import words
 from benchwright.load.trace_engine import ask
-from benchwright.load.trace_request import WRITTEN, ConvertOutput, ConvertRequest
+from benchwright.load.trace_request import (
+    WRITTEN,
+    ConvertOutput,
+    ConvertRequest,
+    TraceInput,
+)
 from benchwright.model.errors import Diagnostic
 from benchwright.model.trace import ConvertResult
 from benchwright.report.trace_convert import convert_text
@@ -35,7 +40,8 @@ def request_of(arguments: argparse.Namespace) -> ConvertRequest:
     """Return what the arguments mean. Raises InputError with every mistake."""
     options.refuse_command(arguments, "convert")
     wrong: list[Diagnostic] = []
-    (trace,) = options.traces_of(arguments, [arguments.trace], wrong)
+    fields = options.input_fields(arguments, wrong)
+    options.check_places(fields, wrong)
     form = checked(
         "--to",
         arguments.to,
@@ -48,15 +54,8 @@ def request_of(arguments: argparse.Namespace) -> ConvertRequest:
         wrong.append(
             Diagnostic("bad-argument", "there is no OUT", "name it: -o OUT", "-o")
         )
-    if trace.offsets in ("wrap", "scale") and trace.target_bytes is None:
-        wrong.append(
-            Diagnostic(
-                "bad-argument",
-                f"to {trace.offsets} offsets the target's size is needed",
-                "give it: --target-size 1G",
-                "--offsets",
-                text=trace.offsets,
-            )
-        )
     raise_all(wrong)
-    return ConvertRequest(input=trace, output=ConvertOutput(output, form))
+    return ConvertRequest(
+        input=TraceInput(path=arguments.trace, **fields),
+        output=ConvertOutput(output, form),
+    )

@@ -10,7 +10,6 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from benchwright.load.trace_request import TraceInput
     from benchwright.model.errors import Diagnostic
 
 _FORMATS = (
@@ -19,13 +18,11 @@ _FORMATS = (
 )
 
 
-def add_reading(parser: argparse.ArgumentParser, *, compared: bool = False) -> None:
-    """Add how a trace is read; `compared`: there are two, and no devices of one."""
+def add_reading(parser: argparse.ArgumentParser) -> None:
+    """Add how a trace is read."""
     add = parser.add_argument_group("how it is read").add_argument
     add("--format", metavar="F", help=f"{_FORMATS} (default: found from the content)")
     add("--lenient", action="store_true", help="skip and count malformed lines")
-    if compared:
-        add("--speed", metavar="4x", help="B is A at this speed (default 1x)")
     add("--window", metavar="1s", help="put stamps in order that are this far off")
     add(
         "--duplicates",
@@ -54,8 +51,40 @@ def add_convert(parser: argparse.ArgumentParser) -> None:
     add("-o", "--output", metavar="OUT", help="the file to be written; none may exist")
     add("--to", metavar="bw|fio-iolog", help="the format to write (default bw)")
     add("--speed", metavar="4x", help="so much faster (default 1x)")
+    _add_places(parser)
+
+
+def add_compared(parser: argparse.ArgumentParser) -> None:
+    """Add how two traces are read and paired."""
+    group = parser.add_argument_group("how operations are paired")
+    add = group.add_argument
+    add("--speed", metavar="4x", help="B is A at this speed (default: estimated)")
+    add(
+        "--shift",
+        metavar="1ms",
+        help="when in B A's time zero is (default: B's own intention, else estimated)",
+    )
+    add("--window", metavar="1s", help="how far apart a pair may be")
+    add("--by-device", action="store_true", help="of devices of the same name only")
+    group = parser.add_argument_group("how they are read")
+    add = group.add_argument
+    add("--format", metavar="F", help="of A (default: found from the content)")
+    add("--format-b", metavar="F", help="of B")
+    add("--lenient", action="store_true", help="skip and count malformed lines")
+    add(
+        "--duplicates",
+        metavar="burst|spread",
+        help="operations of A of one stamp, as in the replay",
+    )
+    add("--devices", metavar="A,B", help="only these devices of A")
+    add("--devices-b", metavar="A,B", help="only these devices of B")
+    _add_places(group)
+
+
+def _add_places(to: argparse._ActionsContainer) -> None:
+    add = to.add_argument
     add("--offsets", metavar="wrap|scale|exact", help="how offsets fit the target")
-    add("--target-size", metavar="1G", help="of what it will be replayed on")
+    add("--target-size", metavar="1G", help="of what it is replayed on")
     add("--source-size", metavar="1G", help="of what it was taken from, for scale")
     add("--align", metavar="512", help="offsets and sizes are multiples of this")
 
@@ -103,6 +132,41 @@ def input_fields(
     return fields
 
 
+def compare_fields(
+    arguments: argparse.Namespace, wrong: list[Diagnostic]
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Return the fields of A, those of B, and those of how they are paired."""
+    from benchwright.cli.checked import checked
+
+    parsers = _parsers()
+    a = input_fields(arguments, wrong)
+    pairing = {into: a.pop(into) for into in ("speed_micro", "window_ns") if into in a}
+    if arguments.shift is not None:
+        shift = checked("--shift", arguments.shift, parsers["shift_ns"], None, wrong)
+        pairing["shift_ns"] = shift
+    b: dict[str, Any] = {"lenient": arguments.lenient}
+    if arguments.format_b is not None:
+        text = arguments.format_b
+        b["format"] = checked("--format-b", text, parsers["format"], None, wrong)
+    if arguments.devices_b is not None:
+        b["devices"] = tuple(arguments.devices_b.split(","))
+    check_places(a, wrong)
+    return a, b, {**pairing, "by_device": arguments.by_device}
+
+
+def check_places(fields: dict[str, Any], wrong: list[Diagnostic]) -> None:
+    """Note in `wrong` that offsets are to be mapped onto a target of no known size."""
+    from benchwright.model.errors import Diagnostic
+
+    policy = fields.get("offsets")
+    if policy in ("wrap", "scale") and fields.get("target_bytes") is None:
+        message = f"to {policy} offsets the target's size is needed"
+        hint = "give it: --target-size 1G"
+        wrong.append(
+            Diagnostic("bad-argument", message, hint, "--offsets", text=policy)
+        )
+
+
 def _parsers() -> dict[str, Any]:
     from functools import partial
 
@@ -127,17 +191,16 @@ def _parsers() -> dict[str, Any]:
         "v2_wait": one_of(("us", "ms"), "unit of `wait`"),
         "arrivals": one_of(("queue", "issue"), "event of blktrace"),
         "stamp_unit_ns": words.some_ns,
+        "shift_ns": _signed_ns,
     }
 
 
-def traces_of(
-    arguments: argparse.Namespace, paths: list[str], wrong: list[Diagnostic]
-) -> list[TraceInput]:
-    """Return an input for each path. Nothing is raised: mistakes are in `wrong`."""
-    from benchwright.load.trace_request import TraceInput
+def _signed_ns(text: str) -> int:
+    from benchwright.load import words
 
-    fields = input_fields(arguments, wrong)
-    return [TraceInput(path=path, **fields) for path in paths]
+    bare = text.strip()
+    sign = -1 if bare.startswith("-") else 1
+    return sign * words.duration_ns(bare.removeprefix("-"))
 
 
 def refuse_command(arguments: argparse.Namespace, command: str) -> None:

@@ -6,14 +6,12 @@ import argparse
 import sys
 from pathlib import Path
 
-import msgspec
-
 from benchwright.cli import trace_options as options
 from benchwright.cli.load_options import raise_all
 from benchwright.cli.plot_file import check_plot, write_plot
 from benchwright.finding.trace import doubts_of_stat
 from benchwright.load.trace_engine import TraceAnswer, ask
-from benchwright.load.trace_request import StatRequest
+from benchwright.load.trace_request import StatRequest, TraceInput
 from benchwright.model.errors import Diagnostic
 from benchwright.model.trace_stat import StatResult
 from benchwright.report.plot.trace_stat import NamedStat, stat_sheet
@@ -44,12 +42,12 @@ def requests_of(arguments: argparse.Namespace) -> list[StatRequest]:
     """Return what the arguments mean. Raises InputError with every mistake."""
     options.refuse_command(arguments, "stat")
     wrong: list[Diagnostic] = []
-    inputs = options.traces_of(arguments, arguments.traces, wrong)
+    fields = options.input_fields(arguments, wrong)
     raise_all(wrong)
+    paths: list[str | tuple[str, ...]] = list(arguments.traces)
     if arguments.merge:
-        path = tuple(arguments.traces)
-        return [StatRequest(input=msgspec.structs.replace(inputs[0], path=path))]
-    return [StatRequest(input=one) for one in inputs]
+        paths = [tuple(arguments.traces)]
+    return [StatRequest(input=TraceInput(path=path, **fields)) for path in paths]
 
 
 def _named(answers: list[TraceAnswer[StatResult]]) -> list[NamedStat]:

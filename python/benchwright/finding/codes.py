@@ -174,6 +174,15 @@ CODES: dict[str, Code] = {
         Severity.NOTE,
         "Name the device instead of the command for what the page cache writes later.",
     ),
+    "trace-unmatched": Code(
+        Severity.WARNING,
+        "Check that A is read by the replay's policies (--offsets, --target-size, --align, "
+        "--duplicates), and widen --window; what is unmatched is in no arrival error.",
+    ),
+    "trace-alignment-estimated": Code(
+        Severity.NOTE,
+        "Give --speed, and --shift where it is known, for an absolute error.",
+    ),
 }
 
 

@@ -11,10 +11,13 @@ from collections.abc import Iterator
 from benchwright.finding.codes import doubt
 from benchwright.model.finding import Finding
 from benchwright.model.trace import CaptureResult, TraceReport
+from benchwright.model.trace_compare import CompareResult
 from benchwright.model.trace_stat import StatResult
 
 _EQUAL = 0.5
 """Where most arrivals share a stamp, the clock was too coarse to tell bursts apart."""
+_UNMATCHED = 0.001
+"""One in a thousand: beyond, the pairs may be of other operations than those that count."""
 
 
 def doubts_of_reading(report: TraceReport) -> tuple[Finding, ...]:
@@ -81,3 +84,27 @@ def _capture(result: CaptureResult, path: str) -> Iterator[Finding]:
             "no request reached a block device: what the page cache holds causes none"
         )
         yield doubt("capture-empty", path, text)
+
+
+def doubts_of_compare(result: CompareResult) -> tuple[Finding, ...]:
+    """Return the doubts about a comparison."""
+    return tuple(_compare(result))
+
+
+def _compare(result: CompareResult) -> Iterator[Finding]:
+    yield from _reading(result.a.report)
+    yield from _reading(result.b.report)
+    subject = result.b.report.path
+    if result.unmatched_a > _UNMATCHED * result.a.operations:
+        text = (
+            f"{result.unmatched_a:,} of {result.a.operations:,} operations of "
+            f"{result.a.report.path} are not in it within the window"
+        )
+        yield doubt("trace-unmatched", subject, text)
+    origins = (result.alignment.speed_from, result.alignment.shift_from)
+    if "estimated" in origins or "estimated-whole" in origins:
+        text = (
+            f"the alignment was estimated from {result.alignment.pairs:,} pairs: an error that "
+            "all operations share cannot be seen"
+        )
+        yield doubt("trace-alignment-estimated", subject, text)

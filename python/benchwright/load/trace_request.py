@@ -53,6 +53,21 @@ class StatRequest(_Request, frozen=True, tag="trace-stat"):
     input: TraceInput
 
 
+class CompareRequest(_Request, frozen=True, kw_only=True, tag="trace-compare"):
+    """How faithful a replay is."""
+
+    a: TraceInput
+    """What was meant."""
+    b: TraceInput
+    """What became of it."""
+    speed_micro: int | None = None
+    """None: estimated from the first operations."""
+    shift_ns: int | None = None
+    window_ns: int | None = None
+    """How far apart a pair may be."""
+    by_device: bool = False
+
+
 class ConvertOutput(msgspec.Struct, frozen=True):
     """A file to be written."""
 
