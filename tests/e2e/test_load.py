@@ -379,3 +379,25 @@ def test_the_examples_run(tmp_path: Path, name: str) -> None:
     found = document(bw(tmp_path, *words, *target, env={**os.environ}))
     assert found["result"]["counts"]["completed"] > 0
     assert found["result"]["counts"]["early"] == 0
+
+
+def test_the_percentiles_are_those_of_the_samples(tmp_path: Path) -> None:
+    """The histograms keep three digits: 0.1 % of a value, of the operation at its rank."""
+    import numpy as np
+
+    from benchwright.load import read_samples
+
+    words = ("load", "--rate", "5k", "--duration", "500ms", "--service", "300us")
+    more = ("--samples", "s.bw", "--json", "--target", "null")
+    found = document(bw(tmp_path, *words, *more))
+    rows = read_samples(tmp_path / "s.bw")
+    all_kinds = found["result"]["kinds"]["all"]
+    for name, begin in (("response_ns", "intended"), ("service_ns", "issued")):
+        times = np.sort(rows["completed"] - rows[begin]).astype(np.int64)
+        told = all_kinds[name]
+        assert told["count"] == len(times)
+        assert (told["min"], told["max"]) == (times[0], times[-1])
+        for percentile in ("p50", "p90", "p99", "p99.9"):
+            share = float(percentile[1:]) / 100
+            rank = int(np.ceil(share * len(times)))
+            assert told[percentile] == pytest.approx(times[rank - 1], rel=0.002)
