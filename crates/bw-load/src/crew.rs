@@ -22,7 +22,7 @@ use std::time::Duration;
 /// How far ahead zero is set: enough for every worker to wake up and set its clock.
 const AHEAD_NS: u64 = 3_000_000;
 /// The placeholder for zero before it is known: the clock stands at zero.
-const NOT_YET_NS: u64 = u64::MAX / 4;
+pub const NOT_YET_NS: u64 = u64::MAX / 4;
 
 /// What a worker's filaments are made by: which worker, to the filaments that live there.
 pub type Build<'a> = dyn Fn(usize) -> Result<Vec<Hosted>, Trouble> + Sync + 'a;

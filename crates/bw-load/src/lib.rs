@@ -29,6 +29,7 @@ pub mod samples;
 pub mod seat;
 pub mod signals;
 pub mod slots;
+pub mod starting_line;
 pub mod synchronous;
 pub mod target;
 pub mod targets;

@@ -1,6 +1,7 @@
 //! A load by one of the naive pacers: what it may be asked, and its thread beside the reporter's.
 
 use crate::ahead::Ahead;
+use crate::clock::{monotonic_ns, realtime_ns};
 use crate::crew::Report;
 use crate::ledger::Ledger;
 use crate::pacer::{Ended, Naive};
@@ -8,14 +9,15 @@ use crate::policy::{Full, Late};
 use crate::reporter::LOOK;
 use crate::request::{LoadRequest, Pacer};
 use crate::synchronous::Synchronous;
-use crate::timekeeper::AnyClock;
+use crate::timekeeper::Timekeeper;
 use crate::trouble::Trouble;
 use crate::worker::{Hosted, Stop, Times};
 use bw_units::Nanos;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Sender, channel};
 
-/// How far ahead time zero is set.
-pub const AHEAD_NS: u64 = 50_000_000;
+/// How far ahead time zero is set when every thread is ready.
+const AHEAD_NS: u64 = 3_000_000;
 /// The most threads.
 const THREADS: u32 = 1024;
 
@@ -58,14 +60,25 @@ pub fn threads(request: &LoadRequest) -> u32 {
     request.depth.min(THREADS)
 }
 
+/// What the reporter's thread hears of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// Time zero is set: `CLOCK_REALTIME` [ns].
+    Begun(u64),
+    /// The run is under way.
+    Under,
+    /// All is done.
+    Over,
+}
+
 /// What the pacer is run with.
 pub struct Job<'a> {
     /// What is asked.
     pub request: &'a LoadRequest,
     /// How to end early.
     pub stop: &'a Stop,
-    /// The clock, from time zero.
-    pub clock: AnyClock,
+    /// What the clock is made by.
+    pub timekeeper: &'a Timekeeper,
     /// What the result says about the target.
     pub target: serde_json::Value,
 }
@@ -74,31 +87,41 @@ pub struct Job<'a> {
 type Parts = (Vec<Hosted>, Vec<Box<dyn Synchronous>>, Ledger);
 
 impl Job<'_> {
-    /// Runs it; `look` is called 50 times a second and once when all is done.
+    /// Runs it; `look` hears of the beginning, 50 times a second that it is under way, and of the
+    /// end. Returns time zero too: `CLOCK_REALTIME` [ns].
     ///
     /// # Errors
     /// `pacer-closed`: a filament waits for completions; the processor is none; as `look`.
     pub fn run(
         &self,
-        (filaments, calls, ledger): Parts,
-        mut look: impl FnMut(bool) -> Result<(), Trouble>,
-    ) -> Result<Report, Trouble> {
-        let cpu = self.request.cpus.as_ref().map(|cpus| cpus[0]);
+        parts: Parts,
+        mut look: impl FnMut(Moment) -> Result<(), Trouble>,
+    ) -> Result<(Report, u64), Trouble> {
         let mut failure = None;
-        let (ledger, ended) = std::thread::scope(|scope| {
-            let master = scope.spawn(|| self.issue(filaments, calls, ledger, cpu));
+        let mut see = |moment| {
+            if let Err(trouble) = look(moment) {
+                self.stop.store(2, Ordering::Relaxed);
+                failure = failure.take().or(Some(trouble));
+            }
+        };
+        let (begun, told) = channel();
+        let ((ledger, ended), started_ns) = std::thread::scope(|scope| {
+            let master = scope.spawn(move || self.issue(parts, begun));
+            let started_ns = told.recv();
+            if let Ok(started_ns) = started_ns {
+                see(Moment::Begun(started_ns));
+            }
             while !master.is_finished() {
                 std::thread::sleep(std::time::Duration::from_nanos(LOOK.0));
-                if let Err(trouble) = look(false) {
-                    self.stop.store(2, Ordering::Relaxed);
-                    failure = failure.take().or(Some(trouble));
-                }
+                see(Moment::Under);
             }
-            master
+            let ended = master
                 .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            // A master that did not begin has an error.
+            ended.map(|ended| (ended, started_ns.unwrap_or_default()))
         })?;
-        look(true)?;
+        see(Moment::Over);
         if let Some(trouble) = failure {
             return Err(trouble);
         }
@@ -112,24 +135,28 @@ impl Job<'_> {
                 "use open loops and traces, or leave the pacer out",
             ));
         }
-        Ok(self.report(ledger))
+        Ok((self.report(ledger), started_ns))
     }
 
     fn issue(
         &self,
-        filaments: Vec<Hosted>,
-        calls: Vec<Box<dyn Synchronous>>,
-        ledger: Ledger,
-        cpu: Option<usize>,
+        (filaments, calls, ledger): Parts,
+        begun: Sender<u64>,
     ) -> Result<(Ledger, Ended), Trouble> {
         let naive = Naive {
             pacer: self.request.pacer,
             end: self.request.end(),
             interval: self.request.interval_ns,
             stop: self.stop,
-            cpu,
+            cpu: self.request.cpus.as_ref().map(|cpus| cpus[0]),
         };
-        naive.run(Ahead::new(filaments), calls, &self.clock, ledger)
+        let begin = move || {
+            let clock = self.timekeeper.clock(monotonic_ns() + AHEAD_NS);
+            // Whoever listens does so until the end.
+            let _ = begun.send(realtime_ns() + AHEAD_NS);
+            clock
+        };
+        naive.run(Ahead::new(filaments), calls, begin, ledger)
     }
 
     fn report(&self, ledger: Ledger) -> Report {

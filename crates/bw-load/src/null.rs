@@ -8,6 +8,7 @@
 use crate::clock::Clock;
 use crate::synchronous::Synchronous;
 use crate::target::{Reaped, Target};
+use crate::timekeeper::AnyClock;
 use bw_schedule::operation::Operation;
 use bw_units::Nanos;
 use serde::{Deserialize, Serialize};
@@ -144,21 +145,25 @@ impl<C: Clock> Target for Null<C> {
 
 /// The null target for a caller that waits.
 #[derive(Debug)]
-pub struct NullCalls<C> {
-    clock: RefCell<C>,
+pub struct NullCalls {
+    clock: RefCell<AnyClock>,
     spec: NullSpec,
 }
 
-impl<C: Clock> NullCalls<C> {
+impl NullCalls {
     /// Returns a null target that makes its caller wait.
     #[must_use]
-    pub fn new(spec: NullSpec, clock: C) -> Self {
+    pub fn new(spec: NullSpec, clock: AnyClock) -> Self {
         let clock = RefCell::new(clock);
         Self { clock, spec }
     }
 }
 
-impl<C: Clock + Send> Synchronous for NullCalls<C> {
+impl Synchronous for NullCalls {
+    fn begin(&mut self, clock: &AnyClock) {
+        self.clock = RefCell::new(clock.clone());
+    }
+
     fn execute(&self, operation: &Operation) -> i32 {
         let mut clock = self.clock.borrow_mut();
         let now = clock.now();

@@ -15,6 +15,7 @@ use crate::ledger::Ledger;
 use crate::request::Pacer;
 use crate::seat;
 use crate::slots::Flight;
+use crate::starting_line::StartingLine;
 use crate::synchronous::Synchronous;
 use crate::timekeeper::AnyClock;
 use crate::trouble::Trouble;
@@ -112,14 +113,15 @@ pub struct Naive<'a> {
 
 impl Naive<'_> {
     /// Runs the filaments with one thread for each of `calls`; returns the record and how it ended.
+    /// `begin` sets time zero when every thread is ready, and returns the clock from then on.
     ///
     /// # Errors
-    /// `no-such-cpu`.
+    /// `no-such-cpu`; `worker-start`: the system has no more threads.
     pub fn run(
         &self,
         ahead: Ahead,
         calls: Vec<Box<dyn Synchronous>>,
-        clock: &AnyClock,
+        begin: impl FnOnce() -> AnyClock,
         ledger: Ledger,
     ) -> Result<(Ledger, Ended), Trouble> {
         let hands = Hands {
@@ -130,14 +132,24 @@ impl Naive<'_> {
         };
         let boundary = self.interval;
         let book = Mutex::new(Book { ledger, boundary });
+        let line = StartingLine::default();
         let ended = std::thread::scope(|scope| {
-            for call in calls {
-                let (hands, book, clock) = (&hands, &book, clock.clone());
-                scope.spawn(move || self.serve(&*call, clock, hands, book));
-            }
+            let (threads, places) = (calls.len(), (&line, &hands, &book));
+            let mut calls = calls.into_iter();
+            let started = calls.try_for_each(|call| {
+                let serve = move || self.serve(call, places);
+                let thread = std::thread::Builder::new().spawn_scoped(scope, serve);
+                thread.map(drop).map_err(|error| not_started(&error))
+            });
             // The threads are there already, and do not inherit it.
-            let seated = self.cpu.map_or(Ok(()), seat::take);
-            let ended = seated.map(|()| self.hand_out(ahead, clock.clone(), &hands));
+            let seated = started.and_then(|()| self.cpu.map_or(Ok(()), seat::take));
+            let ended = seated.map(|()| {
+                line.wait_for(threads);
+                let clock = begin();
+                line.go(clock.clone());
+                self.hand_out(ahead, clock, &hands)
+            });
+            line.send_home();
             hands.close();
             ended
         })?;
@@ -179,11 +191,13 @@ impl Naive<'_> {
     /// A thread: waits for the time of each operation that it is given, and does it.
     fn serve(
         &self,
-        call: &dyn Synchronous,
-        mut clock: AnyClock,
-        hands: &Hands,
-        book: &Mutex<Book>,
+        mut call: Box<dyn Synchronous>,
+        (line, hands, book): (&StartingLine, &Hands, &Mutex<Book>),
     ) {
+        let Some(mut clock) = line.ready() else {
+            return;
+        };
+        call.begin(&clock);
         while let Some(planned) = hands.take() {
             if !self.wait(&mut clock, planned.operation.at) {
                 continue;
@@ -226,6 +240,11 @@ impl Naive<'_> {
             }
         }
     }
+}
+
+fn not_started(error: &std::io::Error) -> Trouble {
+    let message = format!("the threads of the pacer could not be started: {error}");
+    Trouble::operating("worker-start", message, "ask for less depth")
 }
 
 fn lock(book: &Mutex<Book>) -> MutexGuard<'_, Book> {

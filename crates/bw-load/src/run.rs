@@ -3,14 +3,13 @@
 //! In order: check, look at the machine, open the target, choose the clock; start the workers and
 //! report until all are done; put together what they left.
 
-use crate::clock;
-use crate::crew::{Crew, Maker, Report};
+use crate::crew::{Crew, Maker, NOT_YET_NS, Report};
 use crate::demand;
 use crate::environment::{self, EnvironmentReport};
 use crate::exchange::exchange;
 use crate::guard::Guard;
 use crate::ledger::{BLOCK, Ledger};
-use crate::naive;
+use crate::naive::{self, Moment};
 use crate::read_ahead::{Fit, Outcome, Readers};
 use crate::reporter::{Desk, Reported, Reporter};
 use crate::request::{LoadRequest, Pacer};
@@ -177,23 +176,22 @@ fn naively(
     let (mut ledgers, desks) = paper(request);
     let mut reporter = reporter(request, desks, tell)?;
     let filaments = run.build(request, 0)?;
-    let zero = clock::monotonic_ns() + naive::AHEAD_NS;
-    let started_ns = clock::realtime_ns() + naive::AHEAD_NS;
-    reporter.begin(started_ns)?;
-    let clock = run.timekeeper.clock(zero);
-    let calls = opened.calls(naive::threads(request), &clock)?;
+    let standing = run.timekeeper.clock(NOT_YET_NS);
+    let calls = opened.calls(naive::threads(request), &standing)?;
     let job = naive::Job {
         request,
         stop: &run.stop,
-        clock,
+        timekeeper: &run.timekeeper,
         target: opened.describe_calls(),
     };
     let ledger = ledgers.remove(0);
-    let report = job.run((filaments, calls, ledger), |done| {
-        if done {
+    let (report, started_ns) = job.run((filaments, calls, ledger), |moment| match moment {
+        Moment::Begun(started_ns) => reporter.begin(started_ns),
+        Moment::Under => reporter.look(&run.timekeeper, &run.stop),
+        Moment::Over => {
             reporter.finished(0);
+            reporter.look(&run.timekeeper, &run.stop)
         }
-        reporter.look(&run.timekeeper, &run.stop)
     })?;
     run.finish(request, reporter, (vec![report], started_ns))
 }

@@ -87,16 +87,18 @@ impl Opened {
         }
     }
 
-    /// Returns as many of what executes operations while its caller waits, for the naive pacers.
+    /// Returns as many of what executes operations while its caller waits, for the naive pacers;
+    /// with a clock that stands at zero until they are told to begin.
     ///
     /// # Errors
     /// `pacer-target`: a server has no such thing; or there is no memory for buffers.
-    pub fn calls(&self, threads: u32, clock: &AnyClock) -> Result<Calls, Trouble> {
+    pub fn calls(&self, threads: u32, standing: &AnyClock) -> Result<Calls, Trouble> {
         let one = |_| -> Result<Box<dyn Synchronous>, Trouble> {
             match self {
-                Self::Null(maker) => {
-                    Ok(Box::new(NullCalls::new(maker.spec.clone(), clock.clone())))
-                }
+                Self::Null(maker) => Ok(Box::new(NullCalls::new(
+                    maker.spec.clone(),
+                    standing.clone(),
+                ))),
                 Self::File(maker) => Ok(Box::new(maker.open.synchronous(maker.largest_bytes)?)),
                 Self::Tcp(_) | Self::Http(_) => Err(Trouble::request(
                     "pacer-target",
