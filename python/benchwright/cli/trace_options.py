@@ -140,7 +140,10 @@ def compare_fields(
 
     parsers = _parsers()
     a = input_fields(arguments, wrong)
-    pairing = {into: a.pop(into) for into in ("speed_micro", "window_ns") if into in a}
+    pairing: dict[str, Any] = {"by_device": arguments.by_device}
+    for into in ("speed_micro", "window_ns"):
+        if into in a:
+            pairing[into] = a.pop(into)
     if arguments.shift is not None:
         shift = checked("--shift", arguments.shift, parsers["shift_ns"], None, wrong)
         pairing["shift_ns"] = shift
@@ -151,7 +154,7 @@ def compare_fields(
     if arguments.devices_b is not None:
         b["devices"] = tuple(arguments.devices_b.split(","))
     check_places(a, wrong)
-    return a, b, {**pairing, "by_device": arguments.by_device}
+    return a, b, pairing
 
 
 def check_places(fields: dict[str, Any], wrong: list[Diagnostic]) -> None:

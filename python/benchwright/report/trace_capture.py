@@ -26,14 +26,15 @@ def _lines(
     if result.zero_monotonic_ns is not None:
         zero = f"{result.zero_monotonic_ns / 1e9:.6f} s of CLOCK_MONOTONIC"
         yield row("time zero", f"{zero}, the first operation")
-    counts = (
-        ("without an end", result.unfinished),
-        ("events lost", result.lost_events),
-        ("ends of others' or earlier requests", result.strangers),
+    always = (
+        f"{result.lost_events:,} events lost, {result.unfinished:,} without an end, "
+        f"{result.strangers:,} ends of others' or earlier requests"
+    )
+    rest = (
         ("on devices that appeared meanwhile", result.new_devices),
         ("lines not understood", result.unread_lines),
     )
-    yield row("left over", ", ".join(f"{n:,} {what}" for what, n in counts))
+    yield row("left over", always + "".join(f", {n:,} {what}" for what, n in rest if n))
     if findings:
         yield ""
         yield from (finding_line(one) for one in findings)

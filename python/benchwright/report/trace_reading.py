@@ -23,7 +23,7 @@ def reading_lines(report: TraceReport) -> Iterator[str]:
     did = "; ".join(f"{number:,} {what}" for what, number in _counts(report) if number)
     if did:
         yield row("", did)
-    if report.devices:
+    if report.devices not in ((), ("0",)):
         yield row("devices", _listed(report.devices))
     for note in report.notes:
         yield row("note", note)

@@ -14,11 +14,14 @@ from matplotlib.figure import Figure
 from benchwright.report.plot.look import GREY, LIGHT, mixed
 from benchwright.report.plot.sheet import Axis, Curve, Form, Panel, Sheet, Unit
 from benchwright.report.plot.style import Style
-from benchwright.report.plot.ticks import tick_text
+from benchwright.report.plot.ticks import binary_step, tick_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis as PlotAxis
+
+_MOST_TICKS = 7
+"""Of a logarithmic axis: more of them run into each other."""
 
 
 def draw_sheet(sheet: Sheet, style: Style) -> Figure:
@@ -30,27 +33,25 @@ def draw_sheet(sheet: Sheet, style: Style) -> Figure:
     figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1)  # type: ignore[union-attr, call-arg]
     if sheet.title:
         figure.suptitle(sheet.title)
+    if sheet.note:
+        figure.supxlabel(sheet.note, fontsize="small", color=GREY)
     grid = figure.subplots(rows, sheet.columns, squeeze=False)
+    shared = sheet.shared_labels()
     for axes, panel in zip(grid.ravel(), sheet.panels, strict=False):
-        _draw_panel(axes, panel)
+        _draw_panel(axes, panel, legend=not shared)
     for axes in grid.ravel()[len(sheet.panels) :]:
         axes.set_axis_off()
+    if shared:
+        drawn = [place for place, one in enumerate(sheet.panels) if not one.missing]
+        handles = grid.ravel()[drawn[0]].get_legend_handles_labels()
+        figure.legend(*handles, loc="outside upper center", ncols=min(len(shared), 3))
     return figure
 
 
-def _draw_panel(axes: Axes, panel: Panel) -> None:
+def _draw_panel(axes: Axes, panel: Panel, *, legend: bool) -> None:
     axes.set_title(panel.title, fontsize="medium", loc="left")
     if panel.missing:
-        axes.text(
-            *(0.5, 0.5, panel.missing),
-            transform=axes.transAxes,
-            ha="center",
-            va="center",
-            color=GREY,
-            wrap=True,
-        )
-        axes.set_xticks([])
-        axes.set_yticks([])
+        _write_missing(axes, panel.missing)
         return
     for curve in panel.curves:
         _draw_curve(axes, curve)
@@ -61,8 +62,21 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
     _dress(axes, panel.x, along=True)
     _dress(axes, panel.y, along=False)
     _write_marks(axes, panel)
-    if len({curve.label for curve in panel.curves if curve.label}) > 1:
+    if legend and len({curve.label for curve in panel.curves if curve.label}) > 1:
         axes.legend(fontsize="small", loc="best")
+
+
+def _write_missing(axes: Axes, why: str) -> None:
+    axes.text(
+        *(0.5, 0.5, why),
+        transform=axes.transAxes,
+        ha="center",
+        va="center",
+        color=GREY,
+        wrap=True,
+    )
+    axes.set_xticks([])
+    axes.set_yticks([])
 
 
 def _write_marks(axes: Axes, panel: Panel) -> None:
@@ -116,11 +130,19 @@ def _dress(axes: Axes, axis: Axis, *, along: bool) -> None:
 
 
 def _number(ticks: PlotAxis, axis: Axis) -> None:
-    """Write an axis' numbers in its unit; a logarithmic one has them at whole powers."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+    """Write an axis' numbers in its unit, at whole powers where it is one of them."""
+    from matplotlib.ticker import (
+        FuncFormatter,
+        LogLocator,
+        MultipleLocator,
+        NullLocator,
+    )
 
     if axis.log:
         base = 4.0 if axis.unit is Unit.BYTES else 10.0
-        ticks.set_major_locator(LogLocator(base=base, numticks=12))
+        ticks.set_major_locator(LogLocator(base=base, numticks=_MOST_TICKS))
         ticks.set_minor_locator(NullLocator())
+    elif axis.unit is Unit.BYTES:
+        low, high = ticks.get_view_interval()
+        ticks.set_major_locator(MultipleLocator(binary_step(high - low)))
     ticks.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value, axis)))

@@ -90,3 +90,19 @@ class Sheet(msgspec.Struct, frozen=True):
     title: str
     panels: tuple[Panel, ...]
     columns: int = 2
+    note: str = ""
+    """At the foot: what is not drawn, and why."""
+
+    def shared_labels(self) -> tuple[str, ...]:
+        """Return the labels that every panel has alike, two at least; else none.
+
+        One legend for the page then does for all.
+        """
+        drawn = [
+            tuple((curve.label, curve.colour, curve.dash) for curve in panel.curves)
+            for panel in self.panels
+            if not panel.missing
+        ]
+        if len(drawn) < 2 or len(drawn[0]) < 2 or len(set(drawn)) > 1:
+            return ()
+        return tuple(label for label, _, _ in drawn[0])

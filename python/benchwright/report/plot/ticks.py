@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from benchwright.report.plot.sheet import Axis, Unit
@@ -24,6 +25,11 @@ def tick_text(value: float, axis: Axis) -> str:
     if value and axis.log and not 1e-4 <= abs(value) < 1e5:
         return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e")
     return f"{value:,.6g}"
+
+
+def binary_step(span: float) -> float:
+    """Return the power of two of which 4 to 8 make up a span; 1 of nothing."""
+    return 2.0 ** math.floor(math.log2(span / 4)) if span > 0 else 1.0
 
 
 def scaled(value: float, scales: Sequence[tuple[float, str]]) -> str:

@@ -32,7 +32,11 @@ Draw = Callable[[NamedStat], Curve | None]
 def stat_sheet(stats: Sequence[NamedStat]) -> Sheet:
     """Return the page of one trace or of several side by side. Raises HistogramError."""
     title = stats[0].name if len(stats) == 1 else ""
-    return Sheet(title, tuple(make(stats) for make in _PANELS))
+    panels = [make(stats) for make in _PANELS]
+    drawn = tuple(panel for panel in panels if not panel.missing)
+    left = [f"{p.title} ({p.missing})" for p in panels if p.missing]
+    note = f"not drawn: {', '.join(left)}" if left else ""
+    return Sheet(title, drawn or tuple(panels), note=note)
 
 
 def _curves(stats: Sequence[NamedStat], draw: Draw) -> tuple[Curve, ...]:
