@@ -24,6 +24,11 @@ COMMANDS = (
     ("plot",),
     ("load",),
     ("replay",),
+    ("trace",),
+    ("trace", "stat"),
+    ("trace", "compare"),
+    ("trace", "convert"),
+    ("trace", "capture"),
     ("measure",),
     ("barrier",),
 )

@@ -88,6 +88,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("result")
     add = group.add_argument
     add("--samples", metavar="FILE", help="write every operation as a row")
+    add("--plot", metavar="FILE", help="draw it: .svg, .png, .pdf or .eps")
     add("--json", action="store_true", help="one JSON document on stdout")
     add("--quiet", action="store_true", help="no progress")
     add(

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from benchwright.cli.plot_file import check_plot, write_plot
 from benchwright.finding.load import doubts_of_load
 from benchwright.load.engine import INTERRUPTED, run_load
 from benchwright.load.feed import fed
 from benchwright.load.observe import aplog_text, metrics
 from benchwright.load.plan import Plan
 from benchwright.load.target import target_text
+from benchwright.model.errors import argument_error
 from benchwright.report.load import load_text
 from benchwright.report.load_json import load_document
 from benchwright.report.load_progress import load_listener
@@ -23,6 +25,7 @@ from benchwright.report.load_progress import load_listener
 if TYPE_CHECKING:
     from benchwright.load.result import Answer
     from benchwright.model.finding import Finding
+    from benchwright.report.plot.sheet import Sheet
 
 APLOG = "APLOG"
 
@@ -32,7 +35,10 @@ def carry_out(plan: Plan, arguments: argparse.Namespace, command: str) -> int:
     if arguments.study is not None:
         from benchwright.cli.load_study import run_in_study
 
+        _refuse_plot(arguments)
         return run_in_study(arguments, command)
+    read = getattr(arguments, "workload", None) or getattr(arguments, "trace", None)
+    check_plot(arguments.plot, [read] if read else [])
     duration_ns = plan.request.duration_ns
     listener = load_listener(duration_ns, quiet=arguments.quiet)
     with contextlib.closing(listener), fed(plan) as request:
@@ -40,8 +46,26 @@ def carry_out(plan: Plan, arguments: argparse.Namespace, command: str) -> int:
     subject = target_text(request.target)
     findings = doubts_of_load(answer.result, request.loop, subject)
     _append(answer, findings)
+    write_plot(arguments.plot, lambda: _sheet(answer, subject))
     _tell(plan, answer, findings, json=arguments.json)
     return INTERRUPTED if answer.result.interrupted else 0
+
+
+def _sheet(answer: Answer, subject: str) -> Sheet:
+    # numpy takes longer to import than all the rest, and only a picture needs it.
+    from benchwright.report.plot.load_results import NamedLoad, load_sheet
+
+    return load_sheet([NamedLoad(subject, answer.result)])
+
+
+def _refuse_plot(arguments: argparse.Namespace) -> None:
+    if arguments.plot is not None:
+        raise argument_error(
+            "--plot",
+            arguments.plot,
+            "it draws one run, and a study has several",
+            "leave out --study; bw plot draws what a study holds",
+        )
 
 
 def _append(answer: Answer, findings: tuple[Finding, ...]) -> None:

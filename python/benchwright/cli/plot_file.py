@@ -29,7 +29,10 @@ def check_plot(path: str | None, inputs: Sequence[str]) -> None:
 
 
 def write_plot(path: str | None, sheet: Callable[[], Sheet]) -> list[dict[str, Any]]:
-    """Draw the sheet and write it; return what was written, for the JSON document."""
+    """Draw the sheet and write it; return what was written, for the JSON document.
+
+    Raises BenchError for an engine's histogram that is none.
+    """
     if path is None:
         return []
     from benchwright.cli.outputs import write_output
@@ -38,11 +41,25 @@ def write_plot(path: str | None, sheet: Callable[[], Sheet]) -> list[dict[str, A
 
     width, height = _PANEL_IN
     style = Style(width_in=width, height_in=height, fontsize_pt=_FONTSIZE_PT, dpi=100)
-    rendered = render_sheet(sheet(), style, _form(path))
+    rendered = render_sheet(_composed(sheet), style, _form(path))
     for note in rendered.notes:
         print(f"bw: {note}", file=sys.stderr)
     write_output(Path(path), rendered.data)
     return [{"path": path, "format": _form(path), "bytes": len(rendered.data)}]
+
+
+def _composed(sheet: Callable[[], Sheet]) -> Sheet:
+    from benchwright.model.errors import BenchError
+    from benchwright.stats.hdr_histogram import HistogramError
+
+    try:
+        return sheet()
+    except HistogramError as error:
+        raise BenchError(
+            "engine-protocol",
+            f"the engine told a histogram that is none: {error}",
+            "the engine and this program are not of one version: run `make setup`",
+        ) from None
 
 
 def _form(path: str) -> str:

@@ -32,7 +32,7 @@ class NamedLoad(msgspec.Struct, frozen=True):
 def load_sheet(loads: Sequence[NamedLoad], title: str = "") -> Sheet:
     """Return the page of one load or of several. Raises HistogramError."""
     return Sheet(
-        title=title,
+        title=title or (loads[0].name if len(loads) == 1 else ""),
         panels=(
             issue_error_panel(loads),
             tail_panel(loads),
