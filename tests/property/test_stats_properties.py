@@ -52,6 +52,7 @@ def test_a_power_of_two_scales_exactly(values: list[float], power: int) -> None:
     assert after.sdev == pytest.approx(math.ldexp(before.sdev, power), rel=1e-12)
 
 
+@example([0.0, 5e-324])
 @given(st.lists(SANE, min_size=2, max_size=40))
 def test_no_z_score_exceeds_what_the_sample_size_allows(values: list[float]) -> None:
     n = len(values)

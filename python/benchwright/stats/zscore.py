@@ -20,8 +20,12 @@ def z_scores(values: FloatArray) -> FloatArray:
 
     Zero for constant values and for n < 2: nothing lies apart there.
     """
-    found = moments(values)
+    if not values.size:
+        return np.zeros(values.shape, dtype=np.float64)
+    # By a power of two, exactly, to at most 1: neither a huge nor a tiny difference is lost.
+    _, exponent = np.frexp(np.abs(values).max())
+    scaled = np.ldexp(values, -exponent)
+    found = moments(scaled)
     if found.n < 2 or not found.sdev:
         return np.zeros(values.shape, dtype=np.float64)
-    # Halves, because a difference of two huge values may be no float.
-    return np.abs(values / 2 - found.mean / 2) / (found.sdev / 2)
+    return np.abs(scaled - found.mean) / found.sdev
