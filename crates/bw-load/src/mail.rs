@@ -10,9 +10,13 @@ use bw_units::Nanos;
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 const RING: usize = 4096;
+
+/// How often a waiting worker looks for letters: once somebody has sent one, and before that.
+const OFTEN: Nanos = Nanos(50_000);
+const NOW_AND_THEN: Nanos = Nanos(1_000_000);
 
 /// A message from one filament to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +39,7 @@ pub struct Mail {
     incoming: Vec<Consumer<Letter>>,
     held_back: Vec<VecDeque<Letter>>,
     open: Arc<AtomicI64>,
+    used: Arc<AtomicBool>,
     resting: bool,
 }
 
@@ -42,6 +47,7 @@ pub struct Mail {
 #[must_use]
 pub fn mesh(workers: usize) -> Vec<Mail> {
     let open = Arc::new(AtomicI64::new(i64::try_from(workers).unwrap_or(i64::MAX)));
+    let used = Arc::new(AtomicBool::new(false));
     let mut boxes: Vec<Mail> = (0..workers)
         .map(|own| Mail {
             own,
@@ -49,6 +55,7 @@ pub fn mesh(workers: usize) -> Vec<Mail> {
             incoming: Vec::new(),
             held_back: vec![VecDeque::new(); workers],
             open: Arc::clone(&open),
+            used: Arc::clone(&used),
             resting: false,
         })
         .collect();
@@ -70,6 +77,16 @@ impl Mail {
         filament as usize % self.outgoing.len()
     }
 
+    /// Returns for how long a waiting worker may leave its box alone; [`Nanos::NEVER`] if nobody else is there.
+    #[must_use]
+    pub fn patience(&self) -> Nanos {
+        match (self.incoming.is_empty(), self.used.load(Ordering::Relaxed)) {
+            (true, _) => Nanos::NEVER,
+            (false, true) => OFTEN,
+            (false, false) => NOW_AND_THEN,
+        }
+    }
+
     /// Returns whether this is the letter box of that worker.
     #[must_use]
     pub fn is_own(&self, worker: usize) -> bool {
@@ -78,6 +95,7 @@ impl Mail {
 
     /// Sends a letter to another worker. Sent to oneself it is lost, since that is an error of the caller.
     pub fn send(&mut self, worker: usize, letter: Letter) {
+        self.used.store(true, Ordering::Relaxed);
         self.open.fetch_add(1, Ordering::AcqRel);
         self.held_back[worker].push_back(letter);
         self.post();
@@ -161,6 +179,15 @@ mod tests {
         }
         assert!(boxes[1].receive().is_none());
         assert!(!boxes[0].rest() || boxes[1].rest());
+    }
+
+    #[test]
+    fn boxes_are_looked_into_often_once_letters_are_sent() {
+        let mut boxes = mesh(2);
+        assert_eq!(boxes[1].patience(), NOW_AND_THEN);
+        boxes[0].send(1, letter(1));
+        assert_eq!(boxes[1].patience(), OFTEN);
+        assert_eq!(mesh(1)[0].patience(), Nanos::NEVER);
     }
 
     #[test]

@@ -35,9 +35,10 @@ impl<C: Clock, T: Target> Worker<C, T> {
         // One that was put off waits for the operation.
         let wake = if wake <= self.now { Nanos::NEVER } else { wake };
         let next = self.agenda.next_at().min(wake);
+        let glance = GLANCE.min(self.mail.patience());
         next.min(self.boundary)
             .min(self.plan.end)
-            .min(self.now + GLANCE)
+            .min(self.now + glance)
     }
 
     /// Sleeps, with the target if there is something to end; learns how much too long it took.
