@@ -53,7 +53,7 @@ impl Target for Looking {
     }
     fn submit(&mut self, slot: u32, operation: &Operation) {
         self.submitted += 1;
-        if self.submitted % 1000 == 0 {
+        if self.submitted.is_multiple_of(1000) {
             self.looks.push((self.submitted, ALLOCATIONS.get()));
         }
         self.target.submit(slot, operation);
