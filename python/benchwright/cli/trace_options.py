@@ -97,22 +97,8 @@ def add_output(parser: argparse.ArgumentParser, *, plot: bool = False) -> None:
     add("--json", action="store_true", help="one JSON document on stdout")
 
 
-_READ = {
-    "format": ("--format", "format"),
-    "speed": ("--speed", "speed_micro"),
-    "window": ("--window", "window_ns"),
-    "duplicates": ("--duplicates", "duplicates"),
-    "start": ("--from", "from_ns"),
-    "length": ("--for", "for_ns"),
-    "offsets": ("--offsets", "offsets"),
-    "target_size": ("--target-size", "target_bytes"),
-    "source_size": ("--source-size", "source_bytes"),
-    "align": ("--align", "align_bytes"),
-    "v2_wait": ("--v2-wait", "v2_wait"),
-    "arrivals": ("--arrivals", "arrivals"),
-    "stamp_unit": ("--stamp-unit", "stamp_unit_ns"),
-}
-"""Argument -> the option's name, and the request's field."""
+_DEST = {"from": "start", "for": "length"}
+"""Options whose name is a word of Python's: where argparse keeps them."""
 
 
 def input_fields(
@@ -120,13 +106,16 @@ def input_fields(
 ) -> dict[str, Any]:
     """Return the fields of a trace's input that the options say."""
     from benchwright.cli.checked import checked
+    from benchwright.load import words
+    from benchwright.load.filaments import TRACE_KEYS
 
-    parsers = _parsers()
     fields: dict[str, Any] = {"lenient": arguments.lenient}
-    for name, (option, into) in _READ.items():
-        text = getattr(arguments, name, None)
+    keys = {**TRACE_KEYS, "target_size": ("target_bytes", words.some_bytes)}
+    for key, (into, parse) in keys.items():
+        text = getattr(arguments, _DEST.get(key, key), None)
         if text is not None:
-            fields[into] = checked(option, text, parsers[into], None, wrong)
+            option = "--" + key.replace("_", "-")
+            fields[into] = checked(option, text, parse, None, wrong)
     if arguments.devices is not None:
         fields["devices"] = tuple(arguments.devices.split(","))
     return fields
@@ -137,20 +126,20 @@ def compare_fields(
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """Return the fields of A, those of B, and those of how they are paired."""
     from benchwright.cli.checked import checked
+    from benchwright.load.filaments import TRACE_KEYS
 
-    parsers = _parsers()
     a = input_fields(arguments, wrong)
     pairing: dict[str, Any] = {"by_device": arguments.by_device}
     for into in ("speed_micro", "window_ns"):
         if into in a:
             pairing[into] = a.pop(into)
     if arguments.shift is not None:
-        shift = checked("--shift", arguments.shift, parsers["shift_ns"], None, wrong)
+        shift = checked("--shift", arguments.shift, _signed_ns, None, wrong)
         pairing["shift_ns"] = shift
     b: dict[str, Any] = {"lenient": arguments.lenient}
     if arguments.format_b is not None:
         text = arguments.format_b
-        b["format"] = checked("--format-b", text, parsers["format"], None, wrong)
+        b["format"] = checked("--format-b", text, TRACE_KEYS["format"][1], None, wrong)
     if arguments.devices_b is not None:
         b["devices"] = tuple(arguments.devices_b.split(","))
     check_places(a, wrong)
@@ -168,34 +157,6 @@ def check_places(fields: dict[str, Any], wrong: list[Diagnostic]) -> None:
         wrong.append(
             Diagnostic("bad-argument", message, hint, "--offsets", text=policy)
         )
-
-
-def _parsers() -> dict[str, Any]:
-    from functools import partial
-
-    from benchwright.load import trace_request as t
-    from benchwright.load import words
-    from benchwright.load.filaments import TRACE_KEYS, parse_speed
-
-    def one_of(names: tuple[str, ...], what: str) -> Any:
-        return partial(words.one_of, words=names, what=what)
-
-    return {
-        "format": one_of(t.FORMATS, "format of traces"),
-        "speed_micro": parse_speed,
-        "window_ns": words.duration_ns,
-        "duplicates": TRACE_KEYS["duplicates"],
-        "from_ns": words.duration_ns,
-        "for_ns": words.some_ns,
-        "offsets": TRACE_KEYS["offsets"],
-        "target_bytes": words.some_bytes,
-        "source_bytes": words.some_bytes,
-        "align_bytes": words.some_bytes,
-        "v2_wait": one_of(("us", "ms"), "unit of `wait`"),
-        "arrivals": one_of(("queue", "issue"), "event of blktrace"),
-        "stamp_unit_ns": words.some_ns,
-        "shift_ns": _signed_ns,
-    }
 
 
 def _signed_ns(text: str) -> int:

@@ -8,11 +8,6 @@ from __future__ import annotations
 
 import msgspec
 
-FORMATS = (
-    *("bw", "load", "fio-iolog", "blkparse", "blktrace", "msr", "systor", "spc"),
-    *("vscsi", "alibaba", "tencent", "mqsim"),
-)
-"""Every format that is read."""
 WRITTEN = ("bw", "fio-iolog")
 
 

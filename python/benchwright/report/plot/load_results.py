@@ -19,7 +19,8 @@ from benchwright.report.plot.sheet import Axis, Curve, Form, Panel, Sheet, Unit
 from benchwright.stats.hdr_histogram import Histogram, decode
 
 _LEAST_NS = 1.0
-_TAIL_NAMES = ("50 %", "90 %", "99 %", "99.9 %", "99.99 %", "99.999 %", "99.9999 %")
+TAIL_NAMES = ("50 %", "90 %", "99 %", "99.9 %", "99.99 %", "99.999 %", "99.9999 %")
+"""What stands at the places of `tail_curve`."""
 
 
 class NamedLoad(msgspec.Struct, frozen=True):
@@ -72,7 +73,7 @@ def tail_panel(loads: Sequence[NamedLoad]) -> Panel:
     most = max((curve.x[-1] for curve in curves), default=0)
     return Panel(
         title="Issue error: the tail",
-        x=Axis("percentile", names=_TAIL_NAMES[: int(most) + 1]),
+        x=Axis("percentile", names=TAIL_NAMES[: int(most) + 1]),
         y=Axis("actual - intended start", Unit.TIME, log=True),
         curves=_looks(curves, len(curves)),
         missing="" if curves else "no operation was issued",
@@ -168,7 +169,7 @@ def tail_curve(label: str, histogram: Histogram) -> Curve | None:
 
     A percentile with less than one value beyond it is not there. None of nothing.
     """
-    powers = [p for p in range(len(_TAIL_NAMES)) if 10**p <= histogram.total or not p]
+    powers = [p for p in range(len(TAIL_NAMES)) if 10**p <= histogram.total or not p]
     x, y = [], []
     for power in powers:
         share = 0.5 if power == 0 else 1 - 10.0**-power

@@ -13,7 +13,7 @@ import msgspec
 
 from benchwright.model.load import Times
 from benchwright.model.trace_compare import CompareResult, Side
-from benchwright.report.plot.load_results import cdf_curve
+from benchwright.report.plot.load_results import TAIL_NAMES, cdf_curve, tail_curve
 from benchwright.report.plot.sheet import Axis, Curve, Form, Mark, Panel, Sheet, Unit
 from benchwright.report.plot.trace_stat import over_time
 from benchwright.stats.hdr_histogram import decode
@@ -29,8 +29,9 @@ def compare_sheet(result: CompareResult) -> Sheet:
             response_panel(result),
             count_panel(result),
             queue_panel(result),
-            error_panel(result),
             dispersion_panel(result),
+            error_panel(result),
+            tail_panel(result),
         ),
     )
 
@@ -127,14 +128,30 @@ def _share(name: str, times: Times, pairs: int) -> Curve | None:
     return msgspec.structs.replace(curve, y=y)
 
 
+def tail_panel(result: CompareResult) -> Panel:
+    """Return how far off pairs are, by percentile."""
+    times = result.arrival_error.absolute_ns
+    curve = None
+    if times.hdr is not None and times.count:
+        curve = tail_curve("", decode(times.hdr))
+    most = 0 if curve is None else int(curve.x[-1])
+    axes = (
+        Axis("percentile", names=TAIL_NAMES[: most + 1]),
+        Axis("|B - A|", Unit.TIME, log=True),
+    )
+    return _panel("Arrival error: the tail", axes, [curve], "no pair")
+
+
 def dispersion_panel(result: CompareResult) -> Panel:
-    """Return both indices of dispersion by the width of the bins."""
+    """Return both indices of dispersion by the width of the bins, each on its own time."""
     axes = (
         Axis("width of a bin", Unit.TIME, log=True),
         Axis("variance / mean of counts", log=True),
     )
     curves = [_dispersion(name, side) for name, side in _sides(result)]
-    panel = _panel("Burstiness", axes, curves, "too few arrivals")
+    speed = result.alignment.speed_micro / 1e6
+    own = "" if speed == 1 else f" (B runs at {speed:.6g}x)"
+    panel = _panel(f"Burstiness{own}", axes, curves, "too few arrivals")
     marks = (Mark("Poisson", 1.0),) if panel.curves else ()
     return msgspec.structs.replace(panel, marks=marks)
 
