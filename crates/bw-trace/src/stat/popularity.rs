@@ -19,8 +19,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 pub const WINDOW: Nanos = Nanos(60_000_000_000);
 /// The parts of the touched blocks whose share of accesses is told.
 const TOPS: [f64; 4] = [0.001, 0.01, 0.1, 0.2];
-/// What one block costs in the table, spare room included [bytes].
-const ENTRY_BYTES: u64 = 36;
+/// What one place of the table costs, twice: halving makes the table anew [bytes].
+const PLACE_BYTES: u64 = 34;
 
 /// How skewed accesses are.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -81,8 +81,8 @@ pub struct WorkingSet {
 
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    accesses: u64,
-    window: u64,
+    accesses: u32,
+    window: u32,
 }
 
 /// Takes the key, which is a hash already, as the hash.
@@ -111,7 +111,7 @@ pub struct Popularity {
     most: usize,
     halvings: u32,
     blocks: HashMap<u64, Seen, BuildHasherDefault<Ready>>,
-    window: u64,
+    window: u32,
     in_window: u64,
     windows: u64,
     window_sum: f64,
@@ -125,7 +125,7 @@ impl Popularity {
     pub fn new(block_bytes: u64, memory_bytes: u64) -> Self {
         Self {
             block_bytes,
-            most: (memory_bytes / ENTRY_BYTES).max(1024) as usize,
+            most: most_blocks(memory_bytes),
             halvings: 0,
             blocks: HashMap::default(),
             window: 0,
@@ -158,10 +158,10 @@ impl Popularity {
         }
         let new = Seen {
             accesses: 0,
-            window: u64::MAX,
+            window: u32::MAX,
         };
         let seen = self.blocks.entry(key).or_insert(new);
-        seen.accesses += 1;
+        seen.accesses = seen.accesses.saturating_add(1);
         if seen.window != self.window {
             seen.window = self.window;
             self.in_window += 1;
@@ -178,7 +178,10 @@ impl Popularity {
     fn halve(&mut self) {
         self.halvings += 1;
         let keep = 64 - self.halvings;
-        self.blocks.retain(|key, _| key >> keep == 0);
+        // Made anew: removing would leave marks behind, for which the table would double in the end.
+        let mut kept = HashMap::with_capacity_and_hasher(self.most, BuildHasherDefault::default());
+        kept.extend(self.blocks.drain().filter(|(key, _)| key >> keep == 0));
+        self.blocks = kept;
         let present = self
             .blocks
             .values()
@@ -188,7 +191,7 @@ impl Popularity {
 
     /// Closes the window before the one of `at`.
     fn turn(&mut self, at: Nanos) {
-        let window = at.0 / WINDOW.0;
+        let window = (at.0 / WINDOW.0) as u32;
         if window > self.window {
             self.close_window();
             self.window = window;
@@ -219,7 +222,11 @@ impl Popularity {
     #[allow(clippy::cast_precision_loss)]
     pub fn result(mut self) -> (PopularityResult, WorkingSet) {
         self.close_window();
-        let mut counts: Vec<u64> = self.blocks.values().map(|seen| seen.accesses).collect();
+        let mut counts: Vec<u64> = self
+            .blocks
+            .values()
+            .map(|seen| seen.accesses.into())
+            .collect();
         counts.sort_unstable_by(|a, b| b.cmp(a));
         let all: u64 = counts.iter().sum();
         let method = if self.halvings == 0 {
@@ -267,6 +274,14 @@ fn tops(counts: &[u64], all: u64) -> Vec<Top> {
     };
     let some = if all > 0 { &TOPS[..] } else { &[] };
     some.iter().map(|share| top(*share)).collect()
+}
+
+/// Returns how many blocks a table in so much memory holds: less than seven eighths of its places, whose number is a
+/// power of two; with one more it would double.
+fn most_blocks(memory_bytes: u64) -> usize {
+    let places = (memory_bytes / PLACE_BYTES).max(2048);
+    let places = 1_u64 << places.ilog2();
+    (places / 8 * 7 - 1) as usize
 }
 
 /// Returns a hash of a block's address; two different blocks share one with a chance of 2^-64.
