@@ -44,6 +44,11 @@ def add_target(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="allow writes over what a file or device holds",
     )
+    add(
+        "--allow-writes-to-mounted",
+        action="store_true",
+        help="even over a file system in use, which will be lost",
+    )
     add("--engine", metavar="auto|io_uring|threads", help="how files are accessed")
     add("--connections", metavar="N", help="to a server (default 64)")
     add("--service", metavar="0ns", help="what an operation of `null` takes")
@@ -151,7 +156,7 @@ def _target_options(
     arguments: argparse.Namespace, wrong: list[Diagnostic]
 ) -> dict[str, tuple[str, str, Any]]:
     """Return what was said: the target's field -> (option, its text, its value)."""
-    from benchwright.load.toml import TARGET
+    from benchwright.load.toml import FLAGS, TARGET
 
     said: dict[str, tuple[str, str, Any]] = {}
     for name in _TARGET:
@@ -163,9 +168,10 @@ def _target_options(
                 text,
                 _parsed(_option(name), text, parse, wrong),
             )
-    for flag in ("direct", "overwrite"):
+    for flag in FLAGS:
         if getattr(arguments, flag):
-            said[flag] = (f"--{flag}", f"--{flag}", True)
+            option = "--" + flag.replace("_", "-")
+            said[flag] = (option, option, True)
     return said
 
 

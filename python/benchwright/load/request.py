@@ -42,6 +42,8 @@ class FileTarget(msgspec.Struct, frozen=True, tag="file", tag_field="kind"):
     block_bytes: int | None = None
     overwrite: bool = False
     """Its contents may be lost."""
+    allow_writes_to_mounted: bool = False
+    """Even while a file system on it is in use: that file system will be lost."""
 
 
 class TcpTarget(msgspec.Struct, frozen=True, tag="tcp", tag_field="kind"):

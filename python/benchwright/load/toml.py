@@ -53,6 +53,9 @@ RUN: Parsers = {
 }
 """Keys of [run], and options of `bw load`: the request's field, and how it is read."""
 
+FLAGS = ("direct", "overwrite", "allow_writes_to_mounted")
+"""Keys of [target] that are true or false; options of `bw load` too."""
+
 TARGET: Parsers = {
     "service": ("service_ns", words.duration_ns),
     "engine": (
@@ -144,7 +147,7 @@ def _target(top: WorkloadTable, target: r.Target | None) -> r.Target | None:
     alone = isinstance(target, r.NullTarget)
     target = target or named
     said = _scalars(table) | _flags(table) | _lists(table)
-    table.only(("to", *TARGET, "direct", "overwrite", "paths", "headers", "stalls"))
+    table.only(("to", *TARGET, *FLAGS, "paths", "headers", "stalls"))
     if target is None:
         if "to" not in table and said:
             table.refuse(table.where, "there is no target that these options are for")
@@ -159,7 +162,7 @@ def _target(top: WorkloadTable, target: r.Target | None) -> r.Target | None:
 
 
 def _keys_into() -> dict[str, str]:
-    names = ("direct", "overwrite", "paths", "headers", "stalls")
+    names = (*FLAGS, "paths", "headers", "stalls")
     return {key: into for key, (into, _) in TARGET.items()} | {n: n for n in names}
 
 
@@ -169,8 +172,7 @@ def _scalars(table: WorkloadTable) -> dict[str, Any]:
 
 
 def _flags(table: WorkloadTable) -> dict[str, Any]:
-    keys = ("direct", "overwrite")
-    return {key: table.flag(key, False) for key in keys if key in table}
+    return {key: table.flag(key, False) for key in FLAGS if key in table}
 
 
 def _lists(table: WorkloadTable) -> dict[str, Any]:
