@@ -5,7 +5,9 @@ use bw_load::request::LoadRequest;
 use bw_load::trouble::{Place, Trouble};
 use bw_load::{kernel_probe, run, seat, signals};
 use bw_trace::capture::{CaptureRequest, capture};
+use bw_trace::compare::{CompareRequest, compare};
 use bw_trace::convert::{ConvertRequest, convert};
+use bw_trace::stat::{StatRequest, stat};
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -21,6 +23,8 @@ enum Request {
     Floor(FloorRequest),
     Probe(ProbeRequest),
     TraceConvert(Box<ConvertRequest>),
+    TraceStat(Box<StatRequest>),
+    TraceCompare(Box<CompareRequest>),
     TraceCapture(CaptureRequest),
 }
 
@@ -101,6 +105,14 @@ fn answer(request: Request) -> Result<i32, Trouble> {
         }
         Request::TraceConvert(request) => {
             say(&Answer::Result(&convert(&request)?));
+            Ok(0)
+        }
+        Request::TraceStat(request) => {
+            say(&Answer::Result(&stat(&request)?));
+            Ok(0)
+        }
+        Request::TraceCompare(request) => {
+            say(&Answer::Result(&compare(&request)?));
             Ok(0)
         }
         Request::TraceCapture(request) => {
