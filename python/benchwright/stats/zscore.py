@@ -24,8 +24,9 @@ def z_scores(values: FloatArray) -> FloatArray:
         return np.zeros(values.shape, dtype=np.float64)
     # By a power of two, exactly, to at most 1: neither a huge nor a tiny difference is lost.
     _, exponent = np.frexp(np.abs(values).max())
-    scaled = np.ldexp(values, -exponent)
+    scaled: FloatArray = np.ldexp(values, -exponent)
     found = moments(scaled)
     if found.n < 2 or not found.sdev:
         return np.zeros(values.shape, dtype=np.float64)
-    return np.abs(scaled - found.mean) / found.sdev
+    scores: FloatArray = np.abs(scaled - found.mean) / found.sdev
+    return scores
