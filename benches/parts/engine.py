@@ -1,0 +1,120 @@
+"""The engine asked directly, one request a process: docs/engine-protocol.md.
+
+Decision: JSON as the protocol has it, not the classes of benchwright.load, so that what is
+measured is the engine and what is asked stands in the bench.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchwright.bench.find import find_engine
+from benchwright.load.samples import read_samples
+
+Document = dict[str, Any]
+TARGET_DEPTH = 128
+"""In flight at most: what a loop device takes."""
+
+
+class EngineError(Exception):
+    """The engine refused, with its own words."""
+
+
+def ask(request: Document) -> Document:
+    """Return the engine's result. Raises EngineError with what it said instead."""
+    done = subprocess.run(
+        [find_engine()],
+        input=json.dumps(request).encode(),
+        capture_output=True,
+        check=False,
+    )
+    return _result(done.stdout.splitlines(), done.stderr)
+
+
+def convert(
+    source: Path, output: Path, output_format: str, **policies: Any
+) -> Document:
+    """Write a trace in another format; return the engine's account of it."""
+    return ask(
+        {
+            "type": "trace-convert",
+            "input": {"path": str(source), **policies},
+            "output": {"path": str(output), "format": output_format},
+        }
+    )
+
+
+def load(target: Document, filament: Document, samples: Path, **how: Any) -> Document:
+    """Run one filament on a target with its operations written to `samples`."""
+    return ask(
+        {
+            "type": "load",
+            "target": target,
+            "workload": {"seed": 1, "filaments": [filament]},
+            "depth": TARGET_DEPTH,
+            "samples": str(samples),
+            **how,
+        }
+    )
+
+
+def replay(
+    target: Document, trace: Path, samples: Path, pacer: str = "spin", **how: Any
+) -> Document:
+    """Replay a trace as it stands; return the result, with the operations in `samples`."""
+    filament = {"type": "trace", "path": str(trace), "offsets": "exact"}
+    return load(target, filament, samples, pacer=pacer, **how)
+
+
+def issue_errors_ns(samples: Path) -> NDArray[np.int64]:
+    """Return actual minus intended start of every operation `(n,)` [ns], and remove the file."""
+    rows = read_samples(samples)
+    samples.unlink()
+    return rows["issued"].astype(np.int64) - rows["intended"].astype(np.int64)
+
+
+@contextlib.contextmanager
+def capturing(device: str, output: Path) -> Iterator[Document]:
+    """Record a device's operations meanwhile; the account is filled in at the end."""
+    process = subprocess.Popen(
+        [find_engine()],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    request = {"type": "trace-capture", "device": device, "output": str(output)}
+    process.stdin.write(json.dumps(request).encode())
+    process.stdin.close()
+    account: Document = {}
+    try:
+        first = process.stdout.readline()
+        if json.loads(first or b"{}").get("type") != "ready":
+            raise EngineError((first or process.stderr.read()).decode().strip())
+        yield account
+        process.send_signal(signal.SIGINT)
+        account.update(_result(process.stdout.readlines(), process.stderr.read()))
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
+
+
+def _result(lines: list[bytes], diagnostics: bytes) -> Document:
+    said: Document = json.loads(lines[-1]) if lines else {}
+    if said.get("type") == "result":
+        return said
+    words = said.get("message") or diagnostics.decode(errors="replace").strip()
+    raise EngineError(f"{said.get('code', 'engine-died')}: {words}")
