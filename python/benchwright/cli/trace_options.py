@@ -62,7 +62,8 @@ def add_compared(parser: argparse.ArgumentParser) -> None:
     add(
         "--shift",
         metavar="1ms",
-        help="when in B A's time zero is (default: B's own intention, else estimated)",
+        help="when in B A's time zero is, such as =-1ms (default: as B's own intended "
+        "starts say, else estimated)",
     )
     add("--window", metavar="1s", help="how far apart a pair may be")
     add("--by-device", action="store_true", help="of devices of the same name only")

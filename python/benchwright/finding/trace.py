@@ -77,7 +77,7 @@ def _capture(result: CaptureResult, path: str) -> Iterator[Finding]:
         )
         yield doubt("capture-new-devices", path, text)
     if result.unfinished:
-        text = f"of {result.unfinished:,} of {result.operations:,} operations no end was seen"
+        text = f"no end was seen of {result.unfinished:,} of {result.operations:,} operations"
         yield doubt("trace-ends-missing", path, text)
     if not result.operations:
         text = (

@@ -1,0 +1,320 @@
+"""`bw trace` with an engine that answers what a test wants: requests, reports, exit codes.
+
+To accept a change that is meant: BW_UPDATE_GOLDEN=1, and read the diff.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+Done = subprocess.CompletedProcess[str]
+KINDS = ("stat", "compare", "convert", "capture")
+
+
+class Engine:
+    """A stand-in for bw-engine: a script that keeps the request and says its lines."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.path = directory / "bw-engine"
+
+    def answers(
+        self, *lines: dict[str, Any] | str, then: str = "", status: int = 0
+    ) -> None:
+        """Let it say these lines, do what `then` says, and exit with a status."""
+        texts = [one if isinstance(one, str) else json.dumps(one) for one in lines]
+        (self.directory / "lines").write_text("".join(f"{t}\n" for t in texts))
+        self._script(f'{then}cat "{self.directory}/lines"\nexit {status}\n')
+
+    def records(self, answer: dict[str, Any]) -> None:
+        """Let it be ready, wait for SIGINT, then answer."""
+        (self.directory / "lines").write_text(json.dumps(answer) + "\n")
+        self._script(
+            f"trap 'cat \"{self.directory}/lines\"; exit 0' INT\n"
+            f'echo \'{{"type":"ready"}}\'\ntouch "{self.directory}/ready"\n'
+            "while :; do sleep 0.02; done\n"
+        )
+
+    def _script(self, rest: str) -> None:
+        text = f'#!/bin/sh\ncat > "{self.directory}/request"\n{rest}'
+        self.path.write_text(text)
+        self.path.chmod(0o755)
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """What it was asked."""
+        found: dict[str, Any] = json.loads((self.directory / "request").read_text())
+        return found
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Where bw finds it."""
+        return {**os.environ, "BW_ENGINE": str(self.path), "COLUMNS": "100"}
+
+    def bw(self, *words: str) -> Done:
+        """Run `bw trace` with this engine."""
+        return subprocess.run(
+            [sys.executable, "-m", "benchwright.cli.main", "trace", *words],
+            cwd=self.directory,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=self.environment,
+        )
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Engine:
+    """Return an engine in an empty directory."""
+    return Engine(tmp_path)
+
+
+def answer(kind: str, **changes: Any) -> dict[str, Any]:
+    """Return what the engine said once, with some members changed."""
+    found: dict[str, Any] = json.loads((GOLDEN / "trace" / f"{kind}.json").read_text())
+    return {**found, **changes}
+
+
+WORDS = {
+    "stat": ("stat", "small.csv"),
+    "compare": ("compare", "small.csv", "seen.csv", "--speed", "1x"),
+    "convert": ("convert", "small.csv", "-o", "small.log", "--to", "fio-iolog"),
+    "capture": ("capture", "--device", "/dev/loop77", "--for", "1s", "-o", "cap.bw"),
+}
+
+
+def compare(path: Path, text: str) -> None:
+    """Compare a text with its snapshot, or write it when asked to."""
+    if os.environ.get("BW_UPDATE_GOLDEN"):
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_report_is_as_recorded(engine: Engine, kind: str) -> None:
+    engine.answers(answer(kind))
+    done = engine.bw(*WORDS[kind])
+    assert done.returncode == 0, done.stderr
+    compare(GOLDEN / "trace" / f"{kind}.txt", done.stdout)
+
+
+def shape(value: Any) -> Any:
+    """Return a document's members and types, without its values."""
+    if isinstance(value, dict):
+        return {key: shape(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [shape(value[0])] if value else []
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return "number"
+    return type(value).__name__
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_document_keeps_its_shape(engine: Engine, kind: str) -> None:
+    engine.answers(answer(kind))
+    document = json.loads(engine.bw(*WORDS[kind], "--json").stdout)
+    assert document["schema"] == f"benchwright/trace-{kind}/1"
+    text = json.dumps(shape(document), indent=1) + "\n"
+    compare(GOLDEN / "json" / f"trace-{kind}-1.json", text)
+
+
+def test_what_the_engine_adds_is_in_the_document(engine: Engine) -> None:
+    engine.answers(answer("capture"))
+    document = json.loads(engine.bw(*WORDS["capture"], "--json").stdout)
+    assert document["result"]["something_new"] == 1
+    codes = {one["code"] for one in document["findings"]}
+    assert codes == {
+        "capture-events-lost",
+        "capture-new-devices",
+        "trace-ends-missing",
+    }
+
+
+def test_every_option_is_in_the_request(engine: Engine) -> None:
+    engine.answers(answer("convert"))
+    words = "convert a.bin -o b --format spc --lenient --window 2s --duplicates spread"
+    more = (
+        "--from 1s --for 10s --devices a,b --speed 4x --offsets wrap --target-size 1G"
+    )
+    rest = "--align 512 --v2-wait ms --arrivals issue --stamp-unit 1us --source-size 2G"
+    done = engine.bw(*words.split(), *more.split(), *rest.split())
+    assert done.returncode == 0, done.stderr
+    assert engine.request == {
+        "type": "trace-convert",
+        "input": {
+            "path": "a.bin",
+            "format": "spc",
+            "lenient": True,
+            "window_ns": 2 * 10**9,
+            "duplicates": "spread",
+            "from_ns": 10**9,
+            "for_ns": 10**10,
+            "devices": ["a", "b"],
+            "offsets": "wrap",
+            "target_bytes": 2**30,
+            "source_bytes": 2**31,
+            "align_bytes": 512,
+            "speed_micro": 4_000_000,
+            "v2_wait": "ms",
+            "arrivals": "issue",
+            "stamp_unit_ns": 1000,
+        },
+        "output": {"path": "b", "format": "bw"},
+    }
+
+
+def test_a_comparison_is_asked_for(engine: Engine) -> None:
+    engine.answers(answer("compare"))
+    words = "compare a b --speed 4x --shift=-1ms --window 5s --by-device --format load"
+    more = "--format-b bw --devices-b sda --offsets scale --target-size 1M --lenient"
+    done = engine.bw(*words.split(), *more.split())
+    assert done.returncode == 0, done.stderr
+    assert engine.request == {
+        "type": "trace-compare",
+        "a": {
+            "path": "a",
+            "lenient": True,
+            "format": "load",
+            "offsets": "scale",
+            "target_bytes": 2**20,
+        },
+        "b": {"path": "b", "lenient": True, "format": "bw", "devices": ["sda"]},
+        "speed_micro": 4_000_000,
+        "shift_ns": -1_000_000,
+        "window_ns": 5 * 10**9,
+        "by_device": True,
+    }
+
+
+def test_several_traces_are_several_reports_or_one(engine: Engine) -> None:
+    engine.answers(answer("stat"))
+    done = engine.bw("stat", "a", "b", "--json")
+    assert len(json.loads(done.stdout)["traces"]) == 2
+    done = engine.bw("stat", "a", "b", "--merge", "--json")
+    assert len(json.loads(done.stdout)["traces"]) == 1
+    assert engine.request["input"]["path"] == ["a", "b"]
+
+
+def test_a_picture_is_written_and_told(engine: Engine) -> None:
+    engine.answers(answer("stat"))
+    done = engine.bw("stat", "a", "--plot", "a.svg", "--json")
+    (file,) = json.loads(done.stdout)["files"]
+    data = (engine.directory / "a.svg").read_bytes()
+    assert (file["format"], file["bytes"]) == ("svg", len(data))
+    engine.answers(answer("compare"))
+    assert engine.bw("compare", "a", "b", "--plot", "c.png").returncode == 0
+    assert (engine.directory / "c.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_an_error_keeps_its_place(engine: Engine) -> None:
+    error = {"type": "error", "status": 2, "code": "trace-line", "message": "no size"}
+    place = {"remedy": "mend it", "path": "a.csv", "line": 12, "column": 5}
+    engine.answers({**error, **place}, status=2)
+    done = engine.bw("stat", "a.csv")
+    assert done.returncode == 2
+    assert done.stderr == "a.csv:12:5: no size [trace-line]\n  = mend it\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [
+        ("hello", "no line of its protocol"),
+        ({"type": "result"}, "missing required field"),
+        ({"type": "news"}, "no type that we know"),
+        ("[1]", "no line of its protocol"),
+    ],
+)
+def test_nonsense_is_an_error(engine: Engine, line: Any, part: str) -> None:
+    engine.answers(line)
+    done = engine.bw("stat", "a")
+    assert done.returncode == 1
+    assert part in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_histogram_that_is_none_is_an_error(engine: Engine) -> None:
+    result = answer("stat")
+    result["response_ns"]["hdr"] = "HISTFAAAAA=="
+    engine.answers(result)
+    done = engine.bw("stat", "a", "--plot", "a.png")
+    assert done.returncode == 1
+    assert "a histogram that is none" in done.stderr
+    assert not (engine.directory / "a.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        ("stat a --window x --from y --format z", ["--window", "--from", "--format"]),
+        ("stat a --plot a.gif", [".svg"]),
+        ("stat a --plot no/such/a.svg", ["no directory"]),
+        ("stat a -- ls", ["runs none"]),
+        ("convert a", ["there is no OUT"]),
+        ("convert a -o b --offsets wrap --to csv", ["target's size", "--to"]),
+        ("compare a b --offsets scale --shift x", ["target's size", "--shift"]),
+        ("capture -o a", ["what to record"]),
+        ("capture --device /dev/x", ["there is no OUT"]),
+        ("capture -o a --", ["no command after --"]),
+        ("capture -o a --pid 5 -- ls", ["which tree"]),
+        ("capture -o a -- no-such-program", ["no-such-program"]),
+        ("capture -o a --device x --for 0s --buffer 1", ["--for", "--buffer"]),
+    ],
+)
+def test_bad_input_is_told_at_once(
+    engine: Engine, words: str, parts: list[str]
+) -> None:
+    engine.answers(answer("stat"))
+    done = engine.bw(*words.split())
+    assert done.returncode == 2, done.stderr
+    for part in parts:
+        assert part in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (engine.directory / "request").exists(), "nothing was asked"
+
+
+def test_a_command_begins_when_events_flow_and_ends_the_recording(
+    engine: Engine,
+) -> None:
+    engine.records(answer("capture"))
+    program = "test -e ready && echo recorded; exit 3"
+    done = engine.bw("capture", "-o", "a.bw", "--json", "--", "sh", "-c", program)
+    assert done.returncode == 1, done.stderr
+    assert "recorded" in done.stderr
+    document = json.loads(done.stdout)
+    assert document["command"]["status"] == 3
+    assert document["result"]["operations"] == 6
+    assert engine.request["pid"] > 1
+    assert engine.request["output"] == "a.bw"
+    assert "exit status 3" in done.stderr
+
+
+@pytest.mark.parametrize(("length", "status"), [((), 0), (("--for", "1h"), 130)])
+def test_an_interrupt_ends_a_recording_and_keeps_it(
+    engine: Engine, length: tuple[str, ...], status: int
+) -> None:
+    engine.records(answer("capture"))
+    words = ("trace", "capture", "--device", "/dev/x", "-o", "a.bw", *length)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchwright.cli.main", *words],
+        cwd=engine.directory,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=engine.environment,
+    )
+    while not (engine.directory / "ready").exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=30)
+    assert process.returncode == status
+    assert "a.bw: 6 operations" in out
