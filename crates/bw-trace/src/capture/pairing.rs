@@ -3,8 +3,10 @@
 //! Decision: a row leaves when every row before it has left, so that the output is sorted by
 //! issue and only what is in flight is kept. A request whose end was never seen (lost events, the
 //! capture's own end) leaves without one: absent is not zero.
-//! A request is found again by device and first sector, which no two requests in flight share;
-//! flushes carry no sector and end in the order of their issue.
+//! A request is found again by device and first sector. A replay may have several in flight at one
+//! place: of these, the oldest of the same kind and length ends; flushes carry no sector and
+//! end in the order of their issue. Only when the kernel has lost events is an older one at the
+//! place of a new one taken for ended unseen.
 
 use super::event::Request;
 use bw_record::row::Row;
@@ -25,6 +27,8 @@ pub struct Pairing {
     in_flight: HashMap<Key, VecDeque<u64>>,
     /// The number of `rows[0]`.
     first: u64,
+    /// Requests below this number may have ended unseen.
+    doubtful: u64,
     /// Completions of requests that were issued before the capture, or by others.
     pub strangers: u64,
 }
@@ -54,7 +58,7 @@ impl Pairing {
         let number = self.first + self.rows.len() as u64;
         let numbers = self.in_flight.entry(key(&request)).or_default();
         if request.kind != Some(Kind::Flush) {
-            numbers.clear(); // an older one at this place: its end was lost
+            numbers.retain(|older| *older >= self.doubtful);
         }
         numbers.push_back(number);
         self.rows.push_back(Waiting {
@@ -94,6 +98,11 @@ impl Pairing {
         };
     }
 
+    /// Notes that events were lost: ends of what is in flight may be among them.
+    pub fn doubt(&mut self) {
+        self.doubtful = self.first + self.rows.len() as u64;
+    }
+
     /// Forgets an issue that the driver gave back: it will be issued again.
     pub fn requeue(&mut self, request: Request) {
         if let Some(number) = self.take(&request)
@@ -128,7 +137,15 @@ impl Pairing {
 
     fn take(&mut self, request: &Request) -> Option<u64> {
         let numbers = self.in_flight.get_mut(&key(request))?;
-        let number = numbers.pop_front();
+        let (first, rows) = (self.first, &self.rows);
+        let like = |number: &u64| {
+            let at = usize::try_from(number.checked_sub(first)?).ok()?;
+            let waiting = rows.get(at)?;
+            let same = waiting.sectors_left == request.sectors;
+            Some(same && Some(waiting.row.kind) == request.kind)
+        };
+        let at = numbers.iter().position(|number| like(number) == Some(true));
+        let number = numbers.remove(at.unwrap_or(0));
         if numbers.is_empty() {
             self.in_flight.remove(&key(request));
         }
@@ -222,9 +239,26 @@ mod tests {
     }
 
     #[test]
+    fn several_at_one_place_end_each_once() {
+        let mut pairing = Pairing::default();
+        pairing.issue(Nanos(1), read(8, 8), (0, 1));
+        pairing.issue(Nanos(2), read(8, 16), (0, 1));
+        pairing.issue(Nanos(3), read(8, 8), (0, 1));
+        pairing.complete(Nanos(4), read(8, 16), 0);
+        pairing.complete(Nanos(5), read(8, 8), 0);
+        pairing.complete(Nanos(6), read(8, 8), 0);
+        assert_eq!(
+            left(&mut pairing, 9),
+            [(8, 5, 4096), (8, 4, 8192), (8, 6, 4096)]
+        );
+        assert_eq!(pairing.strangers, 0);
+    }
+
+    #[test]
     fn a_lost_end_does_not_take_the_end_of_the_next() {
         let mut pairing = Pairing::default();
         pairing.issue(Nanos(1), read(8, 8), (0, 1));
+        pairing.doubt();
         pairing.issue(Nanos(5), read(8, 8), (0, 1));
         pairing.complete(Nanos(6), read(8, 8), 0);
         assert_eq!(left(&mut pairing, 0), [(8, u64::MAX, 0), (8, 6, 4096)]);

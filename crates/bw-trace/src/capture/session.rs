@@ -88,7 +88,10 @@ impl Session {
                 self.pairing.complete(at, request, error);
             }
             Some(Line::Requeue(request)) => self.pairing.requeue(request),
-            Some(Line::Lost(events)) => self.result.lost_events += events,
+            Some(Line::Lost(events)) => {
+                self.result.lost_events += events;
+                self.pairing.doubt();
+            }
             Some(fork @ Line::Fork { .. }) => {
                 if let Some(tree) = &mut self.tree {
                     tree.follow(&fork);
