@@ -2,7 +2,8 @@
 //!
 //! Decision: a completion is matched by device and sectors, not by an id (blktrace has none): it
 //! ends the oldest unfinished arrival of its kind at every sector that it covers, so that requests which the
-//! block layer merged end together. Rows come out in the order of arrival, so an arrival is held
+//! block layer merged end together; an arrival that it split has ended with the last of its parts, whatever their
+//! order. Rows come out in the order of arrival, so an arrival is held
 //! until it has ended, 60 s have passed or 65,536 are held: memory stays bounded.
 
 use crate::entry::{Devices, Entry, transferred};
@@ -146,11 +147,48 @@ impl Source<Entry> for Matcher {
     }
 }
 
+/// How many arrivals before a part's sector are looked at to find the one that it is a part of.
+const LOOKED_BACK: usize = 64;
+
+/// An arrival that waits for its completion.
+struct Waiting {
+    entry: Entry,
+    /// How many of its sectors have not ended.
+    left: u64,
+}
+
+impl Waiting {
+    fn is_issued(&self) -> bool {
+        self.entry.row.issued != Nanos::NEVER
+    }
+
+    /// Ends so many of its sectors. A failed part fails the whole.
+    fn end(&mut self, sectors: u64, event: &BlockEvent) {
+        self.left = self.left.saturating_sub(sectors);
+        let at = event.at.max(self.entry.at());
+        let row = &mut self.entry.row;
+        if event.error != 0 {
+            row.result = event.error;
+        }
+        if self.left == 0 {
+            row.completed = Nanos(at);
+            if row.result == 0 {
+                row.result = transferred(row.size);
+            }
+        }
+    }
+}
+
+/// Returns how many sectors so many bytes are; a flush is taken as one.
+fn sectors(bytes: u64) -> u64 {
+    bytes.div_ceil(SECTOR_BYTES).max(1)
+}
+
 /// The arrivals that wait for their completion, in the order of arrival.
 #[derive(Default)]
 struct Held {
-    entries: VecDeque<Entry>,
-    /// The number of the first of `entries`.
+    waiting: VecDeque<Waiting>,
+    /// The number of the first of `waiting`.
     first: u64,
     /// Device, sector and number of those without an end.
     open: BTreeSet<(u16, u64, u64)>,
@@ -167,26 +205,47 @@ impl Held {
         if arrivals == Some(Arrivals::Issue) {
             entry.row.issued = Nanos(event.at);
         }
-        let number = self.first + self.entries.len() as u64;
+        let number = self.first + self.waiting.len() as u64;
         self.open.insert((event.device, event.sector, number));
-        self.entries.push_back(entry);
+        let left = sectors(u64::from(entry.row.size));
+        self.waiting.push_back(Waiting { entry, left });
         self.newest = self.newest.max(event.at);
     }
 
-    /// Returns the numbers of the oldest open arrivals of the event's kind at each of its sectors.
-    fn covered(&self, event: &BlockEvent) -> Vec<u64> {
-        let sectors = event.bytes.div_ceil(SECTOR_BYTES).max(1);
-        let end = event.sector.saturating_add(sectors);
-        let from = (event.device, event.sector, 0);
+    /// Returns the oldest open arrivals of the event's kind at each of its sectors that are `wanted`, and the one
+    /// that reaches into it from before, with how many of their sectors the event covers.
+    fn covered(&self, event: &BlockEvent, wanted: fn(&Waiting) -> bool) -> Vec<(u64, u64)> {
+        let end = event.sector.saturating_add(sectors(event.bytes));
+        let fits = |number: u64| {
+            let waiting = self.waiting.get(self.place(number))?;
+            (waiting.entry.row.kind == event.kind && wanted(waiting)).then_some(waiting)
+        };
+        let reach = |sector: u64, waiting: &Waiting| {
+            let bytes = u64::from(waiting.entry.row.size);
+            sector.saturating_add(sectors(bytes)).min(end)
+        };
         let mut found = Vec::new();
         let mut last_sector = None;
+        let from = (event.device, event.sector, 0);
         for (_, sector, number) in self.open.range(from..(event.device, end, 0)) {
-            let entry = self.entries.get(self.place(*number));
-            let same_kind = entry.is_some_and(|entry| entry.row.kind == event.kind);
-            if same_kind && last_sector != Some(*sector) {
+            if let Some(waiting) = fits(*number)
+                && last_sector != Some(*sector)
+            {
                 last_sector = Some(*sector);
-                found.push(*number);
+                found.push((*number, reach(*sector, waiting) - sector));
             }
+        }
+        let begins_here = found
+            .first()
+            .and_then(|(number, _)| self.waiting.get(self.place(*number)))
+            .is_some_and(|first| first.entry.row.offset / SECTOR_BYTES == event.sector);
+        if !begins_here {
+            let before = self.open.range((event.device, 0, 0)..from).rev();
+            let part = before.take(LOOKED_BACK).find_map(|(_, sector, number)| {
+                let reached = reach(*sector, fits(*number)?);
+                (reached > event.sector).then(|| (*number, reached - event.sector))
+            });
+            found.extend(part);
         }
         found
     }
@@ -197,48 +256,47 @@ impl Held {
     }
 
     fn issue(&mut self, event: &BlockEvent) {
-        for number in self.covered(event) {
+        for (number, _) in self.covered(event, |waiting| !waiting.is_issued()) {
             let place = self.place(number);
-            if let Some(entry) = self.entries.get_mut(place)
-                && entry.row.issued == Nanos::NEVER
-            {
-                entry.row.issued = Nanos(event.at);
+            if let Some(waiting) = self.waiting.get_mut(place) {
+                waiting.entry.row.issued = Nanos(event.at);
             }
         }
     }
 
     /// Ends what the event covers; returns whether that was anything.
     fn complete(&mut self, event: &BlockEvent) -> bool {
-        let numbers = self.covered(event);
+        let covered = self.covered(event, |_| true);
         self.newest = self.newest.max(event.at);
-        for number in &numbers {
+        for (number, sectors) in &covered {
             let place = self.place(*number);
-            if let Some(entry) = self.entries.get_mut(place) {
-                let sector = entry.row.offset / SECTOR_BYTES;
-                entry.row.completed = Nanos(event.at.max(entry.at()));
-                entry.row.result = match event.error {
-                    0 => transferred(entry.row.size),
-                    error => error,
-                };
-                self.open.remove(&(entry.row.device, sector, *number));
+            let Some(waiting) = self.waiting.get_mut(place) else {
+                continue;
+            };
+            waiting.end(*sectors, event);
+            let row = &waiting.entry.row;
+            if waiting.left == 0 {
+                self.open
+                    .remove(&(row.device, row.offset / SECTOR_BYTES, *number));
             }
         }
-        !numbers.is_empty()
+        !covered.is_empty()
     }
 
     /// Returns the oldest arrival if it has ended or need not wait any longer.
     fn release(&mut self, all: bool) -> Option<Entry> {
-        let oldest = self.entries.front()?;
-        let waits = oldest.row.completed == Nanos::NEVER
-            && self.entries.len() < MOST_HELD
-            && self.newest.saturating_sub(oldest.at()) < LONGEST_HELD_NS;
+        let oldest = self.waiting.front()?;
+        let row = &oldest.entry.row;
+        let waits = row.completed == Nanos::NEVER
+            && self.waiting.len() < MOST_HELD
+            && self.newest.saturating_sub(oldest.entry.at()) < LONGEST_HELD_NS;
         if waits && !all {
             return None;
         }
-        let sector = oldest.row.offset / SECTOR_BYTES;
-        self.open.remove(&(oldest.row.device, sector, self.first));
+        let sector = row.offset / SECTOR_BYTES;
+        self.open.remove(&(row.device, sector, self.first));
         self.first += 1;
-        self.entries.pop_front()
+        self.waiting.pop_front().map(|waiting| waiting.entry)
     }
 }
 

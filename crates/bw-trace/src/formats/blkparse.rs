@@ -77,6 +77,8 @@ fn event(line: &[u8], devices: &mut Devices) -> Result<Option<BlockEvent>, Fault
         _ => return Ok(None),
     };
     let flags = fields.next("kind")?;
+    // Where an event has no size, the errno stands in the size's place.
+    let behind_kind = fields.rest();
     let Some((sector, bytes)) = extent(&mut fields)? else {
         return Ok(None);
     };
@@ -92,7 +94,7 @@ fn event(line: &[u8], devices: &mut Devices) -> Result<Option<BlockEvent>, Fault
         bytes,
         pid,
         error: if action == Action::Complete {
-            error(fields.rest())
+            error(behind_kind)
         } else {
             0
         },
