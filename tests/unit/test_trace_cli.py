@@ -41,7 +41,7 @@ class Engine:
         (self.directory / "lines").write_text(json.dumps(answer) + "\n")
         self._script(
             f"trap 'cat \"{self.directory}/lines\"; exit 0' INT\n"
-            f'echo \'{{"type":"ready"}}\'\ntouch "{self.directory}/ready"\n'
+            f'touch "{self.directory}/ready"\necho \'{{"type":"ready"}}\'\n'
             "while :; do sleep 0.02; done\n"
         )
 
