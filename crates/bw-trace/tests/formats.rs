@@ -65,6 +65,20 @@ fn blkreplay_load() {
     assert_eq!(report.devices, ["0"]);
 }
 
+/// The file is what Debian's blkreplay 1.0 printed of five operations on a loop device.
+#[test]
+fn blkreplay_prints_what_it_did() {
+    let expected = [
+        "0 read 409600 4096 d0 issued 108238 completed 183341 = 4096",
+        "1000000 write 819200 8192 d0 issued 1090831 completed 1137698 = 8192",
+        "2500000 read 1228800 4096 d0 issued 2588622 completed 2643279 = 4096",
+        "10000000 read 40960000 65536 d0 issued 10092435 completed 10193878 = 65536",
+        "1250000000 write 409600 4096 d0 issued 1250084831 completed 1253894316 = 4096",
+    ];
+    let report = check(&data("replayed.load"), Format::Load, &expected);
+    assert_eq!(report.skipped_lines, 0);
+}
+
 #[test]
 fn fio_iolog_2_with_waits_as_the_manual_says() {
     let expected = [

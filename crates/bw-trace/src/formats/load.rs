@@ -3,7 +3,8 @@
 //!
 //! Start in seconds with nanoseconds, sector and length in units of 512 bytes. The free text ends with
 //! the first line that has operations; the notice and the column names may come again before it
-//! (they do in windows-mssql.load). A duration of zero means that nothing was measured: the
+//! (they do in windows-mssql.load). What blkreplay itself prints calls the first column `orig_start`, and behind the
+//! operations comes a rule of dashes and free text again. A duration of zero means that nothing was measured: the
 //! converter writes `replay_duration=0`. Source: blkreplay d1726a6, blkreplay.c.
 
 use super::SECTOR_BYTES;
@@ -39,6 +40,10 @@ impl LineFormat for Load {
             self.named = true;
             return Ok(None);
         }
+        if is_rule(line) {
+            *self = Self::default();
+            return Ok(None);
+        }
         if !self.is_operation(line) {
             return Ok(None);
         }
@@ -64,7 +69,13 @@ impl LineFormat for Load {
 
 fn is_column_names(line: &[u8]) -> bool {
     let line = line.trim_ascii_start();
-    line.starts_with(b"start") && line.contains(&b';')
+    (line.starts_with(b"start") || line.starts_with(b"orig_start")) && line.contains(&b';')
+}
+
+/// Returns whether the line is one of dashes alone: blkreplay begins and ends its table with it.
+fn is_rule(line: &[u8]) -> bool {
+    let line = line.trim_ascii();
+    line.len() >= 8 && line.iter().all(|byte| *byte == b'-')
 }
 
 fn seconds_if_there(field: Option<Field<'_>>) -> Result<u64, Fault> {
