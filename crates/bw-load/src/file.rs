@@ -14,6 +14,7 @@
 
 mod buffers;
 mod calls;
+mod contents;
 mod fill;
 mod flight;
 mod futex;

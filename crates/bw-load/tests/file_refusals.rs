@@ -233,6 +233,8 @@ fn a_device_with_a_file_system_or_in_use_is_not_written_to() {
     let in_use = open(&spec, WRITES).map(|_| ());
     let to_read = open(&spec, READS).map(|_| ());
     spec.allow_writes_to_mounted = true;
+    let without_loss = open(&spec, WRITES).map(|_| ());
+    spec.overwrite = true;
     let allowed = open(&spec, WRITES).map(|_| ());
     if mounted.is_some() {
         tool(&["umount", mount.to_str().unwrap()]);
@@ -255,6 +257,11 @@ fn a_device_with_a_file_system_or_in_use_is_not_written_to() {
         "{in_use}"
     );
     assert_eq!((to_read, allowed), (Ok(()), Ok(())));
+    let without_loss = without_loss.unwrap_err();
+    assert_eq!(
+        without_loss.code, "target-has-data",
+        "a mounted device has data"
+    );
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //! What was written is made durable and dropped from the page cache as the filling goes, so that
 //! the run starts cold and a file larger than memory does not push everything else out.
 
+use crate::signals;
 use rand_core::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
@@ -23,7 +24,7 @@ const SYNC_BYTES: u64 = 64 << 20;
 /// Writes pseudo-random bytes from `from` to `to`; on trouble the file is cut to `from` again.
 ///
 /// # Errors
-/// The disk is full, a limit is reached, the device fails.
+/// The disk is full, a limit is reached, the device fails; `Interrupted`: by a signal.
 pub fn fill(file: &File, from: u64, to: u64) -> io::Result<()> {
     reserve(file, from, to)
         .and_then(|()| write(file, from, to))
@@ -44,7 +45,7 @@ fn reserve(file: &File, from: u64, to: u64) -> io::Result<()> {
         }
         let error = io::Error::last_os_error();
         match error.raw_os_error() {
-            Some(libc::EINTR) => {}
+            Some(libc::EINTR) if signals::caught() == 0 => {}
             Some(libc::EOPNOTSUPP | libc::ENOSYS) => return Ok(()),
             _ => return Err(error),
         }
@@ -60,6 +61,10 @@ fn write(file: &File, from: u64, to: u64) -> io::Result<()> {
     let mut chunk = vec![0; CHUNK_BYTES];
     let mut at = from;
     while at < to {
+        if signals::caught() > 0 {
+            // Filling a disk takes hours: whoever asks to stop is not made to wait for it.
+            return Err(io::ErrorKind::Interrupted.into());
+        }
         let length = usize::try_from(to - at).map_or(CHUNK_BYTES, |left| left.min(CHUNK_BYTES));
         random.fill_bytes(&mut chunk[..length]);
         file.write_all_at(&chunk[..length], at)?;

@@ -4,14 +4,17 @@
 //! second run may write to it without a word; every other file with data in it asks for
 //! `--overwrite`. A name or a magic number in the data lost: names are chosen by users, and
 //! the data is written over. A block device is opened with `O_EXCL`, which the kernel grants
-//! only while nobody (a mount, swap, RAID, LVM, another tool) holds it.
+//! only while nobody (a mount, swap, RAID, LVM, another tool) holds it. What was checked and what
+//! is written to are one: both are held open and compared, so that a name that is changed meanwhile
+//! leads nowhere.
 
-use super::Refusal;
+use super::making::not_opened;
+use super::{Refusal, contents};
 use std::ffi::CStr;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 const MARK: &CStr = c"user.benchwright.made";
@@ -47,89 +50,148 @@ pub fn is_marked(file: &File) -> bool {
     length >= 0
 }
 
-/// Refuses to write to a regular file that has data and was not made by bw.
+/// Refuses to write to a regular file that has data and was not made by bw, or that was made by
+/// bw and holds something known since: a copy keeps the mark, and a file system in it does too.
 ///
 /// # Errors
-/// `target-has-data`.
+/// `target-has-data`, `target-open`.
 pub fn refuse_data(path: &Path, file: &File) -> Result<(), Refusal> {
     let empty = file.metadata().is_ok_and(|about| about.len() == 0);
-    if empty || is_marked(file) {
+    if empty {
+        return Ok(());
+    }
+    if is_marked(file) {
+        return refuse_contents(path, file);
+    }
+    Err(has_data(path, "the file exists, and bw did not make it"))
+}
+
+/// Refuses to write to what holds something known: a file system, partitions, a part of a volume.
+///
+/// # Errors
+/// `target-has-data`; `target-open`: it cannot be read, so that nobody knows.
+pub fn refuse_contents(path: &Path, file: &File) -> Result<(), Refusal> {
+    match content(file) {
+        Ok(None) => Ok(()),
+        Ok(Some(content)) => Err(has_data(path, &format!("it holds {content}"))),
+        Err(error) => Err(not_opened(path, &error)),
+    }
+}
+
+fn has_data(path: &Path, what: &str) -> Refusal {
+    Refusal::new(
+        "target-has-data",
+        format!("{}: this workload writes, and {what}", path.display()),
+        "name another file or device, or allow the loss of its data with --overwrite",
+    )
+}
+
+/// Returns the name of what the device or file holds; None for nothing known.
+fn content(file: &File) -> io::Result<Option<&'static str>> {
+    let size = (&*file).seek(SeekFrom::End(0))?;
+    let start = piece(file, 0, contents::START_BYTES)?;
+    let behind = size.saturating_sub(contents::END_BYTES as u64);
+    let end = piece(file, behind, contents::END_BYTES)?;
+    Ok(contents::known(&start, &end, size))
+}
+
+/// Returns up to `length` bytes from `at` on.
+fn piece(mut file: &File, at: u64, length: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(at))?;
+    file.take(length as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Refuses a path that led to one thing when it was looked at, and to another when it was opened.
+///
+/// # Errors
+/// `target-changed`.
+pub fn refuse_other(path: &Path, checked: &File, opened: &File) -> Result<(), Refusal> {
+    let identity = |file: &File| {
+        let about = file.metadata().map_err(|error| not_opened(path, &error))?;
+        let device = about.file_type().is_block_device();
+        Ok::<_, Refusal>(match device {
+            true => (device, about.rdev(), 0),
+            false => (device, about.dev(), about.ino()),
+        })
+    };
+    if identity(checked)? == identity(opened)? {
         return Ok(());
     }
     Err(Refusal::new(
-        "target-has-data",
+        "target-changed",
         format!(
-            "{}: this workload writes, the file exists, and bw did not make it",
+            "{}: another file has taken its place meanwhile",
             path.display()
         ),
-        "name another file, or allow the loss of its data with --overwrite",
+        "see who renames files or links there, and name a file that stays",
     ))
 }
 
-/// Refuses to write to a block device that holds something known: a file system, partitions,
-/// a part of a volume.
+/// Refuses a file that a loop device makes a disk of: what is mounted from that would be destroyed.
+/// `own` is the number (`7:1`) of the loop device that may use it: the target.
 ///
 /// # Errors
-/// `target-has-data`.
-pub fn refuse_contents(path: &Path, device: &mut File) -> Result<(), Refusal> {
-    let Some(content) = content(device) else {
-        return Ok(());
-    };
-    Err(Refusal::new(
-        "target-has-data",
-        format!(
-            "{}: this workload writes, and the device holds {content}",
-            path.display()
-        ),
-        "name another device, or allow the loss of its data with --overwrite",
-    ))
+/// `target-held`.
+pub fn refuse_loop(path: &Path, image: &fs::Metadata, own: &str) -> Result<(), Refusal> {
+    let loops = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    for entry in loops {
+        let over = |backing: String| fs::metadata(backing.trim_end_matches('\n'));
+        let backing = fs::read_to_string(entry.path().join("loop/backing_file"));
+        let Ok(backing) = backing.and_then(over) else {
+            continue;
+        };
+        let number = fs::read_to_string(entry.path().join("dev")).unwrap_or_default();
+        if (backing.dev(), backing.ino()) == (image.dev(), image.ino()) && number.trim() != own {
+            let name = entry.file_name();
+            return Err(refusal_of_held(
+                path,
+                &format!("the image of /dev/{}", name.display()),
+            ));
+        }
+    }
+    Ok(())
 }
 
-/// Where known contents have their magic numbers: offset [bytes], number, name.
-const SIGNATURES: [(usize, &[u8], &str); 9] = [
-    (0x438, &[0x53, 0xef], "an ext2/3/4 file system"),
-    (0, b"XFSB", "an XFS file system"),
-    (0x10040, b"_BHRfS_M", "a btrfs file system"),
-    (0, b"LUKS\xba\xbe", "an encrypted volume (LUKS)"),
-    (0x218, b"LVM2 001", "a part of an LVM volume group"),
-    (4086, b"SWAPSPACE2", "swap space"),
-    (0x200, b"EFI PART", "a partition table (GPT)"),
-    (
-        0x1000,
-        &[0xfc, 0x4e, 0x2b, 0xa9],
-        "a part of a RAID array (md)",
-    ),
-    (510, &[0x55, 0xaa], "a partition table or a boot sector"),
-];
-
-/// Returns the name of what the device holds; None for nothing known.
-fn content(device: &mut File) -> Option<&'static str> {
-    let mut start = Vec::new();
-    device.seek(SeekFrom::Start(0)).ok()?;
-    device.take(0x10100).read_to_end(&mut start).ok()?;
-    SIGNATURES
-        .iter()
-        .find(|(at, magic, _)| start.get(*at..at + magic.len()) == Some(magic))
-        .map(|(_, _, name)| *name)
+/// Refuses a loop device over a file that another loop device uses too.
+///
+/// # Errors
+/// `target-held`.
+pub fn refuse_other_loops(path: &Path, device: u64) -> Result<(), Refusal> {
+    let own = dotted(device);
+    let backing = fs::read_to_string(format!("/sys/dev/block/{own}/loop/backing_file"));
+    match backing.and_then(|backing| fs::metadata(backing.trim_end_matches('\n'))) {
+        Ok(image) => refuse_loop(path, &image, &own),
+        Err(_) => Ok(()), // no loop device, or over a file that has no name any more
+    }
 }
 
 /// Returns the refusal of a device that the kernel does not let us have for ourselves.
 #[must_use]
 pub fn held(path: &Path, device: u64) -> Refusal {
-    let holder = holder(device);
+    refusal_of_held(path, &holder(device))
+}
+
+fn refusal_of_held(path: &Path, holder: &str) -> Refusal {
     Refusal::new(
         "target-held",
         format!(
-            "{}: this workload writes, and the device is {holder}",
+            "{}: this workload writes, and it is {holder}",
             path.display()
         ),
-        "unmount or release it; --allow-writes-to-mounted writes to it all the same and will destroy what is on it",
+        "unmount or release it; --allow-writes-to-mounted with --overwrite writes to it all the same and will destroy what is on it",
     )
+}
+
+/// Returns the number of a device as /sys has it: `7:1`.
+fn dotted(device: u64) -> String {
+    format!("{}:{}", libc::major(device), libc::minor(device))
 }
 
 /// Returns in words who holds the device, as far as /proc and /sys tell.
 fn holder(device: u64) -> String {
-    let name = format!("{}:{}", libc::major(device), libc::minor(device));
+    let name = dotted(device);
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let within = partitions(&name);
     for line in mounts.lines() {
@@ -177,28 +239,6 @@ pub fn number(about: &fs::Metadata) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
-
-    fn unnamed() -> File {
-        use std::os::unix::fs::OpenOptionsExt;
-        let mut options = File::options();
-        options.read(true).write(true).custom_flags(libc::O_TMPFILE);
-        options.open(std::env::temp_dir()).unwrap()
-    }
-
-    #[test]
-    fn every_signature_is_found_and_zeros_are_nothing() {
-        for (at, magic, name) in SIGNATURES {
-            let mut image = vec![0_u8; 0x10100];
-            image[at..at + magic.len()].copy_from_slice(magic);
-            let mut file = unnamed();
-            file.write_all(&image).unwrap();
-            assert_eq!(content(&mut file), Some(name));
-        }
-        let mut file = unnamed();
-        file.write_all(&[0; 0x10100]).unwrap();
-        assert_eq!(content(&mut file), None);
-    }
 
     #[test]
     fn the_root_device_is_said_to_be_mounted() {

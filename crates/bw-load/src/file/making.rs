@@ -3,6 +3,7 @@
 use super::{FileSpec, Purpose, Refusal, fill, guard};
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Refuses a spec that makes no sense, whatever is at its path.
@@ -32,32 +33,48 @@ pub fn check_spec(spec: &FileSpec) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Makes the regular file, or makes it larger, if that is asked and may be done.
+/// Makes the regular file, or makes it larger, if that is asked and may be done. Returns the
+/// file that was checked, where it will be written to; None where it is only read.
 ///
 /// # Errors
-/// `target-open`, `target-has-data`, `target-size`.
-pub fn prepare(spec: &FileSpec, purpose: Purpose, absent: &mut Vec<String>) -> Result<(), Refusal> {
+/// `target-open`, `target-has-data`, `target-held`, `target-size`, `target-interrupted`.
+pub fn prepare(
+    spec: &FileSpec,
+    purpose: Purpose,
+    absent: &mut Vec<String>,
+) -> Result<Option<File>, Refusal> {
     let path = spec.path.as_path();
     let held = fs::metadata(path).map(|about| about.len());
-    let grows = spec
-        .size_bytes
-        .filter(|asked| held.as_ref().is_ok_and(|held| held < asked));
+    let smaller = |held: &u64| spec.size_bytes.is_some_and(|asked| *held < asked);
     match (held, spec.size_bytes) {
-        (Err(_), Some(asked)) => make(path, asked, absent),
-        (Ok(held), _) if grows.is_some() || purpose.writes => {
-            let file = File::options().read(true).write(true).open(path);
-            let file = file.map_err(|error| not_opened(path, &error))?;
-            if !spec.overwrite {
-                guard::refuse_data(path, &file)?;
-            }
-            let Some(asked) = grows else { return Ok(()) };
-            fill::fill(&file, held, asked).map_err(|error| not_filled(path, asked, &error))
-        }
-        _ => Ok(()),
+        (Err(_), Some(asked)) => make(path, asked, absent).map(Some),
+        (Ok(held), _) if purpose.writes || smaller(&held) => check_and_grow(spec).map(Some),
+        _ => Ok(None),
     }
 }
 
-fn make(path: &Path, bytes: u64, absent: &mut Vec<String>) -> Result<(), Refusal> {
+fn check_and_grow(spec: &FileSpec) -> Result<File, Refusal> {
+    let path = spec.path.as_path();
+    let file = File::options().read(true).write(true).open(path);
+    let file = file.map_err(|error| not_opened(path, &error))?;
+    let about = file.metadata().map_err(|error| not_opened(path, &error))?;
+    if !spec.allow_writes_to_mounted {
+        guard::refuse_loop(path, &about, "")?;
+    }
+    if !spec.overwrite {
+        guard::refuse_data(path, &file)?;
+    }
+    match spec.size_bytes {
+        Some(asked) if about.is_file() && about.len() < asked => {
+            let filled = fill::fill(&file, about.len(), asked);
+            filled.map_err(|error| not_filled(path, asked, &error))?;
+        }
+        _ => {}
+    }
+    Ok(file)
+}
+
+fn make(path: &Path, bytes: u64, absent: &mut Vec<String>) -> Result<File, Refusal> {
     let file = OpenOptions::new().write(true).create_new(true).open(path);
     let file = file.map_err(|error| not_opened(path, &error))?;
     if let Err(error) = guard::mark(&file) {
@@ -65,14 +82,28 @@ fn make(path: &Path, bytes: u64, absent: &mut Vec<String>) -> Result<(), Refusal
             "the mark of a file made by bw: {error}; the next run that writes needs --overwrite"
         ));
     }
-    fill::fill(&file, 0, bytes).map_err(|error| {
-        // The file is ours, and of no use to anyone.
+    if let Err(error) = fill::fill(&file, 0, bytes) {
+        remove(path, &file);
+        return Err(not_filled(path, bytes, &error));
+    }
+    Ok(file)
+}
+
+/// Removes the file that was just made, and is of no use to anyone; not another one that has
+/// taken its name.
+fn remove(path: &Path, made: &File) {
+    let identity = |about: fs::Metadata| (about.dev(), about.ino());
+    let there = fs::symlink_metadata(path).map(identity).ok();
+    if there.is_some() && there == made.metadata().map(identity).ok() {
         let _ = fs::remove_file(path);
-        not_filled(path, bytes, &error)
-    })
+    }
 }
 
 fn not_filled(path: &Path, bytes: u64, error: &io::Error) -> Refusal {
+    if error.kind() == io::ErrorKind::Interrupted {
+        let message = format!("{}: a signal came while it was made", path.display());
+        return Refusal::new("target-interrupted", message, "run it again, to its end");
+    }
     Refusal::new(
         "target-size",
         format!(

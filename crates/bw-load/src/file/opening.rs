@@ -45,10 +45,16 @@ pub fn open(spec: &FileSpec, purpose: Purpose) -> Result<OpenFile, Refusal> {
     let path = spec.path.as_path();
     let device = is_device(spec)?;
     let mut absent = Vec::new();
-    if !device {
-        prepare(spec, purpose, &mut absent)?;
-    }
+    let checked = match device {
+        true => None,
+        false => prepare(spec, purpose, &mut absent)?,
+    };
     let file = open_file(spec, purpose, device)?;
+    match checked {
+        Some(checked) => guard::refuse_other(path, &checked, &file)?,
+        None if device && purpose.writes => check_device(spec, &file)?,
+        None => {}
+    }
     let (size_bytes, limits) = (size(spec, &file, device)?, limits::limits(path, &file));
     if let Some(hole) = (!device)
         .then(|| fill::first_hole(&file, size_bytes))
@@ -205,9 +211,6 @@ fn open_file(spec: &FileSpec, purpose: Purpose, device: bool) -> Result<File, Re
     options.read(true).write(purpose.writes);
     let flag = |wanted: bool, flag: i32| if wanted { flag } else { 0 };
     options.custom_flags(flag(spec.direct, libc::O_DIRECT) | flag(exclusive, libc::O_EXCL));
-    if device && purpose.writes && !spec.overwrite && !spec.allow_writes_to_mounted {
-        check_contents(path)?;
-    }
     opened(&options, path).map_err(|error| match error.raw_os_error() {
         Some(libc::EBUSY) if exclusive => {
             let number = fs::metadata(path).map(|about| guard::number(&about));
@@ -235,14 +238,23 @@ fn opened(options: &OpenOptions, path: &Path) -> io::Result<File> {
     }
 }
 
-/// Looks at what the device holds, unless somebody holds it: that is told by the opening.
-fn check_contents(path: &Path) -> Result<(), Refusal> {
-    let mut options = File::options();
-    options.read(true).custom_flags(libc::O_EXCL);
-    match opened(&options, path) {
-        Ok(mut device) => guard::refuse_contents(path, &mut device),
-        Err(_) => Ok(()),
+/// Refuses a device that holds data, or is used by way of another one. It is ours already, so that
+/// nobody can take it between this look and the first write.
+fn check_device(spec: &FileSpec, device: &File) -> Result<(), Refusal> {
+    let path = spec.path.as_path();
+    let about = device
+        .metadata()
+        .map_err(|error| not_opened(path, &error))?;
+    if !spec.allow_writes_to_mounted {
+        guard::refuse_other_loops(path, guard::number(&about))?;
     }
+    if spec.overwrite {
+        return Ok(());
+    }
+    // Once more, since direct reads would have to be aligned.
+    let readable = File::open(path).map_err(|error| not_opened(path, &error))?;
+    guard::refuse_other(path, device, &readable)?;
+    guard::refuse_contents(path, &readable)
 }
 
 fn size(spec: &FileSpec, file: &File, device: bool) -> Result<u64, Refusal> {

@@ -100,8 +100,13 @@ impl Shared {
 
     /// What a thread of the pool does until it is told to stop.
     fn serve(&self) {
-        while !self.stop.load(Acquire) {
+        loop {
+            // Read before the word to stop, which is given before this changes: else the change
+            // that belongs to it could be taken for an old one, and slept on for ever.
             let seen = self.submitted.load(SeqCst);
+            if self.stop.load(SeqCst) {
+                return;
+            }
             if let Some(slot) = self.next() {
                 self.execute(slot);
                 continue;
@@ -230,7 +235,8 @@ impl Target for ThreadsTarget {
     }
 
     fn submit(&mut self, slot: u32, operation: &Operation) {
-        self.busy[slot as usize] = true;
+        let busy = std::mem::replace(&mut self.busy[slot as usize], true);
+        assert!(!busy, "a slot in flight is used again");
         let address = match calls::place(&mut self.buffers, slot, operation) {
             Ok(place) => place.address,
             Err(error) => return self.shared.finish(slot, calls::negative(&error)),
@@ -289,7 +295,7 @@ impl Target for ThreadsTarget {
 
 impl Drop for ThreadsTarget {
     fn drop(&mut self) {
-        self.shared.stop.store(true, Release);
+        self.shared.stop.store(true, SeqCst);
         self.shared.submitted.fetch_add(1, SeqCst);
         futex::wake(&self.shared.submitted, u32::MAX);
         // The buffers are freed only after this: every thread has left them.

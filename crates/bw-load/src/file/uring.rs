@@ -232,6 +232,8 @@ impl Target for UringTarget {
     }
 
     fn submit(&mut self, slot: u32, operation: &Operation) {
+        let busy = self.flights[slot as usize].busy;
+        assert!(!busy, "a slot in flight is used again");
         let place = calls::place(&mut self.buffers, slot, operation);
         let place = match place {
             Ok(place) => place,

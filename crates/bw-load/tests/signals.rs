@@ -1,0 +1,27 @@
+//! What signals do before a run has begun. Alone in its program, because signals are everybody's.
+
+// A test may unwrap: its panic is the report (STYLE.md, 10).
+#![allow(clippy::unwrap_used)]
+
+#[allow(dead_code)]
+mod files;
+
+use bw_load::file::{Engine, open};
+use bw_load::signals;
+use files::*;
+
+#[test]
+fn however_many_come_they_are_seen_and_end_the_making_of_a_file() {
+    signals::catch();
+    assert_eq!(signals::caught(), 0);
+    for _ in 0..256 {
+        // SAFETY: the signal is caught, by a handler of ours.
+        unsafe { libc::raise(libc::SIGTERM) };
+    }
+    assert_eq!(signals::caught(), 255);
+    let place = Place::new();
+    let spec = made(&place.file("large"), Engine::Threads, 1 << 20);
+    let refused = open(&spec, READS).map(drop).unwrap_err();
+    assert_eq!(refused.code, "target-interrupted");
+    assert!(!spec.path.exists(), "what is not whole is not left behind");
+}
