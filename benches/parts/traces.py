@@ -52,6 +52,7 @@ class Stretch(NamedTuple):
 def dispersion(times_ns: NDArray[np.uint64], width_ns: int) -> float:
     """Return variance over mean of the arrivals per bin; 1 for a Poisson process."""
     counts = np.bincount((times_ns // np.uint64(width_ns)).astype(np.int64))
+    counts = counts[:-1]  # the last one is not whole
     return float(counts.var() / counts.mean())
 
 

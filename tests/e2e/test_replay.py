@@ -1,0 +1,175 @@
+"""`bw replay` with the real engine: every operation of a trace, once, as the trace has it.
+
+Nothing here asserts a time, but that nothing is issued early. What arrived is asked of the
+rows that the engine writes and, with root, of the block layer: who issues is not its own
+witness. Elsewhere that part is skipped, and says why.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from benchwright.load import read_samples
+from benchwright.load.filament import Batch
+from benchwright.load.segment import blocks_of, end_block, header, rows_of
+
+Operations = list[tuple[int, int, int, int]]
+FIELDS = ("intended", "kind", "offset", "size")
+PACERS = ("spin", "select", "sleep", "ded-clock")
+TARGETS = {
+    "null": ("null",),
+    "file": ("file", "--size", "8M", "--overwrite"),
+    "direct": ("file", "--size", "8M", "--overwrite", "--direct"),
+}
+BYTES = 8 << 20
+NUMBER = 400
+
+
+def trace(path: Path) -> Operations:
+    """Write a bursty trace of 400 operations in a fifth of a second, and return it.
+
+    Places are of all kinds: repeated ones too, and several operations have one stamp.
+    """
+    random = np.random.default_rng(11)
+    bursts = np.repeat(np.arange(NUMBER // 20) * 10_000_000, 20)
+    at_ns = np.sort(bursts + random.integers(0, 200, NUMBER) * 1000)
+    kinds = random.choice(["read", "write"], NUMBER)
+    places = random.integers(0, BYTES // 4096 - 8, NUMBER)
+    places[::7] = places[0]
+    sizes = random.choice([4096, 12_288, 32_768], NUMBER)
+    batch = Batch(at_ns, [str(kind) for kind in kinds], places * 4096, sizes)
+    rows = rows_of(batch)
+    path.write_bytes(header("a test") + b"".join(blocks_of(rows)) + end_block())
+    return operations(rows)
+
+
+def operations(rows: NDArray[np.void]) -> Operations:
+    """Return what each row is, in the order of intended starts."""
+    found = zip(*(rows[field].tolist() for field in FIELDS), strict=True)
+    return sorted(found)
+
+
+def bw(directory: Path, *words: str) -> dict[str, Any]:
+    """Run bw in a directory; return its document."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchwright.cli.main", *words],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    if done.returncode != 0 and "trace-capture" in done.stderr:
+        pytest.skip(f"this kernel does not let us record: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("pacer", PACERS)
+def test_every_operation_is_issued_once(
+    tmp_path: Path, pacer: str, target: str
+) -> None:
+    meant = trace(tmp_path / "t.bw")
+    words = ("--pacer", pacer, "--samples", "rows.bw", "--depth", "32", "--json")
+    found = bw(tmp_path, "replay", "t.bw", *words, "--target", *TARGETS[target])
+    counts = found["result"]["counts"]
+    assert counts["intended"] == counts["issued"] == counts["completed"] == NUMBER
+    assert counts["errors"] == counts["early"] == counts["dropped"] == 0
+    rows = read_samples(tmp_path / "rows.bw")
+    assert operations(rows) == meant
+    assert (rows["issued"] >= rows["intended"]).all()
+    assert (rows["completed"] >= rows["issued"]).all()
+    assert (rows["result"] == rows["size"]).all()
+
+
+def test_a_speed_divides_the_stamps(tmp_path: Path) -> None:
+    meant = trace(tmp_path / "t.bw")
+    words = ("--speed", "4x", "--samples", "rows.bw", "--json", "--target", "null")
+    bw(tmp_path, "replay", "t.bw", *words)
+    faster = [(at // 4, *what) for at, *what in meant]
+    assert operations(read_samples(tmp_path / "rows.bw")) == sorted(faster)
+
+
+def test_workers_share_a_trace(tmp_path: Path) -> None:
+    meant = trace(tmp_path / "t.bw")
+    words = ("--workers", "2", "--samples", "rows.bw", "--json", "--target", "null")
+    bw(tmp_path, "replay", "t.bw", *words)
+    rows = read_samples(tmp_path / "rows.bw")
+    assert operations(rows) == meant
+    assert Counter(rows["device"].tolist()) == {0: NUMBER // 2, 1: NUMBER // 2}
+
+
+@contextlib.contextmanager
+def loop_device(directory: Path) -> Iterator[str]:
+    """Attach a file as a loop device on which an operation is one request."""
+    image = directory / "disk.img"
+    image.write_bytes(bytes(BYTES))
+    done = subprocess.run(
+        ["losetup", "-f", "--show", str(image)], capture_output=True, text=True
+    )
+    if done.returncode != 0:
+        pytest.skip(f"no loop device: {done.stderr.strip()}")
+    device = done.stdout.strip()
+    queue = Path("/sys/block") / Path(device).name / "queue"
+    try:
+        (queue / "scheduler").write_text("none")
+        (queue / "nomerges").write_text("2")
+        yield device
+    finally:
+        subprocess.run(["losetup", "-d", device], check=True)
+
+
+def witness_or_skip() -> None:
+    """Skip, with the reason, where the block layer cannot be asked."""
+    if os.geteuid() != 0:
+        pytest.skip("recording block I/O needs root")
+    if shutil.which("losetup") is None:
+        pytest.skip("there is no losetup")
+    if "tracefs" not in Path("/proc/filesystems").read_text():
+        pytest.skip("this kernel has no tracefs")
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("depth", ["1", "64"])
+def test_every_operation_arrives_at_the_device_once(tmp_path: Path, depth: str) -> None:
+    witness_or_skip()
+    meant = trace(tmp_path / "t.bw")
+    with loop_device(tmp_path) as device:
+        capture = ("trace", "capture", "--device", device, "-o", "seen.bw", "--json")
+        replay = (sys.executable, "-m", "benchwright.cli.main", "replay", "t.bw")
+        words = ("--direct", "--overwrite", "--depth", depth, "--quiet")
+        found = bw(tmp_path, *capture, "--", *replay, *words, "--target", device)
+    assert found["command"]["status"] == 0
+    assert found["result"]["lost_events"] == found["result"]["unfinished"] == 0
+    seen = [what for _, *what in arrivals(tmp_path / "seen.bw")]
+    if depth == "1":
+        # One at a time: the order at the device is that of the intended starts, and of
+        # the trace among equal ones.
+        rows = read_samples(tmp_path / "t.bw")
+        assert seen == [what for _, *what in in_order(rows, "intended")]
+    assert Counter(map(tuple, seen)) == Counter(tuple(what) for _, *what in meant)
+
+
+def arrivals(path: Path) -> Operations:
+    """Return what arrived, in the order of arrival, as the kernel told it."""
+    return in_order(read_samples(path), "issued")
+
+
+def in_order(rows: NDArray[np.void], field: str) -> Operations:
+    """Return what each row is, in the order of a field and of the file."""
+    ordered = rows[np.argsort(rows[field], kind="stable")]
+    return list(zip(*(ordered[name].tolist() for name in FIELDS), strict=True))
