@@ -205,4 +205,8 @@ impl align::Source for Trace {
     fn report(&self) -> TraceReport {
         Self::report(self)
     }
+
+    fn tells_intentions(&self) -> bool {
+        Self::tells_intentions(self)
+    }
 }

@@ -32,6 +32,8 @@ pub(crate) struct Timing {
     pub sorted: bool,
     /// They count from a time zero that is not the first arrival.
     pub from_zero: bool,
+    /// Arrivals are what an engine meant, where it says when it really issued them.
+    pub intended: bool,
 }
 
 /// What a source left out or has to say.
@@ -158,6 +160,7 @@ impl<T: Stamped + Send> Source<T> for Merge<T> {
         Timing {
             sorted: timings().all(|timing| timing.sorted),
             from_zero: timings().all(|timing| timing.from_zero),
+            intended: timings().all(|timing| timing.intended),
         }
     }
 

@@ -6,7 +6,7 @@
 
 use crate::entry::{Devices, Entry};
 use crate::fault::{Fault, Place};
-use crate::source::{Account, Source};
+use crate::source::{Account, Source, Timing};
 use std::io::{BufRead, BufReader, Read};
 
 /// The decompressed bytes of a trace.
@@ -245,6 +245,11 @@ pub(crate) trait LineFormat: Send {
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
+
+    /// Returns what is known of its stamps beforehand.
+    fn timing(&self) -> Timing {
+        Timing::default()
+    }
 }
 
 /// The operations of a text file.
@@ -279,6 +284,10 @@ impl<F: LineFormat> Source<Entry> for TextSource<F> {
             }
         }
         Ok(None)
+    }
+
+    fn timing(&self) -> Timing {
+        self.format.timing()
     }
 
     fn account(&self) -> Account {

@@ -26,6 +26,7 @@ pub struct Trace {
     duplicates: Duplicates,
     ordered: Ordered,
     origin: Option<u64>,
+    intended: bool,
     chosen: Vec<bool>,
     spread: Spread,
     settled: bool,
@@ -119,6 +120,7 @@ impl Trace {
             duplicates: settings::duplicates(format, &input)?,
             ordered: Ordered::new(paths, source, order, input.lenient),
             origin: timing.from_zero.then_some(0),
+            intended: timing.intended,
             chosen: Vec::new(),
             spread: Spread::default(),
             settled: false,
@@ -142,6 +144,13 @@ impl Trace {
     #[must_use]
     pub fn devices(&self) -> &[String] {
         self.ordered.device_names()
+    }
+
+    /// Returns whether its arrivals are what an engine meant and its starts what it did; an observer's starts,
+    /// of blktrace and captures, are events of the block layer.
+    #[must_use]
+    pub fn tells_intentions(&self) -> bool {
+        self.intended
     }
 
     /// Returns the account of the reading so far; complete after the last row.

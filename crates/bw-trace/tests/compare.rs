@@ -161,6 +161,45 @@ fn an_observer_with_another_time_zero_is_shifted_by_the_median() {
     assert_eq!(result.arrival_error.late_ns.max, Some(50 * US));
 }
 
+/// A capture says when the driver got a request, and counts from the first one it saw: of another program, 3 s before.
+#[test]
+fn a_capture_of_the_replay_is_shifted_too() {
+    let a = trace(5000);
+    let mut b = replay(&a, 1, |number| {
+        5 * US + if number % 10 == 0 { 50 * US } else { 0 }
+    });
+    for row in &mut b {
+        row.intended = row.issued + Nanos(3000 * MS);
+        row.issued = row.intended;
+        row.completed += Nanos(3000 * MS);
+    }
+    let other = Row {
+        intended: Nanos(0),
+        issued: Nanos(0),
+        offset: 1 << 40,
+        ..a[0]
+    };
+    b.insert(0, other);
+    b.sort_by_key(|row| row.intended);
+    let (a, b) = (
+        written("meant", Content::Trace, &a),
+        written("seen", Content::Trace, &b),
+    );
+    let result = compare(&CompareRequest {
+        a: TraceInput::new(&a.0.to_string_lossy()),
+        b: TraceInput::new(&b.0.to_string_lossy()),
+        speed_micro: Some(1_000_000),
+        shift_ns: None,
+        window_ns: 60_000_000_000,
+        by_device: false,
+    })
+    .unwrap();
+    assert_eq!(result.alignment.shift_from, Origin::Estimated);
+    assert_eq!(result.alignment.shift_ns, (3000 * MS + 5 * US) as i64);
+    assert_eq!((result.matched, result.unmatched_b), (5000, 1));
+    assert_eq!(result.arrival_error.within[0].share, 0.9);
+}
+
 #[test]
 fn what_one_side_lacks_is_counted_and_nothing_falls_out_of_step() {
     let a = trace(10_000);

@@ -83,10 +83,17 @@ pub struct Operation {
 pub trait Source: Iterator<Item = Result<Row, TraceError>> {
     /// Returns the account so far.
     fn report(&self) -> TraceReport;
+
+    /// Returns whether its arrivals are an engine's intentions.
+    fn tells_intentions(&self) -> bool;
 }
 
 /// The first rows of a trace.
-pub struct Prefix(VecDeque<Row>);
+pub struct Prefix {
+    rows: VecDeque<Row>,
+    /// Whether they say what was meant and what was done.
+    intention_known: bool,
+}
 
 impl Prefix {
     /// Reads them.
@@ -94,16 +101,18 @@ impl Prefix {
     /// # Errors
     /// Those of reading.
     pub fn read(from: &mut impl Source) -> Result<Self, TraceError> {
-        from.by_ref()
-            .take(PREFIX)
-            .collect::<Result<_, _>>()
-            .map(Self)
+        let rows: VecDeque<Row> = from.by_ref().take(PREFIX).collect::<Result<_, _>>()?;
+        let issued = rows.iter().any(|row| row.issued != Nanos::NEVER);
+        Ok(Self {
+            rows,
+            intention_known: issued && from.tells_intentions(),
+        })
     }
 
     /// Returns all rows of the trace, these first.
     pub fn then(self, rest: impl Source + 'static) -> Rows {
         Rows {
-            first: self.0,
+            first: self.rows,
             rest: Box::new(rest),
             names: Vec::new(),
         }
@@ -170,15 +179,14 @@ fn key(row: &Row, device: u64) -> Key {
 /// # Errors
 /// The speed is neither given nor can it be estimated.
 pub fn align(request: &CompareRequest, (a, b): &(Prefix, Prefix)) -> Result<Alignment, TraceError> {
-    let pairs = paired(&a.0, &b.0);
+    let pairs = paired(&a.rows, &b.rows);
     let (speed_micro, speed_from) = match request.speed_micro {
         Some(given) => (given, Origin::Given),
         None => estimated_speed(&pairs).ok_or_else(|| no_speed(request))?,
     };
-    let intention_known = b.0.iter().any(|row| row.issued != Nanos::NEVER);
     let (shift_ns, shift_from) = match request.shift_ns {
         Some(given) => (given, Origin::Given),
-        None if intention_known => (0, Origin::Stamps),
+        None if b.intention_known => (0, Origin::Stamps),
         None => (estimated_shift(&pairs, speed_micro), Origin::Estimated),
     };
     let estimated = speed_from != Origin::Given || shift_from == Origin::Estimated;

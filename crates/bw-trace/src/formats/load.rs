@@ -10,6 +10,7 @@
 use super::SECTOR_BYTES;
 use crate::entry::{Devices, Entry};
 use crate::fault::Fault;
+use crate::source::Timing;
 use crate::text::{Field, Fields, LineFormat};
 use bw_schedule::operation::Kind;
 use bw_units::Nanos;
@@ -64,6 +65,13 @@ impl LineFormat for Load {
             entry = entry.ended(Some(issued.saturating_add(duration)));
         }
         Ok(Some(entry))
+    }
+
+    fn timing(&self) -> Timing {
+        Timing {
+            intended: true,
+            ..Timing::default()
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::fault::{Fault, Place};
 use crate::source::{Account, Source, Timing};
 use crate::text::Bytes;
 use bw_record::row::Row;
-use bw_record::segment::header::Order;
+use bw_record::segment::header::{Content, Order};
 use bw_record::segment::reader::Reader;
 use bw_record::segment::{self, SegmentError};
 
@@ -124,6 +124,7 @@ impl Source<Entry> for Own {
         Timing {
             sorted: self.reader.header().order == Order::Intended,
             from_zero: true,
+            intended: self.reader.header().content == Content::Samples,
         }
     }
 
