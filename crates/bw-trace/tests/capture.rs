@@ -234,3 +234,18 @@ fn an_existing_output_is_refused_and_kept() {
     assert!(error.message.contains("already"), "{error}");
     assert_eq!(fs::read_to_string(&output).unwrap(), "mine");
 }
+
+#[test]
+fn a_process_that_is_not_there_is_refused_and_leaves_no_file() {
+    let output = std::env::temp_dir().join(format!("bw-nobody-{}", std::process::id()));
+    let request = CaptureRequest {
+        device: None,
+        pid: Some(4_194_305), // one above the greatest that Linux gives
+        for_ns: Some(1),
+        output: output.to_str().unwrap().to_owned(),
+        buffer_kib: 64,
+    };
+    let error = capture(&request, || true, || ()).unwrap_err();
+    assert!(error.message.contains("no process 4194305"), "{error:?}");
+    assert!(!output.exists());
+}

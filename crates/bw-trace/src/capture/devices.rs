@@ -4,6 +4,7 @@ use crate::error::{TraceCode, TraceError};
 use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::PathBuf;
 
 /// Every block device when the capture began, in the order of their names.
 #[derive(Debug, Default)]
@@ -55,7 +56,8 @@ impl Devices {
 /// Returns the events' filter for one device.
 ///
 /// # Errors
-/// There is no such path, or it is no block device.
+/// There is no such path, it is no block device, or one of which the block layer tells nothing: its
+/// events name whole disks, and only those that get requests.
 pub fn filter(path: &str) -> Result<String, TraceError> {
     let wrong = |message: String, remedy: &str| {
         TraceError::new(TraceCode::TraceCapture, path, message, remedy)
@@ -70,6 +72,19 @@ pub fn filter(path: &str) -> Result<String, TraceError> {
         return Err(wrong("this is no block device".to_owned(), remedy));
     }
     let (major, minor) = (libc::major(about.rdev()), libc::minor(about.rdev()));
+    let place = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
+    if place.join("partition").exists() {
+        let remedy = "name the disk that it is a part of (lsblk shows it)";
+        return Err(wrong(
+            "events name whole disks, and this is a partition".to_owned(),
+            remedy,
+        ));
+    }
+    if place.exists() && !place.join("mq").exists() {
+        let message = "this device gets no requests: it passes I/O on, or is memory";
+        let remedy = "name a device below it (lsblk shows them), or capture a process tree";
+        return Err(wrong(message.to_owned(), remedy));
+    }
     // The kernel's own dev_t, which is not the one of user space (include/linux/kdev_t.h).
     Ok(format!(
         "dev == {}",
@@ -96,6 +111,23 @@ mod tests {
                 .message
                 .contains("cannot be looked at")
         );
+    }
+
+    #[test]
+    fn of_partitions_and_devices_without_requests_nothing_is_recorded() {
+        let (mut recorded, mut refused) = (0, 0);
+        for name in Devices::listed().names {
+            let (path, place) = (format!("/dev/{name}"), PathBuf::from("/sys/class/block"));
+            let place = place.join(&name);
+            if fs::metadata(&path).is_err() {
+                continue;
+            }
+            let whole = place.join("mq").exists();
+            assert_eq!(filter(&path).is_ok(), whole, "{name}");
+            recorded += u32::from(whole);
+            refused += u32::from(!whole);
+        }
+        println!("{recorded} devices can be recorded, {refused} cannot");
     }
 
     #[test]

@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use session::Session;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
+use std::path::Path;
 use std::time::{Duration, Instant};
 use tree::Tree;
 
@@ -78,13 +79,14 @@ pub struct CaptureResult {
 /// Records until the time is over or `stop` says so; `ready` is called when events flow.
 ///
 /// # Errors
-/// No permission, no such device, an output that exists or cannot be written.
+/// No permission, no such device or process, an output that exists or cannot be written.
 pub fn capture(
     request: &CaptureRequest,
     stop: impl Fn() -> bool,
     ready: impl FnOnce(),
 ) -> Result<CaptureResult, TraceError> {
     let filter = request.device.as_deref().map(filter).transpose()?;
+    request.pid.map_or(Ok(()), check_process)?;
     let devices = Devices::listed();
     let mut output = Output::create(&request.output, &devices.names)?;
     let instance = Tracefs::open()?.instance(request.buffer_kib)?;
@@ -103,6 +105,22 @@ pub fn capture(
     })?;
     output.finish()?;
     Ok(result)
+}
+
+/// Refuses a process that is not there: a capture of it would be empty, and say nothing of why.
+fn check_process(pid: u32) -> Result<(), TraceError> {
+    let path = format!("/proc/{pid}");
+    if Path::new(&path).exists() {
+        return Ok(());
+    }
+    let message = format!("there is no process {pid}");
+    let remedy = "name one that runs (pgrep NAME finds its number)";
+    Err(TraceError::new(
+        TraceCode::TraceCapture,
+        &path,
+        message,
+        remedy,
+    ))
 }
 
 fn enable(instance: &Instance, filter: &str, forks: bool) -> Result<(), TraceError> {
