@@ -63,7 +63,9 @@ def _draw_panel(axes: Axes, panel: Panel, *, legend: bool) -> None:
     _dress(axes, panel.y, along=False)
     _write_marks(axes, panel)
     if legend and len({curve.label for curve in panel.curves if curve.label}) > 1:
-        axes.legend(fontsize="small", loc="best")
+        # "best" may find no free place: then the curves must not cross the words.
+        box = {"frameon": True, "framealpha": 0.85, "edgecolor": "none"}
+        axes.legend(fontsize="small", loc="best", **box)
 
 
 def _write_missing(axes: Axes, why: str) -> None:

@@ -70,7 +70,8 @@ def response_panel(result: CompareResult) -> Panel:
 
 
 def _response(name: str, side: Side) -> Curve | None:
-    points = side.response_cdf
+    # A share of nothing at no time would stretch a logarithmic axis to its end.
+    points = [p for p in side.response_cdf if p.share_micro or p.response_ns]
     if not points:
         return None
     x = tuple(max(float(point.response_ns), 1.0) for point in points)
