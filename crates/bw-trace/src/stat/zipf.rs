@@ -22,7 +22,7 @@ pub struct ZipfFit {
     /// How many of the most popular blocks it was fitted to.
     pub ranks: u64,
     /// The greatest difference between the fitted and the observed share of accesses up to a rank: above
-    /// about 0.05 it is no Zipf law, whatever the exponent.
+    /// about 0.05 it is no Zipf law, whatever the exponent. Of a sample, which may lack the hottest, it says little.
     pub misfit: f64,
 }
 
