@@ -68,6 +68,12 @@ impl<T> Filler<T> {
 }
 
 impl<T> Emptier<T> {
+    /// Returns whether the other side is gone; what it handed over before may still be here.
+    #[must_use]
+    pub fn is_abandoned(&self) -> bool {
+        self.full.is_abandoned()
+    }
+
     /// Takes a full one, if one is there.
     pub fn take(&mut self) -> Option<T> {
         self.full.pop().ok()

@@ -241,7 +241,8 @@ struct ReadAhead {
 impl OperationSource for ReadAhead {
     fn next_block(&mut self, block: &mut Block) -> SourceState {
         // Looked at before the ring: what was handed over before the end is then in it.
-        let ended = self.ended.load(Ordering::Acquire);
+        // A reader that is gone without a word has ended too: its outcome tells of the defect.
+        let ended = self.ended.load(Ordering::Acquire) || self.emptier.is_abandoned();
         match self.emptier.take() {
             Some(mut full) => {
                 std::mem::swap(block, &mut full);

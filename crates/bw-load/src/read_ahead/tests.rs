@@ -185,3 +185,24 @@ fn a_trace_filament_of_the_protocol_is_an_input() {
     let unknown = r#"{"type":"trace","path":"x","ofsets":"wrap"}"#;
     assert!(serde_json::from_str::<FilamentSpec<TraceInput>>(unknown).is_err());
 }
+
+#[test]
+fn a_reader_that_is_gone_without_a_word_is_at_its_end() {
+    let (filler, source) = ring(&Arc::default());
+    let (mut filler, mut source) = (filler.unwrap(), source.unwrap());
+    let mut block = filler.take().unwrap();
+    block.push(Operation {
+        at: Nanos(5),
+        offset: 0,
+        size: 1,
+        kind: Kind::Read,
+        notify: false,
+        tag: 0,
+    });
+    filler.give(block).unwrap();
+    let mut taken = Vec::new();
+    drop(filler);
+    assert_eq!(source.next_block(&mut taken), SourceState::Ready);
+    assert_eq!(taken.len(), 1);
+    assert_eq!(source.next_block(&mut taken), SourceState::Ended);
+}
