@@ -25,7 +25,8 @@ pub struct TraceReport {
     pub other_events: u64,
     /// Completions that no arrival matched.
     pub unmatched_completions: u64,
-    /// Operations left out by `devices`, `from_ns` and `for_ns`.
+    /// Operations left out by `devices`, `from_ns` and `for_ns`; of those behind the end that `for_ns` sets only the
+    /// first, because reading ends there.
     pub left_out: u64,
     /// Operations whose stamp was before that of the line before.
     pub reordered: u64,

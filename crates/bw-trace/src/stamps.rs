@@ -48,9 +48,9 @@ impl Spread {
         self.ready.pop_front()
     }
 
-    /// Settles the last stamps: nothing comes after them.
-    pub fn end(&mut self) {
-        self.settle(u64::MAX);
+    /// Settles the last stamps: nothing comes after them, and nothing may come at `end` or later [ns].
+    pub fn end(&mut self, end: u64) {
+        self.settle(end);
     }
 
     /// Returns how many operations were moved.
@@ -122,7 +122,7 @@ mod tests {
             let entry = Entry::new(*at, Kind::Read, 0, 1).ended(Some(at + 7));
             spread.push(entry).unwrap();
         }
-        spread.end();
+        spread.end(u64::MAX);
         let entries: Vec<Entry> = std::iter::from_fn(|| spread.pop()).collect();
         for entry in &entries {
             assert_eq!(entry.row.completed.0, entry.at() + 7);

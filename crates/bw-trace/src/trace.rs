@@ -262,7 +262,7 @@ impl Trace {
                     pushed.map_err(|entry| self.too_many_equal(&entry))?;
                 }
                 None => {
-                    self.spread.end();
+                    self.spread.end(self.input.for_ns.unwrap_or(u64::MAX));
                     self.settled = true;
                 }
             }

@@ -4,7 +4,7 @@
 
 use bw_record::row::Row;
 use bw_trace::error::TraceCode;
-use bw_trace::input::{Offsets, TraceInput};
+use bw_trace::input::{Duplicates, Offsets, TraceInput};
 use bw_trace::trace;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -31,6 +31,17 @@ fn time_is_cut_and_counts_from_the_cut() {
         ..TraceInput::new("t")
     };
     assert_eq!(starts(&rows(&input, TEXT)), [100, 600]);
+}
+
+#[test]
+fn spreading_stays_before_the_end_asked_for() {
+    let input = TraceInput {
+        duplicates: Some(Duplicates::Spread),
+        for_ns: Some(700_000_000),
+        ..TraceInput::new("t")
+    };
+    let text = b"0,0,512,r,10.0\n1,8,4096,w,10.5\n0,16,512,r,10.5\n1,800,512,r,12.0\n";
+    assert_eq!(starts(&rows(&input, text)), [0, 500, 600]);
 }
 
 #[test]
