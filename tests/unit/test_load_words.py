@@ -20,7 +20,8 @@ from benchwright.load import workload as w
         ("10k/s", 10_000_000_000),
         ("2.5M/s", 2_500_000_000_000),
         ("600/min", 10_000_000),
-        ("1/h", 277),
+        ("1/h", 278),
+        ("100/min", 1_666_667),
         ("0.5", 500_000),
     ],
 )
@@ -79,6 +80,7 @@ def test_arrivals_and_locations() -> None:
         (words.rate_micro, "0", "outside"),
         (words.rate_micro, "10K", "not a rate"),
         (words.rate_micro, "2000G", "outside"),
+        (words.rate_micro, "0.0000015", "no whole number of millionths"),
         (words.share_micro, "70", "did you mean 70%"),
         (words.share_micro, "170%", "more than everything"),
         (words.duration_ns, "5", "no unit of time"),
