@@ -43,10 +43,49 @@ pub fn take(cpu: usize) -> Result<(), Trouble> {
 /// Locks all memory of the process, now and later: no page fault in a run.
 ///
 /// # Errors
-/// Not permitted, or more than `RLIMIT_MEMLOCK`.
+/// Not permitted, or not without a limit: under one, memory that a run needs later would not
+/// be locked but refused, and end the process.
 pub fn lock_memory() -> io::Result<()> {
-    // SAFETY: flags only.
-    succeed(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) })
+    match lock_limit()? {
+        Some(bytes) if !may_lock(bytes) => Err(io::Error::other(format!(
+            "no more than {} KiB may be locked (ulimit -l)",
+            bytes / 1024
+        ))),
+        _ => {
+            // SAFETY: flags only.
+            succeed(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) })
+        }
+    }
+}
+
+/// Returns how much memory may be locked without a privilege [bytes]; None for no limit.
+fn lock_limit() -> io::Result<Option<u64>> {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the kernel writes to the limit, which is ours.
+    succeed(unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) })?;
+    Ok((limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur))
+}
+
+/// Returns whether more than `limit` bytes may be locked all the same, by trying with addresses
+/// that have no memory behind them. A capability in /proc tells less: in a container it may be void.
+fn may_lock(limit: u64) -> bool {
+    let Ok(length) = usize::try_from(limit.saturating_add(1 << 20)) else {
+        return false;
+    };
+    let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a new mapping at an address of the kernel's choice, which nobody can read or write.
+    let base = unsafe { libc::mmap(std::ptr::null_mut(), length, libc::PROT_NONE, kind, -1, 0) };
+    if base == libc::MAP_FAILED {
+        return false;
+    }
+    // SAFETY: our own mapping, of that length; pages would be locked when they are touched: never.
+    let locked = unsafe { libc::mlock2(base, length, libc::MLOCK_ONFAULT as libc::c_uint) };
+    // SAFETY: our own mapping, which nobody has the address of.
+    unsafe { libc::munmap(base, length) };
+    locked == 0
 }
 
 /// Lets the calling thread's sleeps end when they are due: the kernel delays them by 50 us else.

@@ -133,3 +133,31 @@ fn the_floor_and_the_probe_answer() {
     let (probe, status) = ask(r#"{"type":"probe"}"#);
     assert_eq!((status, &probe["type"]), (Some(0), &json!("result")));
 }
+
+#[test]
+fn memory_is_not_locked_under_a_limit_that_would_end_the_run_later() {
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--clear-groups", "--bounding-set=-all"]);
+    command.args(["--inh-caps=-all", "prlimit", "--memlock=4194304:4194304"]);
+    command.arg(env!("CARGO_BIN_EXE_bw-engine"));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let Ok(mut child) = command.spawn() else {
+        return eprintln!("skipped: there is no setpriv here");
+    };
+    let request = load(&json!({"duration_ns": 50_000_000})).to_string();
+    let written = child.stdin.take().unwrap().write_all(request.as_bytes());
+    let (values, status) = answers(child);
+    if written.is_err() || matches!(status, Some(1 | 126 | 127)) {
+        return eprintln!("skipped: the engine cannot be run as another user here");
+    }
+    let environment = &values.last().unwrap()["environment"];
+    assert_eq!(
+        (status, &environment["memory_locked"]),
+        (Some(0), &json!(false))
+    );
+    let why = environment["absent"][0].as_str().unwrap();
+    assert_eq!(
+        why,
+        "mlockall: no more than 4096 KiB may be locked (ulimit -l)"
+    );
+}
