@@ -7,12 +7,13 @@ the engine's own; select, sleep and ded-clock are those that Buttress was compar
 Runs of the pacers are interleaved; each figure is the median of the runs. Nothing is
 asserted. Source: papers/buttress.txt, section 6.3.
 
-Usage: python3 benches/issue_error.py [--seconds 10] [--runs 3] [--plots FOLDER]
+Usage: python3 benches/issue_error.py [--seconds 10] [--runs 3] [--plots FOLDER] [--first]
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from parts import engine, traces
-from parts.device import machine
+from parts.device import going_first, machine
 from parts.errors import GRID_NS, Errors, median_of
 
 from benchwright.report.plot.draw_sheet import draw_sheet
@@ -231,9 +232,15 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--cpu", type=int, default=1, help="where the engine is pinned")
     parser.add_argument("--plots", type=Path, help="folder for the figures")
+    parser.add_argument(
+        "--first", action="store_true", help="at the highest priority (root)"
+    )
     arguments = parser.parse_args()
     print(machine())
-    with tempfile.TemporaryDirectory(prefix="bw-issue-error-") as folder:
+    with (
+        going_first() if arguments.first else contextlib.nullcontext(),
+        tempfile.TemporaryDirectory(prefix="bw-issue-error-") as folder,
+    ):
         bench = Bench(Path(folder), arguments.cpu)
         by_trace = replayed(bench, arguments, Path(folder))
         print_replayed(by_trace)

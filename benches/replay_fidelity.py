@@ -8,12 +8,13 @@ trace has them (parts/agreement.py has the exact meaning), of all and of those t
 room in the device, and how far off they arrive. Runs are interleaved; figures are
 medians. Nothing is asserted. Needs root; everything on the loop device is scratch.
 
-Usage: python3 benches/replay_fidelity.py [--seconds 20] [--runs 3] [--speeds 1,4,60]
+Usage: python3 benches/replay_fidelity.py [--seconds 20] [--runs 3] [--speeds 1,4,60] [--first]
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 import tempfile
@@ -24,14 +25,14 @@ from typing import NamedTuple
 import numpy as np
 from parts import engine, peers, traces
 from parts.agreement import Agreement, agreement
-from parts.device import depth_of, loop_device, machine
+from parts.device import depth_of, going_first, loop_device, machine
 from parts.traces import Stretch
 
 from benchwright.load.samples import read_samples
 
 DEVICE_BYTES = 1 << 30
 SECTOR_BYTES = 512
-FASTEST_FROM_S = 600
+FASTEST_FROM_S = 300
 """At 60x so much of the trace is replayed, around its busiest part [s]."""
 
 Replayer = Callable[[Stretch, Path, str, int], None]
@@ -43,6 +44,15 @@ class Way(NamedTuple):
     trace: str
     speed: int
     replayer: str
+
+
+class Run(NamedTuple):
+    """One replay, judged."""
+
+    all: float
+    """Share of all operations that arrive in their millisecond."""
+    judgement: Agreement
+    observer: engine.Document
 
 
 class Ours:
@@ -85,37 +95,36 @@ def stretches(
     ]
 
 
-def judged(
-    replayer: Replayer, stretch: Stretch, trace: Path, device: str
-) -> tuple[Agreement, engine.Document]:
-    """Replay once under observation; return the agreement and the observer's account."""
+def judged(replayer: Replayer, stretch: Stretch, trace: Path, device: str) -> Run:
+    """Replay once under observation."""
     seen = trace.with_suffix(".seen")
     depth = depth_of(device)
     with engine.capturing(device, seen) as account:
         replayer(stretch, trace, device, depth)
     found = agreement(stretch.rows, read_samples(seen), depth)
+    of_all = engine.overlap(trace, seen, found.shift_ns)
     seen.unlink()
-    return found, account
+    return Run(of_all, found, account)
 
 
 def measure(
     arguments: argparse.Namespace, scratch: Path, device: str
-) -> dict[Way, list[Agreement]]:
+) -> dict[Way, list[Run]]:
     """Replay everything by everybody, in turn."""
     ours = Ours(scratch, arguments.cpu)
     everybody: dict[str, Replayer] = {"bw": ours}
     everybody |= {name: peers.REPLAYERS[name] for name in peers.installed()}
-    found: dict[Way, list[Agreement]] = {}
+    found: dict[Way, list[Run]] = {}
     for speed, stretch in stretches(arguments, scratch):
         print(f"{speed}x of {stretch.about()}", flush=True)
         trace = traces.write_bw(stretch, scratch / "trace.bw")
         ours.held.clear()
         for _ in range(arguments.runs):
             for name, replayer in everybody.items():
-                result, account = judged(replayer, stretch, trace, device)
+                run = judged(replayer, stretch, trace, device)
                 way = Way(stretch.name, speed, name)
-                found.setdefault(way, []).append(result)
-                complain(way, account)
+                found.setdefault(way, []).append(run)
+                complain(way, run.observer)
         print(f"   held by bw for want of room: {ours.held} operations")
     return found
 
@@ -126,7 +135,7 @@ def complain(way: Way, account: engine.Document) -> None:
         print(f"{way}: the observer lost {account['lost_events']} events")
 
 
-def print_table(found: dict[Way, list[Agreement]]) -> None:
+def print_table(found: dict[Way, list[Run]]) -> None:
     """Print the medians over the runs."""
     print(
         "\n| trace | speed | replayer | in their ms, all | found room | "
@@ -134,15 +143,16 @@ def print_table(found: dict[Way, list[Agreement]]) -> None:
     )
     print("|---|---:|---|---:|---:|---:|---:|---:|---:|")
     for way, runs in found.items():
-        kept_up = [run.kept_up for run in runs if run.kept_up is not None]
+        told = [run.judgement for run in runs]
+        kept_up = [one.kept_up for one in told if one.kept_up is not None]
         print(
             f"| {way.trace} | {way.speed}x | {way.replayer} "
             f"| {np.median([run.all for run in runs]):.2%} "
-            f"| {np.median([run.judged for run in runs]):.1%} "
+            f"| {np.median([one.judged for one in told]):.1%} "
             f"| {f'{np.median(kept_up):.2%}' if kept_up else 'none'} "
-            f"| {np.median([run.error_p50_ns for run in runs]) / 1e3:,.0f} us "
-            f"| {np.median([run.error_p98_ns for run in runs]) / 1e3:,.0f} us "
-            f"| {max(run.missing for run in runs)} |"
+            f"| {np.median([one.error_p50_ns for one in told]) / 1e3:,.0f} us "
+            f"| {np.median([one.error_p98_ns for one in told]) / 1e3:,.0f} us "
+            f"| {max(one.missing for one in told)} |"
         )
 
 
@@ -160,12 +170,16 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--speeds", type=speeds, default=[1, 4, 60])
     parser.add_argument("--cpu", type=int, default=1, help="where the engine is pinned")
+    parser.add_argument(
+        "--first", action="store_true", help="at the highest priority (root)"
+    )
     arguments = parser.parse_args()
     if os.geteuid() != 0:
         print("SKIPPED: a loop device and the kernel's events take root")
         return 0
     print(f"{machine()}; peers: {', '.join(peers.installed()) or 'none installed'}")
     with (
+        going_first() if arguments.first else contextlib.nullcontext(),
         tempfile.TemporaryDirectory(prefix="bw-fidelity-") as folder,
         loop_device(DEVICE_BYTES) as device,
     ):

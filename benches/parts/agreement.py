@@ -5,6 +5,8 @@ the k-th of such with the k-th. A constant shift of the whole replay is no error
 each replayer gets the shift that suits it best. Agreement is the share of the operations
 that arrive in the millisecond in which the trace has them:
 sum over bins of min(trace, device) / operations = 1 - sum |trace - device| / (2 operations).
+Of all operations `bw trace compare` tells it (`overlap_share`); here it is told of those
+that found room in the device: whose millisecond is none in which the device was full.
 """
 
 from __future__ import annotations
@@ -35,15 +37,15 @@ class Matched(NamedTuple):
 class Agreement(NamedTuple):
     """Shares of the trace's operations, 0 to 1, and errors [ns]."""
 
-    all: float
-    """In their millisecond, of all."""
     kept_up: float | None
-    """The same of those that found the device with room; None without any."""
+    """In their millisecond, of those that found room in the device; None without any."""
     judged: float
     """Share of the operations that found room."""
     error_p50_ns: float
     error_p98_ns: float
     missing: int
+    shift_ns: int
+    """The trace's time zero in the device's time."""
 
 
 def match(trace: Rows, device: Rows) -> Matched:
@@ -77,7 +79,7 @@ def agreement(trace: Rows, device: Rows, depth: int) -> Agreement:
     matched = match(trace, device)
     errors = matched.arrived_ns - matched.intended_ns
     if not len(errors):
-        return Agreement(0.0, None, 0.0, np.nan, np.nan, matched.missing)
+        return Agreement(None, 0.0, np.nan, np.nan, matched.missing, 0)
     shift = best_shift_ns(matched)
     arrived = matched.arrived_ns - shift
     ours = _bins(matched.intended_ns)
@@ -86,11 +88,11 @@ def agreement(trace: Rows, device: Rows, depth: int) -> Agreement:
     judged = ~np.isin(np.arange(len(counts[0])), full)
     total = int(counts[0][judged].sum())
     return Agreement(
-        _common(*counts) / len(trace),
         _common(*counts, judged) / total if total else None,
         total / len(trace),
         *(float(np.percentile(np.abs(errors - shift), q)) for q in (50, 98)),
         matched.missing,
+        shift,
     )
 
 

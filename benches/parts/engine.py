@@ -53,6 +53,13 @@ def convert(
     )
 
 
+def overlap(trace: Path, seen: Path, shift_ns: int) -> float:
+    """Return the share of a trace's operations in their millisecond, by `trace-compare`."""
+    request = {"type": "trace-compare", "a": {"path": str(trace)}}
+    request |= {"b": {"path": str(seen)}, "speed_micro": 10**6, "shift_ns": shift_ns}
+    return float(ask(request)["counts"]["overlap_share"])
+
+
 def load(target: Document, filament: Document, samples: Path, **how: Any) -> Document:
     """Run one filament on a target with its operations written to `samples`."""
     return ask(
