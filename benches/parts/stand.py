@@ -75,7 +75,7 @@ def storage() -> Iterator[dict[str, tuple[str, str]]]:
 @contextlib.contextmanager
 def _mounted(device: str) -> Iterator[Path]:
     subprocess.run(["mkfs.ext4", "-q", device], check=True, capture_output=True)
-    with tempfile.TemporaryDirectory(prefix="bw-bench-") as name:
+    with tempfile.TemporaryDirectory(prefix="bw-stand-") as name:
         subprocess.run(["mount", "-o", "noatime", device, name], check=True)
         try:
             yield Path(name)

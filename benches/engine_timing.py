@@ -1,0 +1,222 @@
+"""How late the engine issues, beside a bare spin loop and, on a device, beside fio.
+
+To `null`, against the floor (`bw-engine`'s request of that name: the same clock, seat and
+histogram, and nothing but spinning) in turn on the same processor: p99 of issue error at most
+1 us above the floor's, p99.9 at most twice the floor's, at 10,000 and 100,000/s.
+
+To a device by O_DIRECT at 10,000/s: p98 under 10 us and p99 under 50 us, as the block
+layer's own stamps have it (block_rq_issue, whole microseconds), and fio at the same rate on
+the same processor by the same stamps and the same rule (parts/grid.py). What cannot be
+known of fio's Poisson arrivals is when they were meant: their rate and the dispersion of their
+gaps are shown instead.
+
+Usage: engine_timing.py [--rounds N] [--seconds S] [--cpu N] [--fifo]
+       --fifo: both sides under SCHED_FIFO, on a machine where others work at the same time
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from parts.device import machine
+from parts.engine import EngineError, ask, capturing
+from parts.fio_jobs import fio, version
+from parts.grid import Lateness, dispersion, lateness
+from parts.stand import Document, file_target, in_turn, load_request, storage
+
+from benchwright.load.samples import read_samples
+
+FLOOR_RATES = (10_000, 100_000)
+DEVICE_RATE = 10_000
+READ = 0
+FIGURES = ("p50", "p90", "p99", "p99.9")
+
+
+def open_loop(rate: int, arrival: str = "constant") -> Document:
+    """Return a filament of random reads at a rate."""
+    arrives = {"type": arrival}
+    return {"type": "open", "arrival": arrives, "rate": {"micro_per_s": rate * 10**6}}
+
+
+def overshoot(rate: int, arguments: argparse.Namespace) -> Document:
+    """Return by how much a bare loop misses its deadlines."""
+    request = {"type": "floor", "micro_per_s": rate * 10**6, "cpu": arguments.cpu}
+    length = {"duration_ns": round(arguments.seconds * 1e9)}
+    found: Document = ask({**request, **length})["overshoot_ns"]
+    return found
+
+
+def issue_error(rate: int, arguments: argparse.Namespace) -> Document:
+    """Return the engine's issue error to null."""
+    request = load_request(
+        {"kind": "null"},
+        open_loop(rate),
+        duration_ns=round(arguments.seconds * 1e9),
+        cpus=[arguments.cpu],
+        depth=4096,
+    )
+    found: Document = ask(request)["kinds"]["all"]["issue_error_ns"]
+    return found
+
+
+def to_null(arguments: argparse.Namespace) -> None:
+    """Print issue error beside the floor."""
+    print(f"\nissue error to null [us], medians of {arguments.rounds} rounds")
+    print("| rate | | p50 | p90 | p99 | p99.9 |\n|---|---|---|---|---|---|")
+    for rate in FLOOR_RATES:
+        rounds = in_turn(
+            arguments.rounds,
+            partial(overshoot, rate, arguments),
+            partial(issue_error, rate, arguments),
+        )
+        for name, side in (("floor", 0), ("bw", 1)):
+            values = (_median_us([pair[side] for pair in rounds], f) for f in FIGURES)
+            print(f"| {rate:,}/s | {name} | {' | '.join(values)} |")
+        quiet = min(rounds, key=lambda pair: pair[0]["p99.9"] + pair[1]["p99.9"])
+        for name, side in (("floor, quietest round", 0), ("bw, the same round", 1)):
+            values = (_median_us([quiet[side]], f) for f in FIGURES)
+            print(f"| {rate:,}/s | {name} | {' | '.join(values)} |")
+        _judge(rate, rounds)
+
+
+def _median_us(documents: list[Document], figure: str) -> str:
+    return f"{statistics.median(one[figure] for one in documents) / 1e3:.3f}"
+
+
+def _judge(rate: int, rounds: list[tuple[Any, ...]]) -> None:
+    above = statistics.median(ours["p99"] - bare["p99"] for bare, ours in rounds) / 1e3
+    times = statistics.median(ours["p99.9"] / bare["p99.9"] for bare, ours in rounds)
+    print(
+        f"  {rate:,}/s: p99 is {above:+.3f} us above the floor's (aim: at most 1), "
+        f"p99.9 is {times:.2f} times the floor's (aim: at most 2): medians of the rounds"
+    )
+
+
+class Seen(NamedTuple):
+    """One run as the observer saw it, and the generator's own word."""
+
+    late: Lateness
+    dispersion: float
+    rate_per_s: float
+    own: str
+
+
+def witnessed(device: str, scratch: Path, run: Callable[[], str]) -> Seen:
+    """Run while the device's stamps are recorded; the reads among them are what counts."""
+    trace = scratch / "trace"
+    trace.unlink(missing_ok=True)
+    with capturing(device, trace) as account:
+        own = run()
+    if account["lost_events"]:
+        raise EngineError(f"{account['lost_events']} stamps were lost")
+    rows = read_samples(trace)
+    stamps = np.sort(rows["intended"][rows["kind"] == READ].astype(np.int64))
+    span_s = float(stamps[-1] - stamps[0]) / 1e9
+    rate = (len(stamps) - 1) / span_s
+    return Seen(lateness(stamps, DEVICE_RATE), dispersion(stamps), rate, own)
+
+
+def ours(path: str, arguments: argparse.Namespace, arrival: str = "constant") -> str:
+    """Run the engine on a path; return its own p98 and p99."""
+    request = load_request(
+        file_target(path),
+        open_loop(DEVICE_RATE, arrival),
+        duration_ns=round(arguments.seconds * 1e9),
+        cpus=[arguments.cpu],
+        depth=128,
+    )
+    error = ask(request)["kinds"]["all"]["issue_error_ns"]
+    return f"p98 {error['p98'] / 1e3:.2f}, p99 {error['p99'] / 1e3:.2f}"
+
+
+def theirs(path: str, arguments: argparse.Namespace, process: str = "linear") -> str:
+    """Run fio on a path; it has no word on its issue error."""
+    rate = (f"--rate_iops={DEVICE_RATE}", f"--rate_process={process}", "--iodepth=128")
+    fio(path, arguments.cpu, arguments.seconds, *rate)
+    return "none"
+
+
+def to_device(arguments: argparse.Namespace) -> None:
+    """Print lateness at the device, ours and fio's."""
+    with storage() as targets, tempfile.TemporaryDirectory() as scratch:
+        for name, (path, device) in targets.items():
+            print(
+                f"\n{name}, O_DIRECT, {DEVICE_RATE:,}/s: lateness at the device [us], "
+                f"medians of {arguments.rounds} rounds"
+            )
+            print("| | p50 | p98 | p99 | p99.9 | slope [ppm] | own word |")
+            print("|---|---|---|---|---|---|---|")
+            at = Path(scratch)
+            sides = (partial(run, path, arguments) for run in (ours, theirs))
+            seen = (partial(witnessed, device, at, side) for side in sides)
+            rounds = in_turn(arguments.rounds, *seen)
+            for who, side in (("bw", 0), ("fio, linear", 1)):
+                _print_late(who, [pair[side] for pair in rounds])
+            _poisson(path, device, at, arguments)
+
+
+def _print_late(who: str, runs: list[Seen]) -> None:
+    median = [statistics.median(run.late[place] for run in runs) for place in range(6)]
+    own = sorted(runs, key=lambda run: run.late.p98_us)[len(runs) // 2].own
+    figures = " | ".join(f"{value:.0f}" for value in median[1:5])
+    print(f"| {who} | {figures} | {median[5]:+.1f} | {own} |", flush=True)
+
+
+def _poisson(
+    path: str, device: str, scratch: Path, arguments: argparse.Namespace
+) -> None:
+    sides = {
+        "bw": partial(ours, path, arguments, "poisson"),
+        "fio": partial(theirs, path, arguments, "poisson"),
+    }
+    for who, run in sides.items():
+        seen = witnessed(device, scratch, run)
+        print(
+            f"  Poisson, {who}: {seen.rate_per_s:,.0f}/s at the device, dispersion of "
+            f"gaps {seen.dispersion:.2f} (1 is Poisson); own word [us]: {seen.own}"
+        )
+
+
+def main() -> int:
+    """Print the tables; what cannot be measured here is told."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=2)
+    parser.add_argument("--cpu", type=int, default=(os.cpu_count() or 1) - 1)
+    parser.add_argument("--fifo", action="store_true")
+    parser.add_argument("--only", choices=["null", "device"])
+    arguments = parser.parse_args()
+    # Ended from outside, the devices are taken away too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    print(machine() + (", all under SCHED_FIFO" if arguments.fifo else ""))
+    if arguments.fifo:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    if arguments.only != "device":
+        to_null(arguments)
+    if arguments.only == "null":
+        return 0
+    if shutil.which("fio") is None:
+        print("not measured: lateness at a device beside fio: fio is not installed")
+        return 0
+    print(f"\n{version()}")
+    try:
+        to_device(arguments)
+    except (OSError, EngineError, subprocess.CalledProcessError) as error:
+        print(f"not measured: lateness at a device: {error}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
