@@ -49,7 +49,9 @@ def rate_micro(text: str, least: int = 1) -> int:
     if not least <= micro <= 10**9 * w.MICRO:
         raise ValueError(f"{text!r} is outside 0.000001 .. 1G operations a second")
     if abs(micro - exact) * 1000 > exact:
-        raise ValueError(f"{text!r} is no whole number of millionths a second: give one")
+        raise ValueError(
+            f"{text!r} is no whole number of millionths a second: give one"
+        )
     return micro
 
 
