@@ -129,7 +129,11 @@ impl Calibration {
     pub fn measure() -> Result<Self, String> {
         sound()?;
         let first = Pair::read();
-        crate::clock::sleep(Nanos(CALIBRATION_NS));
+        // A signal ends a sleep early, and a slope over little time is a bad one.
+        let end = first.ns + CALIBRATION_NS;
+        while let left @ 1.. = end.saturating_sub(monotonic_ns()) {
+            crate::clock::sleep(Nanos(left));
+        }
         let initial = slope(first, Pair::read()).filter(|slope| *slope > 0);
         let initial = initial.ok_or("the counter stood still while it was calibrated")?;
         Ok(Self {

@@ -15,11 +15,16 @@ use bw_schedule::operation::{Kind, Operation};
 use bw_units::Nanos;
 use std::fs::File;
 use std::io;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// How long dropping waits for the calls that are under way. After that the buffers are leaked, rather
+/// than freed under a call: a device that hangs must not keep the run's result back.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// An operation under its slot, and its result.
 #[derive(Debug, Default)]
@@ -150,7 +155,7 @@ impl Shared {
 pub struct ThreadsTarget {
     shared: Arc<Shared>,
     pool: Vec<JoinHandle<()>>,
-    buffers: Buffers,
+    buffers: ManuallyDrop<Buffers>,
     /// Entries of `ready` written, not all of them published.
     prepared: u64,
     /// Entries of `ended` taken.
@@ -174,7 +179,7 @@ impl ThreadsTarget {
         let mut target = Self {
             shared: Arc::new(Shared::new(source, depth)),
             pool: Vec::with_capacity(count as usize),
-            buffers,
+            buffers: ManuallyDrop::new(buffers),
             prepared: 0,
             taken: 0,
             busy: vec![false; depth as usize].into_boxed_slice(),
@@ -298,9 +303,46 @@ impl Drop for ThreadsTarget {
         self.shared.stop.store(true, SeqCst);
         self.shared.submitted.fetch_add(1, SeqCst);
         futex::wake(&self.shared.submitted, u32::MAX);
-        // The buffers are freed only after this: every thread has left them.
-        for thread in self.pool.drain(..) {
-            let _ = thread.join();
+        if join(&mut self.pool, PATIENCE) {
+            // SAFETY: dropped here once and never used again; every thread has left the buffers.
+            unsafe { ManuallyDrop::drop(&mut self.buffers) };
         }
+    }
+}
+
+/// Waits for the threads to end, not longer than `patience`; returns whether all have. Those that
+/// a device holds in a call are left alone.
+fn join(pool: &mut Vec<JoinHandle<()>>, patience: Duration) -> bool {
+    let end = Instant::now() + patience;
+    while !pool.iter().all(JoinHandle::is_finished) {
+        if Instant::now() > end {
+            pool.clear();
+            return false;
+        }
+        std::thread::sleep(Duration::from_micros(100));
+    }
+    for thread in pool.drain(..) {
+        // It cannot have panicked with anything that is ours to tell.
+        let _ = thread.join();
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn a_thread_that_does_not_end_is_waited_for_only_so_long() {
+        let (go, held) = channel::<()>();
+        let held = move || {
+            let _ = held.recv();
+        };
+        let mut pool = vec![std::thread::spawn(|| {}), std::thread::spawn(held)];
+        assert!(!join(&mut pool, Duration::from_millis(5)));
+        drop(go);
+        let mut pool = vec![std::thread::spawn(|| {})];
+        assert!(join(&mut pool, PATIENCE) && pool.is_empty());
     }
 }
