@@ -1,8 +1,8 @@
 //! How many operations are under way: the time integral of arrivals less ends.
 //!
-//! The mean is the integral over the time from the first arrival to the last event, which by Little's law is
-//! the arrival rate times the mean time in the system. Operations without an end are not counted at all, and
-//! told: an unknown end is neither at once nor never.
+//! The mean is the integral over the time from the first arrival to the last event of an operation whose end is
+//! known, which by Little's law is the arrival rate times the mean time in the system. Operations without an end are
+//! not counted at all, and told: an unknown end is neither at once nor never.
 
 use super::arrivals::{MOST_BINS, SCALES};
 use super::series::Series;

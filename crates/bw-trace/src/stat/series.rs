@@ -75,7 +75,10 @@ impl Series<f64> {
     #[allow(clippy::cast_precision_loss)]
     pub fn add_stretch(&mut self, (from, to): (Nanos, Nanos), depth: f64) {
         let mut from = from;
-        self.reach(to);
+        if from < to {
+            // The bin behind a stretch that ends at its edge is not touched.
+            self.reach(Nanos(to.0 - 1));
+        }
         while from < to {
             let index = (from.0 / self.width.0) as usize;
             let end = Nanos((index as u64 + 1).saturating_mul(self.width.0)).min(to);
@@ -118,6 +121,14 @@ mod tests {
             (series.width(), series.bins()),
             (Nanos(20), &[20, 20, 1][..])
         );
+    }
+
+    #[test]
+    fn a_stretch_up_to_an_edge_makes_no_bin_behind_it() {
+        let mut series = Series::new(Nanos(10), 50);
+        series.add_stretch((Nanos(0), Nanos(20)), 2.0);
+        series.add_stretch((Nanos(20), Nanos(20)), 2.0);
+        assert_eq!(series.bins(), [20.0, 20.0]);
     }
 
     proptest! {
