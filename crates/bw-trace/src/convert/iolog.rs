@@ -1,5 +1,8 @@
 //! fio's iolog version 3: `timestamp file action [offset length]`, stamps in microseconds.
 //!
+//! Stamps begin at one microsecond: as long as they are zero, fio 3.33 takes the next gap for none (its replay of
+//! 0, 1 s, 1.5 s starts reads at 0, 0 and 0.5 s; of 1 us, 1.000001 s, 1.500001 s at 0, 1 and 1.5 s).
+//!
 //! A device becomes a file of its name; fio opens it, or what `--replay_redirect` says. Version 2 is not
 //! written: the manual and the code disagree on what its waits mean (`bw_trace::formats::iolog`).
 
@@ -12,6 +15,9 @@ use std::io::Write;
 
 /// A microsecond [ns].
 const MICROSECOND_NS: u64 = 1000;
+
+/// The stamp of an arrival at time zero.
+const FIRST_US: u64 = 1;
 
 /// Writes the rows of `trace`; returns how many, the file's length, and what was lost.
 pub(super) fn write(
@@ -26,7 +32,7 @@ pub(super) fn write(
         .map_err(unwritten)?;
     while let Some(row) = trace.next() {
         let row = row?;
-        last_us = row.intended.0 / MICROSECOND_NS;
+        last_us = FIRST_US + row.intended.0 / MICROSECOND_NS;
         cut += u64::from(row.intended.0 % MICROSECOND_NS != 0);
         let action = action(row.kind).ok_or_else(|| unknown(place, row.kind))?;
         let name = files.name(&row, trace.devices());
