@@ -159,7 +159,7 @@ fn converting_to_an_iolog_keeps_microseconds_and_says_what_is_lost() {
     let result = convert(&output).unwrap();
     let text = std::fs::read_to_string(&path).unwrap();
     let expected = "fio version 3 iolog\n1 0 add\n1 0 open\n1 0 read 246783623168 8192\n\
-                    23 0 write 0 4096\n2500000 0 read 4096 512\n2500000 0 close\n";
+                    24 0 write 0 4096\n2500000 0 read 4096 512\n2500000 0 close\n";
     assert_eq!(text, expected);
     assert_eq!(result.rows, 3);
     assert!(result.lost[1].contains("2 arrivals"), "{:?}", result.lost);
