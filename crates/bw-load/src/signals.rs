@@ -1,4 +1,5 @@
-//! SIGINT and SIGTERM: the first ends the run early, the second does not even wait for what is in flight.
+//! SIGINT and SIGTERM: the first ends the run early, the second does not even wait for what is in flight;
+//! the third ends the process, whatever it waits for (the writer of a FIFO, a disk that hangs).
 //!
 //! Decision: a handler that counts, and a reporter that looks; nothing else may be done in a handler, and
 //! a worker must not be made to poll a descriptor.
@@ -7,11 +8,14 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 static CAUGHT: AtomicU8 = AtomicU8::new(0);
 
+/// The exit status of a process that the third one ends.
+const INTERRUPTED: libc::c_int = 130;
+
 extern "C" fn count(_signal: libc::c_int) {
-    // Stays at the top: a count that wrapped would read as none.
-    let _ = CAUGHT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seen| {
-        seen.checked_add(1)
-    });
+    if CAUGHT.fetch_add(1, Ordering::Relaxed) >= 2 {
+        // SAFETY: it ends the process, and is one of the calls that a handler may make.
+        unsafe { libc::_exit(INTERRUPTED) };
+    }
 }
 
 /// Counts SIGINT and SIGTERM from now on, instead of dying of them. System calls go on.
@@ -21,7 +25,7 @@ pub fn catch() {
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         action.sa_sigaction = count as extern "C" fn(libc::c_int) as usize;
         action.sa_flags = libc::SA_RESTART;
-        // SAFETY: the action is valid, and its handler does nothing but add to an atomic.
+        // SAFETY: the action is valid; its handler adds to an atomic, or ends the process.
         unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) };
     }
 }

@@ -161,3 +161,39 @@ fn memory_is_not_locked_under_a_limit_that_would_end_the_run_later() {
         "mlockall: no more than 4096 KiB may be locked (ulimit -l)"
     );
 }
+
+/// Returns whether a process catches SIGINT by now.
+fn catches(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    u64::from_str_radix(caught.unwrap().trim(), 16).unwrap() & (1 << (libc::SIGINT - 1)) != 0
+}
+
+#[test]
+fn a_third_signal_ends_an_engine_that_waits_for_the_writer_of_a_trace() {
+    let fifo = std::env::temp_dir().join(format!("bw-engine-fifo-{}", std::process::id()));
+    assert!(
+        Command::new("mkfifo")
+            .arg(&fifo)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let trace = json!({"type": "trace", "path": &fifo, "format": "bw"});
+    let more = json!({"workload": {"seed": 1, "filaments": [trace]}, "duration_ns": 1_000_000});
+    let mut child = start(&load(&more).to_string());
+    let pid = child.id();
+    while !catches(pid) {
+        std::thread::yield_now();
+    }
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        // SAFETY: the child is ours and is not waited for yet.
+        unsafe { libc::kill(i32::try_from(pid).unwrap(), libc::SIGINT) };
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    };
+    std::fs::remove_file(fifo).unwrap();
+    assert_eq!(status.code(), Some(130));
+}

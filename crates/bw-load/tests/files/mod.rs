@@ -15,7 +15,13 @@ impl Place {
     pub fn in_directory(parent: &Path) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = parent.join(format!("bw-file-{}-{number}", std::process::id()));
+        let name = format!("bw-file-{}-{number}", std::process::id());
+        let path = parent.join(&name);
+        if std::fs::create_dir(&path).is_ok() {
+            return Self(path);
+        }
+        // The sources belong to somebody else.
+        let path = std::env::temp_dir().join(name);
         std::fs::create_dir(&path).unwrap();
         Self(path)
     }
