@@ -4,7 +4,6 @@
 //! engines tell the same of the same operation.
 
 use super::buffers::{Buffers, Place};
-use super::limits::BLKDISCARD;
 use crate::synchronous::Synchronous;
 use bw_schedule::operation::{Kind, Operation};
 use std::cell::RefCell;
@@ -17,15 +16,13 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct FileCalls {
     file: Arc<File>,
-    device: bool,
     buffers: RefCell<Buffers>,
 }
 
 impl FileCalls {
-    pub(super) fn new(file: Arc<File>, device: bool, buffers: Buffers) -> Self {
+    pub(super) fn new(file: Arc<File>, buffers: Buffers) -> Self {
         Self {
             file,
-            device,
             buffers: RefCell::new(buffers),
         }
     }
@@ -35,7 +32,7 @@ impl Synchronous for FileCalls {
     fn execute(&self, operation: &Operation) -> i32 {
         let place = place(&mut self.buffers.borrow_mut(), 0, operation);
         match place {
-            Ok(place) => execute(&self.file, self.device, operation, place.address),
+            Ok(place) => execute(&self.file, operation, place.address),
             Err(error) => negative(&error),
         }
     }
@@ -61,12 +58,12 @@ pub(super) fn negative(error: &io::Error) -> i32 {
 
 /// Executes `operation` with its bytes at `address`, and returns bytes or a negative errno. The
 /// caller has the memory from [`place`], and keeps it meanwhile.
-pub(super) fn execute(file: &File, device: bool, operation: &Operation, address: *mut u8) -> i32 {
+pub(super) fn execute(file: &File, operation: &Operation, address: *mut u8) -> i32 {
     match operation.kind {
         Kind::Read | Kind::Write => transfer(file, operation, address),
-        // SAFETY: no memory is involved.
-        Kind::Flush => result(|| unsafe { i64::from(libc::fsync(file.as_raw_fd())) }),
-        Kind::Discard if device => discard(file, operation),
+        Kind::Flush => file
+            .sync_all()
+            .map_or_else(|error| negative(&error), |()| 0),
         Kind::Discard => punch(file, operation),
         Kind::Exchange => -libc::EINVAL,
     }
@@ -129,12 +126,7 @@ fn result(mut call: impl FnMut() -> i64) -> i32 {
     }
 }
 
-fn discard(device: &File, operation: &Operation) -> i32 {
-    let range = [operation.offset, u64::from(operation.size)];
-    // SAFETY: the request reads two numbers, which are ours.
-    result(|| unsafe { i64::from(libc::ioctl(device.as_raw_fd(), BLKDISCARD, range.as_ptr())) })
-}
-
+/// Of a block device too, as the io_uring engine does.
 fn punch(file: &File, operation: &Operation) -> i32 {
     let Ok(offset) = libc::off_t::try_from(operation.offset) else {
         return -libc::EINVAL;

@@ -12,8 +12,6 @@ use std::path::Path;
 
 /// `_IOR(0x12, 114, size_t)`, which the libc crate does not have.
 const BLKGETSIZE64: libc::Ioctl = 0x8008_1272;
-/// `_IO(0x12, 119)`.
-pub const BLKDISCARD: libc::Ioctl = 0x1277;
 /// What no file system or disk we know asks more than.
 const CAUTIOUS_BYTES: u32 = 4096;
 

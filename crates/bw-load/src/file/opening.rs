@@ -28,7 +28,6 @@ pub struct Purpose {
 pub struct OpenFile {
     spec: FileSpec,
     file: Arc<File>,
-    device: bool,
     size_bytes: u64,
     block_bytes: u32,
     absent: Vec<String>,
@@ -68,7 +67,6 @@ pub fn open(spec: &FileSpec, purpose: Purpose) -> Result<OpenFile, Refusal> {
         block_bytes: block(spec, limits)?,
         spec: spec.clone(),
         file: Arc::new(file),
-        device,
         size_bytes,
         absent,
         home: affinity(),
@@ -139,7 +137,7 @@ impl OpenFile {
     /// `target-engine`: there is no memory for buffers.
     pub fn synchronous(&self, largest_bytes: u32) -> Result<FileCalls, Refusal> {
         let buffers = Buffers::new(1, largest_bytes).map_err(|error| no_memory(&error))?;
-        Ok(FileCalls::new(Arc::clone(&self.file), self.device, buffers))
+        Ok(FileCalls::new(Arc::clone(&self.file), buffers))
     }
 
     fn uring(&self, depth: u32, largest_bytes: u32) -> Result<UringTarget, String> {
@@ -154,9 +152,9 @@ impl OpenFile {
     fn threads(&self, depth: u32, largest: u32, why: String) -> Result<FileTarget, Refusal> {
         let buffers = Buffers::new(depth, largest).map_err(|error| no_memory(&error))?;
         let count = u32::from(self.spec.threads).min(depth);
-        let source = (Arc::clone(&self.file), self.device);
+        let file = Arc::clone(&self.file);
         let mut target =
-            ThreadsTarget::new(source, buffers, (depth, count), self.home).map_err(|error| {
+            ThreadsTarget::new(file, buffers, (depth, count), self.home).map_err(|error| {
                 Refusal::new(
                     "target-engine",
                     format!("{count} threads cannot be started: {error}"),

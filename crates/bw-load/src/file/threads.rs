@@ -40,7 +40,6 @@ struct Job {
 #[derive(Debug)]
 struct Shared {
     file: Arc<File>,
-    device: bool,
     jobs: Box<[Job]>,
     /// Slots to be executed: the worker appends, any thread of the pool takes.
     ready: Box<[AtomicU32]>,
@@ -59,12 +58,11 @@ struct Shared {
 }
 
 impl Shared {
-    fn new((file, device): (Arc<File>, bool), depth: u32) -> Self {
+    fn new(file: Arc<File>, depth: u32) -> Self {
         let room = depth.next_power_of_two();
         let numbers = || (0..room).map(|_| AtomicU32::new(0)).collect();
         Self {
             file,
-            device,
             jobs: (0..depth).map(|_| Job::default()).collect(),
             ready: numbers(),
             ready_head: AtomicU64::new(0),
@@ -134,7 +132,7 @@ impl Shared {
             tag: 0,
         };
         let address = job.address.load(Relaxed);
-        let result = calls::execute(&self.file, self.device, &operation, address);
+        let result = calls::execute(&self.file, &operation, address);
         self.finish(slot, result);
     }
 
@@ -165,19 +163,19 @@ pub struct ThreadsTarget {
 }
 
 impl ThreadsTarget {
-    /// Makes the target on `source` (the file, and whether it is a device) for `depth`
+    /// Makes the target on `file` for `depth`
     /// operations in flight with `count` threads that run on the processors `home`.
     ///
     /// # Errors
     /// The kernel gives no more threads.
     pub fn new(
-        source: (Arc<File>, bool),
+        file: Arc<File>,
         buffers: Buffers,
         (depth, count): (u32, u32),
         home: libc::cpu_set_t,
     ) -> io::Result<Self> {
         let mut target = Self {
-            shared: Arc::new(Shared::new(source, depth)),
+            shared: Arc::new(Shared::new(file, depth)),
             pool: Vec::with_capacity(count as usize),
             buffers: ManuallyDrop::new(buffers),
             prepared: 0,
