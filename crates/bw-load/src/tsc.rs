@@ -224,6 +224,7 @@ impl Clock for Tsc {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write as _;
 
     fn clock(slope: u64) -> Tsc {
         Tsc {
@@ -269,7 +270,7 @@ mod tests {
     #[test]
     fn the_real_counter_agrees_with_the_kernels_clock_to_a_thousandth() {
         let Ok(calibration) = Calibration::measure() else {
-            println!("skipped: {:?}", sound());
+            writeln!(std::io::stderr(), "skipped: {:?}", sound()).unwrap();
             return;
         };
         calibration.refine();

@@ -11,6 +11,7 @@ use bw_load::synchronous::Synchronous;
 use bw_schedule::operation::{Kind, Operation};
 use files::*;
 use proptest::prelude::*;
+use std::io::Write as _;
 use std::path::Path;
 
 const BLOCK: u32 = 4096;
@@ -64,7 +65,12 @@ fn discarded_blocks_are_zeros(spec: &FileSpec) {
     let (_file, mut target) = target(spec, WRITES, 2, 2 * BLOCK);
     let result = alone(&mut target, Kind::Discard, 8192, 2 * BLOCK);
     if result == -libc::EOPNOTSUPP {
-        return eprintln!("skipped: discard: {} has none", spec.path.display());
+        return writeln!(
+            std::io::stderr(),
+            "skipped: discard: {} has none",
+            spec.path.display()
+        )
+        .unwrap();
     }
     assert_eq!(result, 0);
     let (result, data) = execute(&mut target, &[operation(Kind::Read, 8192, 2 * BLOCK)]).remove(0);
@@ -80,7 +86,12 @@ fn files_on_disk_and_in_memory() {
         env!("CARGO_MANIFEST_DIR").into(),
     ] {
         if !Path::new(&parent).is_dir() {
-            eprintln!("skipped: {}: not there", parent.display());
+            writeln!(
+                std::io::stderr(),
+                "skipped: {}: not there",
+                parent.display()
+            )
+            .unwrap();
             continue;
         }
         let place = Place::in_directory(&parent);
@@ -91,7 +102,7 @@ fn files_on_disk_and_in_memory() {
                 spec.direct = direct;
                 if let Err(refusal) = open(&spec, WRITES) {
                     assert_eq!(refusal.code, "target-no-direct-io", "{refusal}");
-                    eprintln!("skipped: {refusal}");
+                    writeln!(std::io::stderr(), "skipped: {refusal}").unwrap();
                     continue;
                 }
                 writes_are_read_back(&spec, 1);

@@ -9,6 +9,7 @@ mod files;
 use bw_load::file::{Engine, FileSpec, Purpose, Refusal, open};
 use bw_schedule::operation::Kind;
 use files::*;
+use std::io::Write as _;
 use std::path::Path;
 
 fn refusal(spec: &FileSpec, purpose: Purpose) -> Refusal {
@@ -74,7 +75,11 @@ fn a_file_that_bw_made_may_be_written_to_again() {
         .iter()
         .any(|line| line.contains("the mark"))
     {
-        return eprintln!("skipped: this file system keeps no user attributes");
+        return writeln!(
+            std::io::stderr(),
+            "skipped: this file system keeps no user attributes"
+        )
+        .unwrap();
     }
     spec.size_bytes = Some(16_384);
     assert_eq!(open(&spec, WRITES).unwrap().size_bytes(), 16_384);
@@ -87,7 +92,7 @@ fn what_is_not_aligned_is_refused_before_the_run() {
     spec.direct = true;
     let file = match open(&spec, READS) {
         Ok(file) => file,
-        Err(refusal) => return eprintln!("skipped: {refusal}"),
+        Err(refusal) => return writeln!(std::io::stderr(), "skipped: {refusal}").unwrap(),
     };
     let block = u64::from(file.block_bytes());
     assert!(block >= 512, "direct I/O is never finer than a sector");
@@ -155,7 +160,7 @@ fn an_unaligned_operation_is_an_error_of_its_own() {
         spec.direct = true;
         match open(&spec, READS) {
             Ok(_) => {}
-            Err(refusal) => return eprintln!("skipped: {refusal}"),
+            Err(refusal) => return writeln!(std::io::stderr(), "skipped: {refusal}").unwrap(),
         }
         let (_file, mut target) = target(&spec, READS, 2, 4096);
         assert_eq!(alone(&mut target, Kind::Read, 100, 512), -libc::EINVAL);

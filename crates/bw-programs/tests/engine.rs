@@ -142,13 +142,17 @@ fn memory_is_not_locked_under_a_limit_that_would_end_the_run_later() {
     command.arg(env!("CARGO_BIN_EXE_bw-engine"));
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let Ok(mut child) = command.spawn() else {
-        return eprintln!("skipped: there is no setpriv here");
+        return writeln!(std::io::stderr(), "skipped: there is no setpriv here").unwrap();
     };
     let request = load(&json!({"duration_ns": 50_000_000})).to_string();
     let written = child.stdin.take().unwrap().write_all(request.as_bytes());
     let (values, status) = answers(child);
     if written.is_err() || matches!(status, Some(1 | 126 | 127)) {
-        return eprintln!("skipped: the engine cannot be run as another user here");
+        return writeln!(
+            std::io::stderr(),
+            "skipped: the engine cannot be run as another user here"
+        )
+        .unwrap();
     }
     let environment = &values.last().unwrap()["environment"];
     assert_eq!(

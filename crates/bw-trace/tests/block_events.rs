@@ -9,6 +9,7 @@ use bw_trace::report::TraceReport;
 use bw_trace::trace;
 use bw_units::Nanos;
 use std::io::Cursor;
+use std::io::Write as _;
 use std::process::Command;
 
 fn read(format: Format, bytes: Vec<u8>) -> (Vec<Row>, TraceReport) {
@@ -135,7 +136,7 @@ fn the_binary_says_what_blkparse_prints_of_it() {
         .output();
     std::fs::remove_dir_all(&folder).unwrap();
     let Ok(told) = told else {
-        println!("skipped: blkparse is not installed");
+        writeln!(std::io::stderr(), "skipped: blkparse is not installed").unwrap();
         return;
     };
     let (ours, report) = read(Format::Blktrace, binary());

@@ -9,6 +9,7 @@ use bw_schedule::operation::Kind;
 use bw_trace::capture::{CaptureRequest, CaptureResult, capture};
 use bw_units::Nanos;
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,7 +35,11 @@ impl Loop {
                 String::from_utf8(output.stdout).unwrap().trim().to_owned()
             }
             _ => {
-                eprintln!("SKIPPED: no loop device can be made here (that takes root)");
+                writeln!(
+                    std::io::stderr(),
+                    "SKIPPED: no loop device can be made here (that takes root)"
+                )
+                .unwrap();
                 fs::remove_dir_all(directory).unwrap();
                 return None;
             }
@@ -89,7 +94,7 @@ fn captured(
     match result {
         Ok(result) => Some((result, rows(&request.output))),
         Err(error) if error.code.name() == "trace-capture" => {
-            eprintln!("SKIPPED: {error}");
+            writeln!(std::io::stderr(), "SKIPPED: {error}").unwrap();
             None
         }
         Err(error) => panic!("{error}"),

@@ -7,6 +7,7 @@
 use bw_schedule::operation::Kind;
 use bw_trace::input::TraceInput;
 use bw_trace::trace;
+use std::io::Write as _;
 use std::path::PathBuf;
 
 struct Facts {
@@ -21,7 +22,7 @@ fn check(name: &str, facts: &Facts) {
     let folder = std::env::var_os("BW_TRACES").map_or(PathBuf::from(beside), PathBuf::from);
     let path = folder.join(name);
     if !path.exists() {
-        println!("skipped: {} is absent", path.display());
+        writeln!(std::io::stderr(), "skipped: {} is absent", path.display()).unwrap();
         return;
     }
     let mut trace = trace::open(&TraceInput::new(&path.to_string_lossy())).unwrap();

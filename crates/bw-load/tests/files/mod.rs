@@ -5,6 +5,7 @@ use bw_load::kernel_probe::probe;
 use bw_load::target::{Reaped, Target};
 use bw_schedule::operation::{Kind, Operation};
 use bw_units::Nanos;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -47,7 +48,12 @@ pub fn engines() -> Vec<Engine> {
     if rings.available {
         return vec![Engine::IoUring, Engine::Threads];
     }
-    eprintln!("skipped: the io_uring engine: {}", rings.absent.join("; "));
+    writeln!(
+        std::io::stderr(),
+        "skipped: the io_uring engine: {}",
+        rings.absent.join("; ")
+    )
+    .unwrap();
     vec![Engine::Threads]
 }
 
@@ -152,11 +158,17 @@ pub fn tool(words: &[&str]) -> Option<String> {
         }
         Ok(output) => {
             let told = String::from_utf8_lossy(&output.stderr).into_owned();
-            eprintln!("skipped: {}: {}", words.join(" "), told.trim());
+            writeln!(
+                std::io::stderr(),
+                "skipped: {}: {}",
+                words.join(" "),
+                told.trim()
+            )
+            .unwrap();
             None
         }
         Err(error) => {
-            eprintln!("skipped: {}: {error}", words.join(" "));
+            writeln!(std::io::stderr(), "skipped: {}: {error}", words.join(" ")).unwrap();
             None
         }
     }

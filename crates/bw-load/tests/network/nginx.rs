@@ -1,6 +1,7 @@
 //! A real nginx on the loopback: started, and ended by its own process id.
 
 use std::fs;
+use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -21,7 +22,7 @@ impl Nginx {
     /// None, with the reason on stderr, where there is no nginx.
     pub fn start(name: &str, body_bytes: usize, requests: u32) -> Option<Self> {
         if !Path::new(PROGRAM).exists() {
-            eprintln!("skipped: there is no {PROGRAM}");
+            writeln!(std::io::stderr(), "skipped: there is no {PROGRAM}").unwrap();
             return None;
         }
         let folder = std::env::temp_dir().join(format!("bw-nginx-{name}-{}", std::process::id()));
