@@ -39,7 +39,13 @@ fn outcome(index: u64) -> Outcome {
     let scattered = index.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
     let at = Nanos(index * 10_000);
     let issued = at + Nanos(100 + scattered % 900);
-    let service = 10_000 + scattered % 90_000 + if index.is_multiple_of(100) { 900_000 } else { 0 };
+    let service = 10_000
+        + scattered % 90_000
+        + if index.is_multiple_of(100) {
+            900_000
+        } else {
+            0
+        };
     let kind = if index.is_multiple_of(3) {
         Kind::Write
     } else {
