@@ -10,6 +10,7 @@ use bw_load::file::{Engine, FileSpec, open};
 use bw_load::target::Target;
 use bw_schedule::operation::Kind;
 use files::*;
+use std::io::Write as _;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -26,7 +27,11 @@ fn marked() -> Option<(Place, FileSpec)> {
     match code(&spec) {
         None => Some((place, spec)),
         Some(_) => {
-            eprintln!("skipped: this file system keeps no user attributes");
+            writeln!(
+                std::io::stderr(),
+                "skipped: this file system keeps no user attributes"
+            )
+            .unwrap();
             None
         }
     }

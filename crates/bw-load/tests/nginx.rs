@@ -10,6 +10,7 @@ use bw_load::target::{Reaped, Target};
 use bw_units::Nanos;
 use network::nginx::Nginx;
 use network::{drive, exchange};
+use std::io::Write as _;
 use std::time::Duration;
 
 fn open(nginx: &Nginx, paths: &[&str], connections: u32) -> HttpTarget {
@@ -105,7 +106,11 @@ fn throughput_beside_wrk() {
         assert!(results.iter().all(|&result| result == 100));
         drop(target);
         let Some(wrk) = wrk_rate(nginx.port) else {
-            return println!("{ours:.0}/s; skipped: there is no wrk to compare with");
+            return writeln!(
+                std::io::stderr(),
+                "{ours:.0}/s; skipped: there is no wrk to compare with"
+            )
+            .unwrap();
         };
         println!(
             "pair {pair}: {ours:.0}/s, wrk {wrk:.0}/s, ratio {:.3}",

@@ -124,6 +124,7 @@ fn parse_stat(text: &[u8]) -> Option<Stat> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write as _;
 
     #[test]
     fn a_name_with_brackets_does_not_shift_the_fields() {
@@ -148,7 +149,11 @@ mod tests {
         assert!(scanned.contains(&pid));
         assert!(found.iter().any(|identity| identity.pid == pid));
         if listed.is_empty() {
-            println!("skipped: this kernel has no /proc/PID/task/TID/children");
+            writeln!(
+                std::io::stderr(),
+                "skipped: this kernel has no /proc/PID/task/TID/children"
+            )
+            .unwrap();
         } else {
             assert!(listed.contains(&pid));
         }

@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::io::Write as _;
 use std::process::Command;
 
 use serde_json::json;
@@ -83,7 +84,11 @@ fn a_barrier_that_is_none_is_told() {
 #[test]
 fn the_semaphore_has_the_value_n_for_any_program() {
     if Command::new("perl").arg("-e1").output().is_err() {
-        println!("skipped: there is no perl to use the semaphore with");
+        writeln!(
+            std::io::stderr(),
+            "skipped: there is no perl to use the semaphore with"
+        )
+        .unwrap();
         return;
     }
     let mut session = Session::new();
