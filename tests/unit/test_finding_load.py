@@ -135,7 +135,10 @@ def test_failures_and_what_never_ended() -> None:
     told = doubts(found)
     assert "EIO of write: 3" in told["operations-failed"].evidence
     assert told["operations-failed"].severity is Severity.WARNING
-    assert "2 operations" in told["operations-unfinished"].evidence
+    assert "2 of " in told["operations-unfinished"].evidence
+    assert told["operations-unfinished"].severity is Severity.WARNING
+    found["counts"]["unfinished"] = 10_000
+    assert doubts(found)["operations-unfinished"].severity is Severity.SERIOUS
     found["counts"]["errors"] = 10_000
     assert doubts(found)["operations-failed"].severity is Severity.SERIOUS
 

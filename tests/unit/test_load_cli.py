@@ -364,3 +364,26 @@ def test_a_study_keeps_the_document_and_the_samples(engine: Engine) -> None:
     told = engine.bw("stats", "st", "--json")
     codes = {finding["code"] for finding in json.loads(told.stdout)["findings"]}
     assert "operations-failed" in codes, "what the load doubted is in the study"
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (("--bs=4k", "--iodepth", "8"), "--bs: here --block 4k\n  = --iodepth: here"),
+        (("-R", "500", "-d", "10s"), "-d: here --duration"),
+        (("--nonsense",), "unrecognized arguments: --nonsense"),
+        (("http://h/",), "http://h/ is a target, no file"),
+        (("http://h/",), "--target http://h/"),
+        (("nosuch.toml",), "there is no file nosuch.toml"),
+        (("binary",), "for a trace: bw replay"),
+    ],
+)
+def test_the_first_mistakes_of_who_knows_another_tool(
+    engine: Engine, words: tuple[str, ...], part: str
+) -> None:
+    (engine.directory / "binary").write_bytes(b"\x1f\x8b\xff")
+    done = engine.bw("load", *words)
+    assert done.returncode == 2
+    assert part in done.stderr
+    assert "suite" not in done.stderr
+    assert "Traceback" not in done.stderr

@@ -38,6 +38,10 @@ def test_nothing_that_was_done_is_dashes_not_zeroes() -> None:
     report = text(kinds={"all": {**found["kinds"]["all"], **times, "operations": 0}})
     assert "response              0          -          -" in report
     assert " 0 ns" not in report
+    rates = dict.fromkeys(
+        f"{name}_rate_per_s" for name in ("intended", "offered", "achieved")
+    )
+    assert "rate       none: no operation began" in text(elapsed_ns=0, **rates)
 
 
 def test_traces_and_samples_are_told() -> None:

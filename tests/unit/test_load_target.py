@@ -16,6 +16,7 @@ from benchwright.load.target import parse_target, target_text
     [
         ("null", r.NullTarget()),
         ("./null", r.FileTarget("./null")),
+        ("./h:7", r.FileTarget("./h:7")),
         ("/dev/loop0", r.FileTarget("/dev/loop0")),
         ("tcp://127.0.0.1:7", r.TcpTarget("127.0.0.1", 7)),
         ("tcp://[::1]:7", r.TcpTarget("::1", 7)),
@@ -42,6 +43,8 @@ def test_targets(text: str, target: r.Target) -> None:
         ("tcp://h:7/x", "more than"),
         ("http://", "names no host"),
         ("http://u:p@h/", "user name"),
+        ("127.0.0.1:8080", "http://127.0.0.1:8080/ or tcp://127.0.0.1:8080"),
+        ("localhost:7", "a new file of that name ./localhost:7"),
     ],
 )
 def test_no_targets(text: str, part: str) -> None:

@@ -100,13 +100,11 @@ def plan_of(arguments: argparse.Namespace) -> Plan:
 
 
 def _plan_of_file(arguments: argparse.Namespace) -> Plan:
-    from pathlib import Path
-
     from benchwright.cli import load_options as options
     from benchwright.load.plan import plan_of_file
     from benchwright.load.toml import read_workload
-    from benchwright.suite.include import main_text
 
+    _refuse_server(arguments.workload)
     wrong: list[Diagnostic] = []
     for name in _BARE:
         if getattr(arguments, name) is not None:
@@ -114,9 +112,7 @@ def _plan_of_file(arguments: argparse.Namespace) -> Plan:
     named = options.target_of(arguments, None, wrong)
     said = options.run_fields(arguments, wrong)
     options.raise_all(wrong)
-    text = main_text(
-        arguments.workload, lambda path: Path(path).read_text(encoding="utf-8")
-    )
+    text = _text_of(arguments.workload)
     description = read_workload(text, arguments.workload, named)
     target = options.target_of(arguments, description.target, wrong)
     options.raise_all(wrong)
@@ -126,6 +122,35 @@ def _plan_of_file(arguments: argparse.Namespace) -> Plan:
     if "seed" not in description.run:
         said = options.trial_seed() | said
     return plan_of_file(description, _with_samples(said, arguments), target)
+
+
+def _refuse_server(workload: str) -> None:
+    """Raise InputError for a URL: wrk2 and k6 take one where a file stands here."""
+    from benchwright.model.errors import argument_error
+
+    if "://" in workload:
+        hint = f"--target {workload}"
+        raise argument_error("bw load", "", f"{workload} is a target, no file", hint)
+
+
+def _text_of(workload: str) -> str:
+    """Return the text of a workload's file. Raises InputError."""
+    from pathlib import Path
+
+    from benchwright.model.errors import argument_error
+    from benchwright.suite.include import Unreadable, read_text
+
+    try:
+        text = read_text(workload, lambda path: Path(path).read_text(encoding="utf-8"))
+    except Unreadable as error:
+        hint = (
+            "a workload is a TOML file (docs/workload-toml.md); for a trace: bw replay"
+        )
+        raise argument_error(workload, "", error.message, hint) from None
+    if text is None:
+        hint = "give the path of a workload, or leave it out and say --rate and so on"
+        raise argument_error(workload, "", f"there is no file {workload}", hint)
+    return text
 
 
 def _beside_a_file(name: str, workload: str) -> Diagnostic:

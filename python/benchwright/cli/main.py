@@ -60,7 +60,9 @@ def _parser() -> argparse.ArgumentParser:
 def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
     streams.prepare()
     words, command = _split_command(list(argv))
-    arguments = parser.parse_args(words)
+    arguments, unknown = parser.parse_known_args(words)
+    if unknown:
+        _refuse_unknown(parser, words[0] if words else "", unknown)
     arguments.command_argv = command
     try:
         _check_text(argv)
@@ -75,6 +77,16 @@ def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
     except Exception as error:
         return _reported(error)
     return status
+
+
+def _refuse_unknown(
+    parser: argparse.ArgumentParser, command: str, unknown: list[str]
+) -> None:
+    """Exit with status 2 for what is no option, with its name here where another tool has it."""
+    from benchwright.cli.other_names import hints_of
+
+    message = f"unrecognized arguments: {' '.join(unknown)}"
+    parser.error("\n  = ".join((message, *hints_of(command, unknown))))
 
 
 def _reported(error: Exception) -> int:

@@ -211,10 +211,11 @@ def _failed(result: LoadResult, subject: str) -> Iterator[Finding]:
         severity = Severity.SERIOUS if many else None
         yield doubt("operations-failed", subject, evidence, severity)
     if counts.unfinished:
-        evidence = (
-            f"{counts.unfinished:,} operations had not ended when the run was over"
-        )
-        yield doubt("operations-unfinished", subject, evidence)
+        many = counts.unfinished > FAILED_SERIOUS * max(1, counts.issued)
+        part = _part(counts.unfinished, counts.issued)
+        evidence = f"{part} had not ended when the run was over"
+        severity = Severity.SERIOUS if many else None
+        yield doubt("operations-unfinished", subject, evidence, severity)
 
 
 # -- the measurement -------------------------------------------------------------------

@@ -9,6 +9,7 @@ Every function raises ValueError with a message that says what was expected.
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,6 +24,7 @@ from benchwright.load.request import (
 )
 
 _SCHEMES = ("http", "tcp")
+_HOST_PORT = re.compile(r"[\w.-]+:\d+")
 _KINDS: dict[str, type[Any]] = {
     "null": NullTarget,
     "file": FileTarget,
@@ -53,6 +55,12 @@ def _file(text: str) -> FileTarget:
         raise ValueError(f"{text!r} is no path")
     if os.path.isdir(text):
         raise ValueError(f"{text!r} is a directory: name a file in it")
+    # Other load generators take a server so; "no such file" would not say what is missing.
+    if _HOST_PORT.fullmatch(text) and not os.path.exists(text):
+        raise ValueError(
+            f"{text!r} is no file; a server is http://{text}/ or tcp://{text}, "
+            f"a new file of that name ./{text}"
+        )
     return FileTarget(path=text)
 
 

@@ -101,6 +101,8 @@ def _rates(result: LoadResult, *, open_loop: bool) -> str:
         ("achieved", result.achieved_rate_per_s),
     )
     known = [f"{name} {rate_words(rate)}" for name, rate in rates if rate is not None]
+    if not known:
+        return "none: no operation began"
     return ", ".join(known) + f" in {time_words(result.elapsed_ns)}"
 
 
