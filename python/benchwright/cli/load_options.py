@@ -47,7 +47,7 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     add(
         "--allow-writes-to-mounted",
         action="store_true",
-        help="even over a file system in use, which will be lost",
+        help="with --overwrite: even a file system in use, which is lost",
     )
     add("--engine", metavar="auto|io_uring|threads", help="how files are accessed")
     add("--connections", metavar="N", help="to a server (default 64)")
