@@ -227,7 +227,7 @@ mod tests {
             issued,
             completed: issued + Nanos(waits.1),
             result,
-            held: waits.0 % 3 == 0,
+            held: waits.0.is_multiple_of(3),
         }
     }
 
