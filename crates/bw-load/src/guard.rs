@@ -3,7 +3,8 @@
 //! Decision: it follows the oversleep that the worker itself sees: up at once, down by a
 //! thousandth of the distance with every good sleep, which holds it near the p99.9 of what happens here
 //! and now. A fixed guard is too long on a quiet machine (spinning costs a core) and too short
-//! on a busy one. Timer slack must be 1 ns for this (seat.rs). Source: fio's nanosleep and
+//! on a busy one. It begins at its cap: an operation every 100 us is spun to from the start, since a sleep
+//! of the rest gives the processor to others and learns at the cost of late operations. Timer slack must be 1 ns for this (seat.rs). Source: fio's nanosleep and
 //! spin (time.c); reference/load.md section 6.
 
 use bw_units::Nanos;
@@ -21,7 +22,7 @@ impl Guard {
     pub const REAL: Self = Self {
         floor: 20_000,
         cap: 200_000,
-        length: 60_000,
+        length: 200_000,
     };
     /// For virtual time, where sleeping is exact.
     pub const NONE: Self = Self {
@@ -52,6 +53,8 @@ mod tests {
     #[test]
     fn up_at_once_down_slowly_within_its_bounds() {
         let mut guard = Guard::REAL;
+        assert_eq!(guard.length(), Nanos(200_000));
+        (0..100_000).for_each(|_| guard.learn(Nanos(0)));
         guard.learn(Nanos(100_000));
         assert_eq!(guard.length(), Nanos(112_500));
         guard.learn(Nanos(1_000));
