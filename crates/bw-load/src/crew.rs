@@ -183,8 +183,9 @@ impl Crew<'_> {
         let Ok(zero_ns) = line.go.recv() else {
             return Ok(None);
         };
-        let clock = self.timekeeper.clock(zero_ns);
-        maker.begin(engine.set_clock(clock.clone()), clock);
+        let mut clock = self.timekeeper.clock(zero_ns);
+        maker.begin(engine.set_clock(clock.clone()), clock.clone());
+        clock.wait_for_zero();
         let finished = engine
             .run()
             .map_err(|error| target_failed(worker, &error))?;

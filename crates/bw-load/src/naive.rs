@@ -16,8 +16,6 @@ use bw_units::Nanos;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
 
-/// How far ahead time zero is set when every thread is ready.
-const AHEAD_NS: u64 = 3_000_000;
 /// The most threads.
 const THREADS: u32 = 1024;
 
@@ -151,9 +149,10 @@ impl Job<'_> {
             cpu: self.request.cpus.as_ref().map(|cpus| cpus[0]),
         };
         let begin = move || {
-            let clock = self.timekeeper.clock(monotonic_ns() + AHEAD_NS);
+            let mut clock = self.timekeeper.clock(monotonic_ns());
             // Whoever listens does so until the end.
-            let _ = begun.send(realtime_ns() + AHEAD_NS);
+            let _ = begun.send(realtime_ns());
+            clock.wait_for_zero();
             clock
         };
         naive.run(Ahead::new(filaments), calls, begin, ledger)

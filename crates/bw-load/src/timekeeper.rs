@@ -1,6 +1,6 @@
 //! Which clock a run has, and why.
 
-use crate::clock::Monotonic;
+use crate::clock::{Clock, Monotonic};
 use crate::request::ClockChoice;
 use crate::trouble::Trouble;
 use crate::tsc::{Calibration, Tsc};
@@ -26,6 +26,16 @@ pub struct ClockReport {
     pub drift_ppm: Option<f64>,
     /// Why it is not the counter.
     pub absent: Option<String>,
+}
+
+impl AnyClock {
+    /// Returns when time zero has come. Before it this clock stands at zero, and what is due then
+    /// would be issued, and ended, in no time at all.
+    pub fn wait_for_zero(&mut self) {
+        while self.now().0 == 0 {
+            std::hint::spin_loop();
+        }
+    }
 }
 
 impl Timekeeper {
@@ -95,7 +105,7 @@ impl Timekeeper {
     }
 }
 
-impl crate::clock::Clock for AnyClock {
+impl Clock for AnyClock {
     #[inline]
     fn now(&mut self) -> bw_units::Nanos {
         match self {

@@ -201,3 +201,21 @@ fn a_third_signal_ends_an_engine_that_waits_for_the_writer_of_a_trace() {
     std::fs::remove_file(fifo).unwrap();
     assert_eq!(status.code(), Some(130));
 }
+
+#[test]
+fn nothing_begins_or_ends_before_time_zero() {
+    let path = std::env::temp_dir().join(format!("bw-zero-{}", std::process::id()));
+    let access = json!({"kinds": [["read", 1]], "size": {"type": "constant", "value": 4096},
+        "location": {"type": "uniform"}, "align_bytes": 4096});
+    let closed = json!({"type": "closed", "users": 4, "think": {"type": "constant", "value": 0},
+        "access": access});
+    let request = load(&json!({"duration_ns": 20_000_000, "depth": 4,
+        "workload": {"seed": 1, "filaments": [closed]},
+        "target": {"kind": "file", "path": path, "size_bytes": 1 << 20}}));
+    let (result, status) = ask(&request.to_string());
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(status, Some(0), "{result}");
+    // A read that takes no time at all was issued while the clock stood at zero.
+    let service = &result["kinds"]["read"]["service_ns"];
+    assert!(service["min"].as_u64().unwrap() > 0, "{service}");
+}
