@@ -137,6 +137,11 @@ def test_failures_and_what_never_ended() -> None:
     assert told["operations-failed"].severity is Severity.WARNING
     assert "2 of " in told["operations-unfinished"].evidence
     assert told["operations-unfinished"].severity is Severity.WARNING
+    assert "not known" not in told["operations-unfinished"].evidence
+    found["counts"]["unfinished"] = 600
+    for code in ("operations-failed", "operations-unfinished"):
+        evidence = doubts(found)[code].evidence
+        assert evidence.endswith("; from p99.9 on, response times are not known")
     found["counts"]["unfinished"] = 10_000
     assert doubts(found)["operations-unfinished"].severity is Severity.SERIOUS
     found["counts"]["errors"] = 10_000

@@ -59,6 +59,20 @@ def test_counts_that_are_nought_are_left_out() -> None:
     assert "5 dropped, 12 held back, 7 never begun, 1 unfinished" in text(counts=counts)
 
 
+def test_what_never_ended_leaves_percentiles_unknown() -> None:
+    found = msgspec.json.decode(GOLDEN.read_bytes())
+    unfinished = {**found["counts"], "unfinished": 300}
+    report = text(counts=unfinished)
+    rows = [line for line in report.splitlines() if "response  " in line]
+    # 300 of 35,000 reads would be 0.86 %, of 14,990 writes 2 %.
+    assert rows[0].count("> 1.21 ms*") == 2, "of reads p99.9 and p99.99"
+    assert rows[1].count("> 1.21 ms*") == 3, "of writes p99 too"
+    assert rows[1].endswith("    1.21 ms"), "the largest that was seen is a fact"
+    assert "* not known: 303 of 49,990 operations (0.606 %) failed or never" in report
+    service = [line for line in report.splitlines() if "service" in line]
+    assert not any(">" in line for line in service)
+
+
 def test_a_closed_loop_has_no_intended_rate() -> None:
     result = msgspec.json.decode(GOLDEN.read_bytes(), type=LoadResult)
     report = load_text(result, "T", (), open_loop=False)

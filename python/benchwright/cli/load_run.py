@@ -91,6 +91,7 @@ def _tell(
             answer.document,
             request,
             metrics(result),
+            known_to=result.response_known_to(),
             loop=plan.request.loop,
             findings=findings,
         )

@@ -55,8 +55,8 @@ def doubts_of_load(result: LoadResult, loop: Loop, subject: str) -> tuple[Findin
 
 def _doubts(result: LoadResult, loop: Loop, subject: str) -> Iterator[Finding]:
     if result.interrupted:
-        ran = time_words(result.elapsed_ns)
-        yield doubt("load-interrupted", subject, f"it was ended after {ran}")
+        ran = time_words(result.measured_ns or result.elapsed_ns)
+        yield doubt("load-interrupted", subject, f"it was ended; {ran} were measured")
     yield from _late(result, subject)
     if loop.open:
         yield from _not_offered(result, subject)
@@ -95,7 +95,7 @@ def _late(result: LoadResult, subject: str) -> Iterator[Finding]:
         )
     if counts.skipped > SKIPPED * counts.intended:
         reasons.append(
-            f"{_part(counts.skipped, counts.intended)} were too late and skipped"
+            f"{part_words(counts.skipped, counts.intended)} were too late and skipped"
         )
     if counts.starved:
         reasons.append(f"the reader of its trace was behind {counts.starved:,} times")
@@ -147,12 +147,13 @@ def _not_offered(result: LoadResult, subject: str) -> Iterator[Finding]:
         )
     if counts.dropped > DROPPED * counts.intended:
         reasons.append(
-            f"{_part(counts.dropped, counts.intended)} found no room: dropped"
+            f"{part_words(counts.dropped, counts.intended)} found no room: dropped"
         )
     if counts.waiting > NOT_OFFERED * counts.intended:
-        reasons.append(f"{_part(counts.waiting, counts.intended)} never began")
+        reasons.append(f"{part_words(counts.waiting, counts.intended)} never began")
     if reasons:
-        yield doubt("load-not-offered", subject, "; ".join(reasons))
+        evidence = "; ".join(reasons) + _unknown(result)
+        yield doubt("load-not-offered", subject, evidence)
 
 
 # -- the target ------------------------------------------------------------------------
@@ -170,12 +171,20 @@ def _saturated(result: LoadResult, subject: str) -> Iterator[Finding]:
     held = result.counts.held > HELD * result.counts.intended
     if response and service and held and response > WAITED_TIMES * service:
         reasons.append(
-            f"{_part(result.counts.held, result.counts.intended)} waited for a place; the "
+            f"{part_words(result.counts.held, result.counts.intended)} waited for a place; the "
             f"median response ({time_words(response)}) is {rounded(response / service)} times "
             f"the service time ({time_words(service)})"
         )
     if reasons:
         yield doubt("target-saturated", subject, "; ".join(reasons))
+
+
+def _unknown(result: LoadResult) -> str:
+    """Return from which percentile on the response times are not known, if there is one."""
+    for word, _, beyond in (("p50", "p50", 0.5), *_TAILS):
+        if not result.response_known("all", beyond):
+            return f"; from {word} on, response times are not known"
+    return ""
 
 
 def _backlog(result: LoadResult) -> tuple[int, int] | None:
@@ -206,14 +215,15 @@ def _failed(result: LoadResult, subject: str) -> Iterator[Finding]:
         ]
         many = counts.errors > FAILED_SERIOUS * max(1, counts.completed)
         evidence = (
-            f"{_part(counts.errors, counts.completed)} failed ({', '.join(kinds)})"
+            f"{part_words(counts.errors, counts.completed)} failed ({', '.join(kinds)})"
+            f"{_unknown(result)}"
         )
         severity = Severity.SERIOUS if many else None
         yield doubt("operations-failed", subject, evidence, severity)
     if counts.unfinished:
         many = counts.unfinished > FAILED_SERIOUS * max(1, counts.issued)
-        part = _part(counts.unfinished, counts.issued)
-        evidence = f"{part} had not ended when the run was over"
+        part = part_words(counts.unfinished, counts.issued)
+        evidence = f"{part} had not ended when the run was over{_unknown(result)}"
         severity = Severity.SERIOUS if many else None
         yield doubt("operations-unfinished", subject, evidence, severity)
 
@@ -264,7 +274,8 @@ def _closed(loop: Loop, subject: str) -> Finding:
     return doubt("closed-loop", subject, evidence)
 
 
-def _part(some: int, whole: int) -> str:
+def part_words(some: int, whole: int) -> str:
+    """Return `3 of 1,000 operations (0.3 %)`."""
     share = f" ({100 * some / whole:.3g} %)" if whole else ""
     return f"{some:,} of {whole:,} operations{share}"
 

@@ -2,7 +2,8 @@
 
 Decision: the names are those of DESIGN.md's words with units last: `rate_per_s`,
 `response_ns_p99`, `read_response_ns_p50`. What the engine has no value for is left out:
-absent is not zero. A percentile that rests on few operations is there, since a metric that
+absent is not zero; so is a percentile of response times whose rank lies among operations
+that failed or never ended, which a gate would otherwise pass by those that did. A percentile that rests on few operations is there, since a metric that
 came and went with the number of arrivals would be missed by a suite; the finding
 `few-samples-for-percentile` goes with it. Inside a suite's trial (APLOG is set) the
 numbers are appended to it as `name = value`, and findings as blocks.
@@ -22,6 +23,7 @@ _ALL = {
     "issue_error_ns": ("p50", "p99", "p99_9", "max"),
 }
 _EACH = {"response_ns": ("p50", "p99")}
+_BEYOND = {"p50": 0.5, "p90": 0.1, "p99": 0.01, "p99_9": 0.001, "p99_99": 0.0001}
 DECLARED = ("rate_per_s:higher", "response_ns_mean")
 """Metrics that every load has, as `--metric` declares them."""
 
@@ -37,8 +39,15 @@ def metrics(result: LoadResult) -> dict[str, float]:
     for kind, one in sorted(result.kinds.items()):
         prefix = "" if kind == "all" else f"{kind}_"
         for time, names in (_ALL if kind == "all" else _EACH).items():
+            if time == "response_ns":
+                names = tuple(name for name in names if _known(result, kind, name))
             found |= _named(f"{prefix}{time}", getattr(one, time), names)
     return {name: float(v) for name, v in found.items() if v is not None}
+
+
+def _known(result: LoadResult, kind: str, name: str) -> bool:
+    """Tell whether this is known of response times; mean and max are of those there are."""
+    return name not in _BEYOND or result.response_known(kind, _BEYOND[name])
 
 
 def _rates(result: LoadResult) -> Iterator[tuple[str, float | None]]:

@@ -66,6 +66,16 @@ class Counts(msgspec.Struct, frozen=True):
     waiting: int = 0
     """Due and never issued, neither dropped nor skipped."""
 
+    @property
+    def never_ended(self) -> int:
+        """Intended operations that did not end, or not even begin."""
+        return self.dropped + self.skipped + self.waiting + self.unfinished
+
+    @property
+    def without_response(self) -> int:
+        """Intended operations that are in no response time: failed, or never ended."""
+        return self.errors + self.never_ended
+
 
 class Clock(msgspec.Struct, frozen=True):
     """What time was read from."""
@@ -183,6 +193,37 @@ class LoadResult(msgspec.Struct, frozen=True):
     def all(self) -> KindResult:
         """All kinds of operation together."""
         return self.kinds["all"]
+
+    @property
+    def measured_ns(self) -> int | None:
+        """How long the part lasted that the rates are of [ns]; None without a rate.
+
+        Neither the warm-up nor the wait for the last operations is in it.
+        """
+        rate = self.offered_rate_per_s
+        return round(1e9 * self.counts.issued / rate) if rate else None
+
+    def response_known_to(self, kind: str = "all") -> float:
+        """Return up to which quantile the response times of a kind are known, from 0 to 1.
+
+        Operations that failed or never ended count as slower than all others: beyond
+        their share no percentile of those that ended well says anything. Of what never
+        ended nobody tells the kind: it may all have been this one.
+        """
+        missing, whole = self._missing(kind)
+        return 1 - missing / whole if whole else 1.0
+
+    def response_known(self, kind: str, beyond: float) -> bool:
+        """Tell whether the percentile is known that this share (0 to 1) lies beyond."""
+        missing, whole = self._missing(kind)
+        return round(missing - beyond * whole, 6) <= 0
+
+    def _missing(self, kind: str) -> tuple[int, int]:
+        """Return how many operations have no response time, and of how many."""
+        if kind == "all":
+            return self.counts.without_response, self.counts.intended
+        one, never = self.kinds[kind], self.counts.never_ended
+        return sum(one.errors.values()) + never, one.operations + never
 
 
 class LoadProgress(msgspec.Struct, frozen=True):

@@ -2,17 +2,18 @@
 
 Decision: for each kind the three times stand under each other (issue error, service,
 response), because the first says whether the other two can be believed. A percentile
-with fewer than ten operations beyond it is marked. Non-goal: the series of intervals,
-which `--json` has.
+with fewer than ten operations beyond it is marked, and so is one whose rank lies among
+operations that failed or never ended: it is above all that were seen. Non-goal: the series of
+intervals, which `--json` has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from benchwright.finding.load import FEW, rate_words, time_words
+from benchwright.finding.load import FEW, part_words, rate_words, time_words
 from benchwright.model.finding import Finding
-from benchwright.model.load import KindResult, LoadResult, Times, TraceResult
+from benchwright.model.load import Counts, KindResult, LoadResult, Times, TraceResult
 from benchwright.report.findings import finding_line
 
 _COLUMNS = (
@@ -29,6 +30,7 @@ _TIMES = (
     ("response", "response_ns"),
 )
 _MARK = "~"
+_ABOVE = "*"
 
 
 def load_text(
@@ -146,7 +148,8 @@ def _table(result: LoadResult) -> Iterator[str]:
         for place, (title, field) in enumerate(_TIMES):
             times: Times = getattr(one, field)
             head = kind if place == 0 else ""
-            yield f"{head:<9}{title:<12}{times.count:>11,}{_cells(times)}"
+            cells = _response(result, kind) if field == "response_ns" else _cells(times)
+            yield f"{head:<9}{title:<12}{times.count:>11,}{cells}"
 
 
 def _shown(result: LoadResult) -> list[tuple[str, KindResult]]:
@@ -168,10 +171,27 @@ def _cell(value: int | None, beyond: float) -> str:
     return time_words(value) + (_MARK if round(beyond, 6) < FEW else "")
 
 
+def _response(result: LoadResult, kind: str) -> str:
+    """Return the cells of response times; what is not known is above the largest seen."""
+    times = result.kinds[kind].response_ns
+    above = "-" if times.max is None else f"> {time_words(times.max)}{_ABOVE}"
+    return "".join(
+        f"{_cell(getattr(times, name), times.count * share):>11}"
+        if result.response_known(kind, share)
+        else f"{above:>11}"
+        for _, name, share in _COLUMNS
+    )
+
+
 def _below(result: LoadResult) -> Iterator[str]:
     tails = [one for one in _shown(result) if one[1].response_ns.count]
-    if any(_MARK in _cells(one.response_ns) for _, one in tails):
+    if any(_MARK in _response(result, kind) for kind, _ in tails):
         yield f"{_MARK} fewer than {FEW} operations lie beyond it"
+    if any(_ABOVE in _response(result, kind) for kind, _ in tails):
+        yield (
+            f"{_ABOVE} not known: {_without_response(result.counts)}, and count as slower "
+            "than all that did"
+        )
     lateness = result.lateness_ns
     if lateness.count and result.counts.held:
         yield (
@@ -180,6 +200,11 @@ def _below(result: LoadResult) -> Iterator[str]:
         )
     for absent in (*result.target.absent, *result.environment.absent):
         yield f"absent: {absent}"
+
+
+def _without_response(counts: Counts) -> str:
+    part = part_words(counts.without_response, counts.intended)
+    return f"{part} failed or never ended"
 
 
 def bytes_words(size: int) -> str:

@@ -17,11 +17,13 @@ def load_document(
     request: Mapping[str, Any],
     metrics: Mapping[str, float],
     *,
+    known_to: float,
     loop: Loop,
     findings: Sequence[Finding],
 ) -> str:
     """Return the document: what was asked, what the engine said in full, the metrics by
-    name, and the doubts. `result` is the engine's own, with every field that it has."""
+    name, and the doubts. `result` is the engine's own, with every field that it has;
+    beyond the share `known_to` its percentiles of response times say nothing."""
     said = {key: value for key, value in result.items() if key != "type"}
     return encode(
         {
@@ -30,6 +32,7 @@ def load_document(
             "loop": {"open": loop.open, "closed": loop.closed},
             "result": said,
             "metrics": dict(metrics),
+            "response_known_to": known_to,
             "findings": [finding_object(one) for one in findings],
         }
     )
