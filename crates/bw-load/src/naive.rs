@@ -89,29 +89,22 @@ impl Job<'_> {
     /// end. Returns time zero too: `CLOCK_REALTIME` [ns].
     ///
     /// # Errors
-    /// `pacer-closed`: a filament waits for completions; the processor is none; as `look`.
+    /// `pacer-closed`: a filament waits for completions; the processor is none.
     pub fn run(
         &self,
         parts: Parts,
-        mut look: impl FnMut(Moment) -> Result<(), Trouble>,
+        mut look: impl FnMut(Moment),
     ) -> Result<(Report, u64), Trouble> {
-        let mut failure = None;
-        let mut see = |moment| {
-            if let Err(trouble) = look(moment) {
-                self.stop.store(2, Ordering::Relaxed);
-                failure = failure.take().or(Some(trouble));
-            }
-        };
         let (begun, told) = channel();
         let ((ledger, ended), started_ns) = std::thread::scope(|scope| {
             let master = scope.spawn(move || self.issue(parts, begun));
             let started_ns = told.recv();
             if let Ok(started_ns) = started_ns {
-                see(Moment::Begun(started_ns));
+                look(Moment::Begun(started_ns));
             }
             while !master.is_finished() {
                 std::thread::sleep(std::time::Duration::from_nanos(LOOK.0));
-                see(Moment::Under);
+                look(Moment::Under);
             }
             let ended = master
                 .join()
@@ -119,10 +112,7 @@ impl Job<'_> {
             // A master that did not begin has an error.
             ended.map(|ended| (ended, started_ns.unwrap_or_default()))
         })?;
-        see(Moment::Over);
-        if let Some(trouble) = failure {
-            return Err(trouble);
-        }
+        look(Moment::Over);
         if ended == Ended::ClosedLoop {
             return Err(Trouble::request(
                 "pacer-closed",

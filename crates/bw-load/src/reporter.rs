@@ -11,7 +11,6 @@ use crate::result::Progress;
 use crate::samples::Samples;
 use crate::signals;
 use crate::timekeeper::Timekeeper;
-use crate::trouble::Trouble;
 use crate::worker::Stop;
 use bw_record::interval::Interval;
 use bw_record::row::Row;
@@ -76,19 +75,14 @@ impl<'a> Reporter<'a> {
     }
 
     /// Hears that time zero is set: `started_ns` of the wall clock.
-    ///
-    /// # Errors
-    /// The rows cannot be written.
-    pub fn begin(&mut self, started_ns: u64) -> Result<(), Trouble> {
-        let samples = self.samples.as_mut();
-        samples.map_or(Ok(()), |samples| samples.begin(started_ns))
+    pub fn begin(&mut self, started_ns: u64) {
+        if let Some(samples) = &mut self.samples {
+            samples.begin(started_ns);
+        }
     }
 
     /// Looks after everything once.
-    ///
-    /// # Errors
-    /// The rows cannot be written.
-    pub fn look(&mut self, timekeeper: &Timekeeper, stop: &Stop) -> Result<(), Trouble> {
+    pub fn look(&mut self, timekeeper: &Timekeeper, stop: &Stop) {
         let asked = signals::caught().min(2);
         stop.fetch_max(asked, Ordering::Relaxed);
         let told = self.series.len();
@@ -97,7 +91,7 @@ impl<'a> Reporter<'a> {
         if self.series.len() > told {
             timekeeper.refine();
         }
-        self.collect_rows()
+        self.collect_rows();
     }
 
     /// Notes that a worker has finished: nothing more will come from it, and it is not waited for.
@@ -136,39 +130,36 @@ impl<'a> Reporter<'a> {
         Some(interval.summary(start, self.length))
     }
 
-    fn collect_rows(&mut self) -> Result<(), Trouble> {
+    fn collect_rows(&mut self) {
         let Some(samples) = &mut self.samples else {
-            return Ok(());
+            return;
         };
         for rows in self.desks.iter_mut().filter_map(|desk| desk.rows.as_mut()) {
             while let Some(block) = rows.take() {
-                samples.write(&block)?;
+                samples.write(&block);
                 rows.give(block);
             }
         }
-        Ok(())
     }
 
     /// Takes what is left, once all workers are done; the last interval is cut where the run `ended`.
-    ///
-    /// # Errors
-    /// The rows cannot be written.
-    pub fn close(mut self, ended: Nanos) -> Result<Reported, Trouble> {
+    #[must_use]
+    pub fn close(mut self, ended: Nanos) -> Reported {
         self.handed.fill(ALL);
         self.collect_intervals();
         while let Some(summary) = self.complete() {
             self.series.push(summary);
         }
-        self.collect_rows()?;
+        self.collect_rows();
         if let Some(last) = self.series.last_mut() {
             last.length_ns = ended
                 .0
                 .saturating_sub(last.start_ns)
                 .clamp(1, self.length.0);
         }
-        Ok(Reported {
+        Reported {
             series: self.series,
             samples: self.samples,
-        })
+        }
     }
 }

@@ -106,7 +106,7 @@ impl Run {
         (reports, started_ns): (Vec<Report>, u64),
     ) -> Result<LoadResult, Trouble> {
         self.timekeeper.refine();
-        let Reported { series, samples } = reporter.close(result::last_end(&reports))?;
+        let Reported { series, samples } = reporter.close(result::last_end(&reports));
         let lost = reports
             .iter()
             .map(|report| report.ledger.counts().lost_rows)
@@ -118,7 +118,7 @@ impl Run {
             clock: self.timekeeper.report(),
             environment: self.environment,
             intervals: series,
-            samples: samples.map(|samples| samples.finish(lost)).transpose()?,
+            samples: samples.map(|samples| samples.finish(lost)),
             starved: self.starved.total(),
             traces: traces(self.readers.finish())?,
             reports,

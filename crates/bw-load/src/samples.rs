@@ -1,4 +1,9 @@
 //! The file of every operation: rows in the project's own trace format (docs/trace-format.md), on request.
+//!
+//! Decision: a disk that fills up or fails in the middle costs the rest of the rows, not the run: the
+//! histograms are of all operations. The file is cut after its last whole block, so that what is there
+//! can be read; the result says what is missing and why. Ending the run lost: hours of measurement for
+//! a by-product.
 
 use crate::trouble::Trouble;
 use bw_record::row::Row;
@@ -7,21 +12,26 @@ use bw_record::segment::header::{Content, Header, Order};
 use bw_record::segment::writer::Writer;
 use serde::Serialize;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Seek;
 use std::path::{Path, PathBuf};
 
 /// The file while it is written.
 pub struct Samples {
     path: PathBuf,
-    state: State,
+    file: File,
+    header: Header,
+    /// None before the beginning, and after writing failed.
+    writer: Option<Writer<File>>,
+    given: u64,
+    whole: Whole,
+    failed: Option<String>,
 }
 
-enum State {
-    /// Made, and empty: time zero is not known yet.
-    Made(File, Box<Header>),
-    Begun(Writer<BufWriter<File>>),
-    /// Writing failed: that was told.
-    Failed,
+/// What is in the file and can be read again.
+#[derive(Clone, Copy, Default)]
+struct Whole {
+    rows: u64,
+    bytes: u64,
 }
 
 /// What the result says about it.
@@ -31,8 +41,10 @@ pub struct SamplesReport {
     pub path: PathBuf,
     /// How many rows it has.
     pub rows: u64,
-    /// How many are missing in it: the disk was too slow for them.
+    /// How many are missing in it: the disk was too slow for them, or failed.
     pub lost: u64,
+    /// Why writing ended before the run did; None if it did not.
+    pub failed: Option<String>,
 }
 
 impl Samples {
@@ -59,64 +71,77 @@ impl Samples {
         header.source = concat!("bw-engine ", env!("CARGO_PKG_VERSION")).to_owned();
         Ok(Self {
             path: path.to_owned(),
-            state: State::Made(file, Box::new(header)),
+            file,
+            header,
+            writer: None,
+            given: 0,
+            whole: Whole::default(),
+            failed: None,
         })
     }
 
     /// Begins the file: time zero is `started_ns` of the wall clock.
-    ///
-    /// # Errors
-    /// `samples-file`: the disk is full, or failed.
-    pub fn begin(&mut self, started_ns: u64) -> Result<(), Trouble> {
-        if let State::Made(file, mut header) = std::mem::replace(&mut self.state, State::Failed) {
-            header.started_ns = Some(started_ns);
-            let writer = Writer::new(BufWriter::new(file), &header);
-            self.state = State::Begun(writer.map_err(|error| self.failed(&error))?);
+    pub fn begin(&mut self, started_ns: u64) {
+        self.header.started_ns = Some(started_ns);
+        let file = self.file.try_clone().map_err(SegmentError::from);
+        let writer = file.and_then(|file| Writer::new(file, &self.header));
+        let begun = writer.map(|writer| self.writer = Some(writer));
+        self.settle(begun);
+    }
+
+    /// Writes rows. Once writing has failed they are counted as lost.
+    pub fn write(&mut self, rows: &[Row]) {
+        self.given += rows.len() as u64;
+        if let Some(writer) = &mut self.writer {
+            // Workers hand over blocks as large as the writer's: to flush each is no write more.
+            let written = writer.write_all(rows).and_then(|()| writer.flush());
+            self.settle(written);
         }
-        Ok(())
     }
 
-    /// Writes rows.
-    ///
-    /// # Errors
-    /// `samples-file`: the disk is full, or failed.
-    pub fn write(&mut self, rows: &[Row]) -> Result<(), Trouble> {
-        let State::Begun(writer) = &mut self.state else {
-            return Ok(());
-        };
-        let written = writer.write_all(rows);
-        written.map_err(|error| {
-            self.state = State::Failed;
-            self.failed(&error)
-        })
-    }
-
-    /// Ends the file; `lost` rows are missing in it.
-    ///
-    /// # Errors
-    /// `samples-file`: the disk is full, or failed.
-    pub fn finish(mut self, lost: u64) -> Result<SamplesReport, Trouble> {
-        let mut rows = 0;
-        if let State::Begun(writer) = std::mem::replace(&mut self.state, State::Failed) {
-            rows = writer.written();
-            let mut file = writer.finish().map_err(|error| self.failed(&error))?;
-            file.flush().map_err(|error| self.failed(&error.into()))?;
+    /// Ends the file; `lost` more rows never came here.
+    #[must_use]
+    pub fn finish(mut self, lost: u64) -> SamplesReport {
+        if let Some(writer) = self.writer.take() {
+            let finished = writer.finish().map(drop);
+            self.settle(finished);
         }
-        let path = self.path;
-        Ok(SamplesReport { path, rows, lost })
+        SamplesReport {
+            path: self.path,
+            rows: self.whole.rows,
+            lost: lost + (self.given - self.whole.rows),
+            failed: self.failed,
+        }
     }
 
-    fn failed(&self, error: &SegmentError) -> Trouble {
-        let message = format!(
-            "{}: samples cannot be written: {error}",
-            self.path.display()
-        );
-        Trouble::operating(
-            "samples-file",
-            message,
-            "name a file on a disk with room for 48 bytes an operation",
-        )
+    /// Notes what is in the file; or, where writing failed, why, and cuts off what is not whole.
+    fn settle(&mut self, written: Result<(), SegmentError>) {
+        // The writer's file is this one once more, with the same position.
+        let place = written.and_then(|()| Ok(self.file.stream_position()?));
+        match place {
+            Ok(bytes) => {
+                self.whole = Whole {
+                    rows: self.given,
+                    bytes,
+                }
+            }
+            Err(error) => {
+                self.writer = None;
+                self.failed = Some(reason(&error));
+                // If even that fails, a reader finds the last block cut short, and says so.
+                drop(self.file.set_len(self.whole.bytes));
+            }
+        }
     }
+}
+
+/// Returns the system's words without its number.
+fn reason(error: &SegmentError) -> String {
+    let mut words = error.to_string();
+    if let Some(end) = words.find(" (os error") {
+        words.truncate(end);
+    }
+    words
 }
 
 #[cfg(test)]
@@ -141,9 +166,10 @@ mod tests {
             kind: Kind::Write,
         };
         let mut samples = Samples::create(&path, 2).unwrap();
-        samples.begin(77).unwrap();
-        samples.write(&[row; 3]).unwrap();
-        assert_eq!(samples.finish(4).unwrap().rows, 3);
+        samples.begin(77);
+        samples.write(&[row; 3]);
+        let report = samples.finish(4);
+        assert_eq!((report.rows, report.lost, report.failed), (3, 4, None));
         let mut reader = Reader::new(File::open(&path).unwrap(), false).unwrap();
         let mut rows = Vec::new();
         while reader.next_block(&mut rows).unwrap() && rows.is_empty() {}

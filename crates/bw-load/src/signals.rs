@@ -18,7 +18,8 @@ extern "C" fn count(_signal: libc::c_int) {
     }
 }
 
-/// Counts SIGINT and SIGTERM from now on, instead of dying of them. System calls go on.
+/// Counts SIGINT and SIGTERM from now on, instead of dying of them. System calls go on. A write past
+/// the limit of file sizes (`ulimit -f`) is an error of that write, as on a full disk.
 pub fn catch() {
     for signal in [libc::SIGINT, libc::SIGTERM] {
         // SAFETY: a sigaction of zeros has an empty mask and no flags.
@@ -28,6 +29,8 @@ pub fn catch() {
         // SAFETY: the action is valid; its handler adds to an atomic, or ends the process.
         unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) };
     }
+    // SAFETY: to ignore a signal touches no memory.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
 /// Returns how many of them came.

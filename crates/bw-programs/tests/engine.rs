@@ -1,8 +1,11 @@
 //! `bw-engine` as a process: requests in, lines out, signals.
 #![allow(clippy::unwrap_used)]
 
+use bw_record::segment::reader::Reader;
 use serde_json::{Value, json};
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 fn start(request: &str) -> Child {
@@ -164,6 +167,40 @@ fn memory_is_not_locked_under_a_limit_that_would_end_the_run_later() {
         why,
         "mlockall: no more than 4096 KiB may be locked (ulimit -l)"
     );
+}
+
+#[test]
+fn a_disk_that_fills_up_costs_the_rest_of_the_samples_and_not_the_run() {
+    let path = std::env::temp_dir().join(format!("bw-samples-full-{}", std::process::id()));
+    let mut request = load(&json!({"duration_ns": 300_000_000, "samples": path}));
+    request["workload"]["filaments"][0]["rate"] = json!({"micro_per_s": 100_000_000_000_u64});
+    let mut command = Command::new("prlimit");
+    command.args(["--fsize=500000", env!("CARGO_BIN_EXE_bw-engine")]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(request.to_string().as_bytes()).unwrap();
+    drop(input);
+    let (values, status) = answers(child);
+    let rows = rows_of(&path);
+    std::fs::remove_file(&path).unwrap();
+    let (result, samples) = (values.last().unwrap(), &values.last().unwrap()["samples"]);
+    assert_eq!((status, &result["type"]), (Some(0), &json!("result")));
+    assert_eq!(result["kinds"]["all"]["response_ns"]["count"], 30_000);
+    assert_eq!(samples["failed"], "File too large");
+    // Two blocks of 4096 rows fit; the third was cut off again, and what is left can be read.
+    assert_eq!((&samples["rows"], rows), (&json!(8192), 8192));
+    assert_eq!(samples["lost"], 30_000 - 8192);
+}
+
+/// Returns how many rows a strict reader finds.
+fn rows_of(path: &Path) -> usize {
+    let mut reader = Reader::new(File::open(path).unwrap(), false).unwrap();
+    let (mut all, mut rows) = (0, Vec::new());
+    while reader.next_block(&mut rows).unwrap() {
+        all += rows.len();
+    }
+    all
 }
 
 /// Returns whether a process catches SIGINT by now.
