@@ -265,6 +265,18 @@ def test_a_suite_repeats_a_load(tmp_path: Path) -> None:
         assert numbers["response_ns_p99"]["count"] == 3
 
 
+def test_a_trial_fails_with_its_load(tmp_path: Path) -> None:
+    load = [sys.executable, "-m", "benchwright.cli.main", "load"]
+    # One place in flight, an operation holds it for 50 ms, and the others are dropped.
+    drops = "--rate 200 --duration 200ms --depth 1 --full drop --service 50ms"
+    words = (*load, *drops.split(), "--target", "null")
+    once = ("run", "--min-runs", "1", "--max-runs", "1", "--")
+    assert bw(tmp_path, *once, *words).returncode == 0
+    failed = bw(tmp_path, *once, *words, "--max-errors", "10%")
+    assert failed.returncode == 1
+    assert "[command-failed]" in failed.stdout + failed.stderr
+
+
 def test_a_toml_suite_takes_a_load_as_its_command(tmp_path: Path) -> None:
     load = f"{sys.executable} -m benchwright.cli.main load"
     (tmp_path / "s.toml").write_text(

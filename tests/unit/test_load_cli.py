@@ -262,6 +262,40 @@ def test_inside_a_trial_the_numbers_go_to_aplog(engine: Engine) -> None:
     assert "\n[finding]\ncode = operations-failed\n" in text
 
 
+@pytest.mark.parametrize(
+    ("words", "unfinished", "status"),
+    [
+        ("", 40_000, 0),
+        ("--max-errors 1%", 496, 0),
+        ("--max-errors 1%", 497, 1),
+        ("--max-errors 0%", 0, 1),
+        ("--max-errors 100%", 40_000, 0),
+    ],
+)
+def test_more_errors_than_are_allowed_fail_a_load(
+    engine: Engine, words: str, unfinished: int, status: int
+) -> None:
+    # 1 % of 49,990 is 499.9, and three of the golden result's failed.
+    counts = {**result()["counts"], "unfinished": unfinished}
+    engine.answers(result(counts=counts))
+    done = engine.bw(*f"load --rate 1 --target null --quiet {words}".split())
+    assert done.returncode == status, done.stderr
+    assert done.stdout.startswith("target"), "the report is there in any case"
+    assert ("[too-many-errors]" in done.stderr) == (status == 1)
+    if words:
+        assert "max_errors" not in json.dumps(engine.request), "the engine needs it not"
+
+
+def test_a_workload_says_how_many_errors_are_too_many(engine: Engine) -> None:
+    text = "[run]\nmax_errors = 0\n" + '[[filament]]\ntype = "open"\nrate = "1k"\n'
+    (engine.directory / "w.toml").write_text(text)
+    done = engine.bw("load", "w.toml", "--target", "null", "--quiet")
+    assert done.returncode == 1
+    assert "3 of 49,990 operations (0.006 %) failed" in done.stderr
+    done = engine.bw("load", "w.toml", *["--target", "null", "--max-errors", "1%"])
+    assert done.returncode == 0, "the command line wins"
+
+
 def test_trials_differ_in_what_is_random_unless_a_seed_is_said(engine: Engine) -> None:
     def seed(*words: str) -> int:
         engine.bw("load", *words, "--target", "null", APEPOCH="7")

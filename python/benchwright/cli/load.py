@@ -25,8 +25,8 @@ examples:
   bw load --rate 500 --target http://127.0.0.1:8080/   open loop, many connections
   bw load oltp.toml --target /tmp/file --json          docs/workload-toml.md
 
-exit status: 0 done, also with findings; 1 the engine failed; 2 bad input;
-130 interrupted (what was measured until then is told)
+exit status: 0 done, also with findings; 1 the engine failed, or more operations than
+--max-errors did; 2 bad input; 130 interrupted (what was measured until then is told)
 """
 _BARE = ("rate", "arrival", "block", "read", "location", "think")
 

@@ -27,6 +27,7 @@ _RUN = (
     "pacer",
     "clock",
     "fifo",
+    "max_errors",
 )
 _TARGET = ("engine", "size", "connections", "service")
 _OPTION = {"cpus": "--cpu"}
@@ -94,6 +95,12 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     add = group.add_argument
     add("--samples", metavar="FILE", help="write every operation as a row")
     add("--plot", metavar="FILE", help="draw it: .svg, .png, .pdf or .eps")
+    add(
+        "--max-errors",
+        metavar="1%",
+        help="exit status 1 when more operations failed, were dropped or skipped, or "
+        "never ended (default: no limit, findings only)",
+    )
     add("--json", action="store_true", help="one JSON document on stdout")
     add("--quiet", action="store_true", help="no progress")
     add(

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from benchwright.cli.plot_file import check_plot, write_plot
-from benchwright.finding.load import doubts_of_load
+from benchwright.finding.load import doubts_of_load, part_words
 from benchwright.load.engine import INTERRUPTED, run_load
 from benchwright.load.feed import fed
 from benchwright.load.observe import aplog_text, metrics
 from benchwright.load.plan import Plan
 from benchwright.load.target import target_text
-from benchwright.model.errors import argument_error
+from benchwright.load.workload import MICRO
+from benchwright.model.errors import BenchError, argument_error
 from benchwright.report.load import load_text
 from benchwright.report.load_json import load_document
 from benchwright.report.load_progress import load_listener
@@ -25,6 +26,7 @@ from benchwright.report.load_progress import load_listener
 if TYPE_CHECKING:
     from benchwright.load.result import Answer
     from benchwright.model.finding import Finding
+    from benchwright.model.load import Counts
     from benchwright.report.plot.sheet import Sheet
 
 APLOG = "APLOG"
@@ -48,7 +50,10 @@ def carry_out(plan: Plan, arguments: argparse.Namespace, command: str) -> int:
     _append(answer, findings)
     write_plot(arguments.plot, lambda: _sheet(answer, subject))
     _tell(plan, answer, findings, json=arguments.json)
-    return INTERRUPTED if answer.result.interrupted else 0
+    if answer.result.interrupted:
+        return INTERRUPTED
+    _check_limit(plan, answer.result.counts)
+    return 0
 
 
 def _sheet(answer: Answer, subject: str) -> Sheet:
@@ -66,6 +71,20 @@ def _refuse_plot(arguments: argparse.Namespace) -> None:
             "it draws one run, and a study has several",
             "leave out --study; bw plot draws what a study holds",
         )
+
+
+def _check_limit(plan: Plan, counts: Counts) -> None:
+    """Raise BenchError where more operations than --max-errors have no response time."""
+    limit, missing = plan.max_errors_micro, counts.without_response
+    if limit is None or missing * MICRO <= limit * counts.intended:
+        return
+    sys.stdout.flush()
+    raise BenchError(
+        "too-many-errors",
+        f"{part_words(missing, counts.intended)} failed, were dropped or skipped, or never "
+        f"ended: more than --max-errors {limit / 10_000:g}%",
+        "the findings of the report say which; its figures are of the others",
+    )
 
 
 def _append(answer: Answer, findings: tuple[Finding, ...]) -> None:

@@ -19,8 +19,8 @@ examples:
   bw replay web.load.gz --speed 4x --scale-space --direct --overwrite --target /dev/loop0
   bw replay oltp.bin --format spc --for 60s --lenient --target /tmp/file --json
 
-exit status: 0 done, also with findings; 1 the engine failed; 2 bad input;
-130 interrupted (what was measured until then is told)
+exit status: 0 done, also with findings; 1 the engine failed, or more operations than
+--max-errors did; 2 bad input; 130 interrupted (what was measured until then is told)
 """
 
 

@@ -22,10 +22,12 @@ DURATION_NS = 5 * 10**9
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """A request, and the filaments in Python that feed it."""
+    """A request, the filaments in Python that feed it, and what is too bad a result."""
 
     request: r.LoadRequest
     python: tuple[PythonFilament, ...] = ()
+    max_errors_micro: int | None = None
+    """How many of the intended operations may fail or never end [millionths]; None: all."""
 
 
 class Bare(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,10 +48,7 @@ def plan_of_file(
 ) -> Plan:
     """Return the plan of a workload's file, with what the command line said."""
     fields = {**description.run, **said}
-    return Plan(
-        _request(description.filaments, fields, target),
-        python=description.python,
-    )
+    return _plan(description.filaments, fields, target, description.python)
 
 
 def plan_of_command(bare: Bare, said: Mapping[str, Any], target: r.Target) -> Plan:
@@ -69,18 +68,28 @@ def plan_of_command(bare: Bare, said: Mapping[str, Any], target: r.Target) -> Pl
         fields.setdefault("depth", 1)
         users = fields["depth"] * fields.get("workers", 1)
         one = w.Closed(users=users, think=bare.think, access=access)
-    return Plan(_request((one,), fields, target))
+    return _plan((one,), fields, target)
 
 
 def plan_of_trace(trace: w.Trace, said: Mapping[str, Any], target: r.Target) -> Plan:
     """Return the plan of a replay."""
-    return Plan(_request((trace,), dict(said), target))
+    return _plan((trace,), dict(said), target)
 
 
 def _kinds(read: int | None, *, network: bool) -> tuple[tuple[str, int], ...]:
     if network:
         return (("exchange", 1),)
     return reduced(parse_kinds(w.MICRO if read is None else read))
+
+
+def _plan(
+    filaments: Sequence[w.Filament],
+    fields: dict[str, Any],
+    target: r.Target,
+    python: tuple[PythonFilament, ...] = (),
+) -> Plan:
+    limit = fields.pop("max_errors_micro", None)
+    return Plan(_request(filaments, fields, target), python, limit)
 
 
 def _request(

@@ -31,7 +31,7 @@ class Description(msgspec.Struct, frozen=True):
     python: tuple[PythonFilament, ...]
     target: r.Target | None
     run: dict[str, Any]
-    """Fields of LoadRequest, and `seed`; only what was said."""
+    """Fields of LoadRequest, `seed` and `max_errors_micro`; only what was said."""
 
 
 Parsers = dict[str, tuple[str, Callable[[str], Any]]]
@@ -50,8 +50,10 @@ RUN: Parsers = {
     "pacer": ("pacer", lambda text: words.one_of(text, r.PACERS, "pacer")),
     "clock": ("clock", lambda text: words.one_of(text, r.CLOCKS, "clock")),
     "fifo": ("fifo", words.some),
+    "max_errors": ("max_errors_micro", words.share_micro),
 }
-"""Keys of [run], and options of `bw load`: the request's field, and how it is read."""
+"""Keys of [run], and options of `bw load`: the field of the request or the plan, and how
+it is read."""
 
 FLAGS = ("direct", "overwrite", "allow_writes_to_mounted")
 """Keys of [target] that are true or false; options of `bw load` too."""
