@@ -42,9 +42,10 @@ class Engine:
         (self.directory / "lines").write_text("".join(f"{t}\n" for t in texts))
         self._script(f'cat "{self.directory}/lines"\nexit {status}\n')
 
-    def answers_when_interrupted(self, line: dict[str, Any]) -> None:
-        """Let it wait for SIGINT, then say the line and exit with 130."""
-        (self.directory / "lines").write_text(json.dumps(line) + "\n")
+    def answers_when_interrupted(self, *lines: dict[str, Any]) -> None:
+        """Let it wait for SIGINT, then say the lines and exit with 130."""
+        texts = "".join(f"{json.dumps(line)}\n" for line in lines)
+        (self.directory / "lines").write_text(texts)
         waits = "while :; do sleep 0.05; done\n"
         told = f"trap 'cat \"{self.directory}/lines\"; exit 130' INT\n"
         self._script(f'{told}touch "{self.directory}/ready"\n{waits}')
@@ -235,11 +236,12 @@ def test_an_engine_that_says_nonsense_is_an_error(
 
 
 def test_an_interrupt_reaches_the_engine_and_its_result_is_told(engine: Engine) -> None:
-    engine.answers_when_interrupted(result(interrupted=True))
+    engine.answers_when_interrupted(PROGRESS, result(interrupted=True))
     process = subprocess.Popen(
         [sys.executable, "-m", "benchwright.cli.main", "load", "--target", "null"],
         cwd=engine.directory,
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         env=engine.environment,
     )
@@ -247,8 +249,9 @@ def test_an_interrupt_reaches_the_engine_and_its_result_is_told(engine: Engine) 
         assert process.poll() is None
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=30)
     assert process.returncode == 130
+    assert err == "", "an interval that was cut is not told as a whole one"
     assert "load-interrupted" in out
     assert "49,990 completed" in out
 

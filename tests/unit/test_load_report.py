@@ -79,6 +79,18 @@ def test_a_closed_loop_has_no_intended_rate() -> None:
     assert "rate       offered 9,998/s, achieved 9,997.8/s in 5 s" in report
 
 
+def test_rates_are_of_the_measured_part() -> None:
+    found = msgspec.json.decode(GOLDEN.read_bytes())
+    # Ended in the middle: the last operation was 20 ms before, or the drain 2 s.
+    cut = {"intended_rate_per_s": 49_990 / 0.7, "interrupted": True}
+    assert "/s in 700 ms\n" in text(**cut, elapsed_ns=680_000_000)
+    report = text(**cut, elapsed_ns=2_700_000_000)
+    assert "/s in 700 ms; the last ended 2 s later\n" in report
+    result = msgspec.convert({**found, "elapsed_ns": 7_000_000_000}, LoadResult)
+    report = load_text(result, "T", (), open_loop=True, warm_up_ns=2 * 10**9)
+    assert "achieved 9,997.8/s in 5 s after 2 s of warm-up\n" in report
+
+
 def test_sizes_and_rates_in_words() -> None:
     assert [bytes_words(n) for n in (512, 4096, 3 << 29, 2**40)] == [
         *("512 B", "4 KiB", "1.5 GiB", "1 TiB")
@@ -99,6 +111,13 @@ def test_a_line_of_progress() -> None:
     assert line == "3 s of 5 s; 9.5/s; 2 in flight, 0 waiting"
     line = progress_text(progress(3, response_ns_p50=80_000), None)
     assert line == "3 s; 2 in flight, 0 waiting; response p50 80 us"
+
+
+def test_past_the_end_there_is_no_rate() -> None:
+    told = progress(3, rate_per_s=3.0)
+    assert progress_text(told, 3 * 10**9) == "3 s of 3 s; 3/s; 2 in flight, 0 waiting"
+    line = progress_text(told, 25 * 10**8)
+    assert line == "past its 2.5 s; 2 in flight, 0 waiting"
 
 
 def test_lines_are_two_seconds_apart() -> None:

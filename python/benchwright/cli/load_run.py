@@ -24,6 +24,7 @@ from benchwright.report.load_json import load_document
 from benchwright.report.load_progress import load_listener
 
 if TYPE_CHECKING:
+    from benchwright.load.request import LoadRequest
     from benchwright.load.result import Answer
     from benchwright.model.finding import Finding
     from benchwright.model.load import Counts
@@ -41,8 +42,7 @@ def carry_out(plan: Plan, arguments: argparse.Namespace, command: str) -> int:
         return run_in_study(arguments, command)
     read = getattr(arguments, "workload", None) or getattr(arguments, "trace", None)
     check_plot(arguments.plot, [read] if read else [])
-    duration_ns = plan.request.duration_ns
-    listener = load_listener(duration_ns, quiet=arguments.quiet)
+    listener = load_listener(_end_ns(plan.request), quiet=arguments.quiet)
     with contextlib.closing(listener), fed(plan) as request:
         answer = run_load(request, progress=listener)
     subject = target_text(request.target)
@@ -54,6 +54,12 @@ def carry_out(plan: Plan, arguments: argparse.Namespace, command: str) -> int:
         return INTERRUPTED
     _check_limit(plan, answer.result.counts)
     return 0
+
+
+def _end_ns(request: LoadRequest) -> int | None:
+    """Return when the run is to end [ns after its begin]: the warm-up comes first."""
+    length_ns = request.duration_ns
+    return None if length_ns is None else request.warm_up_ns + length_ns
 
 
 def _sheet(answer: Answer, subject: str) -> Sheet:
@@ -101,8 +107,14 @@ def _tell(
     result = answer.result
     if not json:
         target = target_text(plan.request.target)
-        open_loop = plan.request.loop.open
-        sys.stdout.write(load_text(result, target, findings, open_loop=open_loop))
+        text = load_text(
+            result,
+            target,
+            findings,
+            open_loop=plan.request.loop.open,
+            warm_up_ns=plan.request.warm_up_ns,
+        )
+        sys.stdout.write(text)
         return
     request: dict[str, Any] = msgspec.to_builtins(plan.request)
     sys.stdout.write(

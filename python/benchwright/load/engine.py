@@ -44,7 +44,9 @@ def run_load(
         for line in engine.lines():
             said = decode_line(line)
             if isinstance(said, LoadProgress):
-                progress(said)
+                # After an interrupt it would tell of an interval that was cut as of a whole.
+                if not engine.interrupted:
+                    progress(said)
             elif isinstance(said, EngineFault):
                 raise error_of(said)
             else:

@@ -200,8 +200,15 @@ class LoadResult(msgspec.Struct, frozen=True):
 
         Neither the warm-up nor the wait for the last operations is in it.
         """
-        rate = self.offered_rate_per_s
-        return round(1e9 * self.counts.issued / rate) if rate else None
+        counts = self.counts
+        for count, rate in (
+            (counts.intended, self.intended_rate_per_s),
+            (counts.issued, self.offered_rate_per_s),
+            (counts.completed, self.achieved_rate_per_s),
+        ):
+            if count and rate:
+                return round(1e9 * count / rate)
+        return None
 
     def response_known_to(self, kind: str = "all") -> float:
         """Return up to which quantile the response times of a kind are known, from 0 to 1.

@@ -31,17 +31,25 @@ _TIMES = (
 )
 _MARK = "~"
 _ABOVE = "*"
+_LATER = 0.01
+"""Of the measured part: from here on the wait for the last operations is told."""
 
 
 def load_text(
-    result: LoadResult, target: str, findings: Sequence[Finding], *, open_loop: bool
+    result: LoadResult,
+    target: str,
+    findings: Sequence[Finding],
+    *,
+    open_loop: bool,
+    warm_up_ns: int = 0,
 ) -> str:
     """Return the report, ended by a newline; findings follow the table.
 
     Only an `open_loop` has an intended rate: in a closed one, arrivals follow answers.
     """
+    rates = _rates(result, open_loop=open_loop) + _measured(result, warm_up_ns)
     lines = [
-        *_head(result, target, open_loop=open_loop),
+        *_head(result, target, rates),
         "",
         *_table(result),
         *_below(result),
@@ -51,13 +59,13 @@ def load_text(
     return "\n".join(lines) + "\n"
 
 
-def _head(result: LoadResult, target: str, *, open_loop: bool) -> Iterator[str]:
+def _head(result: LoadResult, target: str, rates: str) -> Iterator[str]:
     yield _row("target", _target(result, target))
     if result.target.features:
         yield _row("features", ", ".join(result.target.features))
     yield _row("clock", _clock(result))
     yield _row("pacer", f"{result.pacer}; {_workers(result)}")
-    yield _row("rate", _rates(result, open_loop=open_loop))
+    yield _row("rate", rates)
     yield _row("operations", _counts(result))
     for trace in result.traces:
         yield _row("trace", _trace(trace))
@@ -105,7 +113,21 @@ def _rates(result: LoadResult, *, open_loop: bool) -> str:
     known = [f"{name} {rate_words(rate)}" for name, rate in rates if rate is not None]
     if not known:
         return "none: no operation began"
-    return ", ".join(known) + f" in {time_words(result.elapsed_ns)}"
+    return ", ".join(known)
+
+
+def _measured(result: LoadResult, warm_up_ns: int) -> str:
+    """Return the time that the rates are of, and what was before and after it."""
+    length_ns = result.measured_ns
+    if length_ns is None:
+        return ""
+    text = f" in {time_words(length_ns)}"
+    if warm_up_ns:
+        text += f" after {time_words(warm_up_ns)} of warm-up"
+    later_ns = result.elapsed_ns - warm_up_ns - length_ns
+    if later_ns > _LATER * length_ns:
+        text += f"; the last ended {time_words(later_ns)} later"
+    return text
 
 
 def _counts(result: LoadResult) -> str:

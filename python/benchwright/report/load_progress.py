@@ -31,15 +31,15 @@ class LoadListener(Protocol):
 
 
 def load_listener(
-    duration_ns: int | None, stream: TextIO | None = None, *, quiet: bool = False
+    end_ns: int | None, stream: TextIO | None = None, *, quiet: bool = False
 ) -> LoadListener:
     """Return what shows progress on `stream`, by default stderr."""
     stream = sys.stderr if stream is None else stream
     if quiet:
         return Silent()
     if stream.isatty():
-        return TerminalLoad(stream, duration_ns)
-    return PlainLoad(stream, duration_ns)
+        return TerminalLoad(stream, end_ns)
+    return PlainLoad(stream, end_ns)
 
 
 class Silent:
@@ -55,16 +55,16 @@ class Silent:
 class PlainLoad:
     """A line at most every two seconds, for logs and pipes."""
 
-    def __init__(self, stream: TextIO, duration_ns: int | None) -> None:
+    def __init__(self, stream: TextIO, end_ns: int | None) -> None:
         self._stream = stream
-        self._duration_ns = duration_ns
+        self._end_ns = end_ns
         self._shown_ns = -math.inf
 
     def __call__(self, progress: LoadProgress) -> None:
         """Write how far it is, unless a line came within the last two seconds."""
         if progress.at_ns - self._shown_ns >= _APART_NS:
             self._shown_ns = progress.at_ns
-            self._stream.write(progress_text(progress, self._duration_ns) + "\n")
+            self._stream.write(progress_text(progress, self._end_ns) + "\n")
             self._stream.flush()
 
     def close(self) -> None:
@@ -75,17 +75,17 @@ class PlainLoad:
 class TerminalLoad:
     """One live line."""
 
-    def __init__(self, stream: TextIO, duration_ns: int | None) -> None:
+    def __init__(self, stream: TextIO, end_ns: int | None) -> None:
         self._stream = stream
-        self._duration_ns = duration_ns
+        self._end_ns = end_ns
         self._live: Live | None = None
 
     def __call__(self, progress: LoadProgress) -> None:
         """Redraw the line."""
         from rich.text import Text
 
-        done = self._duration_ns and min(1.0, progress.at_ns / self._duration_ns)
-        text = bar(done) + progress_text(progress, self._duration_ns)
+        done = self._end_ns and min(1.0, progress.at_ns / self._end_ns)
+        text = bar(done) + progress_text(progress, self._end_ns)
         live = self._live or self._started()
         live.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
 
@@ -105,12 +105,17 @@ class TerminalLoad:
             self._live = None
 
 
-def progress_text(progress: LoadProgress, duration_ns: int | None) -> str:
-    """Return `3 s of 5 s; 9,998/s; 12 in flight, 0 waiting; response p50 80 us, p99 1 ms`."""
+def progress_text(progress: LoadProgress, end_ns: int | None) -> str:
+    """Return `3 s of 5 s; 9,998/s; 12 in flight, 0 waiting; response p50 80 us, p99 1 ms`.
+
+    An interval that reaches past the end has no rate: how long it lasted is not told.
+    """
     parts = [time_words(progress.at_ns)]
-    if duration_ns is not None:
-        parts[0] += f" of {time_words(duration_ns)}"
-    if progress.rate_per_s is not None:
+    over = end_ns is not None and progress.at_ns > end_ns
+    if end_ns is not None:
+        whole = time_words(end_ns)
+        parts = [f"past its {whole}" if over else f"{parts[0]} of {whole}"]
+    if progress.rate_per_s is not None and not over:
         parts.append(rate_words(progress.rate_per_s))
     parts.append(f"{progress.in_flight:,} in flight, {progress.waiting:,} waiting")
     quantiles = (("p50", progress.response_ns_p50), ("p99", progress.response_ns_p99))
