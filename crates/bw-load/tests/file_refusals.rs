@@ -39,6 +39,19 @@ fn what_is_no_file_or_device_is_refused() {
 }
 
 #[test]
+fn a_missing_folder_is_named_with_and_without_a_size() {
+    let place = Place::new();
+    let mut spec = FileSpec::at(place.file("no folder").join("nor this").join("x"));
+    for size_bytes in [None, Some(4096)] {
+        spec.size_bytes = size_bytes;
+        let refusal = refusal(&spec, READS);
+        let told = format!("there is no folder {}", place.file("no folder").display());
+        assert!(refusal.message.ends_with(&told), "{refusal}");
+        assert_eq!(refusal.remedy, "make the folder, or correct the path");
+    }
+}
+
+#[test]
 fn a_missing_file_says_that_a_size_makes_it() {
     let place = Place::new();
     let refusal = refusal(&FileSpec::at(place.file("missing")), READS);
@@ -100,6 +113,11 @@ fn what_is_not_aligned_is_refused_before_the_run() {
     let refused = file.check_multiple("size", block + 1).unwrap_err();
     assert_eq!(refused.code, "target-unaligned");
     assert!(refused.message.contains("size is"), "{refused}");
+    let near = format!("take {block} or {}, ", 2 * block);
+    assert!(refused.remedy.starts_with(&near), "{refused}");
+    let refused = file.check_multiple("size", block - 1).unwrap_err();
+    let only = format!("take {block}, ");
+    assert!(refused.remedy.starts_with(&only), "{refused}");
     spec.block_bytes = Some(file.block_bytes() / 2);
     assert_eq!(refusal(&spec, READS).code, "target-unaligned");
     spec.direct = false;

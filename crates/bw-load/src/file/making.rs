@@ -116,8 +116,19 @@ fn not_filled(path: &Path, bytes: u64, error: &io::Error) -> Refusal {
 
 /// Returns the refusal of a path that cannot be opened.
 pub fn not_opened(path: &Path, error: &io::Error) -> Refusal {
+    if let Some(folder) = missing_folder(path, error) {
+        return Refusal::new(
+            "target-open",
+            format!(
+                "{}: there is no folder {}",
+                path.display(),
+                folder.display()
+            ),
+            "make the folder, or correct the path",
+        );
+    }
     let remedy = match error.raw_os_error() {
-        Some(libc::ENOENT) => "name a file that exists, or give a size: then it is made",
+        Some(libc::ENOENT) => "name a file that exists, or give a size (--size): then it is made",
         Some(libc::EACCES | libc::EPERM) => {
             "take a file that this user may use, or run as its owner"
         }
@@ -131,4 +142,20 @@ pub fn not_opened(path: &Path, error: &io::Error) -> Refusal {
         format!("{}: {error}", path.display()),
         remedy,
     )
+}
+
+/// Returns the first folder on the way to a path that is not there, if it is for want of one that
+/// the path cannot be opened.
+fn missing_folder<'a>(path: &'a Path, error: &io::Error) -> Option<&'a Path> {
+    let folders = path.ancestors().skip(1);
+    let named = folders.filter(|folder| *folder != Path::new(""));
+    (error.kind() == io::ErrorKind::NotFound)
+        .then(|| named.take_while(|folder| is_missing(folder)).last())
+        .flatten()
+}
+
+/// A link that leads nowhere is there.
+fn is_missing(folder: &Path) -> bool {
+    let about = fs::symlink_metadata(folder);
+    about.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }

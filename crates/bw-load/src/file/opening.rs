@@ -97,16 +97,16 @@ impl OpenFile {
             return Ok(());
         }
         let (path, before) = (self.spec.path.display(), bytes - bytes % block);
+        let near = match before {
+            0 => format!("{block}"),
+            _ => format!("{before} or {}", before + block),
+        };
         Err(Refusal::new(
             "target-unaligned",
             format!(
                 "{path}: {what} is {bytes} bytes, not a multiple of the block of {block} bytes"
             ),
-            format!(
-                "take {} or {}, or leave out --direct",
-                before.max(block),
-                before + block
-            ),
+            format!("take {near}, or leave out --direct"),
         ))
     }
 
