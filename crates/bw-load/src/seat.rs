@@ -97,21 +97,27 @@ pub fn sharpen_timers() -> io::Result<()> {
     succeed(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64, 0_u64, 0_u64, 0_u64) })
 }
 
-/// Has this process killed when its parent dies.
+/// Returns the process that started this one, or another one if that is dead by now: to be called
+/// first of all.
+#[must_use]
+pub fn parent() -> libc::pid_t {
+    // SAFETY: no arguments.
+    unsafe { libc::getppid() }
+}
+
+/// Has this process killed when `parent` dies.
 ///
 /// # Errors
-/// Never, on a Linux of this century.
-pub fn die_with_parent() -> io::Result<()> {
+/// The parent died before the kernel was told: nothing would end this process with it.
+pub fn die_with_parent(parent: libc::pid_t) -> io::Result<()> {
+    let signal = libc::SIGKILL as u64;
     // SAFETY: integers only.
-    succeed(unsafe {
-        libc::prctl(
-            libc::PR_SET_PDEATHSIG,
-            libc::SIGKILL as u64,
-            0_u64,
-            0_u64,
-            0_u64,
-        )
-    })
+    succeed(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal, 0_u64, 0_u64, 0_u64) })?;
+    if self::parent() == parent {
+        Ok(())
+    } else {
+        Err(io::Error::other("the parent died"))
+    }
 }
 
 /// Gives the calling thread a real-time priority.
@@ -172,5 +178,14 @@ mod tests {
     fn a_processor_that_is_none_is_refused() {
         assert!(pin(1023).is_err());
         assert!(pin(usize::MAX).is_err());
+    }
+
+    #[test]
+    fn a_parent_that_is_dead_already_is_told() {
+        assert!(die_with_parent(parent()).is_ok());
+        // No process has the number 0.
+        assert!(die_with_parent(0).is_err());
+        // SAFETY: integers only. The tests are not to die with who started them.
+        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, 0_u64, 0_u64, 0_u64, 0_u64) };
     }
 }

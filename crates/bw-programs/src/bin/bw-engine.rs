@@ -51,8 +51,11 @@ enum Answer<T: Serialize> {
 struct Nothing {}
 
 fn main() {
-    // Without it an engine outlives a parent that was killed, no more.
-    drop(seat::die_with_parent());
+    if let Err(error) = seat::die_with_parent(seat::parent()) {
+        // Nobody is left who could read an answer.
+        eprintln!("bw-engine: {error}");
+        std::process::exit(1);
+    }
     let status = read().and_then(answer).unwrap_or_else(|trouble| {
         say(&Answer::Error(&trouble));
         trouble.status
@@ -73,9 +76,9 @@ fn read() -> Result<Request, Trouble> {
         })?;
     serde_json::from_str(&text).map_err(|error| Trouble {
         place: Some(Box::new(Place {
-            path: None,
             line: Some(error.line() as u64).filter(|line| *line > 0),
             column: Some(error.column() as u64).filter(|column| *column > 0),
+            ..Place::default()
         })),
         ..Trouble::request(
             "bad-request",
