@@ -51,7 +51,8 @@ pub fn multiples<T>(workload: &WorkloadSpec<T>) -> impl Iterator<Item = (String,
                 DistributionSpec::Constant { value } => Some((named("size"), value)),
                 _ => None,
             };
-            align.into_iter().chain(size)
+            // What is asked for comes before what may only follow from it.
+            size.into_iter().chain(align)
         })
 }
 
@@ -90,7 +91,7 @@ mod tests {
             size.clone()
         )));
         let told: Vec<_> = multiples(&workload(json!([["read", 1]]), size)).collect();
-        assert_eq!(told[1], ("filaments[0].access.size".to_owned(), 4096));
+        assert_eq!(told[0], ("filaments[0].access.size".to_owned(), 4096));
     }
 
     #[test]

@@ -145,45 +145,39 @@ impl LoadRequest {
     /// # Errors
     /// `bad-request`: the first thing that is wrong, and what to do about it.
     pub fn check(&self) -> Result<(), Trouble> {
-        let wrong = [
-            self.wrong_number(),
-            self.wrong_cpus(),
-            (self
-                .fifo
-                .is_some_and(|priority| !(1..=99).contains(&priority)))
-            .then(|| "fifo: priorities are 1 to 99".to_owned()),
-        ];
+        let wrong = [self.wrong_number(), self.wrong_seat()];
         match wrong.into_iter().flatten().next() {
-            Some(message) => Err(Trouble::request(
+            Some((field, what)) => Err(Trouble::request(
                 "bad-request",
-                message,
+                format!("{field}: {what}"),
                 "correct this field of the request",
-            )),
+            )
+            .about(field)),
             None => Ok(()),
         }
     }
 
-    fn wrong_number(&self) -> Option<String> {
+    fn wrong_number(&self) -> Option<(&'static str, String)> {
         if !(1..=WORKERS).contains(&self.workers) {
-            return Some(format!("workers: 1 to {WORKERS}, not {}", self.workers));
+            return Some(("workers", format!("1 to {WORKERS}, not {}", self.workers)));
         }
         if !(1..=DEPTH).contains(&self.depth) {
-            return Some(format!("depth: 1 to {DEPTH}, not {}", self.depth));
+            return Some(("depth", format!("1 to {DEPTH}, not {}", self.depth)));
         }
         if self.interval_ns < Nanos(1_000_000) {
-            return Some("interval_ns: at least a millisecond".to_owned());
+            return Some(("interval_ns", "at least a millisecond".to_owned()));
         }
-        (self.duration_ns == Some(Nanos::ZERO)).then(|| "duration_ns: more than zero".to_owned())
+        let none = self.duration_ns == Some(Nanos::ZERO);
+        none.then(|| ("duration_ns", "more than zero".to_owned()))
     }
 
-    fn wrong_cpus(&self) -> Option<String> {
-        let cpus = self.cpus.as_ref()?;
-        (cpus.len() != self.workers).then(|| {
-            format!(
-                "cpus: one for each of {} workers, not {}",
-                self.workers,
-                cpus.len()
-            )
-        })
+    fn wrong_seat(&self) -> Option<(&'static str, String)> {
+        let (seats, workers) = (self.cpus.as_ref().map(Vec::len), self.workers);
+        if let Some(seats) = seats.filter(|seats| *seats != workers) {
+            let message = format!("one for each of {workers} workers, not {seats}");
+            return Some(("cpus", message));
+        }
+        let priority = self.fifo.is_none_or(|fifo| (1..=99).contains(&fifo));
+        (!priority).then(|| ("fifo", "priorities are 1 to 99".to_owned()))
     }
 }

@@ -89,10 +89,7 @@ impl Run {
             workers: request.workers as u32,
         };
         let mut sources = |trace: &TraceInput| self.readers.source(worker, trace);
-        let built = request.workload.build(placement, self.extent, &mut sources);
-        let built = built.map_err(|error| {
-            Trouble::request("bad-workload", error.to_string(), "correct the workload")
-        })?;
+        let built = (request.workload).build(placement, self.extent, &mut sources)?;
         self.readers.release(worker);
         self.starved.add(built.starved);
         let hosted = |(id, filament)| Hosted { id, filament };

@@ -41,7 +41,9 @@ pub fn open(request: &LoadRequest) -> Result<Opened, Trouble> {
             let writes = demand::writes(&request.workload);
             let open = file::open(spec, Purpose { writes })?;
             for (what, bytes) in demand::multiples(&request.workload) {
-                open.check_multiple(&what, bytes)?;
+                let checked = open.check_multiple(&what, bytes);
+                checked
+                    .map_err(|refusal| Trouble::from(refusal).about(format!("workload.{what}")))?;
             }
             let largest_bytes = demand::largest_bytes(&request.workload);
             Opened::File(Box::new(FileMaker {

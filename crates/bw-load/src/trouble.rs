@@ -1,5 +1,6 @@
 //! Why the engine cannot do what it was asked: the protocol's `error`.
 
+use bw_schedule::workload::WorkloadError;
 use bw_trace::error::TraceError;
 use serde::Serialize;
 use std::fmt;
@@ -19,6 +20,18 @@ pub struct Trouble {
     /// Where, if it is a place in a text.
     #[serde(flatten)]
     pub place: Option<Box<Place>>,
+    /// All that is wrong, one by one, where there may be several things; `message` has them all too.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<Wrong>,
+}
+
+/// One of several things that are wrong with a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Wrong {
+    /// Which field of the request, as `workload.filaments[0]`.
+    pub field: String,
+    /// What is wrong and what to do.
+    pub message: String,
 }
 
 /// A place in a file or in the request.
@@ -33,6 +46,10 @@ pub struct Place {
     /// The column in the line, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub column: Option<u64>,
+    /// The field of the request, as `workload.filaments[0].access.size`: who made the request of other
+    /// words can say which of those it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
 }
 
 impl Trouble {
@@ -56,6 +73,31 @@ impl Trouble {
             ..Self::request(code, message, remedy)
         }
     }
+
+    /// Returns the same error, about this field of the request.
+    #[must_use]
+    pub fn about(mut self, field: impl Into<String>) -> Self {
+        self.place.get_or_insert_default().field = Some(field.into());
+        self
+    }
+}
+
+impl From<WorkloadError> for Trouble {
+    fn from(error: WorkloadError) -> Self {
+        let message = error.to_string();
+        let field = |place| match place {
+            Some(place) => format!("workload.filaments[{place}]"),
+            None => "workload".to_owned(),
+        };
+        let problems = error.0.into_iter().map(|problem| Wrong {
+            field: field(problem.place),
+            message: problem.message,
+        });
+        Self {
+            problems: problems.collect(),
+            ..Self::request("bad-workload", message, "correct the workload")
+        }
+    }
 }
 
 impl From<TraceError> for Trouble {
@@ -67,7 +109,9 @@ impl From<TraceError> for Trouble {
                 path: Some(PathBuf::from(&*error.path)),
                 line: error.line,
                 column: error.column,
+                field: None,
             })),
+            problems: Vec::new(),
             message: error.message,
             remedy: error.remedy,
         }

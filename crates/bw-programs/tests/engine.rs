@@ -128,6 +128,28 @@ fn requests_that_cannot_be_carried_out_are_refused_one_by_one() {
 }
 
 #[test]
+fn what_is_wrong_is_told_with_its_field_in_the_request() {
+    let field = |more| ask(&load(&more).to_string()).0["field"].clone();
+    assert_eq!(field(json!({"cpus": [0, 1]})), "cpus");
+    assert_eq!(field(json!({"fifo": 0})), "fifo");
+    let path = std::env::temp_dir().join(format!("bw-field-{}", std::process::id()));
+    let target = json!({"kind": "file", "path": path, "size_bytes": 65_536, "block_bytes": 512});
+    let mut request = load(&json!({"target": target, "duration_ns": 1}));
+    request["workload"]["filaments"][0]["access"]["size"]["value"] = json!(100);
+    let (answer, _) = ask(&request.to_string());
+    assert_eq!(answer["field"], "workload.filaments[0].access.size");
+    assert!(answer["remedy"].as_str().unwrap().starts_with("take 512, "));
+    let mut request = load(&json!({"duration_ns": 1}));
+    let filaments = request["workload"]["filaments"].as_array_mut().unwrap();
+    filaments.push(filaments[0].clone());
+    filaments[1]["rate"] = json!({"micro_per_s": 0});
+    let (answer, _) = ask(&request.to_string());
+    let _ = std::fs::remove_file(&path);
+    assert_eq!(answer["problems"].as_array().unwrap().len(), 1);
+    assert_eq!(answer["problems"][0]["field"], "workload.filaments[1]");
+}
+
+#[test]
 fn the_floor_and_the_probe_answer() {
     let (floor, status) =
         ask(r#"{"type":"floor","micro_per_s":1000000000,"duration_ns":100000000}"#);
@@ -237,6 +259,27 @@ fn a_third_signal_ends_an_engine_that_waits_for_the_writer_of_a_trace() {
     };
     std::fs::remove_file(fifo).unwrap();
     assert_eq!(status.code(), Some(130));
+}
+
+#[test]
+fn an_engine_dies_with_its_parent() {
+    let mut command = Command::new("sh");
+    // A shell gives what it starts beside itself no stdin of its own.
+    command.args(["-c", "exec 3<&0; \"$0\" <&3 & wait"]);
+    command.arg(env!("CARGO_BIN_EXE_bw-engine"));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut parent = command.spawn().unwrap();
+    let request = load(&json!({"duration_ns": 20_000_000_000_u64})).to_string();
+    let mut input = parent.stdin.take().unwrap();
+    input.write_all(request.as_bytes()).unwrap();
+    drop(input);
+    let mut lines = BufReader::new(parent.stdout.take().unwrap()).lines();
+    assert!(lines.next().unwrap().unwrap().contains("progress"));
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    // The pipe ends when nobody holds it any more: without a result.
+    let rest: Vec<String> = lines.map(Result::unwrap).collect();
+    assert!(rest.iter().all(|line| line.contains("progress")));
 }
 
 #[test]
