@@ -134,6 +134,11 @@ def _turned(words: tuple[str, ...], by: int) -> tuple[str, ...]:
     return words[by:] + words[:by]
 
 
+def short(value: float) -> str:
+    """Return a figure with as many decimals as say something."""
+    return f"{value:,.{0 if value >= 1000 else 1 if value >= 10 else 2}f}"
+
+
 def print_replayed(found: dict[tuple[Case, str], Errors]) -> None:
     """Print the shares that the paper states, and percentiles."""
     print(
@@ -144,7 +149,7 @@ def print_replayed(found: dict[tuple[Case, str], Errors]) -> None:
         shares = " | ".join(
             f"{errors.within(us * 1000):.1%}" for us in (10, 50, 100, 1000)
         )
-        times = " | ".join(f"{errors.us(q):,.1f}" for q in ("p50", "p98", "p99.9"))
+        times = " | ".join(short(errors.us(q)) for q in ("p50", "p98", "p99.9"))
         print(
             f"| {case.trace} | {case.speed}x | {case.target} | {pacer} | {errors.count:,} "
             f"| {shares} | {times} |"
@@ -159,8 +164,7 @@ def print_rates(found: dict[tuple[str, int, str], Errors]) -> None:
     for target, rate in dict.fromkeys(key[:2] for key in found):
         cells = [
             " / ".join(
-                f"{found[target, rate, pacer].us(q):,.1f}"
-                for q in ("p50", "mean", "p98")
+                short(found[target, rate, pacer].us(q)) for q in ("p50", "mean", "p98")
             )
             for pacer in PACERS
         ]
