@@ -16,7 +16,7 @@ import msgspec
 
 from benchwright.load import words
 from benchwright.load import workload as w
-from benchwright.load.reading import WorkloadTable
+from benchwright.load.reading import WorkloadTable, one_of_words
 
 DEFAULT_BYTES = 4096
 NETWORK_BYTES = 64
@@ -57,8 +57,8 @@ def read_filament(table: WorkloadTable, around: Surroundings) -> Any:
     if word is None:
         return None
     if word not in _READERS:
-        known = "one of " + ", ".join(_READERS)
-        table.refuse(table.at("type"), f"{word!r} is no type of filament", known)
+        hint = one_of_words(word, _READERS)
+        table.refuse(table.at("type"), f"{word!r} is no type of filament", hint)
         return None
     return _READERS[word](table, around)
 

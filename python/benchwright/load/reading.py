@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import difflib
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from benchwright.load import words
@@ -48,7 +49,10 @@ class WorkloadTable(Table):
         """Return whether all keys are there; report those that are not."""
         absent = [key for key in keys if key not in self]
         for key in absent:
-            self.wrong(self.where, "workload-missing", f"{key} is missing here")
+            # Other keys are told by only(), which a table without its type never reaches.
+            hint = near_words(self.values, key) if key == "type" else ""
+            message = f"{key} is missing here"
+            self.wrong(self.where, "workload-missing", message, hint)
         return not absent
 
     def choice(self, key: str, choices: tuple[str, ...]) -> str | None:
@@ -153,8 +157,8 @@ class WorkloadTable(Table):
         if word is None:
             return None
         if word not in forms:
-            known = ", ".join(forms)
-            self.refuse(self.at("type"), f"{word!r} is no {what}", f"one of {known}")
+            hint = one_of_words(word, forms)
+            self.refuse(self.at("type"), f"{word!r} is no {what}", hint)
             return None
         form = forms[word]
         self.only(("type", *(field.name for field in form.fields)))
@@ -207,6 +211,19 @@ class WorkloadTable(Table):
         table.only(("offset", "length"))
         offset = table.read("offset", words.size_bytes) or 0
         return w.Region(offset, table.read("length", words.some_bytes))
+
+
+def near_words(written: Iterable[str], key: str) -> str:
+    """Return the hint where a missing key was written a little differently, else nothing."""
+    near = difflib.get_close_matches(key, list(written), 1, 0.7)
+    return f"{near[0]} is here: did you mean {key}?" if near else ""
+
+
+def one_of_words(word: str, known: Iterable[str]) -> str:
+    """Return the hint for a word that is none of the known ones."""
+    near = difflib.get_close_matches(word, list(known), 1)
+    meant = f"did you mean {near[0]}? " if near else ""
+    return f"{meant}one of {', '.join(known)}"
 
 
 def _rate_or_zero(text: str) -> int:

@@ -10,6 +10,12 @@ from benchwright.report.findings import finding_line
 from benchwright.report.load import bytes_words
 from benchwright.report.trace_reading import reading_lines, row
 
+_FIO = (
+    "opens what each line names; --replay_redirect=FILE takes another file or device, "
+    "--filename does not"
+)
+"""Tried with fio 3.33: --read_iolog with --filename still opens the names of the log."""
+
 
 def convert_text(result: ConvertResult, findings: Sequence[Finding]) -> str:
     """Return the report, ended by a newline."""
@@ -24,6 +30,8 @@ def _lines(result: ConvertResult, findings: Sequence[Finding]) -> Iterator[str]:
     yield from reading_lines(result.trace)
     for one in result.lost:
         yield row("lost", one)
+    if output.format == "fio-iolog":
+        yield row("fio", _FIO)
     if findings:
         yield ""
         yield from (finding_line(one) for one in findings)
