@@ -157,6 +157,30 @@ def test_a_replay_is_compared_with_its_trace(tmp_path: Path) -> None:
     assert "speed 4x (as given)" in told.stdout
 
 
+def test_a_part_that_was_replayed_is_compared_with_that_part(tmp_path: Path) -> None:
+    stamps = [place * 2000 for place in range(500)]
+    (tmp_path / "a.csv").write_text(msr(stamps))
+    (tmp_path / "b.csv").write_text(msr([us for us in stamps if us < 200_000]))
+    words = ("compare", "a.csv", "b.csv", "--speed", "1x", "--shift", "0", "--json")
+    whole = document(bw(tmp_path, *words))
+    assert whole["result"]["unmatched_a"] == 400
+    (remedy,) = (
+        one["remedy"] for one in whole["findings"] if one["code"] == "trace-unmatched"
+    )
+    assert "(--from, --for: of A)" in remedy
+    part = document(bw(tmp_path, *words, "--for", "200ms"))
+    assert (part["result"]["matched"], part["result"]["unmatched_a"]) == (100, 0)
+    assert "trace-unmatched" not in {one["code"] for one in part["findings"]}
+
+
+def test_a_part_that_a_trace_does_not_have_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(msr([0, 2000, 4000]))
+    done = bw(tmp_path, "stat", "a.csv", "--from", "2h")
+    assert done.returncode == 0, done.stderr
+    assert "all 3 were left out [trace-empty]" in done.stdout
+    assert "trace-empty" not in bw(tmp_path, "stat", "a.csv").stdout
+
+
 # -- capture ---------------------------------------------------------------------------
 
 

@@ -179,6 +179,20 @@ def test_lines_that_were_skipped() -> None:
     assert "2 lines of a.load" in doubts(found)["trace-lines-skipped"].evidence
 
 
+def test_a_trace_of_which_nothing_was_asked_for() -> None:
+    found = document()
+    found["traces"] = [{"path": "a.load", "operations": 0, "left_out": 1000}]
+    told = doubts(found)["trace-empty"]
+    assert told.severity is Severity.SERIOUS
+    assert "no operation of a.load is in the part" in told.evidence
+    assert "all 1,000 were left out" in told.evidence
+    assert "--from" in told.remedy
+    found["traces"] = [{"path": "a.load", "operations": 0}]
+    assert doubts(found)["trace-empty"].evidence == "a.load has no operation"
+    found["traces"] = [{"path": "a.load", "operations": 1}]
+    assert "trace-empty" not in doubts(found)
+
+
 def test_samples_that_were_lost() -> None:
     found = document()
     found["samples"] = {"path": "s.bw", "rows": 10, "lost": 2}

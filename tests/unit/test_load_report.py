@@ -52,6 +52,13 @@ def test_traces_and_samples_are_told() -> None:
     assert "samples    1,000 rows in s.bw" in report
 
 
+def test_what_was_read_ahead_is_not_what_was_played() -> None:
+    report = text(traces=[{"path": "a.load", "operations": 113_872}])
+    assert "a.load: 113,872 operations read, the run intended 49,990\n" in report
+    report = text(traces=[{"path": "a.load", "operations": 49_990}])
+    assert "a.load: 49,990 operations\n" in report
+
+
 def test_counts_that_are_nought_are_left_out() -> None:
     assert "dropped" not in text()
     found = msgspec.json.decode(GOLDEN.read_bytes())

@@ -177,7 +177,8 @@ def test_a_comparison_is_asked_for(engine: Engine) -> None:
     engine.answers(answer("compare"))
     words = "compare a b --speed 4x --shift=-1ms --window 5s --by-device --format load"
     more = "--format-b bw --devices-b sda --offsets scale --target-size 1M --lenient"
-    done = engine.bw(*words.split(), *more.split())
+    part = "--from 10s --for 60s"
+    done = engine.bw(*words.split(), *more.split(), *part.split())
     assert done.returncode == 0, done.stderr
     assert engine.request == {
         "type": "trace-compare",
@@ -187,6 +188,8 @@ def test_a_comparison_is_asked_for(engine: Engine) -> None:
             "format": "load",
             "offsets": "scale",
             "target_bytes": 2**20,
+            "from_ns": 10 * 10**9,
+            "for_ns": 60 * 10**9,
         },
         "b": {"path": "b", "lenient": True, "format": "bw", "devices": ["sda"]},
         "speed_micro": 4_000_000,

@@ -77,6 +77,18 @@ def add_compared(parser: argparse.ArgumentParser) -> None:
         metavar="burst|spread",
         help="operations of A of one stamp, as in the replay",
     )
+    add(
+        "--from",
+        dest="start",
+        metavar="10s",
+        help="leave out what is before in A, where the replay did",
+    )
+    add(
+        "--for",
+        dest="length",
+        metavar="60s",
+        help="leave out what is after so much of A's time",
+    )
     add("--devices", metavar="A,B", help="only these devices of A")
     add("--devices-b", metavar="A,B", help="only these devices of B")
     _add_places(group)

@@ -146,6 +146,11 @@ CODES: dict[str, Code] = {
         Severity.NOTE,
         "Nothing: void trials are kept, counted nowhere, and run again by `bw resume`.",
     ),
+    "trace-empty": Code(
+        Severity.SERIOUS,
+        "Ask for a part that the trace has (--from, --for, --devices): bw trace stat tells "
+        "how long it is.",
+    ),
     "trace-clipped": Code(
         Severity.WARNING,
         "Give a larger target, or wrap the addresses (--offsets wrap).",
@@ -176,8 +181,9 @@ CODES: dict[str, Code] = {
     ),
     "trace-unmatched": Code(
         Severity.WARNING,
-        "Check that A is read by the replay's policies (--offsets, --target-size, --align, "
-        "--duplicates), and widen --window; what is unmatched is in no arrival error.",
+        "Where B replayed a part, say which (--from, --for: of A). Check that A is read by "
+        "the replay's policies (--offsets, --target-size, --align, --duplicates), and widen "
+        "--window; what is unmatched is in no arrival error.",
     ),
     "trace-alignment-estimated": Code(
         Severity.NOTE,

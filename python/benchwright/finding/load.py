@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchwright.finding.codes import doubt
+from benchwright.finding.trace import empty_words
 from benchwright.finding.words import amount
 from benchwright.model.finding import Finding, Severity
-from benchwright.model.load import IntervalResult, LoadResult, Loop, Times
+from benchwright.model.load import IntervalResult, LoadResult, Loop, Times, TraceResult
 
 LATE_SHARE = 0.1
 """A p99 of lateness below a tenth of what an operation takes moves no figure by more than
@@ -70,14 +71,21 @@ def _doubts(result: LoadResult, loop: Loop, subject: str) -> Iterator[Finding]:
         why = "; ".join(result.environment.absent) or "it was not asked for"
         yield doubt("memory-not-locked", subject, f"the engine's memory: {why}")
     for trace in result.traces:
-        if trace.skipped_lines:
-            text = f"{trace.skipped_lines:,} lines of {trace.path} were not understood"
-            yield doubt("trace-lines-skipped", subject, text)
+        yield from _trace(trace, subject)
     if result.samples is not None and result.samples.lost:
         evidence = (
             f"{result.samples.lost:,} operations are not in {result.samples.path}"
         )
         yield doubt("samples-lost", subject, evidence)
+
+
+def _trace(trace: TraceResult, subject: str) -> Iterator[Finding]:
+    if not trace.operations:
+        text = empty_words(trace.path, trace.left_out)
+        yield doubt("trace-empty", subject, text)
+    if trace.skipped_lines:
+        text = f"{trace.skipped_lines:,} lines of {trace.path} were not understood"
+        yield doubt("trace-lines-skipped", subject, text)
 
 
 # -- the generator ---------------------------------------------------------------------

@@ -25,7 +25,20 @@ def doubts_of_reading(report: TraceReport) -> tuple[Finding, ...]:
     return tuple(_reading(report))
 
 
+def empty_words(path: str, left_out: int) -> str:
+    """Return what is said of a trace that has no operation, or none that was asked for."""
+    if left_out:
+        return (
+            f"no operation of {path} is in the part that was asked for: all {left_out:,} "
+            "were left out"
+        )
+    return f"{path} has no operation"
+
+
 def _reading(report: TraceReport) -> Iterator[Finding]:
+    if not report.operations:
+        text = empty_words(report.path, report.left_out)
+        yield doubt("trace-empty", report.path, text)
     if report.skipped_lines:
         first = (
             f"; the first: {report.skipped_first[0]}" if report.skipped_first else ""

@@ -68,7 +68,7 @@ def _head(result: LoadResult, target: str, rates: str) -> Iterator[str]:
     yield _row("rate", rates)
     yield _row("operations", _counts(result))
     for trace in result.traces:
-        yield _row("trace", _trace(trace))
+        yield _row("trace", _trace(trace, result))
     if result.samples is not None:
         yield _row("samples", f"{result.samples.rows:,} rows in {result.samples.path}")
 
@@ -146,7 +146,7 @@ def _counts(result: LoadResult) -> str:
     return always + "".join(f", {number:,} {name}" for name, number in rest if number)
 
 
-def _trace(trace: TraceResult) -> str:
+def _trace(trace: TraceResult, result: LoadResult) -> str:
     policies = (
         ("lines skipped", trace.skipped_lines),
         ("put in order", trace.reordered),
@@ -156,6 +156,9 @@ def _trace(trace: TraceResult) -> str:
         ("left out", trace.left_out),
     )
     text = f"{trace.path}: {trace.operations:,} operations"
+    if sum(one.operations for one in result.traces) > result.counts.intended:
+        # The reader is ahead of the run, which was over first.
+        text += f" read, the run intended {result.counts.intended:,}"
     text += "".join(f", {number:,} {name}" for name, number in policies if number)
     return text + (", offsets scaled" if trace.scaled else "")
 
