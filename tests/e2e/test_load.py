@@ -135,7 +135,13 @@ def test_writes_over_data_are_refused(tmp_path: Path) -> None:
     [
         (("--target", "no/such/file"), "no/such/file"),
         (("--target", "tcp://127.0.0.1:1"), "127.0.0.1"),
+        (("--target", "no/such/file", "--size", "1M"), "there is no folder no"),
         (("--target", "null", "--cpu", "4000"), "4000"),
+        (("--target", "null", "--fifo", "100"), "--fifo:1:1: fifo: priorities are"),
+        (
+            ("--target", "f", "--size", "1M", "--block", "2M"),
+            "--block:1:1: size: 2097152 bytes in one operation",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_told(
@@ -145,6 +151,29 @@ def test_what_cannot_be_done_is_told(
     assert done.returncode in (1, 2), done.stdout
     assert part in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_what_cannot_be_done_is_told_where_the_workload_says_it(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "w.toml").write_text(
+        """[[filament]]
+type = "open"
+rate = "10"
+[[filament]]
+type = "open"
+rate = "10"
+region = {offset = "10M", length = "1M"}
+[[filament]]
+type = "open"
+rate = "10"
+arrival = "gamma:5000"
+"""
+    )
+    done = bw(tmp_path, "load", "w.toml", "--target", "f", "--size", "1M")
+    assert done.returncode == 2
+    assert "w.toml:7:10: region: " in done.stderr
+    assert "w.toml:11:11: gamma: " in done.stderr
 
 
 class _Echo(socketserver.BaseRequestHandler):
@@ -275,6 +304,16 @@ def test_a_trial_fails_with_its_load(tmp_path: Path) -> None:
     failed = bw(tmp_path, *once, *words, "--max-errors", "10%")
     assert failed.returncode == 1
     assert "[command-failed]" in failed.stdout + failed.stderr
+
+
+def test_a_gate_on_a_percentile_that_is_not_known_has_no_answer(tmp_path: Path) -> None:
+    load = f"{sys.executable} -m benchwright.cli.main load --rate 200 --duration 200ms"
+    one, two = (f"{load} --target null", f"{load} --target null --depth 1 --full drop")
+    gate = ("--metric", "response_ns_p99", "--fail-if", "response_ns_p99 slower by 3%")
+    blocks = ("--min-blocks", "2", "--max-blocks", "2", "--warmup", "0")
+    done = bw(tmp_path, "compare", *blocks, *gate, "--", one, f"{two} --service 50ms")
+    assert done.returncode == 3, done.stderr
+    assert "the metric is missing in all of 2 blocks" in done.stdout
 
 
 def test_a_toml_suite_takes_a_load_as_its_command(tmp_path: Path) -> None:

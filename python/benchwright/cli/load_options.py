@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from benchwright.load.request import Target
     from benchwright.model.errors import Diagnostic
+    from benchwright.suite.program import Where
 
 _RUN = (
     "duration",
@@ -31,6 +32,16 @@ _RUN = (
 )
 _TARGET = ("engine", "size", "connections", "service")
 _OPTION = {"cpus": "--cpu"}
+_BARE = {
+    "rate": "rate",
+    "arrival": "arrival",
+    "size": "block",
+    "kinds": "read",
+    "location": "location",
+    "think": "think",
+    "region": "size",
+}
+"""Keys of a filament, and the options that say them where there is no workload's file."""
 
 
 def add_target(parser: argparse.ArgumentParser) -> None:
@@ -201,6 +212,23 @@ def check_samples(arguments: argparse.Namespace, inputs: list[str]) -> None:
     from benchwright.cli.outputs import check_output
 
     check_output(path, "--samples", inputs)
+
+
+def option_places(arguments: argparse.Namespace) -> dict[str, Where]:
+    """Return where on the command line the fields of the request were said."""
+    from benchwright.load.places import filament_field
+    from benchwright.load.toml import RUN
+    from benchwright.suite.program import Where
+
+    said = {RUN[name][0]: name for name in _RUN}
+    if getattr(arguments, "workload", None) is None:
+        said |= {f"{filament_field(0)}.{key}": name for key, name in _BARE.items()}
+    texts = {field: getattr(arguments, name, None) for field, name in said.items()}
+    return {
+        field: Where(_option(said[field]), text=text)
+        for field, text in texts.items()
+        if text is not None
+    }
 
 
 def raise_all(wrong: list[Diagnostic]) -> None:

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from benchwright.cli.load_options import option_places
 from benchwright.cli.plot_file import check_plot, write_plot
 from benchwright.finding.load import doubts_of_load, part_words
 from benchwright.load.engine import INTERRUPTED, run_load
 from benchwright.load.feed import fed
 from benchwright.load.observe import aplog_text, metrics
+from benchwright.load.places import check_seats
 from benchwright.load.plan import Plan
 from benchwright.load.target import target_text
 from benchwright.load.workload import MICRO
@@ -42,9 +44,11 @@ def carry_out(plan: Plan, arguments: argparse.Namespace, command: str) -> int:
         return run_in_study(arguments, command)
     read = getattr(arguments, "workload", None) or getattr(arguments, "trace", None)
     check_plot(arguments.plot, [read] if read else [])
+    places = {**plan.places, **option_places(arguments)}
+    check_seats(plan.request, places)
     listener = load_listener(_end_ns(plan.request), quiet=arguments.quiet)
     with contextlib.closing(listener), fed(plan) as request:
-        answer = run_load(request, progress=listener)
+        answer = run_load(request, progress=listener, places=places)
     subject = target_text(request.target)
     findings = doubts_of_load(answer.result, request.loop, subject)
     _append(answer, findings)

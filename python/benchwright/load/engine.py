@@ -17,6 +17,7 @@ from typing import IO
 import msgspec
 
 from benchwright.bench.find import find_engine
+from benchwright.load.places import NOWHERE, Places
 from benchwright.load.request import LoadRequest
 from benchwright.load.result import Answer, EngineFault, decode_line, error_of
 from benchwright.model.errors import BenchError
@@ -33,9 +34,14 @@ def _ignored(_progress: LoadProgress) -> None:
 
 
 def run_load(
-    request: LoadRequest, *, progress: Callable[[LoadProgress], None] = _ignored
+    request: LoadRequest,
+    *,
+    progress: Callable[[LoadProgress], None] = _ignored,
+    places: Places = NOWHERE,
 ) -> Answer:
     """Run a request to its end and return what it yielded.
+
+    `places` says where the request's fields come from: what the engine refuses is told there.
 
     Raises BenchError or InputError for what the engine refuses, with the engine's exit
     status, and BenchError `engine-died` when it ends without an answer.
@@ -48,7 +54,7 @@ def run_load(
                 if not engine.interrupted:
                     progress(said)
             elif isinstance(said, EngineFault):
-                raise error_of(said)
+                raise error_of(said, places)
             else:
                 return said
         raise engine.died()

@@ -14,6 +14,7 @@ import msgspec
 from benchwright.load import request as r
 from benchwright.load import workload as w
 from benchwright.load.filaments import PythonFilament, default_align, reduced
+from benchwright.load.places import NOWHERE, Places
 from benchwright.load.toml import Description
 from benchwright.load.words import parse_kinds
 
@@ -28,6 +29,8 @@ class Plan(msgspec.Struct, frozen=True):
     python: tuple[PythonFilament, ...] = ()
     max_errors_micro: int | None = None
     """How many of the intended operations may fail or never end [millionths]; None: all."""
+    places: Places = NOWHERE
+    """Where a workload's file says what is in the request."""
 
 
 class Bare(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +51,8 @@ def plan_of_file(
 ) -> Plan:
     """Return the plan of a workload's file, with what the command line said."""
     fields = {**description.run, **said}
-    return _plan(description.filaments, fields, target, description.python)
+    plan = _plan(description.filaments, fields, target, description.python)
+    return msgspec.structs.replace(plan, places=description.places)
 
 
 def plan_of_command(bare: Bare, said: Mapping[str, Any], target: r.Target) -> Plan:

@@ -11,8 +11,10 @@ from typing import Any
 
 import msgspec
 
+from benchwright.load.places import NOWHERE, Places, place_of
 from benchwright.model.errors import BenchError, Diagnostic, InputError, OperatingError
 from benchwright.model.load import LoadProgress, LoadResult
+from benchwright.suite.fault import diagnostic
 
 SCHEMA = "load/1"
 
@@ -22,6 +24,13 @@ class Answer(msgspec.Struct, frozen=True):
 
     result: LoadResult
     document: dict[str, Any]
+
+
+class Wrong(msgspec.Struct, frozen=True):
+    """One of several things that are wrong with a request."""
+
+    field: str
+    message: str
 
 
 class EngineFault(msgspec.Struct, frozen=True):
@@ -34,6 +43,8 @@ class EngineFault(msgspec.Struct, frozen=True):
     path: str | None = None
     line: int | None = None
     column: int | None = None
+    field: str | None = None
+    problems: tuple[Wrong, ...] = ()
 
 
 def decode_line(line: bytes) -> LoadProgress | Answer | EngineFault:
@@ -72,9 +83,12 @@ def foreign(line: bytes, why: str) -> BenchError:
     )
 
 
-def error_of(fault: EngineFault) -> OperatingError:
+def error_of(fault: EngineFault, places: Places = NOWHERE) -> OperatingError:
     """Return an engine's error as one of ours, with its place where it has one."""
-    if fault.path is not None:
+    said = _said(fault, places)
+    if said:
+        error: OperatingError = InputError(said)
+    elif fault.path is not None:
         place = Diagnostic(
             code=fault.code,
             message=fault.message,
@@ -83,8 +97,28 @@ def error_of(fault: EngineFault) -> OperatingError:
             line=fault.line or 1,
             column=fault.column or 1,
         )
-        error: OperatingError = InputError([place])
+        error = InputError([place])
     else:
         error = BenchError(fault.code, fault.message, fault.remedy)
     error.exit_status = 1 if fault.status == 1 else 2
     return error
+
+
+def _said(fault: EngineFault, places: Places) -> list[Diagnostic]:
+    """Return what is wrong where the user said it; nothing unless all of it has a place."""
+    problems = fault.problems
+    if not problems and fault.field is not None:
+        problems = (Wrong(fault.field, fault.message),)
+    found = []
+    for one in problems:
+        where = place_of(places, one.field, one.message)
+        if where is None:
+            return []
+        message = one.message.replace(*_words(one.field))
+        found.append(diagnostic(where, fault.code, message, fault.remedy))
+    return found
+
+
+def _words(field: str) -> tuple[str, str]:
+    """Return how the engine calls a field, and its last word, which is enough at its place."""
+    return field.removeprefix("workload."), field.rpartition(".")[2]

@@ -18,8 +18,10 @@ from benchwright.load import target as targets
 from benchwright.load import words
 from benchwright.load import workload as w
 from benchwright.load.filaments import PythonFilament, Surroundings, read_filament
+from benchwright.load.places import NOWHERE, Places, filament_field
 from benchwright.load.reading import WorkloadTable
 from benchwright.model.errors import Diagnostic, InputError
+from benchwright.suite.program import Where
 from benchwright.suite.toml_text import decoded
 
 
@@ -32,6 +34,7 @@ class Description(msgspec.Struct, frozen=True):
     target: r.Target | None
     run: dict[str, Any]
     """Fields of LoadRequest, `seed` and `max_errors_micro`; only what was said."""
+    places: Places = NOWHERE
 
 
 Parsers = dict[str, tuple[str, Callable[[str], Any]]]
@@ -103,7 +106,21 @@ def _described(top: WorkloadTable, file: str, target: r.Target | None) -> Descri
         python=python,
         target=target,
         run=_run(top),
+        places=_places(top, tables),
     )
+
+
+def _places(top: WorkloadTable, filaments: list[WorkloadTable]) -> dict[str, Where]:
+    """Return where the fields of the request are said."""
+    places = {}
+    for place, table in enumerate(filaments):
+        field = filament_field(place)
+        places[field] = table.where
+        places |= {f"{field}.{key}": table.at(key) for key in table.values}
+    run = top.table("run")
+    if run is not None:
+        places |= {into: run.at(key) for key, (into, _) in RUN.items() if key in run}
+    return places
 
 
 def _placed(filament: Any) -> w.Filament:
