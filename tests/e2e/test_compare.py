@@ -413,6 +413,20 @@ exec = ["sleep", "0.02"]
 """
 
 
+def test_a_gate_on_a_percentile_that_is_not_known_has_no_answer(
+    tmp_path: Path,
+) -> None:
+    load = f"{sys.executable} -m benchwright.cli.main load --rate 200 --duration 200ms"
+    # One place in flight, an operation holds it for 50 ms: most are dropped.
+    drops = "--depth 1 --full drop --service 50ms"
+    blocks = ("--min-blocks", "2", "--max-blocks", "2", "--warmup", "0")
+    gate = ("--metric", "response_ns_p99", "--fail-if", "response_ns_p99 slower by 3%")
+    arms = (f"{load} --target null", f"{load} {drops} --target null")
+    done = bw(tmp_path, "compare", *blocks, *gate, "--", *arms)
+    assert done.returncode == 3, done.stderr
+    assert "the metric is missing in all of 2 blocks" in done.stdout
+
+
 def test_a_suite_compares_too(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(SUITE)
     done = bw(tmp_path, "run", "s.toml", "--json")

@@ -94,6 +94,7 @@ def test_skipped_and_starved_are_lateness() -> None:
     found["counts"]["issued"] -= 500
     evidence = doubts(found)["generator-late"].evidence
     assert "500 of 499,900 operations (0.1 %)" in evidence
+    assert evidence.endswith("; from p99.9 on, response times are not known")
     assert "behind 3 times" in evidence
 
 
@@ -197,6 +198,12 @@ def test_samples_that_were_lost() -> None:
     found = document()
     found["samples"] = {"path": "s.bw", "rows": 10, "lost": 2}
     assert "2 operations are not in s.bw" in doubts(found)["samples-lost"].evidence
+    found["samples"] = {"path": "s.bw", "rows": 10, "lost": 0, "failed": None}
+    assert "samples-lost" not in doubts(found)
+    # Even the mark of a good end may be what did not fit.
+    found["samples"]["failed"] = "No space left on device"
+    evidence = doubts(found)["samples-lost"].evidence
+    assert evidence.endswith("s.bw: writing it failed (No space left on device)")
 
 
 def test_a_result_of_nothing_is_no_error() -> None:

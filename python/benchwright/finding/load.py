@@ -15,7 +15,14 @@ from benchwright.finding.codes import doubt
 from benchwright.finding.trace import empty_words
 from benchwright.finding.words import amount
 from benchwright.model.finding import Finding, Severity
-from benchwright.model.load import IntervalResult, LoadResult, Loop, Times, TraceResult
+from benchwright.model.load import (
+    IntervalResult,
+    LoadResult,
+    Loop,
+    SamplesResult,
+    Times,
+    TraceResult,
+)
 
 LATE_SHARE = 0.1
 """A p99 of lateness below a tenth of what an operation takes moves no figure by more than
@@ -72,10 +79,15 @@ def _doubts(result: LoadResult, loop: Loop, subject: str) -> Iterator[Finding]:
         yield doubt("memory-not-locked", subject, f"the engine's memory: {why}")
     for trace in result.traces:
         yield from _trace(trace, subject)
-    if result.samples is not None and result.samples.lost:
-        evidence = (
-            f"{result.samples.lost:,} operations are not in {result.samples.path}"
-        )
+    if result.samples is not None:
+        yield from _samples(result.samples, subject)
+
+
+def _samples(samples: SamplesResult, subject: str) -> Iterator[Finding]:
+    if samples.lost or samples.failed:
+        evidence = f"{samples.lost:,} operations are not in {samples.path}"
+        if samples.failed:
+            evidence += f": writing it failed ({samples.failed})"
         yield doubt("samples-lost", subject, evidence)
 
 
@@ -114,7 +126,8 @@ def _late(result: LoadResult, subject: str) -> Iterator[Finding]:
         reasons.append(f"{counts.held:,} that waited for a place are not in this")
     most = lateness.p50 is not None and lateness.p50 > limit
     severity = Severity.SERIOUS if most else None
-    yield doubt("generator-late", subject, "; ".join(reasons), severity)
+    evidence = "; ".join(reasons) + (_unknown(result) if counts.skipped else "")
+    yield doubt("generator-late", subject, evidence, severity)
 
 
 def _late_limit_ns(result: LoadResult) -> float:
