@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import socketserver
 import subprocess
@@ -306,16 +307,6 @@ def test_a_trial_fails_with_its_load(tmp_path: Path) -> None:
     assert "[command-failed]" in failed.stdout + failed.stderr
 
 
-def test_a_gate_on_a_percentile_that_is_not_known_has_no_answer(tmp_path: Path) -> None:
-    load = f"{sys.executable} -m benchwright.cli.main load --rate 200 --duration 200ms"
-    one, two = (f"{load} --target null", f"{load} --target null --depth 1 --full drop")
-    gate = ("--metric", "response_ns_p99", "--fail-if", "response_ns_p99 slower by 3%")
-    blocks = ("--min-blocks", "2", "--max-blocks", "2", "--warmup", "0")
-    done = bw(tmp_path, "compare", *blocks, *gate, "--", one, f"{two} --service 50ms")
-    assert done.returncode == 3, done.stderr
-    assert "the metric is missing in all of 2 blocks" in done.stdout
-
-
 def test_a_toml_suite_takes_a_load_as_its_command(tmp_path: Path) -> None:
     load = f"{sys.executable} -m benchwright.cli.main load"
     (tmp_path / "s.toml").write_text(
@@ -398,6 +389,24 @@ def test_samples_are_every_operation(tmp_path: Path) -> None:
     assert intended == [place * 1_000_000 for place in range(1000)]
     assert (rows["completed"] >= rows["issued"]).all()
     assert (rows["issued"] >= rows["intended"]).all()
+
+
+def test_a_full_disk_costs_samples_and_not_the_result(tmp_path: Path) -> None:
+    from benchwright.load import read_samples
+
+    words = ["--rate", "100k", "--arrival", "constant", "--duration", "300ms", "--json"]
+    limit = (500_000, 500_000)
+    done = bw(
+        tmp_path,
+        *("load", *words, "--target", "null", "--samples", "s.bw"),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit),
+    )
+    found = document(done)
+    samples = found["result"]["samples"]
+    assert samples["failed"] == "File too large"
+    assert samples["rows"] + samples["lost"] == 30_000
+    assert len(read_samples(tmp_path / "s.bw")) == samples["rows"] > 0
+    assert "samples-lost" in codes(found)
 
 
 def test_what_was_sampled_can_be_replayed(tmp_path: Path) -> None:

@@ -136,7 +136,8 @@ CODES: dict[str, Code] = {
     ),
     "samples-lost": Code(
         Severity.WARNING,
-        "Write samples to a faster disk than the target; the figures are of all operations.",
+        "Write samples to a faster disk than the target, with room for 48 bytes an operation; "
+        "the figures are of all operations.",
     ),
     "trace-lines-skipped": Code(
         Severity.WARNING,

@@ -160,7 +160,9 @@ class SamplesResult(msgspec.Struct, frozen=True):
     path: str
     rows: int
     lost: int = 0
-    """Operations that are not in it: the disk was too slow for them."""
+    """Operations that are not in it: the disk was too slow for them, or failed."""
+    failed: str | None = None
+    """Why writing ended before the run did; None if it did not."""
 
 
 class LoadResult(msgspec.Struct, frozen=True):
