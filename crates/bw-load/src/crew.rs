@@ -200,7 +200,9 @@ impl Crew<'_> {
         // Without it the guard learns to begin 50 us earlier: nothing is wrong, only more is spun.
         drop(seat::sharpen_timers());
         let cpu = self.cpus.and_then(|cpus| cpus.get(worker)).copied();
-        cpu.map_or(Ok(()), seat::take)
+        cpu.map_or(Ok(()), |cpu| {
+            seat::take(cpu).map_err(|trouble| trouble.about("cpus"))
+        })
     }
 
     fn take_priority(&self, worker: usize) -> Result<(), Trouble> {

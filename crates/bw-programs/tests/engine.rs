@@ -130,6 +130,7 @@ fn requests_that_cannot_be_carried_out_are_refused_one_by_one() {
 #[test]
 fn what_is_wrong_is_told_with_its_field_in_the_request() {
     let field = |more| ask(&load(&more).to_string()).0["field"].clone();
+    assert_eq!(field(json!({"cpus": [1023]})), "cpus");
     assert_eq!(field(json!({"cpus": [0, 1]})), "cpus");
     assert_eq!(field(json!({"fifo": 0})), "fifo");
     let path = std::env::temp_dir().join(format!("bw-field-{}", std::process::id()));
