@@ -15,13 +15,15 @@ use bw_record::recorder::{Outcome, Recorder};
 use bw_record::row::Row;
 use bw_schedule::filament::DROPPED;
 use bw_units::Nanos;
+use serde::Serialize;
 use std::collections::VecDeque;
+use std::ops::AddAssign;
 
 /// Rows in a block.
 pub const BLOCK: usize = 4096;
 
-/// What became of the operations of the measured part.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What became of the operations whose intended start lies in the measured part: `counts` of the protocol.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Meant to start.
     pub intended: u64,
@@ -43,12 +45,36 @@ pub struct Counts {
     pub waiting: u64,
     /// Were issued before their time: never, by construction.
     pub early: u64,
+    /// How often a trace's reader was behind: the run's figure, no worker's.
+    pub starved: u64,
     /// Ends of operations that were not in flight: an error of the target.
+    #[serde(skip)]
     pub stray: u64,
     /// Messages to filaments that do not exist.
+    #[serde(skip)]
     pub undeliverable: u64,
-    /// Rows for which the reporter had no room.
+    /// Rows for which the reporter had no room: told with the samples.
+    #[serde(skip)]
     pub lost_rows: u64,
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.intended += other.intended;
+        self.issued += other.issued;
+        self.completed += other.completed;
+        self.errors += other.errors;
+        self.dropped += other.dropped;
+        self.skipped += other.skipped;
+        self.held += other.held;
+        self.unfinished += other.unfinished;
+        self.waiting += other.waiting;
+        self.early += other.early;
+        self.starved += other.starved;
+        self.stray += other.stray;
+        self.undeliverable += other.undeliverable;
+        self.lost_rows += other.lost_rows;
+    }
 }
 
 /// What one worker records.

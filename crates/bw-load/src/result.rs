@@ -56,49 +56,6 @@ fn per_s(count: u64, length: Nanos) -> Option<f64> {
     (length > Nanos::ZERO).then(|| count as f64 / length.as_seconds())
 }
 
-/// The counts of the result.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct CountsReport {
-    /// Operations whose intended start lies in the measured part.
-    pub intended: u64,
-    /// Of these, issued.
-    pub issued: u64,
-    /// Of these, ended.
-    pub completed: u64,
-    /// Of these, ended with an error.
-    pub errors: u64,
-    /// Dropped for want of room.
-    pub dropped: u64,
-    /// Skipped by the late policy.
-    pub skipped: u64,
-    /// Had to wait for a free place.
-    pub held: u64,
-    /// Still waiting for one at the end.
-    pub waiting: u64,
-    /// Still in flight after the drain.
-    pub unfinished: u64,
-    /// Issued before their time: never.
-    pub early: u64,
-    /// How often a trace's reader was behind.
-    pub starved: u64,
-}
-
-impl CountsReport {
-    fn add(mut self, counts: &Counts) -> Self {
-        self.intended += counts.intended;
-        self.issued += counts.issued;
-        self.completed += counts.completed;
-        self.errors += counts.errors;
-        self.dropped += counts.dropped;
-        self.skipped += counts.skipped;
-        self.held += counts.held;
-        self.waiting += counts.waiting;
-        self.unfinished += counts.unfinished;
-        self.early += counts.early;
-        self
-    }
-}
-
 /// How a worker spent its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct WorkerReport {
@@ -132,7 +89,7 @@ pub struct LoadResult {
     /// How operations were issued at their time.
     pub pacer: Pacer,
     /// The counts.
-    pub counts: CountsReport,
+    pub counts: Counts,
     /// Intended starts per second of the measured part.
     pub intended_rate_per_s: Option<f64>,
     /// Issues per second.
@@ -183,13 +140,13 @@ pub struct Parts<'a> {
 #[must_use]
 pub fn assemble(parts: Parts<'_>) -> LoadResult {
     let recorder = merged(&parts.reports);
-    let mut counts = parts
-        .reports
-        .iter()
-        .fold(CountsReport::default(), |sum, report| {
-            sum.add(&report.ledger.counts())
-        });
-    counts.starved = parts.starved;
+    let mut counts = Counts {
+        starved: parts.starved,
+        ..Counts::default()
+    };
+    for report in &parts.reports {
+        counts += report.ledger.counts();
+    }
     let measured = measured_length(parts.request, &parts.reports);
     LoadResult {
         schema: "load/1",

@@ -16,7 +16,7 @@ import msgspec
 
 from benchwright.load import words
 from benchwright.load import workload as w
-from benchwright.load.reading import WorkloadTable, one_of_words
+from benchwright.load.reading import WorkloadTable
 
 DEFAULT_BYTES = 4096
 NETWORK_BYTES = 64
@@ -53,14 +53,8 @@ Read = Callable[[WorkloadTable, Surroundings], Any]
 
 def read_filament(table: WorkloadTable, around: Surroundings) -> Any:
     """Return a filament, or None; its mistakes are reported."""
-    word = table.text("type") if table.need("type") else None
-    if word is None:
-        return None
-    if word not in _READERS:
-        hint = one_of_words(word, _READERS)
-        table.refuse(table.at("type"), f"{word!r} is no type of filament", hint)
-        return None
-    return _READERS[word](table, around)
+    read = table.named(_READERS, "type of filament")
+    return None if read is None else read(table, around)
 
 
 def _made(make: Callable[..., Any], values: Mapping[str, Any], *optional: str) -> Any:

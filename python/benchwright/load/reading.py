@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from benchwright.load import words
@@ -151,16 +151,22 @@ class WorkloadTable(Table):
             self.refuse(self.at(key), f"{key} is empty")
         return found
 
-    def form(self, forms: Forms, what: str) -> Any:
-        """Return what this table with its `type` means; None when it is wrong."""
+    def named(self, known: Mapping[str, T], what: str) -> T | None:
+        """Return what `type` names; None when it is missing or names nothing."""
         word = self.text("type") if self.need("type") else None
         if word is None:
             return None
-        if word not in forms:
-            hint = one_of_words(word, forms)
+        if word not in known:
+            hint = one_of_words(word, known)
             self.refuse(self.at("type"), f"{word!r} is no {what}", hint)
             return None
-        form = forms[word]
+        return known[word]
+
+    def form(self, forms: Forms, what: str) -> Any:
+        """Return what this table with its `type` means; None when it is wrong."""
+        form = self.named(forms, what)
+        if form is None:
+            return None
         self.only(("type", *(field.name for field in form.fields)))
         values = {field.name: self._field(field) for field in form.fields}
         required = [field.name for field in form.fields if field.required]

@@ -3,7 +3,7 @@
 //! Decision: a source of operations, so that [`Operations`](super::operations::Operations) plays it
 //! ahead of time and splits it over workers. Nothing here ever sees a completion.
 
-use super::operations::{BLOCK_OPERATIONS, OperationSource, SourceState};
+use super::operations::{OperationSource, SourceState, fill};
 use crate::access::Access;
 use crate::arrival::Arrivals;
 use crate::operation::Operation;
@@ -26,6 +26,10 @@ impl Open {
             left: count.unwrap_or(u64::MAX),
         }
     }
+}
+
+impl Iterator for Open {
+    type Item = Operation;
 
     fn next(&mut self) -> Option<Operation> {
         self.left = self.left.checked_sub(1)?;
@@ -36,12 +40,6 @@ impl Open {
 
 impl OperationSource for Open {
     fn next_block(&mut self, block: &mut Vec<Operation>) -> SourceState {
-        for _ in 0..BLOCK_OPERATIONS {
-            match self.next() {
-                Some(operation) => block.push(operation),
-                None => return SourceState::Ended,
-            }
-        }
-        SourceState::Ready
+        fill(block, self)
     }
 }

@@ -45,6 +45,19 @@ impl OperationSource for Box<dyn OperationSource> {
     }
 }
 
+/// Fills a block from a sequence that never waits.
+pub(super) fn fill(
+    block: &mut Vec<Operation>,
+    operations: &mut impl Iterator<Item = Operation>,
+) -> SourceState {
+    block.extend(operations.take(BLOCK_OPERATIONS));
+    if block.len() == BLOCK_OPERATIONS {
+        SourceState::Ready
+    } else {
+        SourceState::Ended
+    }
+}
+
 /// Which part of a sequence is kept: the operations whose index is `keep` modulo `of`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stride {

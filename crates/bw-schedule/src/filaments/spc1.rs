@@ -24,7 +24,7 @@
 //! shared/reference/workloads.md 1.6.
 
 use super::hot_spot::HotSpot;
-use super::operations::{BLOCK_OPERATIONS, OperationSource, SourceState};
+use super::operations::{OperationSource, SourceState, fill};
 use crate::access::RegionSpec;
 use crate::arrival::{ArrivalSpec, Arrivals};
 use crate::operation::{Kind, Operation};
@@ -256,6 +256,10 @@ impl Bsu {
             streams: streams.collect::<Result<_, _>>()?,
         })
     }
+}
+
+impl Iterator for Bsu {
+    type Item = Operation;
 
     fn next(&mut self) -> Option<Operation> {
         let due = self.streams.iter_mut().enumerate();
@@ -277,12 +281,6 @@ impl Bsu {
 
 impl OperationSource for Bsu {
     fn next_block(&mut self, block: &mut Vec<Operation>) -> SourceState {
-        for _ in 0..BLOCK_OPERATIONS {
-            match self.next() {
-                Some(operation) => block.push(operation),
-                None => return SourceState::Ended,
-            }
-        }
-        SourceState::Ready
+        fill(block, self)
     }
 }
