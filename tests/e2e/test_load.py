@@ -207,28 +207,23 @@ def test_a_server_is_loaded_by_exchanges(tmp_path: Path, echo: int) -> None:
     assert found["result"]["counts"]["errors"] == 0
 
 
-def test_an_interrupt_ends_it_with_a_result(tmp_path: Path) -> None:
+def running(directory: Path, *words: str) -> subprocess.Popen[str]:
+    """Return a load of a minute that has told its first progress."""
+    load = ("load", "--rate", "1k", "--duration", "60s", "--target", "null")
     process = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "benchwright.cli.main",
-            "load",
-            "--rate",
-            "1k",
-            "--duration",
-            "60s",
-            "--target",
-            "null",
-            "--json",
-        ],
-        cwd=tmp_path,
+        [sys.executable, "-m", "benchwright.cli.main", *load, *words],
+        cwd=directory,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
     assert process.stderr is not None
-    process.stderr.readline()  # progress: it runs
+    process.stderr.readline()
+    return process
+
+
+def test_an_interrupt_ends_it_with_a_result(tmp_path: Path) -> None:
+    process = running(tmp_path, "--json")
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -239,31 +234,14 @@ def test_an_interrupt_ends_it_with_a_result(tmp_path: Path) -> None:
 
 
 def test_no_engine_outlives_a_killed_bw(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "benchwright.cli.main",
-            "load",
-            "--rate",
-            "1k",
-            "--duration",
-            "60s",
-            "--target",
-            "null",
-        ],
-        cwd=tmp_path,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stderr is not None
-    process.stderr.readline()
+    process = running(tmp_path)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
     (engine,) = map(int, children.split())
     process.kill()
     process.wait()
-    process.stderr.close()
+    for pipe in (process.stdout, process.stderr):
+        assert pipe is not None
+        pipe.close()
     until = time.monotonic() + 30
     while _runs(engine):
         assert time.monotonic() < until, "the engine is still there"

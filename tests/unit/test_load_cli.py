@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from engine_stand_in import Engine
+
 GOLDEN = Path(__file__).parents[1] / "golden" / "load"
 PROGRESS = {
     "type": "progress",
@@ -25,63 +27,14 @@ PROGRESS = {
     "response_ns_p50": 80_000,
     "response_ns_p99": 140_000,
 }
-Done = subprocess.CompletedProcess[str]
-
-
-class Engine:
-    """A stand-in for bw-engine: a script that keeps the request and says its lines."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.path = directory / "bw-engine"
-        self.answers(result())
-
-    def answers(self, *lines: dict[str, Any] | str, status: int = 0) -> None:
-        """Let it say these lines and exit with a status."""
-        texts = [one if isinstance(one, str) else json.dumps(one) for one in lines]
-        (self.directory / "lines").write_text("".join(f"{t}\n" for t in texts))
-        self._script(f'cat "{self.directory}/lines"\nexit {status}\n')
-
-    def answers_when_interrupted(self, *lines: dict[str, Any]) -> None:
-        """Let it wait for SIGINT, then say the lines and exit with 130."""
-        texts = "".join(f"{json.dumps(line)}\n" for line in lines)
-        (self.directory / "lines").write_text(texts)
-        waits = "while :; do sleep 0.05; done\n"
-        told = f"trap 'cat \"{self.directory}/lines\"; exit 130' INT\n"
-        self._script(f'{told}touch "{self.directory}/ready"\n{waits}')
-
-    def _script(self, rest: str) -> None:
-        text = f'#!/bin/sh\ncat > "{self.directory}/request"\n{rest}'
-        self.path.write_text(text)
-        self.path.chmod(0o755)
-
-    @property
-    def request(self) -> dict[str, Any]:
-        """What it was asked."""
-        found: dict[str, Any] = json.loads((self.directory / "request").read_text())
-        return found
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """Where bw finds it."""
-        return {**os.environ, "BW_ENGINE": str(self.path), "COLUMNS": "100"}
-
-    def bw(self, *words: str, **more: str) -> Done:
-        """Run bw with this engine."""
-        return subprocess.run(
-            [sys.executable, "-m", "benchwright.cli.main", *words],
-            cwd=self.directory,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            env={**self.environment, **more},
-        )
 
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Engine:
     """Return an engine that answers with the golden result."""
-    return Engine(tmp_path)
+    made = Engine(tmp_path)
+    made.answers(result())
+    return made
 
 
 def result(**changes: Any) -> dict[str, Any]:

@@ -16,61 +16,10 @@ from typing import Any
 
 import pytest
 
+from engine_stand_in import Engine
+
 GOLDEN = Path(__file__).parents[1] / "golden"
-Done = subprocess.CompletedProcess[str]
 KINDS = ("stat", "compare", "convert", "capture")
-
-
-class Engine:
-    """A stand-in for bw-engine: a script that keeps the request and says its lines."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.path = directory / "bw-engine"
-
-    def answers(
-        self, *lines: dict[str, Any] | str, then: str = "", status: int = 0
-    ) -> None:
-        """Let it say these lines, do what `then` says, and exit with a status."""
-        texts = [one if isinstance(one, str) else json.dumps(one) for one in lines]
-        (self.directory / "lines").write_text("".join(f"{t}\n" for t in texts))
-        self._script(f'{then}cat "{self.directory}/lines"\nexit {status}\n')
-
-    def records(self, answer: dict[str, Any]) -> None:
-        """Let it be ready, wait for SIGINT, then answer."""
-        (self.directory / "lines").write_text(json.dumps(answer) + "\n")
-        self._script(
-            f"trap 'cat \"{self.directory}/lines\"; exit 0' INT\n"
-            f'touch "{self.directory}/ready"\necho \'{{"type":"ready"}}\'\n'
-            "while :; do sleep 0.02; done\n"
-        )
-
-    def _script(self, rest: str) -> None:
-        text = f'#!/bin/sh\ncat > "{self.directory}/request"\n{rest}'
-        self.path.write_text(text)
-        self.path.chmod(0o755)
-
-    @property
-    def request(self) -> dict[str, Any]:
-        """What it was asked."""
-        found: dict[str, Any] = json.loads((self.directory / "request").read_text())
-        return found
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """Where bw finds it."""
-        return {**os.environ, "BW_ENGINE": str(self.path), "COLUMNS": "100"}
-
-    def bw(self, *words: str) -> Done:
-        """Run `bw trace` with this engine."""
-        return subprocess.run(
-            [sys.executable, "-m", "benchwright.cli.main", "trace", *words],
-            cwd=self.directory,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            env=self.environment,
-        )
 
 
 @pytest.fixture
@@ -103,7 +52,7 @@ def compare(path: Path, text: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_report_is_as_recorded(engine: Engine, kind: str) -> None:
     engine.answers(answer(kind))
-    done = engine.bw(*WORDS[kind])
+    done = engine.bw("trace", *WORDS[kind])
     assert done.returncode == 0, done.stderr
     compare(GOLDEN / "trace" / f"{kind}.txt", done.stdout)
 
@@ -122,7 +71,7 @@ def shape(value: Any) -> Any:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_document_keeps_its_shape(engine: Engine, kind: str) -> None:
     engine.answers(answer(kind))
-    document = json.loads(engine.bw(*WORDS[kind], "--json").stdout)
+    document = json.loads(engine.bw("trace", *WORDS[kind], "--json").stdout)
     assert document["schema"] == f"benchwright/trace-{kind}/1"
     text = json.dumps(shape(document), indent=1) + "\n"
     compare(GOLDEN / "json" / f"trace-{kind}-1.json", text)
@@ -130,7 +79,7 @@ def test_the_document_keeps_its_shape(engine: Engine, kind: str) -> None:
 
 def test_what_the_engine_adds_is_in_the_document(engine: Engine) -> None:
     engine.answers(answer("capture"))
-    document = json.loads(engine.bw(*WORDS["capture"], "--json").stdout)
+    document = json.loads(engine.bw("trace", *WORDS["capture"], "--json").stdout)
     assert document["result"]["something_new"] == 1
     codes = {one["code"] for one in document["findings"]}
     assert codes == {
@@ -147,7 +96,7 @@ def test_every_option_is_in_the_request(engine: Engine) -> None:
         "--from 1s --for 10s --devices a,b --speed 4x --offsets wrap --target-size 1G"
     )
     rest = "--align 512 --v2-wait ms --arrivals issue --stamp-unit 1us --source-size 2G"
-    done = engine.bw(*words.split(), *more.split(), *rest.split())
+    done = engine.bw("trace", *words.split(), *more.split(), *rest.split())
     assert done.returncode == 0, done.stderr
     assert engine.request == {
         "type": "trace-convert",
@@ -178,7 +127,7 @@ def test_a_comparison_is_asked_for(engine: Engine) -> None:
     words = "compare a b --speed 4x --shift=-1ms --window 5s --by-device --format load"
     more = "--format-b bw --devices-b sda --offsets scale --target-size 1M --lenient"
     part = "--from 10s --for 60s"
-    done = engine.bw(*words.split(), *more.split(), *part.split())
+    done = engine.bw("trace", *words.split(), *more.split(), *part.split())
     assert done.returncode == 0, done.stderr
     assert engine.request == {
         "type": "trace-compare",
@@ -201,21 +150,21 @@ def test_a_comparison_is_asked_for(engine: Engine) -> None:
 
 def test_several_traces_are_several_reports_or_one(engine: Engine) -> None:
     engine.answers(answer("stat"))
-    done = engine.bw("stat", "a", "b", "--json")
+    done = engine.bw("trace", "stat", "a", "b", "--json")
     assert len(json.loads(done.stdout)["traces"]) == 2
-    done = engine.bw("stat", "a", "b", "--merge", "--json")
+    done = engine.bw("trace", "stat", "a", "b", "--merge", "--json")
     assert len(json.loads(done.stdout)["traces"]) == 1
     assert engine.request["input"]["path"] == ["a", "b"]
 
 
 def test_a_picture_is_written_and_told(engine: Engine) -> None:
     engine.answers(answer("stat"))
-    done = engine.bw("stat", "a", "--plot", "a.svg", "--json")
+    done = engine.bw("trace", "stat", "a", "--plot", "a.svg", "--json")
     (file,) = json.loads(done.stdout)["files"]
     data = (engine.directory / "a.svg").read_bytes()
     assert (file["format"], file["bytes"]) == ("svg", len(data))
     engine.answers(answer("compare"))
-    assert engine.bw("compare", "a", "b", "--plot", "c.png").returncode == 0
+    assert engine.bw("trace", "compare", "a", "b", "--plot", "c.png").returncode == 0
     assert (engine.directory / "c.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -223,7 +172,7 @@ def test_an_error_keeps_its_place(engine: Engine) -> None:
     error = {"type": "error", "status": 2, "code": "trace-line", "message": "no size"}
     place = {"remedy": "mend it", "path": "a.csv", "line": 12, "column": 5}
     engine.answers({**error, **place}, status=2)
-    done = engine.bw("stat", "a.csv")
+    done = engine.bw("trace", "stat", "a.csv")
     assert done.returncode == 2
     assert done.stderr == "a.csv:12:5: no size [trace-line]\n  = mend it\n"
 
@@ -239,7 +188,7 @@ def test_an_error_keeps_its_place(engine: Engine) -> None:
 )
 def test_nonsense_is_an_error(engine: Engine, line: Any, part: str) -> None:
     engine.answers(line)
-    done = engine.bw("stat", "a")
+    done = engine.bw("trace", "stat", "a")
     assert done.returncode == 1
     assert part in done.stderr
     assert "Traceback" not in done.stderr
@@ -249,7 +198,7 @@ def test_a_histogram_that_is_none_is_an_error(engine: Engine) -> None:
     result = answer("stat")
     result["response_ns"]["hdr"] = "HISTFAAAAA=="
     engine.answers(result)
-    done = engine.bw("stat", "a", "--plot", "a.png")
+    done = engine.bw("trace", "stat", "a", "--plot", "a.png")
     assert done.returncode == 1
     assert "a histogram that is none" in done.stderr
     assert not (engine.directory / "a.png").exists()
@@ -277,7 +226,7 @@ def test_bad_input_is_told_at_once(
     engine: Engine, words: str, parts: list[str]
 ) -> None:
     engine.answers(answer("stat"))
-    done = engine.bw(*words.split())
+    done = engine.bw("trace", *words.split())
     assert done.returncode == 2, done.stderr
     for part in parts:
         assert part in done.stderr
@@ -288,9 +237,13 @@ def test_bad_input_is_told_at_once(
 def test_a_command_begins_when_events_flow_and_ends_the_recording(
     engine: Engine,
 ) -> None:
-    engine.records(answer("capture"))
+    engine.answers_when_interrupted(
+        answer("capture"), first='{"type":"ready"}', status=0
+    )
     program = "test -e ready && echo recorded; exit 3"
-    done = engine.bw("capture", "-o", "a.bw", "--json", "--", "sh", "-c", program)
+    done = engine.bw(
+        "trace", "capture", "-o", "a.bw", "--json", "--", "sh", "-c", program
+    )
     assert done.returncode == 1, done.stderr
     assert "recorded" in done.stderr
     document = json.loads(done.stdout)
@@ -305,7 +258,9 @@ def test_a_command_begins_when_events_flow_and_ends_the_recording(
 def test_an_interrupt_ends_a_recording_and_keeps_it(
     engine: Engine, length: tuple[str, ...], status: int
 ) -> None:
-    engine.records(answer("capture"))
+    engine.answers_when_interrupted(
+        answer("capture"), first='{"type":"ready"}', status=0
+    )
     words = ("trace", "capture", "--device", "/dev/x", "-o", "a.bw", *length)
     process = subprocess.Popen(
         [sys.executable, "-m", "benchwright.cli.main", *words],
