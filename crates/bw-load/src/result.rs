@@ -130,8 +130,8 @@ pub struct Parts<'a> {
     pub intervals: Vec<IntervalSummary>,
     /// The file of rows.
     pub samples: Option<SamplesReport>,
-    /// How often traces' readers were behind.
-    pub starved: u64,
+    /// The counts of all workers.
+    pub counts: Counts,
     /// The traces that were replayed.
     pub traces: Vec<TraceReport>,
 }
@@ -140,13 +140,7 @@ pub struct Parts<'a> {
 #[must_use]
 pub fn assemble(parts: Parts<'_>) -> LoadResult {
     let recorder = merged(&parts.reports);
-    let mut counts = Counts {
-        starved: parts.starved,
-        ..Counts::default()
-    };
-    for report in &parts.reports {
-        counts += report.ledger.counts();
-    }
+    let counts = parts.counts;
     let measured = measured_length(parts.request, &parts.reports);
     LoadResult {
         schema: "load/1",

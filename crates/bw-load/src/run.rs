@@ -8,7 +8,7 @@ use crate::demand;
 use crate::environment::{self, EnvironmentReport};
 use crate::exchange::exchange;
 use crate::guard::Guard;
-use crate::ledger::{BLOCK, Ledger};
+use crate::ledger::{BLOCK, Counts, Ledger};
 use crate::naive::{self, Moment};
 use crate::read_ahead::{Fit, Outcome, Readers};
 use crate::reporter::{Desk, Reported, Reporter};
@@ -104,10 +104,13 @@ impl Run {
     ) -> Result<LoadResult, Trouble> {
         self.timekeeper.refine();
         let Reported { series, samples } = reporter.close(result::last_end(&reports));
-        let lost = reports
-            .iter()
-            .map(|report| report.ledger.counts().lost_rows)
-            .sum();
+        let mut counts = Counts {
+            starved: self.starved.total(),
+            ..Counts::default()
+        };
+        for report in &reports {
+            counts += report.ledger.counts();
+        }
         Ok(result::assemble(Parts {
             request,
             started_ns,
@@ -115,8 +118,8 @@ impl Run {
             clock: self.timekeeper.report(),
             environment: self.environment,
             intervals: series,
-            samples: samples.map(|samples| samples.finish(lost)),
-            starved: self.starved.total(),
+            samples: samples.map(|samples| samples.finish(counts.lost_rows)),
+            counts,
             traces: traces(self.readers.finish())?,
             reports,
         }))
