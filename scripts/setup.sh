@@ -48,7 +48,8 @@ check_rust() {
 debian_packages() {
     scripts/packages.sh postmark:postmark mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs \
         mkfs.btrfs:btrfs-progs findmnt:util-linux losetup:mount /usr/bin/time:time perl:perl shellcheck:shellcheck \
-        nginx:nginx-light fio:fio blkreplay:blkreplay
+        nginx:nginx-light fio:fio blkreplay:blkreplay \
+        pg_ctlcluster:postgresql pgbench:postgresql redis-server:redis-server
 }
 
 make_venv() {

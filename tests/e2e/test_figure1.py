@@ -39,7 +39,11 @@ def bw_on_path(directory: Path) -> dict[str, str]:
     tool.parent.mkdir()
     tool.write_text(f'#!/bin/sh\nexec {sys.executable} -m benchwright.cli.main "$@"\n')
     tool.chmod(0o755)
-    small = {"PM_FILES": "20", "PM_TRANSACTIONS": "20", "TESTROOT": str(directory / "t")}
+    small = {
+        "PM_FILES": "20",
+        "PM_TRANSACTIONS": "20",
+        "TESTROOT": str(directory / "t"),
+    }
     path = f"{tool.parent}:{os.environ['PATH']}"
     return {**os.environ, **small, "PATH": path}
 

@@ -10,6 +10,7 @@ ROOMS = (
     "cli",
     "report",
     "session",
+    "workbench",
     "load",
     "suite",
     "bench",

@@ -86,3 +86,7 @@ def argument_error(where: str, text: str, message: str, hint: str = "") -> Input
     return InputError(
         [Diagnostic("bad-argument", message, hint, file=where, text=text)]
     )
+
+
+class Interrupted(Exception):
+    """The user (or a shutting-down machine) asked to stop; resumable."""

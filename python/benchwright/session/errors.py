@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 
-class Interrupted(Exception):
-    """The user (or a shutting-down machine) asked to stop; resumable."""
-
-
 class Failed(Exception):
     """A command failed under FASTFAIL; the message says which."""
 

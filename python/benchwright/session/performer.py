@@ -11,9 +11,8 @@ import msgspec
 
 from benchwright.bench.hooks import resolve
 from benchwright.bench.port import Bench, RunResult
-from benchwright.model.errors import BenchError
+from benchwright.model.errors import BenchError, Interrupted
 from benchwright.model.plan import Command, Mode, Pairs, TestPlan
-from benchwright.session.errors import Interrupted
 from benchwright.study.logs import log_directory
 from benchwright.trial.request import (
     Surroundings,

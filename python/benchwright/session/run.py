@@ -15,11 +15,11 @@ from benchwright.control.decide import decide
 from benchwright.control.progress import progress
 from benchwright.model.comparison import Comparison, Outcome
 from benchwright.model.decision import AskProgram, RunMore, Stop
-from benchwright.model.errors import OperatingError
+from benchwright.model.errors import Interrupted, OperatingError
 from benchwright.model.plan import Command, Mode, TestPlan
 from benchwright.model.rule import describe_comparison, describe_rule
 from benchwright.session.comparison import OpenComparison, open_comparison
-from benchwright.session.errors import Failed, Interrupted
+from benchwright.session.errors import Failed
 from benchwright.session.events import Listener
 from benchwright.session.keys import Keys
 from benchwright.session.ledger import Ledger

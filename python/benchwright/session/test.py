@@ -10,7 +10,7 @@ import msgspec
 from benchwright.bench.port import RunResult
 from benchwright.control.history import History, HistoryBuilder
 from benchwright.model.decision import Stop
-from benchwright.model.errors import BenchError
+from benchwright.model.errors import BenchError, Interrupted
 from benchwright.model.observation import Ending, ProcessRecord, Trial
 from benchwright.model.plan import (
     Command,
@@ -19,7 +19,7 @@ from benchwright.model.plan import (
     TestPlan,
     UntilProgram,
 )
-from benchwright.session.errors import Failed, Interrupted
+from benchwright.session.errors import Failed
 from benchwright.session.keys import epoch_key
 from benchwright.session.ledger import Ledger, Voided
 from benchwright.session.performer import Performer

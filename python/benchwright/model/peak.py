@@ -1,0 +1,248 @@
+"""The nouns of a search over rates: criterion, claim, goal, probe, trial under load, result.
+
+A search asks for *probes*; a bench runs each and returns a `LoadTrial`; a policy is a pure
+function of the trials so far. Nothing here knows a clock, a server or a file.
+Sources: papers/workbench.txt, tables 1 and 2, algorithm 2; DESIGN.md's words.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Literal
+
+import msgspec
+
+from benchwright.model.estimate import Estimate
+from benchwright.model.finding import Finding
+
+
+class Criterion(msgspec.Struct, frozen=True):
+    """What must hold at a load: a value of the trial on the right side of a limit."""
+
+    key: str
+    """Names the value in `LoadTrial.values`: `response_ms_mean`, `response_ms_p99`,
+    `within_40ms_share`, `error_ratio`, or a user's metric."""
+    limit: float
+    """In the value's unit."""
+    unit: str = "ms"
+    better: Literal["lower", "higher"] = "lower"
+    statistic: Literal["mean", "percentile", "share", "ratio", "metric"] = "mean"
+    """What kind of number it is, so what shape and noise it has."""
+    share: float | None = None
+    """Of a percentile: 0.99."""
+
+    def holds(self, value: float) -> bool:
+        """Tell whether a value meets the limit; at the limit it does."""
+        return value <= self.limit if self.better == "lower" else value >= self.limit
+
+
+class ClaimKind(enum.StrEnum):
+    """What is promised of the answer."""
+
+    REGION = "region"
+    """The true response at the answer lies within +-tolerance of the limit."""
+    RATE = "rate"
+    """The answer lies within +-tolerance of the true peak rate."""
+    SLO = "slo"
+    """The highest rate at which the criterion holds with probability `confidence`."""
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A promise with its tolerance and its probability."""
+
+    kind: ClaimKind = ClaimKind.REGION
+    tolerance: float = 0.10
+    """Share of the limit (region) or of the peak rate (rate, slo: how far below the best
+    guess the answer may lie)."""
+    confidence: float = 0.95
+
+    def __post_init__(self) -> None:
+        assert 0 < self.tolerance < 1
+        assert 0.5 <= self.confidence < 1
+
+    @property
+    def text(self) -> str:
+        """As the command line writes it."""
+        of = self.confidence if self.kind is ClaimKind.SLO else self.tolerance
+        return f"{self.kind}:{100 * of:.10g}%"
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """The curve's shape, which a search hands to one at a neighbouring sample."""
+
+    gap: float
+    """(capacity - peak) / peak."""
+    unloaded: float
+    """The response without load, as a share of the limit."""
+    noise_s: float
+    """Relative variance of a run's mean at the limit, times its length [s]."""
+    warm_up_s: float = 0.0
+
+
+class PeakGoal(msgspec.Struct, frozen=True, kw_only=True):
+    """What is searched for, and within what bounds."""
+
+    criteria: tuple[Criterion, ...]
+    """All must hold; the peak is the highest rate at which they do."""
+    claim: Claim = Claim()
+    start_rate: float = 50.0
+    """Of the first probe: low, or a neighbour's peak (seeding) [1/s]."""
+    lowest_rate: float | None = None
+    """Below this a criterion that fails ends the search; None: start_rate / 1024."""
+    highest_rate: float | None = None
+    """What the generator can do; a criterion that still holds there ends the search;
+    None: start_rate * 2**20."""
+    budget_s: float | None = None
+    """Cost after which the best answer so far is given [s]."""
+    max_trials: int = 200
+    watched: bool = True
+    """Whether a running probe can be looked at and left early."""
+    restart_s: float = 0.0
+    """What a trial is known to cost beside its load, before one was run [s]."""
+    run_length_s: float | None = None
+    """Set by the user; None: the policy chooses."""
+    seed: int = 1
+    shape: Shape | None = None
+    """Of a neighbouring sample."""
+
+    def __post_init__(self) -> None:
+        assert self.criteria
+        assert self.start_rate > 0
+
+
+class Probe(msgspec.Struct, frozen=True):
+    """One trial under load that a policy asks for."""
+
+    rate: float
+    """Intended [1/s]; at most five significant digits, so that it can be written down."""
+    duration_s: float
+    purpose: str = ""
+    """For a person: `climb`, `bisect`, `focus`, `overload`."""
+
+    def __post_init__(self) -> None:
+        assert self.rate > 0
+        assert self.duration_s > 0
+
+
+class Series(msgspec.Struct, frozen=True):
+    """A trial's values in time, in columns of equal length `(n_bins,)`."""
+
+    at_s: tuple[float, ...] = ()
+    """Begin of each bin since the load began [s]."""
+    width_s: float = 1.0
+    counts: tuple[int, ...] = ()
+    """Operations that the bin's values are of."""
+    values: dict[str, tuple[float, ...]] = {}
+    """By criterion's key; without meaning where the count is 0."""
+    binned_by: Literal["intended", "completion", "unknown"] = "unknown"
+    """Which moment of an operation puts it into a bin."""
+
+    def __post_init__(self) -> None:
+        assert len(self.at_s) == len(self.counts)
+        assert all(len(column) == len(self.at_s) for column in self.values.values())
+
+
+class LoadEnding(enum.StrEnum):
+    """How a trial under load ended."""
+
+    WHOLE = "whole"
+    LEFT = "left"
+    """The policy had seen enough."""
+    FAILED = "failed"
+    """The server or the generator did; `failure` says how."""
+
+
+class LoadTrial(msgspec.Struct, frozen=True, kw_only=True):
+    """What one probe came to: the observation of every search."""
+
+    rate: float
+    """Intended [1/s]."""
+    duration_s: float
+    """Asked for [s]."""
+    lasted_s: float
+    """For so long the load was offered [s]."""
+    cost_s: float
+    """All of it: configure, start, wait, load, stop [s]; never less than `lasted_s`."""
+    values: dict[str, float] = {}
+    """By criterion's key, over the whole run, nothing removed; absent where not known."""
+    series: Series = Series()
+    offered: int | None = None
+    """Operations that arrived."""
+    completed: int | None = None
+    """Operations that ended well within the run."""
+    errors: int = 0
+    ending: LoadEnding = LoadEnding.WHOLE
+    failure: str = ""
+    marks: tuple[str, ...] = ()
+    """Doubts about the generator: codes such as `closed-loop-generator`."""
+    started_ns: int = 0
+    """CLOCK_REALTIME [ns]; 0 in a simulation."""
+
+    @property
+    def offered_rate(self) -> float:
+        """The realised arrival rate, or the intended one where nobody counted [1/s]."""
+        if self.offered is None or not self.lasted_s:
+            return self.rate
+        return self.offered / self.lasted_s
+
+
+class VarianceComponents(msgspec.Struct, frozen=True):
+    """Where the noise of a response near the peak comes from; None: cannot be told."""
+
+    within_s: float | None
+    """Relative variance of a run's mean at the limit, times its length [s]."""
+    between: float | None
+    """Relative standard deviation between runs, beyond that."""
+
+
+class CurvePoint(msgspec.Struct, frozen=True):
+    """The response at one rate, as the search knows it."""
+
+    rate: float
+    low: float
+    middle: float
+    high: float
+
+
+class PeakStatus(enum.StrEnum):
+    """How a search ended."""
+
+    FOUND = "found"
+    """The claim holds with its probability."""
+    BUDGET = "budget"
+    """Time was up: the best answer by then."""
+    UNDECIDED = "undecided"
+    """The trials were used up, or the server cannot be told apart from its noise."""
+    FAILS_AT_LOWEST = "fails-at-lowest"
+    """A criterion does not hold even at the lowest load."""
+    NEVER_FAILS = "never-fails"
+    """Every criterion holds at the highest load that there is."""
+    FAILED = "failed"
+    """The server or the generator did."""
+
+
+class PeakResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a search came to."""
+
+    status: PeakStatus
+    detail: str
+    """Why it ended, as a sentence with figures."""
+    claim: Claim
+    policy: str
+    peak_rate: float | None = None
+    """[1/s]; in every ending but FAILED the best that is known, or a bound."""
+    interval: Estimate | None = None
+    """Of the peak rate."""
+    claim_probability: float | None = None
+    """That the claim holds; None where the policy has none to state."""
+    binding: str = ""
+    """Key of the criterion that limits."""
+    load_s: float = 0.0
+    """Seconds of load."""
+    cost_s: float = 0.0
+    trials: int = 0
+    components: VarianceComponents = VarianceComponents(None, None)
+    curve: tuple[CurvePoint, ...] = ()
+    """Of the binding criterion."""
+    findings: tuple[Finding, ...] = ()
+    shape: Shape | None = None

@@ -1,0 +1,1 @@
+"""Trials under load: what a server is, how it is started, loaded, watched and stopped."""
