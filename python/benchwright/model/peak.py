@@ -118,10 +118,14 @@ class Probe(msgspec.Struct, frozen=True):
     duration_s: float
     purpose: str = ""
     """For a person: `climb`, `bisect`, `focus`, `overload`."""
+    users: int | None = None
+    """Of a closed loop: how many issue at once; `rate` is the same number then. None: an
+    open loop at `rate`."""
 
     def __post_init__(self) -> None:
         assert self.rate > 0
         assert self.duration_s > 0
+        assert self.users is None or self.users == self.rate
 
 
 class Series(msgspec.Struct, frozen=True):
