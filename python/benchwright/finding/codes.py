@@ -190,6 +190,21 @@ CODES: dict[str, Code] = {
         Severity.NOTE,
         "Give --speed, and --shift where it is known, for an absolute error.",
     ),
+    "generator-behind": Code(
+        Severity.WARNING,
+        "Give the generator more processors, connections or machines, or another one: the "
+        "trials count at the rate that was offered, and higher rates are not known.",
+    ),
+    "probe-failed": Code(
+        Severity.WARNING,
+        "Read the server's and the generator's output of that trial: it was run again, and "
+        "is in no figure but the cost.",
+    ),
+    "failure-counted-as-overload": Code(
+        Severity.WARNING,
+        "Find out why the server or the generator fails at this rate; the answer takes it "
+        "for more than the server can do.",
+    ),
 }
 
 

@@ -1,0 +1,257 @@
+"""One step of a peak search: what every policy shares, so that none repeats it.
+
+Trials that failed, generators that stay behind, the lowest and the highest rate, the cap
+on trials and the budget are the same for all policies; which rate and how long is theirs.
+Decision: a bound ends the search when the policy, having seen a trial at the bound, still
+asks for more beyond it. So the policy's own statistics decide, and no second test does.
+Source: papers/workbench.txt section 4 (the loop around the load-picking algorithms).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+
+from benchwright.control.peak.policy import Policy
+from benchwright.control.peak.seen import Seen, doubts_of, see, significant
+from benchwright.model.finding import Finding
+from benchwright.model.peak import (
+    LoadEnding,
+    LoadTrial,
+    PeakGoal,
+    PeakResult,
+    PeakStatus,
+    Probe,
+)
+
+LOWEST_SHARE = 2.0**-10
+"""Of the first rate: below it a criterion that fails ends the search."""
+HIGHEST_SHARE = 2.0**20
+USEFUL_SHARE = 0.25
+"""Of a probe's length: what is left of a budget is used if it holds so much of one."""
+SHORTEST_S = 1.0
+"""The first probe of a small budget is at least so long [s]."""
+CLEARLY_MORE = 1.02
+"""A rate is beyond what a generator offered if it is so many times as high."""
+
+
+def next_step(
+    policy: Policy, goal: PeakGoal, history: Sequence[LoadTrial]
+) -> Probe | PeakResult:
+    """Return the next probe of a search, or what the search came to.
+
+    Pure: depends on nothing but its arguments. `history` holds every trial so far,
+    failed ones too. The result's trials, seconds, cost and common findings are filled in
+    here; a policy may leave them at their defaults.
+    """
+    seen = see(goal, history)
+    return _Step(policy, goal, history, seen).taken()
+
+
+def leaves(
+    policy: Policy,
+    goal: PeakGoal,
+    history: Sequence[LoadTrial],
+    probe: Probe,
+    so_far: LoadTrial,
+) -> bool:
+    """Tell whether a running probe has told enough, by the history that policies see."""
+    if not goal.watched:
+        return False
+    return policy.leaves(goal, see(goal, history).trials, probe, so_far)
+
+
+def lowest_rate(goal: PeakGoal) -> float:
+    """Return the rate below which nothing is probed [1/s]."""
+    return significant(goal.lowest_rate or goal.start_rate * LOWEST_SHARE)
+
+
+def highest_rate(goal: PeakGoal) -> float:
+    """Return the rate above which nothing is probed [1/s]."""
+    return significant(goal.highest_rate or goal.start_rate * HIGHEST_SHARE)
+
+
+class _Step(msgspec.Struct, frozen=True):
+    """What one decision looks at."""
+
+    policy: Policy
+    goal: PeakGoal
+    history: Sequence[LoadTrial]
+    seen: Seen
+
+    def taken(self) -> Probe | PeakResult:
+        """Return the step: the policy's, within what all searches keep to."""
+        if self.seen.fatal is not None:
+            return self._failed(self.seen.fatal)
+        asked = self.seen.retry or self.policy.next(self.goal, self.seen.trials)
+        if isinstance(asked, PeakResult):
+            return self._finished(asked)
+        if self.seen.retry is None:
+            found = self._at_bound(asked)
+            if found is not None:
+                return self._finished(found)
+            asked = self._within_bounds(asked)
+        return self._within_budget(asked)
+
+    # The bounds -----------------------------------------------------------------
+
+    def _within_bounds(self, probe: Probe) -> Probe:
+        low, high = lowest_rate(self.goal), highest_rate(self.goal)
+        rate = min(max(significant(self._descended(probe.rate)), low), high)
+        return msgspec.structs.replace(probe, rate=rate)
+
+    def _descended(self, rate: float) -> float:
+        """Return the rate, or a lower one where everything has failed so far.
+
+        A policy that halves needs ten loads to the lowest rate; the share of the
+        first rate is squared instead (1/2, 1/8, 1/128, lowest), which a bisection
+        that starts from a rate near 0 makes good in one load.
+        """
+        tried = sorted({trial.rate for trial in self.seen.trials})
+        if len(tried) < 2 or rate >= tried[0] or any(map(self._holds, self._each())):
+            return rate
+        first = self.seen.trials[0].rate
+        return float(min(rate, 2 * tried[0] * (tried[0] / first)))
+
+    def _at_bound(self, probe: Probe) -> PeakResult | None:
+        low, high = lowest_rate(self.goal), highest_rate(self.goal)
+        if probe.rate <= low and self._all_hold(self._at(low)) is False:
+            return self._fails_at(low)
+        if probe.rate >= high and self._all_hold(self._at(high)):
+            return self._holds_at(high, "the highest rate there is")
+        offered = self._generators_limit()
+        if offered is not None and probe.rate > CLEARLY_MORE * offered:
+            return self._holds_at(
+                offered,
+                "the most that the generator offered: it was the limit, not the server",
+            )
+        return None
+
+    def _each(self) -> list[tuple[LoadTrial, ...]]:
+        rates = sorted({trial.rate for trial in self.seen.trials})
+        return [self._at(rate) for rate in rates]
+
+    def _at(self, rate: float) -> tuple[LoadTrial, ...]:
+        return tuple(t for t in self.seen.trials if math.isclose(t.rate, rate))
+
+    def _holds(self, trials: Sequence[LoadTrial]) -> bool:
+        return self._all_hold(trials) is True
+
+    def _all_hold(self, trials: Sequence[LoadTrial]) -> bool | None:
+        """Tell whether the means at a rate meet every criterion; None: no trial."""
+        if not trials:
+            return None
+        if any(trial.ending is LoadEnding.FAILED for trial in trials):
+            return False
+        return not self._failing(trials)
+
+    def _failing(self, trials: Sequence[LoadTrial]) -> list[tuple[str, str]]:
+        """Return key and evidence of each criterion that the means do not meet."""
+        failing = []
+        for criterion in self.goal.criteria:
+            values = [
+                t.values[criterion.key] for t in trials if criterion.key in t.values
+            ]
+            mean = sum(values) / len(values) if values else math.nan
+            if values and not criterion.holds(mean):
+                text = f"{criterion.key} is {mean:.4g} {criterion.unit}".rstrip()
+                failing.append((criterion.key, f"{text}, limit {criterion.limit:.4g}"))
+        return failing
+
+    def _fails_at(self, rate: float) -> PeakResult:
+        failing = self._failing(self._at(rate))
+        told = "; ".join(text for _, text in failing) or "every probe failed"
+        detail = f"even at {rate:.5g}/s, the lowest rate, a criterion fails: {told}"
+        return self._bound(PeakStatus.FAILS_AT_LOWEST, rate, detail, dict(failing))
+
+    def _holds_at(self, rate: float, what: str) -> PeakResult:
+        detail = f"every criterion still holds at {rate:.5g}/s, {what}"
+        return self._bound(PeakStatus.NEVER_FAILS, rate, detail, {})
+
+    def _bound(
+        self, status: PeakStatus, rate: float, detail: str, failing: dict[str, str]
+    ) -> PeakResult:
+        return msgspec.structs.replace(
+            self.policy.best(self.goal, self.seen.trials),
+            status=status,
+            detail=detail,
+            peak_rate=rate,
+            interval=None,
+            claim_probability=None,
+            binding=next(iter(failing), ""),
+            shape=None,
+        )
+
+    def _generators_limit(self) -> float | None:
+        """Return the most that a generator offered that was behind twice."""
+        behind = self.seen.behind
+        if len(behind) < 2 or not self._all_hold(behind):
+            return None
+        return max(trial.offered_rate for trial in self.history)
+
+    # Trials, budget, failure ----------------------------------------------------
+
+    def _within_budget(self, probe: Probe) -> Probe | PeakResult:
+        goal = self.goal
+        if len(self.history) >= goal.max_trials:
+            text = f"all {goal.max_trials} trials are used up"
+            return self._given_up(PeakStatus.UNDECIDED, text)
+        if goal.budget_s is None:
+            return probe
+        left = goal.budget_s - _cost_s(self.history) - self._restart_s()
+        if probe.duration_s <= left:
+            return probe
+        useful = USEFUL_SHARE * probe.duration_s if self.history else SHORTEST_S
+        if left >= max(useful, SHORTEST_S):
+            # Down to a tenth: a length that can be written, and never over the budget.
+            return msgspec.structs.replace(probe, duration_s=math.floor(10 * left) / 10)
+        text = f"the budget of {goal.budget_s:.6g} s has no room for another probe"
+        return self._given_up(PeakStatus.BUDGET, text)
+
+    def _restart_s(self) -> float:
+        """Return what a trial costs beside its load, as far as is known [s]."""
+        worked = [t for t in self.history if t.ending is not LoadEnding.FAILED]
+        if not worked:
+            return self.goal.restart_s
+        return sum(trial.cost_s - trial.lasted_s for trial in worked) / len(worked)
+
+    def _given_up(self, status: PeakStatus, text: str) -> PeakResult:
+        best = self.policy.best(self.goal, self.seen.trials)
+        detail = f"{text}; {best.detail}" if best.detail else text
+        return self._finished(
+            msgspec.structs.replace(best, status=status, detail=detail)
+        )
+
+    def _failed(self, trial: LoadTrial) -> PeakResult:
+        detail = (
+            f"the probe at {trial.rate:.5g}/s failed twice, and no lower rate has worked: "
+            f"{trial.failure}"
+        )
+        return self._finished(
+            PeakResult(
+                status=PeakStatus.FAILED,
+                detail=detail,
+                claim=self.goal.claim,
+                policy=self.policy.name,
+            )
+        )
+
+    def _finished(self, result: PeakResult) -> PeakResult:
+        """Return the result with what every search counts."""
+        return msgspec.structs.replace(
+            result,
+            trials=len(self.history),
+            load_s=sum(trial.lasted_s for trial in self.history),
+            cost_s=_cost_s(self.history),
+            findings=_once((*result.findings, *doubts_of(self.seen, self.history))),
+        )
+
+
+def _cost_s(history: Sequence[LoadTrial]) -> float:
+    return sum(trial.cost_s for trial in history)
+
+
+def _once(items: Sequence[Finding]) -> tuple[Finding, ...]:
+    return tuple(dict.fromkeys(items))

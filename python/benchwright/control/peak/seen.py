@@ -1,0 +1,174 @@
+"""The trials of a search as a policy sees them: failures resolved, rates as offered.
+
+Decision: a policy never meets a broken trial. A probe that failed is run once more; when
+that fails too and lower rates worked, the server cannot take the rate: the policy sees one
+trial with ending FAILED, which means *overload, no value*, and nothing else does. A trial
+in which the generator stayed far under its rate is shown at the rate that was offered.
+Source: DESIGN.md (absent is not zero; achieved and offered rate are two things).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+
+from benchwright.finding.codes import CODES, doubt
+from benchwright.model.finding import Finding, Severity
+from benchwright.model.peak import LoadEnding, LoadTrial, PeakGoal, Probe
+
+BEHIND_SHARE = 0.95
+"""A generator that offers less of its intended rate is behind."""
+CHANCE_DEVIATIONS = 4.0
+"""... and by more than the count of Poisson arrivals differs by chance."""
+SUBJECT = "search"
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What a search's history comes to before a policy looks at it."""
+
+    trials: tuple[LoadTrial, ...]
+    """For the policy."""
+    retry: Probe | None = None
+    """A probe that failed once and is owed another go."""
+    fatal: LoadTrial | None = None
+    """A probe that failed twice where no lower rate had worked."""
+    behind: tuple[LoadTrial, ...] = ()
+    """Trials whose generator was behind, with their intended rates."""
+    overloads: tuple[LoadTrial, ...] = ()
+    """Trials whose failure counts as overload."""
+    failures: int = 0
+
+
+def significant(rate: float) -> float:
+    """Return a rate with the five significant digits that can be written down."""
+    return float(f"{rate:.5g}")
+
+
+def is_behind(trial: LoadTrial) -> bool:
+    """Tell whether the generator offered far less than it was asked to."""
+    if trial.offered is None or not trial.lasted_s:
+        return False
+    wanted = trial.rate * trial.lasted_s
+    missing = wanted - trial.offered
+    return trial.offered < BEHIND_SHARE * wanted and missing > (
+        CHANCE_DEVIATIONS * math.sqrt(wanted)
+    )
+
+
+def failure_of(goal: PeakGoal, trial: LoadTrial) -> str:
+    """Return why a trial tells nothing; empty where it tells something."""
+    if trial.ending is LoadEnding.FAILED:
+        return trial.failure or "it failed"
+    # An infinite value is one: a percentile beyond all that was waited for.
+    absent = [
+        criterion.key
+        for criterion in goal.criteria
+        if math.isnan(trial.values.get(criterion.key, math.nan))
+    ]
+    return f"no value of {' and '.join(absent)} came out of it" if absent else ""
+
+
+def see(goal: PeakGoal, history: Sequence[LoadTrial]) -> Seen:
+    """Return the history with failures resolved and rates as offered."""
+    trials: list[LoadTrial] = []
+    behind, overloads = [], []
+    streak: LoadTrial | None = None
+    failures = 0
+    for trial in history:
+        why = failure_of(goal, trial)
+        if not why:
+            streak = None
+            behind += [trial] if is_behind(trial) else []
+            trials.append(_as_offered(trial))
+            continue
+        failures += 1
+        failed = _failed(trial, why)
+        if streak is None or streak.rate != trial.rate:
+            streak = failed
+        elif any(earlier.rate < trial.rate for earlier in trials):
+            streak = None
+            overloads.append(failed)
+            trials.append(failed)
+        else:
+            return Seen(tuple(trials), fatal=failed, failures=failures)
+    return Seen(
+        tuple(trials),
+        retry=None if streak is None else _again(streak),
+        behind=tuple(behind),
+        overloads=tuple(overloads),
+        failures=failures,
+    )
+
+
+def _as_offered(trial: LoadTrial) -> LoadTrial:
+    if not is_behind(trial):
+        return trial
+    # Never 0: a rate of which nothing was offered has no response either.
+    rate = max(significant(trial.offered_rate), 1e-9)
+    return msgspec.structs.replace(trial, rate=rate)
+
+
+def _failed(trial: LoadTrial, why: str) -> LoadTrial:
+    return msgspec.structs.replace(trial, ending=LoadEnding.FAILED, failure=why)
+
+
+def _again(trial: LoadTrial) -> Probe:
+    return Probe(trial.rate, trial.duration_s, "again")
+
+
+def doubts_of(seen: Seen, history: Sequence[LoadTrial]) -> tuple[Finding, ...]:
+    """Return the doubts that do not depend on a policy."""
+    return (
+        *_behind(seen.behind),
+        *_overloads(seen.overloads),
+        *_failures(seen, len(history)),
+        *_marks(history),
+    )
+
+
+def _behind(trials: Sequence[LoadTrial]) -> tuple[Finding, ...]:
+    if not trials:
+        return ()
+    worst = min(trials, key=lambda trial: trial.offered_rate / trial.rate)
+    share = 100 * worst.offered_rate / worst.rate
+    evidence = (
+        f"in {len(trials)} trials less than {100 * BEHIND_SHARE:.0f} % of the rate was "
+        f"offered; the worst offered {worst.offered_rate:.5g}/s of {worst.rate:.5g}/s "
+        f"({share:.0f} %)"
+    )
+    return (doubt("generator-behind", SUBJECT, evidence),)
+
+
+def _overloads(trials: Sequence[LoadTrial]) -> tuple[Finding, ...]:
+    return tuple(
+        doubt(
+            "failure-counted-as-overload",
+            f"{SUBJECT} rate {trial.rate:.5g}/s",
+            f"the probe failed twice in a row ({trial.failure}) and lower rates worked",
+        )
+        for trial in trials
+    )
+
+
+def _failures(seen: Seen, trials: int) -> tuple[Finding, ...]:
+    single = seen.failures - 2 * len(seen.overloads) - 2 * (seen.fatal is not None)
+    if single <= 0:
+        return ()
+    evidence = f"{single} of {trials} probes failed and were run again"
+    return (doubt("probe-failed", SUBJECT, evidence),)
+
+
+def _marks(history: Sequence[LoadTrial]) -> tuple[Finding, ...]:
+    counts = Counter(mark for trial in history for mark in trial.marks)
+    return tuple(
+        _mark(code, f"{n} of {len(history)} trials") for code, n in counts.items()
+    )
+
+
+def _mark(code: str, evidence: str) -> Finding:
+    if code in CODES:
+        return doubt(code, SUBJECT, evidence)
+    return Finding(code, Severity.WARNING, SUBJECT, evidence)
