@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ import msgspec
 from benchwright.bench import leftovers
 from benchwright.bench.local import LocalBench
 from benchwright.cli.outcome import document_of, tell
+from benchwright.cli.signals import stopping
 from benchwright.cli.streams import silence_stdout
 from benchwright.finding.compared import doubts_of
 from benchwright.model.errors import BenchError
@@ -28,12 +28,10 @@ from benchwright.session.start import (
     comparison_request,
     surroundings,
 )
-from benchwright.study.journal import RESUMABLE, Study
+from benchwright.study.journal import RESUMABLE, SessionInfo, Study
 
 if TYPE_CHECKING:
     from benchwright.study.journal import Session as StoredSession
-
-_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run_new(prepared: Prepared, arguments: argparse.Namespace) -> int:
@@ -55,7 +53,7 @@ def run_again(
 ) -> int:
     """Go on with a stored session; return the exit code."""
     ended = leftovers.end(prepared.token)
-    recovery = recover(study, stored.number, _cause(prepared))
+    recovery = recover(study, stored.number, cause_of_crash(prepared.info))
     ledger = Ledger(study, stored.number)
     notes = [f"resuming session {stored.number} of {study.path}"]
     if ended:
@@ -67,9 +65,9 @@ def run_again(
     return _run(prepared, study, ledger, arguments, notes, recovery.cut)
 
 
-def _cause(prepared: Prepared) -> str:
+def cause_of_crash(info: SessionInfo) -> str:
     """Return in words what cut short a session that had no time to say it."""
-    if prepared.info.boot_id and prepared.info.boot_id != boot_id():
+    if info.boot_id and info.boot_id != boot_id():
         return f"{CRASH}: the machine went down or was restarted"
     return f"{CRASH}: bw or its launcher was killed"
 
@@ -92,7 +90,7 @@ def _run(
         performer = Performer(bench, around, study.path, ledger.session)
         session = Session(prepared.program, ledger, performer, progress, cut)
         _make_testroot(Path(prepared.stored_environment["TESTROOT"]))
-        with _stopping(performer):
+        with stopping(performer.interrupt):
             verdict = session.run(prepared.defines, prepared.environment)
     try:
         _tell(prepared, session, verdict, (study, ledger.session), json=arguments.json)
@@ -140,18 +138,3 @@ def _make_testroot(path: Path) -> None:
             f"cannot make the directory TESTROOT, {path}: {error.strerror}",
             "set TESTROOT to a directory for the tests' files, and run again",
         ) from None
-
-
-@contextlib.contextmanager
-def _stopping(performer: Performer) -> Iterator[None]:
-    """Let the stop signals interrupt the session instead of ending Python."""
-    previous = {
-        number: signal.signal(number, lambda _number, _frame: performer.interrupt())
-        for number in _STOP_SIGNALS
-        if signal.getsignal(number) is not signal.SIG_IGN
-    }
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

@@ -21,6 +21,9 @@ from benchwright.study.journal import Entry, Study
 NULL = "null"
 """The kind of a session that compares a command with itself."""
 
+SEARCHES = ("ramp", "peak", "surface")
+"""The kinds of sessions that search over loads; they hold no test."""
+
 
 class VoidBatch(msgspec.Struct, frozen=True):
     """Epochs that were begun together and do not count; they were run again."""

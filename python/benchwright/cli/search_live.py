@@ -1,0 +1,145 @@
+"""Running a session of searches for a person: study, workbench, signals, outcome.
+
+`bw ramp`, `bw peak` and `bw surface` differ only in their `Errand`; what a crash left,
+the journal, the signals and the end of the server are the same for all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from benchwright.bench import leftovers
+from benchwright.bench.local import LocalBench
+from benchwright.bench.port import Bench
+from benchwright.cli.live import cause_of_crash
+from benchwright.cli.signals import stopping
+from benchwright.cli.streams import silence_stdout
+from benchwright.model.errors import Interrupted
+from benchwright.session.ledger import Ledger
+from benchwright.session.resume import recover
+from benchwright.session.run import Verdict
+from benchwright.session.search_session import run_session
+from benchwright.session.search_start import search_surroundings
+from benchwright.study.journal import RESUMABLE, SessionInfo, Study
+from benchwright.study.journal import Session as StoredSession
+from benchwright.trial.request import Surroundings
+from benchwright.workbench.port import Workbench
+
+Result = TypeVar("Result")
+
+
+class Site(msgspec.Struct, frozen=True):
+    """Where a workbench is built: what it gets of its session."""
+
+    bench: Bench
+    around: Surroundings
+    study: Path
+    session: int
+
+    @property
+    def logs(self) -> Path:
+        """Directory of the session's logs; it may not be there yet."""
+        return self.study / "logs" / f"s{self.session}"
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """Where a session is kept, and what is on record of it."""
+
+    study: Path
+    session: int
+    ledger: Ledger
+
+
+class Errand(Protocol[Result]):
+    """What one kind of session does, from the request that it was begun with."""
+
+    def note(self, text: str) -> None:
+        """Tell a line of progress: a resume, what a crash left."""
+
+    def workbench(self, site: Site) -> Workbench:
+        """Return the workbench of the request's server and generator.
+
+        Raises InputError, BenchError.
+        """
+
+    def run(self, workbench: Workbench, ledger: Ledger) -> Result:
+        """Run the searches, by `session.search.run_search`, to what they come to."""
+
+    def verdict(self, result: Result) -> Verdict:
+        """Return how the session ends."""
+
+    def tell(self, result: Result | None, verdict: Verdict, kept: Kept) -> None:
+        """Print the outcome; None after an interrupt."""
+
+    def close(self) -> None:
+        """Put the terminal back."""
+
+
+def run_new(info: SessionInfo, errand: Errand[Result], study: str) -> int:
+    """Run the errand as a new session of a study; return the exit code."""
+    with contextlib.closing(Study.create_or_open(Path(study))) as opened:
+        for earlier in opened.sessions():
+            # A session that was resumed and then crashed still shows its earlier end.
+            if earlier.status in RESUMABLE:
+                leftovers.end(earlier.info.options["token"])
+        ledger = Ledger(opened, opened.begin_session(info))
+        return _run(info, errand, ledger)
+
+
+def run_again(study: Study, stored: StoredSession, errand: Errand[Result]) -> int:
+    """Go on with a stored session; return the exit code."""
+    info = stored.info
+    ended = leftovers.end(info.options["token"])
+    recovery = recover(study, stored.number, cause_of_crash(info))
+    errand.note(f"resuming session {stored.number} of {study.path}")
+    if ended:
+        errand.note(f"ended {ended} processes that the crash had left running")
+    if recovery.voided:
+        errand.note("the trial that was cut short is void and will be run again")
+    return _run(info, errand, Ledger(study, stored.number))
+
+
+def _run(info: SessionInfo, errand: Errand[Result], ledger: Ledger) -> int:
+    around = search_surroundings(info, ledger.study.path)
+    with contextlib.closing(errand), contextlib.closing(LocalBench()) as bench:
+        site = Site(bench, around, ledger.study.path, ledger.session)
+        stop = _Stop()
+
+        def do() -> Result:
+            with contextlib.closing(errand.workbench(site)) as workbench:
+                stop.reaches(workbench)
+                return errand.run(workbench, ledger)
+
+        with stopping(stop.asked):
+            ended = run_session(ledger, do, errand.verdict)
+    result, verdict = ended
+    kept = Kept(ledger.study.path, ledger.session, ledger)
+    try:
+        errand.tell(result, verdict, kept)
+    except BrokenPipeError:
+        silence_stdout()
+    return verdict.exit_status
+
+
+class _Stop:
+    """The user's wish to stop, also before there is a workbench to tell it to."""
+
+    def __init__(self) -> None:
+        self._workbench: Workbench | None = None
+        self._asked = False
+
+    def asked(self) -> None:
+        """Interrupt the workbench; safe to call in a signal handler."""
+        self._asked = True
+        if self._workbench is not None:
+            self._workbench.interrupt()
+
+    def reaches(self, workbench: Workbench) -> None:
+        """From now on tell this workbench. Raises Interrupted if it is too late."""
+        self._workbench = workbench
+        if self._asked:
+            raise Interrupted
