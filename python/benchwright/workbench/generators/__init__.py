@@ -1,0 +1,29 @@
+"""Load generators that are programs of their own, by the name that a spec gives.
+
+`GENERATORS` is the registry: a name, the keys that its table takes, and how they are
+read. The engine of this project is no part of it: workbench/engine_generator.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from benchwright.suite.toml_table import Table
+from benchwright.workbench.generators.adapter import Generator
+from benchwright.workbench.generators.command import KEYS, read_command
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """One kind of generator."""
+
+    keys: tuple[str, ...]
+    """Of its table in a spec."""
+    read: Callable[[Table], Generator | None]
+    """Reports every mistake to the table; None where there was one."""
+
+
+GENERATORS: dict[str, Kind] = {
+    "command": Kind(KEYS, read_command),
+}

@@ -1,0 +1,236 @@
+"""`command`: any program that takes a rate and a length, and prints what it found.
+
+Purpose: the adapter for a generator that has none, and `bw peak --command`. What its
+figures mean the user says: `open_loop`, `from_intended`; unless told otherwise the
+program is believed to keep its rate and to count from the intended start.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import msgspec
+
+from benchwright.model.peak import Series
+from benchwright.suite.metric import metric_name_fault
+from benchwright.suite.toml_table import Table
+from benchwright.trial.extract import NotFound
+from benchwright.workbench.generators.adapter import (
+    Asked,
+    Axis,
+    Invocation,
+    Measured,
+    Output,
+    Traits,
+    UnreadableOutput,
+)
+from benchwright.workbench.generators.fields import read_fields, refuse
+from benchwright.workbench.generators.placeholders import command_of, named_in
+from benchwright.workbench.generators.source import Source, parse_source, rows_at
+
+MEAN = "response_ms_mean"
+
+
+class CommandGenerator(msgspec.Struct, frozen=True, kw_only=True):
+    """A program and where its output holds what."""
+
+    command: str
+    """With `{rate}` and `{duration}`, or `{users}` and `{duration}`; factors too."""
+    values: tuple[tuple[str, Source], ...]
+    """By criterion's key; times in milliseconds."""
+    counts: tuple[tuple[str, Source], ...] = ()
+    """Any of `offered`, `completed`, `errors`."""
+    series: Source | None = None
+    open_loop: bool = True
+    from_intended: bool = True
+
+    @property
+    def name(self) -> str:
+        """As the spec names it."""
+        return "command"
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """What must be in PATH: a missing one is told by its first trial."""
+        return ()
+
+    @property
+    def traits(self) -> Traits:
+        """What its figures are worth: what the user says."""
+        return Traits(
+            open_loop=self.open_loop,
+            from_intended=self.from_intended,
+            tells_lateness=False,
+            statistics=("mean", "percentile", "share", "ratio", "metric"),
+            metrics=tuple(key for key, _ in self.values),
+            series=self.series is not None,
+            axes=_axes(self.command),
+        )
+
+    def invocation(self, asked: Asked) -> Invocation:
+        """Return the user's command for a trial."""
+        return Invocation(commands=(command_of(self.command, asked),))
+
+    def parse(self, output: Output, asked: Asked) -> Measured:
+        """Return what its output says. Raises UnreadableOutput for a wanted value."""
+        wanted = {one.key for one in asked.criteria}
+        values, missing = {}, []
+        for key, source in self.values:
+            try:
+                values[key] = source.value(output)
+            except NotFound as error:
+                if key in wanted:
+                    raise _unreadable(key, error, output) from None
+                missing.append(f"{key}: {error}")
+        counts = {key: _count(key, source, output) for key, source in self.counts}
+        return Measured(
+            values=values,
+            series=self._series(output),
+            offered=counts.get("offered"),
+            completed=counts.get("completed"),
+            errors=counts.get("errors", 0),
+            missing=tuple(missing),
+        )
+
+    def so_far(self, output: Output, asked: Asked) -> Measured | None:
+        """Return None: nothing is known of what it prints on its way."""
+        return None
+
+    def _series(self, output: Output) -> Series:
+        if self.series is None:
+            return Series()
+        try:
+            rows = rows_at(self.series, output)
+        except NotFound as error:
+            raise _unreadable("series", error, output) from None
+        return series_of(rows)
+
+
+def command_generator(
+    text: str, response: str, series: str | None = None
+) -> CommandGenerator:
+    """Return the generator of `bw peak --command TEXT --response R --series S`.
+
+    `response` is where the mean response in milliseconds is. Raises ValueError.
+    """
+    return CommandGenerator(
+        command=_checked(text),
+        values=((MEAN, parse_source(response)),),
+        series=None if series is None else _pointer(series),
+    )
+
+
+def series_of(rows: list[tuple[float, int, float]]) -> Series:
+    """Return the series of rows (second, count, mean_ms), in order of time."""
+    rows = sorted(rows)
+    at_s = tuple(row[0] for row in rows)
+    gaps = [b - a for a, b in itertools.pairwise(at_s) if b > a]
+    return Series(
+        at_s=at_s,
+        width_s=min(gaps, default=1.0),
+        counts=tuple(row[1] for row in rows),
+        values={MEAN: tuple(row[2] for row in rows)},
+    )
+
+
+class _Keys(msgspec.Struct, frozen=True, kw_only=True):
+    """Of the table, those that are scalars."""
+
+    command: str
+    series: str | None = None
+    open_loop: bool = True
+    from_intended: bool = True
+
+
+KEYS = ("command", "values", "counts", "series", "open_loop", "from_intended")
+COUNTS = ("offered", "completed", "errors")
+
+
+def read_command(table: Table) -> CommandGenerator | None:
+    """Return the generator that a table describes; None where a mistake was reported."""
+    keys = read_fields(_Keys, table)
+    values = _sources(table, "values", None)
+    counts = _sources(table, "counts", COUNTS)
+    if "values" not in table:
+        message = "values is missing here"
+        hint = 'such as values = { response_ms_mean = "/latency/mean" }'
+        table.wrong(table.where, f"{table.kind}-missing", message, hint)
+    if keys is None or values is None or counts is None:
+        return None
+    try:
+        series = None if keys.series is None else _pointer(keys.series)
+        command = _checked(keys.command)
+    except ValueError as error:
+        refuse(table, str(error))
+        return None
+    return CommandGenerator(
+        command=command,
+        values=values,
+        counts=counts,
+        series=series,
+        open_loop=keys.open_loop,
+        from_intended=keys.from_intended,
+    )
+
+
+def _sources(
+    table: Table, key: str, known: tuple[str, ...] | None
+) -> tuple[tuple[str, Source], ...] | None:
+    inner = table.table(key)
+    if inner is None:
+        return () if key not in table else None
+    if known is not None:
+        inner.only(known)
+    pairs = [(name, _source(inner, name)) for name in inner.values]
+    good = [(name, source) for name, source in pairs if source is not None]
+    return tuple(good) if len(good) == len(pairs) else None
+
+
+def _source(table: Table, name: str) -> Source | None:
+    text = table.text(name)
+    fault = metric_name_fault(name)
+    if fault is not None:
+        table.wrong(table.where, f"{table.kind}-value", fault.message, fault.hint)
+    if text is None or fault is not None:
+        return None
+    try:
+        return parse_source(text)
+    except ValueError as error:
+        refuse(table, f"{name}: {error}", "", name)
+        return None
+
+
+def _checked(text: str) -> str:
+    names = named_in(text)
+    if not text.strip():
+        raise ValueError("the command is empty")
+    if "rate" not in names and "users" not in names:
+        raise ValueError(
+            f"`{text}` has no {{rate}}: it would be the same load at every rate"
+        )
+    return text
+
+
+def _axes(text: str) -> tuple[Axis, ...]:
+    names = named_in(text)
+    axes: tuple[Axis, ...] = ("rate", "users")
+    return tuple(axis for axis in axes if axis in names)
+
+
+def _pointer(text: str) -> Source:
+    source = parse_source(text)
+    if source.pointer is None:
+        raise ValueError(f"{text!r} is no JSON pointer: a series is an array of rows")
+    return source
+
+
+def _count(key: str, source: Source, output: Output) -> int:
+    try:
+        return round(source.value(output))
+    except NotFound as error:
+        raise _unreadable(key, error, output) from None
+
+
+def _unreadable(key: str, error: NotFound, output: Output) -> UnreadableOutput:
+    seen = output.stdout if output.stdout.strip() else output.stderr
+    return UnreadableOutput(f"{key} ({error})", "the generator's output", seen)

@@ -1,0 +1,60 @@
+"""Puts a trial's rate, length, users and factor levels into the user's texts.
+
+Decision: a text is cut into words before anything is put in, so a level with a space
+stays one word; only a text that is a shell command by itself gets quoted values.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Mapping
+
+from benchwright.model.plan import Command
+from benchwright.workbench.generators.adapter import Asked
+
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}", re.ASCII)
+OF_A_TRIAL = ("rate", "duration", "users", "seed", "directory")
+
+
+def plain(number: float) -> str:
+    """Return a number without an exponent, with at most six decimals."""
+    return f"{number:.6f}".rstrip("0").rstrip(".")
+
+
+def levels(asked: Asked) -> dict[str, str]:
+    """Return what each placeholder stands for; `{duration}` is in seconds."""
+    own = {
+        "rate": None if asked.rate is None else plain(asked.rate),
+        "duration": plain(asked.duration_s),
+        "users": None if asked.users is None else str(asked.users),
+        "seed": str(asked.seed),
+        "directory": asked.directory,
+    }
+    return dict(asked.sample) | {k: v for k, v in own.items() if v is not None}
+
+
+def named_in(text: str) -> tuple[str, ...]:
+    """Return the names in braces, in order."""
+    return tuple(match[1] for match in _PLACEHOLDER.finditer(text))
+
+
+def filled(text: str, asked: Asked) -> str:
+    """Return a text with its known placeholders filled; others stay as they are."""
+    return _filled(text, levels(asked), str)
+
+
+def command_of(text: str, asked: Asked) -> Command:
+    """Return the command that a text is, filled word by word. Raises ValueError."""
+    known = levels(asked)
+    bare = _filled(text, dict.fromkeys(known, "x"), str)
+    shell = Command.from_text(bare).argv
+    if shell[:2] == ("/bin/sh", "-c") and len(shell) == 3:
+        return Command(("/bin/sh", "-c", _filled(text, known, shlex.quote)))
+    return Command(tuple(_filled(word, known, str) for word in text.split()))
+
+
+def _filled(text: str, known: Mapping[str, str], quote: Callable[[str], str]) -> str:
+    return _PLACEHOLDER.sub(
+        lambda match: quote(known[match[1]]) if match[1] in known else match[0], text
+    )

@@ -1,0 +1,131 @@
+"""Where in an output a value stands: a JSON pointer, a CSV column, a regular expression.
+
+Purpose: one way to say it for the values of `command` and for its series. Sources: RFC
+6901 (pointers), RFC 4180 (CSV).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from benchwright.model.plan import MetricSpec
+from benchwright.suite import metric
+from benchwright.trial.extract import NotFound, extract
+from benchwright.workbench.generators.adapter import Output
+
+COLUMN = "column "
+
+
+class Source(msgspec.Struct, frozen=True):
+    """Where a number is. Exactly one of the three is set."""
+
+    pointer: str | None = None
+    column: str | None = None
+    """Of CSV with a header; its last row counts."""
+    pattern: str | None = None
+    """With one group; searched in stdout, then in stderr."""
+
+    @property
+    def text(self) -> str:
+        """As the user wrote it."""
+        if self.column is not None:
+            return COLUMN + self.column
+        return self.pointer or self.pattern or ""
+
+    def value(self, output: Output) -> float:
+        """Return the number. Raises NotFound, which says why."""
+        if self.column is not None:
+            return _last_of_column(self.column, output.stdout)
+        spec = MetricSpec("value", self.pointer, self.pattern)
+        return extract(spec, output.stdout, output.stderr)
+
+
+def parse_source(text: str) -> Source:
+    """Return what `/json/pointer`, `column NAME` or a pattern says. Raises ValueError."""
+    if not text.strip():
+        raise ValueError("it is empty: /json/pointer, column NAME or a regex(group)")
+    if text.startswith("/"):
+        _refuse(metric.pointer_fault(text))
+        return Source(pointer=text)
+    if text.startswith(COLUMN):
+        return Source(column=text.removeprefix(COLUMN).strip())
+    _refuse(metric.pattern_fault(text))
+    return Source(pattern=text)
+
+
+def rows_at(source: Source, output: Output) -> list[tuple[float, int, float]]:
+    """Return the rows (second, count, mean_ms) of a series. Raises NotFound.
+
+    A pointer leads to an array of them; a pattern with three groups is found once a row.
+    """
+    if source.pointer is None:
+        raise NotFound(f"a series is at a JSON pointer, not at `{source.text}`")
+    found = _array_at(source.pointer, output.stdout)
+    return [_row(one, source.pointer, place) for place, one in enumerate(found)]
+
+
+def _refuse(fault: Any) -> None:
+    if fault is not None:
+        raise ValueError(fault.message + (f": {fault.hint}" if fault.hint else ""))
+
+
+def _array_at(pointer: str, text: str) -> list[Any]:
+    found = last_json(text)
+    for token in pointer.split("/")[1:]:
+        token = token.replace("~1", "/").replace("~0", "~")
+        if isinstance(found, dict) and token in found:
+            found = found[token]
+        elif isinstance(found, list) and token.isdecimal() and int(token) < len(found):
+            found = found[int(token)]
+        else:
+            raise NotFound(f"{pointer} has no member {token!r}")
+    if not isinstance(found, list):
+        raise NotFound(f"{pointer} is {type(found).__name__}, not an array")
+    return found
+
+
+def _row(one: Any, pointer: str, place: int) -> tuple[float, int, float]:
+    numbers = isinstance(one, list) and all(type(x) in (int, float) for x in one)
+    if not numbers or len(one) != 3 or one[1] < 0 or one[1] != int(one[1]):
+        raise NotFound(f"{pointer}/{place} is {one!r}, not [second, count, mean_ms]")
+    return float(one[0]), int(one[1]), float(one[2])
+
+
+def last_json(text: str) -> Any:
+    """Return the JSON that a text is, or that its last such line is. Raises NotFound."""
+    for candidate in _candidates(text):
+        try:
+            return msgspec.json.decode(candidate)
+        except (msgspec.DecodeError, RecursionError):
+            continue
+    raise NotFound("stdout is not JSON")
+
+
+def _candidates(text: str) -> Iterator[str]:
+    yield text
+    # Many programs log a few lines and then print one document, on one line or many.
+    begin = re.search(r"^[{\[]", text, re.MULTILINE)
+    if begin is not None:
+        yield text[begin.start() :]
+    yield from (line for line in reversed(text.splitlines()) if line[:1] in "{[")
+
+
+def _last_of_column(name: str, text: str) -> float:
+    rows = list(csv.reader(io.StringIO(text)))
+    headers = [place for place, row in enumerate(rows) if name in row]
+    if not headers:
+        raise NotFound(f"stdout has no CSV header with the column {name!r}")
+    at = rows[headers[0]].index(name)
+    values = [row[at] for row in rows[headers[0] + 1 :] if len(row) > at]
+    if not values:
+        raise NotFound(f"the CSV column {name!r} has no row")
+    try:
+        return float(values[-1])
+    except ValueError:
+        raise NotFound(f"{name!r} of the last row is {values[-1]!r}") from None
