@@ -1,0 +1,175 @@
+"""What is known of a simulated run as it goes on: bins by arrival, filled on completion."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from queues import Times
+
+from benchwright.model.peak import Criterion, Series
+
+BIN_S = 1.0
+Counts = NDArray[np.int64]
+
+
+class Operations:
+    """One run's operations in order of arrival."""
+
+    def __init__(self, arrivals: Times, completions: Times) -> None:
+        """Take arrivals and completions `(n,)` [s]; a completion of NaN: refused."""
+        self.arrivals = arrivals
+        self.responses = completions - arrivals
+        self.ends = np.where(np.isnan(completions), arrivals, completions)
+        self.in_order = np.argsort(self.ends, kind="stable")
+        """Operations as they end."""
+        self.ordered_ends = self.ends[self.in_order]
+        well = ~np.isnan(completions[self.in_order])
+        self.well_so_far = np.concatenate(([0], np.cumsum(well)))
+
+    def completed_by(self, moment_s: float) -> int:
+        """Return how many had ended well by a moment."""
+        n = np.searchsorted(self.ordered_ends, moment_s, side="right")
+        return int(self.well_so_far[n])
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Sums of each bin `(n_bins,)`."""
+
+    counts: Counts
+    """Operations that ended well."""
+    errors: Counts
+    sums_s: Times
+    """Of responses."""
+    within: dict[str, Counts]
+    """Operations within a share's limit, by its key."""
+    tails_s: dict[str, Times]
+    """Percentiles by key."""
+
+
+class Ledger:
+    """A run's bins, filled as its operations end."""
+
+    def __init__(self, operations: Operations, criteria: tuple[Criterion, ...]) -> None:
+        self.operations = operations
+        self.criteria = criteria
+        self.bins = (operations.arrivals / BIN_S).astype(np.intp)
+        self.n_bins = int(self.bins[-1]) + 1 if self.bins.size else 0
+        self.taken = 0
+        self.begun_s = 0.0
+        self.last_end_s = 0.0
+        self.columns = self._empty()
+
+    def _empty(self) -> Columns:
+        """Return columns of nothing."""
+        n = self.n_bins
+        shares = [c.key for c in self.criteria if c.statistic == "share"]
+        tails = [c.key for c in self.criteria if c.statistic == "percentile"]
+        return Columns(
+            np.zeros(n, np.int64),
+            np.zeros(n, np.int64),
+            np.zeros(n),
+            {key: np.zeros(n, np.int64) for key in shares},
+            {key: np.full(n, np.nan) for key in tails},
+        )
+
+    @property
+    def refused(self) -> int:
+        """Operations refused so far."""
+        return int(self.columns.errors.sum())
+
+    def take(self, until_s: float, begun_s: float) -> None:
+        """Add what ended by `until_s` of what arrived before `begun_s`."""
+        operations = self.operations
+        last = int(np.searchsorted(operations.ordered_ends, until_s, side="right"))
+        new = operations.in_order[self.taken : last]
+        new = new[operations.arrivals[new] < begun_s]
+        self.taken, self.begun_s = max(self.taken, last), begun_s
+        if new.size:
+            self.last_end_s = max(self.last_end_s, float(operations.ends[new[-1]]))
+            self._add(new)
+            self._add_tails(np.unique(self.bins[new]), until_s)
+
+    def _add(self, new: NDArray[np.intp]) -> None:
+        """Add operations to the sums of their bins."""
+        responses, bins, n = self.operations.responses[new], self.bins[new], self.n_bins
+        well = ~np.isnan(responses)
+        columns = self.columns
+        columns.counts[:] += np.bincount(bins[well], minlength=n)
+        columns.errors[:] += np.bincount(bins[~well], minlength=n)
+        columns.sums_s[:] += np.bincount(bins[well], responses[well], n)
+        for criterion in self.criteria:
+            if criterion.statistic == "share":
+                inside = bins[responses <= limit_s(criterion)]
+                columns.within[criterion.key][:] += np.bincount(inside, minlength=n)
+
+    def _add_tails(self, changed: NDArray[np.intp], until_s: float) -> None:
+        """Compute the percentiles of changed bins anew."""
+        for criterion in self.criteria:
+            if criterion.statistic == "percentile":
+                column = self.columns.tails_s[criterion.key]
+                for number in changed:
+                    known = self._well(number * BIN_S, (number + 1) * BIN_S, until_s)
+                    if known.size:
+                        column[number] = np.quantile(known, criterion.share or 0.5)
+
+    def _well(self, begin_s: float, end_s: float, until_s: float) -> Times:
+        """Return known responses of what arrived within a span [s]."""
+        operations = self.operations
+        low, high = np.searchsorted(operations.arrivals, [begin_s, end_s])
+        known = operations.ends[low:high] <= until_s
+        responses = operations.responses[low:high][known]
+        return responses[~np.isnan(responses)]
+
+    def values(self) -> dict[str, float]:
+        """Return what is known by criterion's key; absent where nothing is."""
+        columns = self.columns
+        ended = int(columns.counts.sum()), int(columns.errors.sum())
+        known = {c.key: self._value(c, *ended) for c in self.criteria}
+        return {key: value for key, value in known.items() if value is not None}
+
+    def _value(self, criterion: Criterion, well: int, refused: int) -> float | None:
+        """Return one criterion's value over all that has ended."""
+        if criterion.statistic in ("ratio", "share"):
+            part = refused
+            if criterion.statistic == "share":
+                part = int(self.columns.within[criterion.key].sum())
+            return part / (well + refused) if well + refused else None
+        if not well:
+            return None
+        if criterion.statistic == "mean":
+            return float(1000 * self.columns.sums_s.sum() / well)
+        taken = self.operations.in_order[: self.taken]
+        taken = taken[self.operations.arrivals[taken] < self.begun_s]
+        responses = self.operations.responses[taken]
+        return float(1000 * np.nanquantile(responses, criterion.share or 0.5))
+
+    def series(self, lasted_s: float) -> Series:
+        """Return the bins of the load so far, as a bench's series."""
+        n = min(self.n_bins, int(np.ceil(lasted_s / BIN_S)))
+        return Series(
+            at_s=tuple((BIN_S * np.arange(n)).tolist()),
+            width_s=BIN_S,
+            counts=tuple(self.columns.counts[:n].tolist()),
+            values={c.key: tuple(self._column(c)[:n].tolist()) for c in self.criteria},
+            binned_by="intended",
+        )
+
+    def _column(self, criterion: Criterion) -> Times:
+        """Return a criterion's value of each bin; 0 where there is none."""
+        columns = self.columns
+        ended = np.maximum(columns.counts + columns.errors, 1)
+        if criterion.statistic == "ratio":
+            return columns.errors / ended
+        if criterion.statistic == "share":
+            return columns.within[criterion.key] / ended
+        if criterion.statistic == "percentile":
+            return 1000 * np.nan_to_num(columns.tails_s[criterion.key])
+        return 1000 * columns.sums_s / np.maximum(columns.counts, 1)
+
+
+def limit_s(criterion: Criterion) -> float:
+    """Return the limit that a share's key names: `within_40ms_share` [s]."""
+    return float(criterion.key.removeprefix("within_").removesuffix("ms_share")) / 1000

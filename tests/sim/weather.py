@@ -1,0 +1,121 @@
+"""How a server's speed changes over time: cold start, noise, stalls, drift.
+
+Speed acts on all of a server at once, so it is a change of clock: `clock` gives the work
+time done by each moment, the loops of queues.py run in work time, and completions are
+mapped back. What lost: speed looked up at each start of service, which misses that a
+stall stops what is already in service.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import Generator
+from queues import Times
+
+STEP_S = 0.5
+STANDSTILL = 1e-9
+
+
+@dataclass(frozen=True)
+class Weather:
+    """What makes speed differ from one."""
+
+    cold: float = 0.0
+    """Service takes so much longer at first (0.15), fading with `cold_s`."""
+    cold_s: float = 8.0
+    slow: float = 0.0
+    """Standard deviation of a slow noise of speed, with correlation time `slow_s`."""
+    slow_s: float = 10.0
+    between: float = 0.0
+    """Standard deviation of each trial's own speed."""
+    stall_s: float = 0.0
+    """Length of a pause, every `stall_every_s` with random phase."""
+    stall_every_s: float = 10.0
+    drift_per_minute: float = 0.0
+    """Loss of speed per minute of the whole search, also between trials."""
+
+    @property
+    def calm(self) -> bool:
+        """Tell whether speed is always one."""
+        return self.steady and not (self.slow or self.between or self.stall_s)
+
+    @property
+    def steady(self) -> bool:
+        """Tell whether there is a steady state from the first moment."""
+        return not (self.cold or self.drift_per_minute)
+
+    def clock(self, random: Generator, lasts_s: float, age_s: float) -> Clock:
+        """Return one trial's clock; age_s: of the server's state when it begins."""
+        if self.calm:
+            return Clock(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
+        edges = np.arange(0.0, lasts_s + 2 * STEP_S, STEP_S)
+        pace = self._pace(random, edges, age_s)
+        if self.stall_s:
+            edges, pace = self._stalled(random, edges, pace)
+        work = np.concatenate(([0.0], np.cumsum(np.diff(edges) * pace[:-1])))
+        return Clock(edges, work)
+
+    def _pace(self, random: Generator, edges: Times, age_s: float) -> Times:
+        """Return the speed in the step that begins at each edge `(n_edges,)`."""
+        pace = 1 / (1 + self.cold * np.exp(-edges / self.cold_s))
+        pace *= max(0.05, 1 + self.between * random.standard_normal())
+        if self.slow:
+            pace *= np.maximum(0.05, 1 + self.slow * self._noise(random, edges.size))
+        return pace * np.exp(-self.drift_per_minute * (age_s + edges) / 60)
+
+    def _noise(self, random: Generator, n: int) -> Times:
+        """Return n values of an autoregression with variance one."""
+        keep = math.exp(-STEP_S / self.slow_s)
+        shocks = random.standard_normal(n) * math.sqrt(1 - keep**2)
+        values = np.empty(n)
+        now = random.standard_normal()
+        for i in range(n):
+            now = keep * now + shocks[i]
+            values[i] = now
+        return values
+
+    def _stalled(
+        self, random: Generator, edges: Times, pace: Times
+    ) -> tuple[Times, Times]:
+        """Return edges and speeds with the pauses cut in."""
+        begins = np.arange(
+            random.random() * self.stall_every_s, edges[-1], self.stall_every_s
+        )
+        all_edges = np.union1d(edges, np.concatenate([begins, begins + self.stall_s]))
+        speed = pace[np.searchsorted(edges, all_edges, side="right") - 1]
+        since = (
+            all_edges
+            - begins[
+                np.maximum(np.searchsorted(begins, all_edges, side="right") - 1, 0)
+            ]
+            if begins.size
+            else np.full(all_edges.size, np.inf)
+        )
+        paused = (since >= 0) & (since < self.stall_s * (1 - 1e-12))
+        return all_edges, np.where(paused, STANDSTILL, speed)
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Work time done by each moment: piecewise linear, the last slope goes on."""
+
+    moments: Times
+    work: Times
+
+    def to_work(self, moments: Times) -> Times:
+        """Return the work time done by each moment [s]."""
+        return _line(moments, self.moments, self.work)
+
+    def to_moments(self, work: Times) -> Times:
+        """Return the moments by which so much work time is done [s]; NaN stays."""
+        return _line(work, self.work, self.moments)
+
+
+def _line(at: Times, x: Times, y: Times) -> Times:
+    """Interpolate, and go on with the last slope beyond the end."""
+    inside = np.interp(at, x, y)
+    slope = (y[-1] - y[-2]) / (x[-1] - x[-2])
+    return np.where(at > x[-1], y[-1] + (at - x[-1]) * slope, inside)

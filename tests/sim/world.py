@@ -1,0 +1,205 @@
+"""A workbench in virtual time, and a search played on it.
+
+`SimWorkbench` returns the same `LoadTrial`s as a real bench: operations are binned by
+intended start, what is looked at while the load runs knows only what has completed, and
+what is in flight at the end is waited for up to `DRAIN_S`. A trial's randomness is a
+function of the seed and the trial's number, so a search can be resumed at any trial.
+
+Load units are randomised by the rate that a search starts at (`unit_of`): every rate of a
+policy follows from it, so this moves each policy's grid over the true peak. Scaling the
+rates that a policy is shown lost: counts would have to be scaled too, and their noise with
+them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from ledger import BIN_S, Ledger, Operations
+from servers import SimServer
+
+from benchwright.control.peak.policy import Policy
+from benchwright.model.peak import (
+    Claim,
+    Criterion,
+    LoadEnding,
+    LoadTrial,
+    PeakGoal,
+    PeakResult,
+    Probe,
+)
+from benchwright.model.plan import Pairs
+
+DRAIN_S = 30.0
+UNIT_SPREAD = 0.35
+
+
+@dataclass(frozen=True)
+class State:
+    """What a run depends on beside its rate."""
+
+    seed: int
+    number: int
+    """Of the trial in its search, from 0."""
+    age_s: float = 0.0
+    """Of what persists between trials [s]."""
+
+
+def simulate(
+    server: SimServer, rate: float, lasts_s: float, state: State
+) -> Operations:
+    """Return the operations of one run from an empty server."""
+    random = np.random.default_rng([state.seed, state.number])
+    arrivals = server.arrivals.times(random, rate, lasts_s)
+    if server.weather.calm:
+        completions = server.station.serve(arrivals, rate, random)
+    else:
+        clock = server.weather.clock(random, lasts_s + DRAIN_S, state.age_s)
+        work = server.station.serve(clock.to_work(arrivals), rate, random)
+        completions = clock.to_moments(work)
+    return Operations(arrivals, completions)
+
+
+@dataclass
+class SimWorkbench:
+    """A simulated server under load; implements the port of workbench/port.py."""
+
+    server: SimServer
+    criteria: tuple[Criterion, ...]
+    seed: int
+    restart_s: float = 0.0
+    watched: bool = True
+    trials: int = 0
+    """Run so far; of a resumed search: in its history."""
+    age_s: float = 0.0
+    """Virtual time since the search began [s]."""
+
+    def run(
+        self, probe: Probe, sample: Pairs, leaves: Callable[[LoadTrial], bool]
+    ) -> LoadTrial:
+        """Run one trial in virtual time; `leaves` is asked each second of load."""
+        state = State(self.seed, self.trials, self.age_s + self.restart_s)
+        operations = simulate(self.server, probe.rate, probe.duration_s, state)
+        ledger = Ledger(operations, self.criteria)
+        lasted_s = self._watch(probe, ledger, leaves)
+        ledger.take(lasted_s + DRAIN_S, lasted_s)
+        trial = self._trial(probe, ledger, lasted_s)
+        self.trials += 1
+        self.age_s += trial.cost_s
+        return trial
+
+    def _watch(
+        self, probe: Probe, ledger: Ledger, leaves: Callable[[LoadTrial], bool]
+    ) -> float:
+        """Return for how long the load was offered [s]."""
+        looks = math.ceil(probe.duration_s / BIN_S) if self.watched else 1
+        for look in range(1, looks):
+            ledger.take(look * BIN_S, look * BIN_S)
+            if leaves(self._trial(probe, ledger, look * BIN_S)):
+                return look * BIN_S
+        return probe.duration_s
+
+    def _trial(self, probe: Probe, ledger: Ledger, lasted_s: float) -> LoadTrial:
+        """Return the trial as it is known after `lasted_s` of load."""
+        operations = ledger.operations
+        drained_s = max(0.0, ledger.last_end_s - lasted_s)
+        whole = lasted_s >= probe.duration_s
+        return LoadTrial(
+            rate=probe.rate,
+            duration_s=probe.duration_s,
+            lasted_s=lasted_s,
+            cost_s=self.restart_s + lasted_s + drained_s,
+            values=ledger.values(),
+            series=ledger.series(lasted_s),
+            offered=int(np.searchsorted(operations.arrivals, lasted_s)),
+            completed=operations.completed_by(lasted_s),
+            errors=ledger.refused,
+            ending=LoadEnding.WHOLE if whole else LoadEnding.LEFT,
+        )
+
+    def interrupt(self) -> None:
+        """Nothing runs between calls."""
+
+    def close(self) -> None:
+        """Nothing was started."""
+
+
+@dataclass
+class Search:
+    """A search from its first probe to its answer."""
+
+    goal: PeakGoal
+    history: list[LoadTrial] = field(default_factory=list)
+    probes: list[Probe] = field(default_factory=list)
+    result: PeakResult | None = None
+
+    @property
+    def load_s(self) -> float:
+        """Seconds of load."""
+        return math.fsum(trial.lasted_s for trial in self.history)
+
+    @property
+    def cost_s(self) -> float:
+        """Seconds of everything."""
+        return math.fsum(trial.cost_s for trial in self.history)
+
+
+def play(
+    policy: Policy,
+    goal: PeakGoal,
+    server: SimServer,
+    seed: int,
+    history: Sequence[LoadTrial] = (),
+) -> Search:
+    """Return a policy's search of a server in virtual time, to its answer.
+
+    history: of a search that is resumed. A search that has used up its trials, or its
+    budget, ends with the policy's best answer.
+    """
+    search = Search(goal, list(history))
+    bench = SimWorkbench(
+        server, goal.criteria, seed, goal.restart_s, goal.watched, len(history)
+    )
+    bench.age_s = search.cost_s
+    while True:
+        step = next_step(policy, goal, search.history)
+        if isinstance(step, PeakResult):
+            search.result = step
+            return search
+        search.probes.append(step)
+        search.history.append(bench.run(step, (), _watcher(policy, search, step)))
+
+
+def next_step(
+    policy: Policy, goal: PeakGoal, history: Sequence[LoadTrial]
+) -> Probe | PeakResult:
+    """Return what the policy does next, within the goal's trials and budget."""
+    spent_s = math.fsum(trial.cost_s for trial in history)
+    step = policy.next(goal, history)
+    over = len(history) >= goal.max_trials
+    over = over or (goal.budget_s is not None and spent_s >= goal.budget_s)
+    return policy.best(goal, history) if over and isinstance(step, Probe) else step
+
+
+def _watcher(
+    policy: Policy, search: Search, probe: Probe
+) -> Callable[[LoadTrial], bool]:
+    """Return the question whether a running probe has told enough."""
+    before = tuple(search.history)
+    return lambda so_far: policy.leaves(search.goal, before, probe, so_far)
+
+
+def unit_of(seed: int) -> float:
+    """Return a search's random factor on the rate it starts at."""
+    random = np.random.default_rng([seed, 2**31])
+    return math.exp(random.uniform(-UNIT_SPREAD, UNIT_SPREAD))
+
+
+def search_of(
+    policy: Policy, server: SimServer, seed: int, claim: Claim | None = None
+) -> Search:
+    """Return one search of a server, with the load unit that belongs to its seed."""
+    return play(policy, server.goal(claim, unit_of(seed)), server, seed)
