@@ -1,4 +1,4 @@
-"""One trial of a search as the journal keeps it, and how it is written.
+"""What the journal keeps of a search: its trials, a peak search's answer; how it is written.
 
 Decision: figures that are not finite are kept as words (`"inf"`), because JSON has none
 and a percentile over every limit is one; a null lost, it would come back as a mistake.
@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
-from benchwright.model.peak import LoadTrial, Probe
+from benchwright.model.peak import LoadTrial, PeakResult, PeakStatus, Probe
 from benchwright.model.plan import Pairs
 
 Kept = TypeVar("Kept")
@@ -27,6 +27,27 @@ class SearchTrial(msgspec.Struct, frozen=True):
     probe: Probe
     trial: LoadTrial
     sample: Pairs = ()
+
+
+class PeakAnswer(msgspec.Struct, frozen=True):
+    """What a peak search came to, claim by claim, in the order asked for."""
+
+    claims: tuple[PeakResult, ...]
+    """All from the same trials; one where a single thing was claimed."""
+
+    def __post_init__(self) -> None:
+        assert self.claims
+
+    @property
+    def first(self) -> PeakResult:
+        """The result that the answer is named by."""
+        return self.claims[0]
+
+    @property
+    def deciding(self) -> PeakResult:
+        """The first that was not found, else the first of all: why the search ended."""
+        missed = (one for one in self.claims if one.status is not PeakStatus.FOUND)
+        return next(missed, self.first)
 
 
 def kept(value: object) -> msgspec.Raw:

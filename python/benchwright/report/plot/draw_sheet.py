@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 from matplotlib.figure import Figure
 
 from benchwright.report.plot.look import GREY, LIGHT, mixed
-from benchwright.report.plot.sheet import Axis, Curve, Form, Panel, Sheet, Unit
+from benchwright.report.plot.sheet import (
+    Axis,
+    Curve,
+    Form,
+    Panel,
+    Sheet,
+    Span,
+    Unit,
+)
 from benchwright.report.plot.style import Style
 from benchwright.report.plot.ticks import binary_step, tick_text
 
@@ -57,6 +65,8 @@ def _draw_panel(axes: Axes, panel: Panel, *, legend: bool) -> None:
         _draw_curve(axes, curve)
     for mark in panel.marks:
         axes.axhline(mark.y, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
+    for span in panel.spans:
+        _draw_span(axes, span)
     axes.grid(color=LIGHT, linewidth=0.6)
     axes.margins(x=0.02)
     _dress(axes, panel.x, along=True)
@@ -66,6 +76,24 @@ def _draw_panel(axes: Axes, panel: Panel, *, legend: bool) -> None:
         # "best" may find no free place: then the curves must not cross the words.
         box = {"frameon": True, "framealpha": 0.85, "edgecolor": "none"}
         axes.legend(fontsize="small", loc="best", **box)
+
+
+def _draw_span(axes: Axes, span: Span) -> None:
+    """Draw a range along the panel, with its name at the top."""
+    axes.axvspan(span.low, span.high, color=GREY, alpha=0.18, linewidth=0, zorder=0)
+    if span.at is not None:
+        axes.axvline(span.at, color=GREY, linewidth=1, zorder=0.5)
+    axes.annotate(
+        span.label,
+        xy=(span.low if span.at is None else span.at, 1),
+        xycoords=("data", "axes fraction"),
+        xytext=(-4, -3),
+        textcoords="offset points",
+        ha="right",
+        va="top",
+        color=GREY,
+        fontsize="small",
+    )
 
 
 def _write_missing(axes: Axes, why: str) -> None:
@@ -103,12 +131,31 @@ def _draw_curve(axes: Axes, curve: Curve) -> None:
     if curve.form is Form.BARS:
         axes.bar(curve.x, y, width=curve.width, color=seen.colour, label=label)
         return
+    _draw_interval(axes, curve, seen.colour)
     how: dict[str, Any] = {"drawstyle": "default", "linewidth": 1.2}
     if curve.form is Form.STEPS:
         how["drawstyle"] = "steps-post"
-    if curve.form is Form.MARKED:
+    if curve.form in (Form.MARKED, Form.POINTS):
         how["marker"] = seen.marker
-    axes.plot(curve.x, y, color=seen.colour, linestyle=seen.dash, label=label, **how)
+    dash = "none" if curve.form is Form.POINTS else seen.dash
+    axes.plot(curve.x, y, color=seen.colour, linestyle=dash, label=label, **how)
+
+
+def _draw_interval(axes: Axes, curve: Curve, colour: Any) -> None:
+    """Draw what lies around a curve: bars about points, a band about a line."""
+    if not curve.low:
+        return
+    low, high = (
+        [math.nan if value is None else value for value in side]
+        for side in (curve.low, curve.high)
+    )
+    if curve.form in (Form.POINTS, Form.MARKED):
+        axes.vlines(curve.x, low, high, color=colour, linewidth=1)
+    else:
+        how: dict[str, Any] = {"alpha": 0.18, "linewidth": 0}
+        if curve.form is Form.STEPS:
+            how["step"] = "post"
+        axes.fill_between(curve.x, low, high, color=colour, **how)
 
 
 def _dress(axes: Axes, axis: Axis, *, along: bool) -> None:

@@ -35,6 +35,8 @@ class Form(StrEnum):
     STEPS = "steps"
     """Each value holds until the next x."""
     BARS = "bars"
+    POINTS = "points"
+    """Markers without a line between them."""
 
 
 class Axis(msgspec.Struct, frozen=True):
@@ -63,6 +65,14 @@ class Curve(msgspec.Struct, frozen=True):
     """Place among its dashes."""
     width: float = 0.7
     """Of a bar, in the unit of `x`."""
+    low: tuple[float | None, ...] = ()
+    """Lower ends of intervals around `y`: a band about a line, bars about points. Empty
+    where there is none, else as long as `x`."""
+    high: tuple[float | None, ...] = ()
+
+    def __post_init__(self) -> None:
+        assert len(self.low) == len(self.high)
+        assert not self.low or len(self.low) == len(self.x)
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -70,6 +80,17 @@ class Mark(msgspec.Struct, frozen=True):
 
     label: str
     y: float
+
+
+class Span(msgspec.Struct, frozen=True):
+    """A range along the panel that is set off from the rest; a value is a range without
+    length."""
+
+    label: str
+    low: float
+    high: float
+    at: float | None = None
+    """A value in it, drawn as a line."""
 
 
 class Panel(msgspec.Struct, frozen=True):
@@ -80,6 +101,7 @@ class Panel(msgspec.Struct, frozen=True):
     y: Axis
     curves: tuple[Curve, ...]
     marks: tuple[Mark, ...] = ()
+    spans: tuple[Span, ...] = ()
     missing: str = ""
     """Why there is nothing to draw; empty where there is."""
 
