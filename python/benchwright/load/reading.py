@@ -43,7 +43,7 @@ class WorkloadTable(Table):
 
     def refuse(self, where: Where, message: str, hint: str = "") -> None:
         """Report a value that cannot be."""
-        self.wrong(where, "workload-value", message, hint)
+        self.wrong(where, f"{self.kind}-value", message, hint)
 
     def need(self, *keys: str) -> bool:
         """Return whether all keys are there; report those that are not."""
@@ -52,7 +52,7 @@ class WorkloadTable(Table):
             # Other keys are told by only(), which a table without its type never reaches.
             hint = near_words(self.values, key) if key == "type" else ""
             message = f"{key} is missing here"
-            self.wrong(self.where, "workload-missing", message, hint)
+            self.wrong(self.where, f"{self.kind}-missing", message, hint)
         return not absent
 
     def choice(self, key: str, choices: tuple[str, ...]) -> str | None:
