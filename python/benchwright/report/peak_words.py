@@ -1,0 +1,111 @@
+"""The words in which a peak search is told: rates, values with units, what is claimed.
+
+Shared by the report, the progress and the picture, so that one thing has one name.
+"""
+
+from __future__ import annotations
+
+import math
+
+from benchwright.model.estimate import Estimate
+from benchwright.model.peak import Claim, ClaimKind, Criterion, PeakResult
+from benchwright.model.plan import Pairs
+
+ABSENT = "-"
+
+
+def rate_text(rate: float) -> str:
+    """Return a rate with up to five digits: `236.34/s`, `12,500/s`."""
+    return f"{number_text(rate)}/s"
+
+
+def number_text(value: float) -> str:
+    """Return a number with up to five digits, thousands apart and without an exponent
+    as long as that can be read."""
+    if not math.isfinite(value):
+        return str(value)
+    rounded = float(f"{value:.5g}")
+    if rounded == 0 or 1e-4 <= abs(rounded) < 1e12:
+        decimals = max(0, 4 - math.floor(math.log10(abs(rounded)))) if rounded else 0
+        text = f"{rounded:,.{decimals}f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    return f"{rounded:g}"
+
+
+def seconds_text(seconds: float) -> str:
+    """Return a length of time as a search counts it: `0.35 s`, `48.5 s`, `1,260 s`."""
+    text = f"{seconds:,.0f}" if seconds >= 100 else f"{seconds:.3g}"
+    return f"{text} s"
+
+
+def percent_text(share: float) -> str:
+    """Return a share in per cent, never rounded up to certainty: `97.3 %`, `> 99.9 %`."""
+    if 0.999 < share < 1:
+        return "> 99.9 %"
+    if 0 < share < 0.001:
+        return "< 0.1 %"
+    return f"{100 * share:.3g} %"
+
+
+def value_text(criterion: Criterion, value: float | None) -> str:
+    """Return a criterion's value with its unit; `-` where it is not known."""
+    if value is None or math.isnan(value):
+        return ABSENT
+    if criterion.statistic in ("share", "ratio"):
+        return percent_text(value)
+    if math.isinf(value):
+        return "beyond all that was waited for"
+    return f"{value:.4g} {criterion.unit}".rstrip()
+
+
+def name_of(criterion: Criterion) -> str:
+    """Return what a criterion limits, as a person says it: `p99 response`."""
+    if criterion.statistic == "mean":
+        return "mean response"
+    if criterion.statistic == "percentile" and criterion.share is not None:
+        return f"p{100 * criterion.share:.10g} response"
+    if criterion.statistic == "ratio":
+        return "errors"
+    if criterion.statistic == "share":
+        return criterion.key.removesuffix("_share").replace("_", " ")
+    return criterion.key
+
+
+def criterion_text(criterion: Criterion) -> str:
+    """Return a criterion as a person writes it: `mean response < 40 ms`."""
+    limit = value_text(criterion, criterion.limit)
+    if criterion.limit == 0:
+        limit = "0"
+    sign = "<" if criterion.better == "lower" else ">"
+    return f"{name_of(criterion)} {sign} {limit}"
+
+
+def claim_text(claim: Claim, binding: Criterion | None) -> str:
+    """Return a claim in words: what is promised of the answer."""
+    share = f"{100 * claim.tolerance:.10g} %"
+    if claim.kind is ClaimKind.RATE:
+        return f"within ±{share} of the true peak rate"
+    if claim.kind is ClaimKind.SLO:
+        level = f"{100 * claim.confidence:.10g} %"
+        return f"the criteria hold here with probability {level} at least"
+    limit = "the limit" if binding is None else value_text(binding, binding.limit)
+    return f"the true response here is within ±{share} of {limit}"
+
+
+def interval_text(interval: Estimate | None) -> str:
+    """Return `231.2 to 241.9/s at 95 %`; empty where there is no interval."""
+    if interval is None:
+        return ""
+    low, high = number_text(interval.low), rate_text(interval.high)
+    return f"{low} to {high} at {100 * interval.confidence:.10g} %"
+
+
+def sample_text(sample: Pairs) -> str:
+    """Return `workers=2, buffers=64M`."""
+    return ", ".join(f"{name}={level}" for name, level in sample)
+
+
+def binding_of(result: PeakResult, criteria: tuple[Criterion, ...]) -> Criterion | None:
+    """Return the criterion that limits the peak; the only one where there is one."""
+    named = (one for one in criteria if one.key == result.binding)
+    return next(named, criteria[0] if len(criteria) == 1 else None)

@@ -1,0 +1,222 @@
+"""What is drawn of a peak search: the response against the rate, and the trials in order.
+
+Purpose: one page that shows why the answer is believed: each trial where it was offered,
+the curve with its band, the limit, and the peak's interval. Decision: the response axis is
+cut a few limits up, because one overloaded trial would flatten all the rest; what lies
+beyond it is drawn at its edge and counted in the note. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from benchwright.model.peak import Criterion, LoadEnding, PeakResult
+from benchwright.model.search import SearchTrial
+from benchwright.report.peak import PeakReport
+from benchwright.report.peak_words import (
+    binding_of,
+    criterion_text,
+    interval_text,
+    name_of,
+    rate_text,
+    sample_text,
+)
+from benchwright.report.plot.sheet import (
+    Axis,
+    Curve,
+    Form,
+    Mark,
+    Panel,
+    Sheet,
+    Span,
+    Unit,
+)
+
+_LIMITS_UP = 3.0
+"""So many limits are shown of the response."""
+_ROOM = 1.08
+
+
+def peak_sheet(report: PeakReport) -> Sheet:
+    """Return the page of a search; the trials alone where nothing else is known."""
+    criterion = _shown(report)
+    panels = (_response_panel(report, criterion), _course_panel(report, criterion))
+    return Sheet(
+        title=_title(report),
+        panels=panels,
+        note=_note(report, criterion),
+    )
+
+
+def _shown(report: PeakReport) -> Criterion:
+    """Return the criterion that is drawn: the binding one."""
+    result = report.result
+    found = None if result is None else binding_of(result, report.criteria)
+    return found or report.criteria[0]
+
+
+def _title(report: PeakReport) -> str:
+    result = report.result
+    parts = ["Peak rate"]
+    if result is not None and result.peak_rate is not None:
+        parts.append(rate_text(result.peak_rate))
+        if result.interval is not None:
+            parts.append(f"({interval_text(result.interval)})")
+    if report.sample:
+        parts.append(f"at {sample_text(report.sample)}")
+    return " ".join(parts)
+
+
+def _response_panel(report: PeakReport, criterion: Criterion) -> Panel:
+    points = _points(report.trials, criterion)
+    top = _top(points, criterion)
+    curves = [*_curve(report.result, top), *_trial_points(points, top)]
+    return Panel(
+        title="Response against rate",
+        x=Axis("offered rate [1/s]"),
+        y=_value_axis(criterion, top),
+        curves=tuple(curves),
+        marks=(Mark(criterion_text(criterion), criterion.limit),),
+        spans=_spans(report.result),
+        missing="" if points else "no trial has a value",
+    )
+
+
+def _course_panel(report: PeakReport, criterion: Criterion) -> Panel:
+    """Return the rates in the order in which they were tried."""
+    ended = [one for one in report.trials if one.trial.ending is not LoadEnding.FAILED]
+    failed = [one for one in report.trials if one.trial.ending is LoadEnding.FAILED]
+    good = [one for one in ended if _holds(one, criterion) is True]
+    bad = [one for one in ended if _holds(one, criterion) is False]
+    groups = ((good, "holds", 0), (bad, "does not hold", 3), (failed, "failed", 6))
+    curves = [
+        Curve(
+            label,
+            tuple(float(one.number) for one in group),
+            tuple(one.trial.offered_rate for one in group),
+            Form.POINTS,
+            colour=colour,
+        )
+        for group, label, colour in groups
+        if group
+    ]
+    return Panel(
+        title="Rates in the order tried",
+        x=Axis("trial"),
+        y=Axis("offered rate [1/s]", log=True),
+        curves=tuple(curves),
+        marks=_peak_marks(report.result),
+        missing="" if curves else "no trial has ended",
+    )
+
+
+# -- parts -------------------------------------------------------------------------------
+
+
+def _points(
+    trials: Sequence[SearchTrial], criterion: Criterion
+) -> list[tuple[float, float]]:
+    """Return (offered rate, value) of the trials that have one, in order of rate."""
+    found = [
+        (one.trial.offered_rate, one.trial.values[criterion.key])
+        for one in trials
+        if one.trial.ending is not LoadEnding.FAILED
+        and not math.isnan(one.trial.values.get(criterion.key, math.nan))
+    ]
+    return sorted(found)
+
+
+def _top(points: Sequence[tuple[float, float]], criterion: Criterion) -> float:
+    """Return where the axis of values is cut."""
+    most = max((value for _, value in points if math.isfinite(value)), default=0.0)
+    if criterion.better == "higher":
+        return max(most, criterion.limit) * _ROOM
+    limit = criterion.limit or most or 1.0
+    return min(max(most, limit) * _ROOM, _LIMITS_UP * limit)
+
+
+def _trial_points(points: Sequence[tuple[float, float]], top: float) -> list[Curve]:
+    inside = [(rate, value) for rate, value in points if value <= top]
+    beyond = [(rate, top) for rate, value in points if value > top]
+    groups = ((inside, "trials", 0), (beyond, "trials beyond the axis", 3))
+    return [
+        Curve(label, *_columns(group), Form.POINTS, colour=colour)
+        for group, label, colour in groups
+        if group
+    ]
+
+
+def _columns(
+    points: Sequence[tuple[float, float]],
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    return tuple(x for x, _ in points), tuple(y for _, y in points)
+
+
+def _curve(result: PeakResult | None, top: float) -> list[Curve]:
+    """Return the curve with its band, as far as the axis goes."""
+    if result is None:
+        return []
+    points = [one for one in result.curve if one.low <= top]
+    if not points:
+        return []
+    return [
+        Curve(
+            "fitted, with its band",
+            tuple(one.rate for one in points),
+            tuple(_at_most(one.middle, top) for one in points),
+            colour=2,
+            low=tuple(one.low for one in points),
+            high=tuple(min(one.high, top) for one in points),
+        )
+    ]
+
+
+def _at_most(value: float, top: float) -> float | None:
+    return value if value <= top else None
+
+
+def _spans(result: PeakResult | None) -> tuple[Span, ...]:
+    if result is None or result.peak_rate is None:
+        return ()
+    rate = result.peak_rate
+    if result.interval is None:
+        return (Span("peak", rate, rate, rate),)
+    return (Span("peak", result.interval.low, result.interval.high, rate),)
+
+
+def _peak_marks(result: PeakResult | None) -> tuple[Mark, ...]:
+    if result is None or not result.peak_rate:
+        return ()
+    return (Mark("peak", result.peak_rate),)
+
+
+def _value_axis(criterion: Criterion, top: float) -> Axis:
+    label = name_of(criterion)
+    share = criterion.statistic in ("share", "ratio")
+    if not share and criterion.unit:
+        label = f"{label} [{criterion.unit}]"
+    low = None if criterion.statistic == "metric" else 0.0
+    return Axis(label, Unit.SHARE if share else Unit.NUMBER, low=low, high=top)
+
+
+def _holds(one: SearchTrial, criterion: Criterion) -> bool | None:
+    value = one.trial.values.get(criterion.key)
+    return None if value is None else criterion.holds(value)
+
+
+def _note(report: PeakReport, criterion: Criterion) -> str:
+    """Return what is not drawn, and why."""
+    parts = []
+    points = _points(report.trials, criterion)
+    top = _top(points, criterion)
+    beyond = sum(value > top for _, value in points)
+    if beyond:
+        parts.append(f"{beyond} trials lie beyond the axis of {name_of(criterion)}")
+    missing = len(report.trials) - len(points)
+    if missing:
+        parts.append(f"{missing} trials failed or have no value")
+    others = [name_of(one) for one in report.criteria if one is not criterion]
+    if others:
+        parts.append(f"not drawn: {', '.join(others)}")
+    return "; ".join(parts)

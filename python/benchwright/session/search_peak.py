@@ -1,0 +1,102 @@
+"""A peak search as the driver runs it: one policy, one or several claims.
+
+Several claims are searched for one after the other over the same trials: as long as one of
+them lacks something, its probe is the next. Nothing is measured twice, and the answer holds
+all. A running probe is left only when it has told enough for every claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import msgspec
+
+from benchwright.control.peak.policy import Policy
+from benchwright.control.peak.registry import policy_named
+from benchwright.control.peak.search import leaves, next_step
+from benchwright.model.peak import (
+    LoadTrial,
+    PeakGoal,
+    PeakResult,
+    PeakStatus,
+    Probe,
+)
+from benchwright.model.search import PeakAnswer
+from benchwright.session.run import Verdict
+from benchwright.session.search import Search
+from benchwright.session.search_peak_request import PeakPlan
+
+_NO_ANSWER = (PeakStatus.UNDECIDED, PeakStatus.BUDGET, PeakStatus.NEVER_FAILS)
+
+
+def peak_search(
+    plan: PeakPlan, *, watched: bool, key: str = "search/0"
+) -> Search[PeakAnswer]:
+    """Return the search of a plan, on a workbench whose trials can be watched or not."""
+    policy, goals = policy_named(plan.policy), _goals(plan, watched=watched)
+    return Search(
+        kind=PeakAnswer,
+        step=partial(_step, policy, goals),
+        leaves=partial(_leaves, policy, goals),
+        gives_up=_gives_up,
+        key=key,
+        sample=plan.sample,
+    )
+
+
+def best_so_far(plan: PeakPlan, history: Sequence[LoadTrial]) -> PeakResult | None:
+    """Return what is known of the first claim after these trials; None before any."""
+    if not history:
+        return None
+    goal = msgspec.structs.replace(
+        _goals(plan, watched=False)[0], max_trials=len(history)
+    )
+    found = next_step(policy_named(plan.policy), goal, history)
+    assert isinstance(found, PeakResult), "there is no trial left to ask for"
+    return found
+
+
+def peak_verdict(answer: PeakAnswer) -> Verdict:
+    """Return how a session ends whose search came to this."""
+    found = answer.deciding
+    if found.status is PeakStatus.FOUND:
+        return Verdict("complete", found.detail, 0)
+    if found.status in _NO_ANSWER:
+        return Verdict("undecided", found.detail, 3)
+    if found.status is PeakStatus.FAILED:
+        return Verdict("failed", found.detail, 1)
+    return Verdict("complete", found.detail, 1)
+
+
+def _goals(plan: PeakPlan, *, watched: bool) -> tuple[PeakGoal, ...]:
+    return tuple(
+        msgspec.structs.replace(plan.goal, claim=claim, watched=watched)
+        for claim in plan.claims
+    )
+
+
+def _step(
+    policy: Policy, goals: Sequence[PeakGoal], history: Sequence[LoadTrial]
+) -> Probe | PeakAnswer:
+    results: list[PeakResult] = []
+    for goal in goals:
+        answer = next_step(policy, goal, history)
+        if isinstance(answer, Probe):
+            return answer
+        results.append(answer)
+    return PeakAnswer(tuple(results))
+
+
+def _leaves(
+    policy: Policy,
+    goals: Sequence[PeakGoal],
+    history: Sequence[LoadTrial],
+    probe: Probe,
+    so_far: LoadTrial,
+) -> bool:
+    return all(leaves(policy, goal, history, probe, so_far) for goal in goals)
+
+
+def _gives_up(answer: PeakAnswer) -> bool:
+    return answer.deciding.status is PeakStatus.FAILED
