@@ -7,12 +7,15 @@ read. The engine of this project is no part of it: workbench/engine_generator.py
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
 from benchwright.suite.toml_table import Table
 from benchwright.workbench.generators.adapter import Generator
 from benchwright.workbench.generators.command import KEYS, read_command
+from benchwright.workbench.generators.fields import keys_of, read_fields
+from benchwright.workbench.generators.pgbench import Pgbench
 
 
 class Kind(msgspec.Struct, frozen=True):
@@ -24,6 +27,11 @@ class Kind(msgspec.Struct, frozen=True):
     """Reports every mistake to the table; None where there was one."""
 
 
+def _of_fields(kind: type[Any]) -> Kind:
+    return Kind(keys_of(kind), lambda table: read_fields(kind, table))
+
+
 GENERATORS: dict[str, Kind] = {
     "command": Kind(KEYS, read_command),
+    "pgbench": _of_fields(Pgbench),
 }

@@ -87,8 +87,9 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     directory: str = "."
     """Absolute; empty before the trial: the generator's own files go there."""
     sample: Pairs = ()
-    """Factor levels, for placeholders in the user's texts."""
-    seed: int = 1
+    """For placeholders in the user's texts: factor levels, and the bench's own names."""
+    seed: int | None = None
+    """Of this trial; None: the generator draws one."""
 
 
 class Invocation(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,13 +155,13 @@ class Generator(Protocol):
     def traits(self) -> Traits:
         """What its figures are worth."""
 
-    def invocation(self, asked: Asked) -> Invocation:
+    def invocation(self, asked: Asked, /) -> Invocation:
         """Return how to run it. Raises ValueError for what it cannot be asked."""
 
-    def parse(self, output: Output, asked: Asked) -> Measured:
+    def parse(self, output: Output, asked: Asked, /) -> Measured:
         """Return what a finished run says. Raises UnreadableOutput."""
 
-    def so_far(self, output: Output, asked: Asked) -> Measured | None:
+    def so_far(self, output: Output, asked: Asked, /) -> Measured | None:
         """Return what a run says before its end; None where it does not yet."""
 
 

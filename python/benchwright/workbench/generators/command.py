@@ -92,7 +92,7 @@ class CommandGenerator(msgspec.Struct, frozen=True, kw_only=True):
             missing=tuple(missing),
         )
 
-    def so_far(self, output: Output, asked: Asked) -> Measured | None:
+    def so_far(self, _output: Output, _asked: Asked, /) -> Measured | None:
         """Return None: nothing is known of what it prints on its way."""
         return None
 

@@ -18,6 +18,9 @@ Milliseconds = NewType("Milliseconds", float)
 """A key that is written as a duration, `40ms`."""
 Words = NewType("Words", tuple[str, ...])
 """A key that is an array of words, or a line that is cut into words."""
+Count = int | str
+"""A key that is a whole number, or a placeholder such as `{clients}`."""
+NO_WORDS = Words(())
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -76,7 +79,8 @@ def _value(hint: Any, table: Table, key: str) -> Any:
     if bool in kinds:
         return table.flag(key, False) if table.has(key, bool) else None
     if int in kinds:
-        return table.whole(key, 1)
+        text = str in kinds and isinstance(table.values[key], str)
+        return table.text(key) if text else table.whole(key, 1)
     return table.text(key)
 
 

@@ -28,7 +28,7 @@ def levels(asked: Asked) -> dict[str, str]:
         "rate": None if asked.rate is None else plain(asked.rate),
         "duration": plain(asked.duration_s),
         "users": None if asked.users is None else str(asked.users),
-        "seed": str(asked.seed),
+        "seed": None if asked.seed is None else str(asked.seed),
         "directory": asked.directory,
     }
     return dict(asked.sample) | {k: v for k, v in own.items() if v is not None}
@@ -58,3 +58,18 @@ def _filled(text: str, known: Mapping[str, str], quote: Callable[[str], str]) ->
     return _PLACEHOLDER.sub(
         lambda match: quote(known[match[1]]) if match[1] in known else match[0], text
     )
+
+
+def whole(value: int | str, asked: Asked, key: str) -> int:
+    """Return a number that may be a placeholder. Raises ValueError."""
+    text = filled(str(value), asked)
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"{key} is {text!r}, expected a whole number above 0")
+    return int(text)
+
+
+def rate_of(asked: Asked, generator: str) -> float:
+    """Return the rate that is asked for. Raises ValueError where there is none."""
+    if asked.rate is None:
+        raise ValueError(f"{generator} needs a rate; this trial has only users")
+    return asked.rate

@@ -90,7 +90,7 @@ def asked_of(
     place: Place,
     criteria: tuple[Criterion, ...],
     sample: Pairs = (),
-    seed: int = 1,
+    seed: int | None = None,
 ) -> Asked:
     """Return what a probe asks of a generator."""
     return Asked(

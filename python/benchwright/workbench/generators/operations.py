@@ -1,0 +1,127 @@
+"""From a log of single operations to a trial's values and its series.
+
+Decision: where a generator logs each operation, every percentile and share is exact and
+needs no option of the generator; its own summary is not read. An operation that failed
+or was skipped is slower than all others in percentiles and shares, and in no mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from benchwright.model.peak import Criterion, Series
+from benchwright.workbench.criteria import percentile_key, within_ns
+from benchwright.workbench.generators.adapter import OPERATIONS_SKIPPED, Measured
+
+Floats = npt.NDArray[np.float64]
+MEAN = "response_ms_mean"
+ERRORS = "error_ratio"
+ALWAYS = (0.5, 0.9, 0.95, 0.99, 0.999)
+"""Percentiles that are told where their rank is known, wanted or not."""
+
+
+class Operations(msgspec.Struct, frozen=True, kw_only=True):
+    """A log in columns, `(n,)`; failed and skipped operations have response nan."""
+
+    at_s: Floats
+    """The moment that puts each into a bin, since the load began."""
+    response_ms: Floats
+    skipped: int = 0
+    """Of those without a response: never sent, because they were late already."""
+    binned_by: Literal["intended", "completion", "unknown"] = "intended"
+
+
+def measured(
+    log: Operations, criteria: Sequence[Criterion], lasted_s: float
+) -> Measured:
+    """Return what a log says of a run of this length [s]."""
+    good = np.isfinite(log.response_ms)
+    n, ended = len(good), int(good.sum())
+    values = values_of(log.response_ms, criteria)
+    return Measured(
+        values=values,
+        series=_series(log, criteria, lasted_s),
+        completed=ended,
+        errors=n - ended,
+        lasted_s=lasted_s,
+        marks=(OPERATIONS_SKIPPED,) if log.skipped else (),
+        missing=_missing(values, criteria, n),
+    )
+
+
+def values_of(
+    response_ms: Floats, criteria: Sequence[Criterion] = ()
+) -> dict[str, float]:
+    """Return a run's values by key; what is not known is left out.
+
+    nan is an operation without a response: a percentile whose rank is among those is
+    unknown.
+    """
+    n = len(response_ms)
+    if not n:
+        return {}
+    known = np.sort(response_ms[np.isfinite(response_ms)])
+    found = {ERRORS: 1 - len(known) / n}
+    if len(known):
+        found[MEAN] = float(known.mean())
+    for share in _percentiles(criteria):
+        rank = int(np.ceil(share * n)) - 1
+        if rank < len(known):
+            found[percentile_key(share)] = float(known[max(rank, 0)])
+    for key, limit_ms in _limits(criteria):
+        found[key] = float(np.searchsorted(known, limit_ms, side="right")) / n
+    return found
+
+
+def _percentiles(criteria: Iterable[Criterion]) -> list[float]:
+    wanted = {one.share for one in criteria if one.statistic == "percentile"}
+    return sorted({*ALWAYS, *(share for share in wanted if share is not None)})
+
+
+def _limits(criteria: Iterable[Criterion]) -> list[tuple[str, float]]:
+    limits = [(one.key, within_ns(one)) for one in criteria]
+    return [(key, ns / 1e6) for key, ns in limits if ns is not None]
+
+
+def _missing(
+    values: dict[str, float], criteria: Sequence[Criterion], n: int
+) -> tuple[str, ...]:
+    why = "its rank is among operations without a response" if n else "no operation"
+    return tuple(f"{c.key}: {why}" for c in criteria if c.key not in values)
+
+
+def _series(log: Operations, criteria: Sequence[Criterion], lasted_s: float) -> Series:
+    """Return bins of a second; those after the load's end are left out."""
+    bins = max(1, int(np.ceil(lasted_s)))
+    place = np.floor(log.at_s).astype(int)
+    inside = (place >= 0) & (place < bins)
+    groups = [log.response_ms[inside & (place == one)] for one in range(bins)]
+    found = [values_of(group, criteria) for group in groups]
+    keys = [MEAN, *(c.key for c in criteria if c.key != MEAN)]
+    return Series(
+        at_s=tuple(float(one) for one in range(bins)),
+        counts=tuple(len(group) for group in groups),
+        values=_columns_of(keys, found),
+        binned_by=log.binned_by,
+    )
+
+
+def _columns_of(
+    keys: Sequence[str], bins: Sequence[dict[str, float]]
+) -> dict[str, tuple[float, ...]]:
+    """Return the values in time; a key that a bin with operations lacks has none."""
+    known = [key for key in keys if all(key in one for one in bins if one)]
+    return {key: tuple(one.get(key, 0.0) for one in bins) for key in known}
+
+
+def columns(text: str, width: int, number: Callable[[str], float] = float) -> Floats:
+    """Return rows of numbers `(n, width)`; a row that is cut (the last) is left out."""
+    rows = [line.split() for line in text.splitlines()]
+    return np.array(
+        [[number(word) for word in row[:width]] for row in rows if len(row) >= width]
+    ).reshape(-1, width)

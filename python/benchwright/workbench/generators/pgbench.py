@@ -1,0 +1,161 @@
+"""pgbench with -R: PostgreSQL's own generator, on a schedule.
+
+With -R transactions are scheduled as a Poisson process, and the latency that pgbench
+reports and logs counts from the scheduled start ("includes the schedule lag"). A backlog
+that is left when the time is up is not run and is in no count: who asks for more than the
+server can do sees fewer transactions completed than rate times length. With -L those that
+are late already when they could start are skipped: they have no latency.
+Values come from the log of transactions (-l), where each line is
+`client transaction latency_us script second microsecond lag_us`, or `skipped` or `failed`
+in place of the latency. -T takes whole seconds.
+Source: PostgreSQL 15, pgbench(1): -R, -L, -l, "Per-Transaction Logging".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import msgspec
+import numpy as np
+
+from benchwright.model.plan import Command
+from benchwright.workbench.generators import operations
+from benchwright.workbench.generators.adapter import (
+    Asked,
+    Invocation,
+    Measured,
+    Output,
+    Traits,
+    UnreadableOutput,
+)
+from benchwright.workbench.generators.fields import NO_WORDS, Count, Milliseconds, Words
+from benchwright.workbench.generators.placeholders import filled, plain, whole
+
+LOG = "pgbench_log"
+LATENCY, SECOND, MICROSECOND, LAG = 2, 4, 5, 6
+"""Columns of a line of the log."""
+SKIPPED, FAILED = -1.0, -2.0
+_WORDS = {"skipped": SKIPPED}
+_FAILURES = ("failed", "serialization", "deadlock")
+
+
+class Pgbench(msgspec.Struct, frozen=True, kw_only=True):
+    """A database and the transactions that it gets."""
+
+    database: str = "postgres"
+    host: str = ""
+    """Name, address or directory of a socket; empty: libpq's default."""
+    port: Count = ""
+    user: str = ""
+    clients: Count = 8
+    """Connections: a transaction that finds none free waits, and its wait is counted."""
+    jobs: Count = 1
+    """Threads of pgbench."""
+    builtin: str = ""
+    """tpcb-like, simple-update or select-only."""
+    script: str = ""
+    """A file with the user's own transaction."""
+    latency_limit: Milliseconds | None = None
+    """Skips transactions that are later than this before they begin (-L)."""
+    arguments: Words = NO_WORDS
+    """More words of the command line."""
+
+    @property
+    def name(self) -> str:
+        """As the spec names it."""
+        return "pgbench"
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """What must be in PATH."""
+        return ("pgbench",)
+
+    @property
+    def traits(self) -> Traits:
+        """What its figures are worth: they count from the schedule."""
+        return Traits(
+            open_loop=True,
+            from_intended=True,
+            tells_lateness=True,
+            statistics=("mean", "percentile", "share", "ratio"),
+            series=True,
+            watched=True,
+            threads=self.jobs if isinstance(self.jobs, int) else None,
+        )
+
+    def invocation(self, asked: Asked) -> Invocation:
+        """Return the command of a trial; without a rate its clients never wait."""
+        words = ["pgbench", "-n", "-T", str(_length_s(asked)), "-P", "1", "-l"]
+        words += [f"--log-prefix={asked.directory}/{LOG}"]
+        words += [] if asked.rate is None else ["-R", plain(asked.rate)]
+        words += ["-c", str(asked.users or whole(self.clients, asked, "clients"))]
+        words += ["-j", str(whole(self.jobs, asked, "jobs"))]
+        words += self._options(asked)
+        words += [filled(word, asked) for word in self.arguments]
+        words.append(filled(self.database, asked))
+        return Invocation(commands=(Command(tuple(words)),), reads=(f"{LOG}.*",))
+
+    def _options(self, asked: Asked) -> list[str]:
+        limit = self.latency_limit
+        told = (
+            ("-h", self.host),
+            ("-p", str(self.port)),
+            ("-U", self.user),
+            ("-b", self.builtin),
+            ("-f", self.script),
+            ("-L", "" if limit is None else plain(limit)),
+        )
+        return [x for flag, text in told if text for x in (flag, filled(text, asked))]
+
+    def parse(self, output: Output, asked: Asked) -> Measured:
+        """Return what the logs of transactions say. Raises UnreadableOutput."""
+        if not output.files:
+            raise UnreadableOutput("transaction log", f"{LOG}.*", output.stderr)
+        found = self._measured(output, asked, _length_s(asked))
+        if found is None:
+            # A server that answered none is no mistake of the output.
+            return Measured(values={}, completed=0, lasted_s=float(_length_s(asked)))
+        return found
+
+    def so_far(self, output: Output, asked: Asked) -> Measured | None:
+        """Return what the logs say of the time up to their last line."""
+        return self._measured(output, asked, None)
+
+    def _measured(
+        self, output: Output, asked: Asked, lasted_s: float | None
+    ) -> Measured | None:
+        rows = operations.columns(_lines(output.files.values()), LAG + 1, _number)
+        if not len(rows):
+            return None
+        latency_ms = np.where(rows[:, LATENCY] < 0, np.nan, rows[:, LATENCY] / 1e3)
+        end_s = (rows[:, SECOND] - rows[0, SECOND]) + rows[:, MICROSECOND] / 1e6
+        at_s = end_s - np.nan_to_num(latency_ms) / 1e3
+        begin_s = float(at_s.min())
+        log = operations.Operations(
+            at_s=at_s - begin_s,
+            response_ms=latency_ms,
+            skipped=int((rows[:, LATENCY] == SKIPPED).sum()),
+        )
+        if lasted_s is None:
+            lasted_s = max(float(end_s.max()) - begin_s, 1e-3)
+        found = operations.measured(log, asked.criteria, float(lasted_s))
+        lag_ms = float(rows[:, LAG].mean()) / 1e3 if asked.rate is not None else None
+        return msgspec.structs.replace(found, lateness_ms=lag_ms)
+
+
+def _length_s(asked: Asked) -> int:
+    return math.ceil(asked.duration_s)
+
+
+def _lines(logs: Iterable[str]) -> str:
+    """Return whole lines of all threads' logs; without -R a line lacks its lag."""
+    whole_lines = (text[: text.rfind("\n") + 1] for text in logs)
+    lines = (line for text in whole_lines for line in text.splitlines())
+    return "\n".join(line if len(line.split()) > LAG else f"{line} 0" for line in lines)
+
+
+def _number(word: str) -> float:
+    if word in _WORDS:
+        return _WORDS[word]
+    return FAILED if word in _FAILURES else float(word)
