@@ -17,9 +17,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from benchwright.control.peak.bounds import significant, within_bounds
 from benchwright.control.peak.load_picking import LoadPicking, Pick, TestLoad
 from benchwright.control.peak.reading import Reading, excess, reading
-from benchwright.control.peak.seen import significant
 from benchwright.model.estimate import Estimate
 from benchwright.model.peak import (
     ClaimKind,
@@ -84,7 +84,7 @@ class Standing(msgspec.Struct, frozen=True):
     verdict: Verdict
     """Of the last load, or MOVE_ON with no pick: nothing is left to test."""
     pick: Pick | None = None
-    """The load at which the next trial is due."""
+    """The load at which the next trial is due; beyond a bound before its first one."""
     undefined: int = 0
     """How often the model predicted no load."""
 
@@ -94,11 +94,11 @@ def searching_for_the_peak_rate(
 ) -> Standing:
     """Return where Algorithm 2 stands after a history, by playing it again.
 
-    The trials are taken in their order: those after a pick are trials at that load,
-    whatever rate was offered in the end.
+    Trials are found by their intended rate; those at other rates (another claim's, or
+    another policy's) are left aside.
     """
     targets = targets_of(goal)
-    waiting = list(reversed(history))
+    waiting = by_rate(history)
     trials_at: dict[float, list[LoadTrial]] = {}
     loads: list[Reading] = []
     undefined = 0
@@ -107,17 +107,27 @@ def searching_for_the_peak_rate(
         if pick is None:
             return Standing(tuple(loads), Verdict.MOVE_ON, None, undefined)
         undefined += "undefined" in pick.purpose
-        here = trials_at.setdefault(significant(pick.rate), [])  # step 3
+        rate = within_bounds(goal, pick.rate)  # step 3
+        here = trials_at.setdefault(rate, [])
         verdict = Verdict.MORE
         while verdict is Verdict.MORE:  # step 4
-            if not waiting:
+            if not waiting.get(rate):
                 known = (*loads, reading(goal, here)) if here else tuple(loads)
                 return Standing(known, verdict, pick, undefined)
-            here.append(waiting.pop())  # steps 5 and 6
+            here.append(waiting[rate].pop())  # steps 5 and 6
+            pick = Pick(rate, pick.purpose)
             verdict = judge(targets, reading(goal, here))  # steps 7 to 10
         loads.append(reading(goal, here))
         if verdict is Verdict.PEAK:
             return Standing(tuple(loads), verdict, None, undefined)
+
+
+def by_rate(history: Sequence[LoadTrial]) -> dict[float, list[LoadTrial]]:
+    """Return the trials at each intended rate, the earliest last."""
+    found: dict[float, list[LoadTrial]] = {}
+    for trial in reversed(history):
+        found.setdefault(trial.rate, []).append(trial)
+    return found
 
 
 def targets_of(goal: PeakGoal) -> Targets:
@@ -149,9 +159,7 @@ class Algorithm2(msgspec.Struct, frozen=True):
         standing = searching_for_the_peak_rate(self.picking, self.judge, goal, history)
         if standing.pick is not None:
             pick = standing.pick
-            return Probe(
-                significant(pick.rate), targets_of(goal).run_length_s, pick.purpose
-            )
+            return Probe(pick.rate, targets_of(goal).run_length_s, pick.purpose)
         if standing.verdict is Verdict.PEAK:
             return self._result(goal, standing, PeakStatus.FOUND)
         return self._result(goal, standing, PeakStatus.UNDECIDED)

@@ -3,9 +3,9 @@
 Each is a pure function of the loads tested so far, in their order, so the state that the
 paper keeps (phase, `binsearch_low`, `binsearch_high`) is recomputed. `seed` is the first
 load: 50/s, or a neighbour's peak ("with seeding", section 5.4).
-Decision: as published, with what the paper leaves open filled in and told by the pick:
-a first load that saturates leaves 0 as the lower end, and a model that predicts no load
-is replaced by doubling or halving.
+Decision: as published, with what the paper leaves open filled in and told by the pick: a
+first load that saturates is followed by lower ones until one holds (the paper starts low),
+and a model that predicts no load is replaced by doubling or halving.
 Source: papers/workbench.txt, sections 5.1 to 5.4, algorithms 3 and 4.
 """
 
@@ -51,7 +51,7 @@ def binsearch(seed: float, tested: Sequence[TestLoad]) -> Pick | None:
     high = _last(tested, saturated=True)
     if high is None:
         return Pick(2 * tested[-1].rate, "double")
-    return _bisected(_last(tested, saturated=False) or 0.0, high)
+    return _bisected(tested, high)
 
 
 def linear(
@@ -63,7 +63,7 @@ def linear(
     high = _last(tested, saturated=True)
     if high is None:
         return Pick(tested[-1].rate + step, "step")
-    return _bisected(_last(tested, saturated=False) or 0.0, high)
+    return _bisected(tested, high)
 
 
 def model_guided(seed: float, tested: Sequence[TestLoad]) -> Pick | None:
@@ -112,7 +112,16 @@ def _last(tested: Sequence[TestLoad], *, saturated: bool) -> float | None:
     return rates[-1] if rates else None
 
 
-def _bisected(low: float, high: float) -> Pick | None:
+def _bisected(tested: Sequence[TestLoad], high: float) -> Pick | None:
+    """Return the middle of the bracket; where no load held yet, a lower load.
+
+    Downward the share of the first load is squared (1/2, 1/8, 1/128, ...): halving
+    alone needs ten loads to the lowest rate, and a bisection from a load near 0 makes
+    up for the larger step in one or two.
+    """
+    low = _last(tested, saturated=False)
+    if low is None:
+        return Pick(high * high / (2 * tested[0].rate), "descend")
     if high - low < CLOSED_SHARE * high:
         return None
     return Pick((low + high) / 2, "bisect")

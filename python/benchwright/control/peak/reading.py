@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from benchwright.control.peak.seen import counted_rate
 from benchwright.model.estimate import Estimate
 from benchwright.model.peak import Criterion, LoadEnding, LoadTrial, PeakGoal
 from benchwright.stats.students_t import t_interval
@@ -64,7 +65,7 @@ class Reading(msgspec.Struct, frozen=True):
 
 def reading(goal: PeakGoal, trials: Sequence[LoadTrial]) -> Reading:
     """Return what the trials at one load, at least one, come to."""
-    rates = {trial.rate for trial in trials}
+    rates = {counted_rate(trial) for trial in trials}
     columns = [_column(criterion, trials) for criterion in goal.criteria]
     means = [sum(column) / len(column) for column in columns]
     pairs = list(zip(goal.criteria, means, strict=True))

@@ -14,8 +14,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from benchwright.control.peak.bounds import highest_rate, lowest_rate, within_bounds
 from benchwright.control.peak.policy import Policy
-from benchwright.control.peak.seen import Seen, doubts_of, see, significant
+from benchwright.control.peak.seen import Seen, counted_rate, doubts_of, see
 from benchwright.model.finding import Finding
 from benchwright.model.peak import (
     LoadEnding,
@@ -26,13 +27,12 @@ from benchwright.model.peak import (
     Probe,
 )
 
-LOWEST_SHARE = 2.0**-10
-"""Of the first rate: below it a criterion that fails ends the search."""
-HIGHEST_SHARE = 2.0**20
 USEFUL_SHARE = 0.25
 """Of a probe's length: what is left of a budget is used if it holds so much of one."""
 SHORTEST_S = 1.0
 """The first probe of a small budget is at least so long [s]."""
+STUBBORN = 4
+"""Trials at a bound after which a policy that stays there is taken at its word."""
 CLEARLY_MORE = 1.02
 """A rate is beyond what a generator offered if it is so many times as high."""
 
@@ -63,16 +63,6 @@ def leaves(
     return policy.leaves(goal, see(goal, history).trials, probe, so_far)
 
 
-def lowest_rate(goal: PeakGoal) -> float:
-    """Return the rate below which nothing is probed [1/s]."""
-    return significant(goal.lowest_rate or goal.start_rate * LOWEST_SHARE)
-
-
-def highest_rate(goal: PeakGoal) -> float:
-    """Return the rate above which nothing is probed [1/s]."""
-    return significant(goal.highest_rate or goal.start_rate * HIGHEST_SHARE)
-
-
 class _Step(msgspec.Struct, frozen=True):
     """What one decision looks at."""
 
@@ -98,28 +88,14 @@ class _Step(msgspec.Struct, frozen=True):
     # The bounds -----------------------------------------------------------------
 
     def _within_bounds(self, probe: Probe) -> Probe:
-        low, high = lowest_rate(self.goal), highest_rate(self.goal)
-        rate = min(max(significant(self._descended(probe.rate)), low), high)
-        return msgspec.structs.replace(probe, rate=rate)
-
-    def _descended(self, rate: float) -> float:
-        """Return the rate, or a lower one where everything has failed so far.
-
-        A policy that halves needs ten loads to the lowest rate; the share of the
-        first rate is squared instead (1/2, 1/8, 1/128, lowest), which a bisection
-        that starts from a rate near 0 makes good in one load.
-        """
-        tried = sorted({trial.rate for trial in self.seen.trials})
-        if len(tried) < 2 or rate >= tried[0] or any(map(self._holds, self._each())):
-            return rate
-        first = self.seen.trials[0].rate
-        return float(min(rate, 2 * tried[0] * (tried[0] / first)))
+        return msgspec.structs.replace(probe, rate=within_bounds(self.goal, probe.rate))
 
     def _at_bound(self, probe: Probe) -> PeakResult | None:
+        """Return the result of a search that wants to go beyond a bound again."""
         low, high = lowest_rate(self.goal), highest_rate(self.goal)
-        if probe.rate <= low and self._all_hold(self._at(low)) is False:
+        if self._exhausted(low, beyond=probe.rate < low, at=probe.rate <= low) is False:
             return self._fails_at(low)
-        if probe.rate >= high and self._all_hold(self._at(high)):
+        if self._exhausted(high, beyond=probe.rate > high, at=probe.rate >= high):
             return self._holds_at(high, "the highest rate there is")
         offered = self._generators_limit()
         if offered is not None and probe.rate > CLEARLY_MORE * offered:
@@ -129,20 +105,19 @@ class _Step(msgspec.Struct, frozen=True):
             )
         return None
 
-    def _each(self) -> list[tuple[LoadTrial, ...]]:
-        rates = sorted({trial.rate for trial in self.seen.trials})
-        return [self._at(rate) for rate in rates]
+    def _exhausted(self, bound: float, *, beyond: bool, at: bool) -> bool | None:
+        """Tell whether the criteria hold at a bound that was tested enough; else None.
 
-    def _at(self, rate: float) -> tuple[LoadTrial, ...]:
-        return tuple(t for t in self.seen.trials if math.isclose(t.rate, rate))
-
-    def _holds(self, trials: Sequence[LoadTrial]) -> bool:
-        return self._all_hold(trials) is True
-
-    def _all_hold(self, trials: Sequence[LoadTrial]) -> bool | None:
-        """Tell whether the means at a rate meet every criterion; None: no trial."""
-        if not trials:
+        Enough is one trial for a policy that wants to go beyond the bound, and
+        `STUBBORN` for one that stays at it.
+        """
+        trials = [t for t in self.seen.trials if math.isclose(counted_rate(t), bound)]
+        if not trials or not (beyond or (at and len(trials) >= STUBBORN)):
             return None
+        return self._all_hold(trials)
+
+    def _all_hold(self, trials: Sequence[LoadTrial]) -> bool:
+        """Tell whether the means of trials at one rate meet every criterion."""
         if any(trial.ending is LoadEnding.FAILED for trial in trials):
             return False
         return not self._failing(trials)
@@ -161,7 +136,8 @@ class _Step(msgspec.Struct, frozen=True):
         return failing
 
     def _fails_at(self, rate: float) -> PeakResult:
-        failing = self._failing(self._at(rate))
+        trials = [t for t in self.seen.trials if math.isclose(counted_rate(t), rate)]
+        failing = self._failing(trials)
         told = "; ".join(text for _, text in failing) or "every probe failed"
         detail = f"even at {rate:.5g}/s, the lowest rate, a criterion fails: {told}"
         return self._bound(PeakStatus.FAILS_AT_LOWEST, rate, detail, dict(failing))

@@ -1,9 +1,10 @@
-"""The trials of a search as a policy sees them: failures resolved, rates as offered.
+"""The trials of a search as a policy sees them: failures resolved.
 
 Decision: a policy never meets a broken trial. A probe that failed is run once more; when
 that fails too and lower rates worked, the server cannot take the rate: the policy sees one
-trial with ending FAILED, which means *overload, no value*, and nothing else does. A trial
-in which the generator stayed far under its rate is shown at the rate that was offered.
+trial with ending FAILED, which means *overload, no value*, and nothing else does.
+`LoadTrial.rate` stays what was intended, so that a policy finds its probes again; a trial
+whose generator stayed far under it counts at what was offered (`counted_rate`).
 Source: DESIGN.md (absent is not zero; achieved and offered rate are two things).
 """
 
@@ -36,15 +37,10 @@ class Seen(msgspec.Struct, frozen=True):
     fatal: LoadTrial | None = None
     """A probe that failed twice where no lower rate had worked."""
     behind: tuple[LoadTrial, ...] = ()
-    """Trials whose generator was behind, with their intended rates."""
+    """Trials whose generator was behind."""
     overloads: tuple[LoadTrial, ...] = ()
     """Trials whose failure counts as overload."""
     failures: int = 0
-
-
-def significant(rate: float) -> float:
-    """Return a rate with the five significant digits that can be written down."""
-    return float(f"{rate:.5g}")
 
 
 def is_behind(trial: LoadTrial) -> bool:
@@ -56,6 +52,11 @@ def is_behind(trial: LoadTrial) -> bool:
     return trial.offered < BEHIND_SHARE * wanted and missing > (
         CHANCE_DEVIATIONS * math.sqrt(wanted)
     )
+
+
+def counted_rate(trial: LoadTrial) -> float:
+    """Return the rate at which a trial counts: offered if behind, else intended [1/s]."""
+    return trial.offered_rate if is_behind(trial) else trial.rate
 
 
 def failure_of(goal: PeakGoal, trial: LoadTrial) -> str:
@@ -72,7 +73,7 @@ def failure_of(goal: PeakGoal, trial: LoadTrial) -> str:
 
 
 def see(goal: PeakGoal, history: Sequence[LoadTrial]) -> Seen:
-    """Return the history with failures resolved and rates as offered."""
+    """Return the history with failures resolved."""
     trials: list[LoadTrial] = []
     behind, overloads = [], []
     streak: LoadTrial | None = None
@@ -82,7 +83,7 @@ def see(goal: PeakGoal, history: Sequence[LoadTrial]) -> Seen:
         if not why:
             streak = None
             behind += [trial] if is_behind(trial) else []
-            trials.append(_as_offered(trial))
+            trials.append(trial)
             continue
         failures += 1
         failed = _failed(trial, why)
@@ -101,14 +102,6 @@ def see(goal: PeakGoal, history: Sequence[LoadTrial]) -> Seen:
         overloads=tuple(overloads),
         failures=failures,
     )
-
-
-def _as_offered(trial: LoadTrial) -> LoadTrial:
-    if not is_behind(trial):
-        return trial
-    # Never 0: a rate of which nothing was offered has no response either.
-    rate = max(significant(trial.offered_rate), 1e-9)
-    return msgspec.structs.replace(trial, rate=rate)
 
 
 def _failed(trial: LoadTrial, why: str) -> LoadTrial:

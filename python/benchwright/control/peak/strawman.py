@@ -13,10 +13,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from benchwright.control.peak.algorithm2 import result_at
+from benchwright.control.peak.algorithm2 import by_rate, result_at
+from benchwright.control.peak.bounds import within_bounds
 from benchwright.control.peak.load_picking import STEP_PER_S
 from benchwright.control.peak.reading import Reading, reading
-from benchwright.control.peak.seen import significant
 from benchwright.model.peak import LoadTrial, PeakGoal, PeakResult, PeakStatus, Probe
 
 RUN_LENGTH_S = 300.0
@@ -32,29 +32,36 @@ class Strawman(msgspec.Struct, frozen=True):
 
     def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | PeakResult:
         """Return the next probe, or the largest load that did not saturate."""
-        begun = len(history) % self.trials
-        length_s = goal.run_length_s or RUN_LENGTH_S
-        if begun:
-            return Probe(history[-1].rate, length_s, "again")
-        loads = self.loads(goal, history)
-        if not loads:
-            return Probe(significant(goal.start_rate), length_s, "first")
-        if len({load.saturated for load in loads}) == 2:
+        loads, due = self.played(goal, history)
+        if due is None:
             return self._result(goal, loads, PeakStatus.FOUND)
-        up = not loads[-1].saturated
-        rate = loads[-1].rate + (self.step if up else -self.step)
-        if rate <= 0:
-            return self._result(goal, loads, PeakStatus.UNDECIDED)
-        return Probe(significant(rate), length_s, "step up" if up else "step down")
+        return Probe(due, goal.run_length_s or RUN_LENGTH_S, "step")
 
-    def loads(
+    def played(
         self, goal: PeakGoal, history: Sequence[LoadTrial]
-    ) -> tuple[Reading, ...]:
-        """Return the loads so far, the last of them perhaps not yet complete."""
-        return tuple(
-            reading(goal, history[at : at + self.trials])
-            for at in range(0, len(history), self.trials)
-        )
+    ) -> tuple[tuple[Reading, ...], float | None]:
+        """Return the loads so far and the rate of the next trial; None: it has ended.
+
+        The last load may not have all its trials yet.
+        """
+        waiting = by_rate(history)
+        loads: list[Reading] = []
+        last, due = 0.0, goal.start_rate
+        while len({load.saturated for load in loads}) < 2:
+            rate = within_bounds(goal, due)
+            here = waiting.get(rate, [])[-self.trials :]
+            if rate == last or not here:
+                return tuple(loads), due
+            loads.append(reading(goal, here))
+            if len(here) < self.trials:
+                return tuple(loads), rate
+            last, due = rate, self._after(rate, loads[-1].saturated)
+        return tuple(loads), None
+
+    def _after(self, rate: float, saturated: bool) -> float:
+        """Return the next load; downward always above 0, however low the bound."""
+        step = -self.step if saturated else self.step
+        return max(rate + step, rate / 1024)
 
     def leaves(
         self,
@@ -69,7 +76,7 @@ class Strawman(msgspec.Struct, frozen=True):
 
     def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> PeakResult:
         """Return the largest load so far that does not saturate the server."""
-        return self._result(goal, self.loads(goal, history), PeakStatus.UNDECIDED)
+        return self._result(goal, self.played(goal, history)[0], PeakStatus.UNDECIDED)
 
     def _result(
         self, goal: PeakGoal, loads: Sequence[Reading], status: PeakStatus
