@@ -205,6 +205,31 @@ CODES: dict[str, Code] = {
         "Find out why the server or the generator fails at this rate; the answer takes it "
         "for more than the server can do.",
     ),
+    "surface-sample-failed": Code(
+        Severity.WARNING,
+        "Mend the server at that sample and `bw resume`; the model knows nothing of it.",
+    ),
+    "surface-bound-only": Code(
+        Severity.WARNING,
+        "Move the lowest or highest rate; a bound is no peak and is in no model.",
+    ),
+    "surface-no-model": Code(
+        Severity.SERIOUS,
+        "Search more samples, or mend those that failed; nothing is predicted.",
+    ),
+    "surface-model-reduced": Code(
+        Severity.WARNING,
+        "Search more samples, or ask for a lower degree.",
+    ),
+    "surface-lack-of-fit": Code(
+        Severity.WARNING,
+        'Use a Gaussian process (model = "gaussian-process"): the surface is no '
+        "polynomial, and more samples do not make it one; the bands hold the misfit.",
+    ),
+    "surface-noise-assumed": Code(
+        Severity.NOTE,
+        "Use a policy that states an interval of its peak.",
+    ),
 }
 
 
