@@ -1,0 +1,246 @@
+"""Algorithm 2, its honest form and the strawman, on trials whose values are given."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchwright.control.peak.algorithm2 import Targets, Verdict, as_published
+from benchwright.control.peak.honest import in_the_region
+from benchwright.control.peak.policy import Policy
+from benchwright.control.peak.reading import Reading, reading
+from benchwright.control.peak.registry import policy_named
+from benchwright.control.peak.search import next_step
+from benchwright.model.peak import (
+    Claim,
+    Criterion,
+    LoadEnding,
+    LoadTrial,
+    PeakGoal,
+    PeakResult,
+    PeakStatus,
+    Probe,
+)
+
+R_SAT = Criterion("response_ms_mean", 40.0)
+P_SAT = Criterion(
+    "within_2000ms_share", 0.9, unit="", better="higher", statistic="share"
+)
+GOAL = PeakGoal(criteria=(R_SAT,))
+
+
+def trial(rate: float, length_s: float = 180.0, /, **values: float) -> LoadTrial:
+    return LoadTrial(
+        rate=rate,
+        duration_s=length_s,
+        lasted_s=length_s,
+        cost_s=length_s,
+        values=values or {"response_ms_mean": 20.0},
+    )
+
+
+def at(*values: float, rate: float = 100.0) -> Reading:
+    return reading(GOAL, [trial(rate, response_ms_mean=value) for value in values])
+
+
+def respond(rate: float) -> float:
+    """A server without noise whose mean response is 40 ms at 236/s."""
+    return 40 * (264 - 236) / (264 - rate) if rate < 264 else 5000.0
+
+
+def played(
+    policy: Policy,
+    goal: PeakGoal,
+    value: Callable[[int, float], float] = lambda _n, rate: respond(rate),
+) -> tuple[list[LoadTrial], PeakResult]:
+    """Return a search; `value` gives a trial's mean response by its number and rate."""
+    history: list[LoadTrial] = []
+    while isinstance(step := next_step(policy, goal, history), Probe):
+        mean = value(len(history), step.rate)
+        history.append(trial(step.rate, step.duration_s, response_ms_mean=mean))
+    return history, step
+
+
+def wobbling(number: int, rate: float) -> float:
+    return respond(rate) * (1.05 if number % 2 else 0.95)
+
+
+def test_one_trial_is_never_enough() -> None:
+    assert as_published(Targets(), at(20.0)) is Verdict.MORE
+
+
+def test_no_overlap_moves_on() -> None:
+    assert as_published(Targets(), at(20.0, 20.5)) is Verdict.MOVE_ON
+    assert as_published(Targets(), at(80.0, 81.0)) is Verdict.MOVE_ON
+
+
+def test_overlap_without_accuracy_asks_for_more() -> None:
+    # t at 1 degree is 12.7: 40 +- 12.7.
+    assert as_published(Targets(), at(39.0, 41.0)) is Verdict.MORE
+
+
+def test_overlap_with_accuracy_is_the_peak_even_outside_of_the_region() -> None:
+    """The published rule's weakness: [43.6, 47.2] overlaps [36, 44]."""
+    found = at(42.4, 48.4, 43.0, 47.8, 45.4, 44.0, 46.8, 42.9, 47.9)
+    assert found.mean > 44
+    assert found.accuracy(0.95) >= 0.9
+    assert as_published(Targets(), found) is Verdict.PEAK
+    assert in_the_region(Targets(), found) is Verdict.MOVE_ON
+
+
+def test_honest_wants_the_interval_within_the_region() -> None:
+    assert in_the_region(Targets(), at(40.0, 41.0, 39.0)) is Verdict.MORE
+    assert in_the_region(Targets(), at(40.0, 40.5, 39.5, 40.2)) is Verdict.PEAK
+    assert in_the_region(Targets(), at(37.0, 37.1, 36.9, 37.0)) is Verdict.MOVE_ON
+
+
+def test_accuracy_is_that_of_equation_2() -> None:
+    # The paper's example: 20 < R < 27 is 85.1 %.
+    found = at(23.5 - 0.2755, 23.5 + 0.2755)
+    assert found.interval(0.95).low == pytest.approx(20.0, abs=0.1)
+    assert found.accuracy(0.95) == pytest.approx(0.851, abs=0.005)
+
+
+@given(st.lists(st.floats(1, 100), min_size=2, max_size=8))
+def test_the_verdict_does_not_depend_on_the_order_of_trials(
+    values: list[float],
+) -> None:
+    assert as_published(Targets(), at(*values)) is as_published(
+        Targets(), at(*reversed(values))
+    )
+
+
+@pytest.mark.parametrize("name", ["binsearch", "linear", "binsearch-honest"])
+def test_each_policy_finds_the_peak_of_a_steady_server(name: str) -> None:
+    history, found = played(policy_named(name), GOAL, wobbling)
+    assert found.status is PeakStatus.FOUND
+    assert found.peak_rate == pytest.approx(236, rel=0.02)
+    assert found.policy == name
+    assert found.claim_probability is None
+    assert (found.trials, found.load_s) == (len(history), 180.0 * len(history))
+
+
+def test_binsearch_asks_for_two_trials_far_from_the_peak_and_more_near_it() -> None:
+    history, found = played(policy_named("binsearch"), GOAL, wobbling)
+    counts = {rate: [t.rate for t in history].count(rate) for rate in (50, 100, 400)}
+    assert counts == {50: 2, 100: 2, 400: 2}
+    assert sum(t.rate == found.peak_rate for t in history) > 2
+    assert {t.duration_s for t in history} == {180.0}
+
+
+def test_the_model_finds_the_peak_of_its_own_curve_at_once() -> None:
+    """R = 60 - 4000 / load is 40 ms at 200/s."""
+    history, found = played(
+        policy_named("model"), GOAL, lambda _n, rate: max(60 - 4000 / rate, 1.0)
+    )
+    assert found.peak_rate == pytest.approx(200, rel=0.05)
+    assert len({t.rate for t in history}) <= 4
+
+
+def test_the_model_may_never_converge() -> None:
+    """As the paper says: a convex curve with a pole lets it crawl on both sides."""
+    history, found = played(policy_named("model"), GOAL, wobbling)
+    assert found.status is PeakStatus.UNDECIDED
+    assert len(history) == GOAL.max_trials
+    assert found.peak_rate is not None
+
+
+def test_a_seed_spares_the_climb() -> None:
+    slow, _ = played(policy_named("linear"), GOAL)
+    quick, found = played(
+        policy_named("linear"), PeakGoal(criteria=(R_SAT,), start_rate=225.0)
+    )
+    assert len(quick) < len(slow) / 2
+    assert found.status is PeakStatus.FOUND
+
+
+def test_the_strawman_runs_ten_trials_of_five_minutes_at_every_load() -> None:
+    goal = PeakGoal(criteria=(R_SAT,), start_rate=200.0)
+    history, found = played(policy_named("strawman"), goal)
+    assert [t.rate for t in history] == [
+        rate for rate in (200, 210, 220, 230, 240) for _ in range(10)
+    ]
+    assert {t.duration_s for t in history} == {300.0}
+    assert found.peak_rate == 230
+    assert found.interval is not None
+    assert (found.interval.low, found.interval.high) == (220, 240)
+
+
+def test_the_strawman_goes_down_from_a_seed_above_the_peak() -> None:
+    goal = PeakGoal(criteria=(R_SAT,), start_rate=255.0)
+    _, found = played(policy_named("strawman"), goal)
+    assert found.peak_rate == 235
+
+
+def test_a_share_of_requests_has_a_region_too() -> None:
+    """P_sat of the paper: 90 % within 2 s, region [81, 99] %."""
+
+    def share_at(rate: float) -> float:
+        return min(1.0, max(0.0, 1.0 - (rate / 1000) ** 2))
+
+    goal = PeakGoal(criteria=(R_SAT, P_SAT))
+    history: list[LoadTrial] = []
+    while isinstance(
+        step := next_step(policy_named("binsearch"), goal, history), Probe
+    ):
+        values = {"response_ms_mean": 1.0, P_SAT.key: share_at(step.rate)}
+        history.append(trial(step.rate, step.duration_s, **values))
+    assert step.status is PeakStatus.FOUND
+    assert step.binding == P_SAT.key
+    assert step.peak_rate is not None
+    assert 0.81 <= share_at(step.peak_rate) <= 0.99
+
+
+def test_a_failed_trial_is_overload_without_an_interval() -> None:
+    lost = LoadTrial(
+        rate=9.0, duration_s=1, lasted_s=1, cost_s=1, ending=LoadEnding.FAILED
+    )
+    found = reading(GOAL, [trial(9.0), lost])
+    assert (found.saturated, found.mean) == (True, math.inf)
+    assert as_published(Targets(), found) is Verdict.MOVE_ON
+    assert in_the_region(Targets(), found) is Verdict.MOVE_ON
+
+
+@pytest.mark.parametrize("name", ["binsearch", "linear", "model", "strawman"])
+def test_a_search_that_was_cut_goes_on_as_if_nothing_had_happened(name: str) -> None:
+    policy = policy_named(name)
+    goal = PeakGoal(criteria=(R_SAT,), start_rate=210.0)
+    history, found = played(policy, goal, wobbling)
+    for cut in range(len(history)):
+        step = next_step(policy, goal, history[:cut])
+        assert isinstance(step, Probe)
+        assert step.rate == history[cut].rate
+    assert next_step(policy, goal, history) == found
+
+
+def test_trials_at_other_loads_are_left_aside() -> None:
+    """Another claim's trials, or another policy's, do not mislead a search."""
+    policy = policy_named("binsearch")
+    history, found = played(policy, GOAL, wobbling)
+    strange: Sequence[LoadTrial] = [trial(77.0), trial(999.0), *history, trial(5.0)]
+    step = next_step(policy, GOAL, strange)
+    assert isinstance(step, PeakResult)
+    assert (step.peak_rate, step.status) == (found.peak_rate, found.status)
+
+
+def test_the_goal_sets_width_confidence_and_run_length() -> None:
+    goal = PeakGoal(criteria=(R_SAT,), claim=Claim(tolerance=0.02), run_length_s=30.0)
+    history, found = played(policy_named("binsearch"), goal)
+    assert {t.duration_s for t in history} == {30.0}
+    assert found.peak_rate is not None
+    assert 39.2 <= respond(found.peak_rate) <= 40.8
+
+
+def test_noise_that_closes_the_bracket_is_undecided_not_endless() -> None:
+    """A response that jumps over the region leaves nothing to bisect."""
+    goal = PeakGoal(criteria=(R_SAT,))
+    history, found = played(
+        policy_named("binsearch"), goal, lambda _n, rate: 10.0 if rate < 200 else 99.0
+    )
+    assert found.status is PeakStatus.UNDECIDED
+    assert "no load is left" in found.detail
+    assert len(history) < 60

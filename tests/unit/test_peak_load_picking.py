@@ -1,0 +1,115 @@
+"""Algorithms 3 and 4 of the workbench paper, step by step, and what must always hold."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchwright.control.peak.load_picking import (
+    LoadPicking,
+    TestLoad,
+    binsearch,
+    linear,
+    model_guided,
+    predicted_load,
+)
+
+LIMIT = 40.0
+
+
+def load(rate: float, mean: float) -> TestLoad:
+    return TestLoad(rate, mean, LIMIT, mean > LIMIT)
+
+
+def played(picking: LoadPicking, seed: float, peak: float, loads: int) -> list[float]:
+    """Return the first loads on a server without noise: R = 40 peak / (2 peak - rate)."""
+    tested: list[TestLoad] = []
+    for _ in range(loads):
+        pick = picking(seed, tested)
+        if pick is None:
+            break
+        room = 2 * peak - pick.rate
+        tested.append(load(pick.rate, LIMIT * peak / room if room > 0 else 1e4))
+    return [one.rate for one in tested]
+
+
+def test_binsearch_doubles_then_bisects() -> None:
+    rates = played(binsearch, 50.0, 236.0, 7)
+    assert rates == [50, 100, 200, 400, 300, 250, 225]
+
+
+def test_binsearch_bisects_between_its_last_load_and_the_one_that_saturated() -> None:
+    """binsearch_low is lambda_prev when the geometric phase ends."""
+    assert played(binsearch, 200.0, 236.0, 3) == [200, 400, 300]
+
+
+def test_linear_steps_then_bisects() -> None:
+    rates = played(linear, 50.0, 75.0, 6)
+    assert rates == [50, 60, 70, 80, 75, 77.5]
+
+
+def test_a_seed_above_the_peak_is_followed_by_lower_loads() -> None:
+    assert played(binsearch, 64.0, 1.0, 4) == [64, 32, 8, 0.5]
+    assert played(linear, 64.0, 30.0, 4) == [64, 32, 8, 20]
+
+
+def test_a_bracket_that_noise_closed_holds_no_load() -> None:
+    assert binsearch(50.0, [load(100, 30), load(100.001, 50)]) is None
+
+
+def test_the_model_takes_the_response_nearest_to_the_limit() -> None:
+    tested = [load(50, 16), load(100, 20), load(400, 900), load(300, 100)]
+    assert model_guided(50.0, tested[:1]) is not None
+    pick = model_guided(50.0, tested)
+    assert pick is not None
+    # Through (300, 100) and (100, 20): b = 80 / (1/300 - 1/100), a = 100 - b / 300.
+    b = 80 / (1 / 300 - 1 / 100)
+    assert pick.rate == pytest.approx(b / (LIMIT - (100 - b / 300)))
+    assert pick.purpose == "model"
+
+
+def test_the_model_doubles_or_halves_after_one_load() -> None:
+    assert [p.rate for p in [model_guided(50.0, [load(50, 20)])] if p] == [100]
+    assert [p.rate for p in [model_guided(50.0, [load(50, 80)])] if p] == [25]
+
+
+def test_a_model_that_is_undefined_is_replaced_and_says_so() -> None:
+    flat = [load(50, 19), load(100, 20)]  # R = 21 - 100 / load never is 40.
+    pick = model_guided(50.0, flat)
+    assert pick is not None
+    assert pick.rate == 200
+    assert "undefined" in pick.purpose
+    lost = model_guided(50.0, [load(50, 20), load(100, math.inf)])
+    assert lost is not None
+    assert lost.rate == 50
+    assert "undefined" in lost.purpose
+
+
+@given(
+    rates=st.tuples(st.floats(1, 1e4), st.floats(1, 1e4)),
+    means=st.tuples(st.floats(0.1, 1e4), st.floats(0.1, 1e4)),
+)
+def test_a_prediction_meets_the_limit_on_the_model_through_both(
+    rates: tuple[float, float], means: tuple[float, float]
+) -> None:
+    one, other = load(rates[0], means[0]), load(rates[1], means[1])
+    found = predicted_load(one, other)
+    if found is None or abs(rates[0] - rates[1]) < 1e-3 * rates[0]:
+        return
+    # The three points lie on one line over 1 / load.
+    slope = (means[0] - means[1]) / (1 / rates[0] - 1 / rates[1])
+    size = abs(slope) * (1 / rates[0] + 1 / found) + LIMIT + means[0]
+    assert abs(means[0] + slope * (1 / found - 1 / rates[0]) - LIMIT) <= 1e-6 * size
+
+
+@given(seed=st.floats(1, 1e4), peak=st.floats(1, 1e4))
+def test_binsearch_closes_in_on_the_peak_in_logarithmic_steps(
+    seed: float, peak: float
+) -> None:
+    rates = played(binsearch, seed, peak, 60)
+    climb = abs(math.log2(peak / seed))
+    assert abs(rates[-1] / peak - 1) < 1e-3
+    assert len(rates) <= 2 * climb + 20

@@ -1,0 +1,270 @@
+"""What all policies share: failures, bounds, generators that are behind, budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchwright.control.peak.registry import NAMES, policy_named
+from benchwright.control.peak.search import leaves, next_step
+from benchwright.model.peak import (
+    Criterion,
+    LoadEnding,
+    LoadTrial,
+    PeakGoal,
+    PeakResult,
+    PeakStatus,
+    Probe,
+)
+
+R_SAT = Criterion("response_ms_mean", 40.0)
+RESTART_S = 7.0
+BINSEARCH = policy_named("binsearch")
+
+Bench = Callable[[Probe, int], LoadTrial]
+"""(probe, number of the trial) -> what it came to."""
+
+
+def goal_of(**changes: object) -> PeakGoal:
+    return PeakGoal(criteria=(R_SAT,), **changes)  # type: ignore[arg-type]
+
+
+def ran(probe: Probe, mean: float, offered: int | None = None) -> LoadTrial:
+    return LoadTrial(
+        rate=probe.rate,
+        duration_s=probe.duration_s,
+        lasted_s=probe.duration_s,
+        cost_s=probe.duration_s + RESTART_S,
+        values={"response_ms_mean": mean},
+        offered=offered,
+        completed=offered,
+    )
+
+
+def failed(probe: Probe) -> LoadTrial:
+    return LoadTrial(
+        rate=probe.rate,
+        duration_s=probe.duration_s,
+        lasted_s=3.0,
+        cost_s=3.0 + RESTART_S,
+        ending=LoadEnding.FAILED,
+        failure="the server died: signal 11",
+    )
+
+
+def respond(rate: float) -> float:
+    return 40 * (264 - 236) / (264 - rate) if rate < 264 else 5000.0
+
+
+def healthy(probe: Probe, _number: int) -> LoadTrial:
+    return ran(probe, respond(probe.rate))
+
+
+def played(
+    goal: PeakGoal, bench: Bench, policy: str = "binsearch"
+) -> tuple[list[LoadTrial], PeakResult]:
+    history: list[LoadTrial] = []
+    while isinstance(step := next_step(policy_named(policy), goal, history), Probe):
+        assert len(history) < 500, "the search has no end"
+        history.append(bench(step, len(history)))
+    return history, step
+
+
+def codes(found: PeakResult) -> list[str]:
+    return [finding.code for finding in found.findings]
+
+
+# Failures ---------------------------------------------------------------------
+
+
+def test_a_probe_that_fails_once_is_run_again_and_told() -> None:
+    def bench(probe: Probe, number: int) -> LoadTrial:
+        return failed(probe) if number == 2 else healthy(probe, number)
+
+    history, found = played(goal_of(), bench)
+    assert history[3].rate == history[2].rate
+    assert found.status is PeakStatus.FOUND
+    assert codes(found) == ["probe-failed"]
+    assert found.trials == len(history)
+    assert found.cost_s == sum(t.cost_s for t in history)
+    assert found.load_s == sum(t.lasted_s for t in history)
+
+
+def test_the_first_load_failing_twice_ends_the_search() -> None:
+    history, found = played(goal_of(), lambda probe, _n: failed(probe))
+    assert len(history) == 2
+    assert found.status is PeakStatus.FAILED
+    assert "signal 11" in found.detail
+    assert found.peak_rate is None
+
+
+def test_a_server_that_dies_under_load_is_overloaded_there() -> None:
+    def bench(probe: Probe, number: int) -> LoadTrial:
+        return failed(probe) if probe.rate > 300 else healthy(probe, number)
+
+    history, found = played(goal_of(), bench)
+    assert found.status is PeakStatus.FOUND
+    assert found.peak_rate is not None
+    assert 36 <= respond(found.peak_rate) <= 44
+    assert codes(found) == ["failure-counted-as-overload"]
+    assert [t.rate for t in history].count(400.0) == 2
+
+
+def test_a_trial_without_the_criterions_value_failed() -> None:
+    def bench(probe: Probe, _number: int) -> LoadTrial:
+        return LoadTrial(rate=probe.rate, duration_s=9, lasted_s=9, cost_s=9)
+
+    _, found = played(goal_of(), bench)
+    assert found.status is PeakStatus.FAILED
+    assert "response_ms_mean" in found.detail
+
+
+def test_a_trial_with_an_infinite_value_is_an_answer() -> None:
+    """A percentile beyond all that was waited for."""
+
+    def bench(probe: Probe, number: int) -> LoadTrial:
+        return ran(probe, float("inf")) if probe.rate > 250 else healthy(probe, number)
+
+    _, found = played(goal_of(), bench)
+    assert found.status is PeakStatus.FOUND
+    assert codes(found) == []
+
+
+# Bounds -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", ["binsearch", "linear", "model", "strawman"])
+def test_a_criterion_that_never_fails_ends_at_the_highest_rate(policy: str) -> None:
+    goal = goal_of(highest_rate=90.0)
+    _, found = played(goal, lambda probe, _n: ran(probe, 5.0), policy)
+    assert found.status is PeakStatus.NEVER_FAILS
+    assert found.peak_rate == 90
+    assert "90/s" in found.detail
+
+
+@pytest.mark.parametrize("policy", ["binsearch", "linear", "model", "strawman"])
+def test_a_criterion_that_always_fails_ends_at_the_lowest_rate(policy: str) -> None:
+    goal = goal_of(lowest_rate=35.0)
+    _, found = played(goal, lambda probe, _n: ran(probe, 500.0), policy)
+    assert found.status is PeakStatus.FAILS_AT_LOWEST
+    assert found.peak_rate == 35
+    assert found.binding == "response_ms_mean"
+    assert "500" in found.detail
+
+
+def test_reaching_the_lowest_rate_is_cheap() -> None:
+    """1,024 times lower in five loads of two trials, not in eleven."""
+    history, found = played(goal_of(), lambda probe, _n: ran(probe, 500.0))
+    assert found.status is PeakStatus.FAILS_AT_LOWEST
+    assert len(history) <= 10
+
+
+def test_a_peak_between_the_bounds_is_not_a_bound() -> None:
+    _, found = played(goal_of(lowest_rate=10.0, highest_rate=240.0), healthy)
+    assert found.status is PeakStatus.FOUND
+
+
+# The generator ----------------------------------------------------------------
+
+
+def test_a_generator_that_cannot_keep_up_is_the_limit() -> None:
+    def bench(probe: Probe, _number: int) -> LoadTrial:
+        offered = min(probe.rate, 170.0) * probe.duration_s
+        return ran(probe, 20.0, round(offered))
+
+    _, found = played(goal_of(), bench)
+    assert found.status is PeakStatus.NEVER_FAILS
+    assert found.peak_rate == pytest.approx(170)
+    assert "generator" in found.detail
+    assert codes(found) == ["generator-behind"]
+
+
+def test_a_trial_behind_its_rate_counts_at_what_was_offered() -> None:
+    """The server saturates at what the generator can just about offer."""
+
+    def bench(probe: Probe, _number: int) -> LoadTrial:
+        rate = min(probe.rate, 245.0)
+        return ran(probe, respond(rate), round(rate * probe.duration_s))
+
+    _, found = played(goal_of(), bench)
+    assert found.status is PeakStatus.FOUND
+    assert found.peak_rate is not None
+    assert 36 <= respond(found.peak_rate) <= 44
+
+
+def test_poisson_noise_is_no_generator_behind() -> None:
+    def bench(probe: Probe, number: int) -> LoadTrial:
+        wanted = probe.rate * probe.duration_s
+        return ran(probe, respond(probe.rate), round(wanted - 3 * wanted**0.5))
+
+    _, found = played(goal_of(run_length_s=2.0), bench)
+    assert codes(found) == []
+
+
+def test_marks_of_a_generator_are_told() -> None:
+    def bench(probe: Probe, number: int) -> LoadTrial:
+        trial = healthy(probe, number)
+        return msgspec.structs.replace(trial, marks=("closed-loop", "not-in-the-table"))
+
+    _, found = played(goal_of(), bench)
+    assert codes(found) == ["closed-loop", "not-in-the-table"]
+
+
+# Budget and trials ------------------------------------------------------------
+
+
+@settings(max_examples=40)
+@given(budget_s=st.floats(1, 4000), restart_s=st.floats(0, 30))
+def test_a_budget_is_never_overrun(budget_s: float, restart_s: float) -> None:
+    goal = goal_of(budget_s=budget_s, restart_s=RESTART_S)
+    history, found = played(goal, healthy)
+    assert sum(t.cost_s for t in history) <= budget_s + 1e-9
+    assert found.status in (PeakStatus.BUDGET, PeakStatus.FOUND)
+    assert (found.peak_rate is None) == (not history)
+
+
+def test_what_is_left_of_a_budget_is_used_by_a_shorter_probe() -> None:
+    # Two of 187 s fit; 126 s are left: a probe of 119 s and its restart.
+    goal = goal_of(budget_s=500.0)
+    history, found = played(goal, healthy)
+    assert [t.duration_s for t in history] == [180, 180, 119]
+    assert found.status is PeakStatus.BUDGET
+    assert "500 s" in found.detail
+
+
+def test_a_rest_too_short_to_tell_anything_is_left() -> None:
+    history, found = played(goal_of(budget_s=2 * 187.0 + 30.0), healthy)
+    assert len(history) == 2
+    assert found.status is PeakStatus.BUDGET
+
+
+def test_the_cap_on_trials_is_kept() -> None:
+    history, found = played(goal_of(max_trials=5), healthy)
+    assert len(history) == 5
+    assert found.status is PeakStatus.UNDECIDED
+    assert found.peak_rate is not None
+
+
+# The rest ---------------------------------------------------------------------
+
+
+def test_rates_can_be_written_down() -> None:
+    history, _ = played(goal_of(start_rate=51.23456789), healthy)
+    assert all(t.rate == float(f"{t.rate:.5g}") for t in history)
+
+
+def test_an_unwatched_probe_is_never_left() -> None:
+    probe = Probe(50.0, 10.0)
+    assert not leaves(BINSEARCH, goal_of(watched=False), [], probe, ran(probe, 1.0))
+    assert not leaves(BINSEARCH, goal_of(), [], probe, ran(probe, 1.0))
+
+
+def test_the_registry_names_its_policies() -> None:
+    for name in NAMES:
+        assert policy_named(name).name == name
+    with pytest.raises(KeyError):
+        policy_named("simulated-annealing")
