@@ -90,20 +90,20 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 def searching_for_the_peak_rate(
-    picking: LoadPicking, judge: Judge, goal: PeakGoal, history: Sequence[LoadTrial]
+    rule: Algorithm2, goal: PeakGoal, history: Sequence[LoadTrial]
 ) -> Standing:
     """Return where Algorithm 2 stands after a history, by playing it again.
 
     Trials are found by their intended rate; those at other rates (another claim's, or
     another policy's) are left aside.
     """
-    targets = targets_of(goal)
+    targets = rule.targets(goal)
     waiting = by_rate(history)
     trials_at: dict[float, list[LoadTrial]] = {}
     loads: list[Reading] = []
     undefined = 0
     while True:
-        pick = picking(goal.start_rate, [tested(load) for load in loads])  # step 2
+        pick = rule.picking(goal.start_rate, [tested(load) for load in loads])  # step 2
         if pick is None:
             return Standing(tuple(loads), Verdict.MOVE_ON, None, undefined)
         undefined += "undefined" in pick.purpose
@@ -116,7 +116,7 @@ def searching_for_the_peak_rate(
                 return Standing(known, verdict, pick, undefined)
             here.append(waiting[rate].pop())  # steps 5 and 6
             pick = Pick(rate, pick.purpose)
-            verdict = judge(targets, reading(goal, here))  # steps 7 to 10
+            verdict = rule.judge(targets, reading(goal, here))  # steps 7 to 10
         loads.append(reading(goal, here))
         if verdict is Verdict.PEAK:
             return Standing(tuple(loads), verdict, None, undefined)
@@ -130,17 +130,6 @@ def by_rate(history: Sequence[LoadTrial]) -> dict[float, list[LoadTrial]]:
     return found
 
 
-def targets_of(goal: PeakGoal) -> Targets:
-    """Return Algorithm 2's inputs for a goal; the paper knows only regions."""
-    claim = goal.claim
-    region = claim.kind is ClaimKind.REGION
-    return Targets(
-        width=claim.tolerance if region else WIDTH,
-        confidence=claim.confidence,
-        run_length_s=goal.run_length_s or RUN_LENGTH_S,
-    )
-
-
 def tested(load: Reading) -> TestLoad:
     """Return a reading as the load-picking algorithms take it."""
     return TestLoad(load.rate, load.mean, load.criterion.limit, load.saturated)
@@ -152,14 +141,27 @@ class Algorithm2(msgspec.Struct, frozen=True):
     name: str
     picking: LoadPicking
     judge: Judge = as_published
+    accuracy: float = 0.90
+    """a, which a goal does not say."""
     cautions: str = "its confidence is nominal: each load's own, looked at repeatedly"
+
+    def targets(self, goal: PeakGoal) -> Targets:
+        """Return Algorithm 2's inputs for a goal; the paper knows only regions."""
+        claim = goal.claim
+        region = claim.kind is ClaimKind.REGION
+        return Targets(
+            width=claim.tolerance if region else WIDTH,
+            confidence=claim.confidence,
+            accuracy=self.accuracy,
+            run_length_s=goal.run_length_s or RUN_LENGTH_S,
+        )
 
     def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | PeakResult:
         """Return the next probe, or what the search came to."""
-        standing = searching_for_the_peak_rate(self.picking, self.judge, goal, history)
+        standing = searching_for_the_peak_rate(self, goal, history)
         if standing.pick is not None:
             pick = standing.pick
-            return Probe(pick.rate, targets_of(goal).run_length_s, pick.purpose)
+            return Probe(pick.rate, self.targets(goal).run_length_s, pick.purpose)
         if standing.verdict is Verdict.PEAK:
             return self._result(goal, standing, PeakStatus.FOUND)
         return self._result(goal, standing, PeakStatus.UNDECIDED)
@@ -176,14 +178,14 @@ class Algorithm2(msgspec.Struct, frozen=True):
         return False
 
     def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> PeakResult:
-        """Return the load whose response is nearest to the limit so far."""
-        standing = searching_for_the_peak_rate(self.picking, self.judge, goal, history)
+        """Return the best answer by now: a load near the limit, or the largest that held."""
+        standing = searching_for_the_peak_rate(self, goal, history)
         return self._result(goal, standing, PeakStatus.UNDECIDED)
 
     def _result(
         self, goal: PeakGoal, standing: Standing, status: PeakStatus
     ) -> PeakResult:
-        answer = _answer(standing)
+        answer = _answer(self.targets(goal), standing)
         told = [] if answer is None else [_told(answer, goal.claim.confidence)]
         if status is PeakStatus.FOUND and self.cautions:
             told.append(self.cautions)
@@ -196,13 +198,18 @@ class Algorithm2(msgspec.Struct, frozen=True):
         )
 
 
-def _answer(standing: Standing) -> Reading | None:
+def _answer(targets: Targets, standing: Standing) -> Reading | None:
+    """Return the peak; without one a load that may be it, or the largest that held."""
+    loads = [load for load in standing.loads if not load.lost]
     if standing.verdict is Verdict.PEAK:
-        return standing.loads[-1]
-    finite = [load for load in standing.loads if not load.lost]
-    if not finite:
-        return None
-    return min(finite, key=lambda load: abs(excess(load.criterion, load.mean)))
+        return loads[-1]
+    near = [x for x in loads if x.overlaps(targets.width, OVERLAP_CONFIDENCE)]
+    if near:
+        return min(near, key=lambda load: abs(excess(load.criterion, load.mean)))
+    held = [load for load in loads if not load.saturated]
+    if held:
+        return max(held, key=lambda load: load.rate)
+    return min(loads, key=lambda load: load.rate, default=None)
 
 
 def _told(answer: Reading, confidence: float) -> str:
