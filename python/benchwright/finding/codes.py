@@ -190,6 +190,11 @@ CODES: dict[str, Code] = {
         Severity.NOTE,
         "Give --speed, and --shift where it is known, for an absolute error.",
     ),
+    "server-and-generator-share-cores": Code(
+        Severity.WARNING,
+        "Use a machine with two processors or more, or another one for the generator: here "
+        "they take each other's time, and the peak rate is lower than the server's own.",
+    ),
     "generator-behind": Code(
         Severity.WARNING,
         "Give the generator more processors, connections or machines, or another one: the "
@@ -229,6 +234,31 @@ CODES: dict[str, Code] = {
     "surface-noise-assumed": Code(
         Severity.NOTE,
         "Use a policy that states an interval of its peak.",
+    ),
+    "closed-loop-generator": Code(
+        Severity.WARNING,
+        "Use a generator on a schedule (engine, pgbench, wrk2, vegeta, oha): this one waits "
+        "for its answers, so an overloaded server is spared the load that would show it.",
+    ),
+    "hides-lateness": Code(
+        Severity.WARNING,
+        "Use a generator whose response counts from the intended start (engine, pgbench, "
+        "wrk2, vegeta, oha), or give this one room (depth, vus): what waits is in no figure.",
+    ),
+    "generator-bound": Code(
+        Severity.WARNING,
+        "Give the generator more processors or threads: it used nearly all that it could, "
+        "so its own limit cannot be told from the server's.",
+    ),
+    "rate-rounded": Code(
+        Severity.NOTE,
+        "Use fewer connections, or a generator that takes any rate: this one takes whole "
+        "numbers for each of its parts.",
+    ),
+    "operations-skipped": Code(
+        Severity.WARNING,
+        "Give the generator more room (vus, clients), or read it as overload: operations "
+        "that were due were not sent; they count as slower than all others.",
     ),
 }
 

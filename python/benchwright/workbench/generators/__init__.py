@@ -15,7 +15,16 @@ from benchwright.suite.toml_table import Table
 from benchwright.workbench.generators.adapter import Generator
 from benchwright.workbench.generators.command import KEYS, read_command
 from benchwright.workbench.generators.fields import keys_of, read_fields
+from benchwright.workbench.generators.fio import Fio
+from benchwright.workbench.generators.k6 import K6
+from benchwright.workbench.generators.memtier import Memtier
+from benchwright.workbench.generators.oha import Oha
 from benchwright.workbench.generators.pgbench import Pgbench
+from benchwright.workbench.generators.redis_benchmark import RedisBenchmark
+from benchwright.workbench.generators.vegeta import Vegeta
+from benchwright.workbench.generators.wrk2 import Wrk2
+
+__all__ = ["GENERATORS", "Generator", "Kind"]
 
 
 class Kind(msgspec.Struct, frozen=True):
@@ -34,4 +43,11 @@ def _of_fields(kind: type[Any]) -> Kind:
 GENERATORS: dict[str, Kind] = {
     "command": Kind(KEYS, read_command),
     "pgbench": _of_fields(Pgbench),
+    "wrk2": _of_fields(Wrk2),
+    "vegeta": _of_fields(Vegeta),
+    "k6": _of_fields(K6),
+    "oha": _of_fields(Oha),
+    "fio": _of_fields(Fio),
+    "redis-benchmark": _of_fields(RedisBenchmark),
+    "memtier": _of_fields(Memtier),
 }

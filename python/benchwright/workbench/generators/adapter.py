@@ -27,6 +27,10 @@ HIDES_LATENESS = "hides-lateness"
 GENERATOR_BOUND = "generator-bound"
 RATE_ROUNDED = "rate-rounded"
 OPERATIONS_SKIPPED = "operations-skipped"
+GENERATOR_LATE = "generator-late"
+
+LATENESS = "lateness_ms_mean"
+"""Key of the mean time by which operations started late, where a generator tells it."""
 
 
 class Traits(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,6 +96,15 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """Of this trial; None: the generator draws one."""
 
 
+class Diagnosis(msgspec.Struct, frozen=True):
+    """What a program means by something that it says when it fails."""
+
+    sign: str
+    """A part of its output."""
+    meaning: str
+    """What is wrong, and what to do."""
+
+
 class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     """The commands of one trial; they run in order, none after one that failed."""
 
@@ -100,6 +113,9 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     """What the generator can be told where it takes whole numbers only; None: as asked."""
     writes: tuple[tuple[str, str], ...] = ()
     """Files that must be there before: (name in the directory, text)."""
+    statuses: tuple[int, ...] = (0,)
+    """Of a run that went well."""
+    diagnoses: tuple[Diagnosis, ...] = ()
     reads: tuple[str, ...] = ()
     """Names in the directory, with `*`, of files that are the output."""
 
@@ -123,12 +139,8 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     completed: int | None = None
     errors: int = 0
     lasted_s: float | None = None
-    lateness_ms: float | None = None
-    """Mean time by which operations started late [ms]."""
     marks: tuple[str, ...] = ()
     """Doubts that this output gives rise to, beside those of the traits."""
-    missing: tuple[str, ...] = ()
-    """Criteria without a value, each as `key: why`."""
 
 
 class UnreadableOutput(Exception):
@@ -163,16 +175,6 @@ class Generator(Protocol):
 
     def so_far(self, output: Output, asked: Asked, /) -> Measured | None:
         """Return what a run says before its end; None where it does not yet."""
-
-
-class Preflight(msgspec.Struct, frozen=True):
-    """A question to the program itself before the first trial."""
-
-    command: Command
-    needs: str
-    """Text that its output must have."""
-    otherwise: str
-    """What is wrong if not, and what to do."""
 
 
 def shortened(text: str, most: int = 200) -> str:

@@ -74,14 +74,13 @@ class CommandGenerator(msgspec.Struct, frozen=True, kw_only=True):
     def parse(self, output: Output, asked: Asked) -> Measured:
         """Return what its output says. Raises UnreadableOutput for a wanted value."""
         wanted = {one.key for one in asked.criteria}
-        values, missing = {}, []
+        values = {}
         for key, source in self.values:
             try:
                 values[key] = source.value(output)
             except NotFound as error:
                 if key in wanted:
                     raise _unreadable(key, error, output) from None
-                missing.append(f"{key}: {error}")
         counts = {key: _count(key, source, output) for key, source in self.counts}
         return Measured(
             values=values,
@@ -89,7 +88,6 @@ class CommandGenerator(msgspec.Struct, frozen=True, kw_only=True):
             offered=counts.get("offered"),
             completed=counts.get("completed"),
             errors=counts.get("errors", 0),
-            missing=tuple(missing),
         )
 
     def so_far(self, _output: Output, _asked: Asked, /) -> Measured | None:

@@ -7,6 +7,7 @@ or was skipped is slower than all others in percentiles and shares, and in no me
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
@@ -22,7 +23,7 @@ Floats = npt.NDArray[np.float64]
 MEAN = "response_ms_mean"
 ERRORS = "error_ratio"
 ALWAYS = (0.5, 0.9, 0.95, 0.99, 0.999)
-"""Percentiles that are told where their rank is known, wanted or not."""
+"""Percentiles that are told, wanted or not."""
 
 
 class Operations(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,17 +51,15 @@ def measured(
         errors=n - ended,
         lasted_s=lasted_s,
         marks=(OPERATIONS_SKIPPED,) if log.skipped else (),
-        missing=_missing(values, criteria, n),
     )
 
 
 def values_of(
     response_ms: Floats, criteria: Sequence[Criterion] = ()
 ) -> dict[str, float]:
-    """Return a run's values by key; what is not known is left out.
+    """Return a run's values by key; none of no operation, no mean of no response.
 
-    nan is an operation without a response: a percentile whose rank is among those is
-    unknown.
+    nan is an operation without a response.
     """
     n = len(response_ms)
     if not n:
@@ -70,9 +69,11 @@ def values_of(
     if len(known):
         found[MEAN] = float(known.mean())
     for share in _percentiles(criteria):
-        rank = int(np.ceil(share * n)) - 1
-        if rank < len(known):
-            found[percentile_key(share)] = float(known[max(rank, 0)])
+        # Rounded first: 0.29 * 100 is a little more than 29.
+        rank = max(int(np.ceil(round(share * n, 9))) - 1, 0)
+        found[percentile_key(share)] = (
+            float(known[rank]) if rank < len(known) else math.inf
+        )
     for key, limit_ms in _limits(criteria):
         found[key] = float(np.searchsorted(known, limit_ms, side="right")) / n
     return found
@@ -88,16 +89,10 @@ def _limits(criteria: Iterable[Criterion]) -> list[tuple[str, float]]:
     return [(key, ns / 1e6) for key, ns in limits if ns is not None]
 
 
-def _missing(
-    values: dict[str, float], criteria: Sequence[Criterion], n: int
-) -> tuple[str, ...]:
-    why = "its rank is among operations without a response" if n else "no operation"
-    return tuple(f"{c.key}: {why}" for c in criteria if c.key not in values)
-
-
 def _series(log: Operations, criteria: Sequence[Criterion], lasted_s: float) -> Series:
     """Return bins of a second; those after the load's end are left out."""
-    bins = max(1, int(np.ceil(lasted_s)))
+    # A last bin of less than a tenth of a second would hold an operation or two.
+    bins = max(1, int(np.ceil(lasted_s - 0.1)))
     place = np.floor(log.at_s).astype(int)
     inside = (place >= 0) & (place < bins)
     groups = [log.response_ms[inside & (place == one)] for one in range(bins)]

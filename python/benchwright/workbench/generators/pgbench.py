@@ -22,6 +22,7 @@ import numpy as np
 from benchwright.model.plan import Command
 from benchwright.workbench.generators import operations
 from benchwright.workbench.generators.adapter import (
+    LATENESS,
     Asked,
     Invocation,
     Measured,
@@ -140,8 +141,10 @@ class Pgbench(msgspec.Struct, frozen=True, kw_only=True):
         if lasted_s is None:
             lasted_s = max(float(end_s.max()) - begin_s, 1e-3)
         found = operations.measured(log, asked.criteria, float(lasted_s))
-        lag_ms = float(rows[:, LAG].mean()) / 1e3 if asked.rate is not None else None
-        return msgspec.structs.replace(found, lateness_ms=lag_ms)
+        if asked.rate is None:
+            return found
+        lag_ms = float(rows[:, LAG].mean()) / 1e3
+        return msgspec.structs.replace(found, values=found.values | {LATENESS: lag_ms})
 
 
 def _length_s(asked: Asked) -> int:

@@ -68,8 +68,8 @@ def whole(value: int | str, asked: Asked, key: str) -> int:
     return int(text)
 
 
-def rate_of(asked: Asked, generator: str) -> float:
+def rate_of(asked: Asked) -> float:
     """Return the rate that is asked for. Raises ValueError where there is none."""
     if asked.rate is None:
-        raise ValueError(f"{generator} needs a rate; this trial has only users")
+        raise ValueError("it needs a rate; this trial has only users")
     return asked.rate

@@ -221,7 +221,7 @@ def _trial(
     elapsed_s = epoch.duration_ns / 1e9
     record = epoch.processes[0]
     output = _output(call, place, record)
-    failure = _failure(generator, epoch, asked, place)
+    failure = _failure(generator, call, epoch, place)
     if failure:
         return _failed(asked, failure, elapsed_s, epoch.started_ns)
     left = epoch.ending is Ending.INTERRUPTED
@@ -293,20 +293,32 @@ def _bound(generator: Generator, place: Place, record: ProcessRecord) -> bool:
 
 
 def _failure(
-    generator: Generator, epoch: EpochRecord, asked: Asked, place: Place
+    generator: Generator, call: Invocation, epoch: EpochRecord, place: Place
 ) -> str:
     """Return why a run is none; empty where it is one."""
+    name = generator.name
     if epoch.ending is Ending.TIMEOUT:
-        limit = f"{asked.duration_s:g} s of load and {place.grace_s:g} s of grace"
-        return f"{generator.name} did not end within {limit}"
+        said = shortened(_said(place, epoch.processes[-1]))
+        tail = f"; the end of what it said: {said}" if said else ""
+        return f"{name} did not end within {place.grace_s:g} s after its load{tail}"
     if epoch.ending is not Ending.FAILED:
         return ""
-    record = next(p for p in reversed(epoch.processes) if p.status or p.error)
+    bad = [p for p in epoch.processes if p.error or p.status not in call.statuses]
+    if not bad:
+        return ""
+    record = bad[-1]
     if record.error:
-        return f"{generator.name} cannot be started: {record.error}"
-    said = shortened(_text(Path(place.scratch, "exec-1.err"), record.err))
-    said = said or shortened(_text(Path(place.scratch, "exec-1.out"), record.out))
-    return f"{generator.name} ended with status {record.status}: {said or 'no message'}"
+        return f"{name} cannot be started: {record.error}"
+    said = _said(place, record)
+    found = [one.meaning for one in call.diagnoses if one.sign in said]
+    told = "; ".join(filter(None, [*found, shortened(said)])) or "no message"
+    return f"{name} ended with status {record.status}: {told}"
+
+
+def _said(place: Place, record: ProcessRecord) -> str:
+    """Return what a process wrote to stderr, or else to stdout."""
+    err = _text(Path(place.scratch, "exec-1.err"), record.err)
+    return err or _text(Path(place.scratch, "exec-1.out"), record.out)
 
 
 def _failed(

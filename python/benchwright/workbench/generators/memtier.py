@@ -1,0 +1,163 @@
+"""memtier_benchmark: Redis or memcached, each connection held to a rate.
+
+--rate-limiting is a whole number for each connection, so a trial's rate is a multiple of
+threads x clients, and is marked where that is further from the one asked for than 1 %. A
+connection waits for its answer before it sends again: a closed loop behind a limit,
+which omits the waits of what it could not send.
+Source: memtier_benchmark --help; the JSON that its source writes (run_stats.cpp).
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from benchwright.model.peak import Series
+from benchwright.model.plan import Command
+from benchwright.workbench.generators import summary
+from benchwright.workbench.generators.adapter import (
+    Asked,
+    Diagnosis,
+    Invocation,
+    Measured,
+    Output,
+    Traits,
+)
+from benchwright.workbench.generators.document import Document
+from benchwright.workbench.generators.fields import NO_WORDS, Count, Words
+from benchwright.workbench.generators.operations import MEAN
+from benchwright.workbench.generators.placeholders import filled, whole
+
+SUMMARY = "memtier.json"
+_NO_RATE = Diagnosis(
+    "rate-limiting",
+    "this memtier_benchmark has no --rate-limiting: install 1.4 or later",
+)
+TOTALS = ("ALL STATS", "Totals")
+
+
+class Memtier(msgspec.Struct, frozen=True, kw_only=True):
+    """A server of keys and values."""
+
+    host: str = "127.0.0.1"
+    port: Count = 6379
+    protocol: str = ""
+    """redis, memcache_text, memcache_binary; empty: redis."""
+    threads: Count = 1
+    clients: Count = 8
+    """Connections of each thread; fewer where the rate is below one a second for each."""
+    arguments: Words = NO_WORDS
+    """More words of the command line, such as `--ratio=1:10`."""
+
+    @property
+    def name(self) -> str:
+        """As the spec names it."""
+        return "memtier"
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """What must be in PATH."""
+        return ("memtier_benchmark",)
+
+    @property
+    def traits(self) -> Traits:
+        """What its figures are worth: those of a closed loop behind a limit."""
+        return Traits(
+            open_loop=False,
+            from_intended=False,
+            tells_lateness=False,
+            statistics=("mean", "percentile"),
+            series=True,
+            threads=self.threads if isinstance(self.threads, int) else None,
+        )
+
+    def invocation(self, asked: Asked) -> Invocation:
+        """Return the command of a trial."""
+        threads = whole(self.threads, asked, "threads")
+        clients, each = self._split(asked, threads)
+        shares = ",".join(f"{100 * s:.10g}" for s in _shares(asked))
+        words = ["memtier_benchmark", "-s", filled(self.host, asked)]
+        words += ["-p", filled(str(self.port), asked), "-t", str(threads)]
+        words += ["-c", str(clients), f"--test-time={_length_s(asked)}"]
+        words += [f"--print-percentiles={shares}", "--hide-histogram"]
+        words += [f"--json-out-file={asked.directory}/{SUMMARY}"]
+        words += [] if each is None else [f"--rate-limiting={each}"]
+        words += [f"--protocol={self.protocol}"] if self.protocol else []
+        words += [filled(word, asked) for word in self.arguments]
+        return Invocation(
+            commands=(Command(tuple(words)),),
+            rate=None if each is None else float(each * clients * threads),
+            diagnoses=(_NO_RATE,),
+            reads=(SUMMARY,),
+        )
+
+    def _split(self, asked: Asked, threads: int) -> tuple[int, int | None]:
+        """Return clients of a thread, and the rate of each."""
+        if asked.rate is None:
+            users = asked.users or threads * whole(self.clients, asked, "clients")
+            return max(1, round(users / threads)), None
+        clients = whole(self.clients, asked, "clients")
+        clients = max(1, min(clients, int(asked.rate / threads)))
+        return clients, max(1, round(asked.rate / threads / clients))
+
+    def parse(self, output: Output, asked: Asked) -> Measured:
+        """Return what its JSON says. Raises UnreadableOutput."""
+        document = Document(output.files.get(SUMMARY, ""), SUMMARY)
+        count = int(document.number(*TOTALS, "Count"))
+        latencies = document.table(*TOTALS, "Percentile Latencies") if count else {}
+        percentiles = {
+            share: float(latencies[key])
+            for share in _shares(asked)
+            if (key := _key(share, latencies))
+        }
+        mean_ms = _mean_ms(document) if count else None
+        values = summary.values_of(mean_ms, percentiles, 0.0)
+        # It counts no error replies, so how many there were is not known.
+        values = {k: v for k, v in values.items() if k.startswith("response")}
+        return Measured(
+            values=values,
+            series=_series(document),
+            offered=count,
+            completed=count,
+            lasted_s=float(_length_s(asked)),
+        )
+
+    def so_far(self, _output: Output, _asked: Asked, /) -> Measured | None:
+        """Return None: it writes its JSON at its end."""
+        return None
+
+
+def _length_s(asked: Asked) -> int:
+    return math.ceil(asked.duration_s)
+
+
+def _shares(asked: Asked) -> tuple[float, ...]:
+    return summary.wanted_shares(asked.criteria)
+
+
+def _mean_ms(document: Document) -> float:
+    newer = document.get(*TOTALS, "Average Latency") is not None
+    return document.number(*TOTALS, "Average Latency" if newer else "Latency")
+
+
+def _key(share: float, latencies: dict[str, object]) -> str:
+    """Return the member of a percentile: `p99.00`, `p99.90`; empty if there is none."""
+    names = (f"p{100 * share:.2f}", f"p{100 * share:.3f}", f"p{100 * share:.10g}")
+    return next((one for one in names if one in latencies), "")
+
+
+def _series(document: Document) -> Series:
+    """Return the values by second; seconds without operations have no mean."""
+    found = document.get(*TOTALS, "Time-Serie")
+    rows = found.items() if isinstance(found, dict) else ()
+    seconds = sorted((int(at), one) for at, one in rows)
+    if not seconds:
+        return Series()
+    first = seconds[0][0]
+    return Series(
+        at_s=tuple(float(at - first) for at, _ in seconds),
+        counts=tuple(int(one.get("Count", 0)) for _, one in seconds),
+        values={MEAN: tuple(float(o.get("Average Latency", 0.0)) for _, o in seconds)},
+        binned_by="completion",
+    )

@@ -1,0 +1,153 @@
+"""vegeta: HTTP on a fixed schedule, each request logged.
+
+vegeta starts requests evenly, with as many workers as it takes, and counts a latency from
+the moment of sending. Its log has that moment, so the intended one is restored here:
+request i was due i / rate after the first, and a response counts from there. Two
+commands: `attack`, then `encode -to=csv` of what it wrote: time [ns], status, latency
+[ns], bytes out, bytes in, error, and more. `report -type=json` lost: it has no values in
+time and no share within a limit. Rates are whole numbers a minute.
+Source: vegeta 12's usage manual: attack, encode.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import sys
+
+import msgspec
+import numpy as np
+
+from benchwright.model.plan import Command
+from benchwright.workbench.generators import operations
+from benchwright.workbench.generators.adapter import (
+    GENERATOR_LATE,
+    LATENESS,
+    Asked,
+    Invocation,
+    Measured,
+    Output,
+    Traits,
+    UnreadableOutput,
+)
+from benchwright.workbench.generators.fields import NO_WORDS, Count, Words
+from benchwright.workbench.generators.placeholders import (
+    filled,
+    plain,
+    rate_of,
+    whole,
+)
+
+RESULTS, LOG, TARGETS = "vegeta.bin", "vegeta.csv", "targets"
+PER_MINUTE = 60
+LATE_SHARE = 0.1
+"""Of the mean response: a generator that is later by more is marked."""
+TIME, STATUS, LATENCY, ERROR = 0, 1, 2, 5
+"""Columns of the log."""
+
+
+class Vegeta(msgspec.Struct, frozen=True, kw_only=True):
+    """A URL, or a file of targets."""
+
+    url: str = ""
+    targets: str = ""
+    max_workers: Count | None = None
+    """None: as many as it takes."""
+    arguments: Words = NO_WORDS
+    """More words of `attack`."""
+
+    def __post_init__(self) -> None:
+        if bool(self.url) == bool(self.targets):
+            raise ValueError("vegeta needs a url or targets, one of the two")
+
+    @property
+    def name(self) -> str:
+        """As the spec names it."""
+        return "vegeta"
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """What must be in PATH."""
+        return ("vegeta",)
+
+    @property
+    def traits(self) -> Traits:
+        """What its figures are worth: counted from the schedule, by its log."""
+        return Traits(
+            open_loop=True,
+            from_intended=True,
+            tells_lateness=True,
+            statistics=("mean", "percentile", "share", "ratio"),
+            series=True,
+            axes=("rate",),
+        )
+
+    def invocation(self, asked: Asked) -> Invocation:
+        """Return the two commands of a trial. Raises ValueError without a rate."""
+        rate = _per_minute(rate_of(asked))
+        own = f"{asked.directory}/{TARGETS}"
+        attack = ["vegeta", "attack", f"-rate={rate}/1m", "-max-body=0"]
+        attack += [f"-duration={plain(asked.duration_s)}s"]
+        attack += [f"-targets={filled(self.targets, asked) or own}"]
+        if self.max_workers is not None:
+            most = whole(self.max_workers, asked, "max_workers")
+            attack.append(f"-max-workers={most}")
+        results = f"{asked.directory}/{RESULTS}"
+        attack += [*(filled(w, asked) for w in self.arguments), f"-output={results}"]
+        log = f"-output={asked.directory}/{LOG}"
+        encode = ("vegeta", "encode", "-to=csv", log, results)
+        target = f"GET {filled(self.url, asked)}\n"
+        return Invocation(
+            commands=(Command(tuple(attack)), Command(encode)),
+            rate=rate / PER_MINUTE,
+            writes=((TARGETS, target),) if self.url else (),
+            reads=(LOG,),
+        )
+
+    def parse(self, output: Output, asked: Asked) -> Measured:
+        """Return what its log says. Raises UnreadableOutput."""
+        sent_s, latency_ms = _columns(output)
+        order = np.argsort(sent_s, kind="stable")
+        sent_s, latency_ms = sent_s[order] - sent_s[order[0]], latency_ms[order]
+        rate = _per_minute(rate_of(asked)) / PER_MINUTE
+        due_s = np.arange(len(sent_s)) / rate
+        late_ms = 1e3 * np.maximum(sent_s - due_s, 0)
+        log = operations.Operations(at_s=due_s, response_ms=latency_ms + late_ms)
+        found = operations.measured(log, asked.criteria, asked.duration_s)
+        lateness_ms = float(late_ms.mean())
+        late = lateness_ms > LATE_SHARE * found.values.get(operations.MEAN, math.inf)
+        return msgspec.structs.replace(
+            found,
+            values=found.values | {LATENESS: lateness_ms},
+            offered=len(sent_s),
+            marks=(GENERATOR_LATE,) if late else (),
+        )
+
+    def so_far(self, _output: Output, _asked: Asked, /) -> Measured | None:
+        """Return None: its log is written at its end."""
+        return None
+
+
+def _per_minute(rate: float) -> int:
+    return max(1, round(rate * PER_MINUTE))
+
+
+def _columns(output: Output) -> tuple[operations.Floats, operations.Floats]:
+    """Return when each request was sent [s], and its latency [ms], nan if it failed."""
+    csv.field_size_limit(sys.maxsize)
+    text = output.files.get(LOG, "")
+    rows = [row for row in csv.reader(io.StringIO(text)) if len(row) > ERROR]
+    try:
+        sent_ns = [int(row[TIME]) for row in rows]
+        latency = [_latency_ms(row) for row in rows]
+    except ValueError:
+        raise UnreadableOutput("time,status,latency", LOG, text) from None
+    if not rows:
+        raise UnreadableOutput("request", LOG, text or output.stderr)
+    return np.array([ns - sent_ns[0] for ns in sent_ns]) / 1e9, np.array(latency)
+
+
+def _latency_ms(row: list[str]) -> float:
+    well = not row[ERROR] and 0 < int(row[STATUS]) < 400
+    return int(row[LATENCY]) / 1e6 if well else float("nan")

@@ -1,0 +1,159 @@
+"""wrk2: wrk with a rate (-R), its response counted from the schedule.
+
+It spends its first ten seconds on calibration and then begins its histogram anew, so a
+run of more than ten seconds tells of the time after them only. -R and -d are whole
+numbers. Debian's wrk is the first wrk, a closed loop without -R, and is told apart.
+Percentiles come from the detailed spectrum (value, share, count), rounded up to its next
+row; shares within a limit are rounded down to its last row.
+Source: wrk2's README and usage text; the spectrum is HdrHistogram's classic format.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+from benchwright.model.peak import Criterion
+from benchwright.model.plan import Command
+from benchwright.workbench.criteria import within_ns
+from benchwright.workbench.generators import summary
+from benchwright.workbench.generators.adapter import (
+    Asked,
+    Diagnosis,
+    Invocation,
+    Measured,
+    Output,
+    Traits,
+    UnreadableOutput,
+)
+from benchwright.workbench.generators.fields import NO_WORDS, Count, Words
+from benchwright.workbench.generators.placeholders import filled, rate_of, whole
+
+_MEAN = re.compile(r"^#\[Mean\s*=\s*([\d.]+)", re.MULTILINE)
+_ROW = re.compile(r"^\s+([\d.]+)\s+([\d.]+)\s+(\d+)\s+(?:[\d.]+|inf)\s*$", re.MULTILINE)
+_REQUESTS = re.compile(r"^\s*(\d+) requests in ([\d.]+)(us|ms|s|m|h),", re.MULTILINE)
+_REFUSED = re.compile(r"Non-2xx or 3xx responses: (\d+)")
+_BROKEN = re.compile(
+    r"Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)"
+)
+_NO_RATE = Diagnosis(
+    "invalid option -- 'R'",
+    "this wrk has no -R: it is a closed loop without a rate; install wrk2 "
+    "(github.com/giltene/wrk2) and name it by program",
+)
+_UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+class Wrk2(msgspec.Struct, frozen=True, kw_only=True):
+    """A URL."""
+
+    url: str
+    program: str = "wrk2"
+    """`wrk` where it was installed under that name."""
+    threads: Count = 1
+    connections: Count = 50
+    script: str = ""
+    """A script in Lua."""
+    arguments: Words = NO_WORDS
+    """More words of the command line."""
+
+    @property
+    def name(self) -> str:
+        """As the spec names it."""
+        return "wrk2"
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """What must be in PATH."""
+        return (self.program,)
+
+    @property
+    def traits(self) -> Traits:
+        """What its figures are worth: they count from the schedule."""
+        return Traits(
+            open_loop=True,
+            from_intended=True,
+            tells_lateness=False,
+            statistics=("mean", "percentile", "share", "ratio"),
+            axes=("rate",),
+            threads=self.threads if isinstance(self.threads, int) else None,
+        )
+
+    def invocation(self, asked: Asked) -> Invocation:
+        """Return the command of a trial. Raises ValueError without a rate."""
+        rate = max(1, round(rate_of(asked)))
+        threads = whole(self.threads, asked, "threads")
+        connections = max(threads, whole(self.connections, asked, "connections"))
+        words = [self.program, "-t", str(threads), "-c", str(connections)]
+        words += ["-d", f"{math.ceil(asked.duration_s)}s", "-R", str(rate), "--latency"]
+        words += ["-s", filled(self.script, asked)] if self.script else []
+        words += [filled(word, asked) for word in (*self.arguments, self.url)]
+        return Invocation(
+            commands=(Command(tuple(words)),),
+            rate=float(rate),
+            diagnoses=(_NO_RATE,),
+        )
+
+    def parse(self, output: Output, asked: Asked) -> Measured:
+        """Return what its text says. Raises UnreadableOutput."""
+        text = output.stdout
+        total = _REQUESTS.search(text)
+        mean = _MEAN.search(text)
+        if total is None or mean is None:
+            sought = "`N requests in`" if total is None else "#[Mean ="
+            raise UnreadableOutput(sought, "stdout", text or output.stderr)
+        answered, errors = int(total[1]), _errors(text)
+        refused = _REFUSED.search(text)
+        ended = answered + errors - (int(refused[1]) if refused else 0)
+        rows = [(float(m[1]), float(m[2]), int(m[3])) for m in _ROW.finditer(text)]
+        share = errors / ended if ended else 0.0
+        values = summary.values_of(
+            float(mean[1]) if rows else None, _percentiles(rows, asked.criteria), share
+        )
+        values |= _shares(rows, asked.criteria, share)
+        return Measured(
+            values=values if ended else {},
+            completed=ended - errors,
+            errors=errors,
+            lasted_s=float(total[2]) * _UNITS_S[total[3]],
+        )
+
+    def so_far(self, _output: Output, _asked: Asked, /) -> Measured | None:
+        """Return None: it prints at its end."""
+        return None
+
+
+Rows = list[tuple[float, float, int]]
+"""Of the spectrum: value [ms], share, operations up to it."""
+
+
+def _errors(text: str) -> int:
+    refused, broken = _REFUSED.search(text), _BROKEN.search(text)
+    counts = [refused[1]] if refused else []
+    counts += broken.groups() if broken else []
+    return sum(map(int, counts))
+
+
+def _percentiles(rows: Rows, criteria: Iterable[Criterion]) -> dict[float, float]:
+    found = {}
+    for share in summary.wanted_shares(criteria):
+        above = [value for value, upto, _ in rows if upto >= share]
+        if above:
+            found[share] = above[0]
+    return found
+
+
+def _shares(
+    rows: Rows, criteria: Iterable[Criterion], failed: float
+) -> dict[str, float]:
+    """Return the shares within a limit; those that failed are within none."""
+    found = {}
+    for one in criteria:
+        ns = within_ns(one)
+        if ns is not None and rows:
+            inside = max((n for ms, _, n in rows if ms <= ns / 1e6), default=0)
+            found[one.key] = inside / rows[-1][2] * (1 - failed)
+    return found
