@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from queues import Times
 
 from benchwright.model.peak import Criterion, Series
+from queues import Times
 
 BIN_S = 1.0
 Counts = NDArray[np.int64]

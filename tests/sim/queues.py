@@ -34,14 +34,8 @@ def fcfs(arrivals: Times, works: Times, servers: int) -> Times:
 
 
 @njit(cache=True)
-def fcfs_refusing(
-    arrivals: Times, works: Times, servers: int, limits: tuple[int, float]
-) -> Times:
-    """Return completions where a full queue, or a long wait, refuses at once.
-
-    limits: how many may wait, and how long [s].
-    """
-    longest, patience = limits
+def fcfs_refusing(arrivals: Times, works: Times, servers: int, longest: int) -> Times:
+    """Return completions where nothing is accepted while `longest` wait."""
     free = np.zeros(servers)
     starts = np.empty_like(arrivals)
     completions = np.full_like(arrivals, np.nan)
@@ -52,8 +46,6 @@ def fcfs_refusing(
         k = np.argmin(free)
         start = max(free[k], arrivals[i])
         if start > arrivals[i] and accepted - begun >= longest:
-            continue
-        if start - arrivals[i] > patience:
             continue
         starts[accepted] = start
         accepted += 1

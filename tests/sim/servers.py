@@ -9,81 +9,28 @@ reference/peak.md, section 5. The held-out ones are in held_out.py.
 from __future__ import annotations
 
 import functools
-import json
 import math
 from dataclasses import dataclass
-from pathlib import Path
 
-import numpy as np
-from numpy.random import Generator
-from queues import Times
-from stations import Queue, Refusing, Station
-from weather import Weather
-from work import Exponential, Lognormal
-
+from arrivals import Bursty, Poisson
 from benchwright.model.peak import Claim, Criterion, PeakGoal
+from curves import Curve, measured_curves
+from stations import (
+    Batching,
+    Growing,
+    Queue,
+    Refusing,
+    Sharing,
+    Station,
+    Thrashing,
+)
+from weather import Weather
+from work import BoundedPareto, Erlang, Exponential, Lognormal
 
-CURVES = Path(__file__).with_name("curves.json")
 MEAN = "response_ms_mean"
 R_SAT = Criterion(key=MEAN, limit=40.0)
-
-
-@dataclass(frozen=True)
-class Bursty:
-    """Poisson arrivals whose rate switches between two levels (a two-state MMPP)."""
-
-    high: float
-    """Relative to the mean rate; the low level makes the mean one."""
-    share: float
-    """Of time at the high level."""
-    burst_s: float
-    """Mean length of a stay at the high level."""
-
-    def times(self, random: Generator, rate: float, lasts_s: float) -> Times:
-        """Return arrivals in [0, lasts_s)."""
-        stays = [self.burst_s, self.burst_s * (1 - self.share) / self.share]
-        pace = [self.high, (1 - self.share * self.high) / (1 - self.share)]
-        state = int(random.random() >= self.share)
-        edges, work = [0.0], [0.0]
-        while edges[-1] < lasts_s:
-            stay = stays[state] * random.standard_exponential()
-            edges.append(edges[-1] + stay)
-            work.append(work[-1] + stay * pace[state])
-            state = 1 - state
-        end = float(np.interp(lasts_s, edges, work))
-        return np.interp(Poisson().times(random, rate, end), work, edges)
-
-
-@dataclass(frozen=True)
-class Poisson:
-    """Memoryless arrivals."""
-
-    def times(self, random: Generator, rate: float, lasts_s: float) -> Times:
-        """Return arrivals in [0, lasts_s)."""
-        n = int(rate * lasts_s + 6 * math.sqrt(rate * lasts_s) + 20)
-        times = np.cumsum(random.standard_exponential(n)) / rate
-        while times[-1] < lasts_s:
-            more = np.cumsum(random.standard_exponential(n)) / rate
-            times = np.concatenate((times, times[-1] + more))
-        return times[: np.searchsorted(times, lasts_s)]
-
-
-@dataclass(frozen=True)
-class Curve:
-    """A measured curve of the binding criterion around the peak."""
-
-    rates: tuple[float, ...]
-    values: tuple[float, ...]
-    peak_rate: float
-    peak_rate_se: float
-    """Standard error of the peak [1/s]."""
-
-    def value(self, rate: float) -> float:
-        """Return the criterion's value; linear in its reciprocal, also beyond the ends."""
-        x, y = np.asarray(self.rates), 1 / np.asarray(self.values)
-        k = int(np.clip(np.searchsorted(x, rate) - 1, 0, x.size - 2))
-        line = y[k] + (y[k + 1] - y[k]) * (rate - x[k]) / (x[k + 1] - x[k])
-        return float(1 / line) if line > 0 else math.inf
+CALM = Weather()
+POISSON = Poisson()
 
 
 @dataclass(frozen=True)
@@ -92,17 +39,21 @@ class SimServer:
 
     name: str
     station: Station
-    weather: Weather = Weather()
-    arrivals: Poisson | Bursty = Poisson()
+    weather: Weather = CALM
+    arrivals: Poisson | Bursty = POISSON
     criteria: tuple[Criterion, ...] = (R_SAT,)
-    binding: Criterion = R_SAT
-    """The one that limits."""
+    """The last one is the one that limits."""
     start_rate: float = 50.0
     """Where a search without knowledge begins [1/s]."""
     stationary: bool = True
     """Whether there is a steady state, the same in all trials: coverage is promised."""
     finding: str | None = None
     """What must be said of it: codes, any of them, separated by `|`."""
+
+    @property
+    def binding(self) -> Criterion:
+        """The criterion that limits."""
+        return self.criteria[-1]
 
     @functools.cached_property
     def curve(self) -> Curve | None:
@@ -118,17 +69,29 @@ class SimServer:
         return self.curve.value(rate)
 
     def exact(self, rate: float) -> float | None:
-        """Return the closed form's value; None where there is none."""
-        poisson = isinstance(self.arrivals, Poisson)
+        """Return the closed form's value; None where there is none.
+
+        A cold start passes, and a drift has hardly begun: neither is in it.
+        """
         weather = self.weather
-        if not poisson or weather.slow or weather.between or weather.stall_s:
+        if not isinstance(self.arrivals, Poisson) or not weather.settles:
             return None
-        if self.binding.statistic == "ratio" and isinstance(self.station, Refusing):
+        if self.binding.statistic == "ratio":
+            assert isinstance(self.station, Refusing)
             return self.station.error_ratio(rate)
-        if self.binding.key != MEAN:
-            return None
-        response = self.station.response_s(rate)
-        return None if response is None else 1000 * response
+        if self.binding.statistic == "percentile":
+            return self._percentile_ms(rate)
+        response_s = self.station.response_s(rate)
+        return None if response_s is None else 1000 * response_s
+
+    def _percentile_ms(self, rate: float) -> float:
+        """Return the percentile of an M/M/1: its response is exponential."""
+        assert isinstance(self.station, Queue)
+        assert self.station.servers == 1
+        assert self.binding.share is not None
+        mean_s = self.station.response_s(rate)
+        assert mean_s is not None
+        return -math.log1p(-self.binding.share) * mean_s * 1000
 
     @functools.cached_property
     def peak_rate(self) -> float:
@@ -153,31 +116,69 @@ class SimServer:
         )
 
 
-@functools.cache
-def measured_curves() -> dict[str, Curve]:
-    """Return the curves of curves.json by server."""
-    if not CURVES.exists():
-        return {}
-    read = json.loads(CURVES.read_text())
-    return {
-        name: Curve(
-            tuple(c["rates"]), tuple(c["values"]), c["peak_rate"], c["peak_rate_se"]
-        )
-        for name, c in read.items()
-    }
+NO_QUEUE = "curve-fits-no-queue"
+UNSTEADY = "server-unsteady"
+NON_MONOTONIC = "response-not-monotonic"
+STALLS = "server-stalls"
 
+ERRORS = Criterion(key="error_ratio", limit=0.001, unit="", statistic="ratio")
+P95 = Criterion(key="response_ms_p95", limit=100.0, statistic="percentile", share=0.95)
+FAST_MEAN = Criterion(key=MEAN, limit=0.2)
 
-LOGNORMAL_15 = Lognormal(0.015, 1.5)
 MM4 = Queue(4, Exponential(0.015))
+PARETO = BoundedPareto(0.005, 1.5, 300.0)
 
 A = SimServer("A-mm4", MM4)
 B = SimServer("B-mg1", Queue(1, Lognormal(0.005, 1.5)))
 C = SimServer(
     "C-mg4-cold-slow",
-    Queue(4, LOGNORMAL_15),
+    Queue(4, Lognormal(0.015, 1.5)),
     Weather(cold=0.15, slow=0.01, between=0.01),
 )
 D = SimServer("D-mm2-elastic", Queue(2, Exponential(0.003)))
 
-SERVERS: tuple[SimServer, ...] = (A, B, C, D)
-BY_NAME = {server.name: server for server in SERVERS}
+TAILS = (
+    SimServer("mg1-heavy", Queue(1, PARETO)),
+    SimServer("mg4-heavy", Queue(4, BoundedPareto(0.015, 1.5, 300.0))),
+    SimServer("mg1-light", Queue(1, Erlang(0.005, 4))),
+    SimServer("sharing", Sharing(1, Lognormal(0.005, 4.0))),
+    SimServer("mm1-p95", Queue(1, Exponential(0.005)), criteria=(P95,)),
+)
+NOISES = (
+    SimServer("cold", MM4, Weather(cold=0.25, cold_s=10.0)),
+    SimServer("slow-noise", MM4, Weather(slow=0.01)),
+    SimServer("per-trial", MM4, Weather(between=0.01)),
+)
+SIZES = (
+    SimServer("flat", Queue(50, Exponential(0.030)), start_rate=350.0),
+    SimServer(
+        "fast", Queue(4, Exponential(70e-6)), criteria=(FAST_MEAN,), start_rate=12e3
+    ),
+    SimServer("thrash", Thrashing(4, Exponential(0.015), 200, 2.0)),
+)
+ODD = (
+    SimServer("kink", Growing(4, 0.012, 200.0, 3.0), finding=NO_QUEUE),
+    SimServer(
+        "shedding",
+        Refusing(8, 0.002, 24),
+        criteria=(R_SAT, ERRORS),
+        start_rate=700.0,
+        finding=NO_QUEUE,
+    ),
+    SimServer("stalls", MM4, Weather(stall_s=0.3), stationary=False, finding=STALLS),
+    SimServer(
+        "drift",
+        MM4,
+        Weather(drift_per_minute=0.005),
+        stationary=False,
+        finding=UNSTEADY,
+    ),
+    SimServer(
+        "batching",
+        Batching(4, 0.030, 0.002, Exponential(0.002)),
+        finding=NON_MONOTONIC,
+    ),
+)
+
+SERVERS: tuple[SimServer, ...] = (A, B, C, D, *TAILS, *NOISES, *SIZES, *ODD)
+"""What policies may be tuned on; held_out.py has the others."""

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import queues
 from numpy.random import Generator
+
+import queues
 from queues import Times
 from work import Exponential, Work
 
@@ -93,44 +94,34 @@ class Growing:
 
 @dataclass(frozen=True)
 class Refusing:
-    """A queue that refuses when it is full, or when the wait would be long."""
+    """An M/M/c/K: a queue that refuses what comes while it is full."""
 
     servers: int
-    work: Work
-    longest: int = 2**40
+    mean_s: float
+    longest: int
     """How many may wait."""
-    patience_s: float = math.inf
 
     def serve(self, arrivals: Times, rate: float, random: Generator) -> Times:
         """Return completions in work time; NaN: refused."""
-        works = self.work.draw(random, arrivals.size)
-        limits = (self.longest, self.patience_s)
-        return queues.fcfs_refusing(arrivals, works, self.servers, limits)
+        works = Exponential(self.mean_s).draw(random, arrivals.size)
+        return queues.fcfs_refusing(arrivals, works, self.servers, self.longest)
 
-    def _states(self, rate: float) -> Times:
-        """Return the probability of each number inside, of M/M/c/K."""
+    def states(self, rate: float) -> Times:
+        """Return the probability of each number inside, by birth and death."""
         number = np.arange(1, self.servers + self.longest + 1)
-        ratios = rate * self.work.mean_s / np.minimum(number, self.servers)
+        ratios = rate * self.mean_s / np.minimum(number, self.servers)
         weights = np.concatenate(([1.0], np.cumprod(ratios)))
         return weights / weights.sum()
 
-    @property
-    def known(self) -> bool:
-        """Tell whether it is an M/M/c/K."""
-        plain = isinstance(self.work, Exponential) and math.isinf(self.patience_s)
-        return plain and self.longest < 2**20
-
     def response_s(self, rate: float) -> float | None:
         """Little's law over the states: of those served."""
-        if not self.known:
-            return None
-        states = self._states(rate)
+        states = self.states(rate)
         served = rate * (1 - states[-1])
         return float(np.arange(states.size) @ states / served)
 
-    def error_ratio(self, rate: float) -> float | None:
-        """Return the share of refused operations."""
-        return float(self._states(rate)[-1]) if self.known else None
+    def error_ratio(self, rate: float) -> float:
+        """Return the share of refused operations: arrivals see the states."""
+        return float(self.states(rate)[-1])
 
 
 @dataclass(frozen=True)

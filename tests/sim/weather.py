@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator
+
 from queues import Times
 
 STEP_S = 0.5
@@ -40,12 +41,12 @@ class Weather:
     @property
     def calm(self) -> bool:
         """Tell whether speed is always one."""
-        return self.steady and not (self.slow or self.between or self.stall_s)
+        return self == Weather()
 
     @property
-    def steady(self) -> bool:
-        """Tell whether there is a steady state from the first moment."""
-        return not (self.cold or self.drift_per_minute)
+    def settles(self) -> bool:
+        """Tell whether speed is one after a cold start, before a drift."""
+        return not (self.slow or self.between or self.stall_s)
 
     def clock(self, random: Generator, lasts_s: float, age_s: float) -> Clock:
         """Return one trial's clock; age_s: of the server's state when it begins."""

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.random import Generator
+
 from queues import Times
 
 

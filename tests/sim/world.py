@@ -18,10 +18,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from ledger import BIN_S, Ledger, Operations
-from servers import SimServer
 
 from benchwright.control.peak.policy import Policy
+from benchwright.control.peak.search import next_step
+from benchwright.control.peak.seen import see
 from benchwright.model.peak import (
     Claim,
     Criterion,
@@ -32,6 +32,8 @@ from benchwright.model.peak import (
     Probe,
 )
 from benchwright.model.plan import Pairs
+from ledger import BIN_S, Ledger, Operations
+from servers import SimServer
 
 DRAIN_S = 30.0
 UNIT_SPREAD = 0.35
@@ -156,8 +158,8 @@ def play(
 ) -> Search:
     """Return a policy's search of a server in virtual time, to its answer.
 
-    history: of a search that is resumed. A search that has used up its trials, or its
-    budget, ends with the policy's best answer.
+    history: of a search that is resumed. The steps are those of a real search
+    (control/peak/search.py), with its bounds and its budget.
     """
     search = Search(goal, list(history))
     bench = SimWorkbench(
@@ -173,22 +175,11 @@ def play(
         search.history.append(bench.run(step, (), _watcher(policy, search, step)))
 
 
-def next_step(
-    policy: Policy, goal: PeakGoal, history: Sequence[LoadTrial]
-) -> Probe | PeakResult:
-    """Return what the policy does next, within the goal's trials and budget."""
-    spent_s = math.fsum(trial.cost_s for trial in history)
-    step = policy.next(goal, history)
-    over = len(history) >= goal.max_trials
-    over = over or (goal.budget_s is not None and spent_s >= goal.budget_s)
-    return policy.best(goal, history) if over and isinstance(step, Probe) else step
-
-
 def _watcher(
     policy: Policy, search: Search, probe: Probe
 ) -> Callable[[LoadTrial], bool]:
     """Return the question whether a running probe has told enough."""
-    before = tuple(search.history)
+    before = see(search.goal, search.history).trials
     return lambda so_far: policy.leaves(search.goal, before, probe, so_far)
 
 
