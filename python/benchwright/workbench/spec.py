@@ -109,7 +109,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
 
     file: str
     directory: str
-    """Absolute: where the file is."""
+    """Where the file is, as written: relative to where the session began."""
     load: LoadPlan
     server: ServerPlan | None = None
     """None: the user's own server is simply there."""

@@ -141,7 +141,7 @@ class SpecTable(WorkloadTable):
         """Report names in braces that nothing is known of; a shell has braces of its own."""
         for match in _BRACES.finditer(text):
             name = match[1]
-            near = difflib.get_close_matches(name, self.known, 1)
+            near = difflib.get_close_matches(name, self.known, 1, 0.8)
             if name in self.known or (shell and not near):
                 continue
             meant = f"did you mean {{{near[0]}}}? " if near else ""

@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from benchwright.control.peak.registry import NAMES
 from benchwright.load import words
 from benchwright.model.errors import Diagnostic, InputError
 from benchwright.model.peak import Claim, ClaimKind, Criterion, PeakGoal
@@ -88,13 +89,13 @@ def _spec(top: SpecTable, file: str, more: Mapping[str, Reader]) -> Spec:
     peak = known.table("peak")
     spec = Spec(
         file=file,
-        directory=str(Path(file).parent.absolute()),
+        directory=str(Path(file).parent),
         server=_server(known),
         load=_load(known, factors),
         factors=factors,
         goal=None if peak is None else _goal(peak),
         claims=() if peak is None else _claims(peak),
-        policy=None if peak is None else peak.text("policy"),
+        policy=None if peak is None else peak.choice("policy", NAMES),
         places=_places(top),
     )
     for name, reader in more.items():

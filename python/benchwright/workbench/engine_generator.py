@@ -1,0 +1,300 @@
+"""Our load engine as the generator of a workbench: a probe in, a trial out.
+
+Purpose: open-loop load at the probe's rate, watched each second and left early. Decision:
+what is in flight when a load ends is waited for a few times the longest limit and no longer,
+so an overloaded probe ends at once; what has not ended then counts against every
+criterion (engine_values.py). The generator's own lateness is judged by the criteria's
+limits: a response limited to 40 ms is not moved by 50 us. Source: docs/engine-protocol.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from benchwright.load import request as r
+from benchwright.load import workload as w
+from benchwright.load.engine import Conversation, conversation
+from benchwright.load.observe import metrics
+from benchwright.load.plan import Bare, plan_of_command
+from benchwright.load.result import Answer, EngineFault, decode_line, error_of
+from benchwright.load.target import is_network
+from benchwright.model.errors import BenchError, Interrupted
+from benchwright.model.load import IntervalResult, LoadProgress, LoadResult
+from benchwright.model.peak import Criterion, LoadEnding, LoadTrial, Probe
+from benchwright.workbench.criteria import within_ns
+from benchwright.workbench.engine_values import (
+    Tally,
+    series_of,
+    tally_of,
+    tally_so_far,
+    values_of,
+)
+from benchwright.workbench.spec_load import EngineSettings, target_of
+
+LATE = "generator-late"
+BEHIND = "generator-behind"
+
+INTERVAL_NS = 10**9
+LEAST_INTERVALS = 10
+"""A short load has shorter intervals, so that it too has a series."""
+DRAIN_LIMITS = 3
+"""So many times the longest limit is waited for: by then the verdict stands."""
+LEAST_DRAIN_S, MOST_DRAIN_S = 1.0, 10.0
+LATE_SHARE = 0.1
+"""A p99 of lateness above this share of the smallest limit can move a verdict."""
+NOT_OFFERED = 0.01
+"""A rate within 1 % is what was asked for."""
+
+Leaves = Callable[[LoadTrial], bool]
+
+
+class EngineGenerator:
+    """Drives load by `bw-engine`, one process for each trial."""
+
+    watched = True
+    """Its progress can be looked at, and it can be ended early."""
+
+    def __init__(
+        self,
+        settings: EngineSettings,
+        criteria: tuple[Criterion, ...],
+        cpus: tuple[int, ...],
+        seed: int = 1,
+    ) -> None:
+        self._settings = settings
+        self._criteria = criteria
+        self._cpus = cpus
+        self._seed = seed
+        self._engine: Conversation | None = None
+        self._interrupted = False
+
+    def interrupt(self) -> None:
+        """End the load that runs; safe to call in a signal handler."""
+        self._interrupted = True
+        if self._engine is not None:
+            self._engine.end()
+
+    def run(
+        self, probe: Probe, values: Mapping[str, str], number: int, leaves: Leaves
+    ) -> LoadTrial:
+        """Run one load and return its trial, without what it cost beside the load.
+
+        `number` is the trial's; its arrivals are its own. Raises InputError for settings
+        that the engine refuses, and Interrupted.
+        """
+        request = request_of(self._settings, probe, self._criteria, values)
+        seed = (self._seed * 1_000_003 + number) % 2**53
+        request = seated(reseeded(request, seed), self._cpus)
+        return self._converse(request, probe, leaves)
+
+    def _converse(
+        self, request: r.LoadRequest, probe: Probe, leaves: Leaves
+    ) -> LoadTrial:
+        seen: list[IntervalResult] = []
+        left = False
+        with conversation(request) as engine:
+            self._engine = engine
+            try:
+                for line in engine.lines():
+                    said = decode_line(line)
+                    if isinstance(said, LoadProgress):
+                        if left or self._interrupted or engine.interrupted:
+                            continue
+                        seen += [] if said.interval is None else [said.interval]
+                        left = bool(seen) and self._leave(engine, seen, probe, leaves)
+                    elif isinstance(said, EngineFault):
+                        return self._fault(said, probe)
+                    else:
+                        self._check(engine)
+                        return self._trial(said, request, probe, left)
+                self._check(engine)
+                return failed(probe, str(engine.died()))
+            finally:
+                self._engine = None
+
+    def _check(self, engine: Conversation) -> None:
+        if self._interrupted or engine.interrupted:
+            raise Interrupted
+
+    def _leave(
+        self,
+        engine: Conversation,
+        seen: list[IntervalResult],
+        probe: Probe,
+        leaves: Leaves,
+    ) -> bool:
+        """Ask whether the load has told enough, and end it then."""
+        enough = leaves(self._so_far(seen, probe))
+        if enough:
+            engine.end()
+        return enough
+
+    def _so_far(self, seen: list[IntervalResult], probe: Probe) -> LoadTrial:
+        rate = _arrivals_per_s(seen) or probe.rate
+        tally = tally_so_far(seen, rate)
+        return _trial_of(tally, probe, self._criteria, series_of(seen, self._criteria))
+
+    def _trial(
+        self, answer: Answer, request: r.LoadRequest, probe: Probe, left: bool
+    ) -> LoadTrial:
+        result = answer.result
+        measured_s = (result.measured_ns or result.elapsed_ns or 1) / 1e9
+        tally = tally_of(result, measured_s if left else probe.duration_s)
+        whole = [one for one in result.intervals if one.intended or one.completed]
+        within = [one for one in whole if one.start_ns / 1e9 < tally.lasted_s]
+        trial = _trial_of(
+            tally, probe, self._criteria, series_of(within, self._criteria)
+        )
+        return msgspec.structs.replace(
+            trial,
+            values=trial.values | _metrics(result, self._criteria),
+            ending=LoadEnding.LEFT if left else LoadEnding.WHOLE,
+            marks=tuple(_marks(result, request, self._criteria)),
+            started_ns=result.started_ns,
+        )
+
+    def _fault(self, fault: EngineFault, probe: Probe) -> LoadTrial:
+        """Return the failed trial of an engine that could not go on.
+
+        Raises the error where the request itself is wrong: no trial could mend that.
+        """
+        error = error_of(fault)
+        if fault.status == 1 and isinstance(error, BenchError):
+            return failed(probe, f"the engine: {fault.message}")
+        raise error
+
+
+def request_of(
+    settings: EngineSettings,
+    probe: Probe,
+    criteria: tuple[Criterion, ...],
+    values: Mapping[str, str],
+) -> r.LoadRequest:
+    """Return what the engine is asked for a probe: an open loop, or so many users."""
+    target = target_of(settings, values)
+    duration_ns = round(probe.duration_s * 1e9)
+    said: dict[str, Any] = {
+        **settings.run,
+        "duration_ns": duration_ns,
+        "drain_ns": _drain_ns(settings, criteria),
+        "interval_ns": max(10**6, min(INTERVAL_NS, duration_ns // LEAST_INTERVALS)),
+        "interval_histograms": True,
+    }
+    rate = None
+    if probe.users is None:
+        rate = w.ConstantRate(max(1, round(probe.rate * w.MICRO)))
+    else:
+        said |= {"depth": probe.users, "workers": 1}
+        if is_network(target):
+            target = msgspec.structs.replace(target, connections=probe.users)
+    bare = Bare(
+        rate=rate,
+        arrival=settings.arrival,
+        size=settings.size,
+        read=settings.read,
+        location=settings.location,
+        think=settings.think,
+    )
+    return plan_of_command(bare, said, target).request
+
+
+def _drain_ns(settings: EngineSettings, criteria: tuple[Criterion, ...]) -> int:
+    if settings.drain_ns is not None:
+        return settings.drain_ns
+    longest_s = max((limit for limit in _limits_s(criteria)), default=LEAST_DRAIN_S)
+    wanted_s = min(max(DRAIN_LIMITS * longest_s, LEAST_DRAIN_S), MOST_DRAIN_S)
+    return round(wanted_s * 1e9)
+
+
+def _limits_s(criteria: tuple[Criterion, ...]) -> list[float]:
+    """Return the times that responses are limited to [s]."""
+    found = []
+    for one in criteria:
+        ns = within_ns(one)
+        if ns is not None:
+            found.append(ns / 1e9)
+        elif one.statistic in ("mean", "percentile"):
+            found.append(one.limit / 1e3)
+    return found
+
+
+def reseeded(request: r.LoadRequest, seed: int) -> r.LoadRequest:
+    """Return the request with arrivals of its own."""
+    workload = msgspec.structs.replace(request.workload, seed=seed)
+    return msgspec.structs.replace(request, workload=workload)
+
+
+def seated(request: r.LoadRequest, cpus: tuple[int, ...]) -> r.LoadRequest:
+    """Return the request with a processor for each worker, where there are enough."""
+    if not cpus or request.workers > len(cpus):
+        return request
+    return msgspec.structs.replace(request, cpus=cpus[: request.workers])
+
+
+def failed(probe: Probe, failure: str) -> LoadTrial:
+    """Return the trial of a probe that told nothing."""
+    return LoadTrial(
+        rate=probe.rate,
+        duration_s=probe.duration_s,
+        lasted_s=0.0,
+        cost_s=0.0,
+        ending=LoadEnding.FAILED,
+        failure=failure,
+    )
+
+
+def _arrivals_per_s(seen: list[IntervalResult]) -> float:
+    length_s = sum(one.length_ns for one in seen) / 1e9
+    return sum(one.intended for one in seen) / length_s if length_s else 0.0
+
+
+def _trial_of(
+    tally: Tally, probe: Probe, criteria: tuple[Criterion, ...], series: Any
+) -> LoadTrial:
+    return LoadTrial(
+        rate=probe.rate,
+        duration_s=probe.duration_s,
+        lasted_s=tally.lasted_s,
+        cost_s=tally.lasted_s,
+        values=values_of(tally, criteria),
+        series=series,
+        offered=tally.intended,
+        completed=tally.answered,
+        errors=tally.failed + (tally.open if tally.given_up else 0),
+    )
+
+
+def _metrics(result: LoadResult, criteria: tuple[Criterion, ...]) -> dict[str, float]:
+    """Return the values of criteria that limit a metric of the engine's own."""
+    known = metrics(result)
+    wanted = {one.key for one in criteria if one.statistic == "metric"}
+    return {key: value for key, value in known.items() if key in wanted}
+
+
+def _marks(
+    result: LoadResult, request: r.LoadRequest, criteria: tuple[Criterion, ...]
+) -> list[str]:
+    """Return what makes the generator doubtful: late, or behind its rate."""
+    marks = []
+    late, limits = result.lateness_ns.p99, _limits_s(criteria)
+    if late is not None and limits and late > LATE_SHARE * min(limits) * 1e9:
+        marks.append(LATE)
+    counts = result.counts
+    missed = counts.skipped + counts.starved
+    if missed > NOT_OFFERED * counts.intended or _fell_behind(result, request):
+        marks.append(BEHIND)
+    return marks
+
+
+def _fell_behind(result: LoadResult, request: r.LoadRequest) -> bool:
+    """Tell whether arrivals were not issued though the target had room for them."""
+    counts = result.counts
+    full = counts.held or counts.dropped
+    return (
+        request.loop.open
+        and not full
+        and counts.issued < (1 - NOT_OFFERED) * counts.intended
+    )

@@ -1,0 +1,231 @@
+"""A load's counts and histograms -> the values that criteria limit. Pure.
+
+Decision: an operation without a response is over every limit: what failed or never ended
+counts against percentiles, shares and the error ratio, and what is still open counts with the
+age that it has at least. Leaving it out would make a server look the better the more it
+drops. Of operations that are open nobody knows which; they are taken for the youngest arrivals,
+so that every age is a lower bound. Sources: docs/engine-protocol.md; Schroeder and others,
+"Open versus closed" (NSDI '06), on what a closed view leaves out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from benchwright.model.load import IntervalResult, LoadResult
+from benchwright.model.peak import Criterion, Series
+from benchwright.stats.hdr_histogram import Histogram, decode
+from benchwright.workbench.criteria import within_ns
+
+MEAN = "response_ms_mean"
+
+
+class Tally(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the operations of a load, or of its part so far."""
+
+    rate: float
+    """Of arrivals [1/s]."""
+    lasted_s: float
+    """For so long operations arrived [s]."""
+    intended: int
+    answered: int
+    """Operations with a response that did not fail."""
+    failed: int = 0
+    """Operations that failed, were dropped, or were too late to be begun."""
+    open: int = 0
+    """Operations that have arrived, and neither ended nor were given up."""
+    open_for_s: float = 0.0
+    """Time since the last of them can have arrived [s]."""
+    given_up: bool = False
+    """Whether those that are open will never end."""
+    mean_ms: float | None = None
+    """Of those answered."""
+    histogram: Histogram
+    """Of those answered [ns]."""
+
+
+def values_of(tally: Tally, criteria: Iterable[Criterion]) -> dict[str, float]:
+    """Return the value of each criterion that the load has one for, and the mean."""
+    found = {MEAN: _mean_ms(tally)}
+    found |= {one.key: value_of(tally, one) for one in criteria}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def value_of(tally: Tally, criterion: Criterion) -> float | None:
+    """Return a criterion's value; None where the load has none."""
+    match criterion.statistic:
+        case "mean":
+            return _mean_ms(tally)
+        case "percentile":
+            assert criterion.share is not None, "a percentile has its share"
+            return _percentile_ms(tally, criterion.share, criterion.limit)
+        case "share":
+            limit_ns = within_ns(criterion)
+            return None if limit_ns is None else _share_within(tally, limit_ns)
+        case "ratio":
+            return _error_ratio(tally)
+    return None
+
+
+def _mean_ms(tally: Tally) -> float | None:
+    """Return the mean response, with the least age of what is open [ms]."""
+    n = tally.answered + tally.open
+    if not n:
+        return None
+    answered = (tally.mean_ms or 0.0) * tally.answered
+    mean_age_s = tally.open_for_s + 0.5 * tally.open / tally.rate
+    if not tally.given_up:
+        # Of a load that goes on, what has just arrived says nothing yet.
+        mean_ms = answered / tally.answered if tally.answered else 0.0
+        if 1e3 * mean_age_s <= mean_ms:
+            return mean_ms
+    return (answered + 1e3 * mean_age_s * tally.open) / n
+
+
+def _older(tally: Tally, limit_s: float) -> int:
+    """Return how many of the open operations are older than a limit, at least."""
+    if tally.given_up:
+        return tally.open
+    young = max(0.0, tally.rate * (limit_s - tally.open_for_s))
+    return max(0, tally.open - math.ceil(young))
+
+
+def _percentile_ms(tally: Tally, share: float, limit_ms: float) -> float | None:
+    """Return a percentile of all operations [ms].
+
+    Where its rank lies among those without a response it is the load's length: they took
+    no less, or are of no use.
+    """
+    over = tally.failed + _older(tally, limit_ms / 1e3)
+    whole = tally.answered + over
+    if not whole:
+        return None
+    rank = max(1, math.ceil(share * whole - 1e-9))
+    if rank <= tally.answered:
+        ns = tally.histogram.quantile(min(1.0, rank / tally.answered))
+        return None if ns is None else ns / 1e6
+    return 1e3 * (tally.lasted_s + tally.open_for_s)
+
+
+def _share_within(tally: Tally, limit_ns: int) -> float | None:
+    over = tally.failed + _older(tally, limit_ns / 1e9)
+    whole = tally.answered + over
+    return _count_within(tally.histogram, limit_ns) / whole if whole else None
+
+
+def _count_within(histogram: Histogram, limit_ns: int) -> int:
+    """Return how many do not exceed a limit; the bucket that holds it counts whole."""
+    return int(histogram.count[histogram.low <= limit_ns].sum())
+
+
+def _error_ratio(tally: Tally) -> float | None:
+    lost = tally.failed + (tally.open if tally.given_up else 0)
+    whole = tally.answered + lost
+    return lost / whole if whole else None
+
+
+# -- from the engine's words -----------------------------------------------------------
+
+
+def tally_of(result: LoadResult, lasted_s: float) -> Tally:
+    """Return the counts of a load that is over; operations arrived for `lasted_s`."""
+    counts, response = result.counts, result.all.response_ns
+    drained_s = max(0.0, result.elapsed_ns / 1e9 - lasted_s)
+    return Tally(
+        rate=max(counts.intended, 1) / lasted_s,
+        lasted_s=lasted_s,
+        intended=counts.intended,
+        answered=response.count,
+        failed=counts.errors + counts.dropped + counts.skipped,
+        open=counts.unfinished + counts.waiting,
+        open_for_s=drained_s if counts.unfinished else 0.0,
+        given_up=True,
+        mean_ms=None if response.mean is None else response.mean / 1e6,
+        histogram=decode(response.hdr) if response.hdr else merged([]),
+    )
+
+
+def tally_so_far(intervals: Sequence[IntervalResult], rate: float) -> Tally:
+    """Return the counts of a load that goes on, from its intervals so far; at least one."""
+    answered = sum(one.completed - one.errors for one in intervals)
+    sums = (
+        (one.response_ns_mean or 0.0) * (one.completed - one.errors)
+        for one in intervals
+    )
+    last = intervals[-1]
+    return Tally(
+        rate=rate,
+        lasted_s=(last.start_ns + last.length_ns) / 1e9,
+        intended=sum(one.intended for one in intervals),
+        answered=answered,
+        failed=sum(one.errors + one.dropped for one in intervals),
+        open=last.in_flight + last.waiting,
+        mean_ms=sum(sums) / answered / 1e6 if answered else None,
+        histogram=merged([histogram_of(one) for one in intervals]),
+    )
+
+
+def series_of(
+    intervals: Sequence[IntervalResult], criteria: Iterable[Criterion]
+) -> Series:
+    """Return the values of each interval; its operations are those that ended in it."""
+    wanted = {MEAN: Criterion(MEAN, 0.0)} | {
+        one.key: one for one in criteria if one.statistic != "metric"
+    }
+    tallies = [_tally_of_interval(one) for one in intervals]
+    columns = {
+        key: tuple(_or_zero(value_of(tally, one)) for tally in tallies)
+        for key, one in wanted.items()
+    }
+    return Series(
+        at_s=tuple(one.start_ns / 1e9 for one in intervals),
+        width_s=intervals[0].length_ns / 1e9 if intervals else 1.0,
+        counts=tuple(tally.answered for tally in tallies),
+        values=columns,
+        binned_by="completion",
+    )
+
+
+def _or_zero(value: float | None) -> float:
+    """Return a number for an interval without a value: its count is 0, and says so."""
+    return 0.0 if value is None else value
+
+
+def _tally_of_interval(one: IntervalResult) -> Tally:
+    mean_ns = one.response_ns_mean
+    return Tally(
+        rate=1.0,
+        lasted_s=one.length_ns / 1e9,
+        intended=one.intended,
+        answered=one.completed - one.errors,
+        failed=one.errors + one.dropped,
+        mean_ms=None if mean_ns is None else mean_ns / 1e6,
+        histogram=histogram_of(one),
+    )
+
+
+def histogram_of(interval: IntervalResult) -> Histogram:
+    """Return an interval's response times; empty where it has none."""
+    if interval.response_hdr is None:
+        return merged([])
+    return decode(interval.response_hdr)
+
+
+def merged(histograms: Sequence[Histogram]) -> Histogram:
+    """Return the histogram of all values together."""
+    if not histograms:
+        none: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        return Histogram(none, none, none)
+    low = np.concatenate([one.low for one in histograms])
+    high = np.concatenate([one.high for one in histograms])
+    count = np.concatenate([one.count for one in histograms])
+    ends, places = np.unique(high, return_inverse=True)
+    total = np.bincount(places, weights=count, minlength=ends.size).astype(np.int64)
+    begins = np.full(ends.size, np.iinfo(np.int64).max)
+    np.minimum.at(begins, places, low)
+    return Histogram(begins, ends, total)

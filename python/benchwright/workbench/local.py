@@ -1,0 +1,301 @@
+"""A workbench on this machine: a server, its generator, and the processors they run on.
+
+Purpose: what a search needs of `workbench/port.py`, by the launcher of its session. Decision:
+a trial is one call, and everything it starts is stopped by the next, by `close`, or by the
+launcher's guard when `bw` is killed. The time of a trial is measured here, whole: a search
+pays for restarts too. What cannot work at any rate (a program that is not installed, a criterion
+that the generator has no value for) is told before the first trial.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from benchwright.model.errors import Diagnostic, InputError, Interrupted
+from benchwright.model.finding import Finding
+from benchwright.model.peak import Criterion, LoadEnding, LoadTrial, Probe
+from benchwright.model.plan import Pairs
+from benchwright.suite.fault import diagnostic
+from benchwright.suite.program import Where
+from benchwright.trial.request import Surroundings, merged
+from benchwright.workbench.cpus import (
+    SHARED,
+    Seats,
+    available_cpus,
+    pinning,
+    seats_of,
+)
+from benchwright.workbench.engine_generator import EngineGenerator, failed
+from benchwright.workbench.generators.adapter import Generator
+from benchwright.workbench.generators.run import Place, asked_of, run_generator
+from benchwright.workbench.server import (
+    Clock,
+    Launcher,
+    MonotonicClock,
+    Server,
+    ServerFailure,
+)
+from benchwright.workbench.server import Surroundings as ServerSurroundings
+from benchwright.workbench.spec import ServerPlan, Spec
+from benchwright.workbench.spec_load import ENGINE
+
+Leaves = Callable[[LoadTrial], bool]
+STATE = "bw-state-"
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """What a workbench is built for."""
+
+    spec: Spec
+    criteria: tuple[Criterion, ...]
+    around: Surroundings
+    logs: Path
+    """The session's; made where it is not there."""
+    seed: int = 1
+
+
+class _Driver(Protocol):
+    """A generator, whatever it is."""
+
+    @property
+    def watched(self) -> bool:
+        """Whether a running load can be looked at."""
+
+    def interrupt(self) -> None:
+        """End the load that runs."""
+
+    def run(
+        self, probe: Probe, values: Mapping[str, str], number: int, leaves: Leaves
+    ) -> LoadTrial:
+        """Run one load."""
+
+
+class LocalWorkbench:
+    """Runs trials under load on this host."""
+
+    def __init__(
+        self, setting: Setting, launcher: Launcher, clock: Clock | None = None
+    ) -> None:
+        """Raises InputError for what cannot work at any rate."""
+        self._setting = setting
+        self._launcher = launcher
+        self._clock = clock or MonotonicClock()
+        self._interrupted = False
+        setting.logs.mkdir(parents=True, exist_ok=True)
+        self.seats = seats_of(setting.spec, available_cpus())
+        self._driver = _driver(setting, launcher, self.seats)
+        self._server = self._made_server()
+        self._state = _fresh_state(setting.logs)
+        self._own = {
+            "here": str(Path(setting.around.directory, setting.spec.directory)),
+            "state": self._state,
+            "port": str(_free_port()),
+        }
+        self._number = _last_number(setting.logs)
+
+    @property
+    def watched(self) -> bool:
+        """Whether a running trial can be looked at and left early."""
+        return self._driver.watched
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Doubts about the bench itself, whatever is measured on it."""
+        return self.seats.doubts(self._setting.spec.file)
+
+    def run(self, probe: Probe, sample: Pairs, leaves: Leaves) -> LoadTrial:
+        """Run one trial at a sample. See workbench/port.py."""
+        begun = self._clock.now()
+        try:
+            trial = self._trial(probe, dict(sample) | self._own, leaves)
+        except ServerFailure as failure:
+            trial = failed(probe, str(failure))
+        except BaseException:
+            self._stop_server()
+            raise
+        if self._interrupted:
+            self._stop_server()
+            raise Interrupted
+        cost_s = max(self._clock.now() - begun, trial.lasted_s)
+        marks = (SHARED,) if self.seats.shared else ()
+        marks = tuple(dict.fromkeys((*trial.marks, *marks)))
+        return msgspec.structs.replace(trial, cost_s=cost_s, marks=marks)
+
+    def _trial(
+        self, probe: Probe, values: Mapping[str, str], leaves: Leaves
+    ) -> LoadTrial:
+        server = self._server
+        if server is not None:
+            server.ensure(values)
+        if self._interrupted:
+            raise Interrupted
+        self._number += 1
+        trial = self._driver.run(probe, values, self._number, leaves)
+        if server is None:
+            return trial
+        death = server.died()
+        if self._restarts_each_time:
+            server.stop()
+        elif not death:
+            server.settle()
+        return _dead(trial, death) if death else trial
+
+    @property
+    def _restarts_each_time(self) -> bool:
+        plan = self._setting.spec.server
+        return plan is not None and plan.restart == "trial"
+
+    def interrupt(self) -> None:
+        """End what is running; safe to call in a signal handler."""
+        self._interrupted = True
+        if self._server is not None:
+            self._server.interrupt()
+        self._driver.interrupt()
+        self._launcher.interrupt(cleanup=True)
+
+    def close(self) -> None:
+        """Stop the server and everything else that was started."""
+        self._stop_server()
+        shutil.rmtree(self._state, ignore_errors=True)
+
+    def _stop_server(self) -> None:
+        if self._server is not None:
+            self._server.stop()
+
+    def _made_server(self) -> Server | None:
+        plan: ServerPlan | None = self._setting.spec.server
+        if plan is None:
+            return None
+        around = ServerSurroundings(
+            directory=str(
+                Path(self._setting.around.directory, self._setting.spec.directory)
+            ),
+            environment=self._setting.around.environment,
+            logs=self._setting.logs,
+            cpus=self.seats.server,
+        )
+        return Server(plan, self._launcher, around, self._clock)
+
+
+def _dead(trial: LoadTrial, death: str) -> LoadTrial:
+    """Return the trial of a server that ended meanwhile: its figures are of no server."""
+    return msgspec.structs.replace(
+        trial, ending=LoadEnding.FAILED, failure=death, values={}
+    )
+
+
+# -- generators ------------------------------------------------------------------------
+
+
+def _driver(setting: Setting, launcher: Launcher, seats: Seats) -> _Driver:
+    load = setting.spec.load
+    if load.generator == ENGINE:
+        return EngineGenerator(
+            load.settings, setting.criteria, seats.load, setting.seed
+        )
+    return _Program(setting, launcher, seats)
+
+
+class _Program:
+    """A generator that is a program, run by the launcher."""
+
+    def __init__(self, setting: Setting, launcher: Launcher, seats: Seats) -> None:
+        self._setting = setting
+        self._launcher = launcher
+        self._seats = seats
+        self._generator: Generator = setting.spec.load.settings
+        self._check()
+
+    @property
+    def watched(self) -> bool:
+        """Whether its output tells something before it ends."""
+        return self._generator.traits.watched
+
+    def interrupt(self) -> None:
+        """Do nothing: the launcher is interrupted."""
+
+    def run(
+        self, probe: Probe, values: Mapping[str, str], number: int, leaves: Leaves
+    ) -> LoadTrial:
+        """Run one load by the program. Raises Interrupted, BenchError."""
+        scratch = self._setting.logs / f"trial-{number}"
+        scratch.mkdir(parents=True, exist_ok=True)
+        place = Place(
+            directory=str(
+                Path(self._setting.around.directory, self._setting.spec.directory)
+            ),
+            scratch=str(scratch.absolute()),
+            environment=merged(self._setting.around.environment, _levels(values)),
+            prefix=pinning(self._seats.load),
+            cores=len(self._seats.load) or len(available_cpus()),
+        )
+        seed = (self._setting.seed + number) % 2**31
+        asked = asked_of(
+            probe, place, self._setting.criteria, tuple(values.items()), seed
+        )
+        return run_generator(self._launcher, self._generator, asked, place, leaves)
+
+    def _check(self) -> None:
+        """Tell what cannot work at any rate. Raises InputError."""
+        spec, generator = self._setting.spec, self._generator
+        found: list[Diagnostic] = []
+        path = dict(self._setting.around.environment).get("PATH")
+        for program in generator.programs:
+            if shutil.which(program, path=path or os.environ.get("PATH")) is None:
+                where = spec.places.get("load.generator", Where(spec.file))
+                message = f"{program} is not installed: nothing of this name is in PATH"
+                found.append(diagnostic(where, "generator-missing", message))
+        for one in self._setting.criteria:
+            refusal = generator.traits.refusal(one)
+            if refusal:
+                where = spec.places.get("peak.criteria", Where(spec.file))
+                message = f"{generator.name} has no value for {one.key}: {refusal}"
+                found.append(diagnostic(where, "spec-value", message))
+        if found:
+            raise InputError(found)
+
+
+def _levels(values: Mapping[str, str]) -> Pairs:
+    return tuple((f"BW_FACTOR_{name}", value) for name, value in values.items())
+
+
+# -- places ----------------------------------------------------------------------------
+
+
+def _fresh_state(logs: Path) -> str:
+    """Return a new private directory, and remove one that a killed session left.
+
+    Others may enter it: a server often runs as a user of its own.
+    """
+    note = logs / "state-directory"
+    with contextlib.suppress(OSError):
+        left = note.read_text().strip()
+        if Path(left).name.startswith(STATE):
+            shutil.rmtree(left, ignore_errors=True)
+    state = tempfile.mkdtemp(prefix=STATE)
+    os.chmod(state, 0o755)
+    note.write_text(f"{state}\n")
+    return state
+
+
+def _free_port() -> int:
+    """Return a port of the loopback that nobody uses now."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: Any = one.getsockname()[1]
+    return int(port)
+
+
+def _last_number(logs: Path) -> int:
+    """Return the number of the last trial that left something, 0 before the first."""
+    numbers = (entry.name.removeprefix("trial-") for entry in logs.glob("trial-*"))
+    return max((int(one) for one in numbers if one.isdecimal()), default=0)

@@ -1,0 +1,73 @@
+"""The split of processors between a server and its generator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchwright.model.errors import InputError
+from benchwright.workbench.cpus import Seats, leaving, pinning, seats_of
+from benchwright.workbench.spec import Spec
+from benchwright.workbench.spec_toml import read_spec
+
+
+def spec(server: str = "", load: str = "", *, started: bool = True) -> Spec:
+    """Return a spec with these processors."""
+    text = ""
+    if started:
+        text = f"[server]\nstart = 's'\nready = {{tcp = 'h:1'}}\n{server}\n"
+    return read_spec(f"{text}[load]\ntarget = 'null'\n{load}\n", "s.toml")
+
+
+@pytest.mark.parametrize(
+    ("available", "server", "load"),
+    [((0, 1), (0,), (1,)), ((2, 5, 7), (2, 5), (7,)), (tuple(range(8)), 6, (6, 7))],
+)
+def test_they_are_parted(
+    available: tuple[int, ...], server: tuple[int, ...] | int, load: tuple[int, ...]
+) -> None:
+    seats = seats_of(spec(), available)
+    expected = tuple(range(server)) if isinstance(server, int) else server
+    assert (seats.server, seats.load, seats.shared) == (expected, load, False)
+    assert not seats.doubts("s")
+
+
+def test_on_one_processor_it_is_told() -> None:
+    seats = seats_of(spec(), (3,))
+    assert seats.shared
+    (doubt,) = seats.doubts("s")
+    assert doubt.code == "server-and-generator-share-cores"
+    assert "server on processor 3, generator on processor 3" in doubt.evidence
+
+
+def test_what_the_user_says_wins() -> None:
+    both = seats_of(spec("cpus = '0,1'", "cpus = '1'"), (0, 1, 2, 3))
+    assert (both.server, both.load, both.shared) == ((0, 1), (1,), True)
+    one = seats_of(spec("cpus = '2'"), (0, 1, 2, 3))
+    assert (one.server, one.load) == ((2,), (0, 1, 3))
+    other = seats_of(spec(load="cpus = '0'"), (0, 1))
+    assert (other.server, other.load) == ((1,), (0,))
+
+
+def test_a_server_of_the_users_own_is_wherever_it_is() -> None:
+    seats = seats_of(spec(started=False), (0,))
+    assert seats == Seats((), (), ours=False)
+    assert not seats.shared
+    assert seats.text == "server on wherever it runs, generator on any processor"
+
+
+def test_processors_that_are_not_there_are_told_together() -> None:
+    with pytest.raises(InputError) as caught:
+        seats_of(spec("cpus = '9'", "cpus = '0,8'"), (0, 1))
+    assert [(d.line, d.message) for d in caught.value.diagnostics] == [
+        (4, "there is no processor 9 for us"),
+        (7, "there is no processor 8 for us"),
+    ]
+
+
+def test_an_unbound_command_is_left_as_it_is() -> None:
+    assert pinning(()) == ()
+    assert pinning((0, 2))[-3:] == ("pin", "0,2", "--")
+    words = leaving((), Path("p"), Path("l"))
+    assert words[-5:] == ("leave", "-", "p", "l", "--")

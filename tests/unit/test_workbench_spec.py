@@ -1,0 +1,309 @@
+"""SPEC.toml: what it means, and every mistake in it at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from benchwright.load import request as r
+from benchwright.load import workload as w
+from benchwright.model.errors import InputError
+from benchwright.model.peak import ClaimKind
+from benchwright.model.plan import Command
+from benchwright.workbench.spec import CommandReady, HttpReady, Spec, TcpReady
+from benchwright.workbench.spec_load import target_of
+from benchwright.workbench.spec_table import SpecTable
+from benchwright.workbench.spec_toml import parse_address, read_spec
+
+LOAD = '[load]\ntarget = "null"\n'
+PEAK = '[peak]\ncriteria = "40ms"\n'
+
+
+def read(text: str) -> Spec:
+    """Return a spec that has a load."""
+    return read_spec(text if "[load]" in text else text + LOAD, "dir/spec.toml")
+
+
+def mistakes(text: str) -> list[str]:
+    """Return each mistake as `line:column code message`."""
+    with pytest.raises(InputError) as caught:
+        read(text)
+    return [
+        f"{d.line}:{d.column} {d.code} {d.message}" for d in caught.value.diagnostics
+    ]
+
+
+def configured(text: str, values: dict[str, str], factors: str) -> Command:
+    """Return what a configure command comes to at a sample."""
+    spec = read(f"[server]\nconfigure = {text}\n{LOAD}[factors]\n{factors}\n")
+    assert spec.server is not None
+    return spec.server.configure[0].filled(values)
+
+
+# -- commands ----------------------------------------------------------------------------
+
+
+def test_a_level_stays_one_word() -> None:
+    command = configured("'mk {x} -v'", {"x": "a b; rm"}, 'x = ["1"]')
+    assert command.argv == ("mk", "a b; rm", "-v")
+
+
+def test_a_level_in_a_shell_command_is_quoted() -> None:
+    command = configured("'mk {x} > log'", {"x": "a; rm"}, 'x = ["1"]')
+    assert command.argv == ("/bin/sh", "-c", "mk 'a; rm' > log")
+
+
+def test_braces_alone_make_no_shell_command() -> None:
+    assert configured(
+        "'mk {state}/{x}'", {"x": "1", "state": "/s"}, "x = [1]"
+    ).argv == (
+        "mk",
+        "/s/1",
+    )
+
+
+def test_an_array_of_arrays_is_words() -> None:
+    command = configured("[['mk', 'a b', '{x}']]", {"x": "1"}, "x = [1]")
+    assert command.argv == ("mk", "a b", "1")
+
+
+def test_a_shell_keeps_braces_of_its_own() -> None:
+    command = configured("\"awk '{print}' f | sort\"", {}, "x = [1]")
+    assert command.argv[2] == "awk '{print}' f | sort"
+
+
+def test_a_misspelt_factor_is_told_even_in_a_shell_command() -> None:
+    found = mistakes(
+        f"[server]\nconfigure = 'mk {{worker}} > log'\n{LOAD}[factors]\nworkers = [1]\n"
+    )
+    assert found == ["2:17 spec-unknown-name nothing is named 'worker'"]
+
+
+# -- server ------------------------------------------------------------------------------
+
+
+def test_the_server_is_read() -> None:
+    plan = read(
+        """
+        [server]
+        start = "nginx -c {here}/conf"
+        ready = { tcp = "127.0.0.1:{port}" }
+        ready_timeout = "3s"
+        stop = "nginx -s quit"
+        restart = "trial"
+        cpus = "0-1"
+        environment = { WORKERS = "{workers}", N = 3 }
+        [load]
+        target = "http://127.0.0.1:{port}/"
+        [factors]
+        workers = [1, 2]
+        """
+    ).server
+    assert plan is not None
+    assert isinstance(plan.ready, TcpReady)
+    assert (plan.restart, plan.cpus, plan.ready_timeout_ns) == (
+        "trial",
+        (0, 1),
+        3 * 10**9,
+    )
+    assert [name for name, _ in plan.environment] == ["WORKERS", "N"]
+    assert plan.stop is not None
+    assert not plan.daemon
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ('{ tcp = "[::1]:80" }', TcpReady),
+        ('{ http = "http://h/x" }', HttpReady),
+        ('{ command = "pg_isready -q" }', CommandReady),
+    ],
+)
+def test_each_way_to_be_ready(text: str, kind: type[Any]) -> None:
+    spec = read(f'[server]\nstart = "s"\nready = {text}\n')
+    assert spec.server is not None
+    assert isinstance(spec.server.ready, kind)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("start = 's'", "1:2 spec-missing ready is missing"),
+        ("daemon = true\nready = {tcp='h:1'}", "daemon means nothing without start"),
+        ("cpus = '0'", "neither start nor configure nor ready"),
+        ("start = 's'\nready = {}", "ready is one of tcp, http and command"),
+        ("start = 's'\nready = {tcp='h'}", "'h' is no HOST:PORT"),
+        ("start = 's'\nready = {http='https://h'}", "begins with http://"),
+        ("start = 's'\nready = {tcp='h:1'}\nrestart = 'never'", "is no restart"),
+        ("start = ['a', 3]\nready = {tcp='h:1'}", "a word of start is a whole number"),
+    ],
+)
+def test_what_a_server_cannot_be(text: str, found: str) -> None:
+    assert found in " ".join(mistakes(f"[server]\n{text}\n"))
+
+
+@pytest.mark.parametrize("text", ["h:0", "h:65536", "h", ":80", "h:8x"])
+def test_what_is_no_address(text: str) -> None:
+    with pytest.raises(ValueError, match="HOST:PORT"):
+        parse_address(text)
+
+
+# -- load --------------------------------------------------------------------------------
+
+
+def test_the_engine_is_the_generator_unless_another_is_named() -> None:
+    spec = read(
+        """
+        [load]
+        target = "http://127.0.0.1:{port}/{page}"
+        connections = 8
+        arrival = "constant"
+        headers = { Accept-Encoding = "gzip" }
+        [factors]
+        page = ["a", "b"]
+        """
+    )
+    settings = spec.load.settings
+    assert (spec.load.generator, settings.arrival) == ("engine", w.ConstantArrival())
+    assert target_of(settings, {"port": "8080", "page": "b"}) == r.HttpTarget(
+        "http://127.0.0.1:8080/",
+        paths=("/b",),
+        headers=(("Accept-Encoding", "gzip"),),
+        connections=8,
+    )
+
+
+def test_another_generator_reads_its_own_keys() -> None:
+    spec = read(
+        """
+        [load]
+        generator = "command"
+        command = "gen {rate} {duration}"
+        values = { response_ms_mean = "/mean" }
+        """
+    )
+    assert spec.load.settings.name == "command"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("generator = 'wrk3'", "'wrk3' is no generator: one of engine"),
+        ("cpus = '0'", "target is missing here"),
+        ("target = 'null'\ndirect = true", "direct is no option of a null target"),
+        ("target = 'ftp://h/'", "ftp:// is no kind of target"),
+        ("target = 'http://h/'\npaths = ['x']", "a path begins with /"),
+        ("target = 'null'\ncommand = 'x'", "unknown key 'command'"),
+        ("target = 'null'\narrival = 'sometimes'", "is no arrival process"),
+    ],
+)
+def test_what_a_load_cannot_be(text: str, found: str) -> None:
+    assert found in " ".join(mistakes(f"[load]\n{text}\n"))
+
+
+def test_a_target_is_tried_with_every_level() -> None:
+    found = mistakes("[load]\ntarget = '{t}'\n[factors]\nt = ['null', 'udp://h']\n")
+    assert "udp:// is no kind of target" in found[0]
+
+
+def test_a_spec_without_a_load_is_told() -> None:
+    with pytest.raises(InputError, match=r"there is no \[load\]"):
+        read_spec(PEAK, "s.toml")
+
+
+# -- peak --------------------------------------------------------------------------------
+
+
+def test_the_goal_is_read() -> None:
+    spec = read(
+        """
+        [peak]
+        criteria = ["p99 response < 10ms", "90% within 2s"]
+        claim = "rate:5%, slo:90%"
+        start = "10k"
+        highest = "1M"
+        budget = "3m"
+        run_length = "20s"
+        max_trials = 7
+        seed = 5
+        """
+    )
+    goal = spec.goal
+    assert goal is not None
+    assert [one.key for one in goal.criteria] == ["response_ms_p99", "within_2s_share"]
+    assert (goal.start_rate, goal.highest_rate) == (10_000, 1e6)
+    assert (goal.budget_s, goal.run_length_s) == (180, 20)
+    assert (goal.max_trials, goal.seed) == (7, 5)
+    assert [claim.kind for claim in spec.claims] == [ClaimKind.RATE, ClaimKind.SLO]
+    assert goal.claim == spec.claims[0]
+
+
+def test_a_confidence_of_its_own() -> None:
+    goal = read(PEAK + 'confidence = "99%"\n').goal
+    assert goal is not None
+    assert goal.claim.confidence == 0.99
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("criteria = []", "criteria has none"),
+        ("start = '1'", "criteria is missing here"),
+        ("criteria = ['fast']", "'fast' is no criterion"),
+        ("criteria = ['1ms', 'mean < 2ms']", "has two limits"),
+        ("criteria = '1ms'\nclaim = 'peak'", "is no claim"),
+        (
+            "criteria = '1ms'\nstart = '5'\nhighest = '4'",
+            "highest (4/s) is below start",
+        ),
+        ("criteria = '1ms'\nlowest = '5'\nhighest = '5'", "is below lowest"),
+        ("criteria = '1ms'\nclaim = 'slo:9%'", "no confidence"),
+        (
+            "criteria = '1ms'\nclaim = 'slo:90%'\nconfidence = '99%'",
+            "says its confidence itself",
+        ),
+        ("criteria = '1ms'\npolicy = 'luck'", "'luck' is no policy: one of"),
+    ],
+)
+def test_what_a_goal_cannot_be(text: str, found: str) -> None:
+    assert found in " ".join(mistakes(f"[peak]\n{text}\n"))
+
+
+# -- the whole ---------------------------------------------------------------------------
+
+
+def test_every_mistake_is_told_at_once_in_order() -> None:
+    found = mistakes(
+        "[sever]\nx = 1\n[load]\ntarget = 'x://y'\n[factors]\nrate = [1]\n"
+        "[peak]\ncriteria = 'never'\n"
+    )
+    assert [one.split(" ")[0] for one in found] == ["1:2", "4:10", "6:8", "8:12"]
+
+
+def test_a_toml_mistake_is_told_alone() -> None:
+    assert mistakes("[peak\n")[0].startswith("1:6 spec-toml")
+
+
+def test_other_controllers_read_their_tables_with_ours() -> None:
+    def reader(table: SpecTable, spec: Spec) -> tuple[int | None, int]:
+        table.only(("steps",))
+        return table.whole("steps", 1), len(spec.factors)
+
+    text = f"{LOAD}[factors]\nx = [1]\n[ramp]\nsteps = 4\n"
+    assert read_spec(text, "s", {"ramp": reader}).more == {"ramp": (4, 1)}
+    assert read_spec(text, "s").more == {}
+    with pytest.raises(InputError) as caught:
+        read_spec(text.replace("x = [1]", "x = []"), "s", {"ramp": reader})
+    assert len(caught.value.diagnostics) == 1
+
+
+def test_places_of_what_was_said_are_kept() -> None:
+    spec = read(f"{LOAD}cpus = '0'\n{PEAK}")
+    assert spec.places["load.cpus"].line == 3
+    assert spec.places["peak"].line == 4
+
+
+def test_the_first_sample_is_each_factors_first_level() -> None:
+    spec = read(f"{LOAD}[factors]\na = [1, 2]\nb = ['x', 'y']\n")
+    assert spec.first_sample == (("a", "1"), ("b", "x"))
