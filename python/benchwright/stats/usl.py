@@ -1,0 +1,326 @@
+"""The Universal Scalability Law fitted to throughputs of a closed loop.
+
+X(N) = gamma N / (1 + sigma (N-1) + kappa N (N-1)), sigma in [0, 1], kappa >= 0.
+
+Method: N/X is alpha + beta (N-1) + delta N (N-1) with gamma = 1/alpha, sigma =
+beta/alpha, kappa = delta/alpha, and its relative errors are X's: weighted least squares
+of the logarithms, by own Levenberg-Marquardt steps. Intervals are profiles of the fit
+*without* the bounds, by t with n - 3 degrees of freedom, cut at the bounds: so they cover
+at the bound (kappa = 0) as well, where profiles within the bounds do not, and their
+noise comes from the residuals, misfit included.
+Decision: gamma is fitted, not taken from N = 1: one noisy run would bend all the curve.
+The bootstrap lost: with 7 levels it re-draws levels, and covers less.
+Non-goals: N as a random variable (rates of an open loop), two laws in one profile.
+Sources: N. Gunther 2007, Guerrilla Capacity Planning, chapters 4 and 5; M. Moeding's R
+package `usl` for names; tests/calibration/test_usl.py for coverage.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import msgspec
+import numpy as np
+
+from benchwright.model.estimate import Estimate
+from benchwright.model.usl import BandPoint, ScalabilityModel, UslFit
+from benchwright.stats.log_regression import (
+    Bounds,
+    Problem,
+    Solution,
+    profile_interval,
+)
+from benchwright.stats.moments import FloatArray
+from benchwright.stats.students_t import t_quantile
+
+METHOD = "profile"
+PARAMETERS = 3
+_MOST = 1e6
+"""Of kappa: one further user then stops everything."""
+_BAND_POINTS = 41
+_DOUBT = 0.99
+"""From here on the law is doubted; two bounds are asked at once, so not at 95 %."""
+
+
+def usl_throughput(
+    users: FloatArray, gamma: float, sigma: float, kappa: float
+) -> FloatArray:
+    """Return X(N) in gamma's unit, in the shape of `users`, each at least 1."""
+    return np.asarray(
+        gamma * users / (1 + sigma * (users - 1) + kappa * users * (users - 1))
+    )
+
+
+def why_no_fit(users: Sequence[float], throughput: Sequence[float]) -> str:
+    """Return why the law cannot be fitted, empty if it can."""
+    levels = len(set(users))
+    if levels < PARAMETERS:
+        return f"{levels} level{'' if levels == 1 else 's'}: three are needed"
+    if len(users) <= PARAMETERS:
+        return f"{len(users)} trials leave no residual: four are needed"
+    if min(users) < 1:
+        return "the law is one of whole users"
+    if not all(x > 0 and math.isfinite(x) for x in throughput):
+        return "a throughput is 0"
+    return ""
+
+
+def fit_usl(
+    users: Sequence[float],
+    throughput: Sequence[float],
+    variances: Sequence[float] | None = None,
+    confidence: float = 0.95,
+) -> UslFit:
+    """Return the fit to trials, one element each; `why_no_fit` must be empty.
+
+    Throughput [1/s]; `variances` are relative (squared coefficients of variation), up to
+    a common factor; without them each trial weighs the same.
+    """
+    assert not why_no_fit(users, throughput)
+    return _Fit.of(users, throughput, variances, confidence).result()
+
+
+def usl_band(
+    users: Sequence[float],
+    throughput: Sequence[float],
+    variances: Sequence[float] | None = None,
+    confidence: float = 0.95,
+) -> tuple[BandPoint, ...]:
+    """Return the curve of `fit_usl` over the measured range, at 41 evenly spaced numbers of
+    users, with the interval of each point of it by itself."""
+    assert not why_no_fit(users, throughput)
+    fit = _Fit.of(users, throughput, variances, confidence)
+    places = np.linspace(min(users), max(users), _BAND_POINTS)
+    return tuple(fit.band_point(float(place)) for place in places)
+
+
+class _Fit(msgspec.Struct, frozen=True):
+    """The data, and the least squares without (free) and within (held) the bounds."""
+
+    n: FloatArray
+    problem: Problem
+    free: Solution
+    held: Solution
+    confidence: float
+
+    @classmethod
+    def of(
+        cls,
+        users: Sequence[float],
+        throughput: Sequence[float],
+        variances: Sequence[float] | None,
+        confidence: float,
+    ) -> _Fit:
+        n = np.asarray(users, dtype=np.float64)
+        weights = np.ones_like(n) if variances is None else 1 / np.asarray(variances)
+        z = n / np.asarray(throughput, dtype=np.float64)
+        problem = Problem(z, weights * (n.size / float(weights.sum())))
+        free = problem.solve(_columns(n))
+        return cls(n, problem, free, _held(problem, n, free), confidence)
+
+    def result(self) -> UslFit:
+        gamma, sigma, kappa = _parameters(self.held)
+        peak = users_at_peak(sigma, kappa)
+        return UslFit(
+            gamma=self._gamma(gamma),
+            sigma=self._sigma(sigma),
+            kappa=self._kappa(kappa),
+            users_at_peak=None if peak is None else self._peak(peak),
+            peak_throughput=None if peak is None else self._curve(peak),
+            asymptote=gamma / sigma if sigma > 0 and kappa == 0 else None,
+            preferred=self._preferred(),
+            residual=math.sqrt(self.held.squares / self._degrees),
+            r_squared=self._r_squared(),
+            n=int(self.n.size),
+            refuted=self.held.squares - self.free.squares > self._allowed_at(_DOUBT),
+        )
+
+    @property
+    def _degrees(self) -> int:
+        return int(self.n.size) - PARAMETERS
+
+    @property
+    def _allowed(self) -> float:
+        """By how much a profile's sum of squares may exceed the least one."""
+        return self._allowed_at(self.confidence)
+
+    def _allowed_at(self, confidence: float) -> float:
+        t = t_quantile(confidence, self._degrees)
+        return t * t * self.free.squares / self._degrees
+
+    # -- intervals: each profile fixes one linear combination of alpha, beta, delta --------
+
+    def _gamma(self, held: float) -> Estimate:
+        one, a, b = _columns(self.n).T
+
+        def excess(gamma: float) -> float:
+            return self._excess(np.stack([a, b], axis=1), one / gamma)
+
+        bounds = Bounds(held * 1e-6, held * 1e6)
+        return self._interval(_Asked(held, self._freely(0), bounds, "1/s"), excess)
+
+    def _sigma(self, held: float) -> Estimate:
+        one, a, b = _columns(self.n).T
+
+        def excess(sigma: float) -> float:
+            return self._excess(np.stack([one + sigma * a, b], axis=1))
+
+        return self._interval(_Asked(held, self._freely(1), Bounds(0, 1)), excess)
+
+    def _kappa(self, held: float) -> Estimate:
+        one, a, b = _columns(self.n).T
+
+        def excess(kappa: float) -> float:
+            return self._excess(np.stack([one + kappa * b, a], axis=1))
+
+        return self._interval(_Asked(held, self._freely(2), Bounds(0, _MOST)), excess)
+
+    def _peak(self, held: float) -> Estimate:
+        """Return N_max; its profile is that of kappa/(1 - sigma) = 1/N_max^2."""
+        one, a, b = _columns(self.n).T
+
+        def excess(value: float) -> float:
+            return self._excess(np.stack([one + value * b, a - value * b], axis=1))
+
+        _, sigma, kappa = _parameters(self.free)
+        free = kappa / (1 - sigma) if sigma < 1 else math.nan
+        asked = _Asked(1 / held**2, free, Bounds(0, 1))
+        found = self._interval(asked, excess)
+        low, high = (
+            1 / math.sqrt(end) if end > 0 else math.inf
+            for end in (found.high, found.low)
+        )
+        return msgspec.structs.replace(found, value=held, low=low, high=high)
+
+    def band_point(self, users: float) -> BandPoint:
+        one, a, b = _columns(self.n).T
+        away = np.stack([a - (users - 1) * one, b - users * (users - 1) * one], axis=1)
+
+        def excess(throughput: float) -> float:
+            return self._excess(away, one * (users / throughput))
+
+        held, free = self._curve(users), _curve_at(users, self.free)
+        asked = _Asked(held, free, Bounds(held * 1e-3, held * 1e3))
+        found = self._interval(asked, excess)
+        return BandPoint(users, found.low, held, found.high)
+
+    def _freely(self, place: int) -> float:
+        return _parameters(self.free)[place]
+
+    def _excess(self, columns: FloatArray, base: FloatArray | None = None) -> float:
+        found = self.problem.solve(columns, base)
+        return found.squares - self.free.squares - self._allowed
+
+    def _interval(self, asked: _Asked, excess: Callable[[float], float]) -> Estimate:
+        """Return a figure with its interval, which the figure itself lies in."""
+        centre = asked.held if math.isnan(asked.free) else asked.free
+        width = max(abs(asked.held) * 0.1, 1e-7)
+        low, high = profile_interval(excess, centre, width, asked.bounds)
+        return Estimate(
+            value=asked.held,
+            low=min(low, asked.held),
+            high=max(high, asked.held),
+            confidence=self.confidence,
+            method=METHOD,
+            n=int(self.n.size),
+            unit=asked.unit,
+        )
+
+    # -- the curve and the model -----------------------------------------------------------
+
+    def _curve(self, users: float) -> float:
+        return _curve_at(users, self.held)
+
+    def _r_squared(self) -> float | None:
+        measured = self.n / self.problem.z
+        total = float(np.sum((measured - measured.mean()) ** 2))
+        gamma, sigma, kappa = _parameters(self.held)
+        curve = usl_throughput(self.n, gamma, sigma, kappa)
+        return 1 - float(np.sum((measured - curve) ** 2)) / total if total else None
+
+    def _preferred(self) -> ScalabilityModel:
+        """Return the simplest law that is not refuted at the confidence's level."""
+        one, a, _ = _columns(self.n).T
+        without_kappa = self.problem.solve(np.stack([one, a], axis=1))
+        if (
+            self.held.theta[2] > 0
+            and without_kappa.squares - self.free.squares > self._allowed
+        ):
+            return ScalabilityModel.USL
+        straight = self.problem.solve(one[:, None])
+        degrees = self._degrees + 1
+        t = t_quantile(self.confidence, degrees)
+        allowed = t * t * without_kappa.squares / degrees
+        if (
+            without_kappa.theta[1] > 0
+            and straight.squares - without_kappa.squares > allowed
+        ):
+            return ScalabilityModel.AMDAHL
+        return ScalabilityModel.LINEAR
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    """A figure within the bounds, without them (NaN: none), and the bounds."""
+
+    held: float
+    free: float
+    bounds: Bounds
+    unit: str = ""
+
+
+def users_at_peak(sigma: float, kappa: float) -> float | None:
+    """Return N_max = sqrt((1 - sigma) / kappa), at least 1; None where the curve has no
+    maximum. Source: Gunther 2007, equation 4.33."""
+    if kappa <= 0:
+        return None
+    return max(math.sqrt(max(1 - sigma, 0.0) / kappa), 1.0)
+
+
+def _columns(n: FloatArray) -> FloatArray:
+    """Return 1, N - 1 and N (N - 1), shape `(n, 3)`."""
+    return np.stack([np.ones_like(n), n - 1, n * (n - 1)], axis=1)
+
+
+def _held(problem: Problem, n: FloatArray, free: Solution) -> Solution:
+    """Return the best alpha, beta, delta with 0 <= beta <= alpha and 0 <= delta.
+
+    Where the free one is outside, the best lies on a face: each is tried.
+    """
+    alpha, beta, delta = free.theta
+    if 0 <= beta <= alpha and delta >= 0:
+        return free
+    found = []
+    for face in _FACES:
+        solved = problem.solve(_columns(n) @ face)
+        theta = face @ solved.theta
+        if theta[0] > 0 and 0 <= theta[1] <= theta[0] and theta[2] >= 0:
+            found.append(Solution(theta, solved.squares))
+    return min(found, key=lambda solution: solution.squares)
+
+
+_FACES = tuple(
+    np.asarray(face, dtype=np.float64).T
+    for face in (
+        ((1, 0, 0), (0, 0, 1)),
+        ((1, 0, 0), (0, 1, 0)),
+        ((1, 1, 0), (0, 0, 1)),
+        ((1, 0, 0),),
+        ((1, 1, 0),),
+    )
+)
+"""beta = 0; delta = 0; beta = alpha; and the edges where two of them meet."""
+
+
+def _parameters(solution: Solution) -> tuple[float, float, float]:
+    """Return gamma, sigma, kappa; NaN where alpha is not above 0."""
+    alpha, beta, delta = (float(x) for x in solution.theta)
+    if alpha <= 0:
+        return math.nan, math.nan, math.nan
+    return 1 / alpha, beta / alpha, delta / alpha
+
+
+def _curve_at(users: float, solution: Solution) -> float:
+    alpha, beta, delta = (float(x) for x in solution.theta)
+    form = alpha + beta * (users - 1) + delta * users * (users - 1)
+    return users / form if form > 0 else math.nan
