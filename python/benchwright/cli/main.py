@@ -15,6 +15,7 @@ from benchwright.cli import (
     compare,
     inside,
     load,
+    peak,
     plot,
     replay,
     resume,
@@ -24,7 +25,7 @@ from benchwright.cli import (
     trace,
 )
 
-_COMMANDS = (run, compare, resume, stats, plot, load, replay, trace, inside)
+_COMMANDS = (run, compare, resume, stats, plot, load, replay, trace, peak, inside)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

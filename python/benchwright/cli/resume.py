@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from benchwright.study.journal import Study
+    from benchwright.study.journal import Session, Study
 
 SUMMARY = "go on with an interrupted study, after a crash or a reboot too"
 
@@ -46,6 +46,7 @@ def resume(arguments: argparse.Namespace) -> int:
     from benchwright.model.errors import StudyError
     from benchwright.session.checkpoint import study_of
     from benchwright.session.start import prepare_again
+    from benchwright.study.contents import SEARCHES
     from benchwright.study.journal import Study
 
     place = study_of(Path(arguments.study))
@@ -54,7 +55,6 @@ def resume(arguments: argparse.Namespace) -> int:
         if stored is None:
             print(f"bw: nothing to resume in {place}: {_why(study)}", file=sys.stderr)
             return 0
-        prepared = prepare_again(stored.info)
         try:
             os.chdir(stored.info.directory)
         except OSError as error:
@@ -63,7 +63,18 @@ def resume(arguments: argparse.Namespace) -> int:
                 f"the session ran in {stored.info.directory}: {error.strerror}",
                 "put that directory back; its commands are relative to it",
             ) from None
-        return run_again(prepared, study, stored, arguments)
+        if stored.info.kind in SEARCHES:
+            return _resume_search(study, stored, arguments)
+        return run_again(prepare_again(stored.info), study, stored, arguments)
+
+
+def _resume_search(study: Study, stored: Session, arguments: argparse.Namespace) -> int:
+    """Go on with a ramp, a peak search or a surface, each by its own command."""
+    from importlib import import_module
+
+    command = import_module(f"benchwright.cli.{stored.info.kind}")
+    status: int = command.resume(study, stored, arguments)
+    return status
 
 
 def _why(study: Study) -> str:

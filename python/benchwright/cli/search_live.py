@@ -14,7 +14,6 @@ import msgspec
 
 from benchwright.bench import leftovers
 from benchwright.bench.local import LocalBench
-from benchwright.bench.port import Bench
 from benchwright.cli.live import cause_of_crash
 from benchwright.cli.signals import stopping
 from benchwright.cli.streams import silence_stdout
@@ -35,7 +34,7 @@ Result = TypeVar("Result")
 class Site(msgspec.Struct, frozen=True):
     """Where a workbench is built: what it gets of its session."""
 
-    bench: Bench
+    bench: LocalBench
     around: Surroundings
     study: Path
     session: int

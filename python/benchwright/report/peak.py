@@ -32,6 +32,7 @@ from benchwright.report.peak_words import (
     name_of,
     number_text,
     percent_text,
+    probability_text,
     rate_text,
     sample_text,
     seconds_text,
@@ -58,6 +59,8 @@ class PeakReport(msgspec.Struct, frozen=True, kw_only=True):
     policy: str
     seed: int
     sample: Pairs = ()
+    bench_findings: tuple[Finding, ...] = ()
+    """Doubts about the bench, whatever was measured."""
 
     @property
     def result(self) -> PeakResult | None:
@@ -66,8 +69,10 @@ class PeakReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Every doubt once."""
+        """Every doubt once; of one code about one thing, the search's own words."""
         found = [f for one in self.results if one is not None for f in one.findings]
+        told = {one.code for one in found}
+        found += [one for one in self.bench_findings if one.code not in told]
         return tuple(dict.fromkeys(found))
 
 
@@ -123,7 +128,7 @@ def _claim(
     if result.claim_probability is None:
         return f"{text}: the policy states no probability"
     at = "" if result.peak_rate is None else f" at {rate_text(result.peak_rate)}"
-    return f"{text}: probability {percent_text(result.claim_probability)}{at}"
+    return f"{text}: probability {probability_text(result.claim_probability)}{at}"
 
 
 _NO_CLAIM = (PeakStatus.FAILED, PeakStatus.FAILS_AT_LOWEST, PeakStatus.NEVER_FAILS)

@@ -23,7 +23,7 @@ from benchwright.model.search import SearchTrial
 from benchwright.report.peak_words import (
     interval_text,
     name_of,
-    percent_text,
+    probability_text,
     rate_text,
     seconds_text,
     value_text,
@@ -170,7 +170,7 @@ def known_text(best: PeakResult) -> str:
     if not known:
         return ""
     claim = best.claim_probability
-    tail = "" if claim is None else f", claim {percent_text(claim)}"
+    tail = "" if claim is None else f", claim {probability_text(claim)}"
     return f"peak {known}{tail}"
 
 

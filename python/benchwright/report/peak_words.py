@@ -39,12 +39,17 @@ def seconds_text(seconds: float) -> str:
 
 
 def percent_text(share: float) -> str:
-    """Return a share in per cent, never rounded up to certainty: `97.3 %`, `> 99.9 %`."""
-    if 0.999 < share < 1:
-        return "> 99.9 %"
-    if 0 < share < 0.001:
-        return "< 0.1 %"
+    """Return a share in per cent with three digits: `97.3 %`."""
     return f"{100 * share:.3g} %"
+
+
+def probability_text(probability: float) -> str:
+    """Return a probability in per cent, never as certainty: `97.3 %`, `> 99.9 %`."""
+    if probability > 0.999:
+        return "> 99.9 %"
+    if probability < 0.001:
+        return "< 0.1 %"
+    return percent_text(probability)
 
 
 def value_text(criterion: Criterion, value: float | None) -> str:

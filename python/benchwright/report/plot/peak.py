@@ -36,6 +36,10 @@ from benchwright.report.plot.sheet import (
 _LIMITS_UP = 3.0
 """So many limits are shown of the response."""
 _ROOM = 1.08
+_LOG_FROM = 30.0
+"""Rates that are so many times apart are drawn on a logarithmic axis."""
+_MOST_NAMES = 12
+"""So many trials have each its number below the axis."""
 
 
 def peak_sheet(report: PeakReport) -> Sheet:
@@ -212,11 +216,15 @@ def _note(report: PeakReport, criterion: Criterion) -> str:
     top = _top(points, criterion)
     beyond = sum(value > top for _, value in points)
     if beyond:
-        parts.append(f"{beyond} trials lie beyond the axis of {name_of(criterion)}")
+        parts.append(f"{_count(beyond)} beyond the axis of {name_of(criterion)}")
     missing = len(report.trials) - len(points)
     if missing:
-        parts.append(f"{missing} trials failed or have no value")
+        parts.append(f"{_count(missing)} failed or without a value")
     others = [name_of(one) for one in report.criteria if one is not criterion]
     if others:
         parts.append(f"not drawn: {', '.join(others)}")
     return "; ".join(parts)
+
+
+def _count(number: int) -> str:
+    return f"{number} trial{'' if number == 1 else 's'}"

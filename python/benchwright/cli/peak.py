@@ -1,0 +1,218 @@
+"""`bw peak`: the highest rate that a server sustains under its criteria.
+
+Two steps: what the user said (arguments, a spec), what it means here (a plan, a workbench);
+`peak_run.py` searches and tells. Heavy imports are inside the functions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from benchwright.model.errors import Diagnostic
+    from benchwright.session.search_peak_request import PeakRequest
+    from benchwright.study.journal import Session, Study
+
+SUMMARY = "find the highest rate that a server sustains, with a stated probability"
+
+_EXAMPLES = """\
+examples:
+  bw peak examples/peak-nginx.toml                    docs/workbench.md
+  bw peak server.toml -P workers=2 --claim rate:5% --plot peak.png
+  bw peak --command 'GEN {rate} {duration}' --response /mean_ms --series /series \\
+      --limit 40ms --claim region:10%,rate:5%         GEN prints JSON
+
+claims: region:10% the true response at the answer is within 10 % of the limit; rate:5%
+the answer is within 5 % of the true peak; slo:95% the highest rate at which the limit
+holds with probability 95 %. With several, all are reached.
+
+exit status: 0 found; 1 the server or the generator failed, or a criterion fails at the
+lowest rate; 2 bad input; 3 undecided, budget spent, or no criterion ever fails;
+130 interrupted (go on with `bw resume`)
+"""
+_WORDS = (
+    "command",
+    "response",
+    "series",
+    "claim",
+    "policy",
+    "start",
+    "lowest",
+    "highest",
+    "confidence",
+    "budget",
+    "max_trials",
+    "run_length",
+    "seed",
+    "plot",
+)
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `bw peak`."""
+    parser = commands.add_parser(
+        "peak",
+        help=SUMMARY,
+        description=SUMMARY[0].upper() + SUMMARY[1:] + ".",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="bw peak [options] SPEC.toml | bw peak [options] --command 'GEN {rate} "
+        "{duration}' --response /POINTER --limit 40ms",
+    )
+    parser.add_argument(
+        "spec", nargs="?", metavar="SPEC.toml", help="server, load and criteria"
+    )
+    _add_generator(parser.add_argument_group("instead of a SPEC"))
+    _add_question(parser.add_argument_group("the question"))
+    _add_search(parser.add_argument_group("the search"))
+    _add_result(parser.add_argument_group("result"))
+    parser.set_defaults(handler=run)
+
+
+def _add_generator(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add(
+        "--command",
+        metavar="GEN",
+        help="a program that applies {rate} per second for {duration} seconds and prints "
+        "JSON; run by a shell only if other shell characters are in it",
+    )
+    add("--response", metavar="/POINTER", help="where the mean response is [ms]")
+    add(
+        "--series",
+        metavar="/POINTER",
+        help="where an array of [second, count, mean_ms] is",
+    )
+
+
+def _add_question(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add(
+        "--limit",
+        dest="limits",
+        action="append",
+        default=[],
+        metavar="40ms",
+        help="of the mean response; with a SPEC also 'p99 response < 100ms' and so on, "
+        "several times, in place of the SPEC's criteria",
+    )
+    add(
+        "--claim",
+        metavar="CLAIM",
+        help="region:10%% (default), rate:5%%, slo:95%%; several with commas",
+    )
+    add("--confidence", metavar="95%", help="of region and rate (default 95%%)")
+    add(
+        "-P",
+        dest="factors",
+        action="append",
+        default=[],
+        metavar="FACTOR=LEVEL",
+        help="the sample (default: the first level of each factor)",
+    )
+
+
+def _add_search(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--policy", metavar="NAME", help="qgs (default), binsearch, ...: how to search")
+    add("--start", metavar="RATE", help="of the first trial: a low one (default 50)")
+    add("--lowest", metavar="RATE", help="nothing below is tried (default start/1024)")
+    add("--highest", metavar="RATE", help="nothing above is tried")
+    add(
+        "--budget",
+        metavar="10m",
+        help="the best answer by then, with what is known of it",
+    )
+    add("--max-trials", metavar="N", help="then undecided (default 200)")
+    add("--run-length", metavar="60s", help="of every trial (default: the policy's)")
+    add("--seed", metavar="N", help="of all that is random (default: drawn, recorded)")
+
+
+def _add_result(group: argparse._ArgumentGroup) -> None:
+    from benchwright.cli.trial_options import add_kept
+
+    add_kept(group)
+    group.add_argument(
+        "--plot", metavar="FILE", help="draw it: .svg, .png, .pdf or .eps"
+    )
+    group.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do what `bw peak` was asked; return the exit code."""
+    _check(arguments)
+    from benchwright.cli.peak_run import begin
+    from benchwright.cli.plot_file import check_plot
+    from benchwright.cli.spec_file import spec_source
+
+    spec = None
+    if arguments.spec is not None:
+        spec = spec_source(arguments.spec, "bw peak")
+    check_plot(arguments.plot, [] if spec is None else [spec.path])
+    return begin(_request(arguments), spec, arguments, sys.argv[1:])
+
+
+def resume(study: Study, stored: Session, arguments: argparse.Namespace) -> int:
+    """Go on with a stored search; return the exit code."""
+    from benchwright.cli.peak_run import go_on
+
+    return go_on(study, stored, arguments)
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Raise InputError for options that do not go together."""
+    from benchwright.model.errors import InputError
+
+    wrong: list[Diagnostic] = []
+    for option, text, message, hint in _misfits(arguments):
+        wrong.append(_mistake(option, text, message, hint))
+    if wrong:
+        raise InputError(wrong)
+
+
+def _misfits(arguments: argparse.Namespace) -> list[tuple[str, str, str, str]]:
+    """Return option, text, what is wrong and what to do, for each misfit."""
+    found = []
+    spec, command = arguments.spec, arguments.command
+    if arguments.command_argv is not None:
+        hint = "give it in one word: --command 'GEN {rate} {duration}'"
+        found.append(("--", "", "a command after -- has no place for a rate", hint))
+    elif spec is None and command is None:
+        hint = "bw peak SPEC.toml, or --command 'GEN {rate} {duration}'"
+        found.append(("bw peak", "", "there is nothing to search", hint))
+    elif spec is not None and command is not None:
+        hint = "leave one of them out"
+        found.append(("--command", command, f"there is a spec too, {spec}", hint))
+    if command is not None and arguments.response is None:
+        hint = "such as --response /mean_ms, a JSON pointer into GEN's output"
+        message = "nothing says where the mean response is"
+        found.append(("--response", "", message, hint))
+    if spec is not None and command is None:
+        for option in ("response", "series"):
+            text = getattr(arguments, option)
+            if text is not None:
+                hint = "a spec says it in [load]"
+                found.append((f"--{option}", text, "it is for --command", hint))
+    return found
+
+
+def _mistake(option: str, text: str, message: str, hint: str) -> Diagnostic:
+    from benchwright.model.errors import Diagnostic
+
+    return Diagnostic("bad-argument", message, hint, file=option, text=text)
+
+
+def _request(arguments: argparse.Namespace) -> PeakRequest:
+    import secrets
+
+    from benchwright.session.search_peak_request import PeakRequest
+
+    given = {name: getattr(arguments, name) for name in _WORDS}
+    return PeakRequest(
+        limits=tuple(arguments.limits),
+        factors=tuple(arguments.factors),
+        drawn_seed=secrets.randbelow(2**32),
+        **given,
+    )

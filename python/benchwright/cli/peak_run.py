@@ -1,0 +1,211 @@
+"""A peak search carried out: workbench, policy, progress, report."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+import msgspec
+
+from benchwright.cli.peak_command import FirstOutput, check_program, command_spec
+from benchwright.cli.plot_file import write_plot
+from benchwright.cli.search_live import Kept, Site, run_again, run_new
+from benchwright.model.finding import Finding
+from benchwright.model.peak import LoadTrial, PeakResult, Probe
+from benchwright.model.search import PeakAnswer, SearchTrial
+from benchwright.report.peak import PeakReport, peak_text
+from benchwright.report.peak_json import peak_document
+from benchwright.report.peak_progress import (
+    opening_text,
+    probe_text,
+    running_text,
+    search_progress,
+    trial_text,
+)
+from benchwright.report.peak_words import binding_of, criterion_text
+from benchwright.report.plot.sheet import Sheet
+from benchwright.session.ledger import Ledger
+from benchwright.session.run import Verdict
+from benchwright.session.search import Search, recorded_trials, run_search
+from benchwright.session.search_peak import best_so_far, peak_search, peak_verdict
+from benchwright.session.search_peak_request import PeakRequest, peak_plan
+from benchwright.session.search_start import search_info, stored_request, stored_spec
+from benchwright.study.journal import Session, Study
+from benchwright.suite.program import SourceFile
+from benchwright.workbench.local import LocalWorkbench, Setting
+from benchwright.workbench.port import Workbench
+from benchwright.workbench.spec import Spec
+from benchwright.workbench.spec_toml import read_spec
+
+
+def begin(
+    request: PeakRequest,
+    source: SourceFile | None,
+    arguments: argparse.Namespace,
+    words: Sequence[str],
+) -> int:
+    """Search as a new session of a study; return the exit code. Raises InputError."""
+    errand = PeakErrand(request, source, arguments)
+    if source is None:
+        check_program(errand.spec)
+    info = search_info("peak", request, source, words)
+    return run_new(info, errand, arguments.study)
+
+
+def go_on(study: Study, stored: Session, arguments: argparse.Namespace) -> int:
+    """Go on with a stored search; return the exit code."""
+    request = stored_request(stored.info, PeakRequest)
+    errand = PeakErrand(request, stored_spec(stored.info), arguments)
+    return run_again(study, stored, errand)
+
+
+class PeakErrand:
+    """What `bw peak` does in its session."""
+
+    def __init__(
+        self,
+        request: PeakRequest,
+        source: SourceFile | None,
+        arguments: argparse.Namespace,
+    ) -> None:
+        self.spec = spec_of(request, source)
+        own = None if source is None else self.spec
+        self._plan = peak_plan(request, own)
+        self._request = request
+        self._json: bool = arguments.json
+        self._progress = search_progress(quiet=arguments.quiet)
+        self._bench_findings: tuple[Finding, ...] = ()
+
+    def note(self, text: str) -> None:
+        """Tell a line of progress."""
+        self._progress.line(text)
+
+    def workbench(self, site: Site) -> Workbench:
+        """Return the workbench of the spec's server and generator."""
+        setting = Setting(
+            spec=self.spec,
+            criteria=self._plan.goal.criteria,
+            around=site.around,
+            logs=site.logs,
+            seed=self._plan.goal.seed,
+        )
+        workbench = LocalWorkbench(setting, site.bench)
+        self._bench_findings = workbench.findings
+        if self._request.command is None:
+            return workbench
+        return FirstOutput(workbench, self._request)
+
+    def run(self, workbench: Workbench, ledger: Ledger) -> PeakAnswer:
+        """Search, telling each trial."""
+        plan = self._plan
+        self.note(
+            opening_text(
+                [criterion_text(one) for one in plan.goal.criteria],
+                [claim.text for claim in plan.claims],
+                plan.policy,
+            )
+        )
+        search = self._told(peak_search(plan, watched=workbench.watched))
+        return run_search(search, workbench, ledger, self._tell_trial).result
+
+    def verdict(self, result: PeakAnswer) -> Verdict:
+        """Return how the session ends."""
+        return peak_verdict(result)
+
+    def tell(self, result: PeakAnswer | None, verdict: Verdict, kept: Kept) -> None:
+        """Print the outcome, and draw it where that was asked for."""
+        trials, _ = recorded_trials("search/0", kept.ledger)
+        report = self._report(result, verdict, trials)
+        plots = write_plot(self._request.plot, lambda: _sheet(report))
+        if self._json:
+            text = peak_document(
+                report,
+                plots,
+                study=str(kept.study),
+                session=kept.session,
+                exit_status=verdict.exit_status,
+            )
+        else:
+            text = peak_text(report)
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        self.note(f"bw: {report.status}; kept in {kept.study}")
+
+    def close(self) -> None:
+        """Put the terminal back."""
+        self._progress.close()
+
+    # -- progress --------------------------------------------------------------------
+
+    def _told(self, search: Search[PeakAnswer]) -> Search[PeakAnswer]:
+        """Return the search, which tells what runs while it does."""
+
+        def step(history: Sequence[LoadTrial]) -> Probe | PeakAnswer:
+            answer = search.step(history)
+            if isinstance(answer, Probe):
+                self._progress.running(probe_text(len(history) + 1, answer))
+            return answer
+
+        def leaves(
+            history: Sequence[LoadTrial], probe: Probe, so_far: LoadTrial
+        ) -> bool:
+            first = self._plan.goal.criteria[0]
+            number = len(history) + 1
+            self._progress.running(running_text(number, probe, so_far, first))
+            return search.leaves(history, probe, so_far)
+
+        return msgspec.structs.replace(search, step=step, leaves=leaves)
+
+    def _tell_trial(self, trials: Sequence[SearchTrial]) -> None:
+        best = self._best(trials)
+        criteria = self._plan.goal.criteria
+        binding = None if best is None else binding_of(best, criteria)
+        spent_s = sum(one.trial.cost_s for one in trials)
+        text = trial_text(trials[-1], binding or criteria[0], best, spent_s)
+        self._progress.line(text)
+
+    def _best(self, trials: Sequence[SearchTrial]) -> PeakResult | None:
+        return best_so_far(self._plan, [one.trial for one in trials])
+
+    # -- outcome ---------------------------------------------------------------------
+
+    def _report(
+        self,
+        answer: PeakAnswer | None,
+        verdict: Verdict,
+        trials: Sequence[SearchTrial],
+    ) -> PeakReport:
+        """Return what is told: the answer, or what is known where it was cut short."""
+        plan = self._plan
+        results = self._so_far(trials) if answer is None else answer.claims
+        status = verdict.status if answer is None else answer.deciding.status.value
+        return PeakReport(
+            status=status,
+            detail=verdict.detail,
+            criteria=plan.goal.criteria,
+            claims=plan.claims,
+            results=results,
+            trials=tuple(trials),
+            policy=plan.policy,
+            seed=plan.goal.seed,
+            sample=plan.sample,
+            bench_findings=self._bench_findings,
+        )
+
+    def _so_far(self, trials: Sequence[SearchTrial]) -> tuple[PeakResult | None, ...]:
+        """Return what is known of the first claim; of the others nothing is said."""
+        return (self._best(trials), *(None for _ in self._plan.claims[1:]))
+
+
+def spec_of(request: PeakRequest, source: SourceFile | None) -> Spec:
+    """Return what is loaded and how: the spec's text, or the command. Raises InputError."""
+    if source is None:
+        return command_spec(request)
+    return read_spec(source.text, source.path)
+
+
+def _sheet(report: PeakReport) -> Sheet:
+    from benchwright.report.plot.peak import peak_sheet
+
+    return peak_sheet(report)

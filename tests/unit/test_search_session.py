@@ -1,0 +1,396 @@
+"""Searches over a fake workbench: replay, a crash at every trial, failures, several claims."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchwright.control.peak.registry import NAMES
+from benchwright.model.errors import BenchError, Interrupted
+from benchwright.model.peak import (
+    Claim,
+    ClaimKind,
+    Criterion,
+    LoadEnding,
+    LoadTrial,
+    PeakGoal,
+    PeakStatus,
+    Probe,
+    Series,
+)
+from benchwright.model.plan import Pairs
+from benchwright.model.search import PeakAnswer, SearchTrial, kept, read_kept
+from benchwright.session.ledger import Ledger
+from benchwright.session.resume import CRASH, recover
+from benchwright.session.run import Verdict
+from benchwright.session.search import Search, Searched, run_search
+from benchwright.session.search_peak import best_so_far, peak_search, peak_verdict
+from benchwright.session.search_peak_request import PeakPlan
+from benchwright.session.search_session import run_session
+from benchwright.study.journal import SessionInfo, Study
+
+CAPACITY = 300.0
+SERVICE_MS = 1000 / CAPACITY * 3
+"""So that the mean response is 40 ms at three quarters of the capacity."""
+SAMPLE = (("workers", "2"),)
+
+
+def response_ms(rate: float) -> float:
+    """Return the true mean response of the fake server; infinite beyond its capacity."""
+    return SERVICE_MS / (1 - rate / CAPACITY) if rate < CAPACITY else math.inf
+
+
+def noise(number: int) -> float:
+    """Return a deterministic factor that scatters by 2 %."""
+    return 1 + 0.02 * math.sin(12.9898 * number)
+
+
+class FakeServer:
+    """A workbench in no time at all; the n-th trial that counts has the n-th noise."""
+
+    watched = False
+
+    def __init__(self, done: int = 0, breaks_at: int | None = None) -> None:
+        self.done = done
+        self.probes: list[Probe] = []
+        self.samples: list[Pairs] = []
+        self._breaks_at = breaks_at
+        self._asked = False
+
+    def run(
+        self, probe: Probe, sample: Pairs, leaves: Callable[[LoadTrial], bool]
+    ) -> LoadTrial:
+        if self._asked:
+            raise Interrupted
+        if self._breaks_at is not None and len(self.probes) == self._breaks_at:
+            raise BenchError("launcher-gone", "killed")
+        self.probes.append(probe)
+        self.samples.append(sample)
+        self.done += 1
+        return trial_of(probe, self.done)
+
+    def interrupt(self) -> None:
+        self._asked = True
+
+    def close(self) -> None:
+        pass
+
+
+def trial_of(probe: Probe, number: int) -> LoadTrial:
+    """Return what the fake server does with a probe."""
+    seconds = round(probe.duration_s)
+    mean = min(response_ms(probe.rate), 800.0) * noise(number)
+    bins = tuple(mean * noise(number * 1000 + at) for at in range(seconds))
+    return LoadTrial(
+        rate=probe.rate,
+        duration_s=probe.duration_s,
+        lasted_s=probe.duration_s,
+        cost_s=probe.duration_s,
+        values={"response_ms_mean": mean},
+        series=Series(
+            at_s=tuple(float(at) for at in range(seconds)),
+            counts=(max(1, round(probe.rate)),) * seconds,
+            values={"response_ms_mean": bins},
+            binned_by="intended",
+        ),
+        offered=round(probe.rate * probe.duration_s),
+        completed=round(min(probe.rate, CAPACITY) * probe.duration_s),
+    )
+
+
+def plan(policy: str = "binsearch", claims: Sequence[Claim] = (Claim(),)) -> PeakPlan:
+    goal = PeakGoal(
+        criteria=(Criterion("response_ms_mean", 40.0),), claim=claims[0], seed=7
+    )
+    return PeakPlan(goal=goal, claims=tuple(claims), policy=policy, sample=SAMPLE)
+
+
+def info() -> SessionInfo:
+    return SessionInfo(
+        started_ns=0,
+        version="0",
+        boot_id="",
+        directory="/",
+        arguments=(),
+        defines=(),
+        program_main="<request>",
+        sources=(),
+        options={},
+        kind="peak",
+    )
+
+
+class Outcome(msgspec.Struct):
+    """What one session came to."""
+
+    answer: PeakAnswer | None
+    verdict: Verdict
+    trials: tuple[SearchTrial, ...]
+    told: list[int]
+
+
+def search(
+    place: Path,
+    server: FakeServer,
+    asked: Search[PeakAnswer],
+    *,
+    again: bool = False,
+) -> Outcome:
+    """Run a search, or go on with it, as `bw peak` and `bw resume` do."""
+    with contextlib.closing(Study.create_or_open(place)) as study:
+        if again:
+            number = study.sessions()[-1].number
+            recover(study, number, f"{CRASH}: test")
+        else:
+            number = study.begin_session(info())
+        ledger = Ledger(study, number)
+        told: list[int] = []
+        found: list[Searched[PeakAnswer]] = []
+
+        def do() -> PeakAnswer:
+            def tell(trials: Sequence[SearchTrial]) -> None:
+                told.append(trials[-1].number)
+
+            found.append(run_search(asked, server, ledger, tell))
+            return found[0].result
+
+        ended = run_session(ledger, do, peak_verdict)
+        answer, verdict = ended
+        return Outcome(answer, verdict, found[0].trials if found else (), told)
+
+
+def counted(place: Path) -> int:
+    """Return how many trials are on record."""
+    with contextlib.closing(Study.open_to_read(place)) as study:
+        outcomes = study.load_outcomes(1)
+        return sum("/trial/" in key for key in outcomes)
+
+
+@pytest.mark.parametrize("policy", ["binsearch", "qgs"])
+def test_a_search_cut_at_every_trial_ends_with_the_same_answer(
+    tmp_path: Path, policy: str
+) -> None:
+    assert policy in NAMES
+    asked = peak_search(plan(policy), watched=False)
+    whole = FakeServer()
+    undisturbed = search(tmp_path / "whole", whole, asked)
+    assert undisturbed.answer is not None
+    assert undisturbed.answer.first.status is PeakStatus.FOUND
+    assert len(whole.probes) > 3
+    for at in range(len(whole.probes)):
+        place = tmp_path / f"at-{at}"
+        with pytest.raises(BenchError):
+            search(place, FakeServer(breaks_at=at), asked)
+        assert counted(place) == at
+        rest = FakeServer(done=at)
+        resumed = search(place, rest, asked, again=True)
+        assert resumed.answer == undisturbed.answer, f"cut at trial {at}"
+        assert resumed.trials == undisturbed.trials
+        assert rest.probes == whole.probes[at:], "nothing is measured twice"
+        assert resumed.told == list(range(at + 1, len(whole.probes) + 1))
+
+
+def test_a_search_cut_at_every_trial_in_turn_ends_with_the_same_answer(
+    tmp_path: Path,
+) -> None:
+    asked = peak_search(plan(), watched=False)
+    undisturbed = search(tmp_path / "whole", FakeServer(), asked)
+    place = tmp_path / "cut"
+    with pytest.raises(BenchError):
+        search(place, FakeServer(breaks_at=0), asked)
+    for at in range(len(undisturbed.trials) - 1):
+        with pytest.raises(BenchError):
+            search(place, FakeServer(done=at, breaks_at=1), asked, again=True)
+    last = FakeServer(done=len(undisturbed.trials) - 1)
+    assert search(place, last, asked, again=True).answer == undisturbed.answer
+    assert len(last.probes) == 1
+
+
+def test_what_a_crash_cut_is_void_and_begun_before_it_was_done(tmp_path: Path) -> None:
+    asked = peak_search(plan(), watched=False)
+    with pytest.raises(BenchError):
+        search(tmp_path / "study", FakeServer(breaks_at=2), asked)
+    search(tmp_path / "study", FakeServer(done=2), asked, again=True)
+    with contextlib.closing(Study.open_to_read(tmp_path / "study")) as study:
+        kinds = [
+            (one.kind, one.key)
+            for one in study.entries(1, ("begin", "outcome", "void"))
+            if one.key == "search/0/trial/3"
+        ]
+    assert [kind for kind, _ in kinds] == ["begin", "void", "begin", "outcome"]
+
+
+def test_a_search_that_is_over_replays_without_the_bench(tmp_path: Path) -> None:
+    asked = peak_search(plan(), watched=False)
+    first = search(tmp_path / "study", FakeServer(), asked)
+    server = FakeServer()
+    second = search(tmp_path / "study", server, asked, again=True)
+    assert server.probes == []
+    assert (second.answer, second.trials) == (first.answer, first.trials)
+    assert second.verdict.exit_status == 0
+
+
+def test_an_interrupt_is_resumable_and_changes_nothing(tmp_path: Path) -> None:
+    asked = peak_search(plan(), watched=False)
+    undisturbed = search(tmp_path / "whole", FakeServer(), asked)
+    stopped = FakeServer()
+    step = asked.step
+
+    def pressing(history: Sequence[LoadTrial]) -> Probe | PeakAnswer:
+        if len(history) == 3:
+            stopped.interrupt()
+        return step(history)
+
+    pressed = msgspec.structs.replace(asked, step=pressing)
+    cut = search(tmp_path / "study", stopped, pressed)
+    assert (cut.answer, cut.verdict.status) == (None, "interrupted")
+    assert cut.verdict.exit_status == 130
+    with contextlib.closing(Study.open_to_read(tmp_path / "study")) as study:
+        resumable = study.last_resumable()
+    assert resumable is not None
+    resumed = search(tmp_path / "study", FakeServer(done=3), asked, again=True)
+    assert resumed.answer == undisturbed.answer
+
+
+class Dying(FakeServer):
+    """A server that fails from its n-th trial on."""
+
+    def __init__(self, works: int) -> None:
+        super().__init__()
+        self._works = works
+
+    def run(
+        self, probe: Probe, sample: Pairs, leaves: Callable[[LoadTrial], bool]
+    ) -> LoadTrial:
+        done = super().run(probe, sample, leaves)
+        if self.done <= self._works:
+            return done
+        return msgspec.structs.replace(
+            done, ending=LoadEnding.FAILED, failure="it is gone", values={}
+        )
+
+
+def test_a_failed_search_tries_again_when_it_is_resumed(tmp_path: Path) -> None:
+    asked = peak_search(plan(), watched=False)
+    undisturbed = search(tmp_path / "whole", FakeServer(), asked)
+    failed = search(tmp_path / "study", Dying(works=0), asked)
+    assert failed.answer is not None
+    assert failed.answer.first.status is PeakStatus.FAILED
+    assert (failed.verdict.status, failed.verdict.exit_status) == ("failed", 1)
+    assert "it is gone" in failed.verdict.detail
+    still = search(tmp_path / "study", Dying(works=0), asked, again=True)
+    assert still.verdict.exit_status == 1, "not mended yet"
+    mended = search(tmp_path / "study", FakeServer(), asked, again=True)
+    assert mended.answer == undisturbed.answer
+    assert mended.trials[0].number == len(failed.trials) + len(still.trials) + 1
+    assert counted(tmp_path / "study") == mended.trials[-1].number, "kept, not counted"
+    again = search(tmp_path / "study", FakeServer(), asked, again=True)
+    assert again.trials == mended.trials, "what was forgotten stays so"
+
+
+def test_several_claims_are_all_reached_over_the_same_trials(tmp_path: Path) -> None:
+    region, rate = Claim(), Claim(ClaimKind.RATE, 0.05)
+    alone = search(
+        tmp_path / "alone",
+        FakeServer(),
+        peak_search(plan("qgs", [region]), watched=False),
+    )
+    both = search(
+        tmp_path / "both",
+        FakeServer(),
+        peak_search(plan("qgs", [region, rate]), watched=False),
+    )
+    assert both.answer is not None
+    assert [one.claim for one in both.answer.claims] == [region, rate]
+    assert all(one.status is PeakStatus.FOUND for one in both.answer.claims)
+    assert len(both.trials) >= len(alone.trials)
+    assert {one.trials for one in both.answer.claims} == {len(both.trials)}
+
+
+def test_the_sample_goes_with_every_trial(tmp_path: Path) -> None:
+    server = FakeServer()
+    done = search(tmp_path / "study", server, peak_search(plan(), watched=False))
+    assert set(server.samples) == {SAMPLE}
+    assert {one.sample for one in done.trials} == {SAMPLE}
+
+
+def test_the_best_so_far_is_known_after_any_number_of_trials(tmp_path: Path) -> None:
+    done = search(tmp_path / "study", FakeServer(), peak_search(plan(), watched=False))
+    assert best_so_far(plan(), []) is None
+    for number in range(1, len(done.trials)):
+        history = [one.trial for one in done.trials[:number]]
+        best = best_so_far(plan(), history)
+        assert best is not None
+        assert best.trials == number
+
+
+def test_a_running_trial_is_left_when_the_policy_says_so(tmp_path: Path) -> None:
+    asked: list[LoadTrial] = []
+
+    class Watched(FakeServer):
+        watched = True
+
+        def run(
+            self, probe: Probe, sample: Pairs, leaves: Callable[[LoadTrial], bool]
+        ) -> LoadTrial:
+            whole = super().run(probe, sample, leaves)
+            half = msgspec.structs.replace(
+                whole, lasted_s=whole.lasted_s / 2, ending=LoadEnding.LEFT
+            )
+            asked.append(half)
+            return half if leaves(half) else whole
+
+    overloaded = 2.0
+
+    def step(history: Sequence[LoadTrial]) -> Probe | PeakAnswer:
+        if len(history) < 2:
+            return Probe(100.0 * (1 + 4 * len(history)), 10.0)
+        answer = best_so_far(plan(), history)
+        assert answer is not None
+        return PeakAnswer((answer,))
+
+    def leaves(history: Sequence[LoadTrial], probe: Probe, so_far: LoadTrial) -> bool:
+        assert len(history) == len(asked) - 1, "the trial itself is not in its history"
+        return so_far.values["response_ms_mean"] > overloaded * 40
+
+    found = search(
+        tmp_path / "study",
+        Watched(),
+        Search(kind=PeakAnswer, step=step, leaves=leaves),
+    )
+    endings = [one.trial.ending for one in found.trials]
+    assert endings == [LoadEnding.WHOLE, LoadEnding.LEFT]
+
+
+figures = st.floats(allow_nan=True, allow_infinity=True)
+
+
+@given(st.dictionaries(st.text(max_size=8), figures, max_size=3), st.lists(figures))
+def test_a_trial_comes_back_from_the_journal_as_it_was(
+    values: dict[str, float], bins: list[float]
+) -> None:
+    series = Series(
+        at_s=tuple(float(at) for at in range(len(bins))),
+        counts=(1,) * len(bins),
+        values={"response_ms_mean": tuple(bins)},
+    )
+    trial = LoadTrial(
+        rate=1.0,
+        duration_s=1.0,
+        lasted_s=1.0,
+        cost_s=1.0,
+        values=values,
+        series=series,
+        failure="inf",
+    )
+    one = SearchTrial(1, Probe(1.0, 1.0, "nan"), trial, (("a", "inf"),))
+    back = read_kept(kept(one), SearchTrial)
+    # NaN is not equal to itself: as text it is.
+    assert repr(back) == repr(one)
