@@ -2,31 +2,53 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchwright.model.peak import Criterion, Series
+from benchwright.workbench.criteria import within_ns
 from queues import Times
 
 BIN_S = 1.0
 Counts = NDArray[np.int64]
 
 
+@dataclass(frozen=True)
 class Operations:
     """One run's operations in order of arrival."""
 
-    def __init__(self, arrivals: Times, completions: Times) -> None:
-        """Take arrivals and completions `(n,)` [s]; a completion of NaN: refused."""
-        self.arrivals = arrivals
-        self.responses = completions - arrivals
-        self.ends = np.where(np.isnan(completions), arrivals, completions)
-        self.in_order = np.argsort(self.ends, kind="stable")
+    arrivals: Times
+    completions: Times
+    """NaN: refused, on arrival."""
+
+    @functools.cached_property
+    def responses(self) -> Times:
+        """Response times [s]; NaN: refused."""
+        return self.completions - self.arrivals
+
+    @functools.cached_property
+    def ends(self) -> Times:
+        """When each completed or was refused [s]."""
+        return np.where(np.isnan(self.completions), self.arrivals, self.completions)
+
+    @functools.cached_property
+    def in_order(self) -> NDArray[np.intp]:
         """Operations as they end."""
-        self.ordered_ends = self.ends[self.in_order]
-        well = ~np.isnan(completions[self.in_order])
-        self.well_so_far = np.concatenate(([0], np.cumsum(well)))
+        return np.argsort(self.ends, kind="stable")
+
+    @functools.cached_property
+    def ordered_ends(self) -> Times:
+        """When they end, ascending [s]."""
+        return self.ends[self.in_order]
+
+    @functools.cached_property
+    def well_so_far(self) -> Counts:
+        """How many of the first n to end had ended well `(n + 1,)`."""
+        well = ~np.isnan(self.completions[self.in_order])
+        return np.concatenate(([0], np.cumsum(well)))
 
     def completed_by(self, moment_s: float) -> int:
         """Return how many had ended well by a moment."""
@@ -90,7 +112,8 @@ class Ledger:
         if new.size:
             self.last_end_s = max(self.last_end_s, float(operations.ends[new[-1]]))
             self._add(new)
-            self._add_tails(np.unique(self.bins[new]), until_s)
+            if self.columns.tails_s:
+                self._add_tails(np.unique(self.bins[new]), until_s)
 
     def _add(self, new: NDArray[np.intp]) -> None:
         """Add operations to the sums of their bins."""
@@ -171,5 +194,7 @@ class Ledger:
 
 
 def limit_s(criterion: Criterion) -> float:
-    """Return the limit that a share's key names: `within_40ms_share` [s]."""
-    return float(criterion.key.removeprefix("within_").removesuffix("ms_share")) / 1000
+    """Return the time that a share of the responses must be within [s]."""
+    limit_ns = within_ns(criterion)
+    assert limit_ns is not None
+    return limit_ns / 1e9

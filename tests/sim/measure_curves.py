@@ -20,7 +20,7 @@ from held_out import BY_NAME
 from servers import SimServer
 from world import State, simulate
 
-MARKS = (0.75, 0.85, 0.93, 1.0, 1.07, 1.15, 1.3)
+MARKS = (0.82, 0.91, 1.0, 1.09, 1.18)
 """Where the curve is measured: values as shares of the limit."""
 SEED = 20_080_609
 
@@ -35,8 +35,22 @@ class Effort:
     """Left out at each run's begin [s]."""
 
 
-THOROUGH = Effort(400, 2200.0)
-ROUGH = Effort(24, 2200.0)
+THOROUGH = Effort(240, 2200.0)
+ROUGH = Effort(12, 2200.0)
+STEPS = 3
+
+
+GUESSES = {
+    "C-mg4-cold-slow": 231.0,
+    "mg4-heavy": 195.0,
+    "slow-noise": 235.0,
+    "per-trial": 235.0,
+    "stalls": 190.0,
+    "batching": 370.0,
+    "held-out-mh3": 260.0,
+    "held-out-bursty": 260.0,
+}
+"""Near which rate to look [1/s]."""
 
 
 def run_means(server: SimServer, rate: float, effort: Effort) -> list[float]:
@@ -49,26 +63,35 @@ def run_means(server: SimServer, rate: float, effort: Effort) -> list[float]:
     return means
 
 
-def root(server: SimServer, limit: float, bracket: tuple[float, float]) -> float:
-    """Return the rate at which roughly measured means meet a limit."""
-    low, high = bracket
-    while high / low > 1.0005:
-        middle = math.sqrt(low * high)
-        if statistics.fmean(run_means(server, middle, ROUGH)) <= limit:
-            low = middle
-        else:
-            high = middle
-    return math.sqrt(low * high)
+def roughly(server: SimServer, rate: float) -> float:
+    """Return the reciprocal of a roughly measured mean [1/ms]."""
+    return 1 / statistics.fmean(run_means(server, rate, ROUGH))
+
+
+def rough_roots(server: SimServer) -> list[float]:
+    """Return the rates at which roughly measured means meet each mark.
+
+    The reciprocal of a response is nearly straight in the rate, so a line through the
+    two nearest points found so far leads there in a few steps.
+    """
+    guess = GUESSES[server.name]
+    points = {rate: roughly(server, rate) for rate in (guess, 0.97 * guess)}
+    roots = []
+    for mark in MARKS:
+        wanted = 1 / (mark * server.binding.limit)
+        for _ in range(STEPS):
+            near = sorted(points.items(), key=lambda p: abs(p[1] - wanted))[:2]
+            (x0, y0), (x1, y1) = near
+            rate = x0 + (wanted - y0) * (x1 - x0) / (y1 - y0)
+            points[rate] = roughly(server, rate)
+        roots.append(min(points, key=lambda r: abs(points[r] - wanted)))
+    return sorted(float(f"{rate:.6g}") for rate in roots)
 
 
 def measure(server: SimServer) -> dict[str, object]:
     """Return a server's curve around its peak, with standard errors."""
     limit = server.binding.limit
-    rates = []
-    for mark in MARKS:
-        low = rates[-1] if rates else server.start_rate * 2
-        rates.append(root(server, mark * limit, (low, low * (1.3 if rates else 16))))
-    rates = [float(f"{rate:.6g}") for rate in rates]
+    rates = rough_roots(server)
     by_rate = [run_means(server, rate, THOROUGH) for rate in rates]
     values = np.array([statistics.fmean(means) for means in by_rate])
     errors = [statistics.stdev(m) / math.sqrt(len(m)) for m in by_rate]

@@ -12,12 +12,24 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 from numpy.random import Generator
 
 from queues import Times
 
 STEP_S = 0.5
 STANDSTILL = 1e-9
+
+
+@njit(cache=True)
+def autoregression(shocks: Times, keep: float) -> Times:
+    """Return a series with variance one and correlation `keep` from step to step."""
+    values = np.empty_like(shocks)
+    now = shocks[0]
+    for i in range(shocks.size):
+        now = keep * now + np.sqrt(1 - keep**2) * shocks[i]
+        values[i] = now
+    return values
 
 
 @dataclass(frozen=True)
@@ -64,19 +76,10 @@ class Weather:
         pace = 1 / (1 + self.cold * np.exp(-edges / self.cold_s))
         pace *= max(0.05, 1 + self.between * random.standard_normal())
         if self.slow:
-            pace *= np.maximum(0.05, 1 + self.slow * self._noise(random, edges.size))
+            keep = math.exp(-STEP_S / self.slow_s)
+            noise = autoregression(random.standard_normal(edges.size), keep)
+            pace *= np.maximum(0.05, 1 + self.slow * noise)
         return pace * np.exp(-self.drift_per_minute * (age_s + edges) / 60)
-
-    def _noise(self, random: Generator, n: int) -> Times:
-        """Return n values of an autoregression with variance one."""
-        keep = math.exp(-STEP_S / self.slow_s)
-        shocks = random.standard_normal(n) * math.sqrt(1 - keep**2)
-        values = np.empty(n)
-        now = random.standard_normal()
-        for i in range(n):
-            now = keep * now + shocks[i]
-            values[i] = now
-        return values
 
     def _stalled(
         self, random: Generator, edges: Times, pace: Times

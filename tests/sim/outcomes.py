@@ -1,0 +1,201 @@
+"""How good searches of simulated servers were: one outcome per search, one row per many.
+
+A search that did not converge counts as a failure in every share, and its answer is in no
+mean; `in_region` asks the true curve at the answer, never the search.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from benchwright.control.peak.registry import policy_named
+from benchwright.model.peak import Claim, ClaimKind, PeakStatus
+from held_out import BY_NAME
+from servers import SimServer
+from world import Search, search_of
+
+PEERS = ("mlrsearch-mean", "mlrsearch-share")
+RESTART_S = 30.0
+"""Charged per trial in the second column of costs."""
+Z95 = 1.959964
+
+
+class Task(msgspec.Struct, frozen=True):
+    """Some searches of one server by one policy."""
+
+    server: str
+    policy: str
+    claim: Claim
+    seeds: tuple[int, ...]
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What one search came to, judged by the truth."""
+
+    seed: int
+    status: str
+    trials: int
+    load_s: float
+    error: float | None
+    """answer / true peak - 1; None: no answer, or not converged."""
+    in_region: bool
+    claim_held: bool
+    interval_held: bool | None
+    """None: no interval."""
+    probability: float | None
+    """That the claim holds, as the search says."""
+    codes: tuple[str, ...]
+    cpu_s: float
+
+    @property
+    def converged(self) -> bool:
+        """Tell whether the search ended by its own rule."""
+        return self.status == PeakStatus.FOUND
+
+
+class Share(msgspec.Struct, frozen=True):
+    """A share of the searches, with Wilson's 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Row(msgspec.Struct, frozen=True):
+    """Many searches of one server by one policy."""
+
+    server: str
+    policy: str
+    claim: str
+    searches: int
+    trials: float
+    load_s: float
+    load_s_p95: float
+    with_restarts_s: float
+    """Seconds of load and `RESTART_S` per trial."""
+    mean_abs_error: float | None
+    bias: float | None
+    in_region: Share
+    within_10: Share
+    """Answers within 10 % of the true peak."""
+    within_5: Share
+    claim_held: Share
+    interval_held: Share | None
+    unconverged: Share
+    probability: float | None
+    """Mean of what the searches state."""
+    finding: Share | None
+    """Searches that said what must be said of this server; None: nothing must."""
+    cpu_s: float
+
+
+def play_task(task: Task) -> list[Outcome]:
+    """Return the outcomes of a task's searches."""
+    return [_outcome(task, seed) for seed in task.seeds]
+
+
+def _outcome(task: Task, seed: int) -> Outcome:
+    server = BY_NAME[task.server]
+    began = time.process_time()
+    search = _search(task, server, seed)
+    cpu_s = time.process_time() - began
+    result = search.result
+    assert result is not None
+    answer = result.peak_rate if result.status is PeakStatus.FOUND else None
+    interval = result.interval
+    peak = server.peak_rate
+    return Outcome(
+        seed=seed,
+        status=str(result.status),
+        trials=len(search.history),
+        load_s=search.load_s,
+        error=None if answer is None else answer / peak - 1,
+        in_region=answer is not None and in_region(server, answer, task.claim),
+        claim_held=answer is not None and claim_held(server, answer, task.claim),
+        interval_held=None
+        if interval is None
+        else interval.low <= peak <= interval.high,
+        probability=result.claim_probability,
+        codes=tuple(sorted({finding.code for finding in result.findings})),
+        cpu_s=cpu_s,
+    )
+
+
+def _search(task: Task, server: SimServer, seed: int) -> Search:
+    if task.policy in PEERS:
+        from mlrsearch_peer import mlrsearch
+
+        variant = "mean" if task.policy.endswith("mean") else "share"
+        return mlrsearch(server, seed, variant, task.claim)
+    return search_of(policy_named(task.policy), server, seed, task.claim)
+
+
+def in_region(server: SimServer, rate: float, claim: Claim) -> bool:
+    """Tell whether the true value at a rate is within a claim's tolerance of the limit."""
+    tolerance = claim.tolerance if claim.kind is ClaimKind.REGION else 0.10
+    limit = server.binding.limit
+    return abs(server.response(rate) - limit) <= tolerance * limit
+
+
+def claim_held(server: SimServer, rate: float, claim: Claim) -> bool:
+    """Tell whether what was promised of an answer is true."""
+    if claim.kind is ClaimKind.REGION:
+        return in_region(server, rate, claim)
+    if claim.kind is ClaimKind.RATE:
+        return abs(rate / server.peak_rate - 1) <= claim.tolerance
+    return rate <= server.peak_rate
+
+
+def row_of(task: Task, outcomes: Sequence[Outcome]) -> Row:
+    """Return the row of many searches; at least one."""
+    errors = [one.error for one in outcomes if one.error is not None]
+    stated = [one.probability for one in outcomes if one.probability is not None]
+    interval = [one.interval_held for one in outcomes if one.interval_held is not None]
+    loads = sorted(one.load_s for one in outcomes)
+    trials = _mean([one.trials for one in outcomes])
+    wanted = BY_NAME[task.server].finding
+    codes = set(wanted.split("|")) if wanted else set()
+    return Row(
+        server=task.server,
+        policy=task.policy,
+        claim=task.claim.text,
+        searches=len(outcomes),
+        trials=trials,
+        load_s=_mean(loads),
+        load_s_p95=loads[math.ceil(0.95 * len(loads)) - 1],
+        with_restarts_s=_mean(loads) + RESTART_S * trials,
+        mean_abs_error=_mean([abs(e) for e in errors]) if errors else None,
+        bias=_mean(errors) if errors else None,
+        in_region=wilson([one.in_region for one in outcomes]),
+        within_10=wilson([_near(one, 0.10) for one in outcomes]),
+        within_5=wilson([_near(one, 0.05) for one in outcomes]),
+        claim_held=wilson([one.claim_held for one in outcomes]),
+        interval_held=wilson(interval) if interval else None,
+        unconverged=wilson([not one.converged for one in outcomes]),
+        probability=_mean(stated) if stated else None,
+        finding=wilson([bool(codes & {*one.codes}) for one in outcomes])
+        if codes
+        else None,
+        cpu_s=_mean([one.cpu_s for one in outcomes]),
+    )
+
+
+def _near(outcome: Outcome, tolerance: float) -> bool:
+    return outcome.error is not None and abs(outcome.error) <= tolerance
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def wilson(hits: Sequence[bool]) -> Share:
+    """Return the share of true ones with Wilson's 95 % interval."""
+    n, share = len(hits), sum(hits) / len(hits)
+    centre = (share + Z95**2 / (2 * n)) / (1 + Z95**2 / n)
+    half = math.sqrt(share * (1 - share) / n + (Z95 / (2 * n)) ** 2)
+    half *= Z95 / (1 + Z95**2 / n)
+    return Share(share, max(0.0, centre - half), min(1.0, centre + half))

@@ -1,0 +1,231 @@
+"""Plays every policy on every simulated server and prints how good they were.
+
+`python tests/sim/peak_table.py [--searches 200] [--peer-searches 50] [--servers a,b]
+[--policies x,y] [--claims region:10%,rate:10%,rate:5%] [--jobs 2] [--seed 1] [--json FILE]`
+
+Markdown on stdout, progress on stderr, and with --json every row as a machine reads it.
+Our policy plays every claim, the others know none and play the first. Each search depends
+on nothing but its server, policy, claim and seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+import multiprocessing
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from benchwright.control.peak.registry import DEFAULT, NAMES
+from benchwright.model.peak import Claim
+from benchwright.workbench.criteria import parse_claim
+from held_out import BY_NAME, HELD_OUT
+from outcomes import PEERS, RESTART_S, Outcome, Row, Share, Task, play_task, row_of
+
+SLOW = ("strawman",)
+"""Played only when named: a search is 50,000 s of load."""
+CHUNK = 5
+"""Searches that a process plays at a time."""
+Key = tuple[str, str, str]
+COLUMNS = (
+    "policy",
+    "claim",
+    "n",
+    "trials",
+    "seconds",
+    "p95 s",
+    f"s + {RESTART_S:.0f}/trial",
+    "error %",
+    "bias %",
+    "in region %",
+    "±10 % of rate",
+    "±5 % of rate",
+    "claim held %",
+    "stated %",
+    "interval held %",
+    "not converged %",
+    "finding %",
+)
+
+
+def arguments(argv: list[str]) -> argparse.Namespace:
+    """Return what the command line says."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    everything = [name for name in (*NAMES, *PEERS) if name not in SLOW]
+    add = parser.add_argument
+    add("--searches", type=int, default=200, help="by our policy, per server and claim")
+    add("--peer-searches", type=int, default=50, help="by every other policy")
+    add("--servers", type=_names(BY_NAME), default=list(BY_NAME))
+    add("--policies", type=_names((*NAMES, *PEERS)), default=everything)
+    add("--claims", type=_claims, default=_claims("region:10%,rate:10%,rate:5%"))
+    add("--jobs", type=int, default=2)
+    add("--seed", type=int, default=1)
+    add("--json", type=Path, help="where the rows are written for a machine")
+    add("--outcomes", type=Path, help="where every search is written")
+    return parser.parse_args(argv)
+
+
+def _names(known: Iterable[str]) -> Callable[[str], list[str]]:
+    """Return a reader of known names, by commas."""
+    names = tuple(known)
+
+    def read(text: str) -> list[str]:
+        wrong = [name for name in text.split(",") if name not in names]
+        if wrong:
+            raise argparse.ArgumentTypeError(
+                f"not known: {', '.join(wrong)}; known are {', '.join(names)}"
+            )
+        return text.split(",")
+
+    return read
+
+
+def _claims(text: str) -> list[Claim]:
+    """Return claims, by commas."""
+    try:
+        return [parse_claim(one) for one in text.split(",")]
+    except ValueError as wrong:
+        raise argparse.ArgumentTypeError(str(wrong)) from None
+
+
+def tasks_of(asked: argparse.Namespace) -> Iterator[Task]:
+    """Return what is to be played, in chunks."""
+    for server, policy in itertools.product(asked.servers, asked.policies):
+        ours = policy == DEFAULT
+        searches = asked.searches if ours else asked.peer_searches
+        for claim in asked.claims if ours else asked.claims[:1]:
+            if policy == "mlrsearch-share" and _no_mean(server):
+                continue
+            for first in range(0, searches, CHUNK):
+                seeds = range(first, min(first + CHUNK, searches))
+                yield Task(server, policy, claim, tuple(asked.seed + k for k in seeds))
+
+
+def _no_mean(server: str) -> bool:
+    """Tell whether a share of responses says nothing about a server's criterion."""
+    return BY_NAME[server].binding.statistic != "mean"
+
+
+def play_all(tasks: Sequence[Task], jobs: int) -> dict[Key, list[Outcome]]:
+    """Return every search's outcome, by server, policy and claim."""
+    played: dict[Key, list[Outcome]] = {}
+    with multiprocessing.Pool(jobs) as pool:
+        for number, (task, outcomes) in enumerate(
+            zip(tasks, pool.imap(play_task, tasks), strict=True), 1
+        ):
+            played.setdefault(_key(task), []).extend(outcomes)
+            if number % 20 == 0 or number == len(tasks):
+                print(f"{number}/{len(tasks)} {task.server}", file=sys.stderr)
+    return played
+
+
+def _key(task: Task) -> Key:
+    return task.server, task.policy, task.claim.text
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """Return a table for each server, and what ours costs against the others."""
+    lines = []
+    for server, group in itertools.groupby(rows, key=lambda row: row.server):
+        lines += [f"### {server}", "", _told(server), ""]
+        lines += [_line(COLUMNS), _line(["---"] * len(COLUMNS))]
+        lines += [_line(_cells(row)) for row in group] + [""]
+    return "\n".join([*lines, *ratio_lines(rows)])
+
+
+def _told(name: str) -> str:
+    """Return a line about a server."""
+    server = BY_NAME[name]
+    parts = [f"True peak {server.peak_rate:.6g}/s"]
+    parts += [] if server.stationary else ["not stationary"]
+    parts += [f"to be found: `{server.finding}`"] if server.finding else []
+    parts += ["held out"] if server in HELD_OUT else []
+    return "; ".join(parts) + "."
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _cells(row: Row) -> list[str]:
+    """Return a row's cells in the order of `COLUMNS`."""
+    return [
+        row.policy,
+        row.claim,
+        str(row.searches),
+        f"{row.trials:.1f}",
+        f"{row.load_s:.0f}",
+        f"{row.load_s_p95:.0f}",
+        f"{row.with_restarts_s:.0f}",
+        _percent(row.mean_abs_error, 2),
+        _percent(row.bias, 2),
+        _share(row.in_region),
+        _percent(row.within_10.value),
+        _percent(row.within_5.value),
+        _share(row.claim_held),
+        _percent(row.probability),
+        _share(row.interval_held),
+        _percent(row.unconverged.value),
+        _share(row.finding),
+    ]
+
+
+def _percent(value: float | None, digits: int = 1) -> str:
+    return "" if value is None else f"{100 * value:.{digits}f}"
+
+
+def _share(share: Share | None) -> str:
+    """Return a share with its interval [%]."""
+    if share is None:
+        return ""
+    return f"{100 * share.value:.1f} ({100 * share.low:.1f}–{100 * share.high:.1f})"
+
+
+def ratio_lines(rows: Sequence[Row]) -> list[str]:
+    """Return the table of other policies' seconds in units of ours."""
+    regions = {(r.server, r.policy): r for r in rows if r.claim.startswith("region")}
+    others = list(dict.fromkeys(p for _, p in regions if p != DEFAULT))
+    servers = [s for s, p in regions if p == DEFAULT]
+    if not others or not servers:
+        return []
+    ratios = {
+        (s, p): regions[s, p].load_s / regions[s, DEFAULT].load_s
+        for s, p in itertools.product(servers, others)
+        if (s, p) in regions
+    }
+    lines = [f"### Seconds of load against {DEFAULT}'s", ""]
+    lines += [_line(["server", *others]), _line(["---"] * (1 + len(others)))]
+    for server in servers:
+        cells = [ratios.get((server, policy)) for policy in others]
+        lines.append(_line([server, *("" if c is None else f"{c:.1f}" for c in cells)]))
+    means = [_geometric([r for (_, p), r in ratios.items() if p == o]) for o in others]
+    return [*lines, _line(["geometric mean", *(f"{m:.1f}" for m in means)]), ""]
+
+
+def _geometric(values: Sequence[float]) -> float:
+    return math.exp(math.fsum(map(math.log, values)) / len(values))
+
+
+def main(argv: list[str]) -> None:
+    """Play, and print."""
+    asked = arguments(argv)
+    tasks = list(tasks_of(asked))
+    played = play_all(tasks, asked.jobs)
+    firsts = {_key(task): task for task in reversed(tasks)}
+    rows = [row_of(firsts[key], outcomes) for key, outcomes in played.items()]
+    if asked.json:
+        asked.json.write_bytes(msgspec.json.format(msgspec.json.encode(rows)))
+    if asked.outcomes:
+        every = [(*key, outcomes) for key, outcomes in played.items()]
+        asked.outcomes.write_bytes(msgspec.json.encode(every))
+    print(markdown(rows))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
