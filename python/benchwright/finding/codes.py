@@ -260,6 +260,41 @@ CODES: dict[str, Code] = {
         "Give the generator more room (vus, clients), or read it as overload: operations "
         "that were due were not sent; they count as slower than all others.",
     ),
+    "ramp-not-saturated": Code(
+        Severity.WARNING,
+        "Raise the highest level: what the server can do at most was not seen.",
+    ),
+    "throughput-falls": Code(
+        Severity.WARNING,
+        "Keep the load below that level (a limit on connections, a queue in front): beyond "
+        "it the server does less, not more.",
+    ),
+    "superlinear": Code(
+        Severity.WARNING,
+        "Find what the first levels lack (warm caches, batching, a woken processor); no law "
+        "of scalability describes it.",
+    ),
+    "usl-misfit": Code(
+        Severity.WARNING,
+        "Trust the measured points, not the fitted curve: look for a sharp limit (a pool, a "
+        "quota, a second bottleneck), and step through it more finely.",
+    ),
+    "usl-extrapolated": Code(
+        Severity.WARNING,
+        "Measure up to there, or do not rely on it: the law was seen on one side only.",
+    ),
+    "kappa-not-told": Code(
+        Severity.NOTE,
+        "Measure higher levels, or more often (--repeats), to learn whether throughput falls.",
+    ),
+    "throughput-noise-unknown": Code(
+        Severity.WARNING,
+        "Use --repeats 3, or give a series: nothing says how far a figure can be trusted.",
+    ),
+    "single-runs": Code(
+        Severity.NOTE,
+        "Use --repeats 3: runs differ among each other too (placement, caches, neighbours).",
+    ),
 }
 
 

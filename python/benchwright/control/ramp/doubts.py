@@ -1,0 +1,136 @@
+"""What a scalability profile cannot be trusted for, as findings."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from benchwright.control.ramp.growth import Climb, error_of_ratio, falls
+from benchwright.control.ramp.level import Level
+from benchwright.finding.codes import CODES, doubt
+from benchwright.model.finding import Finding, Severity
+from benchwright.model.peak import LoadEnding, LoadTrial
+from benchwright.model.ramp import Axis, RampGoal, RampPoint, RampStatus
+from benchwright.model.usl import ScalabilityModel, UslFit
+
+SUBJECT = "ramp"
+_CLOSED = "closed-loop-generator"
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """What a ramp came to, before it is doubted."""
+
+    goal: RampGoal
+    status: RampStatus
+    points: tuple[RampPoint, ...]
+    levels: tuple[Level, ...]
+    climb: Climb | None
+    usl: UslFit | None
+
+
+def doubts_of(shown: Shown, history: Sequence[LoadTrial]) -> tuple[Finding, ...]:
+    """Return the doubts, those about the answer first."""
+    return (
+        *_of_the_end(shown),
+        *_of_the_profile(shown),
+        *_of_the_law(shown),
+        *_of_the_noise(shown),
+        *_of_the_trials(shown, history),
+    )
+
+
+def _of_the_end(shown: Shown) -> Iterator[Finding]:
+    if shown.status is RampStatus.HIGHEST and shown.points:
+        last = shown.points[-1]
+        evidence = (
+            f"no level saturated it: {last.throughput.value:.4g}/s at {last.level:g}, "
+            f"the highest level"
+        )
+        yield doubt("ramp-not-saturated", SUBJECT, evidence)
+
+
+def _of_the_profile(shown: Shown) -> Iterator[Finding]:
+    if shown.climb is None:
+        return
+    best, last = shown.climb.best, shown.levels[-1]
+    if falls(best, last, shown.goal):
+        share = 100 * (1 - last.throughput / best.throughput)
+        evidence = (
+            f"throughput falls beyond {best.level:g}: {best.throughput:.4g}/s there, "
+            f"{last.throughput:.4g}/s ({share:.0f} % less) at {last.level:g}"
+        )
+        yield doubt("throughput-falls", SUBJECT, evidence)
+    if shown.goal.axis is Axis.USERS:
+        yield from _superlinear(shown)
+
+
+def _superlinear(shown: Shown) -> Iterator[Finding]:
+    """Throughput per user above the first level's, beyond noise that is known."""
+    first = shown.levels[0]
+    for level in shown.levels[1:]:
+        error = error_of_ratio((first, level), shown.goal.confidence)
+        gain = (level.throughput / level.level) / (first.throughput / first.level or 1)
+        if error and gain > math.exp(error) * (1 + shown.goal.growth):
+            evidence = (
+                f"{level.level:g} users have {100 * gain:.0f} % of the throughput per "
+                f"user of {first.level:g}"
+            )
+            yield doubt("superlinear", SUBJECT, evidence)
+            return
+
+
+def _of_the_law(shown: Shown) -> Iterator[Finding]:
+    fit = shown.usl
+    if fit is None:
+        return
+    if fit.refuted:
+        evidence = (
+            "the measured curve bends otherwise than the law can: it asks for a negative "
+            "sigma or kappa"
+        )
+        yield doubt("usl-misfit", SUBJECT, evidence)
+    if fit.preferred is not ScalabilityModel.USL:
+        evidence = (
+            f"the data do not tell kappa from 0: its {100 * fit.kappa.confidence:g} % "
+            f"interval reaches up to {fit.kappa.high:.3g}; the simplest law that they do "
+            f"not refute is {fit.preferred}"
+        )
+        yield doubt("kappa-not-told", SUBJECT, evidence)
+    elif fit.users_at_peak is not None:
+        highest = shown.points[-1].level
+        if fit.users_at_peak.value > highest:
+            evidence = (
+                f"the fitted maximum is at {fit.users_at_peak.value:.3g} users; "
+                f"{highest:g} were the most that were measured"
+            )
+            yield doubt("usl-extrapolated", SUBJECT, evidence)
+
+
+def _of_the_noise(shown: Shown) -> Iterator[Finding]:
+    levels = shown.levels
+    if any(level.variance is None for level in levels):
+        evidence = "the generator tells no series, and no level was run twice"
+        yield doubt("throughput-noise-unknown", SUBJECT, evidence)
+    elif levels and all(len(level.flows) == 1 for level in levels):
+        evidence = "each level was run once: intervals hold the noise within a run only"
+        yield doubt("single-runs", SUBJECT, evidence)
+
+
+def _of_the_trials(shown: Shown, history: Sequence[LoadTrial]) -> Iterator[Finding]:
+    failed = [trial for trial in history if trial.ending is LoadEnding.FAILED]
+    again = len(failed) - (2 if shown.status is RampStatus.FAILED and failed else 0)
+    if again > 0:
+        evidence = f"{again} of {len(history)} trials failed and were run again"
+        yield doubt("probe-failed", SUBJECT, evidence)
+    marks = Counter(mark for trial in history for mark in trial.marks)
+    for code, count in marks.items():
+        if code == _CLOSED and shown.goal.axis is Axis.USERS:
+            continue
+        evidence = f"in {count} of {len(history)} trials"
+        if code in CODES:
+            yield doubt(code, SUBJECT, evidence)
+        else:
+            yield Finding(code, Severity.WARNING, SUBJECT, evidence)

@@ -1,0 +1,162 @@
+"""The ramp's policy: a pure function of its goal and the trials so far.
+
+Levels rise by a factor or a step; each is held for a while, as often as asked. It ends when
+throughput has not grown at so many levels one after the other, at the highest level, when
+too many operations fail, or when the server fails twice at one level. A level whose growth
+the noise hides is run again, up to a limit.
+Source: papers/methodology.txt, 12.3.7.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+
+from benchwright.control.ramp.flow import Flow, flow_of
+from benchwright.control.ramp.growth import Climb, Growth, climb_of
+from benchwright.control.ramp.level import Level, levels_of
+from benchwright.control.ramp.profile import Ended, errors_of, result_of
+from benchwright.model.peak import LoadEnding, LoadTrial, Probe
+from benchwright.model.ramp import Axis, RampGoal, RampResult, RampStatus
+
+FAILURES = 2
+"""At one level one after the other: the first may have been chance."""
+
+
+def next_step(goal: RampGoal, history: Sequence[LoadTrial]) -> Probe | RampResult:
+    """Return the next probe, or what the ramp came to."""
+    if not history:
+        return _probe(goal, first_level(goal), "begin")
+    ended = _budget(goal, history) or _failure(history)
+    if ended is not None:
+        return result_of(goal, history, ended)
+    if history[-1].ending is LoadEnding.FAILED:
+        return _probe(goal, history[-1].rate, "again after a failure")
+    return _after_level(goal, history)
+
+
+def best_so_far(goal: RampGoal, history: Sequence[LoadTrial]) -> RampResult:
+    """Return the profile as it is now, when time is up or a user stops."""
+    detail = "the ramp was ended before throughput stopped growing"
+    return result_of(goal, history, Ended(RampStatus.BUDGET, detail))
+
+
+def first_level(goal: RampGoal) -> float:
+    """Return the level that a ramp begins at."""
+    return _written(goal, goal.start)
+
+
+def level_after(goal: RampGoal, level: float) -> float | None:
+    """Return the level after one; None after the highest."""
+    if level >= goal.highest:
+        return None
+    higher = level * goal.factor if goal.step is None else level + goal.step
+    written = _written(goal, higher)
+    if goal.axis is Axis.USERS:
+        written = max(written, math.floor(level) + 1)
+    return min(written, _written(goal, goal.highest))
+
+
+def _written(goal: RampGoal, level: float) -> float:
+    """Return a level as it can be asked for: whole users, five digits of a rate."""
+    if goal.axis is Axis.USERS:
+        return float(max(1, round(level)))
+    return float(f"{level:.5g}")
+
+
+def _probe(goal: RampGoal, level: float, purpose: str) -> Probe:
+    users = int(level) if goal.axis is Axis.USERS else None
+    return Probe(level, goal.hold_s, purpose, users)
+
+
+def _budget(goal: RampGoal, history: Sequence[LoadTrial]) -> Ended | None:
+    spent_s = sum(trial.cost_s for trial in history)
+    if goal.budget_s is None or spent_s < goal.budget_s:
+        return None
+    detail = f"{spent_s:.0f} s of {goal.budget_s:.0f} s were spent"
+    return Ended(RampStatus.BUDGET, detail)
+
+
+def _failure(history: Sequence[LoadTrial]) -> Ended | None:
+    last = history[-FAILURES:]
+    if len(last) == FAILURES and all(
+        trial.ending is LoadEnding.FAILED and trial.rate == last[0].rate
+        for trial in last
+    ):
+        detail = f"{FAILURES} trials failed at {last[0].rate:g}: {last[-1].failure}"
+        return Ended(RampStatus.FAILED, detail)
+    if last[-1].ending is not LoadEnding.FAILED and flow_of(last[-1]) is None:
+        detail = "the generator tells no throughput: neither a number nor a count"
+        return Ended(RampStatus.FAILED, detail)
+    return None
+
+
+class _Seen(msgspec.Struct, frozen=True):
+    """What the trials show after the last one went well."""
+
+    current: float
+    trials_here: tuple[LoadTrial, ...]
+    levels: tuple[Level, ...]
+    climb: Climb
+
+
+def _seen(goal: RampGoal, history: Sequence[LoadTrial]) -> _Seen:
+    current = history[-1].rate
+    good = [trial for trial in history if trial.ending is not LoadEnding.FAILED]
+    flows: list[Flow] = [flow for flow in map(flow_of, good) if flow is not None]
+    levels = levels_of(flows)
+    here = tuple(trial for trial in good if trial.rate == current)
+    return _Seen(current, here, tuple(levels), climb_of(levels, goal))
+
+
+def _after_level(goal: RampGoal, history: Sequence[LoadTrial]) -> Probe | RampResult:
+    """Return the step after a trial that went well."""
+    seen = _seen(goal, history)
+    ended = _too_many_errors(goal, seen)
+    if ended is not None:
+        return result_of(goal, history, ended)
+    if len(seen.trials_here) < goal.repeats:
+        return _probe(goal, seen.current, "repeat")
+    hidden = seen.climb.last is Growth.UNCLEAR
+    if hidden and len(seen.trials_here) < goal.most_repeats:
+        return _probe(goal, seen.current, "repeat: noise hides the growth")
+    if seen.climb.flat >= goal.flat_levels:
+        return result_of(goal, history, _saturated(goal, seen))
+    after = level_after(goal, seen.current)
+    if after is None:
+        return result_of(goal, history, _highest(goal, seen))
+    return _probe(goal, after, "climb")
+
+
+def _too_many_errors(goal: RampGoal, seen: _Seen) -> Ended | None:
+    share = errors_of(seen.trials_here)
+    if share is None or share <= goal.most_errors:
+        return None
+    detail = (
+        f"{100 * share:.3g} % of the operations failed at {seen.current:g}; "
+        f"at most {100 * goal.most_errors:.3g} % may"
+    )
+    return Ended(RampStatus.ERRORS, detail)
+
+
+def _saturated(goal: RampGoal, seen: _Seen) -> Ended:
+    best = seen.climb.best
+    detail = (
+        f"from {best.level:g} on throughput grew by less than {100 * goal.growth:g} % "
+        f"at {goal.flat_levels} levels: {best.throughput:.4g}/s there, "
+        f"{seen.levels[-1].throughput:.4g}/s at {seen.current:g}"
+    )
+    return Ended(RampStatus.SATURATED, detail)
+
+
+def _highest(goal: RampGoal, seen: _Seen) -> Ended:
+    detail = f"{goal.highest:g} is the highest level"
+    if seen.climb.flat:
+        return Ended(
+            RampStatus.HIGHEST,
+            f"{detail}; throughput last grew at {seen.climb.best.level:g}, and "
+            f"{goal.flat_levels} levels without growth are asked for",
+        )
+    return Ended(RampStatus.HIGHEST, f"{detail}, and throughput was still growing")
