@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import msgspec
 
 from benchwright.cli.peak_command import FirstOutput, check_program, command_spec
 from benchwright.cli.plot_file import write_plot
 from benchwright.cli.search_live import Kept, Site, run_again, run_new
+from benchwright.model.errors import Diagnostic, InputError
 from benchwright.model.finding import Finding
 from benchwright.model.peak import LoadTrial, PeakResult, Probe
 from benchwright.model.search import PeakAnswer, SearchTrial
@@ -27,9 +29,14 @@ from benchwright.report.peak_words import binding_of, criterion_text
 from benchwright.report.plot.sheet import Sheet
 from benchwright.session.ledger import Ledger
 from benchwright.session.run import Verdict
-from benchwright.session.search import Search, recorded_trials, run_search
+from benchwright.session.search import (
+    Search,
+    recorded_result,
+    recorded_trials,
+    run_search,
+)
 from benchwright.session.search_peak import best_so_far, peak_search, peak_verdict
-from benchwright.session.search_peak_request import PeakRequest, peak_plan
+from benchwright.session.search_peak_request import PeakPlan, PeakRequest, peak_plan
 from benchwright.session.search_start import search_info, stored_request, stored_spec
 from benchwright.study.journal import Session, Study
 from benchwright.suite.program import SourceFile
@@ -37,6 +44,8 @@ from benchwright.workbench.local import LocalWorkbench, Setting
 from benchwright.workbench.port import Workbench
 from benchwright.workbench.spec import Spec
 from benchwright.workbench.spec_toml import read_spec
+
+Made = TypeVar("Made")
 
 
 def begin(
@@ -60,6 +69,20 @@ def go_on(study: Study, stored: Session, arguments: argparse.Namespace) -> int:
     return run_again(study, stored, errand)
 
 
+def tell_stored(study: Study, stored: Session, arguments: argparse.Namespace) -> None:
+    """Print what a stored search came to, or what is known of one that is unfinished."""
+    request = msgspec.structs.replace(
+        stored_request(stored.info, PeakRequest), plot=None
+    )
+    errand = PeakErrand(request, stored_spec(stored.info), arguments)
+    ledger = Ledger(study, stored.number)
+    verdict = Verdict(stored.status, stored.detail or "it has not ended", 0)
+    answer = recorded_result(ledger, PeakAnswer)
+    if answer is not None:
+        verdict = errand.verdict(answer)
+    errand.tell(answer, verdict, Kept(study.path, stored.number, ledger))
+
+
 class PeakErrand:
     """What `bw peak` does in its session."""
 
@@ -69,9 +92,7 @@ class PeakErrand:
         source: SourceFile | None,
         arguments: argparse.Namespace,
     ) -> None:
-        self.spec = spec_of(request, source)
-        own = None if source is None else self.spec
-        self._plan = peak_plan(request, own)
+        self.spec, self._plan = meaning_of(request, source)
         self._request = request
         self._json: bool = arguments.json
         self._progress = search_progress(quiet=arguments.quiet)
@@ -198,11 +219,29 @@ class PeakErrand:
         return (self._best(trials), *(None for _ in self._plan.claims[1:]))
 
 
-def spec_of(request: PeakRequest, source: SourceFile | None) -> Spec:
-    """Return what is loaded and how: the spec's text, or the command. Raises InputError."""
-    if source is None:
-        return command_spec(request)
-    return read_spec(source.text, source.path)
+def meaning_of(
+    request: PeakRequest, source: SourceFile | None
+) -> tuple[Spec, PeakPlan]:
+    """Return what is loaded and how, and what is searched for. Raises InputError with
+    every mistake."""
+    if source is not None:
+        spec = read_spec(source.text, source.path)
+        return spec, peak_plan(request, spec)
+    wrong: list[Diagnostic] = []
+    made = _made(lambda: command_spec(request), wrong)
+    plan = _made(lambda: peak_plan(request, None), wrong)
+    if made is None or plan is None:
+        raise InputError(wrong)
+    return made, plan
+
+
+def _made(make: Callable[[], Made], wrong: list[Diagnostic]) -> Made | None:
+    """Return what `make` makes; None where it cannot, with its mistakes in `wrong`."""
+    try:
+        return make()
+    except InputError as error:
+        wrong.extend(error.diagnostics)
+        return None
 
 
 def _sheet(report: PeakReport) -> Sheet:

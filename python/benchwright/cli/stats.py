@@ -80,8 +80,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Run `bw stats` and return its exit code. Raises InputError."""
     from benchwright.cli.stats_inputs import READS, read_inputs, selected
     from benchwright.cli.stats_request import request_of
+    from benchwright.cli.stats_search import tell_search
 
     request = request_of(arguments)
+    if tell_search(request.paths, request.format):
+        return 0
     predicate = _parsed_predicate(request.predicate)
     read = selected(read_inputs(request.paths, READS), request.command)
     inputs, warned = _transformed(read, request.steps)

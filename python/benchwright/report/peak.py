@@ -201,7 +201,7 @@ def _remark(one: SearchTrial) -> str:
 def _curve(result: PeakResult, criteria: tuple[Criterion, ...]) -> Iterator[str]:
     """Yield the response at a few rates, with its band."""
     criterion = binding_of(result, criteria)
-    if not result.curve or criterion is None:
+    if not result.curve or criterion is None or result.status in _NO_CLAIM:
         return
     last = len(result.curve) - 1
     count = min(_CURVE_ROWS, last + 1)

@@ -81,9 +81,9 @@ def run_search(
     where the workbench cannot go on; the search can be resumed after both.
     """
     trials, number = recorded_trials(search.key, ledger)
-    known = ledger.recorded(f"{search.key}/result", msgspec.Raw)
+    known = recorded_result(ledger, search.kind, search.key)
     if known is not None:
-        return Searched(read_kept(known, search.kind), tuple(trials))
+        return Searched(known, tuple(trials))
     resumed = True
     while True:
         history = tuple(one.trial for one in trials)
@@ -98,6 +98,14 @@ def run_search(
             if not search.gives_up(answer):
                 ledger.note(f"{search.key}/result", kept(answer))
             return Searched(answer, tuple(trials))
+
+
+def recorded_result(
+    ledger: Ledger, kind: type[Result], key: str = "search/0"
+) -> Result | None:
+    """Return what a search came to; None while it is unfinished, or after it failed."""
+    known = ledger.recorded(f"{key}/result", msgspec.Raw)
+    return None if known is None else read_kept(known, kind)
 
 
 def recorded_trials(key: str, ledger: Ledger) -> tuple[list[SearchTrial], int]:

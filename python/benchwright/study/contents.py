@@ -15,6 +15,7 @@ from benchwright.model.comparison import NullResult
 from benchwright.model.decision import Stop
 from benchwright.model.observation import Trial
 from benchwright.model.plan import TestPlan
+from benchwright.model.search import SearchTrial, read_kept
 from benchwright.study.database import seeing_damage
 from benchwright.study.journal import Entry, Study
 
@@ -115,6 +116,20 @@ def _add_trial(test: TestContents, kind: str, payload: bytes) -> None:
     void = msgspec.json.decode(payload, type=_VoidPayload)
     epochs = tuple(int(key.rpartition("/")[2]) for key in void.keys)
     test.void.append(VoidBatch(void.cause, epochs, void.trial))
+
+
+def search_trials_of(study: Study, session: int) -> list[SearchTrial]:
+    """Return every trial of a session's searches in order, also those that a resume did
+    not count: what was measured is told.
+
+    Raises StudyError as `tests_of`.
+    """
+    with seeing_damage(study.path):
+        return [
+            read_kept(entry.payload, SearchTrial)
+            for entry in study.entries(session, ("outcome",), under="search/")
+            if "/trial/" in entry.key
+        ]
 
 
 class _NullPayload(msgspec.Struct):

@@ -89,30 +89,39 @@ def _response_panel(report: PeakReport, criterion: Criterion) -> Panel:
 
 def _course_panel(report: PeakReport, criterion: Criterion) -> Panel:
     """Return the rates in the order in which they were tried."""
-    ended = [one for one in report.trials if one.trial.ending is not LoadEnding.FAILED]
-    failed = [one for one in report.trials if one.trial.ending is LoadEnding.FAILED]
-    good = [one for one in ended if _holds(one, criterion) is True]
-    bad = [one for one in ended if _holds(one, criterion) is False]
-    groups = ((good, "holds", 0), (bad, "does not hold", 3), (failed, "failed", 6))
+    groups: dict[str, tuple[int, list[tuple[int, float]]]] = {
+        "holds": (0, []),
+        "does not hold": (3, []),
+        "failed, or without a value": (6, []),
+    }
+    for place, one in enumerate(report.trials):
+        groups[_verdict(one, criterion)][1].append((place, one.trial.offered_rate))
     curves = [
-        Curve(
-            label,
-            tuple(float(one.number) for one in group),
-            tuple(one.trial.offered_rate for one in group),
-            Form.POINTS,
-            colour=colour,
-        )
-        for group, label, colour in groups
-        if group
+        Curve(label, *_columns(points), Form.POINTS, colour=colour)
+        for label, (colour, points) in groups.items()
+        if points
     ]
+    rates = [one.trial.offered_rate for one in report.trials]
+    numbers = tuple(str(one.number) for one in report.trials)
     return Panel(
         title="Rates in the order tried",
-        x=Axis("trial"),
-        y=Axis("offered rate [1/s]", log=True),
+        x=Axis("trial", names=numbers if len(numbers) <= _MOST_NAMES else ()),
+        y=Axis("offered rate [1/s]", log=bool(rates) and _is_wide(rates)),
         curves=tuple(curves),
         marks=_peak_marks(report.result),
         missing="" if curves else "no trial has ended",
     )
+
+
+def _is_wide(rates: Sequence[float]) -> bool:
+    return min(rates) > 0 and max(rates) > _LOG_FROM * min(rates)
+
+
+def _verdict(one: SearchTrial, criterion: Criterion) -> str:
+    value = one.trial.values.get(criterion.key, math.nan)
+    if one.trial.ending is LoadEnding.FAILED or math.isnan(value):
+        return "failed, or without a value"
+    return "holds" if criterion.holds(value) else "does not hold"
 
 
 # -- parts -------------------------------------------------------------------------------
@@ -159,7 +168,7 @@ def _columns(
 
 def _curve(result: PeakResult | None, top: float) -> list[Curve]:
     """Return the curve with its band, as far as the axis goes."""
-    if result is None:
+    if result is None or result.interval is None:
         return []
     points = [one for one in result.curve if one.low <= top]
     if not points:
@@ -202,11 +211,6 @@ def _value_axis(criterion: Criterion, top: float) -> Axis:
         label = f"{label} [{criterion.unit}]"
     low = None if criterion.statistic == "metric" else 0.0
     return Axis(label, Unit.SHARE if share else Unit.NUMBER, low=low, high=top)
-
-
-def _holds(one: SearchTrial, criterion: Criterion) -> bool | None:
-    value = one.trial.values.get(criterion.key)
-    return None if value is None else criterion.holds(value)
 
 
 def _note(report: PeakReport, criterion: Criterion) -> str:

@@ -14,8 +14,13 @@ from pathlib import Path
 
 from benchwright.model.errors import InputError, StudyError, argument_error
 from benchwright.model.observation import Trial
-from benchwright.study.contents import TestContents, tests_of
-from benchwright.study.journal import Study
+from benchwright.study.contents import (
+    SEARCHES,
+    TestContents,
+    search_trials_of,
+    tests_of,
+)
+from benchwright.study.journal import Session, Study
 from benchwright.study.parsers.api import ParsedInput
 from benchwright.study.schema import JOURNAL
 
@@ -35,12 +40,16 @@ class _StudyParser:
         test, StudyError for a study that cannot be read."""
         place, number, name = _split(path)
         with contextlib.closing(Study.open_to_read(place)) as study:
-            numbers = [session.number for session in study.sessions()]
+            sessions = {one.number: one for one in study.sessions()}
+            numbers = list(sessions)
             if not numbers:
                 raise StudyError("empty-study", f"{place} holds no session yet")
             if number is not None and number not in numbers:
                 raise _unknown(path, f"there is no session {number}", numbers)
-            tests = tests_of(study, numbers[-1] if number is None else number)
+            chosen_session = sessions[numbers[-1] if number is None else number]
+            if chosen_session.info.kind in SEARCHES:
+                raise _a_search(study, chosen_session)
+            tests = tests_of(study, chosen_session.number)
         if name is not None:
             chosen = [test for test in tests if test.plan.name == name]
             if not chosen:
@@ -48,6 +57,22 @@ class _StudyParser:
                 raise _unknown(path, f"there is no test {name!r}", names)
             tests = chosen
         return [_parsed(test) for test in tests]
+
+
+def _a_search(study: Study, session: Session) -> StudyError:
+    """Return the error for a session without tests, which says what it holds instead."""
+    kind = session.info.kind
+    rates = [one.trial.rate for one in search_trials_of(study, session.number)]
+    told = f"{len(rates)} trials under load"
+    if rates:
+        told += f", at {', '.join(f'{rate:.5g}' for rate in sorted(set(rates)))}"
+    return StudyError(
+        "holds-a-search",
+        f"session {session.number} of {study.path} is a bw {kind} ({session.status}): it "
+        f"holds no test but {told}",
+        "`bw stats` of this study alone, as a table or --json, tells a peak search; an "
+        "unfinished search goes on with `bw resume`",
+    )
 
 
 def _parsed(test: TestContents) -> ParsedInput:
