@@ -121,7 +121,10 @@ class Fio(msgspec.Struct, frozen=True, kw_only=True):
         lasted_s = document.number("jobs", 0, "job_runtime") / 1e3
         failed = document.number_or(0, "jobs", 0, "total_err")
         text = output.files.get(LOG, "").replace(",", " ")
-        rows = operations.columns(text, 2)
+        try:
+            rows = operations.columns(text, 2)
+        except ValueError as error:
+            raise UnreadableOutput(f"latency ({error})", LOG, text[-200:]) from None
         if not len(rows):
             raise UnreadableOutput("operation", LOG, output.stderr)
         lost = np.full(int(failed), np.nan)

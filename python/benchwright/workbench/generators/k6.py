@@ -1,7 +1,8 @@
 """k6: HTTP with a constant arrival rate, in iterations of a script.
 
 Its response (http_req_duration) counts from the sending, so a late start is in no
-figure; an iteration for which no virtual user was free is dropped and counted. With `url`
+figure; an iteration for which no virtual user was free is dropped and counted: it failed,
+and was not offered. With `url`
 the script is ours, and has a metric for each share that is wanted; with `script` it is
 the user's, and takes RATE, DURATION and USERS from __ENV. Rates are whole numbers a
 minute. Source: k6 v1.8.1, k6 run --help, --summary-export; an output, recorded.
@@ -138,7 +139,7 @@ class K6(msgspec.Struct, frozen=True, kw_only=True):
         values = _values(document, asked.criteria, failed, offered, sent)
         return Measured(
             values=values,
-            offered=offered,
+            offered=sent,
             completed=sent - failed,
             errors=failed,
             marks=(OPERATIONS_SKIPPED,) if dropped else (),

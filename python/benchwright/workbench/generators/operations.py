@@ -8,7 +8,7 @@ or was skipped is slower than all others in percentiles and shares, and in no me
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import msgspec
@@ -114,9 +114,21 @@ def _columns_of(
     return {key: tuple(one.get(key, 0.0) for one in bins) for key in known}
 
 
-def columns(text: str, width: int, number: Callable[[str], float] = float) -> Floats:
-    """Return rows of numbers `(n, width)`; a row that is cut (the last) is left out."""
-    rows = [line.split() for line in text.splitlines()]
-    return np.array(
-        [[number(word) for word in row[:width]] for row in rows if len(row) >= width]
-    ).reshape(-1, width)
+def columns(text: str, width: int) -> Floats:
+    """Return the first columns of lines of numbers, `(n, width)`.
+
+    A last line without its end is left out. Raises ValueError where lines differ in how
+    many numbers they have, or have too few.
+    """
+    lines = text[: text.rfind("\n") + 1]
+    first = len(lines.partition("\n")[0].split())
+    if not first:
+        return np.empty((0, width))
+    ragged = ValueError(f"not {max(first, width)} numbers on every line")
+    try:
+        numbers = np.fromstring(lines, sep=" ")
+    except ValueError:
+        raise ragged from None
+    if first < width or len(numbers) != first * lines.count("\n"):
+        raise ragged
+    return numbers.reshape(-1, first)[:, :width]

@@ -36,9 +36,14 @@ from benchwright.workbench.generators.placeholders import filled, plain, whole
 LOG = "pgbench_log"
 LATENCY, SECOND, MICROSECOND, LAG = 2, 4, 5, 6
 """Columns of a line of the log."""
-SKIPPED, FAILED = -1.0, -2.0
-_WORDS = {"skipped": SKIPPED}
-_FAILURES = ("failed", "serialization", "deadlock")
+SKIPPED = -1
+_WORDS = {
+    "skipped": str(SKIPPED),
+    "failed": "-2",
+    "serialization": "-2",
+    "deadlock": "-2",
+}
+"""In place of a latency."""
 
 
 class Pgbench(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,7 +131,12 @@ class Pgbench(msgspec.Struct, frozen=True, kw_only=True):
     def _measured(
         self, output: Output, asked: Asked, lasted_s: float | None
     ) -> Measured | None:
-        rows = operations.columns(_lines(output.files.values()), LAG + 1, _number)
+        width = MICROSECOND + 1 if asked.rate is None else LAG + 1
+        try:
+            rows = _rows(output.files.values(), width)
+        except ValueError as error:
+            seen = next(iter(output.files.values()))[-200:]
+            raise UnreadableOutput(f"log ({error})", f"{LOG}.*", seen) from None
         if not len(rows):
             return None
         latency_ms = np.where(rows[:, LATENCY] < 0, np.nan, rows[:, LATENCY] / 1e3)
@@ -144,21 +154,25 @@ class Pgbench(msgspec.Struct, frozen=True, kw_only=True):
         if asked.rate is None:
             return found
         lag_ms = float(rows[:, LAG].mean()) / 1e3
-        return msgspec.structs.replace(found, values=found.values | {LATENESS: lag_ms})
+        return msgspec.structs.replace(
+            found,
+            values=found.values | {LATENESS: lag_ms},
+            # Without -L nobody counts what was due and not begun before the end.
+            offered=len(rows) - log.skipped if log.skipped else None,
+        )
 
 
 def _length_s(asked: Asked) -> int:
     return math.ceil(asked.duration_s)
 
 
-def _lines(logs: Iterable[str]) -> str:
-    """Return whole lines of all threads' logs; without -R a line lacks its lag."""
-    whole_lines = (text[: text.rfind("\n") + 1] for text in logs)
-    lines = (line for text in whole_lines for line in text.splitlines())
-    return "\n".join(line if len(line.split()) > LAG else f"{line} 0" for line in lines)
+def _rows(logs: Iterable[str], width: int) -> operations.Floats:
+    """Return the transactions of all threads `(n, width)`, in order of file."""
+    numbers = [operations.columns(_numbers(text), width) for text in logs]
+    return np.concatenate([np.empty((0, width)), *numbers])
 
 
-def _number(word: str) -> float:
-    if word in _WORDS:
-        return _WORDS[word]
-    return FAILED if word in _FAILURES else float(word)
+def _numbers(text: str) -> str:
+    for word, number in _WORDS.items():
+        text = text.replace(word, number)
+    return text

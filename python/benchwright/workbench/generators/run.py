@@ -9,6 +9,7 @@ bench's port stays one blocking call; a second port for running commands lost.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -188,9 +189,15 @@ class _Look:
             raise self._error
 
     def _run(self) -> None:
+        pause_s = self._place.look_s
         try:
-            while not self._done.wait(self._place.look_s):
-                if self._enough():
+            while not self._done.wait(pause_s):
+                begin_s = time.monotonic()
+                enough = self._enough()
+                # A long log takes long to read: no more than a tenth of a core for that.
+                took_s = time.monotonic() - begin_s
+                pause_s = max(self._place.look_s, 9 * took_s)
+                if enough:
                     self.left = True
                     self._bench.interrupt(cleanup=True)
                     return

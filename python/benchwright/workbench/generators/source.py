@@ -16,8 +16,9 @@ import msgspec
 
 from benchwright.model.plan import MetricSpec
 from benchwright.suite import metric
+from benchwright.trial.aplog import number
 from benchwright.trial.extract import NotFound, extract
-from benchwright.workbench.generators.adapter import Output
+from benchwright.workbench.generators.adapter import Output, shortened
 
 COLUMN = "column "
 
@@ -42,7 +43,9 @@ class Source(msgspec.Struct, frozen=True):
         """Return the number. Raises NotFound, which says why."""
         if self.column is not None:
             return _last_of_column(self.column, output.stdout)
-        spec = MetricSpec("value", self.pointer, self.pattern)
+        if self.pointer is not None:
+            return _number_at(self.pointer, output.stdout)
+        spec = MetricSpec("value", pattern=self.pattern)
         return extract(spec, output.stdout, output.stderr)
 
 
@@ -60,12 +63,8 @@ def parse_source(text: str) -> Source:
 
 
 def rows_at(source: Source, output: Output) -> list[tuple[float, int, float]]:
-    """Return the rows (second, count, mean_ms) of a series. Raises NotFound.
-
-    A pointer leads to an array of them; a pattern with three groups is found once a row.
-    """
-    if source.pointer is None:
-        raise NotFound(f"a series is at a JSON pointer, not at `{source.text}`")
+    """Return the rows (second, count, mean_ms) of a series. Raises NotFound."""
+    assert source.pointer is not None, "a series is at a pointer"
     found = _array_at(source.pointer, output.stdout)
     return [_row(one, source.pointer, place) for place, one in enumerate(found)]
 
@@ -75,7 +74,23 @@ def _refuse(fault: Any) -> None:
         raise ValueError(fault.message + (f": {fault.hint}" if fault.hint else ""))
 
 
+def _number_at(pointer: str, text: str) -> float:
+    found = _at(pointer, text)
+    scalar = isinstance(found, (int, float, str)) and not isinstance(found, bool)
+    value = number(str(found)) if scalar else None
+    if value is None:
+        raise NotFound(f"{pointer} is {shortened(repr(found), 40)}, not a number")
+    return value
+
+
 def _array_at(pointer: str, text: str) -> list[Any]:
+    found = _at(pointer, text)
+    if not isinstance(found, list):
+        raise NotFound(f"{pointer} is {type(found).__name__}, not an array")
+    return found
+
+
+def _at(pointer: str, text: str) -> Any:
     found = last_json(text)
     for token in pointer.split("/")[1:]:
         token = token.replace("~1", "/").replace("~0", "~")
@@ -85,8 +100,6 @@ def _array_at(pointer: str, text: str) -> list[Any]:
             found = found[int(token)]
         else:
             raise NotFound(f"{pointer} has no member {token!r}")
-    if not isinstance(found, list):
-        raise NotFound(f"{pointer} is {type(found).__name__}, not an array")
     return found
 
 
@@ -125,7 +138,7 @@ def _last_of_column(name: str, text: str) -> float:
     values = [row[at] for row in rows[headers[0] + 1 :] if len(row) > at]
     if not values:
         raise NotFound(f"the CSV column {name!r} has no row")
-    try:
-        return float(values[-1])
-    except ValueError:
-        raise NotFound(f"{name!r} of the last row is {values[-1]!r}") from None
+    value = number(values[-1])
+    if value is None:
+        raise NotFound(f"{name!r} of the last row is {values[-1]!r}")
+    return value

@@ -1,0 +1,224 @@
+"""`command`: where its values stand, and the keys of all generators in a spec."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from benchwright.model.errors import Diagnostic
+from benchwright.suite.toml_table import Table
+from benchwright.suite.toml_text import decoded
+from benchwright.workbench.criteria import parse_criteria
+from benchwright.workbench.generators import GENERATORS
+from benchwright.workbench.generators.adapter import (
+    Asked,
+    Generator,
+    Output,
+    UnreadableOutput,
+)
+from benchwright.workbench.generators.command import (
+    CommandGenerator,
+    command_generator,
+    series_of,
+)
+from benchwright.workbench.generators.source import parse_source
+
+ASKED = Asked(rate=10.0, duration_s=1.0, criteria=parse_criteria(["40ms"]))
+JSON = '{"latency": {"mean": 2.5, "p/99": 9}, "rows": [[0, 4, 2.0], [1, 6, 3.0]]}'
+
+
+def read(name: str, text: str) -> tuple[Generator | None, Sequence[Diagnostic]]:
+    """Return what a generator's table says, and its mistakes."""
+    values, locator = decoded(text, "s.toml", "toml")
+    found: list[Diagnostic] = []
+    kind = GENERATORS[name]
+    table = Table(values, (), locator, found)
+    table.only(kind.keys)
+    return kind.read(table), found
+
+
+def mistakes(name: str, text: str) -> list[str]:
+    generator, found = read(name, text)
+    assert (generator is None) or all("unknown key" in one.message for one in found)
+    return [f"{one.line}:{one.column}: {one.message}" for one in found]
+
+
+# -- values ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "out", "err", "value"),
+    [
+        ("/latency/mean", JSON, "", 2.5),
+        ("/latency/p~199", JSON, "", 9.0),
+        ("/rows/1/2", f"ready\n{JSON}\n", "", 3.0),
+        ("/a", 'log\n{\n "a": 4\n}\n', "", 4.0),
+        ("column mean_ms", "note\nrate,mean_ms\n1,2\n2,3.5\n", "", 3.5),
+        (r"mean: ([\d.]+) ms", "mean: 7.5 ms", "", 7.5),
+        (r"mean: ([\d.]+) ms", "", "mean: 8 ms", 8.0),
+    ],
+)
+def test_a_value_is_found_where_it_is(
+    source: str, out: str, err: str, value: float
+) -> None:
+    assert parse_source(source).value(Output(out, err)) == value
+    assert parse_source(source).text == source
+
+
+@pytest.mark.parametrize(
+    ("source", "out", "why"),
+    [
+        ("/latency/mean", "", "stdout is not JSON"),
+        ("/latency/mean", '{"latency": {}}', "has no member 'mean'"),
+        ("/latency", JSON, "is .*, not a number"),
+        ("column mean", "a,b\n1,2\n", "no CSV header with the column 'mean'"),
+        ("column a", "a,b\n", "has no row"),
+        ("column a", "a,b\nx,2\n", "of the last row is 'x'"),
+        (r"mean=(\d+)", "none", "no line matches"),
+        ("/m", '{"m": null}', "not a number"),
+    ],
+)
+def test_a_value_that_is_not_there_says_why(source: str, out: str, why: str) -> None:
+    generator = command_generator("g {rate}", source)
+    with pytest.raises(UnreadableOutput, match=why) as told:
+        generator.parse(Output(out, ""), ASKED)
+    assert "response_ms_mean" in str(told.value)
+
+
+def test_a_value_that_nobody_wants_may_be_absent() -> None:
+    generator = CommandGenerator(
+        command="g {rate}",
+        values=(
+            ("response_ms_mean", parse_source("/latency/mean")),
+            ("hits", parse_source("/hits")),
+        ),
+    )
+    assert generator.parse(Output(JSON, ""), ASKED).values == {"response_ms_mean": 2.5}
+
+
+def test_a_series_is_rows_of_second_count_mean() -> None:
+    generator = command_generator("g {rate}", "/latency/mean", "/rows")
+    series = generator.parse(Output(JSON, ""), ASKED).series
+    assert (series.at_s, series.counts, series.width_s) == ((0.0, 1.0), (4, 6), 1.0)
+    assert series.values == {"response_ms_mean": (2.0, 3.0)}
+
+
+def test_a_series_is_put_in_order_and_its_width_is_the_smallest_gap() -> None:
+    series = series_of([(3.0, 1, 9.0), (0.0, 1, 7.0), (0.5, 2, 8.0)])
+    assert series.at_s == (0.0, 0.5, 3.0)
+    assert series.width_s == 0.5
+
+
+@pytest.mark.parametrize(
+    ("rows", "why"),
+    [
+        ("5", "is int, not an array"),
+        ("[[1, 2]]", r"/rows/0 is \[1, 2\], not \[second, count, mean_ms\]"),
+        ("[[0, 1, 2.0], [1, 1.5, 2.0]]", "/rows/1 is"),
+        ("[[0, -1, 2.0]]", "/rows/0 is"),
+    ],
+)
+def test_a_series_of_another_shape_is_refused(rows: str, why: str) -> None:
+    generator = command_generator("g {rate}", "/m", "/rows")
+    with pytest.raises(UnreadableOutput, match=why):
+        generator.parse(Output(f'{{"m": 1, "rows": {rows}}}', ""), ASKED)
+
+
+@pytest.mark.parametrize(
+    ("text", "response", "series", "why"),
+    [
+        ("", "/m", None, "empty"),
+        ("g --duration {duration}", "/m", None, r"has no \{rate\}"),
+        ("g {rate}", "", None, "empty"),
+        ("g {rate}", "/a~2", None, "not followed by 0 or 1"),
+        ("g {rate}", "mean: [", None, "bad regular expression"),
+        ("g {rate}", "mean", None, "has 0 groups"),
+        ("g {rate}", "/m", r"(\d+)", "is no JSON pointer"),
+    ],
+)
+def test_what_the_command_line_cannot_mean_is_refused(
+    text: str, response: str, series: str | None, why: str
+) -> None:
+    with pytest.raises(ValueError, match=why):
+        command_generator(text, response, series)
+
+
+def test_a_command_says_which_axes_it_has() -> None:
+    assert command_generator("g {rate}", "/m").traits.axes == ("rate",)
+    assert command_generator("g {users}", "/m").traits.axes == ("users",)
+
+
+# -- keys in a spec --------------------------------------------------------------------
+
+
+def test_a_command_is_read_from_its_table() -> None:
+    generator, found = read(
+        "command",
+        'command = "g {rate}"\nseries = "/rows"\nopen_loop = false\n'
+        'values = { response_ms_mean = "/m", hits = "column hits" }\n'
+        'counts = { errors = "/e" }\n',
+    )
+    assert found == []
+    assert isinstance(generator, CommandGenerator)
+    assert [key for key, _ in generator.values] == ["response_ms_mean", "hits"]
+    assert generator.traits.marks == ("closed-loop-generator",)
+    out = Output('{"m": 1, "e": 3, "rows": []}\nhits\n5\n', "")
+    assert generator.counts[0][1].value(Output('{"e": 3}', "")) == 3.0
+    assert generator.values[1][1].value(out) == 5.0
+
+
+def test_every_mistake_of_a_command_is_told() -> None:
+    text = (
+        'command = "g"\nvalues = { a = "/x", b = "no group", c = 5 }\n'
+        'counts = { done = "/d" }\nloops = 1\n'
+    )
+    told = mistakes("command", text)
+    assert any("4:1: unknown key 'loops'" in one for one in told)
+    assert any("2:26: b: the regular expression has 0 groups" in one for one in told)
+    assert any("2:42: c is a whole number, expected a string" in one for one in told)
+    assert any("3:12: unknown key 'done'" in one for one in told)
+    assert mistakes("command", 'command = "g {rate}"\n') == [
+        "1:1: values is missing here"
+    ]
+
+
+def test_fields_are_read_by_their_types() -> None:
+    generator, found = read(
+        "pgbench",
+        'clients = "{clients}"\nport = 5433\nlatency_limit = "40ms"\n'
+        "arguments = \"--random-seed 7 -D 'a=b c'\"\n",
+    )
+    assert found == []
+    assert generator is not None
+    argv = (
+        generator.invocation(
+            Asked(rate=1.0, duration_s=1.0, sample=(("clients", "3"),))
+        )
+        .commands[0]
+        .argv
+    )
+    line = " ".join(argv)
+    assert "-c 3 " in line
+    assert "-p 5433 -L 40 --random-seed 7 -D a=b c postgres" in line
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("pgbench", "clients = 0\n", "1:11: clients is out of range"),
+        ("pgbench", "clients = 2.5\n", "1:11: clients is a number, expected"),
+        ("pgbench", 'latency_limit = "40"\n', "has no unit of time"),
+        ("pgbench", 'arguments = "\'"\n', "1:13: arguments: No closing quotation"),
+        ("pgbench", "arguments = [1]\n", "1:14: an element of arguments"),
+        ("fio", "\n", "1:1: filename is missing here"),
+        ("fio", 'filename = "f"\ndirect = 1\n', "2:10: direct is a whole number"),
+        ("k6", "vus = 5\n", "needs a url or a script"),
+        ("vegeta", 'url = "u"\ntargets = "t"\n', "needs a url or targets"),
+    ],
+)
+def test_a_key_that_cannot_be_is_told_at_its_place(
+    name: str, text: str, told: str
+) -> None:
+    found = mistakes(name, text)
+    assert any(told in one for one in found), found
