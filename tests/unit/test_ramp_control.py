@@ -1,0 +1,372 @@
+"""The ramp's policy over simulated closed and open loops in virtual time."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchwright.control.ramp.flow import THROUGHPUT, flow_of
+from benchwright.control.ramp.level import levels_of
+from benchwright.control.ramp.policy import best_so_far, level_after, next_step
+from benchwright.control.ramp.profile import band_of
+from benchwright.model.peak import LoadEnding, LoadTrial, Probe, Series
+from benchwright.model.ramp import Axis, RampGoal, RampResult, RampStatus
+from benchwright.model.usl import ScalabilityModel
+from benchwright.stats.usl import usl_throughput
+
+Curve = Callable[[float], float]
+"""Users, or arrivals per second, to the true throughput [1/s]."""
+
+
+class Server(msgspec.Struct, frozen=True):
+    """A throughput curve with noise within a run and between runs."""
+
+    curve: Curve
+    within: float = 0.02
+    """Relative standard deviation of a second, with a correlation of 0.5."""
+    between: float = 0.0
+    seed: int = 1
+    fails_at: tuple[float, ...] = ()
+    """Levels at which the first trial fails, or each where `dead`."""
+    dead: bool = False
+    errors_from: float = math.inf
+
+    def run(self, probe: Probe, number: int) -> LoadTrial:
+        """Return the trial of a probe; a function of the seed and the trial's number."""
+        random = np.random.default_rng((self.seed, number))
+        seconds = int(probe.duration_s)
+        noise = _autoregressive(random, seconds) * self.within
+        true = self.curve(probe.rate) * math.exp(random.normal(0, self.between))
+        counts = np.maximum(np.round(true * np.exp(noise)), 0).astype(int)
+        total = int(counts.sum())
+        failed = total // 10 if probe.rate >= self.errors_from else 0
+        response_ms = probe.rate / true * 1e3 if true and probe.users else 5.0
+        return LoadTrial(
+            rate=probe.rate,
+            duration_s=probe.duration_s,
+            lasted_s=float(seconds),
+            cost_s=seconds + 1.0,
+            values={
+                "response_ms_mean": response_ms,
+                "response_ms_p99": 3 * response_ms,
+            },
+            series=Series(
+                at_s=tuple(float(s) for s in range(seconds)),
+                counts=tuple(int(c) for c in counts),
+                binned_by="completion",
+            ),
+            completed=total,
+            errors=failed,
+        )
+
+
+def _autoregressive(random: np.random.Generator, n: int) -> np.ndarray:
+    steps = random.normal(0, math.sqrt(0.75), n)
+    return np.array(list(itertools.accumulate(steps, lambda a, e: 0.5 * a + e)))
+
+
+def play(
+    goal: RampGoal, server: Server, most: int = 400
+) -> tuple[RampResult, list[LoadTrial]]:
+    """Ramp a simulated server; return the result and the trials."""
+    history: list[LoadTrial] = []
+    while len(history) < most:
+        step = next_step(goal, history)
+        if isinstance(step, RampResult):
+            return step, history
+        fails = step.rate in server.fails_at and (
+            server.dead or all(trial.rate != step.rate for trial in history)
+        )
+        trial = server.run(step, len(history))
+        if fails:
+            trial = msgspec.structs.replace(
+                trial, ending=LoadEnding.FAILED, failure="connection refused"
+            )
+        history.append(trial)
+    raise AssertionError("the ramp does not end")
+
+
+def usl(gamma: float, sigma: float, kappa: float) -> Curve:
+    """Return the law's curve."""
+    return lambda n: float(usl_throughput(np.array([n]), gamma, sigma, kappa)[0])
+
+
+def closed_queue(servers: int, service_s: float, think_s: float) -> Curve:
+    """Return the throughput of a closed network by exact mean value analysis: one queue of
+    one server `servers` times as fast, and thinking. Source: Reiser and Lavenberg 1980."""
+
+    def throughput(users: float) -> float:
+        queue = rate = 0.0
+        for n in range(1, int(users) + 1):
+            response_s = service_s / servers * (1 + queue)
+            rate = n / (think_s + response_s)
+            queue = rate * response_s
+        return rate
+
+    return throughput
+
+
+def codes(result: RampResult) -> set[str]:
+    """Return the findings' codes."""
+    return {finding.code for finding in result.findings}
+
+
+GOAL = RampGoal(highest=256, hold_s=20)
+
+
+def test_a_ramp_ends_where_throughput_stops_growing() -> None:
+    result, history = play(GOAL, Server(closed_queue(4, 0.02, 0.08)))
+    assert result.status is RampStatus.SATURATED
+    assert result.saturation is not None
+    assert result.saturation.throughput.value == pytest.approx(200, rel=0.05)
+    assert result.saturation.level in (16, 32, 64)
+    assert [trial.rate for trial in history] == sorted(trial.rate for trial in history)
+    assert result.trials == len(history)
+    assert result.cost_s == pytest.approx(sum(trial.cost_s for trial in history))
+
+
+def test_users_are_whole_and_said_in_the_probe() -> None:
+    step = next_step(GOAL, [])
+    assert isinstance(step, Probe)
+    assert (step.users, step.rate, step.duration_s) == (1, 1.0, 20)
+
+
+def test_a_rate_is_raised_without_users_and_without_a_law() -> None:
+    goal = RampGoal(axis=Axis.RATE, start=33.333333, highest=1e4, hold_s=20)
+    step = next_step(goal, [])
+    assert isinstance(step, Probe)
+    assert (step.users, step.rate) == (None, 33.333)
+    result, _ = play(goal, Server(lambda rate: min(rate, 500.0)))
+    assert result.status is RampStatus.SATURATED
+    assert result.saturation is not None
+    assert result.saturation.throughput.value == pytest.approx(500, rel=0.05)
+    assert result.usl is None
+    assert "axis" in result.usl_absent
+
+
+def test_the_law_is_found_again_with_its_maximum() -> None:
+    goal = RampGoal(highest=128, hold_s=30, repeats=3, flat_levels=3)
+    found, _ = play(goal, Server(usl(100, 0.02, 0.0008), between=0.01))
+    assert found.usl is not None
+    assert found.usl.preferred is ScalabilityModel.USL
+    peak = found.usl.users_at_peak
+    assert peak is not None
+    assert peak.low <= math.sqrt(0.98 / 0.0008) <= peak.high
+    assert found.usl.gamma.low <= 100 <= found.usl.gamma.high
+    assert "throughput-falls" in codes(found)
+    assert "single-runs" not in codes(found)
+
+
+def test_a_server_that_only_levels_off_leaves_kappa_untold() -> None:
+    servers = [Server(usl(100, 0.1, 0.0), seed=seed) for seed in range(20)]
+    found = [play(GOAL, server)[0] for server in servers]
+    untold = sum("kappa-not-told" in codes(result) for result in found)
+    assert untold >= 16, "one in twenty is told wrongly"
+    for result in found:
+        single = all(point.trials == 1 for point in result.points)
+        assert ("single-runs" in codes(result)) == single
+        assert result.usl is not None
+        assert ("kappa-not-told" in codes(result)) == (result.usl.kappa.low == 0)
+
+
+def test_still_growing_at_the_highest_level_is_said() -> None:
+    result, history = play(
+        RampGoal(highest=20, hold_s=20), Server(usl(100, 0.001, 0.0))
+    )
+    assert result.status is RampStatus.HIGHEST
+    assert [trial.rate for trial in history] == [1, 2, 4, 8, 16, 20]
+    assert "ramp-not-saturated" in codes(result)
+    assert result.saturation is None
+
+
+def test_small_steps_add_up_to_growth() -> None:
+    """From 20 users on, one more is less than 5 %: no reason to stop."""
+    goal = RampGoal(start=20, step=1, highest=40, hold_s=20)
+    result, history = play(goal, Server(usl(100, 0.0, 0.0), within=0.005))
+    assert history[-1].rate == 40
+    assert result.status is RampStatus.HIGHEST
+
+
+def test_noise_that_hides_growth_is_asked_again() -> None:
+    goal = RampGoal(highest=64, hold_s=10, most_repeats=3)
+    _, quiet = play(goal, Server(usl(100, 0.1, 0.001), within=0.001))
+    _, noisy = play(goal, Server(usl(100, 0.1, 0.001), within=0.25))
+    assert max(_times(quiet).values()) == 1
+    assert max(_times(noisy).values()) == 3
+
+
+def _times(history: Sequence[LoadTrial]) -> dict[float, int]:
+    rates = [trial.rate for trial in history]
+    return {rate: rates.count(rate) for rate in rates}
+
+
+def test_a_failed_trial_is_run_again_and_two_end_the_ramp() -> None:
+    curve = usl(100, 0.05, 0.001)
+    again, history = play(GOAL, Server(curve, fails_at=(8.0,)))
+    assert again.status is RampStatus.SATURATED
+    assert "probe-failed" in codes(again)
+    assert len([trial for trial in history if trial.rate == 8]) == 2
+    dead, history = play(GOAL, Server(curve, fails_at=(8.0,), dead=True))
+    assert dead.status is RampStatus.FAILED
+    assert "connection refused" in dead.detail
+    assert [point.level for point in dead.points] == [1, 2, 4]
+    first, _ = play(GOAL, Server(curve, fails_at=(1.0,), dead=True))
+    assert (first.status, first.points) == (RampStatus.FAILED, ())
+
+
+def test_errors_end_the_ramp_and_are_not_in_the_fit() -> None:
+    result, _ = play(GOAL, Server(usl(100, 0.01, 0.0), errors_from=16))
+    assert result.status is RampStatus.ERRORS
+    assert "9.09 % of the operations failed at 16" in result.detail
+    assert result.points[-1].error_share == pytest.approx(1 / 11, rel=1e-2)
+    assert result.usl is not None
+    assert result.usl.n == len(result.points) - 1
+
+
+def test_a_budget_ends_the_ramp_with_what_is_known() -> None:
+    goal = msgspec.structs.replace(GOAL, budget_s=50.0)
+    result, history = play(goal, Server(usl(100, 0.01, 0.0)))
+    assert result.status is RampStatus.BUDGET
+    assert len(history) == 3, "21 s each: the third ends beyond the budget"
+    assert len(result.points) == 3
+    assert "three" not in result.usl_absent
+    assert "four are needed" in result.usl_absent
+    assert best_so_far(GOAL, history[:2]).points == result.points[:2]
+
+
+def test_throughput_per_user_that_rises_is_told() -> None:
+    result, _ = play(GOAL, Server(lambda n: 100 * min(n, 16.0) ** 1.2))
+    assert "superlinear" in codes(result)
+
+
+def test_a_kink_is_told_as_no_law() -> None:
+    goal = RampGoal(start=1, step=2, highest=40, flat_levels=12, hold_s=30)
+    result, _ = play(goal, Server(lambda n: 50 * min(n, 16.0), within=0.005))
+    assert "usl-misfit" in codes(result)
+
+
+def test_a_generator_without_any_count_is_a_clear_end() -> None:
+    bare = LoadTrial(rate=1, duration_s=5, lasted_s=5, cost_s=5)
+    result = next_step(GOAL, [bare])
+    assert isinstance(result, RampResult)
+    assert result.status is RampStatus.FAILED
+    assert "no throughput" in result.detail
+
+
+def test_a_throughput_without_series_has_no_interval_and_says_so() -> None:
+    trial = LoadTrial(
+        rate=1, duration_s=5, lasted_s=5, cost_s=5, values={THROUGHPUT: 90.0}
+    )
+    result = best_so_far(GOAL, [trial])
+    assert result.points[0].throughput.value == 90
+    assert math.isnan(result.points[0].throughput.low)
+    assert "throughput-noise-unknown" in codes(result)
+
+
+def test_repetitions_give_an_interval_where_there_is_no_series() -> None:
+    trials = [
+        LoadTrial(rate=n, duration_s=5, lasted_s=5, cost_s=5, values={THROUGHPUT: x})
+        for n, x in ((1, 90.0), (1, 94.0), (2, 180.0), (2, 182.0))
+    ]
+    first, second = best_so_far(GOAL, trials).points
+    assert first.throughput.low < 92 < first.throughput.high
+    assert second.throughput.high / second.throughput.value == pytest.approx(
+        first.throughput.high / first.throughput.value
+    ), "one variance between runs for all levels"
+
+
+def test_a_warm_up_is_in_no_throughput() -> None:
+    counts = (10, 20, 40, 60, *(100, 102, 98, 101, 99, 100, 97, 103) * 4)
+    trial = LoadTrial(
+        rate=4,
+        duration_s=36,
+        lasted_s=36,
+        cost_s=36,
+        completed=sum(counts),
+        series=Series(at_s=tuple(map(float, range(36))), counts=counts),
+    )
+    flow = flow_of(trial)
+    assert flow is not None
+    assert flow.throughput == pytest.approx(100, rel=0.01)
+    assert flow.warm_up_s == pytest.approx(4, abs=1)
+
+
+def test_operations_that_failed_are_no_throughput() -> None:
+    trial = LoadTrial(
+        rate=4, duration_s=8, lasted_s=8, cost_s=8, completed=400, errors=400
+    )
+    flow = flow_of(trial)
+    assert flow is not None
+    assert flow.throughput == 50
+
+
+def test_intervals_of_throughput_cover() -> None:
+    """Autocorrelated seconds and a run effect; 400 ramps of two levels with 3 runs each."""
+    inside = total = 0
+    for seed in range(400):
+        server = Server(lambda n: 100.0 * n, within=0.05, between=0.02, seed=seed)
+        probes = [Probe(n, 12.0, users=int(n)) for n in (10.0, 20.0) for _ in range(3)]
+        trials = [server.run(probe, place) for place, probe in enumerate(probes)]
+        flows = [flow for flow in map(flow_of, trials) if flow is not None]
+        for level in levels_of(flows):
+            estimate = level.estimate(0.95)
+            inside += estimate.low <= 100 * level.level <= estimate.high
+            total += 1
+    assert 0.93 <= inside / total <= 0.99
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.floats(1, 50),
+    st.floats(1.01, 8) | st.none(),
+    st.floats(0.01, 100),
+    st.sampled_from(list(Axis)),
+)
+def test_levels_rise_strictly_to_the_highest(
+    start: float, factor: float | None, step: float, axis: Axis
+) -> None:
+    goal = RampGoal(
+        axis=axis,
+        start=start,
+        factor=factor or 2.0,
+        step=None if factor else step,
+        highest=200,
+    )
+    level: float | None = goal.start if axis is Axis.RATE else float(round(start))
+    seen = []
+    while level is not None:
+        seen.append(level)
+        level = level_after(goal, level)
+    assert seen == sorted(set(seen))
+    assert seen[-1] == 200
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.integers(0, 10**6), st.floats(0, 0.3), st.sampled_from((1, 2)))
+def test_a_ramp_is_a_function_of_its_history(
+    seed: int, within: float, repeats: int
+) -> None:
+    """Each prefix asks for the trial that came next: so a resumed ramp goes on alike."""
+    goal = RampGoal(highest=32, hold_s=8, repeats=repeats)
+    result, history = play(goal, Server(usl(80, 0.1, 0.002), within=within, seed=seed))
+    for length, trial in enumerate(history):
+        step = next_step(goal, history[:length])
+        assert isinstance(step, Probe)
+        assert step.rate == trial.rate
+    assert next_step(goal, history) == result
+
+
+def test_the_band_is_around_the_curve_and_only_where_there_is_a_law() -> None:
+    goal = RampGoal(highest=64, hold_s=20)
+    result, history = play(goal, Server(usl(100, 0.05, 0.0005)))
+    band = band_of(goal, history)
+    assert (band[0].users, band[-1].users) == (1, result.points[-1].level)
+    assert all(point.low <= point.middle <= point.high for point in band)
+    assert band_of(goal, history[:2]) == ()
