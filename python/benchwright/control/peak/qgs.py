@@ -1,0 +1,231 @@
+"""Our policy: guided by a queue's shape, with a stated probability.
+
+Purpose: the peak at the least cost. Climb with short probes; then let the posterior of the
+curve choose each load and length; stop when the claim has its probability.
+The parts: qgs_reading (what a trial tells), qgs_posterior (what is known), qgs_plan (what to
+run next), qgs_claim (the answer). docs/peak.md explains the method.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from benchwright.control.peak.curve import FloatArray
+from benchwright.control.peak.qgs_claim import Answer, answer
+from benchwright.control.peak.qgs_plan import choose
+from benchwright.control.peak.qgs_posterior import Posterior, posterior
+from benchwright.control.peak.qgs_reading import OVERLOAD, Readings, read
+from benchwright.model.estimate import Estimate
+from benchwright.model.peak import (
+    CurvePoint,
+    LoadTrial,
+    PeakGoal,
+    PeakResult,
+    PeakStatus,
+    Probe,
+    Shape,
+    VarianceComponents,
+)
+
+MARGIN = 0.01
+"""On top of the claim's confidence: the price of looking after every run."""
+NEAR = (0.6, 1.7)
+"""Responses that count as near the peak, as shares of the limit."""
+FEWEST_NEAR = 2
+"""Independent runs near the peak before a claim: a single one shows no spread."""
+CLIMB_S = 20.0
+CLIMB_UNWATCHED_S = 8.0
+EARLIEST_S = 5.0
+"""A climbing probe is not left before [s]."""
+CLEARLY = 3.5
+"""Standard errors by which a climbing probe's mean must miss the limit."""
+ENOUGH_OVERLOAD_S = 12.0
+"""Of a probe that turned out overloaded without being meant to be [s]."""
+
+
+TURN_S = 10.0
+"""What a trial is counted as costing beside its load, at least: fewer, longer runs [s]."""
+
+
+class QGS:
+    """The queue-guided search."""
+
+    name = "qgs"
+
+    def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | PeakResult:
+        """Return the next probe, or what the search came to."""
+        state = _State(goal, history)
+        climb = state.climb()
+        if climb is not None:
+            return climb
+        if state.kept():
+            return state.result(PeakStatus.FOUND)
+        return state.probe()
+
+    def leaves(
+        self,
+        goal: PeakGoal,
+        history: Sequence[LoadTrial],
+        probe: Probe,
+        so_far: LoadTrial,
+    ) -> bool:
+        """Tell whether a running probe has told enough."""
+        if so_far.lasted_s < EARLIEST_S or probe.purpose == "overload":
+            return False
+        column = so_far.series.values.get(goal.criteria[0].key, ())
+        values = np.asarray(column, dtype=float) / goal.criteria[0].limit
+        values = values[np.isfinite(values)]
+        if values.size < 4:
+            return False
+        overloaded = (
+            values[-2:].min() > OVERLOAD and values[-1] > values[values.size // 2]
+        )
+        if overloaded and so_far.lasted_s >= ENOUGH_OVERLOAD_S:
+            return True
+        return probe.purpose == "climb" and _clearly_below(values)
+
+    def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> PeakResult:
+        """Return the best answer now."""
+        return _State(goal, history).result(PeakStatus.UNDECIDED)
+
+
+def _clearly_below(values: FloatArray) -> bool:
+    rest = values[1:]
+    error = float(rest.std(ddof=1)) / math.sqrt(rest.size)
+    return bool(rest.mean() + 2 * CLEARLY * error < 0.9)
+
+
+class _State:
+    """What a decision looks at, computed once."""
+
+    def __init__(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> None:
+        self.goal = goal
+        self.history = history
+        self.criterion = goal.criteria[0]
+        self.readings: Readings = read(self.criterion, history)
+        self.below = [r.rate for r in self.readings.runs if r.steady and r.value < 1]
+        self.above = [
+            r.rate for r in self.readings.runs if not (r.steady and r.value < 1)
+        ]
+        self._known: Posterior | None = None
+        self._found: Answer | None = None
+
+    def climb(self) -> Probe | None:
+        """Return the next probe of the climb, or None when the peak is bracketed."""
+        length = CLIMB_S if self.goal.watched else CLIMB_UNWATCHED_S
+        length = max(length, self.goal.restart_s)
+        if not self.history:
+            return Probe(self.goal.start_rate, length, "climb")
+        if self.above and self.below:
+            return None
+        if not self.above:
+            return Probe(2 * max(self.below), length, "climb")
+        return Probe(min(self.above) / 2, length, "climb")
+
+    @property
+    def known(self) -> Posterior:
+        """What is known of the curve."""
+        if self._known is None:
+            low = max(self.below, default=min(self.above, default=1.0) / 4)
+            high = min(self.above, default=4 * low)
+            start = (min(low, high), max(low, high))
+            first = posterior(self.readings, start, self.goal.shape)
+            slope = (1 - first.mean(first.curve.unloaded)) * (
+                first.mean(first.curve.exponent) + 1 / first.mean(first.curve.gap)
+            )
+            self.readings = read(self.criterion, self.history, slope)
+            self._known = posterior(self.readings, start, self.goal.shape)
+        return self._known
+
+    @property
+    def found(self) -> Answer:
+        """The best answer."""
+        if self._found is None:
+            self._found = answer(self.goal.claim, self.known)
+        return self._found
+
+    def near(self) -> int:
+        """Return how many runs are near the peak."""
+        low, high = NEAR
+        return sum(r.steady and low < r.value < high for r in self.readings.runs)
+
+    def kept(self) -> bool:
+        """Tell whether the claim has its probability."""
+        claim = self.goal.claim
+        wanted = claim.confidence + MARGIN * (claim.kind != "slo")
+        return self.found.probability >= wanted and self.near() >= FEWEST_NEAR
+
+    def probe(self) -> Probe:
+        """Return the probe that pays most."""
+        overhead = TURN_S + self.readings.warm_up_s + self._restart_s()
+        chosen = choose(self.goal.claim, self.known, self.found, overhead)
+        rate, length, purpose = chosen.rate, chosen.lasts_s, chosen.purpose
+        if self.found.probability >= self.goal.claim.confidence + MARGIN:
+            rate, length, purpose = self.found.rate, 30.0, "focus"
+        length = math.ceil(length + self.readings.warm_up_s)
+        return Probe(float(f"{rate:.5g}"), self.goal.run_length_s or length, purpose)
+
+    def _restart_s(self) -> float:
+        beside = [trial.cost_s - trial.lasted_s for trial in self.history]
+        return float(np.mean(beside)) if beside else self.goal.restart_s
+
+    def result(self, status: PeakStatus) -> PeakResult:
+        """Return the answer as a result."""
+        if not self.below and not self.above:
+            return PeakResult(
+                status=status,
+                detail="no trial told anything",
+                claim=self.goal.claim,
+                policy=QGS.name,
+            )
+        found, known, claim = self.found, self.known, self.goal.claim
+        detail = f"{claim.text} holds with probability {found.probability:.3f}"
+        return PeakResult(
+            status=status,
+            detail=detail,
+            claim=claim,
+            policy=QGS.name,
+            peak_rate=float(f"{found.rate:.5g}"),
+            interval=Estimate(
+                found.rate,
+                found.low,
+                found.high,
+                claim.confidence,
+                "posterior of a queue's curve",
+                len(self.history),
+                "1/s",
+            ),
+            claim_probability=found.probability,
+            binding=self.criterion.key,
+            components=VarianceComponents(
+                known.mean(known.noise_s), known.mean(known.between)
+            ),
+            curve=self._curve(),
+            shape=Shape(
+                known.mean(known.curve.gap),
+                known.mean(known.curve.unloaded),
+                known.mean(known.noise_s),
+                self.readings.warm_up_s,
+            ),
+        )
+
+    def _curve(self) -> tuple[CurvePoint, ...]:
+        """Return the response curve with its band."""
+        from benchwright.control.peak.qgs_posterior import weighted_quantile
+
+        known = self.known
+        rates = np.linspace(0.2, 1.05, 40) * self.found.rate
+        points = []
+        for rate in rates:
+            response = (
+                known.curve.response(np.array(rate), 0.004) * self.criterion.limit
+            )
+            low, middle, high = (
+                weighted_quantile(response, known.weight, share)
+                for share in (0.025, 0.5, 0.975)
+            )
+            points.append(CurvePoint(float(rate), low, middle, high))
+        return tuple(points)

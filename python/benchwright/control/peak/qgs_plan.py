@@ -1,0 +1,149 @@
+"""The next probe: what most narrows the claim for each second of cost.
+
+Purpose: among a few loads (overload, near the answer, well below it) and lengths, the one
+with the largest expected fall of the claim's variance per second, restart and warm-up
+counted; the cheapest that would do, where one would.
+Decision: the fall is computed from the posterior's draws (a regression of what is claimed on
+what a run would show, with the noise that it would have): c-optimal design, one step ahead. Always
+running 120 s at the median, as the prototype did, lost.
+Source: K. Chaloner and I. Verdinelli 1995, Bayesian experimental design, Statist. Sci. 10(3).
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import numpy as np
+
+from benchwright.control.peak.curve import FloatArray
+from benchwright.control.peak.qgs_claim import Answer
+from benchwright.control.peak.qgs_posterior import NOISE_EXPONENT, Posterior
+from benchwright.model.peak import Claim, ClaimKind
+
+LENGTHS_S = (20.0, 30.0, 45.0, 60.0, 80.0, 100.0, 120.0, 150.0, 180.0)
+LONGEST_FIRST_S = 120.0
+"""Of a run that is not the last: what comes of it may change the plan."""
+SHARES = (1.0, 0.95, 0.85, 0.6)
+"""Loads as shares of the answer."""
+OVERLOAD = 1.15
+"""Load of an overloaded run, as a share of the capacity."""
+SPARE = 0.75
+"""Share of the allowed variance that a last run aims at, so that it is the last."""
+
+
+RELAXATIONS = 20.0
+"""A steady run lasts at least so many times its noise's time, which is about four
+relaxation times: shorter ones are not normal, and start from an empty server."""
+
+
+SHORTEST_S = 30.0
+
+
+class Option(msgspec.Struct, frozen=True):
+    """A load that might be run."""
+
+    rate: float
+    purpose: str
+    shown: FloatArray
+    """What a run would show, by draw `(n,)`: a logarithm."""
+    noise_s: float
+    """Variance of that times the run's length [s]."""
+    fixed: float
+    """Variance that no length takes away."""
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """The load and length that were chosen."""
+
+    rate: float
+    lasts_s: float
+    purpose: str
+
+
+def choose(claim: Claim, known: Posterior, found: Answer, overhead_s: float) -> Choice:
+    """Return the probe that pays most; `overhead_s` is what each costs beside its use."""
+    target = _claimed(claim, known, found.rate)
+    allowed = SPARE * allowed_variance(claim)
+    now = _variance(known, target)
+    best: tuple[float, Choice] | None = None
+    last: tuple[float, Choice] | None = None
+    shortest = min(
+        max(RELAXATIONS * known.mean(known.noise_s), SHORTEST_S), LENGTHS_S[-2]
+    )
+    for option in _options(known, found.rate):
+        covariance = _covariance(known, target, option.shown)
+        spread = _variance(known, option.shown)
+        for lasts_s in LENGTHS_S:
+            if lasts_s < (shortest if option.purpose != "overload" else SHORTEST_S):
+                continue
+            noise = option.noise_s / lasts_s + option.fixed
+            left = max(now - covariance**2 / (spread + noise), 1e-3 * now)
+            cost = lasts_s + overhead_s
+            choice = Choice(option.rate, lasts_s, option.purpose)
+            if left <= allowed and (last is None or cost < last[0]):
+                last = (cost, choice)
+            worth = math.log(now / left) / cost
+            if lasts_s <= LONGEST_FIRST_S and (best is None or worth > best[0]):
+                best = (worth, choice)
+    assert best is not None
+    return last[1] if last is not None else best[1]
+
+
+def allowed_variance(claim: Claim) -> float:
+    """Return the variance of the claimed quantity at which its claim would hold."""
+    from scipy.special import ndtri
+
+    z = float(ndtri(0.5 + claim.confidence / 2))
+    if claim.kind is ClaimKind.SLO:
+        z = float(ndtri(claim.confidence))
+    return (claim.tolerance / z) ** 2
+
+
+def _claimed(claim: Claim, known: Posterior, rate: float) -> FloatArray:
+    """Return the quantity that the claim bounds, by draw: a logarithm."""
+    if claim.kind is ClaimKind.REGION:
+        return _shown(known, rate)
+    return np.log(known.curve.peak)
+
+
+def _shown(known: Posterior, rate: float) -> FloatArray:
+    response = known.curve.response(np.array(rate), 0.004)
+    result: FloatArray = np.clip(np.log(response), -3.0, 1.5)
+    return result
+
+
+def _options(known: Posterior, rate: float) -> list[Option]:
+    curve = known.curve
+    between = known.mean(known.between**2)
+    noise_s = known.mean(known.noise_s)
+    options = []
+    for share in SHARES:
+        shown = _shown(known, share * rate)
+        waiting = np.minimum(curve.waiting(np.array(share * rate), 0.004), 3.0)
+        here_s = noise_s * known.mean(waiting**NOISE_EXPONENT)
+        steep = 1 / max(known.mean(curve.gap), 0.01)
+        away = known.mean(shown)
+        fixed = between * steep**2 * known.mean(waiting) ** 2 + (0.02 * away) ** 2
+        purpose = "focus" if share == 1.0 else "flank"
+        options.append(Option(share * rate, purpose, shown, here_s, fixed))
+    capacity = float(np.exp(known.mean(np.log(curve.capacity))))
+    options.append(
+        Option(
+            OVERLOAD * capacity,
+            "overload",
+            np.log(curve.capacity) + known.excess,
+            1.5 / capacity,
+            between,
+        )
+    )
+    return options
+
+
+def _variance(known: Posterior, values: FloatArray) -> float:
+    return _covariance(known, values, values)
+
+
+def _covariance(known: Posterior, one: FloatArray, other: FloatArray) -> float:
+    left = one - known.mean(one)
+    return float(known.weight @ (left * (other - known.mean(other))))

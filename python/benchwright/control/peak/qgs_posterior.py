@@ -1,0 +1,325 @@
+"""What is known of a criterion's peak after the runs so far: weighted draws of the curve.
+
+Purpose: the joint posterior of (peak, gap, exponent, unloaded response, noise, noise between
+runs, discrepancy of overload), by importance sampling with a fixed low-discrepancy
+sequence: no random numbers, the same history gives the same answer.
+Decision: draws, not a grid: seven parameters. Draws are moved to the posterior in tempered
+steps (the likelihood's power grows as fast as the draws can follow), and the last step's
+draws carry weights, so that the normal shape of a step is a proposal and no assumption.
+Likelihood: reciprocal. A queue's run mean is so skewed (skewness 6 to 10 times its relative
+standard deviation, measured) that 1/mean is nearly normal, around (1 + v)/response.
+Source: docs/peak.md; O. Cappe et al. 2004, Population Monte Carlo, J. Comp. Graph. Stat. 13.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import msgspec
+import numpy as np
+
+from benchwright.control.peak.curve import Curve, FloatArray
+from benchwright.control.peak.qgs_reading import Reading, Readings
+from benchwright.model.peak import Shape
+
+DRAWS = 1024
+STEPS = 8
+"""Tempered steps at most; three or four are usual."""
+TAIL = 6.0
+"""Degrees of freedom of the proposal: heavier tails than the posterior's."""
+
+PEAK, GAP, EXPONENT, UNLOADED, NOISE, BETWEEN, EXCESS = range(7)
+SIZE = 7
+
+GAP_PRIOR = (math.log(0.15), 0.9)
+"""Of ln gap: M/M/c and M/G/1 with limits of 3 to 13 services lie in 0.04 .. 0.2."""
+EXPONENT_PRIOR = (math.log(1.5), 0.5)
+"""Of ln exponent: 1 for one server, 2.2 for four, 7 for thirty-two."""
+UNLOADED_PRIOR = (-0.8, 1.2)
+"""Of the logit of the unloaded response."""
+NOISE_PRIOR = (math.log(1.5), 0.5)
+"""Of the noise at the peak over that of reflected Brownian motion: 0.8 to 1.8 measured."""
+NOISE_PRIOR_UNTIMED = (math.log(1.0), 1.5)
+"""... in seconds, where the limit is no time."""
+NOISE_EXPONENT = 1.5
+"""Of the noise's growth with waiting: 1.1 to 1.7 measured."""
+BETWEEN_PRIOR = (math.log(0.003), 0.9)
+"""Of the capacity's relative standard deviation between runs."""
+EXCESS_SCALE = 0.002
+"""Of the relative difference between what an overloaded server completes and the pole;
+Cauchy: one in six differs by more than 0.8 %, and then runs near the peak decide."""
+MODEL_ERROR = 0.02
+"""Relative error of the family for each factor e that a response is from the limit."""
+
+
+UNSEEN_S = 0.3
+"""Seconds of work that an unnoticed warm-up may cost a run: short runs bear it most."""
+BUSY = 0.5
+"""From this share of the limit on a run's noise is waiting's; below, that of service."""
+
+
+class Posterior(msgspec.Struct, frozen=True):
+    """Weighted draws; every column is `(n,)`."""
+
+    curve: Curve
+    weight: FloatArray
+    """Sums to 1."""
+    noise_s: FloatArray
+    """Relative variance of a run's mean at the peak times its length [s]."""
+    between: FloatArray
+    excess: FloatArray
+    effective: float
+    """How many equal draws the weights are worth."""
+
+    def mean(self, values: FloatArray) -> float:
+        """Return the posterior mean of a column."""
+        return float(self.weight @ values)
+
+    def quantile(self, share: float) -> float:
+        """Return a quantile of the peak [1/s]."""
+        return weighted_quantile(self.curve.peak, self.weight, share)
+
+
+def weighted_quantile(values: FloatArray, weight: FloatArray, share: float) -> float:
+    """Return the value below which the given share of the weight lies."""
+    order = np.argsort(values)
+    below = np.cumsum(weight[order]) - weight[order] / 2
+    return float(np.interp(share, below, values[order]))
+
+
+@lru_cache(maxsize=4)
+def _points(n: int, size: int) -> FloatArray:
+    """Return fixed points of Student's t `(n, size)`: a Kronecker sequence of the roots of
+    primes, through the normal's quantiles, each over a common chi deviate."""
+    from scipy.special import chdtri, ndtri
+
+    roots = np.sqrt(np.array([2, 3, 5, 7, 11, 13, 17, 19, 23, 29][: size + 1], float))
+    uniform = (np.outer(np.arange(1, n + 1), roots) + 0.5) % 1.0
+    uniform = np.clip(uniform, 1e-6, 1 - 1e-6)
+    normal = ndtri(uniform[:, :size])
+    normal -= normal.mean(axis=0)
+    chi = chdtri(TAIL, uniform[:, size]) / TAIL
+    result: FloatArray = normal / np.sqrt(chi)[:, None]
+    result.setflags(write=False)
+    return result
+
+
+def posterior(
+    readings: Readings, start: tuple[float, float], shape: Shape | None
+) -> Posterior:
+    """Return the posterior given the runs; `start` is a low and a high guess of the peak
+    [1/s] that need not hold it."""
+    model = _Model(readings, start, shape)
+    points = _points(DRAWS, SIZE)
+    centre, spread = model.first()
+    power = 0.0
+    for _ in range(STEPS):
+        root = np.linalg.cholesky(spread)
+        theta = centre + points @ root.T
+        prior, likelihood = model.log_density(theta)
+        proposed = _log_t(points)
+        power = _next_power(prior - proposed, likelihood, power)
+        weight = _normalised(prior - proposed + power * likelihood)
+        effective = 1.0 / float(weight @ weight)
+        if power >= 1.0 and effective > DRAWS / 5:
+            break
+        centre, spread = _moments(theta, weight)
+    return model.told(theta, weight, effective)
+
+
+def _log_t(points: FloatArray) -> FloatArray:
+    """Return the proposal's log density at its standard points, without its constant."""
+    squares = np.einsum("ij,ij->i", points, points)
+    result: FloatArray = -0.5 * (TAIL + points.shape[1]) * np.log1p(squares / TAIL)
+    return result
+
+
+def _normalised(log_weight: FloatArray) -> FloatArray:
+    weight = np.exp(log_weight - log_weight.max())
+    result: FloatArray = weight / weight.sum()
+    return result
+
+
+def _next_power(base: FloatArray, likelihood: FloatArray, power: float) -> float:
+    """Return the largest power, at most 1, that leaves an eighth of the draws effective."""
+    low, high = 0.0, 1.0
+    for _ in range(7):
+        weight = _normalised(base + high * likelihood)
+        if 1.0 / float(weight @ weight) >= DRAWS / 12:
+            low = high
+            if high >= 1.0:
+                break
+            high = (high + 1.0) / 2
+        else:
+            high = (low + high) / 2
+    return max(low, high if low == 0.0 else low)
+
+
+def _moments(theta: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
+    centre = weight @ theta
+    left = theta - centre
+    spread = (left * weight[:, None]).T @ left
+    return centre, 1.1 * spread + 1e-10 * np.eye(theta.shape[1])
+
+
+class _Model:
+    """The densities, with the runs in arrays `(n_runs, 1)`."""
+
+    def __init__(
+        self, readings: Readings, start: tuple[float, float], shape: Shape | None
+    ) -> None:
+        steady = [run for run in readings.runs if run.steady]
+        told = [run for run in readings.runs if run.capacity is not None]
+        self.low, self.high = start
+        self.limit_s = readings.limit_s
+        self.shape = shape
+        self.rate = _column(steady, lambda run: run.rate)
+        self.value = _column(steady, lambda run: run.value)
+        self.lasts_s = _column(steady, lambda run: run.lasts_s)
+        self.own = _column(steady, lambda run: max(run.noise.relative_s, 1e-9))
+        self.freedom = _column(
+            steady, lambda run: run.noise.freedom if run.value > BUSY else 0.0
+        )
+        self.idle_s = _column(
+            steady, lambda run: run.noise.relative_s if run.value <= BUSY else 0.0
+        )
+        self.capacity = np.array([[c.rate] for c in (r.capacity for r in told) if c])
+        self.told_s = _column(told, lambda run: run.lasts_s)
+        self.capacity_sd = np.array(
+            [[c.relative_sd] for c in (r.capacity for r in told) if c]
+        )
+
+    def first(self) -> tuple[FloatArray, FloatArray]:
+        """Return centre and covariance of the first proposal: the prior's, with the guess."""
+        middle = 0.5 * (math.log(self.low) + math.log(self.high))
+        width = 0.5 * (math.log(self.high) - math.log(self.low)) + 0.05
+        gap, unloaded, noise = self._priors()
+        pairs = (
+            (middle, width),
+            gap,
+            EXPONENT_PRIOR,
+            unloaded,
+            noise,
+            BETWEEN_PRIOR,
+            (0.0, 3 * EXCESS_SCALE),
+        )
+        centre = np.array([pair[0] for pair in pairs])
+        return centre, np.diag(np.array([pair[1] for pair in pairs]) ** 2)
+
+    def _priors(
+        self,
+    ) -> tuple[tuple[float, float], tuple[float, float], tuple[float, float]]:
+        noise = NOISE_PRIOR if self.limit_s is not None else NOISE_PRIOR_UNTIMED
+        return GAP_PRIOR, UNLOADED_PRIOR, noise
+
+    def told(
+        self, theta: FloatArray, weight: FloatArray, effective: float
+    ) -> Posterior:
+        """Return the draws by their names."""
+        curve = _curve(theta)
+        return Posterior(
+            curve,
+            weight,
+            self._noise_s(curve, theta),
+            np.exp(theta[:, BETWEEN]),
+            theta[:, EXCESS],
+            effective,
+        )
+
+    def log_density(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return log prior and log likelihood of draws `(n, 7)`."""
+        curve = _curve(theta)
+        total = np.zeros(theta.shape[0])
+        if self.rate.size:
+            total += self._steady(curve, theta)
+        if self.capacity.size:
+            total += self._overloaded(curve, theta)
+        return self._log_prior(theta), total
+
+    def _log_prior(self, theta: FloatArray) -> FloatArray:
+        gap, unloaded, noise = self._priors()
+        total = np.zeros(theta.shape[0])
+        for column, (centre, spread) in (
+            (GAP, gap),
+            (EXPONENT, EXPONENT_PRIOR),
+            (UNLOADED, unloaded),
+            (NOISE, noise),
+            (BETWEEN, BETWEEN_PRIOR),
+        ):
+            total -= 0.5 * ((theta[:, column] - centre) / spread) ** 2
+        middle = 0.5 * (math.log(self.low) + math.log(self.high))
+        width = (math.log(self.high) - math.log(self.low)) + 0.3
+        total -= 0.5 * ((theta[:, PEAK] - middle) / width) ** 2
+        total -= np.log1p((theta[:, EXCESS] / EXCESS_SCALE) ** 2)
+        return total
+
+    def _noise_s(self, curve: Curve, theta: FloatArray) -> FloatArray:
+        """Return the noise at the peak: a multiple of what reflected Brownian motion has."""
+        scale = np.exp(theta[:, NOISE])
+        if self.limit_s is None:
+            return scale
+        share = 1 - curve.unloaded
+        busy = curve.gap / (1 + curve.gap)
+        result: FloatArray = scale * share**3 * 4 * self.limit_s / busy
+        return result
+
+    def _steady(self, curve: Curve, theta: FloatArray) -> FloatArray:
+        """Return the log likelihood of responses and of their own noise."""
+        noise_s = self._noise_s(curve, theta)
+        busy = curve.gap / (1 + curve.gap)
+        share = np.maximum(1 - curve.unloaded, 1e-6)
+        # The wait at the peak in seconds, by the noise it must have.
+        waits_s = noise_s * busy / (6 * share**2)
+        softness = 1.0 * np.sqrt(waits_s * busy / self.lasts_s)
+        waiting = curve.waiting(self.rate, softness)
+        response = curve.unloaded + (1 - curve.unloaded) * waiting
+        here_s = noise_s * waiting**NOISE_EXPONENT + self.idle_s + 1e-9
+        x = self.rate / curve.peak
+        distance = np.maximum(1 + curve.gap - x, softness * (1 + curve.gap))
+        elasticity = (
+            (1 - curve.unloaded) * waiting / response * (curve.exponent + x / distance)
+        )
+        away = np.log(response)
+        variance = (
+            here_s / self.lasts_s
+            + (elasticity * np.exp(theta[:, BETWEEN])) ** 2
+            + (elasticity * UNSEEN_S / self.lasts_s) ** 2
+            + (MODEL_ERROR * away) ** 2
+            + 1e-6
+        )
+        ratio = response / self.value
+        left = ratio - 1 - np.minimum(variance, 0.5)
+        log_likelihood = (
+            -0.5 * left**2 / variance - 0.5 * np.log(variance) + np.log(ratio)
+        )
+        own = -0.5 * self.freedom * (np.log(here_s) + self.own / here_s)
+        result: FloatArray = (log_likelihood + own).sum(axis=0)
+        return result
+
+    def _overloaded(self, curve: Curve, theta: FloatArray) -> FloatArray:
+        """Return the log likelihood of capacities told by overload."""
+        left = np.log(self.capacity / curve.capacity) - theta[:, EXCESS]
+        variance = (
+            self.capacity_sd**2
+            + np.exp(2 * theta[:, BETWEEN])
+            + (UNSEEN_S / self.told_s) ** 2
+        )
+        result: FloatArray = (-0.5 * left**2 / variance - 0.5 * np.log(variance)).sum(
+            axis=0
+        )
+        return result
+
+
+def _curve(theta: FloatArray) -> Curve:
+    return Curve(
+        np.exp(theta[:, PEAK]),
+        np.exp(theta[:, GAP]),
+        np.exp(theta[:, EXPONENT]),
+        1 / (1 + np.exp(-theta[:, UNLOADED])),
+    )
+
+
+def _column(runs: list[Reading], value: object) -> FloatArray:
+    assert callable(value)
+    return np.array([[value(run)] for run in runs], dtype=float)

@@ -1,0 +1,204 @@
+"""What one trial tells: a steady response at a realised rate, or a capacity under overload.
+
+Purpose: everything that the posterior looks at, taken from a trial once. Responses are
+shares of the limit.
+Decision: an overloaded run is no failure. With bins by intended start an operation that
+arrives at t ends at t + R(t); while the queue never empties, the arrivals between two moments
+over the time between their ends is the capacity, to cv/sqrt(operations): 0.5 % in 150 s
+where a response at the peak costs ten times that. Its mean response is not used.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from benchwright.control.peak.curve import FloatArray
+from benchwright.control.peak.noise import NOTHING, OwnNoise, own_noise
+from benchwright.control.peak.warm_up import LEAST_S, averaged, truncation
+from benchwright.model.peak import Criterion, LoadTrial, Series
+
+OVERLOAD = 3.0
+"""A last quarter beyond so many limits, and growing, is a queue that never empties."""
+UNSTEADY = 2.5
+"""A mean beyond so many limits has no steady state to speak of."""
+PRIOR_CV2 = 1.5
+"""Squared coefficient of variation of service: what a capacity's error is expected from."""
+PRIOR_FREEDOM = 6.0
+SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
+
+
+class Capacity(msgspec.Struct, frozen=True):
+    """A capacity told by an overloaded run."""
+
+    rate: float
+    """[1/s]."""
+    relative_sd: float
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """What one trial tells of one criterion."""
+
+    index: int
+    rate: float
+    """As realised in the part that counts [1/s]."""
+    lasts_s: float
+    """Of that part [s]."""
+    value: float
+    """The mean response, as a share of the limit; NaN where it is no steady one."""
+    noise: OwnNoise = NOTHING
+    capacity: Capacity | None = None
+    bins: int = 0
+
+    @property
+    def steady(self) -> bool:
+        """Tell whether it has a response to learn from."""
+        return math.isfinite(self.value)
+
+
+class Readings(msgspec.Struct, frozen=True):
+    """What all trials tell of one criterion."""
+
+    runs: tuple[Reading, ...]
+    warm_up_s: float
+    limit_s: float | None
+    """The limit as a time [s]; None where it is none."""
+
+
+def limit_s(criterion: Criterion) -> float | None:
+    """Return the limit as a time [s], or None where the criterion is no time."""
+    scale = SECONDS.get(criterion.unit)
+    return None if scale is None else criterion.limit * scale
+
+
+def read(
+    criterion: Criterion, history: Sequence[LoadTrial], slope: float = 0.0
+) -> Readings:
+    """Return what the trials tell. `slope` is the elasticity near the peak, as far as
+    it is known; only the noise's estimate depends on it."""
+    series = [_columns(trial.series, criterion) for trial in history]
+    quiet = [
+        values
+        for trial, (_, values, _) in zip(history, series, strict=True)
+        if values.size and not _grows(values)
+    ]
+    pooled = averaged(quiet)
+    width = next((t.series.width_s for t in history if t.series.at_s), 1.0)
+    warm_up = max(truncation(pooled) * width, LEAST_S)
+    runs = [
+        _read_one(index, trial, criterion, warm_up, slope)
+        for index, trial in enumerate(history)
+    ]
+    return Readings(tuple(runs), warm_up, limit_s(criterion))
+
+
+def _columns(
+    series: Series, criterion: Criterion
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return begins [s], values as shares of the limit and counts of the bins that have
+    a value `(n,)`."""
+    column = series.values.get(criterion.key, ())
+    if len(column) != len(series.at_s):
+        return np.empty(0), np.empty(0), np.empty(0)
+    values = np.asarray(column, dtype=float) / criterion.limit
+    counts = np.asarray(series.counts, dtype=float)
+    known = (counts > 0) & np.isfinite(values)
+    return np.asarray(series.at_s, dtype=float)[known], values[known], counts[known]
+
+
+def _grows(values: FloatArray) -> bool:
+    """Tell whether a run's bins are those of a queue that never empties."""
+    if values.size < 4:
+        return False
+    quarter = max(values.size // 4, 1)
+    last, middle = values[-quarter:].mean(), values[quarter : 3 * quarter].mean()
+    return bool(last > OVERLOAD and last > 1.25 * middle)
+
+
+def _read_one(
+    index: int, trial: LoadTrial, criterion: Criterion, warm_up_s: float, slope: float
+) -> Reading:
+    at, values, counts = _columns(trial.series, criterion)
+    whole = trial.values.get(criterion.key, math.nan) / criterion.limit
+    scale = limit_s(criterion)
+    if values.size < 4:
+        return _without_series(index, trial, whole, scale)
+    width = trial.series.width_s
+    if _grows(values):
+        capacity = _slope_capacity(trial.series, (at, values, counts), warm_up_s, scale)
+        return Reading(
+            index,
+            trial.offered_rate,
+            trial.lasted_s,
+            math.nan,
+            capacity=capacity or _completed_capacity(trial),
+            bins=values.size,
+        )
+    skip = int(min(np.searchsorted(at, warm_up_s - 1e-9), values.size // 2))
+    # The last bin of a run that was left may be part of one: its count says so.
+    kept, weights = values[skip:], counts[skip:]
+    lasts = kept.size * width
+    mean = float(np.average(kept, weights=weights))
+    rate = float(weights.sum()) / lasts if trial.offered is not None else trial.rate
+    if mean > UNSTEADY:
+        return Reading(index, rate, lasts, math.nan, bins=values.size)
+    noise = own_noise(kept, weights, width, slope)
+    return Reading(index, rate, lasts, mean, noise, bins=values.size)
+
+
+def _without_series(
+    index: int, trial: LoadTrial, whole: float, scale: float | None
+) -> Reading:
+    """Return what a trial's totals alone tell."""
+    rate, lasts = trial.offered_rate, trial.lasted_s
+    if math.isfinite(whole) and whole <= UNSTEADY:
+        return Reading(index, rate, lasts, whole)
+    capacity = _completed_capacity(trial)
+    if capacity is None and scale is not None and math.isfinite(whole):
+        # The mean of a response that grows from 0 by rate/capacity - 1 each second.
+        told = rate / (1 + 2 * whole * scale / lasts)
+        capacity = Capacity(told, math.sqrt(1.2 * PRIOR_CV2 / (told * lasts)) + 0.003)
+    return Reading(index, rate, lasts, math.nan, capacity=capacity)
+
+
+def _completed_capacity(trial: LoadTrial) -> Capacity | None:
+    """Return the capacity by what was completed while the queue grew, if it grew."""
+    if trial.completed is None or trial.offered is None or trial.completed < 30:
+        return None
+    if trial.completed > 0.97 * trial.offered:
+        return None
+    told = trial.completed / trial.lasted_s
+    noise = math.sqrt(PRIOR_CV2 / trial.completed)
+    # The first moments, before a queue stood, are missing from it.
+    return Capacity(told, math.hypot(noise, 0.05 / math.sqrt(trial.lasted_s)))
+
+
+def _slope_capacity(
+    series: Series,
+    columns: tuple[FloatArray, FloatArray, FloatArray],
+    warm_up_s: float,
+    scale: float | None,
+) -> Capacity | None:
+    """Return the capacity by arrivals over the time between their ends; None where the
+    bins cannot tell."""
+    if series.binned_by == "completion" or scale is None:
+        return None
+    at, values, counts = columns
+    ends = at + series.width_s / 2 + values * scale
+    arrived = np.cumsum(counts) - counts / 2
+    begin = int(np.argmax((values > 1.0) & (at >= min(warm_up_s, at[-1] / 2))))
+    x, n = ends[begin:], arrived[begin:]
+    if x.size < 4 or x[-1] <= x[0]:
+        return None
+    told = float((n[-1] - n[0]) / (x[-1] - x[0]))
+    # Departures between bins, in blocks: their scatter is the noise of the capacity.
+    blocks = max(x.size // 8, 1)
+    steps_n, steps_x = np.diff(n[::blocks]), np.diff(x[::blocks])
+    left = steps_n - told * steps_x
+    freedom = max(left.size - 1, 0)
+    own = float(np.sum(left * left)) / max(float(n[::blocks][-1] - n[0]), 1.0)
+    cv2 = (PRIOR_FREEDOM * PRIOR_CV2 + freedom * own) / (PRIOR_FREEDOM + freedom)
+    return Capacity(told, math.sqrt(cv2 / max(float(n[-1] - n[0]), 1.0)))
