@@ -18,7 +18,9 @@ from benchwright.model.errors import InputError
 from benchwright.model.peak import Claim, ClaimKind, Criterion, PeakGoal
 from benchwright.model.plan import Pairs
 from benchwright.model.quantity import parse_duration_ns
-from benchwright.suite.option_reading import OptionReading
+from benchwright.session.search_sample import SampleReading
+from benchwright.suite.fault import diagnostic
+from benchwright.suite.program import Where
 from benchwright.workbench.criteria import (
     parse_claim,
     parse_confidence,
@@ -72,7 +74,7 @@ def peak_plan(request: PeakRequest, spec: Spec | None) -> PeakPlan:
     return plan
 
 
-class _PeakReading(OptionReading):
+class _PeakReading(SampleReading):
     """One request being read."""
 
     def __init__(self, request: PeakRequest, spec: Spec | None) -> None:
@@ -84,7 +86,7 @@ class _PeakReading(OptionReading):
         """Return the plan; None, or one that means nothing, where there are mistakes."""
         claims = self._claims()
         policy = self._policy()
-        sample = self._sample()
+        sample = self._sample(self._request.factors, self._spec)
         said = self._goal_fields()
         criteria = self._criteria()
         if not criteria:
@@ -97,11 +99,13 @@ class _PeakReading(OptionReading):
     # -- parts -----------------------------------------------------------------------
 
     def _base(self, criteria: tuple[Criterion, ...]) -> PeakGoal:
-        """Return the spec's goal, or the defaults."""
-        seed = self._request.drawn_seed
-        if self._spec is None or self._spec.goal is None:
+        """Return the spec's goal, or the defaults; the seed is drawn unless one is said."""
+        spec, seed = self._spec, self._request.drawn_seed
+        if spec is None or spec.goal is None:
             return PeakGoal(criteria=criteria, seed=seed)
-        return self._spec.goal
+        if "peak.seed" in spec.places:
+            return spec.goal
+        return msgspec.structs.replace(spec.goal, seed=seed)
 
     def _goal_fields(self) -> dict[str, Any]:
         """Return the goal's fields that options say."""
@@ -148,13 +152,18 @@ class _PeakReading(OptionReading):
             return None
 
     def _policy(self) -> str:
-        told = self._request.policy
-        if told is None:
-            return (self._spec.policy if self._spec else None) or DEFAULT
-        if told not in NAMES:
-            hint = f"these are: {', '.join(NAMES)}"
-            self._wrong("--policy", told, f"there is no policy {told!r}", hint)
-        return told
+        told, spec = self._request.policy, self._spec
+        own = None if spec is None else spec.policy
+        name = told or own or DEFAULT
+        if name in NAMES:
+            return name
+        message, hint = f"there is no policy {name!r}", f"these are: {', '.join(NAMES)}"
+        if told is None and spec is not None:
+            where = spec.places.get("peak.policy", Where(spec.file))
+            self.found.append(diagnostic(where, "spec-value", message, hint))
+        else:
+            self._wrong("--policy", name, message, hint)
+        return name
 
     def _criteria(self) -> tuple[Criterion, ...]:
         """Return what --limit says, else the spec; empty after a mistake."""
@@ -195,23 +204,6 @@ class _PeakReading(OptionReading):
             self._wrong("--limit", "", message, hint)
         return ()
 
-    def _sample(self) -> Pairs:
-        """Return one level of each factor: that of -P, else the spec's first."""
-        factors = dict(self._spec.factors) if self._spec is not None else {}
-        chosen: dict[str, str] = {}
-        for word in self._request.factors:
-            name, equals, level = word.partition("=")
-            fault = _fault_of_level(
-                name, level if equals else None, factors, self._spec
-            )
-            if name in chosen:
-                fault = (f"factor {name} is given twice", "leave one out")
-            if fault is not None:
-                self._wrong("-P", word, *fault)
-            chosen[name] = level
-        own = {name: levels[0] for name, levels in factors.items()}
-        return tuple({**own, **chosen}.items())
-
     def _check_rates(self, goal: PeakGoal) -> None:
         low, high = goal.lowest_rate, goal.highest_rate
         if low is not None and low > goal.start_rate:
@@ -228,26 +220,6 @@ def _with(claim: Claim, confidence: float | None) -> Claim:
     if confidence is None or claim.kind is ClaimKind.SLO:
         return claim
     return msgspec.structs.replace(claim, confidence=confidence)
-
-
-def _fault_of_level(
-    name: str,
-    level: str | None,
-    factors: Mapping[str, tuple[str, ...]],
-    spec: Spec | None,
-) -> tuple[str, str] | None:
-    """Return what is wrong with one -P, and what to do; None where nothing is."""
-    if level is None or not name or not level:
-        return "it does not choose a level", "write -P FACTOR=LEVEL"
-    if spec is None:
-        return None
-    if name not in factors:
-        known = ", ".join(factors) or "none"
-        return f"{spec.file} has no factor {name!r}", f"its factors are: {known}"
-    if level not in factors[name]:
-        known = ", ".join(factors[name])
-        return f"factor {name} has no level {level!r}", f"its levels are: {known}"
-    return None
 
 
 def _rate(text: str) -> float:
