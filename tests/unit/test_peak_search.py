@@ -163,6 +163,13 @@ def test_reaching_the_lowest_rate_is_cheap() -> None:
     assert len(history) <= 10
 
 
+def test_a_slow_server_is_given_time_for_ten_operations() -> None:
+    goal = goal_of(start_rate=0.02, lowest_rate=0.01)
+    step = next_step(BINSEARCH, goal, [])
+    assert isinstance(step, Probe)
+    assert step.duration_s == 500
+
+
 def test_a_peak_between_the_bounds_is_not_a_bound() -> None:
     _, found = played(goal_of(lowest_rate=10.0, highest_rate=240.0), healthy)
     assert found.status is PeakStatus.FOUND

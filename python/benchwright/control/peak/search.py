@@ -31,6 +31,8 @@ USEFUL_SHARE = 0.25
 """Of a probe's length: what is left of a budget is used if it holds so much of one."""
 SHORTEST_S = 1.0
 """The first probe of a small budget is at least so long [s]."""
+FEWEST_OPERATIONS = 10
+"""A probe lasts until so many are expected: at 0.05/s ten seconds tell nothing."""
 STUBBORN = 4
 """Trials at a bound after which a policy that stays there is taken at its word."""
 CLEARLY_MORE = 1.02
@@ -88,7 +90,9 @@ class _Step(msgspec.Struct, frozen=True):
     # The bounds -----------------------------------------------------------------
 
     def _within_bounds(self, probe: Probe) -> Probe:
-        return msgspec.structs.replace(probe, rate=within_bounds(self.goal, probe.rate))
+        rate = within_bounds(self.goal, probe.rate)
+        length_s = max(probe.duration_s, math.ceil(FEWEST_OPERATIONS / rate))
+        return msgspec.structs.replace(probe, rate=rate, duration_s=length_s)
 
     def _at_bound(self, probe: Probe) -> PeakResult | None:
         """Return the result of a search that wants to go beyond a bound again."""

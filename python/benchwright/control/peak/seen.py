@@ -69,7 +69,10 @@ def failure_of(goal: PeakGoal, trial: LoadTrial) -> str:
         for criterion in goal.criteria
         if math.isnan(trial.values.get(criterion.key, math.nan))
     ]
-    return f"no value of {' and '.join(absent)} came out of it" if absent else ""
+    if not absent:
+        return ""
+    why = ": no operation was offered" if trial.offered == 0 else ""
+    return f"no value of {' and '.join(absent)} came out of it{why}"
 
 
 def see(goal: PeakGoal, history: Sequence[LoadTrial]) -> Seen:
