@@ -139,7 +139,7 @@ def test_a_count_that_is_no_number_after_filling_is_refused() -> None:
 
 # -- what figures are worth ------------------------------------------------------------
 
-MARKS = {
+MARKS: dict[str, tuple[Generator, tuple[str, ...]]] = {
     "pgbench": (Pgbench(), ()),
     "wrk2": (Wrk2(url=URL), ()),
     "vegeta": (Vegeta(url=URL), ()),

@@ -153,7 +153,7 @@ def read_command(table: Table) -> CommandGenerator | None:
         message = "values is missing here"
         hint = 'such as values = { response_ms_mean = "/latency/mean" }'
         table.wrong(table.where, f"{table.kind}-missing", message, hint)
-    if keys is None or values is None or counts is None:
+    if keys is None or not values or counts is None:
         return None
     try:
         series = None if keys.series is None else _pointer(keys.series)

@@ -1,0 +1,262 @@
+"""A generator's run as a trial: failures, marks, and leaving a trial that told enough."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from benchwright.bench.port import RunResult
+from benchwright.model.errors import Interrupted
+from benchwright.model.observation import Ending, ProcessRecord
+from benchwright.model.peak import LoadEnding, LoadTrial, Probe
+from benchwright.trial.record import EpochRecord, RunRequest
+from benchwright.workbench.criteria import parse_criteria
+from benchwright.workbench.generators.adapter import Asked, Generator
+from benchwright.workbench.generators.command import command_generator
+from benchwright.workbench.generators.memtier import Memtier
+from benchwright.workbench.generators.pgbench import Pgbench
+from benchwright.workbench.generators.redis_benchmark import RedisBenchmark
+from benchwright.workbench.generators.run import Place, asked_of, run_generator
+from benchwright.workbench.generators.wrk2 import Wrk2
+
+SECOND_NS = 10**9
+LOG = "".join(f"0 {i} 2000 0 100 {i}00000 500\n" for i in range(1, 10))
+"""Of pgbench: one transaction of 2 ms every 100 ms."""
+
+
+class OneProgram(msgspec.Struct, frozen=True, kw_only=True):
+    """What the stand-in's program does."""
+
+    stdout: str = ""
+    stderr: str = ""
+    files: Mapping[str, str] = {}
+    status: int = 0
+    error: str = ""
+    ending: Ending = Ending.OK
+    user_us: int = 0
+    waits: bool = False
+    """Runs until it is interrupted."""
+
+
+class StandIn:
+    """A bench that runs no program: it leaves what one would have left."""
+
+    def __init__(self, program: OneProgram) -> None:
+        self.requests: list[RunRequest] = []
+        self.interrupts = 0
+        self._program = program
+        self._interrupted = threading.Event()
+
+    def run(
+        self, request: RunRequest, *, abandoned: Callable[[], bool] = lambda: False
+    ) -> RunResult:
+        self.requests.append(request)
+        program, logs = self._program, Path(request.logs)
+        for name, text in program.files.items():
+            (logs / name).write_text(text)
+        # What an earlier trial wrote to the same log is not this one's.
+        (logs / "exec-1.out").write_text("earlier" + program.stdout)
+        (logs / "exec-1.err").write_text(program.stderr)
+        ending = program.ending
+        if program.waits:
+            assert self._interrupted.wait(60), "nobody interrupted it"
+            ending = Ending.INTERRUPTED
+        record = ProcessRecord(
+            mode="EXEC",
+            index=0,
+            thread=1,
+            status=program.status,
+            elapsed_ns=2 * SECOND_NS,
+            user_us=program.user_us,
+            system_us=0,
+            rss_bytes=1,
+            out=(len("earlier"), len(program.stdout)),
+            err=(0, len(program.stderr)),
+            error=program.error,
+        )
+        epoch = EpochRecord(0, 1, ending, 77, 2 * SECOND_NS, 0, 0, (record,))
+        return RunResult((epoch,), "complete")
+
+    def interrupt(self, *, cleanup: bool) -> None:
+        self.interrupts += 1
+        self._interrupted.set()
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(directory="/", scratch=str(tmp_path), look_s=0.001)
+
+
+def run(
+    program: OneProgram,
+    generator: Generator,
+    place: Place,
+    leaves: Callable[[LoadTrial], bool] | None = None,
+    rate: float = 100.0,
+) -> LoadTrial:
+    asked = Asked(
+        rate=rate,
+        duration_s=1.0,
+        criteria=parse_criteria(["40ms"]),
+        directory=place.scratch,
+    )
+    return run_generator(StandIn(program), generator, asked, place, leaves)
+
+
+SIMPLE = command_generator("g {rate}", "/m")
+
+
+def test_a_run_is_a_trial_with_its_own_part_of_the_log(place: Place) -> None:
+    trial = run(OneProgram(stdout='{"m": 3}'), SIMPLE, place)
+    assert trial.values == {"response_ms_mean": 3.0}
+    assert (trial.rate, trial.duration_s, trial.lasted_s) == (100.0, 1.0, 1.0)
+    assert (trial.cost_s, trial.started_ns) == (2.0, 77)
+    assert trial.ending is LoadEnding.WHOLE
+    assert trial.marks == ()
+
+
+def test_the_launcher_gets_one_epoch_with_a_limit_and_the_pinning(place: Place) -> None:
+    bench = StandIn(OneProgram(stdout='{"m": 3}'))
+    place = msgspec.structs.replace(place, prefix=("taskset", "-c", "1"), grace_s=5.0)
+    asked = Asked(rate=100.0, duration_s=1.0, directory=place.scratch)
+    run_generator(bench, SIMPLE, asked, place)
+    (request,) = bench.requests
+    assert (request.epochs, request.timeout_ns) == (1, 6 * SECOND_NS)
+    assert request.commands[0].argv == ("taskset", "-c", "1", "g", "100")
+    assert request.commands[0].mode == "EXEC"
+
+
+@pytest.mark.parametrize(
+    ("program", "generator", "told"),
+    [
+        (OneProgram(status=3, stderr="no\nluck\n", ending=Ending.FAILED), SIMPLE,
+         "command ended with status 3: no | luck"),
+        (OneProgram(status=3, stdout="on stdout", ending=Ending.FAILED), SIMPLE,
+         "command ended with status 3: on stdout"),
+        (OneProgram(status=3, ending=Ending.FAILED), SIMPLE,
+         "command ended with status 3: no message"),
+        (OneProgram(status=127, error="No such file", ending=Ending.FAILED), SIMPLE,
+         "command cannot be started: No such file"),
+        (OneProgram(ending=Ending.TIMEOUT, stderr="stuck"), SIMPLE,
+         "command did not end within 30 s after its load; the end of what it said: stuck"),
+        (OneProgram(stdout="Mean: 5"), SIMPLE,
+         "command: no response_ms_mean (stdout is not JSON) in the generator's output; "
+         "it has: Mean: 5"),
+        (OneProgram(status=1, stderr="wrk: invalid option -- 'R'", ending=Ending.FAILED),
+         Wrk2(url="u"), "this wrk has no -R"),
+        (OneProgram(), RedisBenchmark(), "redis-benchmark: it has no rate"),
+    ],
+)  # fmt: skip
+def test_a_generator_that_fails_is_a_failed_trial(
+    program: OneProgram, generator: Generator, told: str, place: Place
+) -> None:
+    trial = run(program, generator, place)
+    assert trial.ending is LoadEnding.FAILED
+    assert told in trial.failure
+    assert trial.values == {}
+
+
+def test_a_long_output_is_shortened_to_its_end(place: Place) -> None:
+    program = OneProgram(status=1, stderr="x" * 5000 + " why", ending=Ending.FAILED)
+    failure = run(program, SIMPLE, place).failure
+    assert len(failure) < 300
+    assert failure.endswith("why")
+
+
+def test_a_status_that_a_generator_expects_is_no_failure(place: Place) -> None:
+    text = "GET: rps=9.0 (overall: 50.5) avg_msec=0.1 (overall: 0.20)\r"
+    program = OneProgram(stdout=text, status=124, ending=Ending.FAILED)
+    asked = Asked(users=4, duration_s=2.0, directory=place.scratch)
+    trial = run_generator(StandIn(program), RedisBenchmark(), asked, place)
+    assert trial.ending is LoadEnding.WHOLE
+    assert (trial.rate, trial.completed) == (4.0, 101)
+    assert trial.marks == ("closed-loop-generator", "hides-lateness")
+
+
+@pytest.mark.parametrize(
+    ("cores", "jobs", "user_us", "bound"),
+    [
+        (1, 1, 1_900_000, True),
+        (1, 1, 1_700_000, False),
+        (2, 1, 1_900_000, True),
+        (2, 2, 1_900_000, False),
+        (2, 2, 3_700_000, True),
+    ],
+)
+def test_a_generator_that_uses_its_cores_up_is_marked(
+    cores: int, jobs: int, user_us: int, bound: bool, place: Place
+) -> None:
+    program = OneProgram(files={"pgbench_log.1": LOG}, user_us=user_us)
+    place = msgspec.structs.replace(place, cores=cores)
+    marks = run(program, Pgbench(jobs=jobs), place).marks
+    assert ("generator-bound" in marks) is bound
+
+
+@pytest.mark.parametrize(("rate", "rounded"), [(64.0, False), (100.0, True)])
+def test_a_rate_that_was_rounded_is_marked(
+    rate: float, rounded: bool, place: Place
+) -> None:
+    text = '{"ALL STATS": {"Totals": {"Count": 0, "Latency": 0}}}'
+    program = OneProgram(files={"memtier.json": text})
+    marks = run(program, Memtier(threads=8), place, rate=rate).marks
+    assert ("rate-rounded" in marks) is rounded
+
+
+# -- watching --------------------------------------------------------------------------
+
+
+def test_a_trial_is_left_when_it_has_told_enough(place: Place) -> None:
+    seen: list[LoadTrial] = []
+
+    def third_look(so_far: LoadTrial) -> bool:
+        seen.append(so_far)
+        return len(seen) == 3
+
+    program = OneProgram(files={"pgbench_log.1": LOG}, waits=True)
+    trial = run(program, Pgbench(), place, third_look)
+    assert trial.ending is LoadEnding.LEFT
+    assert len(seen) == 3
+    assert trial.values == seen[-1].values
+    assert trial.completed == 9
+    assert trial.lasted_s == pytest.approx(0.802)
+    assert trial.cost_s == 2.0
+
+
+def test_a_mistake_of_the_policy_ends_the_run(place: Place) -> None:
+    def broken(_so_far: LoadTrial) -> bool:
+        raise ZeroDivisionError
+
+    program = OneProgram(files={"pgbench_log.1": LOG}, waits=True)
+    with pytest.raises(ZeroDivisionError):
+        run(program, Pgbench(), place, broken)
+
+
+def test_a_generator_that_tells_nothing_before_its_end_is_not_looked_at(
+    place: Place,
+) -> None:
+    def never(_so_far: LoadTrial) -> bool:
+        raise AssertionError
+
+    trial = run(OneProgram(stdout='{"m": 3}'), SIMPLE, place, never)
+    assert trial.ending is LoadEnding.WHOLE
+
+
+def test_an_interrupt_that_is_not_ours_goes_up(place: Place) -> None:
+    with pytest.raises(Interrupted):
+        run(OneProgram(ending=Ending.INTERRUPTED), SIMPLE, place)
+
+
+def test_a_probe_asks_for_a_rate_or_for_users(place: Place) -> None:
+    criteria = parse_criteria(["40ms"])
+    rate = asked_of(Probe(50.0, 3.0), place, criteria)
+    assert (rate.rate, rate.users, rate.duration_s) == (50.0, None, 3.0)
+    users = asked_of(Probe(8.0, 3.0, users=8), place, criteria, seed=7)
+    assert (users.rate, users.users, users.seed) == (None, 8, 7)
+    assert users.directory == place.scratch
