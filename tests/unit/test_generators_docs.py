@@ -1,0 +1,85 @@
+"""docs/generators.md says what is so: its tables are read, its claims are the adapters'."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from benchwright.finding.codes import CODES
+from benchwright.model.errors import Diagnostic
+from benchwright.suite.toml_table import Table
+from benchwright.suite.toml_text import decoded
+from benchwright.workbench.generators import GENERATORS, Generator, adapter
+
+PAGE = (Path(__file__).parents[2] / "docs" / "generators.md").read_text()
+BLOCKS = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+ROWS = {
+    cells[0].strip("`"): cells[1:]
+    for line in PAGE.splitlines()
+    if len(cells := [one.strip() for one in line.strip("|").split("|")]) == 9
+}
+
+
+def named(name: str) -> str:
+    """Return the block of a generator."""
+    (block,) = [one for one in BLOCKS if f'generator = "{name}"' in one]
+    return block  # type: ignore[no-any-return]
+
+
+def generator_of(name: str) -> Generator:
+    """Return the generator that the page's block describes."""
+    values, locator = decoded(named(name), "s.toml", "toml")
+    found: list[Diagnostic] = []
+    kind = GENERATORS[name]
+    table = Table(values["load"], ("load",), locator, found)
+    table.only(("generator", *kind.keys))
+    generator = kind.read(table)
+    assert found == []
+    assert generator is not None
+    return generator
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_the_block_of_a_generator_is_read(name: str) -> None:
+    assert generator_of(name).name == name
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_the_keys_of_a_generator_are_described(name: str) -> None:
+    section = PAGE.split(f"### {name}\n")[1].split("\n###")[0]
+    for key in GENERATORS[name].keys:
+        assert f"`{key}" in section or f"\n{key} = " in section, key
+
+
+@pytest.mark.parametrize("name", [name for name in GENERATORS if name != "command"])
+def test_the_table_says_what_the_traits_say(name: str) -> None:
+    row, traits = ROWS[name], generator_of(name).traits
+    is_open, counts_from, percentiles, share, errors, series, left, axes = row
+    assert is_open.startswith("yes") is traits.open_loop
+    assert counts_from.startswith("intended start") is traits.from_intended
+    assert share in ("yes", "with `url`") or "share" not in traits.statistics
+    assert (errors == "yes") is ("ratio" in traits.statistics)
+    assert (series != "no") is traits.series
+    assert (left == "yes") is traits.watched
+    assert axes == ", ".join(traits.axes)
+    if percentiles.startswith("any"):
+        assert traits.shares is None
+    else:
+        told = [float(one) / 100 for one in re.findall(r"[\d.]+", percentiles)]
+        assert told == pytest.approx(list(traits.shares or ()))
+
+
+def test_every_mark_is_a_finding_and_on_the_page() -> None:
+    marks = (
+        adapter.CLOSED_LOOP,
+        adapter.HIDES_LATENESS,
+        adapter.GENERATOR_BOUND,
+        adapter.GENERATOR_LATE,
+        adapter.RATE_ROUNDED,
+        adapter.OPERATIONS_SKIPPED,
+    )
+    for mark in marks:
+        assert mark in CODES
+        assert f"`{mark}`" in PAGE
