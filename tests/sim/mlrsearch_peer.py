@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Literal
 
 import numpy as np
-from MLRsearch import (
+from MLRsearch import (  # type: ignore[import-untyped]
     AbstractMeasurer,
     Config,
     GoalResult,
@@ -35,14 +34,13 @@ from benchwright.model.peak import (
 from servers import SimServer
 from world import Search, SimWorkbench, State, simulate, unit_of
 
-Variant = Literal["mean", "share"]
 FOREVER_S = 1e9
 """Its own limit is wall-clock time, which says nothing here."""
 LOADS = 20.0
 """The highest load it may try, in units of the first rate."""
 
 
-class Measurer(AbstractMeasurer):
+class Measurer(AbstractMeasurer):  # type: ignore[misc]
     """Answers MLRsearch's trials from a simulated server."""
 
     def __init__(self, bench: SimWorkbench, search: Search) -> None:
@@ -95,13 +93,13 @@ def share_at_peak(server: SimServer) -> Criterion:
     )
 
 
-def mlrsearch(server: SimServer, seed: int, variant: Variant, claim: Claim) -> Search:
+def mlrsearch(server: SimServer, seed: int, claim: Claim, *, by_share: bool) -> Search:
     """Return MLRsearch's search of a server, with the load unit of its seed."""
     goal = server.goal(claim, unit_of(seed))
-    criteria = goal.criteria if variant == "mean" else (share_at_peak(server),)
+    criteria = (share_at_peak(server),) if by_share else goal.criteria
     search = Search(goal)
     aim = SearchGoal(
-        loss_ratio=0.0 if variant == "mean" else 0.05,
+        loss_ratio=0.05 if by_share else 0.0,
         relative_width=0.015,
         final_trial_duration=60.0,
         duration_sum=420.0,
@@ -115,7 +113,9 @@ def mlrsearch(server: SimServer, seed: int, variant: Variant, claim: Claim) -> S
     )
     measurer = Measurer(SimWorkbench(server, criteria, seed), search)
     found = MultipleLossRatioSearch(config).search(measurer, debug=lambda line: None)
-    search.result = _result(found[aim], search, f"mlrsearch-{variant}")
+    search.result = _result(
+        found[aim], search, "mlrsearch-share" if by_share else "mlrsearch-mean"
+    )
     return search
 
 

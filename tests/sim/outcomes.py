@@ -129,8 +129,8 @@ def _search(task: Task, server: SimServer, seed: int) -> Search:
     if task.policy in PEERS:
         from mlrsearch_peer import mlrsearch
 
-        variant = "mean" if task.policy.endswith("mean") else "share"
-        return mlrsearch(server, seed, variant, task.claim)
+        by_share = task.policy == "mlrsearch-share"
+        return mlrsearch(server, seed, task.claim, by_share=by_share)
     return search_of(policy_named(task.policy), server, seed, task.claim)
 
 

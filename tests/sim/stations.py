@@ -110,8 +110,8 @@ class Refusing:
         """Return the probability of each number inside, by birth and death."""
         number = np.arange(1, self.servers + self.longest + 1)
         ratios = rate * self.mean_s / np.minimum(number, self.servers)
-        weights = np.concatenate(([1.0], np.cumprod(ratios)))
-        return weights / weights.sum()
+        weights: Times = np.concatenate(([1.0], np.cumprod(ratios)))
+        return weights / float(weights.sum())
 
     def response_s(self, rate: float) -> float | None:
         """Little's law over the states: of those served."""

@@ -97,7 +97,7 @@ class BoundedPareto:
     def _moment(self, k: int) -> float:
         """Return E[X^k] for a lowest value of one; alpha differs from 1 and 2."""
         scale = self.alpha / (1 - self.span**-self.alpha)
-        return scale * (self.span ** (k - self.alpha) - 1) / (k - self.alpha)
+        return float(scale * (self.span ** (k - self.alpha) - 1) / (k - self.alpha))
 
     @property
     def lowest_s(self) -> float:
@@ -112,7 +112,8 @@ class BoundedPareto:
     def draw(self, random: Generator, n: int) -> Times:
         """Return n independent works `(n,)` [s], by the inverse of the distribution."""
         left = 1 - random.random(n) * (1 - self.span**-self.alpha)
-        return self.lowest_s * left ** (-1 / self.alpha)
+        works: Times = self.lowest_s * left ** (-1 / self.alpha)
+        return works
 
 
 @dataclass(frozen=True)

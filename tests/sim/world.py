@@ -37,6 +37,8 @@ from servers import SimServer
 
 DRAIN_S = 30.0
 UNIT_SPREAD = 0.35
+WEATHER = 1
+"""The stream of random numbers that weather has for itself."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,8 @@ def simulate(
     if server.weather.calm:
         completions = server.station.serve(arrivals, rate, random)
     else:
-        clock = server.weather.clock(random, lasts_s + DRAIN_S, state.age_s)
+        skies = np.random.default_rng([state.seed, state.number, WEATHER])
+        clock = server.weather.clock(skies, lasts_s + DRAIN_S, state.age_s)
         work = server.station.serve(clock.to_work(arrivals), rate, random)
         completions = clock.to_moments(work)
     return Operations(arrivals, completions)
@@ -165,12 +168,12 @@ def play(
     bench = SimWorkbench(
         server, goal.criteria, seed, goal.restart_s, goal.watched, len(history)
     )
-    bench.age_s = search.cost_s
     while True:
         step = next_step(policy, goal, search.history)
         if isinstance(step, PeakResult):
             search.result = step
             return search
+        bench.age_s = search.cost_s
         search.probes.append(step)
         search.history.append(bench.run(step, (), _watcher(policy, search, step)))
 
