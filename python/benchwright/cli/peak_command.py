@@ -32,7 +32,7 @@ def command_spec(request: PeakRequest) -> Spec:
     assert command is not None
     assert response is not None
     wrong: list[Diagnostic] = []
-    _try("--command", command, lambda: command_generator(command, _ANY), wrong)
+    _try("--command", command, lambda: _loaded(command), wrong)
     _try("--response", response, lambda: command_generator(_FULL, response), wrong)
     if series is not None:
         _try("--series", series, lambda: command_generator(_FULL, _ANY, series), wrong)
@@ -41,6 +41,12 @@ def command_spec(request: PeakRequest) -> Spec:
     settings = command_generator(command, response, series)
     load = LoadPlan(generator="command", settings=settings)
     return Spec(file=FILE, directory=os.getcwd(), load=load)
+
+
+def _loaded(command: str) -> None:
+    """Raise ValueError for a command that cannot be asked for a rate."""
+    if "rate" not in command_generator(command, _ANY).traits.axes:
+        raise ValueError(f"`{command}` has no {{rate}}: a peak rate is searched for")
 
 
 def _try(

@@ -1,0 +1,257 @@
+"""`bw peak`'s options and what is wrong with them; nothing is run here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from benchwright.cli.main import main
+from benchwright.cli.peak_run import meaning_of
+from benchwright.control.peak.registry import DEFAULT, NAMES
+from benchwright.model.errors import InputError
+from benchwright.model.peak import Claim, ClaimKind
+from benchwright.session.search_peak_request import PeakPlan, PeakRequest
+from benchwright.suite.program import SourceFile
+from benchwright.workbench.generators.adapter import Asked
+from benchwright.workbench.spec import Spec
+
+COMMAND = PeakRequest(
+    command="gen {rate} {duration}", response="/mean", limits=("40ms",), drawn_seed=9
+)
+SPEC = """
+[load]
+target = "http://127.0.0.1:8080/{page}"
+
+[factors]
+workers = [1, 2]
+page = ["a", "b"]
+
+[peak]
+criteria = ["p99 response < 10ms"]
+claim = "rate:5%"
+start = "200"
+"""
+
+
+def asked(**words: object) -> tuple[Spec, PeakPlan]:
+    """Return what a command line means."""
+    return meaning_of(msgspec.structs.replace(COMMAND, **words), None)
+
+
+def asked_of_spec(text: str = SPEC, **words: object) -> tuple[Spec, PeakPlan]:
+    """Return what a spec with options means."""
+    request = msgspec.structs.replace(PeakRequest(drawn_seed=9), **words)
+    return meaning_of(request, SourceFile("server.toml", text))
+
+
+def mistakes(**words: object) -> list[tuple[str, str]]:
+    """Return place and message of what is wrong with a command line."""
+    with pytest.raises(InputError) as caught:
+        asked(**words)
+    return [(one.file, one.message) for one in caught.value.diagnostics]
+
+
+def test_what_is_not_said_has_its_default() -> None:
+    _spec, plan = asked()
+    assert plan.policy == DEFAULT
+    assert plan.claims == (Claim(ClaimKind.REGION, 0.10, 0.95),)
+    assert plan.goal.start_rate == 50
+    assert plan.goal.seed == 9, "drawn, and recorded with the request"
+    (limit,) = plan.goal.criteria
+    assert (limit.key, limit.limit, limit.unit) == ("response_ms_mean", 40.0, "ms")
+
+
+def test_every_option_reaches_the_goal() -> None:
+    _spec, plan = asked(
+        claim="region:5%, rate:2%,slo:90%",
+        confidence="99%",
+        policy="binsearch",
+        start="1k",
+        lowest="10",
+        highest="5k/s",
+        budget="10m",
+        run_length="30s",
+        max_trials="7",
+        seed="4",
+    )
+    goal = plan.goal
+    assert plan.policy == "binsearch"
+    assert plan.claims == (
+        Claim(ClaimKind.REGION, 0.05, 0.99),
+        Claim(ClaimKind.RATE, 0.02, 0.99),
+        Claim(ClaimKind.SLO, 0.10, 0.90),
+    )
+    assert goal.claim == plan.claims[0]
+    assert (goal.start_rate, goal.lowest_rate, goal.highest_rate) == (1000, 10, 5000)
+    assert (goal.budget_s, goal.run_length_s, goal.max_trials) == (600, 30, 7)
+    assert goal.seed == 4
+
+
+@pytest.mark.parametrize(
+    ("rate", "duration_s", "words"),
+    [
+        (50.0, 8.0, ("gen", "50", "8")),
+        (236.34, 1.5, ("gen", "236.34", "1.5")),
+        (1234500.0, 120.0, ("gen", "1234500", "120")),
+        (0.00021, 10.0, ("gen", "0.00021", "10")),
+    ],
+)
+def test_rate_and_duration_are_plain_numbers_and_need_no_shell(
+    rate: float, duration_s: float, words: tuple[str, ...]
+) -> None:
+    spec, _plan = asked()
+    trial = Asked(duration_s=duration_s, rate=rate)
+    (command,) = spec.load.settings.invocation(trial).commands
+    assert command.argv == words
+
+
+def test_a_shell_runs_only_what_a_user_wrote_for_one() -> None:
+    spec, _plan = asked(command="gen {rate} {duration} | tail -1")
+    trial = Asked(duration_s=8.0, rate=50.0)
+    (command,) = spec.load.settings.invocation(trial).commands
+    assert command.argv == ("/bin/sh", "-c", "gen 50 8 | tail -1")
+
+
+def test_a_spec_is_overruled_by_options_and_by_nothing_else() -> None:
+    _spec, plain = asked_of_spec()
+    assert plain.sample == (("workers", "1"), ("page", "a")), "the first levels"
+    assert plain.goal.start_rate == 200
+    assert plain.claims == (Claim(ClaimKind.RATE, 0.05, 0.95),)
+    _spec, plan = asked_of_spec(
+        start="300",
+        claim="slo:99%",
+        factors=("page=b",),
+        limits=("p50 response < 1ms", "errors < 1%"),
+        policy="linear",
+    )
+    assert plan.sample == (("workers", "1"), ("page", "b"))
+    assert plan.goal.start_rate == 300
+    assert plan.claims == (Claim(ClaimKind.SLO, 0.10, 0.99),)
+    assert [one.key for one in plan.goal.criteria] == [
+        "response_ms_p50",
+        "error_ratio",
+    ]
+    assert plan.policy == "linear"
+
+
+def test_the_seed_of_a_spec_is_kept() -> None:
+    assert asked_of_spec()[1].goal.seed == 9
+    assert asked_of_spec(SPEC + "seed = 3\n")[1].goal.seed == 3
+    assert asked_of_spec(SPEC + "seed = 3\n", seed="2")[1].goal.seed == 2
+
+
+def test_every_mistake_of_a_command_line_is_told_at_once() -> None:
+    found = mistakes(
+        command="gen 5",
+        response="mean",
+        limits=("40",),
+        claim="foo:1%,rate:5%",
+        policy="nope",
+        start="x",
+        budget="0s",
+        max_trials="0",
+        seed="-1",
+        confidence="10%",
+        factors=("a",),
+    )
+    places = {
+        *("--command", "--response", "--limit", "--claim", "--policy", "--start"),
+        *("--budget", "--max-trials", "--seed", "--confidence", "-P"),
+    }
+    assert {place for place, _ in found} == places
+
+
+@pytest.mark.parametrize(
+    ("words", "place", "told"),
+    [
+        ({"limits": ("40",)}, "--limit", "no unit of time"),
+        ({"limits": ()}, "--limit", "no limit is given"),
+        ({"limits": ("p99 response < 4ms",)}, "--limit", "mean response"),
+        ({"limits": ("40ms", "mean response < 50ms")}, "--limit", "two limits"),
+        ({"policy": "nope"}, "--policy", "no policy 'nope'"),
+        ({"claim": "rate:5%,rate:5%"}, "--claim", "twice"),
+        ({"claim": "rate:5%,"}, "--claim", "no claim"),
+        ({"lowest": "100"}, "--lowest", "above the first one"),
+        ({"highest": "10"}, "--highest", "below the first one"),
+        ({"command": "gen {users}"}, "--command", "{rate}"),
+        ({"series": "mean"}, "--series", ""),
+        ({"seed": "9" * 30}, "--seed", "more than"),
+    ],
+)
+def test_a_mistake_is_told_at_its_option(
+    words: dict[str, object], place: str, told: str
+) -> None:
+    ((found, message),) = mistakes(**words)
+    assert found == place
+    assert told in message
+
+
+def test_an_unknown_policy_is_answered_with_those_there_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["--command", "true {rate}", "--response", "/m", "--limit", "4ms"]
+    assert main(["peak", *words, "--policy", "nope"]) == 2
+    told = capsys.readouterr().err
+    assert all(name in told for name in NAMES)
+
+
+def test_a_program_that_is_not_there_is_told_before_anything_is_run(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["--command", "no-such-gen {rate}", "--response", "/m", "--limit", "4ms"]
+    assert main(["peak", *words]) == 2
+    assert "no-such-gen" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == [], "no study was begun"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "there is nothing to search"),
+        (["--command", "gen {rate}"], "where the mean response is"),
+        (["a.toml", "--command", "gen {rate}", "--response", "/m"], "a spec too"),
+        (["a.toml", "--response", "/m"], "it is for --command"),
+        (["absent.toml"], "there is no file"),
+        (["--", "gen"], "no place for a rate"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(
+    words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["peak", *words]) == 2
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("factors", "told"),
+    [
+        (("pages=a",), "no factor 'pages'"),
+        (("page=c",), "no level 'c'"),
+        (("page=a", "page=b"), "twice"),
+    ],
+)
+def test_a_sample_is_one_of_the_specs(factors: tuple[str, ...], told: str) -> None:
+    with pytest.raises(InputError) as caught:
+        asked_of_spec(factors=factors)
+    assert told in str(caught.value)
+
+
+def test_a_policy_of_a_spec_is_told_at_its_line() -> None:
+    with pytest.raises(InputError) as caught:
+        asked_of_spec(SPEC + 'policy = "nope"\n')
+    (one,) = caught.value.diagnostics
+    assert (one.file, one.line) == ("server.toml", 13)
+    assert one.column > 1
+
+
+def test_a_spec_without_criteria_needs_a_limit() -> None:
+    bare = SPEC.partition("[peak]")[0]
+    with pytest.raises(InputError) as caught:
+        asked_of_spec(bare)
+    assert "no [peak]" in str(caught.value)
+    assert asked_of_spec(bare, limits=("40ms",))[1].goal.criteria[0].limit == 40
