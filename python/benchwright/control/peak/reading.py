@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -43,7 +44,7 @@ class Reading(msgspec.Struct, frozen=True):
 
     def interval(self, confidence: float) -> Estimate:
         """Return the Student-t interval of the mean; NaN ends for one trial."""
-        return t_interval(self.values, confidence, self.criterion.unit)
+        return _interval(self.values, confidence, self.criterion.unit)
 
     def overlaps(self, width: float, confidence: float) -> bool:
         """Tell whether the interval and the peak region have a value in common.
@@ -61,6 +62,12 @@ class Reading(msgspec.Struct, frozen=True):
             return 1.0
         total = found.high + found.low
         return 1 - (found.high - found.low) / total if total > 0 else -math.inf
+
+
+@lru_cache(maxsize=4096)
+def _interval(values: tuple[float, ...], confidence: float, unit: str) -> Estimate:
+    """Return the interval; kept, since a replay asks for the same ones again."""
+    return t_interval(values, confidence, unit)
 
 
 def reading(goal: PeakGoal, trials: Sequence[LoadTrial]) -> Reading:
