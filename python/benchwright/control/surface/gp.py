@@ -1,0 +1,233 @@
+"""A Gaussian process over the factors: what it predicts, and where it knows least.
+
+Covariance: Matérn 5/2 with a length for each axis, plus a linear trend; the response is the
+logarithm of the rate on transformed factors; each search's noise stands on the diagonal.
+Decision: hyperparameters are averaged over, weighted by their likelihood, not fitted: with
+ten samples many explain the data, and the likeliest alone errs by a fifth more and is
+overconfident (docs/surface.md has errors and coverages of both, of other kernels and
+trends). So scikit-learn lost, which fits the likeliest: as a mere calculator of covariances
+it took a hundred times as long as these lines; it is the oracle of their tests. The draws
+come from an even sequence: nothing is random.
+Source: C. E. Rasmussen and C. K. I. Williams, Gaussian Processes for Machine Learning
+(2006), sections 2.2, 5.2 and 5.4.2; choosing samples: D. J. C. MacKay, Neural Computation
+4 (1992), 590-604; even sequences: M. Roberts, The Unreasonable Effectiveness of Quasirandom
+Sequences (2018).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from benchwright.control.surface.coding import Matrix, spread
+from benchwright.control.surface.model import LeaveOneOut, Predicted, widening
+from benchwright.control.surface.observed import Observed
+from benchwright.model.surface import Factor, ModelFit, ModelKind, Sample
+
+LEAST_SAMPLES = 3
+"""Fewer have no shape."""
+DRAWS = 256
+"""Of hyperparameters."""
+_LEAST_WEIGHT = 1e-3
+"""Of a draw, beside the likeliest one: others change nothing."""
+_WAVES = (0.03, 3.0)
+"""Variance of the Matérn part, as a share of the responses'."""
+_TRENDS = (0.1, 1.0)
+"""The trend's variance, likewise."""
+_LENGTHS = (0.4, 5.0)
+"""Of the Matérn part, on axes that span 2."""
+_CHUNK = 512
+"""Samples predicted at once: bounds the memory."""
+
+
+class Draws(msgspec.Struct, frozen=True):
+    """Hyperparameters that explain the samples, one in each row."""
+
+    wave: Matrix
+    """Variance of the Matérn part, `(n_draws,)`."""
+    trend: Matrix
+    """Variance of the linear trend's slopes, `(n_draws,)`."""
+    lengths: Matrix
+    """Of the Matérn part, `(n_draws, n_axes)`."""
+    weights: Matrix
+    """Their sum is 1."""
+
+    def covariance(self, a: Matrix, b: Matrix) -> Matrix:
+        """Return the covariance of points, shape `(n_draws, n_a, n_b)`."""
+        apart = (a[:, None, :] - b[None, :, :]) ** 2
+        squared = np.einsum("nmk,dk->dnm", apart, self.lengths**-2.0)
+        scaled = np.sqrt(5 * squared)
+        matern = (1 + scaled + scaled**2 / 3) * np.exp(-scaled)
+        line = self.trend[:, None, None] * (a @ b.T)
+        return np.asarray(self.wave[:, None, None] * matern + line)
+
+    def chosen(self, which: Matrix, weights: Matrix) -> Draws:
+        """Return some of the draws, with new weights."""
+        return Draws(self.wave[which], self.trend[which], self.lengths[which], weights)
+
+
+class GaussianProcess(msgspec.Struct, frozen=True):
+    """A process given the samples; implements model.SurfaceModel."""
+
+    factors: tuple[Factor, ...]
+    observed: Observed
+    draws: Draws
+    inverse: Matrix
+    """Of the samples' covariance, noise in it, `(n_draws, n_samples, n_samples)`."""
+    centre: float
+    scale: float
+    """(response - centre) / scale is what is modelled."""
+
+    def predict(self, samples: Sequence[Sample]) -> Predicted:
+        """Return the response at samples; raises ValueError for an impossible level."""
+        mean, sd = self.known(samples)
+        noise = float(np.median(self.observed.noise_sd))
+        return Predicted(mean, self._widening() * np.hypot(sd, noise))
+
+    def known(self, samples: Sequence[Sample]) -> tuple[Matrix, Matrix]:
+        """Return the mean response and its standard deviation, a search's noise not in it."""
+        points = spread(self.factors, samples)
+        parts = [
+            self._conditional(points[at : at + _CHUNK])
+            for at in range(0, len(points), _CHUNK)
+        ]
+        means, sds = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return means, sds
+
+    def leave_one_out(self) -> LeaveOneOut:
+        """Return what each measured sample would be without it, hyperparameters kept."""
+        own = np.diagonal(self.inverse, axis1=1, axis2=2)
+        means = self._scaled() - self.inverse @ self._scaled() / own
+        return LeaveOneOut(*self._mixed(means, 1 / own))
+
+    def fit(self, confidence: float) -> ModelFit:  # noqa: ARG002 - nothing has an interval
+        """Return the covariance in words, with averaged hyperparameters."""
+        return ModelFit(
+            kind=ModelKind.GAUSSIAN_PROCESS,
+            text=self._words(),
+            n=len(self.observed.samples),
+            residual_share=self._residual_share(),
+            widening=self._widening(),
+        )
+
+    def _scaled(self) -> Matrix:
+        return np.asarray((self.observed.response - self.centre) / self.scale)
+
+    def _conditional(self, points: Matrix) -> tuple[Matrix, Matrix]:
+        cross = self.draws.covariance(
+            points, spread(self.factors, self.observed.samples)
+        )
+        gain = cross @ self.inverse
+        prior = (
+            self.draws.wave[:, None]
+            + self.draws.trend[:, None] * ((points**2).sum(axis=1)[None, :])
+        )
+        variances = prior - np.einsum("dpn,dpn->dp", gain, cross)
+        return self._mixed(gain @ self._scaled(), variances)
+
+    def _mixed(self, means: Matrix, variances: Matrix) -> tuple[Matrix, Matrix]:
+        """Return mean and standard deviation of the draws' mixture, in the response's unit.
+
+        Where the draws disagree, that is part of the doubt.
+        """
+        mean = self.draws.weights @ means
+        variance = self.draws.weights @ (variances + (means - mean) ** 2)
+        sd = np.sqrt(np.maximum(variance, 0.0))
+        return self.centre + self.scale * mean, self.scale * sd
+
+    def _widening(self) -> float:
+        return widening(self.observed.response, self.leave_one_out())
+
+    def _residual_share(self) -> float:
+        at_measured, _ = self.known(self.observed.samples)
+        rates = self.observed.rate(at_measured)
+        return float(np.sqrt(np.mean((rates / self.observed.rates - 1) ** 2)))
+
+    def _words(self) -> str:
+        draws = self.draws
+        wave, trend, *lengths = (
+            float(np.exp(draws.weights @ np.log(column)))
+            for column in (draws.wave, draws.trend, *draws.lengths.T)
+        )
+        told = ", ".join(
+            f"{name} {length:.2g}"
+            for name, length in zip(_axis_names(self.factors), lengths, strict=True)
+        )
+        return (
+            f"Matérn 5/2 of sd {self.scale * math.sqrt(wave):.2g} with lengths {told} "
+            f"(each factor spans 2), and slopes of sd {self.scale * math.sqrt(trend):.2g}; "
+            f"means of {len(draws.weights)} draws"
+        )
+
+
+def fit_process(factors: tuple[Factor, ...], seen: Observed) -> GaussianProcess | None:
+    """Return the process given the samples; None of fewer than `LEAST_SAMPLES`."""
+    points = spread(factors, seen.samples)
+    if len(points) < LEAST_SAMPLES or not points.shape[1]:
+        return None
+    centre = float(seen.response.mean())
+    scale = max(float(seen.response.std()), float(np.median(seen.noise_sd)))
+    scaled = (seen.response - centre) / scale
+    draws = all_draws(points.shape[1])
+    noise = np.diag((seen.noise_sd / scale) ** 2)
+    covariance = draws.covariance(points, points) + noise
+    likelihood = log_likelihood(covariance, scaled)
+    weights = np.exp(likelihood - likelihood.max())
+    heavy = weights >= _LEAST_WEIGHT
+    shares = weights[heavy] / weights[heavy].sum()
+    inverse = np.linalg.inv(covariance[heavy])
+    return GaussianProcess(
+        factors, seen, draws.chosen(heavy, shares), inverse, centre, scale
+    )
+
+
+def log_likelihood(covariance: Matrix, values: Matrix) -> Matrix:
+    """Return the logarithm of the values' density, less a constant, for each covariance.
+
+    `covariance` has shape `(n_draws, n_samples, n_samples)`.
+    """
+    lower = np.linalg.cholesky(covariance)
+    white = np.linalg.solve(lower, np.broadcast_to(values, lower.shape[:2])[:, :, None])
+    logarithms = np.log(np.diagonal(lower, axis1=1, axis2=2))
+    return np.asarray(-0.5 * (white[:, :, 0] ** 2).sum(axis=1) - logarithms.sum(axis=1))
+
+
+def all_draws(axes: int) -> Draws:
+    """Return hyperparameters, even on the logarithm of each within its bounds."""
+    even = even_points(axes + 2, DRAWS)
+    lengths = _between(_LENGTHS, even[:, 2:])
+    weights = np.full(DRAWS, 1 / DRAWS)
+    return Draws(
+        _between(_WAVES, even[:, 0]), _between(_TRENDS, even[:, 1]), lengths, weights
+    )
+
+
+def even_points(axes: int, n: int) -> Matrix:
+    """Return n points that fill the unit cube evenly, shape `(n, n_axes)`.
+
+    The point of index k is k times an irrational step in each axis, modulo 1; the steps are
+    powers of the root of x^(axes + 1) = x + 1.
+    """
+    root = 2.0
+    for _ in range(60):
+        root = (1 + root) ** (1 / (axes + 1))
+    steps = root ** -np.arange(1.0, axes + 1)
+    return np.asarray((0.5 + np.outer(np.arange(1, n + 1), steps)) % 1)
+
+
+def _between(bounds: tuple[float, float], shares: Matrix) -> Matrix:
+    low, high = bounds
+    return np.asarray(low * (high / low) ** shares)
+
+
+def _axis_names(factors: Sequence[Factor]) -> list[str]:
+    names = []
+    for factor in factors:
+        if factor.numeric and len(factor.levels) > 1:
+            names.append(factor.title)
+        elif len(factor.levels) > 1:
+            names += [f"{factor.name}={level}" for level in factor.levels]
+    return names
