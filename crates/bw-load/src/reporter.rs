@@ -36,6 +36,7 @@ pub struct Reporter<'a> {
     /// How many intervals each worker has handed over; [`ALL`] once it has finished.
     handed: Vec<u64>,
     length: Nanos,
+    histograms: bool,
     open: BTreeMap<u64, Interval>,
     series: Vec<IntervalSummary>,
     samples: Option<Samples>,
@@ -66,11 +67,21 @@ impl<'a> Reporter<'a> {
             handed: vec![0; desks.len()],
             desks,
             length,
+            histograms: false,
             open: BTreeMap::new(),
             series: Vec::new(),
             samples,
             progress: Progress::default(),
             tell,
+        }
+    }
+
+    /// Returns a reporter whose intervals carry the buckets of their response times, if `told` so.
+    #[must_use]
+    pub fn with_histograms(self, told: bool) -> Self {
+        Self {
+            histograms: told,
+            ..self
         }
     }
 
@@ -127,7 +138,9 @@ impl<'a> Reporter<'a> {
         let first = self.open.first_entry()?;
         let interval = (*first.key() < until).then(|| first.remove())?;
         let start = Nanos(interval.index.saturating_mul(self.length.0));
-        Some(interval.summary(start, self.length))
+        let mut summary = interval.summary(start, self.length);
+        summary.response_hdr = self.histograms.then(|| interval.response_hdr());
+        Some(summary)
     }
 
     fn collect_rows(&mut self) {

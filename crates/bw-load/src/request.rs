@@ -104,6 +104,9 @@ pub struct LoadRequest {
     /// The length of the intervals of the series.
     #[serde(default = "default_interval")]
     pub interval_ns: Nanos,
+    /// Whether each interval carries the buckets of its response times, and each progress its interval.
+    #[serde(default)]
+    pub interval_histograms: bool,
     /// The length of the part before the measured one.
     #[serde(default)]
     pub warm_up_ns: Nanos,

@@ -14,7 +14,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// How far a run has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Progress {
     /// The end of the interval that this tells of.
     pub at_ns: Nanos,
@@ -32,6 +32,9 @@ pub struct Progress {
     pub response_ns_p50: Option<u64>,
     /// Of the operations that ended in it.
     pub response_ns_p99: Option<u64>,
+    /// The interval itself, where its buckets were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval: Option<IntervalSummary>,
 }
 
 impl Progress {
@@ -46,6 +49,7 @@ impl Progress {
             rate_per_s: per_s(report.completed, Nanos(report.length_ns)).unwrap_or_default(),
             response_ns_p50: report.response_ns_p50,
             response_ns_p99: report.response_ns_p99,
+            interval: report.response_hdr.is_some().then(|| report.clone()),
         };
     }
 }

@@ -133,12 +133,8 @@ fn reporter<'a>(
 ) -> Result<Reporter<'a>, Trouble> {
     let path = request.samples.as_deref();
     let samples = path.map(|path| Samples::create(path, request.workers));
-    Ok(Reporter::new(
-        desks,
-        request.interval_ns,
-        samples.transpose()?,
-        tell,
-    ))
+    let reporter = Reporter::new(desks, request.interval_ns, samples.transpose()?, tell);
+    Ok(reporter.with_histograms(request.interval_histograms))
 }
 
 /// Runs a load on the targets that `maker` makes of `opened`.

@@ -64,6 +64,32 @@ fn a_load_gives_progress_and_one_result() {
 }
 
 #[test]
+fn intervals_carry_their_buckets_on_request() {
+    let told = |more| {
+        let (values, _) = answers(start(&load(&more).to_string()));
+        let (result, progress) = values.split_last().unwrap();
+        (result.clone(), progress.to_vec())
+    };
+    let (result, progress) = told(json!({"duration_ns": 300_000_000, "interval_histograms": true}));
+    let intervals = result["intervals"].as_array().unwrap();
+    let (last, whole) = intervals.split_last().unwrap();
+    for (line, interval) in progress.iter().zip(whole) {
+        assert_eq!(&line["interval"], interval);
+    }
+    assert!(!progress.is_empty() && last["response_hdr"].is_string());
+    let mean = |of: &Value| of["response_ns_mean"].as_f64().unwrap_or_default();
+    let count = |of: &Value| of["completed"].as_f64().unwrap();
+    let sum: f64 = intervals.iter().map(|one| mean(one) * count(one)).sum();
+    let whole = result["kinds"]["all"]["response_ns"]["mean"]
+        .as_f64()
+        .unwrap();
+    assert!((sum / 300.0 - whole).abs() < 1e-6 * whole);
+    let (result, progress) = told(json!({"duration_ns": 100_000_000}));
+    assert!(progress.iter().all(|line| line.get("interval").is_none()));
+    assert!(result["intervals"][0].get("response_hdr").is_none());
+}
+
+#[test]
 fn a_signal_ends_a_load_early_with_its_result() {
     let mut child = start(&load(&json!({"duration_ns": null})).to_string());
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();

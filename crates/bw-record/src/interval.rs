@@ -103,11 +103,19 @@ impl Interval {
             dropped: self.dropped,
             in_flight: self.in_flight,
             waiting: self.waiting,
+            response_ns_mean: self.response.mean(),
             response_ns_p50: self.response.quantile(0.5),
             response_ns_p99: self.response.quantile(0.99),
             response_ns_max: self.response.max(),
             issue_error_ns_p99: self.issue_error.quantile(0.99),
+            response_hdr: None,
         }
+    }
+
+    /// Returns the buckets of the response times: HdrHistogram V2, deflated, base64.
+    #[must_use]
+    pub fn response_hdr(&self) -> String {
+        self.response.hdr()
     }
 }
 
@@ -134,6 +142,7 @@ mod tests {
         assert_eq!((summary.intended, summary.completed), (5, 0));
         let quantiles = (summary.response_ns_p99, summary.issue_error_ns_p99);
         assert_eq!(quantiles, (None, None));
+        assert_eq!(summary.response_ns_mean, None);
     }
 
     #[test]
@@ -141,6 +150,7 @@ mod tests {
         let summary = filled(0, &[10, 20, 70]).summary(Nanos(0), Nanos(100));
         assert_eq!((summary.completed, summary.errors), (3, 1));
         assert_eq!(summary.response_ns_max, Some(20));
+        assert_eq!(summary.response_ns_mean, Some(15.0));
     }
 
     #[test]

@@ -98,7 +98,7 @@ impl From<&KindRecord> for KindSummary {
 }
 
 /// One of `intervals` in the protocol.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IntervalSummary {
     /// Since time zero.
@@ -119,7 +119,9 @@ pub struct IntervalSummary {
     pub in_flight: u64,
     /// Due and waiting for a free place at its end.
     pub waiting: u64,
-    /// Of operations that ended in it and succeeded; precise to a hundredth, as p99.
+    /// Of operations that ended in it and succeeded; from the exact sum.
+    pub response_ns_mean: Option<f64>,
+    /// Of the same; precise to a hundredth, as p99.
     pub response_ns_p50: Option<u64>,
     /// 99 % do not exceed it.
     pub response_ns_p99: Option<u64>,
@@ -127,6 +129,9 @@ pub struct IntervalSummary {
     pub response_ns_max: Option<u64>,
     /// Of operations that started in it.
     pub issue_error_ns_p99: Option<u64>,
+    /// On request: the response times' buckets, HdrHistogram V2, deflated, base64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_hdr: Option<String>,
 }
 
 /// Returns `kinds` of the protocol: each kind that was issued, and "all".

@@ -112,6 +112,8 @@ class LoadRequest(
     fifo: int | None = None
     lock_memory: bool = True
     interval_ns: int = INTERVAL_NS
+    interval_histograms: bool | msgspec.UnsetType = msgspec.UNSET
+    """Each interval carries its response times' histogram, each progress its interval."""
     warm_up_ns: int = 0
     samples: str | None = None
 

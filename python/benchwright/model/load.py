@@ -113,10 +113,13 @@ class IntervalResult(msgspec.Struct, frozen=True):
     """At the interval's end."""
     waiting: int
     """Due and not yet issued, at the interval's end."""
+    response_ns_mean: float | None = None
     response_ns_p50: int | None = None
     response_ns_p99: int | None = None
     response_ns_max: int | None = None
     issue_error_ns_p99: int | None = None
+    response_hdr: str | None = None
+    """On request: base64 of HdrHistogram V2, deflated."""
 
 
 class WorkerResult(msgspec.Struct, frozen=True):
@@ -246,6 +249,8 @@ class LoadProgress(msgspec.Struct, frozen=True):
     rate_per_s: float | None = None
     response_ns_p50: int | None = None
     response_ns_p99: int | None = None
+    interval: IntervalResult | None = None
+    """Where histograms of intervals were asked for."""
 
 
 class Loop(msgspec.Struct, frozen=True):
