@@ -11,6 +11,7 @@ import pytest
 
 from benchwright.model.peak import Criterion
 from benchwright.workbench.criteria import parse_criteria
+from benchwright.workbench.generators import pgbench
 from benchwright.workbench.generators.adapter import (
     GENERATOR_LATE,
     OPERATIONS_SKIPPED,
@@ -94,6 +95,39 @@ def test_pgbench_skipped_transactions_are_slower_than_all() -> None:
     assert math.isfinite(found.values["response_ms_p80"])
     assert found.marks == (OPERATIONS_SKIPPED,)
     assert (found.offered, found.errors) == (processed, skipped)
+
+
+def test_pgbench_of_a_sampled_log_counts_by_its_summary(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pgbench, "LOGGED", 200)
+    of = asked(1000.0, limits=("90% within 1ms",))
+    argv = Pgbench().invocation(of).commands[0].argv
+    assert "--sampling-rate=0.200000" in argv
+    found = read("pgbench/sampled", Pgbench(), of)
+    skipped = said("pgbench/sampled", r"skipped: (\d+)")
+    processed = said("pgbench/sampled", r"actually processed: (\d+)")
+    assert (found.completed, found.errors) == (processed, skipped)
+    assert found.offered == processed
+    logged = sum(found.series.counts)
+    assert logged < 0.5 * (processed + skipped)
+    # Of the logged ones: the share that all have, within four standard deviations.
+    late = said("pgbench/sampled", r"latency limit: (\d+)/")
+    true = (processed - late) / (processed + skipped)
+    spread = math.sqrt(true * (1 - true) / logged)
+    assert abs(found.values["within_1ms_share"] - true) < 4 * spread
+
+
+def test_pgbench_so_far_scales_what_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pgbench, "LOGGED", 50)
+    found = Pgbench().so_far(output("pgbench/rate"), asked(200.0))
+    assert found is not None
+    assert found.completed == 4 * sum(found.series.counts)
+
+
+def test_pgbench_logs_all_where_that_is_little() -> None:
+    line = " ".join(Pgbench().invocation(asked(1000.0, 60.0)).commands[0].argv)
+    assert "--sampling-rate" not in line
 
 
 def test_pgbench_without_a_rate_has_no_lateness() -> None:

@@ -7,13 +7,17 @@ server can do sees fewer transactions completed than rate times length. With -L 
 are late already when they could start are skipped: they have no latency.
 Values come from the log of transactions (-l), where each line is
 `client transaction latency_us script second microsecond lag_us`, or `skipped` or `failed`
-in place of the latency. -T takes whole seconds.
+in place of the latency. -T takes whole seconds. Where more transactions are due than
+`LOGGED`, a random share of them is logged (--sampling-rate): a log of millions costs the
+generator's processor, and nobody's answer is better for it. Counts then come from its
+summary.
 Source: PostgreSQL 15, pgbench(1): -R, -L, -l, "Per-Transaction Logging".
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 
 import msgspec
@@ -36,6 +40,8 @@ from benchwright.workbench.generators.placeholders import filled, plain, whole
 LOG = "pgbench_log"
 LATENCY, SECOND, MICROSECOND, LAG = 2, 4, 5, 6
 """Columns of a line of the log."""
+LOGGED = 200_000
+"""Transactions of a trial that are logged, about."""
 SKIPPED = -1
 _WORDS = {
     "skipped": str(SKIPPED),
@@ -44,6 +50,13 @@ _WORDS = {
     "deadlock": "-2",
 }
 """In place of a latency."""
+
+
+_COUNTS = {
+    "processed": re.compile(r"transactions actually processed: (\d+)"),
+    "failed": re.compile(r"failed transactions: (\d+)"),
+    "skipped": re.compile(r"transactions skipped: (\d+)"),
+}
 
 
 class Pgbench(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,6 +108,8 @@ class Pgbench(msgspec.Struct, frozen=True, kw_only=True):
         words = ["pgbench", "-n", "-T", str(_length_s(asked)), "-P", "1", "-l"]
         words += [f"--log-prefix={asked.directory}/{LOG}"]
         words += [] if asked.rate is None else ["-R", plain(asked.rate)]
+        share = _logged_share(asked)
+        words += [f"--sampling-rate={share:.6f}"] if share < 1 else []
         words += ["-c", str(asked.users or whole(self.clients, asked, "clients"))]
         words += ["-j", str(whole(self.jobs, asked, "jobs"))]
         words += self._options(asked)
@@ -122,11 +137,15 @@ class Pgbench(msgspec.Struct, frozen=True, kw_only=True):
         if found is None:
             # A server that answered none is no mistake of the output.
             return Measured(values={}, completed=0, lasted_s=float(_length_s(asked)))
-        return found
+        return found if _logged_share(asked) == 1 else _counted(found, output.stdout)
 
     def so_far(self, output: Output, asked: Asked) -> Measured | None:
         """Return what the logs say of the time up to their last line."""
-        return self._measured(output, asked, None)
+        found, share = self._measured(output, asked, None), _logged_share(asked)
+        if found is None or share == 1:
+            return found
+        completed = round((found.completed or 0) / share)
+        return msgspec.structs.replace(found, completed=completed, offered=None)
 
     def _measured(
         self, output: Output, asked: Asked, lasted_s: float | None
@@ -160,6 +179,26 @@ class Pgbench(msgspec.Struct, frozen=True, kw_only=True):
             # Without -L nobody counts what was due and not begun before the end.
             offered=len(rows) - log.skipped if log.skipped else None,
         )
+
+
+def _logged_share(asked: Asked) -> float:
+    due = 0.0 if asked.rate is None else asked.rate * _length_s(asked)
+    return min(1.0, LOGGED / due) if due else 1.0
+
+
+def _counted(found: Measured, summary: str) -> Measured:
+    """Return what a log of a share says, with the counts of all. Raises UnreadableOutput."""
+    counts = {name: pattern.search(summary) for name, pattern in _COUNTS.items()}
+    numbers = {name: int(match[1]) for name, match in counts.items() if match}
+    if "processed" not in numbers:
+        raise UnreadableOutput("number of transactions", "stdout", summary)
+    failed, skipped = numbers.get("failed", 0), numbers.get("skipped", 0)
+    return msgspec.structs.replace(
+        found,
+        completed=numbers["processed"],
+        errors=failed + skipped,
+        offered=numbers["processed"] + failed if skipped else None,
+    )
 
 
 def _length_s(asked: Asked) -> int:
