@@ -17,6 +17,7 @@ from benchwright.cli import (
     load,
     peak,
     plot,
+    ramp,
     replay,
     resume,
     run,
@@ -25,7 +26,7 @@ from benchwright.cli import (
     trace,
 )
 
-_COMMANDS = (run, compare, resume, stats, plot, load, replay, trace, peak, inside)
+_COMMANDS = (run, compare, resume, stats, plot, load, replay, trace, ramp, peak, inside)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

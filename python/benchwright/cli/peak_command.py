@@ -106,7 +106,7 @@ def check_program(spec: Spec) -> None:
     """
     settings = spec.load.settings
     assert isinstance(settings, CommandGenerator)
-    asked = Asked(duration_s=1.0, rate=1.0, directory=os.getcwd())
+    asked = Asked(duration_s=1.0, rate=1.0, users=1, directory=os.getcwd())
     argv = settings.invocation(asked).commands[0].argv
     if argv[:2] == ("/bin/sh", "-c") or shutil.which(argv[0]) is not None:
         return

@@ -38,7 +38,7 @@ METHOD = "profile"
 PARAMETERS = 3
 _MOST = 1e6
 """Of kappa: one further user then stops everything."""
-_BAND_POINTS = 41
+_BAND_POINTS = 25
 _DOUBT = 0.99
 """From here on the law is doubted; two bounds are asked at once, so not at 95 %."""
 
@@ -87,11 +87,15 @@ def usl_band(
     variances: Sequence[float] | None = None,
     confidence: float = 0.95,
 ) -> tuple[BandPoint, ...]:
-    """Return the curve of `fit_usl` over the measured range, at 41 evenly spaced numbers of
-    users, with the interval of each point of it by itself."""
+    """Return the curve of `fit_usl` over the measured range, with the interval of each
+    point of it by itself: at numbers of users that are even on a linear axis, and as many
+    on a logarithmic one."""
     assert not why_no_fit(users, throughput)
     fit = _Fit.of(users, throughput, variances, confidence)
-    places = np.linspace(min(users), max(users), _BAND_POINTS)
+    low, high = min(users), max(users)
+    even = np.linspace(low, high, _BAND_POINTS)
+    by_ratio = np.geomspace(low, high, _BAND_POINTS)[1:-1]
+    places = np.unique(np.concatenate([even, by_ratio]))
     return tuple(fit.band_point(float(place)) for place in places)
 
 

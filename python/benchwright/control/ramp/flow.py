@@ -21,9 +21,9 @@ from benchwright.stats.warmup import mser_truncation
 
 THROUGHPUT = "throughput_per_s"
 """Key of a trial's value where the generator tells it itself."""
-FEWEST_BINS = 6
-"""Below it a series tells no variance."""
-_WARM_UP_P = 0.05
+FEWEST_BINS = 4
+"""Below it a series tells no variance; half of ten bins, a cut warm-up, must do."""
+_WARM_UP_P = 0.01
 
 
 class Flow(msgspec.Struct, frozen=True):

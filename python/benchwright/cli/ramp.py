@@ -1,0 +1,200 @@
+"""`bw ramp`: load in rising levels until throughput stops growing.
+
+Two steps: what the user said (arguments, a spec), what it means here (a plan, a workbench);
+`ramp_run.py` ramps and tells. Heavy imports are inside the functions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from benchwright.model.errors import Diagnostic
+    from benchwright.session.search_ramp_request import RampRequest
+    from benchwright.study.journal import Session, Study
+
+SUMMARY = "raise the load until throughput stops growing, and fit a law of scalability"
+
+_EXAMPLES = """\
+examples:
+  bw ramp examples/peak-nginx.toml                    users of a closed loop, doubled
+  bw ramp server.toml -P workers=2 --repeats 3 --plot profile.png
+  bw ramp server.toml --axis rate --start 1k --step 500
+  bw ramp --command 'GEN {users} {duration}' --throughput /tps --response /mean_ms
+
+With users, the Universal Scalability Law is fitted: X(N) = gamma N /
+(1 + sigma (N-1) + kappa N (N-1)), with an interval of each parameter and of the number of
+users at its maximum.
+
+exit status: 0 done; 1 the server or the generator failed; 2 bad input; 3 budget spent;
+130 interrupted (go on with `bw resume`)
+"""
+_GENERATOR = ("command", "throughput", "response", "p99", "errors", "series")
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `bw ramp`."""
+    parser = commands.add_parser(
+        "ramp",
+        help=SUMMARY,
+        description=SUMMARY[0].upper() + SUMMARY[1:] + ".",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="bw ramp [options] SPEC.toml | bw ramp [options] --command 'GEN {users} "
+        "{duration}' --throughput /POINTER",
+    )
+    parser.add_argument(
+        "spec",
+        nargs="?",
+        metavar="SPEC.toml",
+        help="server and load; [ramp] if it has one",
+    )
+    _add_generator(parser.add_argument_group("instead of a SPEC"))
+    _add_levels(parser.add_argument_group("the levels"))
+    _add_end(parser.add_argument_group("the end"))
+    _add_result(parser.add_argument_group("result"))
+    parser.set_defaults(handler=run)
+
+
+def _add_generator(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add(
+        "--command",
+        metavar="GEN",
+        help="a program that applies the load of {users}, or {rate} per second, for "
+        "{duration} seconds and prints JSON",
+    )
+    add("--throughput", metavar="/POINTER", help="where the throughput is [1/s]")
+    add("--response", metavar="/POINTER", help="where the mean response is [ms]")
+    add("--p99", metavar="/POINTER", help="where the 99th percentile is [ms]")
+    add("--errors", metavar="/POINTER", help="where the share of failed operations is")
+    add(
+        "--series",
+        metavar="/POINTER",
+        help="where an array of [second, count, mean_ms] is: it tells the noise",
+    )
+
+
+def _add_levels(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add(
+        "--axis",
+        metavar="AXIS",
+        help="users (default, a closed loop), or rate (an open one)",
+    )
+    add("--start", metavar="N", help="the first level (default 1 user, or 50/s)")
+    add("--factor", metavar="2", help="from level to level (default 2)")
+    add("--step", metavar="N", help="added from level to level, in place of a factor")
+    add("--highest", metavar="N", help="the last level (default 1024 users)")
+    add("--hold", metavar="10s", help="length of a trial (default 10s)")
+    add("--repeats", metavar="N", help="trials at each level (default 1)")
+    add(
+        "-P",
+        dest="factors",
+        action="append",
+        default=[],
+        metavar="FACTOR=LEVEL",
+        help="the sample (default: the first level of each factor)",
+    )
+    add("--seed", metavar="N", help="of all that is random (default: drawn, recorded)")
+
+
+def _add_end(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--growth", metavar="5%", help="by less throughput does not grow (default 5%%)")
+    add(
+        "--flat-levels",
+        metavar="N",
+        help="levels without growth that end the ramp (default 2)",
+    )
+    add("--max-errors", metavar="1%", help="more failures end it (default 1%%)")
+    add("--budget", metavar="10m", help="no trial begins after this time")
+    add("--confidence", metavar="95%", help="of all intervals (default 95%%)")
+
+
+def _add_result(group: argparse._ArgumentGroup) -> None:
+    from benchwright.cli.trial_options import add_kept
+
+    add_kept(group)
+    group.add_argument(
+        "--plot", metavar="FILE", help="draw it: .svg, .png, .pdf or .eps"
+    )
+    group.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do what `bw ramp` was asked; return the exit code."""
+    _check(arguments)
+    from benchwright.cli.plot_file import check_plot
+    from benchwright.cli.ramp_run import begin
+    from benchwright.cli.spec_file import spec_source
+
+    spec = None
+    if arguments.spec is not None:
+        spec = spec_source(arguments.spec, "bw ramp")
+    check_plot(arguments.plot, [] if spec is None else [spec.path])
+    return begin(_request(arguments), spec, arguments, sys.argv[1:])
+
+
+def resume(study: Study, stored: Session, arguments: argparse.Namespace) -> int:
+    """Go on with a stored ramp; return the exit code."""
+    from benchwright.cli.ramp_run import go_on
+
+    return go_on(study, stored, arguments)
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Raise InputError for options that do not go together."""
+    from benchwright.model.errors import Diagnostic, InputError
+
+    wrong: list[Diagnostic] = [
+        Diagnostic("bad-argument", message, hint, file=option, text=text)
+        for option, text, message, hint in _misfits(arguments)
+    ]
+    if wrong:
+        raise InputError(wrong)
+
+
+def _misfits(arguments: argparse.Namespace) -> list[tuple[str, str, str, str]]:
+    """Return option, text, what is wrong and what to do, for each misfit."""
+    found = []
+    spec, command = arguments.spec, arguments.command
+    if arguments.command_argv is not None:
+        hint = "give it in one word: --command 'GEN {users} {duration}'"
+        found.append(("--", "", "a command after -- has no place for a level", hint))
+    elif spec is None and command is None:
+        hint = "bw ramp SPEC.toml, or --command 'GEN {users} {duration}'"
+        found.append(("bw ramp", "", "there is nothing to ramp", hint))
+    elif spec is not None and command is not None:
+        hint = "leave one of them out"
+        found.append(("--command", command, f"there is a spec too, {spec}", hint))
+    told = arguments.throughput or arguments.series
+    if command is not None and told is None:
+        hint = "such as --throughput /tps, a JSON pointer into GEN's output"
+        found.append(("--throughput", "", "nothing says where throughput is", hint))
+    if spec is not None and command is None:
+        for option in _GENERATOR[1:]:
+            text = getattr(arguments, option)
+            if text is not None:
+                hint = "a spec says it in [load]"
+                found.append((f"--{option}", text, "it is for --command", hint))
+    return found
+
+
+def _request(arguments: argparse.Namespace) -> RampRequest:
+    import secrets
+
+    from benchwright.session.search_ramp_request import RampRequest
+    from benchwright.workbench.ramp_spec import WORDS
+
+    options = {key: getattr(arguments, key) for key in WORDS}
+    return RampRequest(
+        options={key: text for key, text in options.items() if text is not None},
+        seed=arguments.seed,
+        drawn_seed=secrets.randbelow(2**32),
+        factors=tuple(arguments.factors),
+        plot=arguments.plot,
+        **{name: getattr(arguments, name) for name in _GENERATOR},
+    )

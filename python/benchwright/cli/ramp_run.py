@@ -1,0 +1,244 @@
+"""A ramp carried out: workbench, levels, progress, report."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+import msgspec
+
+from benchwright.cli.peak_command import check_program
+from benchwright.cli.plot_file import write_plot
+from benchwright.cli.ramp_command import FirstOutput, command_spec
+from benchwright.cli.search_live import Kept, Site, run_again, run_new
+from benchwright.control.ramp.policy import best_so_far
+from benchwright.control.ramp.profile import band_of
+from benchwright.model.finding import Finding
+from benchwright.model.peak import Criterion, LoadTrial, Probe
+from benchwright.model.ramp import RampResult
+from benchwright.model.search import SearchTrial
+from benchwright.model.usl import BandPoint
+from benchwright.report.peak_progress import search_progress
+from benchwright.report.plot.sheet import Sheet
+from benchwright.report.ramp import RampReport, ramp_text
+from benchwright.report.ramp_json import ramp_document
+from benchwright.report.ramp_progress import (
+    opening_text,
+    probe_text,
+    running_text,
+    trial_text,
+)
+from benchwright.session.ledger import Ledger
+from benchwright.session.run import Verdict
+from benchwright.session.search import (
+    Search,
+    recorded_result,
+    recorded_trials,
+    run_search,
+)
+from benchwright.session.search_ramp import ramp_search, ramp_verdict
+from benchwright.session.search_ramp_request import RampPlan, RampRequest, ramp_plan
+from benchwright.session.search_start import search_info, stored_request, stored_spec
+from benchwright.study.journal import Session, Study
+from benchwright.suite.program import SourceFile
+from benchwright.workbench.generators.command import CommandGenerator
+from benchwright.workbench.local import LocalWorkbench, Setting
+from benchwright.workbench.port import Workbench
+from benchwright.workbench.ramp_spec import THROUGHPUT, read_ramp
+from benchwright.workbench.spec import Spec
+from benchwright.workbench.spec_load import ENGINE
+from benchwright.workbench.spec_toml import read_spec
+
+_LIMIT_MS = 1000.0
+"""A ramp limits no response; this only says how long what is in flight is waited for."""
+_RESPONSES = (
+    Criterion("response_ms_mean", _LIMIT_MS),
+    Criterion("response_ms_p50", _LIMIT_MS, statistic="percentile", share=0.5),
+    Criterion("response_ms_p99", _LIMIT_MS, statistic="percentile", share=0.99),
+)
+
+
+def begin(
+    request: RampRequest,
+    source: SourceFile | None,
+    arguments: argparse.Namespace,
+    words: Sequence[str],
+) -> int:
+    """Ramp as a new session of a study; return the exit code. Raises InputError."""
+    errand = RampErrand(request, source, arguments)
+    if source is None:
+        check_program(errand.spec)
+    info = search_info("ramp", request, source, words)
+    return run_new(info, errand, arguments.study)
+
+
+def go_on(study: Study, stored: Session, arguments: argparse.Namespace) -> int:
+    """Go on with a stored ramp; return the exit code."""
+    request = stored_request(stored.info, RampRequest)
+    errand = RampErrand(request, stored_spec(stored.info), arguments)
+    return run_again(study, stored, errand)
+
+
+def tell_stored(study: Study, stored: Session, arguments: argparse.Namespace) -> None:
+    """Print what a stored ramp came to, or what is known of one that is unfinished."""
+    request = msgspec.structs.replace(
+        stored_request(stored.info, RampRequest), plot=None
+    )
+    errand = RampErrand(request, stored_spec(stored.info), arguments)
+    ledger = Ledger(study, stored.number)
+    verdict = Verdict(stored.status, stored.detail or "it has not ended", 0)
+    result = recorded_result(ledger, RampResult)
+    if result is not None:
+        verdict = errand.verdict(result)
+    errand.tell(result, verdict, Kept(study.path, stored.number, ledger))
+
+
+class RampErrand:
+    """What `bw ramp` does in its session."""
+
+    def __init__(
+        self,
+        request: RampRequest,
+        source: SourceFile | None,
+        arguments: argparse.Namespace,
+    ) -> None:
+        self.spec, self._plan = meaning_of(request, source)
+        self._request = request
+        self._json: bool = arguments.json
+        self._progress = search_progress(quiet=arguments.quiet)
+        self._bench_findings: tuple[Finding, ...] = ()
+
+    def note(self, text: str) -> None:
+        """Tell a line of progress."""
+        self._progress.line(text)
+
+    def workbench(self, site: Site) -> Workbench:
+        """Return the workbench of the spec's server and generator."""
+        setting = Setting(
+            spec=self.spec,
+            criteria=wanted_of(self.spec),
+            around=site.around,
+            logs=site.logs,
+            seed=self._plan.seed,
+        )
+        workbench = LocalWorkbench(setting, site.bench)
+        self._bench_findings = workbench.findings
+        if self._request.command is None:
+            return workbench
+        return FirstOutput(workbench, self._request)
+
+    def run(self, workbench: Workbench, ledger: Ledger) -> RampResult:
+        """Ramp, telling each trial."""
+        self.note(opening_text(self._plan.goal))
+        search = self._told(ramp_search(self._plan))
+        return run_search(search, workbench, ledger, self._tell_trial).result
+
+    def verdict(self, result: RampResult) -> Verdict:
+        """Return how the session ends."""
+        return ramp_verdict(result)
+
+    def tell(self, result: RampResult | None, verdict: Verdict, kept: Kept) -> None:
+        """Print the outcome, and draw it where that was asked for."""
+        trials, _ = recorded_trials("search/0", kept.ledger)
+        report = self._report(result, verdict, trials)
+        band = self._band(trials) if self._json or self._request.plot else ()
+        plots = write_plot(self._request.plot, lambda: _sheet(report, band))
+        if self._json:
+            text = ramp_document(
+                report,
+                band,
+                plots,
+                study=str(kept.study),
+                session=kept.session,
+                exit_status=verdict.exit_status,
+            )
+        else:
+            text = ramp_text(report)
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        self.note(f"bw: {report.status}; kept in {kept.study}")
+
+    def close(self) -> None:
+        """Put the terminal back."""
+        self._progress.close()
+
+    # -- progress --------------------------------------------------------------------
+
+    def _told(self, search: Search[RampResult]) -> Search[RampResult]:
+        """Return the search, which tells what runs while it does."""
+        axis = self._plan.goal.axis
+
+        def step(history: Sequence[LoadTrial]) -> Probe | RampResult:
+            answer = search.step(history)
+            if isinstance(answer, Probe):
+                self._progress.running(probe_text(len(history) + 1, answer, axis))
+            return answer
+
+        def leaves(
+            history: Sequence[LoadTrial], probe: Probe, so_far: LoadTrial
+        ) -> bool:
+            number = len(history) + 1
+            self._progress.running(running_text(number, probe, so_far, axis))
+            return search.leaves(history, probe, so_far)
+
+        return msgspec.structs.replace(search, step=step, leaves=leaves)
+
+    def _tell_trial(self, trials: Sequence[SearchTrial]) -> None:
+        self.note(trial_text(trials[-1], self._plan.goal.axis))
+
+    # -- report ----------------------------------------------------------------------
+
+    def _report(
+        self,
+        result: RampResult | None,
+        verdict: Verdict,
+        trials: Sequence[SearchTrial],
+    ) -> RampReport:
+        """Return what is told: the profile, or what is known where it was cut short."""
+        goal = self._plan.goal
+        status = verdict.status if result is None else result.status.value
+        if result is None and trials:
+            result = best_so_far(goal, [one.trial for one in trials])
+        return RampReport(
+            status=status,
+            detail=verdict.detail,
+            goal=goal,
+            result=result,
+            trials=tuple(trials),
+            seed=self._plan.seed,
+            sample=self._plan.sample,
+            bench_findings=self._bench_findings,
+        )
+
+    def _band(self, trials: Sequence[SearchTrial]) -> tuple[BandPoint, ...]:
+        return band_of(self._plan.goal, [one.trial for one in trials])
+
+
+def meaning_of(
+    request: RampRequest, source: SourceFile | None
+) -> tuple[Spec, RampPlan]:
+    """Return what is loaded and how, and how far. Raises InputError with every mistake."""
+    if source is None:
+        spec = command_spec(request)
+    else:
+        spec = read_spec(source.text, source.path, {"ramp": read_ramp})
+    return spec, ramp_plan(request, spec)
+
+
+def wanted_of(spec: Spec) -> tuple[Criterion, ...]:
+    """Return the values that trials are asked for: those that the generator can tell."""
+    if spec.load.generator == ENGINE:
+        return _RESPONSES
+    settings = spec.load.settings
+    if isinstance(settings, CommandGenerator):
+        told = {key for key, _ in settings.values}
+        throughput = Criterion(THROUGHPUT, 0.0, "1/s", "higher", "metric")
+        return tuple(one for one in (throughput, *_RESPONSES) if one.key in told)
+    return tuple(one for one in _RESPONSES if not settings.traits.refusal(one))
+
+
+def _sheet(report: RampReport, band: Sequence[BandPoint]) -> Sheet:
+    from benchwright.report.plot.ramp import ramp_sheet
+
+    return ramp_sheet(report, band)

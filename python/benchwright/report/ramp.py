@@ -1,0 +1,240 @@
+"""What a ramp came to, for a person: saturation, the law, the profile level by level.
+
+Decision: the saturation and the fitted law come first, each with its interval; then the
+table, in which latency stands beside throughput, since a level that nobody would wait for
+is no capacity. Source: papers/methodology.txt, 12.3.7.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import msgspec
+
+from benchwright.model.estimate import Estimate
+from benchwright.model.finding import Finding
+from benchwright.model.plan import Pairs
+from benchwright.model.ramp import (
+    Axis,
+    RampGoal,
+    RampPoint,
+    RampResult,
+    RampStatus,
+)
+from benchwright.model.search import SearchTrial
+from benchwright.model.usl import ScalabilityModel, UslFit
+from benchwright.report.findings import finding_line
+from benchwright.report.peak_words import (
+    ABSENT,
+    number_text,
+    percent_text,
+    sample_text,
+    seconds_text,
+)
+
+LAWS = {
+    ScalabilityModel.LINEAR: "linear: each user adds as much as the first",
+    ScalabilityModel.AMDAHL: "Amdahl's law: contention only, throughput levels off",
+    ScalabilityModel.USL: "Universal Scalability Law: throughput has a maximum",
+}
+
+
+class RampReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that is told of a ramp; the result is absent where nothing ran."""
+
+    status: str
+    """A `RampStatus`, or `interrupted`."""
+    detail: str
+    goal: RampGoal
+    result: RampResult | None
+    trials: tuple[SearchTrial, ...]
+    seed: int
+    sample: Pairs = ()
+    bench_findings: tuple[Finding, ...] = ()
+    """Doubts about the bench, whatever was measured."""
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Every doubt once; of one code, the ramp's own words."""
+        own = () if self.result is None else self.result.findings
+        told = {one.code for one in own}
+        return (*own, *(f for f in self.bench_findings if f.code not in told))
+
+
+def ramp_text(report: RampReport) -> str:
+    """Return the report, ended by a newline."""
+    blocks = [list(_head(report)), list(_table(report))]
+    blocks.append([finding_line(one) for one in report.findings])
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def level_text(level: float, axis: Axis) -> str:
+    """Return a level with its unit: `16 users`, `500/s`."""
+    if axis is Axis.RATE:
+        return f"{number_text(level)}/s"
+    return f"{number_text(level)} user{'' if level == 1 else 's'}"
+
+
+# -- head --------------------------------------------------------------------------------
+
+
+def _head(report: RampReport) -> Iterator[str]:
+    result = report.result
+    yield _row("saturation", _saturation(result))
+    if result is not None:
+        yield _row("highest", _highest(result))
+        yield from _law(result)
+    if report.sample:
+        yield _row("sample", sample_text(report.sample))
+    yield _row("spent", _spent(report))
+    yield _row("ended", f"{report.status}: {report.detail}")
+
+
+def _row(name: str, text: str) -> str:
+    return f"{name:<12}{text}"
+
+
+def _saturation(result: RampResult | None) -> str:
+    if result is None or result.saturation is None:
+        return "not seen"
+    point = result.saturation
+    return f"{level_text(point.level, result.axis)}: {_throughput(point.throughput)}"
+
+
+def _highest(result: RampResult) -> str:
+    """Return the highest throughput that was measured, and what it took to wait for."""
+    if not result.points:
+        return "no level was measured"
+    best = max(result.points, key=lambda point: point.throughput.value)
+    text = f"{_throughput(best.throughput)} at {level_text(best.level, result.axis)}"
+    mean = best.response_ms_mean
+    if mean is not None:
+        text += f", mean response {number_text(mean)} ms"
+    return text
+
+
+def _throughput(estimate: Estimate) -> str:
+    text = f"{number_text(estimate.value)}/s"
+    if not math.isfinite(estimate.low):
+        return f"{text} (no interval is known)"
+    return f"{text} ({range_text(estimate)} at {100 * estimate.confidence:.10g} %)"
+
+
+def range_text(estimate: Estimate) -> str:
+    """Return `LOW to HIGH`, with up to four digits."""
+    low, high = (_short(end) for end in (estimate.low, estimate.high))
+    return f"{low} to {high}"
+
+
+def _short(value: float) -> str:
+    if math.isinf(value):
+        return "any"
+    return number_text(float(f"{value:.4g}"))
+
+
+def _law(result: RampResult) -> Iterator[str]:
+    fit = result.usl
+    if fit is None:
+        yield _row("law", f"not fitted: {result.usl_absent}")
+        return
+    yield _row("law", LAWS[fit.preferred])
+    yield _row("gamma", f"{_figure(fit.gamma)} /s of one user")
+    yield _row("sigma", f"{_figure(fit.sigma)} contention")
+    yield _row("kappa", f"{_figure(fit.kappa)} coherency{_untold(fit)}")
+    yield _row("maximum", _maximum(fit))
+    yield _row("fit", _goodness(fit))
+
+
+def _figure(estimate: Estimate) -> str:
+    return f"{_short(estimate.value)} ({range_text(estimate)})"
+
+
+def _untold(fit: UslFit) -> str:
+    return ": the data do not tell it from 0" if fit.kappa.low == 0 else ""
+
+
+def _maximum(fit: UslFit) -> str:
+    """Return where the fitted throughput is highest."""
+    if fit.users_at_peak is None or fit.peak_throughput is None:
+        if fit.asymptote is None:
+            return "none: the fitted throughput grows without bound"
+        return f"none: the fitted throughput tends to {_short(fit.asymptote)}/s"
+    users = fit.users_at_peak
+    low, high = _short(users.low), _short(users.high)
+    ends = f"{low} or more" if math.isinf(users.high) else f"{low} to {high}"
+    return (
+        f"{_short(fit.peak_throughput)}/s at N = sqrt((1 - sigma)/kappa) = "
+        f"{_short(users.value)} users ({ends})"
+    )
+
+
+def _goodness(fit: UslFit) -> str:
+    text = f"points within ±{percent_text(fit.residual)} of the curve"
+    if fit.r_squared is not None:
+        text += f", R² {fit.r_squared:.4f}"
+    return f"{text}, {fit.n} trials, intervals at {100 * fit.gamma.confidence:g} %"
+
+
+def _spent(report: RampReport) -> str:
+    number = len(report.trials)
+    load_s = sum(one.trial.lasted_s for one in report.trials)
+    cost_s = sum(one.trial.cost_s for one in report.trials)
+    return (
+        f"{seconds_text(load_s)} of load, {seconds_text(cost_s)} in all, in {number} "
+        f"trial{'' if number == 1 else 's'}; seed {report.seed}"
+    )
+
+
+# -- table -------------------------------------------------------------------------------
+
+
+def _table(report: RampReport) -> Iterator[str]:
+    result = report.result
+    if result is None or not result.points:
+        return
+    rows = [_headings(result.axis), *(_cells(p, result) for p in result.points)]
+    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    for row in rows:
+        aligned = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        yield "  ".join(aligned).rstrip()
+
+
+def _headings(axis: Axis) -> list[str]:
+    level = ["rate/s", "offered/s"] if axis is Axis.RATE else ["users"]
+    figures = ["throughput/s", "low", "high", "mean ms", "p50 ms", "p99 ms"]
+    return [*level, *figures, "efficiency", "errors", "trials", ""]
+
+
+def _cells(point: RampPoint, result: RampResult) -> list[str]:
+    level = [number_text(point.level)]
+    if result.axis is Axis.RATE:
+        level.append(_known(point.offered))
+    throughput = point.throughput
+    responses = (point.response_ms_mean, point.response_ms_p50, point.response_ms_p99)
+    return [
+        *level,
+        *(_known(x) for x in (throughput.value, throughput.low, throughput.high)),
+        *(_known(response) for response in responses),
+        _share(point.efficiency),
+        _share(point.error_share),
+        str(point.trials),
+        _remark(point, result),
+    ]
+
+
+def _known(value: float | None) -> str:
+    if value is None or math.isnan(value):
+        return ABSENT
+    return "never" if math.isinf(value) else number_text(float(f"{value:.4g}"))
+
+
+def _share(value: float | None) -> str:
+    return ABSENT if value is None else percent_text(value)
+
+
+def _remark(point: RampPoint, result: RampResult) -> str:
+    if result.saturation is not None and point.level == result.saturation.level:
+        return "<- saturation"
+    errors = result.status is RampStatus.ERRORS
+    return "<- too many errors" if errors and point is result.points[-1] else ""

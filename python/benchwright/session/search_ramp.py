@@ -1,0 +1,37 @@
+"""A ramp as the driver of searches runs it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from benchwright.control.ramp.policy import next_step
+from benchwright.model.ramp import RampResult, RampStatus
+from benchwright.session.run import Verdict
+from benchwright.session.search import Search
+from benchwright.session.search_ramp_request import RampPlan
+
+
+def ramp_search(plan: RampPlan, key: str = "search/0") -> Search[RampResult]:
+    """Return the search of a plan; no running trial is left early: each level is held."""
+    return Search(
+        kind=RampResult,
+        step=partial(next_step, plan.goal),
+        gives_up=_gives_up,
+        key=key,
+        sample=plan.sample,
+    )
+
+
+def ramp_verdict(result: RampResult) -> Verdict:
+    """Return how a session ends whose ramp came to this."""
+    if result.status is RampStatus.FAILED:
+        return Verdict("failed", result.detail, 1)
+    if result.status is RampStatus.BUDGET:
+        return Verdict("undecided", result.detail, 3)
+    if result.status is RampStatus.ERRORS and len(result.points) == 1:
+        return Verdict("complete", result.detail, 1)
+    return Verdict("complete", result.detail, 0)
+
+
+def _gives_up(result: RampResult) -> bool:
+    return result.status is RampStatus.FAILED

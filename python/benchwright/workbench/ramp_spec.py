@@ -1,0 +1,185 @@
+"""`[ramp]` of a spec, and the words that it shares with `bw ramp`'s options.
+
+Decision: a key and its option are one entry of `WORDS`, so that they cannot drift apart;
+what does not fit together is judged over both at once (`misfits`), because an option may
+mend a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from benchwright.load import words
+from benchwright.model.errors import Diagnostic
+from benchwright.model.ramp import Axis, RampGoal
+from benchwright.suite.fault import diagnostic
+from benchwright.suite.program import Where
+from benchwright.workbench.criteria import parse_confidence
+from benchwright.workbench.generators.command import CommandGenerator
+from benchwright.workbench.spec import LoadPlan, Spec
+from benchwright.workbench.spec_load import ENGINE
+from benchwright.workbench.spec_table import SpecTable
+
+THROUGHPUT = "throughput_per_s"
+RATE_START = 50.0
+RATE_DOUBLINGS = 20
+MOST_LEVEL = 1e9
+
+
+def _axis(text: str) -> Axis:
+    return Axis(words.one_of(text, tuple(axis.value for axis in Axis), "axis"))
+
+
+def _level(text: str) -> float:
+    try:
+        return words.rate_micro(text) / 1e6
+    except ValueError:
+        raise ValueError(f"{text!r} is no level such as 4, 500 or 10k") from None
+
+
+def _factor(text: str) -> float:
+    try:
+        factor = float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number such as 2 or 1.5") from None
+    if not 1 < factor <= 1000:
+        raise ValueError(f"{text!r} is outside 1 .. 1000: levels must rise")
+    return factor
+
+
+def _seconds(text: str) -> float:
+    return words.some_ns(text) / 1e9
+
+
+def _growth(text: str) -> float:
+    share = words.share_micro(text) / 1e6
+    if not 0 < share < 1:
+        raise ValueError(f"{text!r} is outside 0% .. 100%, such as 5%")
+    return share
+
+
+def _share(text: str) -> float:
+    return words.share_micro(text) / 1e6
+
+
+def _number(text: str) -> int:
+    number = words.some(text)
+    if number > 1000:
+        raise ValueError(f"{text!r} is more than 1000")
+    return number
+
+
+WORDS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+    "axis": ("axis", _axis),
+    "start": ("start", _level),
+    "highest": ("highest", _level),
+    "factor": ("factor", _factor),
+    "step": ("step", _level),
+    "hold": ("hold_s", _seconds),
+    "repeats": ("repeats", _number),
+    "growth": ("growth", _growth),
+    "flat_levels": ("flat_levels", _number),
+    "max_errors": ("most_errors", _share),
+    "budget": ("budget_s", _seconds),
+    "confidence": ("confidence", parse_confidence),
+}
+"""Keys of [ramp], and options of `bw ramp`: the goal's field, and how it is read."""
+
+
+class Misfit(msgspec.Struct, frozen=True):
+    """What does not fit together: the key to mend, what is wrong, what to do."""
+
+    key: str
+    message: str
+    hint: str = ""
+
+
+def read_ramp(table: SpecTable, _spec: Spec, /) -> dict[str, Any]:
+    """Return the goal's fields that a table says; mistakes are reported to the table."""
+    table.only(tuple(WORDS))
+    said = {into: table.read(key, parse) for key, (into, parse) in WORDS.items()}
+    return {field: value for field, value in said.items() if value is not None}
+
+
+def goal_of(said: Mapping[str, Any], spec: Spec) -> RampGoal:
+    """Return the goal of fields without misfits; what is not said follows from the rest."""
+    axis = said.get("axis") or default_axis(spec.load)
+    start = said.get("start", RATE_START if axis is Axis.RATE else 1.0)
+    highest = start * 2**RATE_DOUBLINGS if axis is Axis.RATE else max(1024.0, start)
+    fields = {"highest": min(highest, MOST_LEVEL), **said, "axis": axis, "start": start}
+    repeats = said.get("repeats", 1)
+    return RampGoal(
+        most_repeats=max(repeats, RampGoal().most_repeats), **_known(fields)
+    )
+
+
+def _known(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {field: value for field, value in fields.items() if value is not None}
+
+
+def misfits(said: Mapping[str, Any], spec: Spec) -> list[Misfit]:
+    """Return what does not fit together, or does not fit the generator."""
+    axis = said.get("axis") or default_axis(spec.load)
+    found = [*_misfits_of_axis(axis, spec.load)]
+    if "factor" in said and "step" in said:
+        message = "levels rise by a factor or by a step, not by both"
+        found.append(Misfit("step", message, "leave one of them out"))
+    start = said.get("start", RATE_START if axis is Axis.RATE else 1.0)
+    highest = said.get("highest")
+    if highest is not None and highest < start:
+        message = f"the highest level, {highest:g}, is below the first one, {start:g}"
+        found.append(Misfit("highest", message, "set start too"))
+    if axis is Axis.USERS:
+        for key in ("start", "highest", "step"):
+            if key in said and said[key] != int(said[key]):
+                message = f"{key} is {said[key]:g}, but users are whole"
+                found.append(Misfit(key, message))
+    return found
+
+
+def _misfits_of_axis(axis: Axis, load: LoadPlan) -> list[Misfit]:
+    axes = axes_of(load)
+    if not axes:
+        message = "the command has neither {users} nor {rate}: nothing can be raised"
+        return [Misfit("axis", message, "write {users} or {rate} into it")]
+    if axis.value not in axes:
+        message = f"{load.generator} cannot be given {axis} here"
+        return [Misfit("axis", message, f"it takes: {', '.join(axes)}")]
+    return []
+
+
+def default_axis(load: LoadPlan) -> Axis:
+    """Return what is raised where nobody says: users, where the generator takes them."""
+    return Axis.RATE if axes_of(load) == ("rate",) else Axis.USERS
+
+
+def axes_of(load: LoadPlan) -> tuple[str, ...]:
+    """Return what a trial can set of the generator."""
+    if load.generator == ENGINE or load.settings is None:
+        return ("rate", "users")
+    axes: tuple[str, ...] = load.settings.traits.axes
+    return axes
+
+
+def throughput_fault(spec: Spec) -> Diagnostic | None:
+    """Return the mistake of a command whose output nothing tells the throughput of."""
+    settings = spec.load.settings
+    if not isinstance(settings, CommandGenerator) or tells_throughput(settings):
+        return None
+    where = spec.places.get("load.values", Where(spec.file))
+    message = "nothing tells the throughput"
+    hint = (
+        f'such as values = {{ {THROUGHPUT} = "/throughput" }}, counts with completed, '
+        f"or a series"
+    )
+    return diagnostic(where, "spec-value", message, hint)
+
+
+def tells_throughput(settings: CommandGenerator) -> bool:
+    """Tell whether a command's output holds a throughput: as a value, a count or a series."""
+    counted = any(name == "completed" for name, _ in settings.counts)
+    named = any(name == THROUGHPUT for name, _ in settings.values)
+    return counted or named or settings.series is not None
