@@ -19,14 +19,15 @@ def rate_text(rate: float) -> str:
     return f"{number_text(rate)}/s"
 
 
-def number_text(value: float) -> str:
+def number_text(value: float, digits: int = 5) -> str:
     """Return a number with up to five digits, thousands apart and without an exponent
     as long as that can be read."""
     if not math.isfinite(value):
         return str(value)
-    rounded = float(f"{value:.5g}")
+    rounded = float(f"{value:.{digits}g}")
     if rounded == 0 or 1e-4 <= abs(rounded) < 1e12:
-        decimals = max(0, 4 - math.floor(math.log10(abs(rounded)))) if rounded else 0
+        size = math.floor(math.log10(abs(rounded))) if rounded else digits
+        decimals = max(0, digits - 1 - size)
         text = f"{rounded:,.{decimals}f}"
         return text.rstrip("0").rstrip(".") if "." in text else text
     return f"{rounded:g}"
@@ -60,7 +61,7 @@ def value_text(criterion: Criterion, value: float | None) -> str:
         return percent_text(value)
     if math.isinf(value):
         return "beyond all that was waited for"
-    return f"{value:.4g} {criterion.unit}".rstrip()
+    return f"{number_text(value, 4)} {criterion.unit}".rstrip()
 
 
 def name_of(criterion: Criterion) -> str:

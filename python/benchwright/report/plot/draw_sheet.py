@@ -79,18 +79,18 @@ def _draw_panel(axes: Axes, panel: Panel, *, legend: bool) -> None:
 
 
 def _draw_span(axes: Axes, span: Span) -> None:
-    """Draw a range along the panel, with its name at the top."""
+    """Draw a range along the panel, with its name at the foot, where no legend is."""
     axes.axvspan(span.low, span.high, color=GREY, alpha=0.18, linewidth=0, zorder=0)
     if span.at is not None:
         axes.axvline(span.at, color=GREY, linewidth=1, zorder=0.5)
     axes.annotate(
         span.label,
-        xy=(span.low if span.at is None else span.at, 1),
+        xy=(span.low if span.at is None else span.at, 0),
         xycoords=("data", "axes fraction"),
-        xytext=(-4, -3),
+        xytext=(-4, 3),
         textcoords="offset points",
         ha="right",
-        va="top",
+        va="bottom",
         color=GREY,
         fontsize="small",
     )
@@ -110,15 +110,15 @@ def _write_missing(axes: Axes, why: str) -> None:
 
 
 def _write_marks(axes: Axes, panel: Panel) -> None:
-    """Write each level's name at the right end of its line, once the limits are set."""
+    """Write each level's name at one end of its line, once the limits are set."""
     for mark in panel.marks:
         axes.annotate(
             mark.label,
-            xy=(1, mark.y),
+            xy=(0 if mark.left else 1, mark.y),
             xycoords=("axes fraction", "data"),
-            xytext=(-3, 3),
+            xytext=(3 if mark.left else -3, 3),
             textcoords="offset points",
-            ha="right",
+            ha="left" if mark.left else "right",
             color=GREY,
             fontsize="small",
         )

@@ -11,7 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from benchwright.model.peak import Criterion, LoadEnding, PeakResult
+import msgspec
+import numpy as np
+
+from benchwright.model.peak import Criterion, LoadEnding, LoadTrial, PeakResult
 from benchwright.model.search import SearchTrial
 from benchwright.report.peak import PeakReport
 from benchwright.report.peak_words import (
@@ -32,12 +35,22 @@ from benchwright.report.plot.sheet import (
     Span,
     Unit,
 )
+from benchwright.stats.longrun import cosine_count, long_run_sdev
+from benchwright.stats.students_t import t_quantile
 
 _LIMITS_UP = 3.0
 """So many limits are shown of the response."""
 _ROOM = 1.08
 _LOG_FROM = 30.0
 """Rates that are so many times apart are drawn on a logarithmic axis."""
+_RIGHT = 1.25
+"""The axis of rates ends at so many times the last that has a value on the page."""
+_CONFIDENCE = 0.95
+_FEWEST_BINS = 8
+"""Of a series that tells an interval."""
+_MEANS = ("mean", "ratio", "share")
+"""Statistics that are means of their series' values."""
+_NO_VALUE = "failed, or without a value"
 _MOST_NAMES = 12
 """So many trials have each its number below the axis."""
 
@@ -75,13 +88,15 @@ def _title(report: PeakReport) -> str:
 def _response_panel(report: PeakReport, criterion: Criterion) -> Panel:
     points = _points(report.trials, criterion)
     top = _top(points, criterion)
-    curves = [*_curve(report.result, top), *_trial_points(points, top)]
+    right = _right(report.result, points, top)
+    curves = [*_curve(report.result, top), *_trial_points(points, top, right)]
+    rising = criterion.better == "lower"
     return Panel(
         title="Response against rate",
-        x=Axis("offered rate [1/s]"),
+        x=Axis("offered rate [1/s]", high=right),
         y=_value_axis(criterion, top),
         curves=tuple(curves),
-        marks=(Mark(criterion_text(criterion), criterion.limit),),
+        marks=(Mark(criterion_text(criterion), criterion.limit, left=rising),),
         spans=_spans(report.result),
         missing="" if points else "no trial has a value",
     )
@@ -89,13 +104,15 @@ def _response_panel(report: PeakReport, criterion: Criterion) -> Panel:
 
 def _course_panel(report: PeakReport, criterion: Criterion) -> Panel:
     """Return the rates in the order in which they were tried."""
-    groups: dict[str, tuple[int, list[tuple[int, float]]]] = {
+    groups: dict[str, tuple[int, list[tuple[float, float]]]] = {
         "holds": (0, []),
         "does not hold": (3, []),
-        "failed, or without a value": (6, []),
+        _NO_VALUE: (6, []),
     }
     for place, one in enumerate(report.trials):
-        groups[_verdict(one, criterion)][1].append((place, one.trial.offered_rate))
+        groups[_verdict(one, criterion)][1].append(
+            (float(place), one.trial.offered_rate)
+        )
     curves = [
         Curve(label, *_columns(points), Form.POINTS, colour=colour)
         for label, (colour, points) in groups.items()
@@ -120,44 +137,101 @@ def _is_wide(rates: Sequence[float]) -> bool:
 def _verdict(one: SearchTrial, criterion: Criterion) -> str:
     value = one.trial.values.get(criterion.key, math.nan)
     if one.trial.ending is LoadEnding.FAILED or math.isnan(value):
-        return "failed, or without a value"
+        return _NO_VALUE
     return "holds" if criterion.holds(value) else "does not hold"
 
 
 # -- parts -------------------------------------------------------------------------------
 
 
-def _points(
-    trials: Sequence[SearchTrial], criterion: Criterion
-) -> list[tuple[float, float]]:
-    """Return (offered rate, value) of the trials that have one, in order of rate."""
+class _Point(msgspec.Struct, frozen=True):
+    """One trial's value at the rate that was offered."""
+
+    rate: float
+    value: float
+    half: float | None
+    """Half the width of its interval; None where its series tells none."""
+
+
+def _points(trials: Sequence[SearchTrial], criterion: Criterion) -> list[_Point]:
+    """Return the trials that have a value, in order of rate."""
     found = [
-        (one.trial.offered_rate, one.trial.values[criterion.key])
+        _Point(
+            one.trial.offered_rate,
+            one.trial.values[criterion.key],
+            half_width(one.trial, criterion),
+        )
         for one in trials
-        if one.trial.ending is not LoadEnding.FAILED
-        and not math.isnan(one.trial.values.get(criterion.key, math.nan))
+        if _verdict(one, criterion) != _NO_VALUE
     ]
-    return sorted(found)
+    return sorted(found, key=lambda point: point.rate)
 
 
-def _top(points: Sequence[tuple[float, float]], criterion: Criterion) -> float:
+def half_width(trial: LoadTrial, criterion: Criterion) -> float | None:
+    """Return half the 95 % interval of a run's mean, told by its own series; None where
+    that is too short, or the value is no mean of the series' values.
+
+    By the long-run standard deviation: bins of one run depend on each other.
+    """
+    column = trial.series.values.get(criterion.key, ())
+    if criterion.statistic not in _MEANS:
+        return None
+    bins = np.array(
+        [v for v, n in zip(column, trial.series.counts, strict=False) if n], dtype=float
+    )
+    if bins.size < _FEWEST_BINS or not np.isfinite(bins).all():
+        return None
+    error = long_run_sdev(bins) / math.sqrt(bins.size)
+    return t_quantile(_CONFIDENCE, cosine_count(bins.size)) * error
+
+
+def _top(points: Sequence[_Point], criterion: Criterion) -> float:
     """Return where the axis of values is cut."""
-    most = max((value for _, value in points if math.isfinite(value)), default=0.0)
+    most = max((p.value for p in points if math.isfinite(p.value)), default=0.0)
     if criterion.better == "higher":
         return max(most, criterion.limit) * _ROOM
     limit = criterion.limit or most or 1.0
     return min(max(most, limit) * _ROOM, _LIMITS_UP * limit)
 
 
-def _trial_points(points: Sequence[tuple[float, float]], top: float) -> list[Curve]:
-    inside = [(rate, value) for rate, value in points if value <= top]
-    beyond = [(rate, top) for rate, value in points if value > top]
-    groups = ((inside, "trials", 0), (beyond, "trials beyond the axis", 3))
-    return [
-        Curve(label, *_columns(group), Form.POINTS, colour=colour)
-        for group, label, colour in groups
-        if group
-    ]
+def _right(
+    result: PeakResult | None, points: Sequence[_Point], top: float
+) -> float | None:
+    """Return where the axis of rates is cut: loads far beyond all that has a value on
+    the page would press the rest together. None where it need not be."""
+    inside = [point.rate for point in points if point.value <= top]
+    if result is not None and result.interval is not None:
+        inside.append(result.interval.high)
+    if not inside or not points or points[-1].rate <= _RIGHT * max(inside):
+        return None
+    return _RIGHT * max(inside)
+
+
+def _trial_points(
+    points: Sequence[_Point], top: float, right: float | None
+) -> list[Curve]:
+    """Return the trials on the page, and at its upper edge those above it."""
+    points = [p for p in points if right is None or p.rate <= right]
+    inside = [point for point in points if point.value <= top]
+    beyond = [(point.rate, top) for point in points if point.value > top]
+    curves = []
+    if inside:
+        told = any(point.half is not None for point in inside)
+        label = f"trials, {100 * _CONFIDENCE:g} % by their own series"
+        curves.append(
+            Curve(
+                label if told else "trials",
+                *_columns([(point.rate, point.value) for point in inside]),
+                Form.POINTS,
+                low=tuple(p.value - (p.half or 0.0) for p in inside),
+                high=tuple(min(p.value + (p.half or 0.0), top) for p in inside),
+            )
+        )
+    if beyond:
+        curves.append(
+            Curve("trials beyond the axis", *_columns(beyond), Form.POINTS, colour=3)
+        )
+    return curves
 
 
 def _columns(
@@ -218,7 +292,7 @@ def _note(report: PeakReport, criterion: Criterion) -> str:
     parts = []
     points = _points(report.trials, criterion)
     top = _top(points, criterion)
-    beyond = sum(value > top for _, value in points)
+    beyond = sum(point.value > top for point in points)
     if beyond:
         parts.append(f"{_count(beyond)} beyond the axis of {name_of(criterion)}")
     missing = len(report.trials) - len(points)

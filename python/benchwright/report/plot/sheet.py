@@ -80,6 +80,8 @@ class Mark(msgspec.Struct, frozen=True):
 
     label: str
     y: float
+    left: bool = False
+    """Its name stands at the left end, where the curves leave room."""
 
 
 class Span(msgspec.Struct, frozen=True):
