@@ -95,7 +95,7 @@ class LocalWorkbench:
         self._driver = _driver(setting, launcher, self.seats)
         self._server = self._made_server()
         self._state = _fresh_state(setting.logs)
-        self._own = {
+        self.values: dict[str, str] = {
             "here": str(Path(setting.around.directory, setting.spec.directory)),
             "state": self._state,
             "port": str(_free_port()),
@@ -116,7 +116,7 @@ class LocalWorkbench:
         """Run one trial at a sample. See workbench/port.py."""
         begun = self._clock.now()
         try:
-            trial = self._trial(probe, dict(sample) | self._own, leaves)
+            trial = self._trial(probe, dict(sample) | self.values, leaves)
         except ServerFailure as failure:
             trial = failed(probe, str(failure))
         except BaseException:

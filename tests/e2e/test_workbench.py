@@ -1,0 +1,410 @@
+"""A workbench on this machine: real servers that serve, fail to start, die, and are stopped.
+
+Loads are short and on the loopback. Nothing here asserts a time: only what was told, what runs,
+and what is left running.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from benchwright.bench.local import LocalBench
+from benchwright.model.errors import InputError, Interrupted
+from benchwright.model.peak import LoadEnding, LoadTrial, Probe
+from benchwright.trial.request import Surroundings
+from benchwright.workbench.cpus import SHARED
+from benchwright.workbench.descendants import descendants_of, stat_of
+from benchwright.workbench.local import LocalWorkbench, Setting
+from benchwright.workbench.spec_toml import read_spec
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin:/sbin:/bin")
+
+SERVER = '''
+"""An HTTP server: PORT [DELAY_S]; says where it is, and ends by SIGTERM."""
+import http.server, os, sys, time
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        if self.path == "/die":
+            os._exit(9)
+        time.sleep(float(sys.argv[2]) if len(sys.argv) > 2 else 0)
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"ok")
+    def log_message(self, *_):
+        pass
+
+print("serving", flush=True)
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+'''
+SERVED = """
+[server]
+start = "{python} {here}/server.py {{port}} {delay}"
+ready = {{ http = "http://127.0.0.1:{{port}}/" }}
+{more}
+[load]
+target = "http://127.0.0.1:{{port}}/"
+connections = 4
+[factors]
+level = ["a", "b"]
+[peak]
+criteria = ["mean response < 50ms", "p90 response < 80ms", "90% within 60ms", "errors < 1%"]
+"""
+
+
+def stays(_so_far: LoadTrial) -> bool:
+    """Leave no load."""
+    return False
+
+
+class Place:
+    """A directory with a spec, and the workbench that was made of it."""
+
+    def __init__(self, directory: Path, bench: LocalBench) -> None:
+        self.directory, self.bench = directory, bench
+        (directory / "server.py").write_text(SERVER)
+        self.logs = directory / "logs"
+
+    def workbench(self, text: str) -> contextlib.closing[LocalWorkbench]:
+        """Return the workbench of a spec."""
+        spec = read_spec(textwrap.dedent(text), str(self.directory / "spec.toml"))
+        assert spec.goal is not None
+        around = Surroundings(str(self.directory), ())
+        setting = Setting(
+            spec=spec, criteria=spec.goal.criteria, around=around, logs=self.logs
+        )
+        return contextlib.closing(LocalWorkbench(setting, self.bench))
+
+    def served(
+        self, more: str = "", delay: str = "0"
+    ) -> contextlib.closing[LocalWorkbench]:
+        """Return a workbench with a server of ours."""
+        text = SERVED.format(
+            python=sys.executable, here=self.directory, more=more, delay=delay
+        )
+        return self.workbench(text)
+
+    def running(self) -> list[str]:
+        """Return the names of what the launcher has left running."""
+        return [one.name for one in descendants_of(self.bench.hello.pid)]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    """A place, and the check that nothing runs at its end."""
+    with contextlib.closing(LocalBench()) as bench:
+        here = Place(tmp_path, bench)
+        yield here
+        assert here.running() == []
+
+
+def run(
+    workbench: LocalWorkbench,
+    rate: float = 40,
+    level: str = "a",
+    leaves: Callable[[LoadTrial], bool] = stays,
+) -> LoadTrial:
+    """Run one trial of a second."""
+    return workbench.run(Probe(rate, 1.0), (("level", level),), leaves)
+
+
+# -- trials ------------------------------------------------------------------------------
+
+
+def test_a_trial_has_a_value_for_each_criterion(place: Place) -> None:
+    with place.served() as workbench:
+        trial = run(workbench)
+    assert trial.ending is LoadEnding.WHOLE
+    assert set(trial.values) == {
+        "response_ms_mean",
+        "response_ms_p90",
+        "within_60ms_share",
+        "error_ratio",
+    }
+    assert trial.offered == trial.completed == sum(trial.series.counts)
+    assert set(trial.series.values) == set(trial.values)
+    assert trial.cost_s >= trial.lasted_s == 1.0
+
+
+def test_a_server_lives_as_long_as_its_sample(place: Place) -> None:
+    with place.served() as workbench:
+        pids = []
+        for level in ("a", "a", "b"):
+            run(workbench, level=level)
+            pids.append((place.logs / "server.pid").read_text())
+    assert pids[0] == pids[1] != pids[2]
+
+
+def test_a_server_of_a_trial_is_stopped_after_it(place: Place) -> None:
+    with place.served('restart = "trial"') as workbench:
+        assert run(workbench).ending is LoadEnding.WHOLE
+        assert place.running() == []
+        assert run(workbench).ending is LoadEnding.WHOLE
+
+
+def test_a_load_is_left_when_it_has_told_enough(place: Place) -> None:
+    seen: list[LoadTrial] = []
+
+    def leaves(so_far: LoadTrial) -> bool:
+        seen.append(so_far)
+        return len(seen) == 2
+
+    with place.served() as workbench:
+        trial = run(workbench, leaves=leaves)
+        assert run(workbench).ending is LoadEnding.WHOLE
+    assert trial.ending is LoadEnding.LEFT
+    assert seen[0].lasted_s < seen[1].lasted_s <= trial.lasted_s < 1.0
+    assert len(seen[1].series.counts) == 2
+
+
+def test_what_does_not_end_is_over_every_limit(place: Place) -> None:
+    # Four connections of 100 ms each: 40 a second end, and 300 arrive.
+    with place.served(delay="0.1") as workbench:
+        trial = run(workbench, rate=300)
+    assert trial.values["response_ms_mean"] > 50
+    assert trial.values["response_ms_p90"] == pytest.approx(1000, rel=1)
+    assert trial.values["within_60ms_share"] < 0.1
+    assert trial.values["error_ratio"] > 0.5
+    assert (trial.completed or 0) + trial.errors == trial.offered
+
+
+def test_users_of_a_closed_loop(place: Place) -> None:
+    probe = Probe(2, 1.0, users=2)
+    with place.served(delay="0.02") as workbench:
+        trial = workbench.run(probe, (("level", "a"),), stays)
+    assert trial.ending is LoadEnding.WHOLE
+    assert 0 < (trial.completed or 0) <= 101
+
+
+def test_shared_processors_are_marked(place: Place) -> None:
+    cpu = min(os.sched_getaffinity(0))
+    text = SERVED.format(
+        python=sys.executable,
+        here=place.directory,
+        more=f"cpus = '{cpu}'",
+        delay="0",
+    ).replace("[load]", f"[load]\ncpus = '{cpu}'")
+    with place.workbench(text) as workbench:
+        assert [one.code for one in workbench.findings] == [SHARED]
+        assert SHARED in run(workbench).marks
+        (server,) = descendants_of(place.bench.hello.pid)
+        assert os.sched_getaffinity(server.process.pid) == {cpu}
+
+
+# -- servers that fail -------------------------------------------------------------------
+
+
+def spec_of(start: str, more: str = "") -> str:
+    """Return a spec whose server is started so."""
+    return f"""
+        [server]
+        start = {start}
+        ready = {{ tcp = "127.0.0.1:{{port}}" }}
+        ready_timeout = "300ms"
+        {more}
+        [load]
+        target = "http://127.0.0.1:{{port}}/"
+        [peak]
+        criteria = "40ms"
+        """
+
+
+@pytest.mark.parametrize(
+    ("start", "more", "words"),
+    [
+        ('"sleep 100"', "", "not ready within 0.3 s (127.0.0.1:"),
+        (
+            '"echo no room >&2; exit 3"',
+            "",
+            "ended before it was ready; its log ends: no",
+        ),
+        ('"no-such-server -x"', "", "start (no-such-server -x) ended with status 127"),
+        ('"sleep 100"', 'configure = "echo full >&2; exit 4"', "status 4: full"),
+        ('"true"', "daemon = true", "the server ended before it was ready"),
+        (
+            '"sleep 100 & echo odd; exit 1"',
+            "daemon = true",
+            "ended with status 1: odd",
+        ),
+    ],
+)
+def test_a_server_that_does_not_start_is_a_failed_trial(
+    place: Place, start: str, more: str, words: str
+) -> None:
+    with place.workbench(spec_of(start, more)) as workbench:
+        trial = workbench.run(Probe(10, 1.0), (), stays)
+    assert trial.ending is LoadEnding.FAILED
+    assert words in trial.failure
+    assert (trial.values, trial.lasted_s) == ({}, 0.0)
+
+
+def test_a_server_that_hangs_on_is_killed_with_what_it_started(place: Place) -> None:
+    start = "\"trap '' TERM; sleep 100 & sleep 100; sleep 100\""
+    with place.workbench(spec_of(start, 'grace = "100ms"')) as workbench:
+        trial = workbench.run(Probe(10, 1.0), (), stays)
+        assert "not ready" in trial.failure
+    assert place.running() == []
+
+
+def test_a_server_that_dies_under_load_is_started_again(place: Place) -> None:
+    def kill(_so_far: LoadTrial) -> bool:
+        pid = int((place.logs / "server.pid").read_text())
+        if stat_of(pid) is not None:
+            os.kill(pid, signal.SIGKILL)
+        return False
+
+    with place.served() as workbench:
+        trial = run(workbench, leaves=kill)
+        again = run(workbench)
+    assert trial.ending is LoadEnding.FAILED
+    assert trial.failure.startswith("the server has ended; its log ends: serving")
+    assert again.ending is LoadEnding.WHOLE
+
+
+def test_another_server_on_the_port_is_not_taken_for_ours(place: Place) -> None:
+    text = spec_of('"sleep 0"').replace("sleep 0", "sh -c 'exit 1'")
+    with place.served() as other:
+        run(other)
+        port = other.values["port"]
+        with place.workbench(text.replace("{port}", port)) as workbench:
+            trial = workbench.run(Probe(10, 1.0), (), stays)
+    assert trial.ending is LoadEnding.FAILED
+    assert "the server ended" in trial.failure
+
+
+# -- stopping ----------------------------------------------------------------------------
+
+
+def test_an_interrupt_ends_the_load_and_the_server(place: Place) -> None:
+    with place.served() as workbench:
+
+        def interrupt(_so_far: LoadTrial) -> bool:
+            workbench.interrupt()
+            return False
+
+        with pytest.raises(Interrupted):
+            run(workbench, leaves=interrupt)
+        assert place.running() == []
+
+
+def test_an_interrupt_ends_the_wait_for_a_server(place: Place) -> None:
+    with place.workbench(spec_of('"sleep 100"')) as workbench:
+        workbench.interrupt()
+        with pytest.raises(Interrupted):
+            workbench.run(Probe(10, 1.0), (), stays)
+
+
+def test_the_users_stop_command_is_asked_first(place: Place) -> None:
+    more = (
+        "stop = [['sh', '-c', 'echo asked > {state}.stop; kill $(cat \"$0\")', '%s']]"
+    )
+    more = more.replace("[[", "[").replace("]]", "]") % (place.logs / "server.pid")
+    with place.served(more) as workbench:
+        run(workbench)
+        state = workbench.values["state"]
+    asked = Path(f"{state}.stop")
+    assert asked.read_text() == "asked\n"
+    asked.unlink()
+    assert not Path(state).exists()
+
+
+def test_a_daemon_is_found_and_stopped(place: Place) -> None:
+    (place.directory / "daemon.sh").write_text(
+        f"#!/bin/sh\n{sys.executable} {place.directory}/server.py $1 &\n"
+    )
+    (place.directory / "daemon.sh").chmod(0o755)
+    text = spec_of('"./daemon.sh {port}"', "daemon = true").replace("300ms", "20s")
+    with place.workbench(text) as workbench:
+        trial = workbench.run(Probe(40, 1.0), (), stays)
+        assert trial.ending is LoadEnding.WHOLE
+        assert place.running() != []
+    assert place.running() == []
+
+
+def test_no_server_outlives_a_killed_search(place: Place) -> None:
+    script = f"""
+        import sys
+        sys.path.insert(0, {str(Path(__file__).parent)!r})
+        from pathlib import Path
+        from test_workbench import LocalBench, Place, run
+        place = Place(Path({str(place.directory)!r}), LocalBench())
+        with place.served() as workbench:
+            run(workbench)
+            print((place.logs / "server.pid").read_text(), flush=True)
+            sys.stdin.read()
+        """
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as search:
+        assert search.stdout is not None
+        pid = int(search.stdout.readline())
+        assert stat_of(pid) is not None
+        search.kill()
+        search.wait()
+        for _ in range(3000):
+            if stat_of(pid) is None:
+                break
+            time.sleep(0.01)
+        assert stat_of(pid) is None
+
+
+# -- what cannot work at any rate --------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("load", "words"),
+    [
+        (
+            "generator = 'command'\ncommand = 'gen {rate} {duration}'\n"
+            "values = { other = '/x' }",
+            "command has no value for response_ms_mean: its values are: other",
+        ),
+        ("target = 'null'\ncpus = '999'", "there is no processor 999 for us"),
+    ],
+)
+def test_it_is_told_before_the_first_trial(place: Place, load: str, words: str) -> None:
+    with pytest.raises(InputError, match=r"spec\.toml:") as caught:
+        place.workbench(f"[load]\n{load}\n[peak]\ncriteria = '40ms'\n")
+    assert words in str(caught.value)
+
+
+# -- nginx -------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(NGINX is None, reason="nginx is not installed (nginx-light)")
+def test_the_example_with_nginx(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", os.environ["PATH"] + ":/usr/sbin")
+    file = EXAMPLES / "peak-nginx.toml"
+    spec = read_spec(file.read_text(), str(file))
+    assert spec.goal is not None
+    setting = Setting(
+        spec=spec,
+        criteria=spec.goal.criteria,
+        around=Surroundings(str(place.directory), ()),
+        logs=place.logs,
+    )
+    with contextlib.closing(LocalBench()) as bench:
+        with contextlib.closing(LocalWorkbench(setting, bench)) as workbench:
+            for sample in ((("workers", "1"),), (("workers", "2"),)):
+                trial = workbench.run(Probe(50, 1.0), sample, stays)
+                assert trial.ending is LoadEnding.WHOLE, trial.failure
+                assert trial.values["error_ratio"] == 0
+                names = [one.name for one in descendants_of(bench.hello.pid)]
+                assert names.count("nginx") == 1 + int(sample[0][1])
+        assert descendants_of(bench.hello.pid) == []
