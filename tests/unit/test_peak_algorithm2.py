@@ -17,6 +17,7 @@ from benchwright.control.peak.registry import policy_named
 from benchwright.control.peak.search import next_step
 from benchwright.model.peak import (
     Claim,
+    ClaimKind,
     Criterion,
     LoadEnding,
     LoadTrial,
@@ -233,6 +234,13 @@ def test_the_goal_sets_width_confidence_and_run_length() -> None:
     assert {t.duration_s for t in history} == {30.0}
     assert found.peak_rate is not None
     assert 39.2 <= respond(found.peak_rate) <= 40.8
+
+
+def test_a_claim_that_the_paper_does_not_know_is_told() -> None:
+    goal = PeakGoal(criteria=(R_SAT,), claim=Claim(ClaimKind.RATE, 0.05))
+    _, found = played(policy_named("binsearch"), goal)
+    assert found.status is PeakStatus.FOUND
+    assert "regions only" in found.detail
 
 
 def test_noise_that_closes_the_bracket_is_undecided_not_endless() -> None:

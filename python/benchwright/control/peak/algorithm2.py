@@ -191,6 +191,8 @@ class Algorithm2(msgspec.Struct, frozen=True):
             told.append(self.cautions)
         if status is PeakStatus.UNDECIDED and standing.pick is None:
             told.append("no load is left between the bounds, which noise has misled")
+        if goal.claim.kind is not ClaimKind.REGION:
+            told.append(f"it knows regions only: +-{100 * WIDTH:g} % was searched for")
         if standing.undefined:
             told.append(f"the model predicted no load {standing.undefined} times")
         return result_at(
