@@ -1,0 +1,433 @@
+"""What a peak search came to: text, document, progress, picture."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchwright.model.estimate import Estimate
+from benchwright.model.finding import Finding, Severity
+from benchwright.model.peak import (
+    Claim,
+    ClaimKind,
+    Criterion,
+    CurvePoint,
+    LoadEnding,
+    LoadTrial,
+    PeakResult,
+    PeakStatus,
+    Probe,
+    Series,
+    VarianceComponents,
+)
+from benchwright.model.search import SearchTrial
+from benchwright.report.peak import PeakReport, peak_text
+from benchwright.report.peak_json import peak_document
+from benchwright.report.peak_progress import (
+    PlainSearch,
+    TerminalSearch,
+    running_text,
+    search_progress,
+    trial_text,
+)
+from benchwright.report.peak_words import (
+    criterion_text,
+    number_text,
+    probability_text,
+    value_text,
+)
+from benchwright.report.plot.peak import half_width, peak_sheet
+from benchwright.report.plot.render import render_sheet
+from benchwright.report.plot.sheet import Form
+from benchwright.report.plot.style import Style
+from benchwright.stats.longrun import long_run_sdev
+
+MEAN = Criterion("response_ms_mean", 40.0)
+ERRORS = Criterion("error_ratio", 0.001, unit="", statistic="ratio")
+P99 = Criterion("response_ms_p99", 0.1, statistic="percentile", share=0.99)
+WITHIN = Criterion("within_2s_share", 0.9, unit="", better="higher", statistic="share")
+
+
+def trial(number: int, rate: float, mean_ms: float, **fields: Any) -> SearchTrial:
+    """Return one trial of 60 s."""
+    given: dict[str, Any] = {
+        "lasted_s": 60.0,
+        "cost_s": 62.5,
+        "values": {"response_ms_mean": mean_ms, "error_ratio": 0.0},
+        "offered": round(rate * 60),
+        "completed": round(rate * 60),
+    }
+    one = LoadTrial(rate=rate, duration_s=60.0, **(given | fields))
+    return SearchTrial(number, Probe(rate, 60.0, "climb"), one)
+
+
+RESULT = PeakResult(
+    status=PeakStatus.FOUND,
+    detail="region:10% holds with probability 0.973",
+    claim=Claim(),
+    policy="qgs",
+    peak_rate=236.34,
+    interval=Estimate(236.3, 231.24, 241.9, 0.95, "posterior", 4, "1/s"),
+    claim_probability=0.973,
+    binding="response_ms_mean",
+    load_s=240.0,
+    cost_s=250.0,
+    trials=4,
+    components=VarianceComponents(0.24, 0.011),
+    curve=tuple(
+        CurvePoint(float(rate), 10.0 + at, 12.0 + at, 14.0 + at)
+        for at, rate in enumerate(range(100, 260, 10))
+    ),
+    findings=(
+        Finding(
+            "generator-behind",
+            Severity.WARNING,
+            "search",
+            "3 of 4 trials",
+            "Give it a processor.",
+        ),
+    ),
+)
+REPORT = PeakReport(
+    status="found",
+    detail=RESULT.detail,
+    criteria=(MEAN, ERRORS),
+    claims=(Claim(),),
+    results=(RESULT,),
+    trials=(
+        trial(1, 100.0, 15.02),
+        trial(2, 200.0, 30.5),
+        trial(
+            3,
+            400.0,
+            1234.5,
+            lasted_s=12.0,
+            cost_s=14.5,
+            ending=LoadEnding.LEFT,
+            offered=4790,
+        ),
+        trial(
+            4,
+            240.0,
+            math.nan,
+            lasted_s=0.0,
+            ending=LoadEnding.FAILED,
+            failure="it is gone",
+            values={},
+            offered=None,
+            completed=None,
+        ),
+    ),
+    policy="qgs",
+    seed=5,
+    sample=(("workers", "2"),),
+)
+TEXT = """\
+peak rate  236.34/s (231.24 to 241.9/s at 95 %)
+claim      region:10%: the true response here is within ±10 % of 40 ms: probability \
+97.3 % at 236.34/s
+limit      mean response < 40 ms (this one binds)
+limit      errors < 0.1 %
+sample     workers=2
+spent      132 s of load, 202 s in all, in 4 trials; policy qgs, seed 5
+noise      ±6.32 % within a run of 60 s, ±1.1 % between runs (standard deviation of \
+the response)
+ended      found: region:10% holds with probability 0.973
+
+trial  rate/s  offered/s  lasted  mean response  errors
+    1     100        100    60 s       15.02 ms     0 %  climb
+    2     200        200    60 s        30.5 ms     0 %  climb
+    3     400     399.17    12 s       1,234 ms     0 %  climb, left early
+    4     240          -     0 s              -       -  failed: it is gone
+
+rate/s  mean response    low   high
+   100          12 ms  10 ms  14 ms
+   120          14 ms  12 ms  16 ms
+   150          17 ms  15 ms  19 ms
+   180          20 ms  18 ms  22 ms
+   200          22 ms  20 ms  24 ms
+   220          24 ms  22 ms  26 ms
+   250          27 ms  25 ms  29 ms
+
+search: warning: 3 of 4 trials [generator-behind] Give it a processor.
+"""
+
+
+def changed(**fields: Any) -> PeakReport:
+    """Return the report with a changed result."""
+    result = msgspec.structs.replace(RESULT, **fields)
+    status = result.status.value
+    return msgspec.structs.replace(REPORT, results=(result,), status=status)
+
+
+def test_the_answer_comes_first_and_doubts_last() -> None:
+    assert peak_text(REPORT) == TEXT
+
+
+def head(report: PeakReport) -> dict[str, str]:
+    """Return the rows of the report's head, the last of each name."""
+    rows = peak_text(report).partition("\n\n")[0].splitlines()
+    return {row[:11].strip(): row[11:] for row in rows}
+
+
+def test_a_bound_is_told_as_one_and_nothing_is_claimed_of_it() -> None:
+    below = changed(
+        status=PeakStatus.FAILS_AT_LOWEST, peak_rate=0.5, interval=None, curve=()
+    )
+    assert head(below)["peak rate"] == "below 0.5/s"
+    assert head(below)["claim"].endswith("not claimed")
+    above = changed(status=PeakStatus.NEVER_FAILS, peak_rate=1e6, interval=None)
+    assert head(above)["peak rate"] == "1,000,000/s or more"
+    assert "low" not in peak_text(above), "a curve beyond all that was seen"
+
+
+def test_a_policy_without_a_probability_states_none() -> None:
+    paper = changed(claim_probability=None, interval=None)
+    assert head(paper)["peak rate"] == "about 236.34/s; no interval is known"
+    assert "states no probability" in head(paper)["claim"]
+
+
+def test_components_that_cannot_be_told_are_not_zero() -> None:
+    assert "noise" not in head(changed(components=VarianceComponents(None, None)))
+    within = head(changed(components=VarianceComponents(0.24, None)))["noise"]
+    assert "between" not in within
+
+
+def test_an_interrupt_before_the_first_trial_has_a_report() -> None:
+    nothing = msgspec.structs.replace(
+        REPORT, status="interrupted", results=(None,), trials=(), detail="cut"
+    )
+    assert head(nothing)["peak rate"] == "not known"
+    document = json.loads(peak_document(nothing))
+    assert document["peak_rate"] is None
+    assert document["interval"] is None
+    assert document["trials"] == []
+    assert not peak_sheet(nothing).panels[0].curves
+
+
+def test_several_claims_are_each_told() -> None:
+    rate = Claim(ClaimKind.RATE, 0.05)
+    slo = Claim(ClaimKind.SLO, 0.1, 0.9)
+    report = msgspec.structs.replace(
+        REPORT,
+        claims=(Claim(), rate, slo),
+        results=(
+            RESULT,
+            msgspec.structs.replace(RESULT, claim=rate, claim_probability=0.9999),
+            msgspec.structs.replace(RESULT, claim=slo, peak_rate=231.5),
+        ),
+    )
+    text = peak_text(report)
+    assert "rate:5%: within ±5 % of the true peak rate: probability > 99.9 %" in text
+    assert "with probability 90 % at least" in text
+    assert text.count("generator-behind") == 1, "a doubt is told once"
+    document = json.loads(peak_document(report))
+    assert document["claim"] == "region:10%"
+    assert [one["claim"] for one in document["claims"]] == [
+        "region:10%",
+        "rate:5%",
+        "slo:90%",
+    ]
+    assert [one["peak_rate"] for one in document["claims"]] == [236.34, 236.34, 231.5]
+
+
+def test_the_document_has_what_scripts_read() -> None:
+    document = json.loads(peak_document(REPORT, study="x", session=1))
+    assert document["schema"] == "benchwright/peak/1"
+    assert document["peak_rate"] == 236.34
+    assert document["interval"] == [231.24, 241.9]
+    assert document["interval_confidence"] == 0.95
+    assert document["claim_probability"] == 0.973
+    assert document["status"] == "found"
+    assert document["seconds"] == 62.5 * 3 + 14.5
+    assert document["load_s"] == 132.0
+    assert document["components"] == {"within_s": 0.24, "between": 0.011}
+    first, _, left, failed = document["trials"]
+    assert (first["rate"], first["duration"], first["response"]) == (100, 60, 15.02)
+    assert (left["ending"], left["lasted_s"]) == ("left", 12)
+    assert left["offered_rate"] == pytest.approx(4790 / 12)
+    assert failed["response"] is None, "absent is not zero"
+    assert failed["offered_rate"] is None
+    assert failed["failure"] == "it is gone"
+    assert document["findings"][0]["code"] == "generator-behind"
+
+
+def test_a_value_that_is_not_finite_is_null_in_json() -> None:
+    endless = trial(1, 10.0, math.inf)
+    report = msgspec.structs.replace(REPORT, trials=(endless,))
+    (one,) = json.loads(peak_document(report))["trials"]
+    assert one["response"] is None
+    assert one["values"]["response_ms_mean"] is None
+    assert "beyond all that was waited for" in peak_text(report)
+
+
+# -- words -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("criterion", "text"),
+    [
+        (MEAN, "mean response < 40 ms"),
+        (P99, "p99 response < 0.1 ms"),
+        (ERRORS, "errors < 0.1 %"),
+        (WITHIN, "within 2s > 90 %"),
+        (
+            Criterion("hits", 0.9, unit="", better="higher", statistic="metric"),
+            "hits > 0.9",
+        ),
+        (Criterion("error_ratio", 0.0, unit="", statistic="ratio"), "errors < 0"),
+    ],
+)
+def test_a_criterion_reads_as_a_person_writes_it(
+    criterion: Criterion, text: str
+) -> None:
+    assert criterion_text(criterion) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (236.344, "236.34"),
+        (50.0, "50"),
+        (12345.6, "12,346"),
+        (123456789.0, "123,460,000"),
+        (0.048828, "0.048828"),
+        (0.0, "0"),
+        (99999.96, "100,000"),
+        (1e-7, "1e-07"),
+    ],
+)
+def test_a_number_has_five_digits_and_can_be_read(number: float, text: str) -> None:
+    assert number_text(number) == text
+
+
+@given(st.floats(min_value=1e-4, max_value=1e11))
+def test_a_number_as_text_is_right_to_five_digits(number: float) -> None:
+    back = float(number_text(number).replace(",", ""))
+    assert back == pytest.approx(number, rel=0.6e-4)
+
+
+@given(st.floats(min_value=0, max_value=1))
+def test_no_probability_is_told_as_certain(probability: float) -> None:
+    assert probability_text(probability) not in ("100 %", "0 %")
+
+
+def test_an_unknown_value_is_no_number() -> None:
+    assert value_text(MEAN, None) == value_text(MEAN, math.nan) == "-"
+
+
+# -- progress ----------------------------------------------------------------------------
+
+
+def test_a_trial_is_one_line_with_what_is_known() -> None:
+    line = trial_text(REPORT.trials[1], MEAN, RESULT, 122.0)
+    assert line == (
+        "trial 2: 200/s for 60 s (climb): mean response 30.5 ms; "
+        "peak 231.24 to 241.9/s at 95 %, claim 97.3 %; 122 s spent"
+    )
+    left = trial_text(REPORT.trials[2], MEAN, None, 134.0)
+    assert left.endswith("mean response 1,234 ms, left after 12 s; 134 s spent")
+    assert "failed: it is gone" in trial_text(REPORT.trials[3], MEAN, None, 134.0)
+
+
+def test_a_running_trial_says_how_far_it_is() -> None:
+    done = REPORT.trials[1]
+    so_far = msgspec.structs.replace(done.trial, lasted_s=7.0)
+    assert running_text(2, done.probe, so_far, MEAN) == (
+        "trial 2: 200/s for 60 s (climb); after 7 s: mean response 30.5 ms"
+    )
+
+
+def test_lines_go_to_a_pipe_and_what_runs_does_not() -> None:
+    stream = io.StringIO()
+    progress = search_progress(stream)
+    assert isinstance(progress, PlainSearch)
+    progress.line("one")
+    progress.running("two")
+    progress.close()
+    assert stream.getvalue() == "one\n"
+    silent = search_progress(stream, quiet=True)
+    silent.line("three")
+    assert stream.getvalue() == "one\n"
+
+
+class Terminal(io.StringIO):
+    """A stream that says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_shows_what_runs_and_keeps_the_lines() -> None:
+    stream = Terminal()
+    progress = search_progress(stream)
+    assert isinstance(progress, TerminalSearch)
+    progress.running("trial 1 runs [not markup]")
+    progress.line("trial 1 is done [not markup]")
+    progress.running("trial 2 runs")
+    progress.close()
+    shown = stream.getvalue()
+    for text in ("trial 1 runs [not markup]", "trial 1 is done [not markup]"):
+        assert text in shown
+    assert "trial 2 runs" in shown
+
+
+# -- picture -----------------------------------------------------------------------------
+
+
+def test_the_picture_shows_trials_curve_limit_and_peak() -> None:
+    response, course = peak_sheet(REPORT).panels
+    curve, trials = response.curves
+    assert curve.low[0] == 10.0
+    assert curve.high[0] == 14.0
+    assert trials.form is Form.POINTS
+    assert trials.x == (100.0, 200.0)
+    (limit,) = response.marks
+    assert limit.y == 40.0
+    (peak,) = response.spans
+    assert (peak.low, peak.at, peak.high) == (231.24, 236.34, 241.9)
+    assert [one.label for one in course.curves] == [
+        "holds",
+        "does not hold",
+        "failed, or without a value",
+    ]
+
+
+def test_what_is_not_drawn_is_counted_at_the_foot() -> None:
+    note = peak_sheet(REPORT).note
+    assert "1 trial beyond the axis of mean response" in note
+    assert "1 trial failed or without a value" in note
+    assert "not drawn: errors" in note
+
+
+def test_a_trials_interval_is_as_wide_as_its_own_series_says() -> None:
+    generator = np.random.default_rng(20261121)
+    bins = 30 + generator.normal(size=60)
+    series = Series(
+        at_s=tuple(map(float, range(60))),
+        counts=(200,) * 60,
+        values={"response_ms_mean": tuple(map(float, bins))},
+    )
+    done = trial(1, 200.0, float(bins.mean()), series=series).trial
+    half = half_width(done, MEAN)
+    assert half is not None
+    # t with 10 degrees of freedom: 2.228.
+    assert half == pytest.approx(2.228 * long_run_sdev(bins) / math.sqrt(60), rel=1e-3)
+    assert half_width(done, P99) is None, "no mean of its bins"
+    assert half_width(trial(1, 200.0, 30.0).trial, MEAN) is None
+
+
+@pytest.mark.parametrize("form", ["png", "svg"])
+def test_every_kind_of_report_can_be_drawn(form: str) -> None:
+    nothing = msgspec.structs.replace(REPORT, results=(None,), trials=())
+    for report in (REPORT, nothing, changed(interval=None, peak_rate=None, curve=())):
+        style = Style(width_in=4.0, height_in=3.0, fontsize_pt=9.0, dpi=50)
+        assert len(render_sheet(peak_sheet(report), style, form).data) > 1000
