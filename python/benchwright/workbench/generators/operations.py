@@ -35,6 +35,8 @@ class Operations(msgspec.Struct, frozen=True, kw_only=True):
     skipped: int = 0
     """Of those without a response: never sent, because they were late already."""
     binned_by: Literal["intended", "completion", "unknown"] = "intended"
+    logged: float = 1.0
+    """Share of all operations that is in the log, drawn at random."""
 
 
 def measured(
@@ -90,17 +92,17 @@ def _limits(criteria: Iterable[Criterion]) -> list[tuple[str, float]]:
 
 
 def _series(log: Operations, criteria: Sequence[Criterion], lasted_s: float) -> Series:
-    """Return bins of a second; those after the load's end are left out."""
+    """Return bins of a second up to the last that has an operation, within the load."""
     # A last bin of less than a tenth of a second would hold an operation or two.
     bins = max(1, int(np.ceil(lasted_s - 0.1)))
     place = np.floor(log.at_s).astype(int)
-    inside = (place >= 0) & (place < bins)
-    groups = [log.response_ms[inside & (place == one)] for one in range(bins)]
+    place = np.where((place >= 0) & (place < bins), place, -1)
+    groups = [log.response_ms[place == one] for one in range(place.max(initial=-1) + 1)]
     found = [values_of(group, criteria) for group in groups]
     keys = [MEAN, *(c.key for c in criteria if c.key != MEAN)]
     return Series(
-        at_s=tuple(float(one) for one in range(bins)),
-        counts=tuple(len(group) for group in groups),
+        at_s=tuple(float(one) for one in range(len(groups))),
+        counts=tuple(round(len(group) / log.logged) for group in groups),
         values=_columns_of(keys, found),
         binned_by=log.binned_by,
     )

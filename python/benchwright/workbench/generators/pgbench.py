@@ -42,6 +42,8 @@ LATENCY, SECOND, MICROSECOND, LAG = 2, 4, 5, 6
 """Columns of a line of the log."""
 LOGGED = 200_000
 """Transactions of a trial that are logged, about."""
+LEAST_SHARE = 0.05
+"""That is logged: a server far below the rate must fill a block of the log now and then."""
 SKIPPED = -1
 _WORDS = {
     "skipped": str(SKIPPED),
@@ -166,6 +168,7 @@ class Pgbench(msgspec.Struct, frozen=True, kw_only=True):
             at_s=at_s - begin_s,
             response_ms=latency_ms,
             skipped=int((rows[:, LATENCY] == SKIPPED).sum()),
+            logged=_logged_share(asked),
         )
         if lasted_s is None:
             lasted_s = max(float(end_s.max()) - begin_s, 1e-3)
@@ -183,7 +186,7 @@ class Pgbench(msgspec.Struct, frozen=True, kw_only=True):
 
 def _logged_share(asked: Asked) -> float:
     due = 0.0 if asked.rate is None else asked.rate * _length_s(asked)
-    return min(1.0, LOGGED / due) if due else 1.0
+    return min(1.0, max(LOGGED / due, LEAST_SHARE)) if due else 1.0
 
 
 def _counted(found: Measured, summary: str) -> Measured:
