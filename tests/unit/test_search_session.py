@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import csv
+import json
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -293,6 +295,30 @@ def test_a_failed_search_tries_again_when_it_is_resumed(tmp_path: Path) -> None:
     assert counted(tmp_path / "study") == mended.trials[-1].number, "kept, not counted"
     again = search(tmp_path / "study", FakeServer(), asked, again=True)
     assert again.trials == mended.trials, "what was forgotten stays so"
+
+
+def test_the_export_has_every_trial_and_says_which_count(tmp_path: Path) -> None:
+    asked = peak_search(plan(), watched=False)
+    failed = search(tmp_path / "study", Dying(works=0), asked)
+    mended = search(tmp_path / "study", FakeServer(), asked, again=True)
+    place = tmp_path / "study" / "results" / "s1"
+    with (place / "loads.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    counts = [row["counted"] for row in rows]
+    assert counts == ["0"] * len(failed.trials) + ["1"] * len(mended.trials)
+    assert {row["factor:workers"] for row in rows} == {"2"}
+    assert rows[0]["failure"] == "it is gone"
+    assert rows[0]["response_ms_mean"] == "", "absent is not zero"
+    last, done = rows[-1], mended.trials[-1].trial
+    assert float(last["response_ms_mean"]) == done.values["response_ms_mean"]
+    assert float(last["rate"]) == done.rate
+    with (place / "series.csv").open() as file:
+        bins = [row for row in csv.DictReader(file) if row["trial"] == last["trial"]]
+    assert [float(row["response_ms_mean"]) for row in bins] == list(
+        done.series.values["response_ms_mean"]
+    )
+    info = json.loads((place / "session.json").read_text())
+    assert info["status"] == "complete"
 
 
 def test_several_claims_are_all_reached_over_the_same_trials(tmp_path: Path) -> None:

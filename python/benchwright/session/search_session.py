@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+import msgspec
+
 from benchwright.model.errors import Interrupted, OperatingError
 from benchwright.session.ledger import Ledger
 from benchwright.session.run import Verdict
+from benchwright.study.export_search import export_searches
 
 Outcome = TypeVar("Outcome")
 
@@ -35,7 +38,23 @@ def run_session(
             "interrupted", "interrupted; `bw resume` goes on from here", 130
         )
     except OperatingError as error:
-        ledger.study.end_session(ledger.session, "failed", str(error))
+        _end(ledger, "failed", str(error))
         raise
-    ledger.study.end_session(ledger.session, verdict.status, verdict.detail)
+    unexported = _end(ledger, verdict.status, verdict.detail)
+    if unexported:
+        detail = f"{verdict.detail}; {unexported}"
+        verdict = msgspec.structs.replace(verdict, detail=detail)
     return outcome, verdict
+
+
+def _end(ledger: Ledger, status: str, detail: str) -> str:
+    """Record how the session ended and export it; return why the export is not whole."""
+    ledger.study.end_session(ledger.session, status, detail)
+    try:
+        export_searches(ledger.study, ledger.session)
+    except OSError as error:
+        return (
+            f"the text export under results/ is not whole: {error.strerror} (the journal "
+            "is: `bw stats` reads it)"
+        )
+    return ""

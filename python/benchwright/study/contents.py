@@ -118,18 +118,41 @@ def _add_trial(test: TestContents, kind: str, payload: bytes) -> None:
     test.void.append(VoidBatch(void.cause, epochs, void.trial))
 
 
+def searches_of(
+    study: Study, session: int
+) -> list[tuple[str, list[SearchTrial], frozenset[int]]]:
+    """Return a session's searches in order: name, every trial, the numbers of those that
+    a resume did not count.
+
+    Raises StudyError as `tests_of`. The keys are made by session/search.py.
+    """
+    found: dict[str, list[SearchTrial]] = {}
+    forgotten: dict[str, set[int]] = {}
+    with seeing_damage(study.path):
+        for entry in study.entries(session, ("outcome",), under="search/"):
+            _, name, what = entry.key.split("/", 2)
+            if what.startswith("trial/"):
+                trial = read_kept(entry.payload, SearchTrial)
+                found.setdefault(name, []).append(trial)
+            elif what.startswith("forgotten/"):
+                last = int(what.removeprefix("forgotten/"))
+                count = msgspec.json.decode(entry.payload, type=int)
+                numbers = range(last - count + 1, last + 1)
+                forgotten.setdefault(name, set()).update(numbers)
+    return [
+        (name, trials, frozenset(forgotten.get(name, ())))
+        for name, trials in found.items()
+    ]
+
+
 def search_trials_of(study: Study, session: int) -> list[SearchTrial]:
     """Return every trial of a session's searches in order, also those that a resume did
     not count: what was measured is told.
 
     Raises StudyError as `tests_of`.
     """
-    with seeing_damage(study.path):
-        return [
-            read_kept(entry.payload, SearchTrial)
-            for entry in study.entries(session, ("outcome",), under="search/")
-            if "/trial/" in entry.key
-        ]
+    searches = searches_of(study, session)
+    return [trial for _, trials, _ in searches for trial in trials]
 
 
 class _NullPayload(msgspec.Struct):

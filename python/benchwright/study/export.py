@@ -42,10 +42,16 @@ def export_session(study: Study, session: int, written: Collection[str] = ()) ->
     for test in tests:
         if test.key not in written:
             _export(study, kept, test)
-    _write(directory / "trials.csv", [csv_text(tests).encode()])
-    _write(directory / "session.json", [_session_json(kept).encode()])
-    _write(directory / "_program.log", output_of_program(study.path, session))
+    write_whole(directory / "trials.csv", [csv_text(tests).encode()])
+    write_session(study, session)
+    write_whole(directory / "_program.log", output_of_program(study.path, session))
     return directory
+
+
+def write_session(study: Study, session: int) -> None:
+    """Write what a session was begun with and how it ended, as `session.json`."""
+    path = results_directory(study, session) / "session.json"
+    write_whole(path, [_session_json(_session(study, session)).encode()])
 
 
 def export_test(study: Study, session: int, key: str) -> Path:
@@ -63,9 +69,9 @@ def _export(study: Study, session: Session, test: TestContents) -> Path:
     directory = results_directory(study, session.number)
     name = file_name(test.plan.name)
     results = directory / f"{name}.res"
-    _write(results, [res_text(test, session).encode(errors="backslashreplace")])
+    write_whole(results, [res_text(test, session).encode(errors="backslashreplace")])
     output = output_of_test(study.path, session.number, test)
-    _write(directory / f"{name}.log", output)
+    write_whole(directory / f"{name}.log", output)
     return results
 
 
@@ -108,7 +114,7 @@ def _session_json(session: Session) -> str:
     return msgspec.json.format(encoded, indent=2).decode() + "\n"
 
 
-def _write(path: Path, chunks: Iterable[bytes]) -> None:
+def write_whole(path: Path, chunks: Iterable[bytes]) -> None:
     """Replace a derived file whole: a reader sees the old one or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(path.name + ".new")
