@@ -1,4 +1,5 @@
-"""`bw stats` of a study whose last session is a peak search: its report, as `bw peak` tells it.
+"""`bw stats` of a study whose last session is a ramp, a peak search or a surface: its
+report, as its own command tells it.
 
 A search has trials at many loads and no test, so Getstats' table has no row for it.
 """
@@ -8,8 +9,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 
+from benchwright.study.contents import SEARCHES
 from benchwright.study.journal import Study
 from benchwright.study.schema import JOURNAL
 
@@ -25,10 +28,10 @@ def tell_search(paths: Sequence[str], form: str) -> bool:
         return False
     with contextlib.closing(Study.open_to_read(place)) as study:
         sessions = study.sessions()
-        if not sessions or sessions[-1].info.kind != "peak":
+        kind = sessions[-1].info.kind if sessions else ""
+        if kind not in SEARCHES:
             return False
-        from benchwright.cli.peak_run import tell_stored
-
+        runner = import_module(f"benchwright.cli.{kind}_run")
         said = argparse.Namespace(json=form == "json", quiet=True)
-        tell_stored(study, sessions[-1], said)
+        runner.tell_stored(study, sessions[-1], said)
     return True
