@@ -1,6 +1,6 @@
 """Plays every policy on every simulated server and prints how good they were.
 
-`python tests/sim/peak_table.py [--searches 200] [--peer-searches 50] [--servers a,b]
+`python tests/sim/peak_table.py [--searches 200] [--peer-searches 50] [--servers a,b] [--held-out]
 [--policies x,y] [--claims region:10%,rate:10%,rate:5%] [--jobs 2] [--seed 1] [--json FILE]`
 
 Markdown on stdout, progress on stderr, and with --json every row as a machine reads it.
@@ -25,6 +25,7 @@ from benchwright.model.peak import Claim
 from benchwright.workbench.criteria import parse_claim
 from held_out import BY_NAME, HELD_OUT
 from outcomes import PEERS, RESTART_S, Outcome, Row, Share, Task, play_task, row_of
+from servers import SERVERS
 
 SLOW = ("strawman",)
 """Played only when named: a search is 50,000 s of load."""
@@ -61,7 +62,8 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     add = parser.add_argument
     add("--searches", type=int, default=200, help="by our policy, per server and claim")
     add("--peer-searches", type=int, default=50, help="by every other policy")
-    add("--servers", type=_names(BY_NAME), default=list(BY_NAME))
+    add("--servers", type=_names(BY_NAME), default=[s.name for s in SERVERS])
+    add("--held-out", action="store_true", help="and the held-out servers")
     add("--policies", type=_names((*NAMES, *PEERS)), default=everything)
     add("--claims", type=_claims, default=_claims("region:10%,rate:10%,rate:5%"))
     add("--jobs", type=int, default=2)
@@ -96,7 +98,9 @@ def _claims(text: str) -> list[Claim]:
 
 def tasks_of(asked: argparse.Namespace) -> Iterator[Task]:
     """Return what is to be played, in chunks."""
-    for server, policy in itertools.product(asked.servers, asked.policies):
+    held_out = [s.name for s in HELD_OUT] if asked.held_out else []
+    servers = list(dict.fromkeys([*asked.servers, *held_out]))
+    for server, policy in itertools.product(servers, asked.policies):
         ours = policy == DEFAULT
         searches = asked.searches if ours else asked.peer_searches
         for claim in asked.claims if ours else asked.claims[:1]:

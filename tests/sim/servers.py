@@ -117,9 +117,9 @@ class SimServer:
 
 
 NO_QUEUE = "curve-fits-no-queue"
-UNSTEADY = "server-unsteady"
+DRIFT = "drift"
 NON_MONOTONIC = "response-not-monotonic"
-STALLS = "server-stalls"
+STALLS = f"server-stalls|{NO_QUEUE}"
 
 ERRORS = Criterion(key="error_ratio", limit=0.001, unit="", statistic="ratio")
 P95 = Criterion(key="response_ms_p95", limit=100.0, statistic="percentile", share=0.95)
@@ -171,7 +171,7 @@ ODD = (
         MM4,
         Weather(drift_per_minute=0.005),
         stationary=False,
-        finding=UNSTEADY,
+        finding=DRIFT,
     ),
     SimServer(
         "batching",

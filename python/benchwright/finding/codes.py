@@ -295,6 +295,21 @@ CODES: dict[str, Code] = {
         Severity.NOTE,
         "Use --repeats 3: runs differ among each other too (placement, caches, neighbours).",
     ),
+    "curve-fits-no-queue": Code(
+        Severity.WARNING,
+        "Look at the response curve: a kink, refused operations or pauses are not in a "
+        "queue's shape; the search assumed only that more load is not quicker.",
+    ),
+    "response-not-monotonic": Code(
+        Severity.WARNING,
+        "Find out what gets quicker under more load (batching, caching, frequency); there "
+        "may be several rates at which the criterion begins to fail.",
+    ),
+    "server-stalls": Code(
+        Severity.WARNING,
+        "Find what pauses the server (garbage collection, compaction, checkpoints); limit "
+        "a high percentile too: the mean says little of pauses.",
+    ),
 }
 
 
