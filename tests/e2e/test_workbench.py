@@ -335,7 +335,7 @@ def test_a_daemon_is_found_and_stopped(place: Place) -> None:
     assert place.running() == []
 
 
-def test_no_server_outlives_a_killed_search(place: Place) -> None:
+def test_nothing_outlives_a_killed_search(place: Place) -> None:
     script = f"""
         import sys
         sys.path.insert(0, {str(Path(__file__).parent)!r})
@@ -362,6 +362,10 @@ def test_no_server_outlives_a_killed_search(place: Place) -> None:
                 break
             time.sleep(0.01)
         assert stat_of(pid) is None
+    left = Path((place.logs / "state-directory").read_text().strip())
+    assert left.exists()
+    with place.served():
+        assert not left.exists()
 
 
 # -- what cannot work at any rate --------------------------------------------------------

@@ -202,6 +202,13 @@ def test_what_a_load_cannot_be(text: str, found: str) -> None:
     assert found in " ".join(mistakes(f"[load]\n{text}\n"))
 
 
+def test_a_peak_rate_needs_a_generator_with_a_rate() -> None:
+    text = "[load]\ngenerator = 'redis-benchmark'\n"
+    assert read(text).load.generator == "redis-benchmark"
+    (found,) = mistakes(text + PEAK)
+    assert found.startswith("2:13 spec-value redis-benchmark has no rate")
+
+
 def test_a_target_is_tried_with_every_level() -> None:
     found = mistakes("[load]\ntarget = '{t}'\n[factors]\nt = ['null', 'udp://h']\n")
     assert "udp:// is no kind of target" in found[0]

@@ -33,7 +33,7 @@ from benchwright.workbench.spec import (
     Spec,
     TcpReady,
 )
-from benchwright.workbench.spec_load import read_load
+from benchwright.workbench.spec_load import ENGINE, read_load
 from benchwright.workbench.spec_table import SpecTable
 
 Reader = Callable[[SpecTable, Spec], Any]
@@ -98,11 +98,24 @@ def _spec(top: SpecTable, file: str, more: Mapping[str, Reader]) -> Spec:
         policy=None if peak is None else peak.choice("policy", NAMES),
         places=_places(top),
     )
+    if peak is not None:
+        _check_rated(top, spec)
     for name, reader in more.items():
         table = known.table(name)
         if table is not None:
             spec.more[name] = reader(table, spec)
     return spec
+
+
+def _check_rated(top: SpecTable, spec: Spec) -> None:
+    """Report a peak rate that is sought with a generator that has none."""
+    generator = spec.load.settings
+    if spec.load.generator == ENGINE or generator is None:
+        return
+    if "rate" not in generator.traits.axes:
+        message = f"{spec.load.generator} has no rate, and [peak] searches for one"
+        hint = "use another generator, or [ramp] over its users"
+        top.refuse(top.at("load", "generator"), message, hint)
 
 
 def _places(top: SpecTable) -> dict[str, Where]:

@@ -1,0 +1,220 @@
+"""Our engine as a generator: its values, and what it is asked."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchwright.load import request as r
+from benchwright.load import workload as w
+from benchwright.model.load import IntervalResult
+from benchwright.model.peak import Probe
+from benchwright.stats.hdr_histogram import Histogram
+from benchwright.workbench.criteria import parse_criterion
+from benchwright.workbench.engine_generator import request_of, seated
+from benchwright.workbench.engine_values import (
+    Tally,
+    merged,
+    series_of,
+    tally_so_far,
+    value_of,
+    values_of,
+)
+from benchwright.workbench.spec_load import EngineSettings
+from benchwright.workbench.spec_toml import read_spec
+
+MEAN = parse_criterion("40ms")
+P90 = parse_criterion("p90 response < 40ms")
+WITHIN = parse_criterion("90% within 40ms")
+ERRORS = parse_criterion("errors < 1%")
+ALL = (MEAN, P90, WITHIN, ERRORS)
+
+
+def histogram(*responses_ms: float) -> Histogram:
+    """Return a histogram whose buckets hold one nanosecond each."""
+    values, counts = np.unique(
+        [round(1e6 * one) for one in responses_ms], return_counts=True
+    )
+    values, counts = values.astype(np.int64), counts.astype(np.int64)
+    return Histogram(values, values, counts)
+
+
+def tally(*responses_ms: float, **more: float) -> Tally:
+    """Return the tally of a load of ten seconds at 100/s."""
+    mean = float(np.mean(responses_ms)) if responses_ms else None
+    fields = {"failed": 0, "open": 0, "open_for_s": 0.0, "given_up": False} | more
+    return Tally(
+        rate=100.0,
+        lasted_s=10.0,
+        intended=1000,
+        answered=len(responses_ms),
+        mean_ms=mean,
+        histogram=histogram(*responses_ms),
+        **fields,  # type: ignore[arg-type]
+    )
+
+
+# -- values ------------------------------------------------------------------------------
+
+
+def test_of_a_load_that_went_well() -> None:
+    values = values_of(tally(10, 20, 30, 50), ALL)
+    assert values == {
+        "response_ms_mean": 27.5,
+        "response_ms_p90": 50.0,
+        "within_40ms_share": 0.75,
+        "error_ratio": 0.0,
+    }
+
+
+def test_what_failed_is_over_every_limit_but_in_no_mean() -> None:
+    values = values_of(tally(10, 10, 10, failed=1), ALL)
+    assert values["response_ms_mean"] == 10
+    assert values["response_ms_p90"] == 10_000
+    assert (values["within_40ms_share"], values["error_ratio"]) == (0.75, 0.25)
+
+
+def test_what_never_ended_is_as_old_as_it_must_be() -> None:
+    # Two of 100/s arrived within the last 20 ms, and were waited for two seconds more.
+    values = values_of(tally(10, 10, open=2, open_for_s=2.0, given_up=True), ALL)
+    assert values["response_ms_mean"] == pytest.approx((10 + 10 + 2 * 2010) / 4)
+    assert values["response_ms_p90"] == 12_000
+    assert (values["within_40ms_share"], values["error_ratio"]) == (0.5, 0.5)
+
+
+def test_what_has_just_arrived_says_nothing_yet() -> None:
+    assert values_of(tally(10, 20, open=2), ALL) == values_of(tally(10, 20), ALL)
+
+
+def test_a_backlog_is_seen_while_the_load_goes_on() -> None:
+    # At 100/s the youngest of 104 that are open arrived now, the oldest 1.04 s ago.
+    values = values_of(tally(*[10.0] * 100, open=104), ALL)
+    assert values["response_ms_mean"] == pytest.approx((1000 + 520 * 104) / 204)
+    assert values["within_40ms_share"] == 0.5
+    assert values["response_ms_p90"] == 10_000
+    assert values["error_ratio"] == 0
+
+
+def test_nothing_has_no_values() -> None:
+    assert values_of(tally(), ALL) == {}
+    assert value_of(tally(10), parse_criterion("metric hits > 1")) is None
+
+
+@given(
+    st.lists(st.integers(1, 1000), min_size=1, max_size=50),
+    st.integers(0, 20),
+    st.integers(0, 20),
+)
+def test_losing_operations_never_makes_a_load_look_better(
+    responses: list[int], failed: int, open_: int
+) -> None:
+    good = tally(*responses)
+    bad = tally(*responses, failed=failed, open=open_, given_up=True, open_for_s=2.0)
+    for one in (P90, WITHIN, ERRORS):
+        before, after = value_of(good, one), value_of(bad, one)
+        assert before is not None
+        assert after is not None
+        assert after >= before if one.better == "lower" else after <= before
+
+
+@given(st.lists(st.lists(st.integers(1, 50), max_size=20), max_size=5))
+def test_histograms_are_merged_value_by_value(parts: list[list[int]]) -> None:
+    whole = merged([histogram(*part) for part in parts if part])
+    every = sorted(one for part in parts for one in part)
+    assert whole.total == len(every)
+    if every:
+        expected = histogram(*every)
+        assert whole.high.tolist() == expected.high.tolist()
+        assert whole.count.tolist() == expected.count.tolist()
+
+
+# -- intervals ---------------------------------------------------------------------------
+
+
+def interval(
+    second: int, completed: int, mean_ms: float | None, **more: int
+) -> IntervalResult:
+    """Return an interval without a histogram."""
+    fields = {"errors": 0, "dropped": 0, "in_flight": 0, "waiting": 0} | more
+    return IntervalResult(
+        start_ns=second * 10**9,
+        length_ns=10**9,
+        intended=100,
+        issued=100,
+        completed=completed,
+        response_ns_mean=None if mean_ms is None else 1e6 * mean_ms,
+        **fields,
+    )
+
+
+def test_a_load_so_far_is_the_sum_of_its_intervals() -> None:
+    seen = [
+        interval(0, 100, 10),
+        interval(1, 51, 30, errors=1, waiting=40, in_flight=9),
+    ]
+    so_far = tally_so_far(seen, 100.0)
+    assert (so_far.answered, so_far.failed, so_far.open) == (150, 1, 49)
+    assert so_far.mean_ms == pytest.approx((10 * 100 + 30 * 50) / 150)
+    assert (so_far.lasted_s, so_far.intended) == (2.0, 200)
+
+
+def test_a_second_in_which_nothing_ended_has_a_count_of_zero() -> None:
+    series = series_of([interval(0, 10, 5.0), interval(1, 0, None)], (MEAN, ERRORS))
+    assert (series.at_s, series.counts) == ((0.0, 1.0), (10, 0))
+    assert series.values["response_ms_mean"] == (5.0, 0.0)
+    assert series.binned_by == "completion"
+
+
+# -- requests ----------------------------------------------------------------------------
+
+
+def settings(text: str) -> EngineSettings:
+    """Return the settings of a `[load]`."""
+    found = read_spec(f"[load]\n{text}\n", "s").load.settings
+    assert isinstance(found, EngineSettings)
+    return found
+
+
+def test_a_probe_is_an_open_loop_at_its_rate() -> None:
+    own = settings("target = 'http://h/x'\nconnections = 8\nworkers = 2")
+    request = request_of(own, Probe(12.5, 60.0), ALL, {})
+    (filament,) = request.workload.filaments
+    assert isinstance(filament, w.Open)
+    assert filament.rate == w.ConstantRate(12_500_000)
+    assert filament.arrival == w.PoissonArrival()
+    assert (request.duration_ns, request.interval_ns) == (60 * 10**9, 10**9)
+    assert (request.workers, request.interval_histograms) == (2, True)
+
+
+def test_users_are_a_closed_loop_with_a_connection_each() -> None:
+    own = settings("target = 'http://h/x'\nthink = '5ms'\ndepth = 3\nworkers = 2")
+    request = request_of(own, Probe(7, 1.0, users=7), ALL, {})
+    (filament,) = request.workload.filaments
+    assert isinstance(filament, w.Closed)
+    assert (filament.users, filament.think) == (7, w.ConstantValue(5 * 10**6))
+    assert isinstance(request.target, r.HttpTarget)
+    assert (request.target.connections, request.depth, request.workers) == (7, 7, 1)
+
+
+@pytest.mark.parametrize(
+    ("criterion", "drain_s"),
+    [("40ms", 1), ("p99 < 1s", 3), ("90% within 2s", 6), ("p99 < 1m", 10)],
+)
+def test_an_end_is_waited_for_a_few_limits(criterion: str, drain_s: int) -> None:
+    own = settings("target = 'null'")
+    request = request_of(own, Probe(1, 1), (parse_criterion(criterion),), {})
+    assert request.drain_ns == drain_s * 10**9
+
+
+def test_the_user_says_how_long_an_end_is_waited_for() -> None:
+    own = settings("target = 'null'\ndrain = '7s'")
+    assert request_of(own, Probe(1, 1), ALL, {}).drain_ns == 7 * 10**9
+
+
+def test_each_worker_has_a_processor_where_there_are_enough() -> None:
+    request = request_of(settings("target = 'null'\nworkers = 2"), Probe(1, 1), ALL, {})
+    assert seated(request, (3, 4, 5)).cpus == (3, 4)
+    assert seated(request, (3,)).cpus is None
+    assert seated(request, ()).cpus is None
