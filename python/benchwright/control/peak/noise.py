@@ -15,10 +15,15 @@ import numpy as np
 
 from benchwright.control.peak.curve import FloatArray
 
-FEWEST_BATCHES = 6
+FEWEST_BATCHES = 5
 """Below it a run tells nothing of its own noise."""
-MOST_BATCHES = 16
+MOST_BATCHES = 8
 """So that batches grow with the run, and their correlation fades."""
+
+
+TRUST = 0.4
+"""Share of the batches' degrees of freedom that count: near the peak batches of a run are
+still correlated, so that they tell too little noise."""
 
 
 class OwnNoise(msgspec.Struct, frozen=True):
@@ -49,7 +54,7 @@ def own_noise(
     fine = float(half.var(ddof=1)) * max(size // 2, 1) * width_s
     lugsail = 2 * variance - fine if size >= 2 else variance
     batches = values.size // size
-    return OwnNoise(max(lugsail, variance, 1e-12), (batches - 1) * 0.7)
+    return OwnNoise(max(lugsail, variance, 1e-12), (batches - 1) * TRUST)
 
 
 def _variance_s(

@@ -164,7 +164,7 @@ class _State:
         chosen = choose(self.goal.claim, self.known, self.found, overhead)
         rate, length, purpose = chosen.rate, chosen.lasts_s, chosen.purpose
         if self.found.probability >= self.goal.claim.confidence + MARGIN:
-            rate, length, purpose = self.found.rate, 30.0, "focus"
+            rate, length, purpose = self.found.rate, 90.0, "focus"
         length = math.ceil(length + self.readings.warm_up_s)
         return Probe(float(f"{rate:.5g}"), self.goal.run_length_s or length, purpose)
 

@@ -38,7 +38,7 @@ EXPONENT_PRIOR = (math.log(1.5), 0.5)
 """Of ln exponent: 1 for one server, 2.2 for four, 7 for thirty-two."""
 UNLOADED_PRIOR = (-0.8, 1.2)
 """Of the logit of the unloaded response."""
-NOISE_PRIOR = (math.log(1.5), 0.5)
+NOISE_PRIOR = (math.log(1.4), 0.35)
 """Of the noise at the peak over that of reflected Brownian motion: 0.8 to 1.8 measured."""
 NOISE_PRIOR_UNTIMED = (math.log(1.0), 1.5)
 """... in seconds, where the limit is no time."""

@@ -18,16 +18,23 @@ import numpy as np
 
 from benchwright.control.peak.curve import FloatArray
 from benchwright.control.peak.noise import NOTHING, OwnNoise, own_noise
-from benchwright.control.peak.warm_up import LEAST_S, averaged, truncation
+from benchwright.control.peak.warm_up import Ageing, warm_up
 from benchwright.model.peak import Criterion, LoadTrial, Series
 
-OVERLOAD = 3.0
-"""A last quarter beyond so many limits, and growing, is a queue that never empties."""
-UNSTEADY = 2.5
+OVERLOAD = 8.0
+"""A last quarter beyond so many limits, and growing, is a queue that never empties: near
+the capacity a queue wanders off for a while and comes back, and to take that for overload
+would read a low capacity from every high excursion."""
+GROWTH = 1.25
+UNSTEADY = 8.0
 """A mean beyond so many limits has no steady state to speak of."""
 PRIOR_CV2 = 1.5
 """Squared coefficient of variation of service: what a capacity's error is expected from."""
 PRIOR_FREEDOM = 6.0
+FEWEST_AGES = 4
+LEAST_AGE_S = 1.0
+QUIET = 0.6
+"""A response below this share of the limit is quiet enough to show a warm-up."""
 SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
 
 
@@ -79,20 +86,51 @@ def read(
 ) -> Readings:
     """Return what the trials tell. `slope` is the elasticity near the peak, as far as
     it is known; only the noise's estimate depends on it."""
-    series = [_columns(trial.series, criterion) for trial in history]
-    quiet = [
-        values
-        for trial, (_, values, _) in zip(history, series, strict=True)
-        if values.size and not _grows(values)
-    ]
-    pooled = averaged(quiet)
-    width = next((t.series.width_s for t in history if t.series.at_s), 1.0)
-    warm_up = max(truncation(pooled) * width, LEAST_S)
+    ageing = [_ageing(trial, criterion) for trial in history]
+    seconds = warm_up([one for one in ageing if one is not None]).lasts_s
     runs = [
-        _read_one(index, trial, criterion, warm_up, slope)
+        _read_one(index, trial, criterion, seconds, slope)
         for index, trial in enumerate(history)
     ]
-    return Readings(tuple(runs), warm_up, limit_s(criterion))
+    return Readings(tuple(runs), seconds, limit_s(criterion))
+
+
+def _ageing(trial: LoadTrial, criterion: Criterion) -> Ageing | None:
+    """Return how slow the server was at each age; None where a run tells nothing of it."""
+    at, values, counts = _columns(trial.series, criterion)
+    scale = limit_s(criterion)
+    if values.size < FEWEST_AGES or trial.series.binned_by == "completion":
+        return None
+    if _grows(values):
+        if scale is None:
+            return None
+        return _served(at, values * scale, counts, trial.series.width_s)
+    settled = values[values.size // 3 :]
+    if settled.mean() > QUIET:
+        return None
+    kept = at >= LEAST_AGE_S
+    level, spread = float(settled.mean()), float(settled.var(ddof=1))
+    if level <= 0 or kept.sum() < FEWEST_AGES:
+        return None
+    slowness = values[kept] / level - 1
+    return Ageing(at[kept], slowness, 1.5 * spread / level**2 + 1e-6)
+
+
+def _served(
+    at: FloatArray, waits_s: FloatArray, counts: FloatArray, width_s: float
+) -> Ageing | None:
+    """Return slowness by what an overloaded server completed between bins."""
+    ends = at + width_s / 2 + waits_s
+    busy = int(np.argmax(waits_s > width_s / 4))
+    taken = np.diff(ends[busy:])
+    served = (counts[busy:-1] + counts[busy + 1 :]) / 2
+    if taken.size < FEWEST_AGES or served.min() <= 0:
+        return None
+    each = taken / served
+    level = float(taken.sum() / served.sum())
+    noise = PRIOR_CV2 / float(served.mean())
+    ages = (ends[busy:-1] + ends[busy + 1 :]) / 2
+    return Ageing(ages, each / level - 1, 1.3 * noise)
 
 
 def _columns(
@@ -115,7 +153,7 @@ def _grows(values: FloatArray) -> bool:
         return False
     quarter = max(values.size // 4, 1)
     last, middle = values[-quarter:].mean(), values[quarter : 3 * quarter].mean()
-    return bool(last > OVERLOAD and last > 1.25 * middle)
+    return bool(last > OVERLOAD and last > GROWTH * middle)
 
 
 def _read_one(
@@ -189,7 +227,7 @@ def _slope_capacity(
     at, values, counts = columns
     ends = at + series.width_s / 2 + values * scale
     arrived = np.cumsum(counts) - counts / 2
-    begin = int(np.argmax((values > 1.0) & (at >= min(warm_up_s, at[-1] / 2))))
+    begin = int(np.argmax((values > 1.0) & (ends >= min(warm_up_s, ends[-1] / 2))))
     x, n = ends[begin:], arrived[begin:]
     if x.size < 4 or x[-1] <= x[0]:
         return None
