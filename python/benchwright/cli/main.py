@@ -23,10 +23,24 @@ from benchwright.cli import (
     run,
     stats,
     streams,
+    surface,
     trace,
 )
 
-_COMMANDS = (run, compare, resume, stats, plot, load, replay, trace, ramp, peak, inside)
+_COMMANDS = (
+    run,
+    compare,
+    resume,
+    stats,
+    plot,
+    load,
+    replay,
+    trace,
+    ramp,
+    surface,
+    peak,
+    inside,
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

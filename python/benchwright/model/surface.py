@@ -51,6 +51,14 @@ class Transform(enum.StrEnum):
             return math.sqrt(number)
         return math.log2(number) if self is Transform.LOG2 else math.log(number)
 
+    def back(self, transformed: float) -> float:
+        """Return the number that was transformed."""
+        if self is Transform.NONE:
+            return transformed
+        if self is Transform.SQRT:
+            return transformed**2
+        return 2.0**transformed if self is Transform.LOG2 else math.exp(transformed)
+
 
 class Factor(msgspec.Struct, frozen=True):
     """A variable of the server, with the levels that it may have."""
@@ -190,6 +198,8 @@ class ModelFit(msgspec.Struct, frozen=True, kw_only=True):
     coefficients: tuple[Coefficient, ...] = ()
     residual_share: float | None = None
     """Standard deviation of what the model leaves, as a share of the rate."""
+    expected_error: float | None = None
+    """Mean absolute error over all samples that the bands imply, as a share of the rate."""
     widening: float = 1.0
     """By what the bands are wider than the model says, so that they fit the
     cross-validated errors."""

@@ -1,7 +1,8 @@
 """A Gaussian process over the factors: what it predicts, and where it knows least.
 
-Covariance: Matérn 5/2 with a length for each axis, plus a linear trend; the response is the
-logarithm of the rate on transformed factors; each search's noise stands on the diagonal.
+Covariance: squared exponential with a length for each axis, plus a linear trend; the
+response is the logarithm of the rate on transformed factors; each search's noise stands on
+the diagonal.
 Decision: hyperparameters are averaged over, weighted by their likelihood, not fitted: with
 ten samples many explain the data, and the likeliest alone errs by a fifth more and is
 overconfident (docs/surface.md has errors and coverages of both, of other kernels and
@@ -33,12 +34,12 @@ DRAWS = 256
 """Of hyperparameters."""
 _LEAST_WEIGHT = 1e-3
 """Of a draw, beside the likeliest one: others change nothing."""
-_WAVES = (0.03, 3.0)
-"""Variance of the Matérn part, as a share of the responses'."""
+_WAVES = (0.1, 10.0)
+"""Variance of the smooth part, as a share of the responses'."""
 _TRENDS = (0.1, 1.0)
 """The trend's variance, likewise."""
 _LENGTHS = (0.4, 5.0)
-"""Of the Matérn part, on axes that span 2."""
+"""Of the smooth part, on axes that span 2."""
 _CHUNK = 512
 """Samples predicted at once: bounds the memory."""
 
@@ -47,11 +48,11 @@ class Draws(msgspec.Struct, frozen=True):
     """Hyperparameters that explain the samples, one in each row."""
 
     wave: Matrix
-    """Variance of the Matérn part, `(n_draws,)`."""
+    """Variance of the smooth part, `(n_draws,)`."""
     trend: Matrix
     """Variance of the linear trend's slopes, `(n_draws,)`."""
     lengths: Matrix
-    """Of the Matérn part, `(n_draws, n_axes)`."""
+    """Of the smooth part, `(n_draws, n_axes)`."""
     weights: Matrix
     """Their sum is 1."""
 
@@ -59,10 +60,9 @@ class Draws(msgspec.Struct, frozen=True):
         """Return the covariance of points, shape `(n_draws, n_a, n_b)`."""
         apart = (a[:, None, :] - b[None, :, :]) ** 2
         squared = np.einsum("nmk,dk->dnm", apart, self.lengths**-2.0)
-        scaled = np.sqrt(5 * squared)
-        matern = (1 + scaled + scaled**2 / 3) * np.exp(-scaled)
+        smooth = np.exp(-squared / 2)
         line = self.trend[:, None, None] * (a @ b.T)
-        return np.asarray(self.wave[:, None, None] * matern + line)
+        return np.asarray(self.wave[:, None, None] * smooth + line)
 
     def chosen(self, which: Matrix, weights: Matrix) -> Draws:
         """Return some of the draws, with new weights."""
@@ -157,7 +157,7 @@ class GaussianProcess(msgspec.Struct, frozen=True):
             for name, length in zip(_axis_names(self.factors), lengths, strict=True)
         )
         return (
-            f"Matérn 5/2 of sd {self.scale * math.sqrt(wave):.2g} with lengths {told} "
+            f"squared exponential of sd {self.scale * math.sqrt(wave):.2g} with lengths {told} "
             f"(each factor spans 2), and slopes of sd {self.scale * math.sqrt(trend):.2g}; "
             f"means of {len(draws.weights)} draws"
         )

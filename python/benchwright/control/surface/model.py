@@ -83,6 +83,17 @@ def widening(response: Matrix, left_out: LeaveOneOut) -> float:
     return max(1.0, float(np.sqrt(np.mean(known**2)))) if len(known) else 1.0
 
 
+def expected_error(model: SurfaceModel, samples: Sequence[Sample]) -> float:
+    """Return the mean absolute error over samples that the model's own doubt implies, as a
+    share of the rate; errors taken as normal."""
+    predicted = model.predict(samples)
+    sizes = float(np.sqrt(2 / np.pi)) * predicted.sd
+    if not model.observed.log:
+        rates = model.observed.rate(predicted.mean)
+        sizes = sizes / np.maximum(rates, np.finfo(float).tiny)
+    return float(np.mean(sizes))
+
+
 def cross_validated(model: SurfaceModel, confidence: float) -> CrossValidation | None:
     """Return the errors of samples left out, and their mean size with its band.
 
@@ -101,7 +112,7 @@ def cross_validated(model: SurfaceModel, confidence: float) -> CrossValidation |
     sizes = np.array([abs(one.error) for one in left_out])
     n = len(sizes)
     reach = _quantile(n - 1, (1 + confidence) / 2) * sizes.std(ddof=1) / np.sqrt(n)
-    mean = float(sizes.mean())
+    mean, reach = float(sizes.mean()), float(reach)
     error = Estimate(
         mean, max(0.0, mean - reach), mean + reach, confidence, "leave-one-out", n
     )

@@ -8,15 +8,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import msgspec
+
 from benchwright.control.surface.coding import candidates
 from benchwright.control.surface.doubts import doubts_of
 from benchwright.control.surface.fit import fit_polynomial
 from benchwright.control.surface.gp import fit_process
-from benchwright.control.surface.model import SurfaceModel, bands, cross_validated
+from benchwright.control.surface.model import (
+    SurfaceModel,
+    bands,
+    cross_validated,
+    expected_error,
+)
 from benchwright.control.surface.observed import has_interval, measured, observed
 from benchwright.model.estimate import Estimate
 from benchwright.model.surface import (
     Factor,
+    ModelFit,
     ModelKind,
     Prediction,
     Sample,
@@ -32,13 +40,19 @@ def surface_of(goal: SurfaceGoal, results: Sequence[SampleResult]) -> SurfaceRes
     every = candidates(goal.factors)
     return SurfaceResult(
         results=tuple(results),
-        fit=None if model is None else model.fit(goal.confidence),
+        fit=None if model is None else _fit(goal, model, every),
         validation=None if model is None else cross_validated(model, goal.confidence),
         predictions=() if model is None else _predictions(goal, model, results, every),
         findings=doubts_of(goal, results, model),
         load_s=math.fsum(one.found.load_s for one in results),
         cost_s=math.fsum(one.found.cost_s for one in results),
         trials=sum(one.found.trials for one in results),
+    )
+
+
+def _fit(goal: SurfaceGoal, model: SurfaceModel, every: Sequence[Sample]) -> ModelFit:
+    return msgspec.structs.replace(
+        model.fit(goal.confidence), expected_error=expected_error(model, every)
     )
 
 

@@ -22,6 +22,7 @@ import msgspec
 from benchwright.report.plot.chart import Chart
 from benchwright.report.plot.sheet import Sheet
 from benchwright.report.plot.style import Style
+from benchwright.report.plot.surface import SurfaceChart
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -84,6 +85,17 @@ def render_sheet(sheet: Sheet, style: Style, form: str) -> Rendered:
         from benchwright.report.plot.draw_sheet import draw_sheet
 
         return draw_sheet(printable_sheet(sheet), style)
+
+    return _rendered(drawn, style, form)
+
+
+def render_surface(chart: SurfaceChart, style: Style, form: str) -> Rendered:
+    """Return the surface in one of `style.FORMATS`; the style's size is a picture's."""
+
+    def drawn() -> Figure:
+        from benchwright.report.plot.draw_surface import draw_surface
+
+        return draw_surface(chart, style)
 
     return _rendered(drawn, style, form)
 

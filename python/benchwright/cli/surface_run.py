@@ -1,0 +1,239 @@
+"""A mapping carried out: workbench, searches, progress, report, picture."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from benchwright.cli.search_live import Kept, Site, run_again, run_new
+from benchwright.control.surface.result import predicted, surface_of
+from benchwright.model.errors import StudyError
+from benchwright.model.finding import Finding
+from benchwright.model.search import SearchTrial
+from benchwright.model.surface import (
+    SampleResult,
+    SampleWanted,
+    SurfaceGoal,
+    SurfaceResult,
+)
+from benchwright.report.peak_progress import search_progress, trial_text
+from benchwright.report.peak_words import criterion_text
+from benchwright.report.surface import SurfaceReport, surface_text
+from benchwright.report.surface_json import surface_document
+from benchwright.report.surface_progress import (
+    beginning_text,
+    ending_text,
+    mapping_text,
+)
+from benchwright.session.ledger import Ledger
+from benchwright.session.run import Verdict
+from benchwright.session.search_peak import best_so_far
+from benchwright.session.search_start import search_info, stored_request, stored_spec
+from benchwright.session.search_surface import (
+    recorded_results,
+    run_surface,
+    surface_verdict,
+)
+from benchwright.session.search_surface_request import (
+    SurfacePlan,
+    SurfaceRequest,
+    read_predicted,
+    surface_plan,
+)
+from benchwright.study.journal import Session, Study
+from benchwright.suite.program import SourceFile
+from benchwright.workbench.local import LocalWorkbench, Setting
+from benchwright.workbench.port import Workbench
+from benchwright.workbench.spec_toml import read_spec
+from benchwright.workbench.surface_spec import read_surface
+
+
+def begin(
+    request: SurfaceRequest,
+    source: SourceFile,
+    arguments: argparse.Namespace,
+    words: Sequence[str],
+) -> int:
+    """Map as a new session of a study; return the exit code. Raises InputError."""
+    errand = SurfaceErrand(request, source, arguments)
+    return run_new(
+        search_info("surface", request, source, words), errand, arguments.study
+    )
+
+
+def go_on(study: Study, stored: Session, arguments: argparse.Namespace) -> int:
+    """Go on with a stored mapping; return the exit code."""
+    return run_again(study, stored, stored_errand(stored, arguments))
+
+
+def tell_again(arguments: argparse.Namespace) -> int:
+    """Tell the last surface of a study; return the exit code.
+
+    Raises StudyError where there is none, InputError for a sample that cannot be.
+    """
+    place = Path(arguments.study)
+    with contextlib.closing(Study.open_to_read(place)) as study:
+        stored = [one for one in study.sessions() if one.info.kind == "surface"]
+        if not stored:
+            raise StudyError(
+                "no-surface",
+                f"{place} holds no surface",
+                "map one: bw surface SPEC.toml --study DIR",
+            )
+        return tell_stored(study, stored[-1], arguments)
+
+
+def tell_stored(study: Study, stored: Session, arguments: argparse.Namespace) -> int:
+    """Tell a stored surface as far as it is known; return the exit code."""
+    errand = stored_errand(stored, arguments)
+    errand.ask(tuple(arguments.predict), arguments.plot)
+    ledger = Ledger(study, stored.number)
+    result = errand.recorded(ledger)
+    verdict = Verdict(stored.status, stored.detail or "it has not ended", 0)
+    errand.tell(result, verdict, Kept(study.path, stored.number, ledger))
+    return 0
+
+
+def stored_errand(stored: Session, arguments: argparse.Namespace) -> SurfaceErrand:
+    """Return the errand that a session was begun with."""
+    source = stored_spec(stored.info)
+    assert source is not None, "a surface has a spec"
+    request = stored_request(stored.info, SurfaceRequest)
+    return SurfaceErrand(request, source, arguments)
+
+
+class SurfaceErrand:
+    """What `bw surface` does in its session; listens to its own searches."""
+
+    def __init__(
+        self,
+        request: SurfaceRequest,
+        source: SourceFile,
+        arguments: argparse.Namespace,
+    ) -> None:
+        self.spec = read_spec(source.text, source.path, {"surface": read_surface})
+        self.plan: SurfacePlan = surface_plan(request, self.spec)
+        self._plot = request.plot
+        self._json: bool = arguments.json
+        self._progress = search_progress(quiet=arguments.quiet)
+        self._bench_findings: tuple[Finding, ...] = ()
+
+    def ask(self, predict: Sequence[str], plot: str | None) -> None:
+        """Predict these samples, and draw there, in place of what was asked at first.
+
+        Raises InputError with every mistake.
+        """
+        samples = read_predicted(tuple(predict), self.plan.goal.factors)
+        self.plan = msgspec.structs.replace(self.plan, predict=samples)
+        self._plot = plot
+
+    def note(self, text: str) -> None:
+        """Tell a line of progress."""
+        self._progress.line(text)
+
+    def workbench(self, site: Site) -> Workbench:
+        """Return the workbench of the spec's server and generator."""
+        setting = Setting(
+            spec=self.spec,
+            criteria=self.plan.goal.peak.criteria,
+            around=site.around,
+            logs=site.logs,
+            seed=self.plan.goal.peak.seed,
+        )
+        workbench = LocalWorkbench(setting, site.bench)
+        self._bench_findings = workbench.findings
+        return workbench
+
+    def run(self, workbench: Workbench, ledger: Ledger) -> SurfaceResult:
+        """Search sample after sample, telling each."""
+        criteria = [criterion_text(one) for one in self.plan.goal.peak.criteria]
+        self.note(mapping_text(self.plan.goal, criteria))
+        return run_surface(self.plan, workbench, ledger, self)
+
+    def recorded(self, ledger: Ledger) -> SurfaceResult:
+        """Return the surface of the samples that are on record."""
+        return surface_of(self.plan.goal, recorded_results(self.plan, ledger))
+
+    def verdict(self, result: SurfaceResult) -> Verdict:
+        """Return how the session ends."""
+        return surface_verdict(result)
+
+    def tell(self, result: SurfaceResult | None, verdict: Verdict, kept: Kept) -> None:
+        """Print the outcome, and draw it where that was asked for."""
+        known = self.recorded(kept.ledger) if result is None else result
+        report = self._report(known, verdict)
+        files = _written(self._plot, self.plan.goal, known)
+        if self._json:
+            text = surface_document(
+                report,
+                files,
+                study=str(kept.study),
+                session=kept.session,
+                exit_status=verdict.exit_status,
+            )
+        else:
+            text = surface_text(report)
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        self.note(f"bw: {report.status}; kept in {kept.study}")
+
+    def close(self) -> None:
+        """Put the terminal back."""
+        self._progress.close()
+
+    def _report(self, result: SurfaceResult, verdict: Verdict) -> SurfaceReport:
+        plan = self.plan
+        return SurfaceReport(
+            status=verdict.status,
+            detail=verdict.detail,
+            goal=plan.goal,
+            claims=plan.claims,
+            policy=plan.policy,
+            result=result,
+            asked=predicted(plan.goal, result.results, plan.predict),
+            bench_findings=self._bench_findings,
+        )
+
+    # -- session.search_surface.SurfaceListener ---------------------------------------
+
+    def begins(self, number: int, wanted: SampleWanted) -> None:
+        """Tell which sample is searched now."""
+        self.note(beginning_text(number, self.plan.goal.samples, wanted))
+
+    def trial(self, wanted: SampleWanted, trials: Sequence[SearchTrial]) -> None:
+        """Tell a trial and what is known of the sample's peak."""
+        inner = self.plan.inner(wanted.goal, wanted.sample)
+        best = best_so_far(inner, [one.trial for one in trials])
+        spent_s = sum(one.trial.cost_s for one in trials)
+        criterion = wanted.goal.criteria[0]
+        self.note("  " + trial_text(trials[-1], criterion, best, spent_s))
+
+    def ended(self, number: int, result: SampleResult) -> None:
+        """Tell what the sample's search came to."""
+        self.note(ending_text(number, result))
+
+
+def _written(
+    path: str | None, goal: SurfaceGoal, result: SurfaceResult
+) -> list[dict[str, Any]]:
+    """Draw the surface and write it; return what was written."""
+    if path is None:
+        return []
+    from benchwright.cli.outputs import write_output
+    from benchwright.report.plot.render import render_surface
+    from benchwright.report.plot.style import Style
+    from benchwright.report.plot.surface import surface_chart
+
+    form = Path(path).suffix.removeprefix(".").lower()
+    style = Style(width_in=4.6, height_in=3.4, fontsize_pt=9.0, dpi=100)
+    rendered = render_surface(surface_chart(goal, result), style, form)
+    for note in rendered.notes:
+        print(f"bw: {note}", file=sys.stderr)
+    write_output(Path(path), rendered.data)
+    return [{"path": path, "format": form, "bytes": len(rendered.data)}]

@@ -1,0 +1,225 @@
+"""A response surface for a person: model and its error first, then the table of samples.
+
+Decision: a measured peak and what the model says stand side by side for every sample, so
+that a misfit is seen where it is; a sample that failed has its reason in the row. A large
+space is cut to the samples that were searched, and the cut is told.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from benchwright.model.estimate import Estimate
+from benchwright.model.finding import Finding
+from benchwright.model.peak import Claim, PeakStatus
+from benchwright.model.surface import (
+    DesignKind,
+    ModelFit,
+    Prediction,
+    Sample,
+    SampleResult,
+    SurfaceGoal,
+    SurfaceResult,
+)
+from benchwright.report.findings import finding_line
+from benchwright.report.peak_words import (
+    ABSENT,
+    number_text,
+    percent_text,
+    rate_text,
+    sample_text,
+    seconds_text,
+)
+
+MOST_ROWS = 64
+"""Of the table; above it only searched samples are in it."""
+
+
+class SurfaceReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that is told of a mapping."""
+
+    status: str
+    detail: str
+    goal: SurfaceGoal
+    claims: tuple[Claim, ...]
+    policy: str
+    result: SurfaceResult
+    asked: tuple[Prediction, ...] = ()
+    """Of `--predict`."""
+    bench_findings: tuple[Finding, ...] = ()
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Every doubt once."""
+        told = {one.code for one in self.result.findings}
+        more = (one for one in self.bench_findings if one.code not in told)
+        return tuple(dict.fromkeys((*self.result.findings, *more)))
+
+
+def surface_text(report: SurfaceReport) -> str:
+    """Return the report, ended by a newline."""
+    fit = report.result.fit
+    blocks = [
+        list(_head(report)),
+        list(_samples(report)),
+        [] if fit is None else list(_coefficients(fit)),
+        list(_asked(report)),
+        [finding_line(one) for one in report.findings],
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+# -- head ------------------------------------------------------------------------------
+
+
+def _head(report: SurfaceReport) -> Iterator[str]:
+    goal, result = report.goal, report.result
+    searched = f"{len(result.results)} of {goal.count} samples searched"
+    yield _row("surface", f"{searched}; design {goal.design}")
+    yield _row("factors", ", ".join(_factor_text(goal, at) for at in range(_n(goal))))
+    yield _row("model", "none" if result.fit is None else _model(result.fit))
+    yield from _errors(result, chosen=goal.design is not DesignKind.FULL)
+    claims = ", ".join(claim.text for claim in report.claims)
+    yield _row("search", f"claim {claims}; policy {report.policy}, seed {goal.seed}")
+    yield _row("spent", _spent(result))
+    yield _row("ended", f"{report.status}: {report.detail}")
+
+
+def _n(goal: SurfaceGoal) -> int:
+    return len(goal.factors)
+
+
+def _factor_text(goal: SurfaceGoal, at: int) -> str:
+    factor = goal.factors[at]
+    kind = factor.title if factor.numeric else f"{factor.name} (words)"
+    return f"{kind} with {len(factor.levels)} levels"
+
+
+def _model(fit: ModelFit) -> str:
+    return f"{fit.kind} of {fit.n} samples: {fit.text}"
+
+
+def _errors(result: SurfaceResult, *, chosen: bool) -> Iterator[str]:
+    """Yield the error that the bands imply, and that of samples left out."""
+    if result.fit is not None and result.fit.expected_error is not None:
+        share = percent_text(result.fit.expected_error)
+        yield _row("error", f"{share} mean absolute over all samples, by the bands")
+    if result.validation is None:
+        yield _row("", "cross-validated: not known, too few samples to leave one out")
+        return
+    error = result.validation.error
+    band = f"{percent_text(error.low)} to {percent_text(error.high)}"
+    text = (
+        f"{percent_text(error.value)} cross-validated, each of {error.n} samples by the "
+        f"others ({band} at {100 * error.confidence:.10g} %)"
+    )
+    # A design puts its samples where the others tell least.
+    yield _row(
+        "", f"{text}: high, since each was chosen to tell most" if chosen else text
+    )
+
+
+def _spent(result: SurfaceResult) -> str:
+    return (
+        f"{seconds_text(result.load_s)} of load, {seconds_text(result.cost_s)} in all, "
+        f"in {result.trials} trials"
+    )
+
+
+def _row(name: str, text: str) -> str:
+    return f"{name:<9}{text}"
+
+
+# -- samples ---------------------------------------------------------------------------
+
+
+def _samples(report: SurfaceReport) -> Iterator[str]:
+    results = {one.sample: one for one in report.result.results}
+    predictions = {one.sample: one for one in report.result.predictions}
+    shown = list(predictions) if len(predictions) <= MOST_ROWS else []
+    shown = shown or list(results)
+    shown += [sample for sample in results if sample not in set(shown)]
+    names = [factor.name for factor in report.goal.factors]
+    rows = [
+        [*_levels(sample), *_cells(results.get(sample), predictions.get(sample))]
+        for sample in shown
+    ]
+    level = f"at {100 * report.goal.confidence:.10g} %"
+    heads = [*names, "measured", "interval", "model", f"band {level}"]
+    yield from _table(heads, rows)
+    left = len(predictions) - len(shown)
+    if left > 0:
+        yield f"{left} samples that were not searched: --json has all, --predict any"
+
+
+def _levels(sample: Sample) -> list[str]:
+    return [level for _, level in sample]
+
+
+def _cells(result: SampleResult | None, prediction: Prediction | None) -> list[str]:
+    model = ["", ""] if prediction is None else _predicted_cells(prediction)
+    return [*_measured_cells(result), *model]
+
+
+def _measured_cells(result: SampleResult | None) -> list[str]:
+    if result is None:
+        return ["", ""]
+    found = result.found
+    if found.status is PeakStatus.FAILED:
+        return ["failed", ""]
+    rate = ABSENT if found.peak_rate is None else rate_text(found.peak_rate)
+    if found.status is PeakStatus.FAILS_AT_LOWEST:
+        return [f"below {rate}", ""]
+    if found.status is PeakStatus.NEVER_FAILS:
+        return [f"above {rate}", ""]
+    return [rate, _interval(found.interval)]
+
+
+def _interval(interval: Estimate | None) -> str:
+    if interval is None or not math.isfinite(interval.low + interval.high):
+        return ABSENT
+    return f"{number_text(interval.low)} to {number_text(interval.high)}"
+
+
+def _predicted_cells(one: Prediction) -> list[str]:
+    return [rate_text(one.value), f"{number_text(one.low)} to {number_text(one.high)}"]
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield lines with columns as wide as needed, names to the left."""
+    widths = [max(len(row[at]) for row in (heads, *rows)) for at in range(len(heads))]
+    for row in (heads, *rows):
+        cells = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        yield "  ".join(cells).rstrip()
+
+
+# -- model, predictions ----------------------------------------------------------------
+
+
+def _coefficients(fit: ModelFit) -> Iterator[str]:
+    if not fit.coefficients:
+        return
+    level = fit.coefficients[0].estimate.confidence
+    rows = [
+        [
+            one.name,
+            f"{one.estimate.value:.4g}",
+            f"{one.estimate.low:.4g} to {one.estimate.high:.4g}",
+        ]
+        for one in fit.coefficients
+    ]
+    heads = ["coefficient", "value", f"interval at {100 * level:.10g} %"]
+    yield from _table(heads, rows)
+    yield "numeric factors run from -1 (lowest level) to 1 (highest)"
+
+
+def _asked(report: SurfaceReport) -> Iterator[str]:
+    for one in report.asked:
+        rate, band = _predicted_cells(one)
+        text = f"{sample_text(one.sample)}: {rate} ({band})"
+        if one.outside:
+            text += f"; extrapolated in {', '.join(one.outside)}"
+        yield text
