@@ -1,0 +1,55 @@
+"""Simulated NFS servers for the workbench paper's figures: 4 disks x 8 nfsd, three workloads.
+
+The peak of each of the 32 samples is a surface (the least of a disk, a thread and a network
+limit, with mild thrash; tests/sim/surfaces.py); the server there is an M/M/c with as many
+servers as disks can be kept busy by its threads, and the service time that puts its mean
+response of 40 ms at that peak. So the true peak is exact, and every curve is a queue's.
+The levels are chosen after figures 2 and 5 of papers/workbench.txt, which has no table.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from benchwright.control.surface.coding import candidates
+from benchwright.model.surface import Sample
+from servers import R_SAT, SimServer
+from stations import Queue
+from surfaces import Bottlenecks, factors
+from work import Exponential
+
+WORKLOADS = {
+    "DB_TP": Bottlenecks(132, 0.9, 60, 900, 4, 24, 0.05),
+    "Web server": Bottlenecks(420, 0.55, 150, 1000, 4, 40, 0.04),
+    "Mail": Bottlenecks(160, 0.75, 420, 600, 4, 32, 0.03),
+}
+"""Of DB_TP the disks count most, of the Web server threads and the network."""
+FACTORS = factors()
+SAMPLES = candidates(FACTORS)
+
+
+def sample_of(disks: int, nfsd: int) -> Sample:
+    """Return a sample by its levels."""
+    return (("disks", str(disks)), ("nfsd", str(nfsd)))
+
+
+@functools.cache
+def server(workload: str, sample: Sample) -> SimServer:
+    """Return the simulated server of a workload at a sample."""
+    disks, nfsd = (int(level) for _, level in sample)
+    peak = WORKLOADS[workload].peak(disks, nfsd)
+    station = _at_peak(min(disks, nfsd), peak)
+    return SimServer(f"{workload} {disks}x{nfsd}", station)
+
+
+def _at_peak(servers: int, peak: float) -> Queue:
+    """Return the M/M/c whose mean response is R_sat at a rate."""
+    low_s, high_s = 0.0, servers / peak
+    for _ in range(60):
+        middle_s = (low_s + high_s) / 2
+        response_s = Queue(servers, Exponential(middle_s)).response_s(peak)
+        if response_s is not None and 1000 * response_s < R_SAT.limit:
+            low_s = middle_s
+        else:
+            high_s = middle_s
+    return Queue(servers, Exponential(low_s))

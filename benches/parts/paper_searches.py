@@ -1,0 +1,157 @@
+"""Searches of the simulated NFS servers by the paper's policies, and what they cost.
+
+Every search runs the product's own policies and its `next_step`, in virtual time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+from nfs_servers import FACTORS, SAMPLES, server
+
+from benchwright.control.peak.algorithm2 import Algorithm2
+from benchwright.control.peak.policy import Policy
+from benchwright.control.peak.registry import policy_named
+from benchwright.control.surface.algorithm1 import wanted
+from benchwright.model.peak import Claim, LoadTrial, PeakGoal, PeakStatus, Series
+from benchwright.model.surface import (
+    DesignKind,
+    Sample,
+    SampleResult,
+    SurfaceGoal,
+)
+from servers import SimServer
+from world import Search, play
+
+START_RATE = 50.0
+"""The paper's low seed [1/s]."""
+HIGHEST_RATE = 4000.0
+"""What the load generator can do [1/s]; the model may ask for millions."""
+MOST_TRIALS = {"model": 80}
+"""Of a search; the model does not always converge."""
+
+
+class Line(NamedTuple):
+    """A policy in a figure."""
+
+    label: str
+    policy: str
+    seeded: bool = False
+
+
+STRAWMAN = Line("Strawman", "strawman")
+LINEAR = Line("Linear", "linear")
+BINSEARCH = Line("Binsearch", "binsearch")
+MODEL = Line("Model", "model")
+QGS = Line("qgs (ours)", "qgs")
+BINSEARCH_SEEDED = Line("Binsearch with seeding", "binsearch", True)
+LINES = (
+    LINEAR,
+    BINSEARCH,
+    MODEL,
+    Line("Linear with seeding", "linear", True),
+    BINSEARCH_SEEDED,
+    Line("Model with seeding", "model", True),
+    QGS,
+    Line("qgs with seeding (ours)", "qgs", True),
+)
+"""Of figures 7, 8 and 10."""
+
+
+class Targets(NamedTuple):
+    """The published targets, or those that a figure varies."""
+
+    width: float = 0.10
+    confidence: float = 0.95
+    accuracy: float = 0.90
+
+
+class Mapping(NamedTuple):
+    """What mapping samples of a surface came to."""
+
+    seconds: float
+    trials: int
+    not_found: int
+    in_region: int
+    """Searches whose answer's true response lies in the region, of those found."""
+    results: tuple[SampleResult, ...]
+    histories: tuple[tuple[LoadTrial, ...], ...]
+
+    @property
+    def searches(self) -> int:
+        """How many there were."""
+        return len(self.results)
+
+
+def goal_for(policy: str, targets: Targets) -> PeakGoal:
+    """Return the goal of one search from the low seed."""
+    return PeakGoal(
+        criteria=server("DB_TP", SAMPLES[0]).criteria,
+        claim=Claim(tolerance=targets.width, confidence=targets.confidence),
+        start_rate=START_RATE,
+        highest_rate=HIGHEST_RATE,
+        max_trials=MOST_TRIALS.get(policy, 1000),
+        watched=policy == "qgs",
+    )
+
+
+def policy_for(name: str, targets: Targets) -> Policy:
+    """Return a policy with the figure's target accuracy."""
+    policy = policy_named(name)
+    if isinstance(policy, Algorithm2):
+        return msgspec.structs.replace(policy, accuracy=targets.accuracy)
+    return policy
+
+
+def mapped(
+    workload: str,
+    line: Line,
+    targets: Targets = Targets(),  # noqa: B008 - a frozen tuple
+    among: Sequence[Sample] = SAMPLES,
+    seed: int = 1,
+) -> Mapping:
+    """Return the cost of finding the peak at each of `among`, by Algorithm 1.
+
+    Unseeded, every search begins at the low seed; seeded, at the peak (ours: and with
+    the shape) of the nearest sample before it.
+    """
+    policy = policy_for(line.policy, targets)
+    goal = goal_for(line.policy, targets)
+    results: list[SampleResult] = []
+    searches: list[Search] = []
+    servers: list[SimServer] = []
+    surface = SurfaceGoal(
+        factors=FACTORS, peak=goal, design=DesignKind.FULL, samples=len(SAMPLES)
+    )
+    for number, sample in enumerate(among):
+        begun = results if line.seeded else ()
+        inner = wanted(surface, begun, sample, "").goal
+        servers.append(server(workload, sample))
+        searches.append(play(policy, inner, servers[-1], 1000 * seed + number))
+        found = searches[-1].result
+        assert found is not None
+        results.append(SampleResult(sample, found))
+    return Mapping(
+        sum(search.load_s for search in searches),
+        sum(len(search.history) for search in searches),
+        sum(one.found.status is not PeakStatus.FOUND for one in results),
+        sum(map(_in_region, servers, results)),
+        tuple(results),
+        tuple(tuple(map(_without_series, search.history)) for search in searches),
+    )
+
+
+def _without_series(trial: LoadTrial) -> LoadTrial:
+    """Return a trial without its bins, of which many searches hold gigabytes."""
+    return msgspec.structs.replace(trial, series=Series())
+
+
+def _in_region(server: SimServer, result: SampleResult) -> bool:
+    found = result.found
+    if found.status is not PeakStatus.FOUND or found.peak_rate is None:
+        return False
+    limit, width = server.binding.limit, found.claim.tolerance
+    response = server.response(found.peak_rate)
+    return (1 - width) * limit <= response <= (1 + width) * limit
