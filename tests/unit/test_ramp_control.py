@@ -186,6 +186,14 @@ def test_still_growing_at_the_highest_level_is_said() -> None:
     assert result.saturation is None
 
 
+def test_a_fall_at_the_highest_level_is_saturation() -> None:
+    goal = RampGoal(highest=64, hold_s=20)
+    result, _ = play(goal, Server(usl(120, 0.03, 0.0015)))
+    assert result.status is RampStatus.SATURATED
+    assert "at 1 level:" in result.detail
+    assert "ramp-not-saturated" not in codes(result)
+
+
 def test_small_steps_add_up_to_growth() -> None:
     """From 20 users on, one more is less than 5 %: no reason to stop."""
     goal = RampGoal(start=20, step=1, highest=40, hold_s=20)

@@ -21,7 +21,7 @@ import numpy as np
 from benchwright.stats.moments import FloatArray
 
 _MOST_STEPS = 60
-_SMALLEST_MOVE = 1e-9
+_SMALLEST_MOVE = 1e-7
 """Of the form, relative; a step that moves it less is not taken."""
 
 

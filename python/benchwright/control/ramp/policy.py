@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import msgspec
 
 from benchwright.control.ramp.flow import Flow, flow_of
-from benchwright.control.ramp.growth import Climb, Growth, climb_of
+from benchwright.control.ramp.growth import Climb, Growth, climb_of, falls
 from benchwright.control.ramp.level import Level, levels_of
 from benchwright.control.ramp.profile import Ended, errors_of, result_of
 from benchwright.model.peak import LoadEnding, LoadTrial, Probe
@@ -142,21 +142,25 @@ def _too_many_errors(goal: RampGoal, seen: _Seen) -> Ended | None:
 
 
 def _saturated(goal: RampGoal, seen: _Seen) -> Ended:
-    best = seen.climb.best
+    best, flat = seen.climb.best, seen.climb.flat
     detail = (
         f"from {best.level:g} on throughput grew by less than {100 * goal.growth:g} % "
-        f"at {goal.flat_levels} levels: {best.throughput:.4g}/s there, "
+        f"at {flat} level{'' if flat == 1 else 's'}: {best.throughput:.4g}/s there, "
         f"{seen.levels[-1].throughput:.4g}/s at {seen.current:g}"
     )
     return Ended(RampStatus.SATURATED, detail)
 
 
 def _highest(goal: RampGoal, seen: _Seen) -> Ended:
-    detail = f"{goal.highest:g} is the highest level"
+    """Return the end at the highest level; a fall beyond noise saturates there too."""
+    best, last = seen.climb.best, seen.levels[-1]
+    if falls(best, last, goal):
+        return _saturated(goal, seen)
+    detail = f"{seen.current:g} is the highest level"
     if seen.climb.flat:
         return Ended(
             RampStatus.HIGHEST,
-            f"{detail}; throughput last grew at {seen.climb.best.level:g}, and "
+            f"{detail}; throughput last grew at {best.level:g}, and "
             f"{goal.flat_levels} levels without growth are asked for",
         )
     return Ended(RampStatus.HIGHEST, f"{detail}, and throughput was still growing")

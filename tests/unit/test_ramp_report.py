@@ -1,0 +1,196 @@
+"""What a ramp came to: text, document, progress, picture."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from benchwright.control.ramp.policy import best_so_far, next_step
+from benchwright.control.ramp.profile import band_of
+from benchwright.finding.codes import doubt
+from benchwright.model.peak import LoadEnding, LoadTrial, Probe, Series
+from benchwright.model.ramp import Axis, RampGoal, RampResult
+from benchwright.model.search import SearchTrial
+from benchwright.report.plot.ramp import ramp_sheet
+from benchwright.report.plot.render import render_sheet
+from benchwright.report.plot.style import FORMATS, Style
+from benchwright.report.ramp import RampReport, ramp_text
+from benchwright.report.ramp_json import ramp_document
+from benchwright.report.ramp_progress import opening_text, probe_text, trial_text
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "ramp"
+GOAL = RampGoal(highest=64, hold_s=12)
+"""It ends at its highest level, where throughput has fallen."""
+RATES = RampGoal(axis=Axis.RATE, start=100, highest=1e5, hold_s=12)
+
+
+def users_curve(level: float) -> float:
+    """Return the law's throughput with a maximum at 25 users."""
+    return 120 * level / (1 + 0.03 * (level - 1) + 0.0015 * level * (level - 1))
+
+
+def trial_of(probe: Probe, curve: Callable[[float], float]) -> LoadTrial:
+    """Return a trial whose seconds scatter by a fixed pattern of 3 %."""
+    true = curve(probe.rate)
+    pattern = [math.sin(12.9898 * (probe.rate + at)) for at in range(12)]
+    counts = tuple(round(true * (1 + 0.03 * x)) for x in pattern)
+    mean = probe.rate / true * 1e3 if probe.users else 4 + 900 * (probe.rate > true)
+    return LoadTrial(
+        rate=probe.rate,
+        duration_s=12,
+        lasted_s=12,
+        cost_s=13.5,
+        values={
+            "response_ms_mean": mean,
+            "response_ms_p99": mean * 4 if probe.rate < 60 else math.inf,
+        },
+        series=Series(
+            tuple(map(float, range(12))), counts=counts, binned_by="completion"
+        ),
+        offered=None if probe.users else round(probe.rate * 12),
+        completed=sum(counts),
+        errors=3 if probe.rate > 30 else 0,
+    )
+
+
+def played(
+    goal: RampGoal, curve: Callable[[float], float], most: int = 99
+) -> tuple[RampResult, list[SearchTrial]]:
+    """Return a ramp's result and its trials; of the first `most` trials only."""
+    trials: list[SearchTrial] = []
+    while True:
+        history = [one.trial for one in trials]
+        step = next_step(goal, history)
+        if isinstance(step, RampResult):
+            return step, trials
+        if len(trials) == most:
+            return best_so_far(goal, history), trials
+        trials.append(SearchTrial(len(trials) + 1, step, trial_of(step, curve)))
+
+
+def report_of(
+    goal: RampGoal = GOAL, curve: Callable[[float], float] = users_curve, most: int = 99
+) -> RampReport:
+    """Return the report of a simulated ramp."""
+    result, trials = played(goal, curve, most)
+    return RampReport(
+        status=result.status.value,
+        detail=result.detail,
+        goal=goal,
+        result=result,
+        trials=tuple(trials),
+        seed=7,
+        sample=(("workers", "2"),),
+        bench_findings=(
+            doubt("server-and-generator-share-cores", "examples", "one processor"),
+        ),
+    )
+
+
+def golden(name: str, text: str) -> str:
+    """Return a golden text; BW_GOLDEN=write renews it."""
+    path = GOLDEN / name
+    if os.environ.get("BW_GOLDEN") == "write":
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    return path.read_text()
+
+
+def test_the_report_of_a_ramp_of_users() -> None:
+    text = ramp_text(report_of())
+    assert text == golden("users.txt", text)
+
+
+def test_the_report_of_a_ramp_of_rates() -> None:
+    text = ramp_text(report_of(RATES, lambda rate: min(rate, 700.0)))
+    assert text == golden("rates.txt", text)
+
+
+def test_an_interrupt_before_anything_is_told() -> None:
+    nothing = RampReport(
+        status="interrupted",
+        detail="interrupted",
+        goal=GOAL,
+        result=None,
+        trials=(),
+        seed=7,
+    )
+    text = ramp_text(nothing)
+    assert "saturation  not seen" in text
+    assert "in 0 trials" in text
+    assert json.loads(ramp_document(nothing, ()))["points"] == []
+    assert ramp_sheet(nothing, ()).panels[0].missing == "no level was measured"
+
+
+def test_the_document_has_figures_and_no_nan() -> None:
+    report = report_of()
+    band = band_of(GOAL, [one.trial for one in report.trials])
+    document = json.loads(ramp_document(report, band, (), session=3))
+    assert document["schema"] == "benchwright/ramp/1"
+    assert document["session"] == 3
+    assert [point["level"] for point in document["points"]] == [1, 2, 4, 8, 16, 32, 64]
+    point = document["points"][0]["throughput"]
+    assert point["interval"][0] < point["value"] < point["interval"][1]
+    assert document["points"][-1]["response_ms_p99"] is None, "infinite is no number"
+    assert document["usl"]["preferred"] == "usl"
+    assert 20 < document["usl"]["users_at_peak"]["value"] < 30
+    assert document["trials"][0]["users"] == 1
+    assert len(document["band"]) == len(band)
+    assert {f["code"] for f in document["findings"]} >= {
+        "throughput-falls",
+        "server-and-generator-share-cores",
+    }
+
+
+def test_a_short_ramp_says_why_there_is_no_law() -> None:
+    report = report_of(most=2)
+    assert "law         not fitted: 2 levels: three are needed" in ramp_text(report)
+    document = json.loads(ramp_document(report, ()))
+    assert document["usl"] is None
+    assert "three" in document["usl_absent"]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_every_form_can_be_drawn(form: str) -> None:
+    report = report_of()
+    band = band_of(GOAL, [one.trial for one in report.trials])
+    sheet = ramp_sheet(report, band)
+    assert (
+        render_sheet(sheet, Style(), form).data
+        == render_sheet(sheet, Style(), form).data
+    )
+    assert "saturates at 32 users" in sheet.title
+    assert "workers=2" in sheet.title
+
+
+def test_the_picture_has_points_with_intervals_the_law_and_what_is_left_out() -> None:
+    report = report_of()
+    band = band_of(GOAL, [one.trial for one in report.trials])
+    throughput, response = ramp_sheet(report, band).panels
+    curves = {curve.label: curve for curve in throughput.curves}
+    assert list(curves["measured"].x) == [1, 2, 4, 8, 16, 32, 64]
+    assert len(curves["measured"].low) == 7
+    assert len(curves["fitted law, with its band"].high) == len(band)
+    assert throughput.spans[0].low == 32
+    assert {curve.label for curve in response.curves} == {"mean", "p99"}
+    assert "p99 beyond all that was waited for at 64" in ramp_sheet(report, band).note
+
+
+def test_progress_has_a_line_for_each_trial() -> None:
+    _, trials = played(GOAL, users_curve, 1)
+    assert opening_text(GOAL).startswith("ramping from 1 user, rising times 2, to at")
+    assert (
+        probe_text(1, trials[0].probe, Axis.USERS) == "trial 1: 1 user for 12 s (begin)"
+    )
+    assert "throughput 120" in trial_text(trials[0], Axis.USERS)
+    failed = msgspec.structs.replace(
+        trials[0].trial, ending=LoadEnding.FAILED, failure="refused"
+    )
+    line = trial_text(msgspec.structs.replace(trials[0], trial=failed), Axis.USERS)
+    assert line.endswith("failed: refused")
