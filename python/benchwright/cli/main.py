@@ -37,8 +37,8 @@ _COMMANDS = (
     replay,
     trace,
     ramp,
-    surface,
     peak,
+    surface,
     inside,
 )
 
