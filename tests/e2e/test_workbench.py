@@ -405,7 +405,10 @@ def test_the_example_with_nginx(place: Place, monkeypatch: pytest.MonkeyPatch) -
     )
     with contextlib.closing(LocalBench()) as bench:
         with contextlib.closing(LocalWorkbench(setting, bench)) as workbench:
-            for sample in ((("workers", "1"),), (("workers", "2"),)):
+            for sample in (
+                (("workers", "1"), ("gzip_level", "6")),
+                (("workers", "2"), ("gzip_level", "1")),
+            ):
                 trial = workbench.run(Probe(50, 1.0), sample, stays)
                 assert trial.ending is LoadEnding.WHOLE, trial.failure
                 assert trial.values["error_ratio"] == 0

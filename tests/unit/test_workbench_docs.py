@@ -1,0 +1,69 @@
+"""docs/workbench.md and the examples say what the program reads."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from benchwright.workbench import spec_load, spec_toml
+from benchwright.workbench.criteria import parse_criterion
+from benchwright.workbench.spec import PLACES
+from benchwright.workbench.spec_toml import read_spec
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs/workbench.md").read_text()
+SPECS = sorted(
+    file
+    for file in (ROOT / "examples").glob("*.toml")
+    if file.name.startswith(("peak-", "surface-", "ramp-"))
+)
+
+
+def rows(heading: str) -> set[str]:
+    """Return the names in backticks of the first column of a section's tables."""
+    section = TEXT.split(f"## {heading}\n")[1].split("\n## ")[0]
+    cells = (line.split("|")[1] for line in section.splitlines() if line[:2] == "| ")
+    return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
+
+
+def test_every_key_of_the_server_is_described() -> None:
+    assert rows("`[server]`") == set(spec_toml._SERVER)
+
+
+def test_every_key_of_the_goal_is_described() -> None:
+    keys = {name for name in rows("`[peak]`") if re.fullmatch(r"[a-z_]+", name)}
+    assert keys == set(spec_toml._PEAK)
+
+
+def test_every_key_of_the_load_is_one() -> None:
+    known = {*spec_load.ENGINE_KEYS, "generator", "cpus"}
+    assert rows("`[load]`") <= known
+    assert {"target", "arrival", "drain", "generator"} <= rows("`[load]`")
+
+
+def test_every_place_is_described() -> None:
+    assert {f"{{{name}}}" for name in PLACES} <= rows("Names in braces")
+
+
+def test_every_criterion_that_is_shown_is_one() -> None:
+    section = TEXT.split("Criteria are short sentences:")[1].split("\n## ")[0]
+    cells = [line.split("|")[1] for line in section.splitlines() if line[:3] == "| `"]
+    forms = [form for cell in cells for form in re.findall(r"`([^`]+)`", cell)]
+    assert len({parse_criterion(form).key for form in forms}) == 6
+
+
+def test_the_spec_that_is_shown_is_one() -> None:
+    text = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)[0]
+    spec = read_spec(text, "SPEC.toml")
+    assert spec.goal is not None
+    assert spec.server is not None
+
+
+@pytest.mark.parametrize("file", SPECS, ids=lambda file: file.name)
+def test_every_example_is_a_spec(file: Path) -> None:
+    spec = read_spec(file.read_text(), str(file))
+    assert spec.goal is not None
+    assert spec.factors
+    assert file.name in TEXT
