@@ -415,3 +415,52 @@ def test_the_example_with_nginx(place: Place, monkeypatch: pytest.MonkeyPatch) -
                 names = [one.name for one in descendants_of(bench.hello.pid)]
                 assert names.count("nginx") == 1 + int(sample[0][1])
         assert descendants_of(bench.hello.pid) == []
+
+
+@pytest.mark.skipif(
+    shutil.which("redis-server") is None, reason="redis-server is not installed"
+)
+def test_the_example_with_redis(place: Place) -> None:
+    file = EXAMPLES / "peak-redis.toml"
+    spec = read_spec(file.read_text(), str(file))
+    assert spec.goal is not None
+    setting = Setting(
+        spec=spec,
+        criteria=spec.goal.criteria,
+        around=Surroundings(str(place.directory), ()),
+        logs=place.logs,
+    )
+    sample = (("io_threads", "2"), ("persistence", "yes"))
+    with contextlib.closing(LocalWorkbench(setting, place.bench)) as workbench:
+        trial = workbench.run(Probe(20, 1.0), sample, stays)
+        assert (place.directory / "logs" / "server.out").exists()
+        assert list(Path(workbench.values["state"]).glob("appendonlydir/*"))
+    assert trial.ending is LoadEnding.WHOLE, trial.failure
+    assert trial.offered
+    assert set(trial.values) == {"response_ms_mean", "response_ms_p99"}
+
+
+POSTGRES = list(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
+
+
+@pytest.mark.skipif(not POSTGRES, reason="PostgreSQL is not installed")
+def test_the_example_with_postgres(place: Place) -> None:
+    file = EXAMPLES / "surface-postgres.toml"
+    # A tenth of the rows: what is tested is the server's life.
+    spec = read_spec(file.read_text().replace("{port} 10 ", "{port} 1 "), str(file))
+    assert spec.goal is not None
+    setting = Setting(
+        spec=spec,
+        criteria=spec.goal.criteria,
+        around=Surroundings(str(place.directory), ()),
+        logs=place.logs,
+    )
+    with contextlib.closing(LocalWorkbench(setting, place.bench)) as workbench:
+        for buffers in ("4MB", "16MB"):
+            sample = (("shared_buffers", buffers), ("synchronous_commit", "off"))
+            trial = workbench.run(Probe(20, 1.0), sample, stays)
+            assert trial.ending is LoadEnding.WHOLE, trial.failure
+            assert trial.completed
+            conf = Path(workbench.values["state"], "data/postgresql.auto.conf")
+            assert f"shared_buffers = '{buffers}'" in conf.read_text()
+        assert place.running() != []
