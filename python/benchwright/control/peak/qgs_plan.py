@@ -18,7 +18,7 @@ import numpy as np
 
 from benchwright.control.peak.curve import FloatArray
 from benchwright.control.peak.qgs_claim import Answer
-from benchwright.control.peak.qgs_posterior import NOISE_EXPONENT, Posterior
+from benchwright.control.peak.qgs_posterior import MODEL_ERROR, NOISE_EXPONENT, Posterior
 from benchwright.model.peak import Claim, ClaimKind
 
 LENGTHS_S = (30.0, 45.0, 60.0, 90.0, 120.0, 150.0, 180.0)
@@ -131,8 +131,9 @@ def _options(known: Posterior, rate: float) -> list[Option]:
         waiting = np.minimum(curve.waiting(np.array(share * rate), 0.004), 3.0)
         here_s = noise_s * known.mean(waiting**NOISE_EXPONENT)
         steep = 1 / max(known.mean(curve.gap), 0.01)
-        away = known.mean(shown)
-        fixed = between * steep**2 * known.mean(waiting) ** 2 + (0.02 * away) ** 2
+        part = (1 - curve.unloaded) * waiting / np.exp(shown)
+        away = known.mean(part * np.log(waiting))
+        fixed = between * steep**2 * known.mean(waiting) ** 2 + (MODEL_ERROR * away) ** 2
         purpose = "focus" if share == 1.0 else "flank"
         options.append(Option(share * rate, purpose, shown, here_s, fixed))
     capacity = float(np.exp(known.mean(np.log(curve.capacity))))

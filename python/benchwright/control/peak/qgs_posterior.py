@@ -280,7 +280,7 @@ class _Model:
         elasticity = (
             (1 - curve.unloaded) * waiting / response * (curve.exponent + x / distance)
         )
-        away = np.log(response)
+        away = (1 - curve.unloaded) * waiting / response * np.log(waiting)
         variance = (
             here_s / self.lasts_s
             + (elasticity * np.exp(theta[:, BETWEEN])) ** 2

@@ -24,8 +24,8 @@ LEAST_S = 2.0
 """Always left out: the empty server's first moments [s]."""
 FADES_S = (2.0, 4.0, 8.0, 16.0, 32.0)
 """Time constants that are tried [s]."""
-SURELY = 3.3
-"""Standard errors at which a warm-up is believed: about one clean search in 300."""
+SURELY = 2.5
+"""Standard errors at which a warm-up is believed: a false one only costs some seconds."""
 HARMLESS = 0.01
 """Slowness that may stay in a run's first kept second."""
 
