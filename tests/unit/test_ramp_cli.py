@@ -1,0 +1,286 @@
+"""`bw ramp`: what users get wrong, what specs and options mean, a ramp cut and resumed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchwright.cli.main import main
+from benchwright.cli.ramp_run import meaning_of, wanted_of
+from benchwright.model.errors import BenchError, InputError
+from benchwright.model.peak import LoadTrial, Probe, Series
+from benchwright.model.plan import Pairs
+from benchwright.model.ramp import Axis, RampGoal, RampResult
+from benchwright.session.ledger import Ledger
+from benchwright.session.resume import CRASH, recover
+from benchwright.session.search import run_search
+from benchwright.session.search_ramp import ramp_search, ramp_verdict
+from benchwright.session.search_ramp_request import RampPlan, RampRequest
+from benchwright.study.journal import SessionInfo, Study
+from benchwright.suite.program import SourceFile
+
+GEN = """
+import json, math, sys
+n, seconds = float(sys.argv[1]), float(sys.argv[2])
+x = 100 * n / (1 + 0.05 * (n - 1) + 0.004 * n * (n - 1))
+rows = [[at, round(x * (1 + 0.02 * math.sin(12.9 * (n + at)))), n / x * 1e3]
+        for at in range(int(seconds))]
+print(json.dumps({"tps": x, "mean": n / x * 1e3, "rows": rows, "bad": 0.0}))
+"""
+SPEC = """
+[load]
+generator = "command"
+command = "GEN {users} {duration}"
+values = { throughput_per_s = "/tps", response_ms_mean = "/mean" }
+
+[factors]
+workers = [1, 2]
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Be in an empty directory with a generator in it."""
+    (tmp_path / "gen.py").write_text(GEN)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def command(*words: str) -> list[str]:
+    """Return a ramp of the generator."""
+    gen = f"{sys.executable} gen.py {{users}} {{duration}}"
+    told = ("--throughput", "/tps", "--response", "/mean", "--series", "/rows")
+    return ["ramp", "--command", gen, *told, "--quiet", "--seed", "3", *words]
+
+
+def plan_of(ramp: str, **said: Any) -> RampPlan:
+    """Return what a spec with this [ramp] means."""
+    source = SourceFile("server.toml", f"{SPEC}\n[ramp]\n{ramp}\n")
+    return meaning_of(RampRequest(**said), source)[1]
+
+
+def mistakes(ramp: str, **said: Any) -> str:
+    """Return what is told of a spec with mistakes."""
+    with pytest.raises(InputError) as caught:
+        plan_of(ramp, **said)
+    return str(caught.value)
+
+
+def test_a_spec_says_the_levels_and_an_option_wins() -> None:
+    text = 'start = 2\nstep = 3\nhighest = 20\nhold = "4s"\nrepeats = 5'
+    plan = plan_of(text, options={"highest": "10", "growth": "10%"})
+    assert plan.goal == RampGoal(
+        start=2,
+        step=3,
+        highest=10,
+        hold_s=4,
+        repeats=5,
+        most_repeats=5,
+        growth=0.1,
+    )
+    assert plan.sample == (("workers", "1"),)
+
+
+def test_every_mistake_is_told_at_its_line_or_option() -> None:
+    told = mistakes(
+        'start = 0\nfactor = 1\nhold = "3"\ngrowth = "120%"\nfoo = 1',
+        factors=("workers=9",),
+    )
+    for part in ("server.toml:11:9:", ":12:10:", ":13:8:", ":14:10:", ":15:1:"):
+        assert part in told, part
+    assert "unknown key 'foo'" in told
+    later = mistakes("step = 2", options={"factor": "2", "repeats": "0"})
+    assert "server.toml:11:8: levels rise by a factor or by a step" in later
+    assert "--repeats:1:1" in later
+    assert "factor workers has no level '9'" in mistakes("", factors=("workers=9",))
+
+
+@pytest.mark.parametrize(
+    ("ramp", "told"),
+    [
+        ("start = 2.5", "users are whole"),
+        ("start = 8\nhighest = 4", "the highest level, 4, is below the first one, 8"),
+        ('axis = "rate"', "command cannot be given rate here"),
+        ('axis = "time"', "time"),
+    ],
+)
+def test_what_does_not_fit_is_told(ramp: str, told: str) -> None:
+    assert told in mistakes(ramp)
+
+
+def test_a_command_without_throughput_is_refused() -> None:
+    silent = SPEC.replace('throughput_per_s = "/tps", ', "")
+    with pytest.raises(InputError, match="nothing tells the throughput"):
+        meaning_of(RampRequest(), SourceFile("server.toml", silent))
+
+
+def test_our_engine_ramps_users_and_rates() -> None:
+    text = '[load]\ntarget = "http://127.0.0.1:8080/"\n'
+    spec, plan = meaning_of(RampRequest(), SourceFile("web.toml", text))
+    assert (plan.goal.axis, plan.goal.start) == (Axis.USERS, 1)
+    assert {one.key for one in wanted_of(spec)} >= {"response_ms_p99"}
+    asked = RampRequest(options={"axis": "rate"})
+    goal = meaning_of(asked, SourceFile("web.toml", text))[1].goal
+    assert (goal.axis, goal.start) == (Axis.RATE, 50)
+    assert goal.highest == 50 * 2**20
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["ramp"], "there is nothing to ramp"),
+        (["ramp", "a.toml", "--command", "b {users}"], "there is a spec too, a.toml"),
+        (["ramp", "--command", "b {users}"], "nothing says where throughput is"),
+        (["ramp", "a.toml", "--throughput", "/x"], "it is for --command"),
+        (["ramp", "a.toml"], "there is no file a.toml"),
+        (["ramp", "--", "x"], "has no place for a level"),
+        (
+            ["ramp", "--command", "no-such-gen {users}", "--throughput", "/x"],
+            "there is no program 'no-such-gen'",
+        ),
+    ],
+)
+def test_a_wrong_command_line_is_told(
+    here: Path, words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    assert told in capsys.readouterr().err
+    assert not (here / "bw-study").exists()
+
+
+def test_a_ramp_of_a_command(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(command("--json", "--plot", "p.svg", "--hold", "12s")) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "benchwright/ramp/1"
+    assert document["status"] == "saturated"
+    assert document["usl"]["preferred"] == "usl"
+    assert document["plots"][0]["path"] == "p.svg"
+    assert (here / "p.svg").read_text().startswith("<?xml")
+    assert main(["stats", "bw-study"]) == 0
+    assert "Universal Scalability Law" in capsys.readouterr().out
+    assert main(["resume"]) == 0
+    assert "nothing to resume" in capsys.readouterr().err
+
+
+def test_a_pointer_that_leads_nowhere_is_a_mistake_of_the_command_line(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command("--throughput", "/none")) == 2
+    told = capsys.readouterr().err
+    assert "--throughput:1:1: no throughput_per_s" in told
+    assert (here / "bw-study").exists()
+
+
+def test_a_budget_that_is_spent_ends_with_three(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command("--budget", "15s")) == 3
+    assert "budget: 20 s of 15 s were spent" in capsys.readouterr().out
+
+
+def test_a_generator_that_fails_ends_with_one(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "gen.py").write_text("import sys; sys.exit('the pool is gone')")
+    assert main(command()) == 1
+    assert "the pool is gone" in capsys.readouterr().out
+    (here / "gen.py").write_text(GEN)
+    assert main(["resume"]) == 0
+    assert "saturated" in capsys.readouterr().out
+
+
+# -- cut and resumed ---------------------------------------------------------------------
+
+
+class FakeBench:
+    """A server in no time; it breaks at one trial of its life."""
+
+    watched = False
+
+    def __init__(self, breaks_at: int | None = None) -> None:
+        self._breaks_at = breaks_at
+        self.runs = 0
+
+    def run(
+        self, probe: Probe, sample: Pairs, leaves: Callable[[LoadTrial], bool]
+    ) -> LoadTrial:
+        if self.runs == self._breaks_at:
+            raise BenchError("launcher-gone", "killed")
+        self.runs += 1
+        return trial_of(probe)
+
+    def interrupt(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def trial_of(probe: Probe) -> LoadTrial:
+    """Return a trial whose noise follows from its level."""
+    n = probe.rate
+    true = 100 * n / (1 + 0.1 * (n - 1) + 0.004 * n * (n - 1))
+    counts = tuple(round(true * (1 + 0.05 * (at * n % 7 - 3) / 3)) for at in range(10))
+    return LoadTrial(
+        rate=n,
+        duration_s=10,
+        lasted_s=10,
+        cost_s=11,
+        series=Series(tuple(map(float, range(10))), counts=counts),
+        completed=sum(counts),
+    )
+
+
+@contextlib.contextmanager
+def ledger_in(place: Path, begun: bool) -> Iterator[Ledger]:
+    """Open the study's only session; begin it where it is not."""
+    with contextlib.closing(Study.create_or_open(place)) as study:
+        if not begun:
+            study.begin_session(_info())
+        else:
+            recover(study, 1, CRASH)
+        yield Ledger(study, 1)
+
+
+def _info() -> SessionInfo:
+    return SessionInfo(
+        started_ns=0,
+        version="0",
+        boot_id="",
+        directory="/",
+        arguments=(),
+        defines=(),
+        program_main="<request>",
+        sources=(),
+        options={},
+        kind="ramp",
+    )
+
+
+def outcome(place: Path, breaks: Sequence[int | None]) -> tuple[RampResult, int]:
+    """Run a ramp that breaks so many times; return its result and the trials run."""
+    search = ramp_search(RampPlan(goal=RampGoal(highest=64, repeats=2)))
+    runs = 0
+    for turn, breaks_at in enumerate(breaks):
+        bench = FakeBench(breaks_at)
+        with ledger_in(place, begun=turn > 0) as ledger:
+            try:
+                return run_search(search, bench, ledger).result, runs + bench.runs
+            except BenchError:
+                runs += bench.runs
+    raise AssertionError("it never ends")
+
+
+def test_a_ramp_cut_at_any_trial_ends_alike(tmp_path: Path) -> None:
+    whole, trials = outcome(tmp_path / "whole", [None])
+    assert ramp_verdict(whole).exit_status == 0
+    for cut in range(trials):
+        assert outcome(tmp_path / f"cut-{cut}", [cut, None]) == (whole, trials)
+    one_by_one = [1] * (trials + 1)
+    assert outcome(tmp_path / "often", [*one_by_one, None]) == (whole, trials)
