@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from benchwright.bench.local import LocalBench
@@ -131,13 +132,32 @@ def test_a_trial_has_a_value_for_each_criterion(place: Place) -> None:
     assert trial.ending is LoadEnding.WHOLE
     assert set(trial.values) == {
         "response_ms_mean",
+        "response_ms_p50",
         "response_ms_p90",
+        "response_ms_p99",
         "within_60ms_share",
         "error_ratio",
     }
-    assert trial.offered == trial.completed == sum(trial.series.counts)
-    assert set(trial.series.values) == set(trial.values)
+    # What ends after the last arrival is in no second of the load.
+    assert trial.offered == trial.completed >= sum(trial.series.counts) > 0
+    assert set(trial.series.values) == set(trial.values) - {
+        "response_ms_p50",
+        "response_ms_p99",
+    }
     assert trial.cost_s >= trial.lasted_s == 1.0
+
+
+def test_each_trial_is_kept_and_has_arrivals_of_its_own(place: Place) -> None:
+    for _ in range(2):
+        with place.served() as workbench:
+            run(workbench)
+    requests = [
+        msgspec.json.decode((place.logs / f"trial-{n}/request.json").read_bytes())
+        for n in (1, 2)
+    ]
+    seeds = {one["workload"]["seed"] for one in requests}
+    assert len(seeds) == 2
+    assert (place.logs / "trial-2/result.json").stat().st_size > 0
 
 
 def test_a_server_lives_as_long_as_its_sample(place: Place) -> None:

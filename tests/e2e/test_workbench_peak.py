@@ -110,11 +110,14 @@ def test_a_killed_search_leaves_no_server(tmp_path: Path) -> None:
     after_a_trial(process)
     process.kill()
     ended(process)
+    left = Path(_state(study))
+    assert left.exists()
     again = start("peak", SPEC, *SHORT, "--max-trials", "1", "--json", study=study)
     status, out, err = ended(again)
     assert status in (0, 3), err
     assert len(document(out)["trials"]) == 1
     assert servers(study) == []
+    assert not left.exists()
 
 
 def test_a_server_that_never_gets_ready_is_a_clear_answer(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ limits: a response limited to 40 ms is not moved by 50 us. Source: docs/engine-p
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -50,6 +51,22 @@ NOT_OFFERED = 0.01
 
 Leaves = Callable[[LoadTrial], bool]
 
+_ALWAYS = (
+    Criterion("response_ms_p50", 0.0, statistic="percentile", share=0.5),
+    Criterion("response_ms_p99", 0.0, statistic="percentile", share=0.99),
+    Criterion("error_ratio", 0.0, statistic="ratio"),
+)
+"""Values that every whole trial has, for its reader; nothing is limited by them."""
+
+
+class Desk(msgspec.Struct, frozen=True):
+    """Where one trial is kept."""
+
+    number: int
+    """Among all of its session, from 1: its arrivals are its own."""
+    directory: Path
+    """Exists; the engine's request and result go there."""
+
 
 class EngineGenerator:
     """Drives load by `bw-engine`, one process for each trial."""
@@ -78,20 +95,20 @@ class EngineGenerator:
             self._engine.end()
 
     def run(
-        self, probe: Probe, values: Mapping[str, str], number: int, leaves: Leaves
+        self, probe: Probe, values: Mapping[str, str], desk: Desk, leaves: Leaves
     ) -> LoadTrial:
         """Run one load and return its trial, without what it cost beside the load.
 
-        `number` is the trial's; its arrivals are its own. Raises InputError for settings
-        that the engine refuses, and Interrupted.
+        Raises InputError for settings that the engine refuses, and Interrupted.
         """
         request = request_of(self._settings, probe, self._criteria, values)
-        seed = (self._seed * 1_000_003 + number) % 2**53
+        seed = (self._seed * 1_000_003 + desk.number) % 2**53
         request = seated(reseeded(request, seed), self._cpus)
-        return self._converse(request, probe, leaves)
+        (desk.directory / "request.json").write_bytes(msgspec.json.encode(request))
+        return self._converse(request, probe, desk, leaves)
 
     def _converse(
-        self, request: r.LoadRequest, probe: Probe, leaves: Leaves
+        self, request: r.LoadRequest, probe: Probe, desk: Desk, leaves: Leaves
     ) -> LoadTrial:
         seen: list[IntervalResult] = []
         left = False
@@ -108,6 +125,7 @@ class EngineGenerator:
                     elif isinstance(said, EngineFault):
                         return self._fault(said, probe)
                     else:
+                        (desk.directory / "result.json").write_bytes(line)
                         self._check(engine)
                         return self._trial(said, request, probe, left)
                 self._check(engine)
@@ -150,7 +168,9 @@ class EngineGenerator:
         )
         return msgspec.structs.replace(
             trial,
-            values=trial.values | _metrics(result, self._criteria),
+            values=values_of(tally, _ALWAYS)
+            | trial.values
+            | _metrics(result, self._criteria),
             ending=LoadEnding.LEFT if left else LoadEnding.WHOLE,
             marks=tuple(_marks(result, request, self._criteria)),
             started_ns=result.started_ns,

@@ -34,7 +34,7 @@ from benchwright.workbench.cpus import (
     pinning,
     seats_of,
 )
-from benchwright.workbench.engine_generator import EngineGenerator, failed
+from benchwright.workbench.engine_generator import Desk, EngineGenerator, failed
 from benchwright.workbench.generators.adapter import Generator
 from benchwright.workbench.generators.run import Place, asked_of, run_generator
 from benchwright.workbench.server import (
@@ -74,7 +74,7 @@ class _Driver(Protocol):
         """End the load that runs."""
 
     def run(
-        self, probe: Probe, values: Mapping[str, str], number: int, leaves: Leaves
+        self, probe: Probe, values: Mapping[str, str], desk: Desk, leaves: Leaves
     ) -> LoadTrial:
         """Run one load."""
 
@@ -138,8 +138,7 @@ class LocalWorkbench:
             server.ensure(values)
         if self._interrupted:
             raise Interrupted
-        self._number += 1
-        trial = self._driver.run(probe, values, self._number, leaves)
+        trial = self._driver.run(probe, values, self._desk(), leaves)
         if server is None:
             return trial
         death = server.died()
@@ -148,6 +147,13 @@ class LocalWorkbench:
         elif not death:
             server.settle()
         return _dead(trial, death) if death else trial
+
+    def _desk(self) -> Desk:
+        """Return the place of the next trial."""
+        self._number += 1
+        directory = (self._setting.logs / f"trial-{self._number}").absolute()
+        directory.mkdir(parents=True, exist_ok=True)
+        return Desk(self._number, directory)
 
     @property
     def _restarts_each_time(self) -> bool:
@@ -224,21 +230,19 @@ class _Program:
         """Do nothing: the launcher is interrupted."""
 
     def run(
-        self, probe: Probe, values: Mapping[str, str], number: int, leaves: Leaves
+        self, probe: Probe, values: Mapping[str, str], desk: Desk, leaves: Leaves
     ) -> LoadTrial:
         """Run one load by the program. Raises Interrupted, BenchError."""
-        scratch = self._setting.logs / f"trial-{number}"
-        scratch.mkdir(parents=True, exist_ok=True)
         place = Place(
             directory=str(
                 Path(self._setting.around.directory, self._setting.spec.directory)
             ),
-            scratch=str(scratch.absolute()),
+            scratch=str(desk.directory),
             environment=merged(self._setting.around.environment, _levels(values)),
             prefix=pinning(self._seats.load),
             cores=len(self._seats.load) or len(available_cpus()),
         )
-        seed = (self._setting.seed + number) % 2**31
+        seed = (self._setting.seed + desk.number) % 2**31
         asked = asked_of(
             probe, place, self._setting.criteria, tuple(values.items()), seed
         )
@@ -272,15 +276,17 @@ def _levels(values: Mapping[str, str]) -> Pairs:
 
 
 def _fresh_state(logs: Path) -> str:
-    """Return a new private directory, and remove one that a killed session left.
+    """Return a new private directory, and remove those that killed sessions left.
 
-    Others may enter it: a server often runs as a user of its own.
+    Others may enter it: a server often runs as a user of its own. The study is locked by
+    this session, so no other session of it lives.
     """
     note = logs / "state-directory"
-    with contextlib.suppress(OSError):
-        left = note.read_text().strip()
-        if Path(left).name.startswith(STATE):
-            shutil.rmtree(left, ignore_errors=True)
+    for earlier in logs.parent.glob(f"*/{note.name}"):
+        with contextlib.suppress(OSError):
+            left = earlier.read_text().strip()
+            if Path(left).name.startswith(STATE):
+                shutil.rmtree(left, ignore_errors=True)
     state = tempfile.mkdtemp(prefix=STATE)
     os.chmod(state, 0o755)
     note.write_text(f"{state}\n")
