@@ -202,6 +202,24 @@ def test_what_does_not_end_is_over_every_limit(place: Place) -> None:
     assert (trial.completed or 0) + trial.errors == trial.offered
 
 
+def test_an_overload_leaves_no_backlog_to_the_next_trial(place: Place) -> None:
+    with place.served(delay="0.1") as workbench:
+        overload = run(workbench, rate=300, leaves=lambda so_far: so_far.lasted_s > 0.5)
+        calm = run(workbench, rate=10)
+    assert overload.ending is LoadEnding.LEFT
+    assert calm.values["response_ms_mean"] < overload.values["response_ms_p99"]
+    assert calm.errors == 0
+
+
+def test_what_the_engine_refuses_is_told_at_its_line(place: Place) -> None:
+    text = "[load]\ntarget = 'null'\nfifo = 200\n[peak]\ncriteria = '40ms'\n"
+    with (
+        place.workbench(text) as workbench,
+        pytest.raises(InputError, match=r"spec\.toml:3:8: fifo: priorities are 1"),
+    ):
+        workbench.run(Probe(10, 1.0), (), stays)
+
+
 def test_users_of_a_closed_loop(place: Place) -> None:
     probe = Probe(2, 1.0, users=2)
     with place.served(delay="0.02") as workbench:

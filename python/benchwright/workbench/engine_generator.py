@@ -19,6 +19,7 @@ from benchwright.load import request as r
 from benchwright.load import workload as w
 from benchwright.load.engine import Conversation, conversation
 from benchwright.load.observe import metrics
+from benchwright.load.places import NOWHERE, Places
 from benchwright.load.plan import Bare, plan_of_command
 from benchwright.load.result import Answer, EngineFault, decode_line, error_of
 from benchwright.load.target import is_network
@@ -80,11 +81,14 @@ class EngineGenerator:
         criteria: tuple[Criterion, ...],
         cpus: tuple[int, ...],
         seed: int = 1,
+        *,
+        places: Places = NOWHERE,
     ) -> None:
         self._settings = settings
         self._criteria = criteria
         self._cpus = cpus
         self._seed = seed
+        self._places = places
         self._engine: Conversation | None = None
         self._interrupted = False
 
@@ -181,7 +185,7 @@ class EngineGenerator:
 
         Raises the error where the request itself is wrong: no trial could mend that.
         """
-        error = error_of(fault)
+        error = error_of(fault, self._places)
         if fault.status == 1 and isinstance(error, BenchError):
             return failed(probe, f"the engine: {fault.message}")
         raise error

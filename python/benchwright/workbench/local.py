@@ -46,7 +46,7 @@ from benchwright.workbench.server import (
 )
 from benchwright.workbench.server import Surroundings as ServerSurroundings
 from benchwright.workbench.spec import ServerPlan, Spec
-from benchwright.workbench.spec_load import ENGINE
+from benchwright.workbench.spec_load import ENGINE, engine_places
 
 Leaves = Callable[[LoadTrial], bool]
 STATE = "bw-state-"
@@ -206,7 +206,11 @@ def _driver(setting: Setting, launcher: Launcher, seats: Seats) -> _Driver:
     load = setting.spec.load
     if load.generator == ENGINE:
         return EngineGenerator(
-            load.settings, setting.criteria, seats.load, setting.seed
+            load.settings,
+            setting.criteria,
+            seats.load,
+            setting.seed,
+            places=engine_places(setting.spec),
         )
     return _Program(setting, launcher, seats)
 

@@ -20,7 +20,7 @@ from typing import Protocol
 import msgspec
 
 from benchwright.bench.port import Bench
-from benchwright.model.errors import Interrupted
+from benchwright.model.errors import BenchError, Interrupted
 from benchwright.model.observation import Ending, ProcessRecord
 from benchwright.model.plan import Mode, Pairs
 from benchwright.trial.record import Hello, RunRequest, WireCommand
@@ -290,7 +290,8 @@ class Server:
         """Run the user's stop command, and give the server its grace to follow it."""
         if self._plan.stop is None or not self._alive(running):
             return
-        with contextlib.suppress(ServerFailure, Interrupted):
+        # Without a launcher nothing can be asked: its guard has ended everything then.
+        with contextlib.suppress(ServerFailure, Interrupted, BenchError):
             self._run(self._plan.stop, running.values, "stop")
             self._until_gone(self._plan.grace_ns / 1e9)
 

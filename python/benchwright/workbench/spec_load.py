@@ -16,9 +16,10 @@ from benchwright.load import request as r
 from benchwright.load import target as targets
 from benchwright.load import toml, words
 from benchwright.load import workload as w
-from benchwright.suite.program import Template
+from benchwright.load.places import filament_field
+from benchwright.suite.program import Template, Where
 from benchwright.workbench.generators import GENERATORS
-from benchwright.workbench.spec import PLACES, LoadPlan, filled
+from benchwright.workbench.spec import PLACES, LoadPlan, Spec, filled
 from benchwright.workbench.spec_table import SpecTable
 
 ENGINE = "engine"
@@ -70,6 +71,17 @@ def read_load(table: SpecTable, factors: Mapping[str, tuple[str, ...]]) -> LoadP
         table.only((*_OWN, *GENERATORS[name].keys))
         settings = GENERATORS[name].read(table)
     return LoadPlan(generator=name, cpus=cpus, settings=settings)
+
+
+def engine_places(spec: Spec) -> dict[str, Where]:
+    """Return where a spec says the fields of the engine's request."""
+    into = {key: toml.RUN[key][0] for key in (*_RUN, "cpus", "drain")}
+    into |= {key: f"target.{field}" for key, (field, _) in toml.TARGET.items()}
+    into |= {key: f"target.{key}" for key in (*toml.FLAGS, "paths", "headers")}
+    into |= {key: f"{filament_field(0)}.{key}" for key in _ACCESS}
+    into |= {"target": "target"}
+    said = {field: spec.places.get(f"load.{key}") for key, field in into.items()}
+    return {field: where for field, where in said.items() if where is not None}
 
 
 def target_of(settings: EngineSettings, values: Mapping[str, str]) -> r.Target:
