@@ -26,7 +26,12 @@ from benchwright.workbench.generators.adapter import (
 )
 from benchwright.workbench.generators.fields import read_fields, refuse
 from benchwright.workbench.generators.placeholders import command_of, named_in
-from benchwright.workbench.generators.source import Source, parse_source, rows_at
+from benchwright.workbench.generators.source import (
+    Source,
+    members,
+    parse_source,
+    rows_at,
+)
 
 MEAN = "response_ms_mean"
 
@@ -230,5 +235,5 @@ def _count(key: str, source: Source, output: Output) -> int:
 
 
 def _unreadable(key: str, error: NotFound, output: Output) -> UnreadableOutput:
-    seen = output.stdout if output.stdout.strip() else output.stderr
+    seen = members(output.stdout) or output.stdout.strip() or output.stderr
     return UnreadableOutput(f"{key} ({error})", "the generator's output", seen)

@@ -21,6 +21,7 @@ from benchwright.trial.extract import NotFound, extract
 from benchwright.workbench.generators.adapter import Output, shortened
 
 COLUMN = "column "
+_MOST_MEMBERS = 12
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -118,6 +119,30 @@ def last_json(text: str) -> Any:
         except (msgspec.DecodeError, RecursionError):
             continue
     raise NotFound("stdout is not JSON")
+
+
+def members(text: str) -> str:
+    """Return the pointers that the JSON of a text has, with what each leads to; empty
+    where it has none: `/mean_ms (a number), /series (an array of 60)`."""
+    try:
+        found = list(_members(last_json(text), ""))
+    except NotFound:
+        return ""
+    rest = f", and {len(found) - _MOST_MEMBERS} more" if found[_MOST_MEMBERS:] else ""
+    return ", ".join(found[:_MOST_MEMBERS]) + rest
+
+
+def _members(value: Any, pointer: str) -> Iterator[str]:
+    if isinstance(value, dict):
+        for name, one in value.items():
+            token = name.replace("~", "~0").replace("/", "~1")
+            yield from _members(one, f"{pointer}/{token}")
+    elif isinstance(value, list):
+        yield f"{pointer or 'all of it'} (an array of {len(value)})"
+    elif type(value) in (int, float):
+        yield f"{pointer or 'all of it'} (a number)"
+    elif isinstance(value, str):
+        yield f"{pointer or 'all of it'} (a text)"
 
 
 def _candidates(text: str) -> Iterator[str]:
