@@ -221,3 +221,48 @@ def test_a_mended_generator_goes_on_where_it_failed(
     mended = run(place, *bw("resume", "study", "--json", "--quiet"))
     assert mended.returncode == 0, mended.stderr
     assert answer(json.loads(mended.stdout)) == answer(undisturbed)
+
+
+PRINTED = """
+import json, sys
+print("warming up")
+print(json.dumps({"latency": {"mean/ms": 12.5, "unit": "ms"}, "rows": [[0, 1, 2.0]]}))
+"""
+
+
+@pytest.mark.parametrize(
+    ("pointer", "series", "place", "told"),
+    [
+        ("/mean", None, "--response", "/latency/mean~1ms (a number)"),
+        ("/latency/unit", None, "--response", "not a number"),
+        ("/rows", None, "--response", "not a number"),
+        ("/latency/mean~1ms", "/latency", "--series", "not an array"),
+        ("/latency/mean~1ms", "/rows/0", "--series", "not [second, count, mean_ms]"),
+    ],
+)
+def test_a_pointer_that_leads_nowhere_is_told_with_what_there_is(
+    tmp_path: Path, pointer: str, series: str | None, place: str, told: str
+) -> None:
+    (tmp_path / "gen.py").write_text(PRINTED)
+    gen = f"{sys.executable} gen.py {{rate}} {{duration}}"
+    words = ["--command", gen, "--response", pointer, "--limit", "40ms", "--quiet"]
+    words += [] if series is None else ["--series", series]
+    done = run(tmp_path, *bw("peak", *words))
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"{place}:1:1:")
+    assert told in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_program_that_ends_at_once_is_charged_the_load_that_it_stands_for(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "gen.py").write_text(PRINTED)
+    gen = f"{sys.executable} gen.py {{rate}} {{duration}}"
+    words = ("--command", gen, "--response", "/latency/mean~1ms", "--limit", "40ms")
+    bounded = ("--highest", "100", "--run-length", "50s", *OPTIONS)
+    done = run(tmp_path, *bw("peak", *words, *bounded))
+    assert done.returncode == 3, done.stderr
+    document = json.loads(done.stdout)
+    assert document["status"] == "never-fails"
+    assert all(one["cost_s"] == one["duration"] for one in document["trials"])
