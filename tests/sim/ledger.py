@@ -185,9 +185,9 @@ class Ledger:
         columns = self.columns
         ended = np.maximum(columns.counts + columns.errors, 1)
         if criterion.statistic == "ratio":
-            return np.divide(columns.errors, ended, dtype=np.float64)
+            return columns.errors.astype(np.float64) / ended
         if criterion.statistic == "share":
-            return np.divide(columns.within[criterion.key], ended, dtype=np.float64)
+            return columns.within[criterion.key].astype(np.float64) / ended
         if criterion.statistic == "percentile":
             return 1000 * np.nan_to_num(columns.tails_s[criterion.key])
         return 1000 * columns.sums_s / np.maximum(columns.counts, 1)

@@ -43,7 +43,7 @@ GUESSES = {
     "mg4-heavy": (211.0, 4.4),
     "slow-noise": (236.0, 6.0),
     "per-trial": (235.3, 6.0),
-    "stalls": (195.0, 4.2),
+    "stalls": (195.0, 2.3),
     "batching": (372.0, 7.5),
     "held-out-mh3": (246.5, 5.0),
     "held-out-bursty": (277.0, 7.0),
