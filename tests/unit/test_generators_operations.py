@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from benchwright.workbench.criteria import parse_criteria, percentile_key
 from benchwright.workbench.generators import operations, summary
+from benchwright.workbench.generators.adapter import UnreadableOutput
 from benchwright.workbench.generators.operations import Operations
 
 RESPONSES = st.lists(
@@ -56,6 +57,15 @@ def test_bins_hold_every_operation_of_the_run(
 def test_what_came_after_the_load_is_in_no_bin() -> None:
     log = Operations(at_s=np.array([0.5, 1.5, 2.5]), response_ms=np.ones(3))
     assert operations.measured(log, (), 2.0).series.counts == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("at_s", "lasted_s"), [(0.5, 1e30), (0.5, math.nan), (math.inf, 1.0)]
+)
+def test_a_damaged_time_is_refused(at_s: float, lasted_s: float) -> None:
+    log = Operations(at_s=np.array([at_s]), response_ms=np.ones(1))
+    with pytest.raises(UnreadableOutput, match="no believable time"):
+        operations.measured(log, (), lasted_s)
 
 
 def test_a_bin_without_a_response_leaves_the_series_without_means() -> None:

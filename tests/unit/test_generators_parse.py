@@ -24,6 +24,7 @@ from benchwright.workbench.generators.adapter import (
 from benchwright.workbench.generators.fio import Fio
 from benchwright.workbench.generators.k6 import K6
 from benchwright.workbench.generators.memtier import Memtier
+from benchwright.workbench.generators.oha import Oha
 from benchwright.workbench.generators.pgbench import Pgbench
 from benchwright.workbench.generators.redis_benchmark import RedisBenchmark
 from benchwright.workbench.generators.vegeta import Vegeta
@@ -251,6 +252,31 @@ def test_k6_of_a_server_that_is_not_there_has_no_mean() -> None:
     assert "response_ms_mean" not in found.values
     assert math.isinf(found.values["response_ms_p50"])
     assert (found.completed, found.errors) == (0, found.offered)
+
+
+# -- oha -------------------------------------------------------------------------------
+
+
+def test_oha_tells_its_summary_in_milliseconds() -> None:
+    found = read("oha/well", Oha(url=URL), asked())
+    own = json.loads(output("oha/well").stdout)
+    assert found.values["response_ms_mean"] == pytest.approx(
+        own["metrics"]["latency_ms"]["mean"], abs=0.001
+    )
+    assert found.values["response_ms_p99_9"] == 1e3 * own["latencyPercentiles"]["p99.9"]
+    assert found.values["error_ratio"] == 0
+    assert found.completed == own["statusCodeDistribution"]["200"]
+    assert found.lasted_s == own["summary"]["total"]
+
+
+@pytest.mark.parametrize("name", ["oha/missing", "oha/refused"])
+def test_oha_takes_refusals_and_broken_connections_for_errors(name: str) -> None:
+    found = read(name, Oha(url=URL), asked())
+    assert found.values["error_ratio"] == 1
+    assert "response_ms_mean" not in found.values
+    assert math.isinf(found.values["response_ms_p50"])
+    assert found.completed == 0
+    assert found.errors >= 50
 
 
 # -- documented formats ----------------------------------------------------------------

@@ -2,11 +2,14 @@
 
 With --latency-correction a response counts from the intended start. What is under way
 when the time is up is "aborted due to deadline", and so is what was not begun: neither is
-an error, and neither has a response. A backlog shows as fewer requests completed.
+an error, and neither has a response. A backlog shows as fewer requests completed. A
+status of 400 or more is an error here; oha's mean and percentiles hold its response too.
 Source: oha 1.16 --help and its schema.json; an output, recorded.
 """
 
 from __future__ import annotations
+
+import math
 
 import msgspec
 
@@ -78,8 +81,9 @@ class Oha(msgspec.Struct, frozen=True, kw_only=True):
         mean_s = document.number("summary", "average") if good else None
         percentiles = {
             share: 1e3 * document.number("latencyPercentiles", f"p{100 * share:.10g}")
-            for share in SHARES
             if good
+            else math.inf
+            for share in SHARES
         }
         ended = good + errors
         values = summary.values_of(

@@ -17,11 +17,17 @@ import numpy.typing as npt
 
 from benchwright.model.peak import Criterion, Series
 from benchwright.workbench.criteria import percentile_key, within_ns
-from benchwright.workbench.generators.adapter import OPERATIONS_SKIPPED, Measured
+from benchwright.workbench.generators.adapter import (
+    OPERATIONS_SKIPPED,
+    Measured,
+    UnreadableOutput,
+)
 
 Floats = npt.NDArray[np.float64]
 MEAN = "response_ms_mean"
 ERRORS = "error_ratio"
+LONGEST_S = 1e6
+"""Of a trial; a log that tells of more is damaged."""
 ALWAYS = (0.5, 0.9, 0.95, 0.99, 0.999)
 """Percentiles that are told, wanted or not."""
 
@@ -42,7 +48,11 @@ class Operations(msgspec.Struct, frozen=True, kw_only=True):
 def measured(
     log: Operations, criteria: Sequence[Criterion], lasted_s: float
 ) -> Measured:
-    """Return what a log says of a run of this length [s]."""
+    """Return what a log says of a run of this length [s]. Raises UnreadableOutput."""
+    if not 0 <= lasted_s <= LONGEST_S or not np.isfinite(log.at_s).all():
+        raise UnreadableOutput(
+            "believable time", "the log of operations", f"{lasted_s:g} s"
+        )
     good = np.isfinite(log.response_ms)
     n, ended = len(good), int(good.sum())
     values = values_of(log.response_ms, criteria)
@@ -95,8 +105,8 @@ def _series(log: Operations, criteria: Sequence[Criterion], lasted_s: float) -> 
     """Return bins of a second up to the last that has an operation, within the load."""
     # A last bin of less than a tenth of a second would hold an operation or two.
     bins = max(1, int(np.ceil(lasted_s - 0.1)))
-    place = np.floor(log.at_s).astype(int)
-    place = np.where((place >= 0) & (place < bins), place, -1)
+    inside = (log.at_s >= 0) & (log.at_s < bins)
+    place = np.floor(np.where(inside, log.at_s, -1)).astype(int)
     groups = [log.response_ms[place == one] for one in range(place.max(initial=-1) + 1)]
     found = [values_of(group, criteria) for group in groups]
     keys = [MEAN, *(c.key for c in criteria if c.key != MEAN)]

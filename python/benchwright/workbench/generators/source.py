@@ -155,7 +155,10 @@ def _candidates(text: str) -> Iterator[str]:
 
 
 def _last_of_column(name: str, text: str) -> float:
-    rows = list(csv.reader(io.StringIO(text)))
+    try:
+        rows = list(csv.reader(io.StringIO(text, newline="")))
+    except csv.Error as error:
+        raise NotFound(f"stdout is not CSV: {error}") from None
     headers = [place for place, row in enumerate(rows) if name in row]
     if not headers:
         raise NotFound(f"stdout has no CSV header with the column {name!r}")

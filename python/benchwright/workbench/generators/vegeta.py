@@ -137,15 +137,17 @@ def _columns(output: Output) -> tuple[operations.Floats, operations.Floats]:
     """Return when each request was sent [s], and its latency [ms], nan if it failed."""
     csv.field_size_limit(sys.maxsize)
     text = output.files.get(LOG, "")
-    rows = [row for row in csv.reader(io.StringIO(text)) if len(row) > ERROR]
+    lines = csv.reader(io.StringIO(text, newline=""))
     try:
+        rows = [row for row in lines if len(row) > ERROR]
         sent_ns = [int(row[TIME]) for row in rows]
+        sent_s = [(ns - sent_ns[0]) / 1e9 for ns in sent_ns]
         latency = [_latency_ms(row) for row in rows]
-    except ValueError:
+    except (ValueError, OverflowError, csv.Error):
         raise UnreadableOutput("time,status,latency", LOG, text) from None
     if not rows:
         raise UnreadableOutput("request", LOG, text or output.stderr)
-    return np.array([ns - sent_ns[0] for ns in sent_ns]) / 1e9, np.array(latency)
+    return np.array(sent_s), np.array(latency)
 
 
 def _latency_ms(row: list[str]) -> float:
