@@ -86,18 +86,24 @@ def tell_again(arguments: argparse.Namespace) -> int:
                 f"{place} holds no surface",
                 "map one: bw surface SPEC.toml --study DIR",
             )
-        return tell_stored(study, stored[-1], arguments)
+        errand = stored_errand(stored[-1], arguments)
+        errand.ask(arguments.predict, arguments.plot)
+        _tell(study, stored[-1], errand)
+        return 0
 
 
-def tell_stored(study: Study, stored: Session, arguments: argparse.Namespace) -> int:
-    """Tell a stored surface as far as it is known; return the exit code."""
+def tell_stored(study: Study, stored: Session, arguments: argparse.Namespace) -> None:
+    """Tell a stored surface as far as it is known; draw nothing."""
     errand = stored_errand(stored, arguments)
-    errand.ask(tuple(arguments.predict), arguments.plot)
+    errand.ask((), None)
+    _tell(study, stored, errand)
+
+
+def _tell(study: Study, stored: Session, errand: SurfaceErrand) -> None:
     ledger = Ledger(study, stored.number)
     result = errand.recorded(ledger)
     verdict = Verdict(stored.status, stored.detail or "it has not ended", 0)
     errand.tell(result, verdict, Kept(study.path, stored.number, ledger))
-    return 0
 
 
 def stored_errand(stored: Session, arguments: argparse.Namespace) -> SurfaceErrand:

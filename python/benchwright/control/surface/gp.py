@@ -7,7 +7,7 @@ Decision: hyperparameters are averaged over, weighted by their likelihood, not f
 ten samples many explain the data, and the likeliest alone errs by a fifth more and is
 overconfident (docs/surface.md has errors and coverages of both, of other kernels and
 trends). So scikit-learn lost, which fits the likeliest: as a mere calculator of covariances
-it took a hundred times as long as these lines; it is the oracle of their tests. The draws
+it took some fifty times as long as these lines; it is the oracle of their tests. The draws
 come from an even sequence: nothing is random.
 Source: C. E. Rasmussen and C. K. I. Williams, Gaussian Processes for Machine Learning
 (2006), sections 2.2, 5.2 and 5.4.2; choosing samples: D. J. C. MacKay, Neural Computation

@@ -1,0 +1,361 @@
+"""Algorithm 1, the two models, and doubts: pure functions of simulated results."""
+
+from __future__ import annotations
+
+import warnings
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
+
+from benchwright.control.surface import gp
+from benchwright.control.surface.algorithm1 import initial_samples, nearest, next_sample
+from benchwright.control.surface.coding import candidates, spread
+from benchwright.control.surface.fit import Polynomial, fit_polynomial
+from benchwright.control.surface.gp import even_points, fit_process
+from benchwright.control.surface.model import bands
+from benchwright.control.surface.observed import observed
+from benchwright.control.surface.result import predicted, surface_of
+from benchwright.model.peak import (
+    Claim,
+    Criterion,
+    PeakGoal,
+    PeakResult,
+    PeakStatus,
+    Shape,
+)
+from benchwright.model.surface import (
+    DesignKind,
+    Factor,
+    ModelKind,
+    Sample,
+    SampleResult,
+    SurfaceGoal,
+    factor_of,
+)
+from surfaces import factors, measured_peaks, randomised, searched, true_peaks
+
+PEAK = PeakGoal(criteria=(Criterion("response_ms_mean", 40.0),), start_rate=20.0)
+RATES = measured_peaks(true_peaks(randomised("db", 1)), 0.03, 1)
+FS = factor_of("fs", ("ext4", "xfs"))
+
+
+def goal(samples: int = 10, **more: object) -> SurfaceGoal:
+    base = SurfaceGoal(factors=factors(), peak=PEAK, samples=samples)
+    return msgspec.structs.replace(base, **more)
+
+
+def ending(sample: Sample, status: PeakStatus, rate: float | None) -> SampleResult:
+    """Return a result without an interval."""
+    found = PeakResult(
+        status=status, detail="it said so", claim=Claim(), policy="p", peak_rate=rate
+    )
+    return SampleResult(sample, found)
+
+
+def played(
+    asked: SurfaceGoal, failing: frozenset[Sample] = frozenset()
+) -> list[Sample]:
+    """Return the samples that a mapping searches, in order; some of them fail."""
+    results: list[SampleResult] = []
+    while (wanted := next_sample(asked, results)) is not None:
+        sample = wanted.sample
+        if sample in failing:
+            results.append(ending(sample, PeakStatus.FAILED, None))
+        else:
+            results.append(searched(sample, RATES[sample], 0.03))
+    return [one.sample for one in results]
+
+
+# -- algorithm 1 -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("design", list(DesignKind))
+def test_every_sample_is_searched_once_and_as_many_as_asked(design: DesignKind) -> None:
+    count = 32 if design is DesignKind.FULL else 10
+    order = played(goal(count, design=design))
+    assert len(order) == len(set(order)) == count
+
+
+def test_the_order_is_a_function_of_the_results() -> None:
+    assert played(goal()) == played(goal())
+
+
+def test_an_adaptive_design_begins_with_an_optimal_one() -> None:
+    assert set(played(goal())[:6]) == set(initial_samples(goal()))
+
+
+def test_samples_are_searched_beside_those_searched_before() -> None:
+    """In a full factorial each one has a neighbour one level away."""
+    order = played(goal(32, design=DesignKind.FULL))
+    places = [
+        tuple(
+            f.levels.index(level) for f, (_, level) in zip(factors(), one, strict=True)
+        )
+        for one in order
+    ]
+    for at in range(1, 32):
+        steps = [
+            abs(places[at][0] - a) + abs(places[at][1] - b) for a, b in places[:at]
+        ]
+        assert min(steps) == 1
+
+
+def test_the_first_search_begins_at_its_own_rate() -> None:
+    wanted = next_sample(goal(), ())
+    assert wanted is not None
+    assert wanted.goal == PEAK
+    assert wanted.seeded_from == ()
+
+
+def test_a_search_begins_at_the_nearest_peak_with_its_shape() -> None:
+    first = next_sample(goal(), ())
+    assert first is not None
+    result = searched(first.sample, 123.456789, 0.03)
+    shape = Shape(gap=0.2, unloaded=0.1, noise_s=3.0)
+    result = SampleResult(
+        result.sample, msgspec.structs.replace(result.found, shape=shape)
+    )
+    second = next_sample(goal(), (result,))
+    assert second is not None
+    assert second.seeded_from == first.sample
+    assert second.goal.start_rate == 123.46
+    assert second.goal.shape == shape
+
+
+def test_a_seed_stays_within_the_bounds_of_the_search() -> None:
+    bounded = msgspec.structs.replace(PEAK, highest_rate=100.0)
+    asked = goal(peak=bounded)
+    first = next_sample(asked, ())
+    assert first is not None
+    second = next_sample(asked, (searched(first.sample, 500.0, 0.03),))
+    assert second is not None
+    assert second.goal.start_rate == 100.0
+
+
+def test_only_a_sample_with_the_same_words_is_near() -> None:
+    space = (factor_of("disks", ("1", "2", "3")), FS)
+    here = (("disks", "1"), ("fs", "ext4"))
+    result = searched(here, 100.0, 0.03)
+    assert nearest(space, [result], (("disks", "3"), ("fs", "ext4"))) == result
+    assert nearest(space, [result], (("disks", "1"), ("fs", "xfs"))) is None
+
+
+def test_a_failed_or_bounded_sample_seeds_nothing() -> None:
+    first = next_sample(goal(), ())
+    assert first is not None
+    for status in (PeakStatus.FAILED, PeakStatus.NEVER_FAILS):
+        second = next_sample(goal(), (ending(first.sample, status, 7.0),))
+        assert second is not None
+        assert second.goal == PEAK
+
+
+def test_failures_are_counted_and_do_not_end_a_mapping() -> None:
+    failing = frozenset(initial_samples(goal())[:5])
+    order = played(goal(), failing)
+    assert len(order) == len(set(order)) == 10
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10**6), st.integers(3, 12))
+def test_any_number_of_samples_is_chosen_for_any_seed(seed: int, samples: int) -> None:
+    order = played(goal(samples, seed=seed))
+    assert len(set(order)) == samples
+
+
+# -- models ----------------------------------------------------------------------------
+
+
+def flat_results(space: tuple[Factor, ...], rate: float) -> tuple[SampleResult, ...]:
+    return tuple(searched(one, rate, 0.01) for one in candidates(space))
+
+
+def test_a_polynomial_finds_the_coefficients_that_made_the_rates() -> None:
+    results = tuple(
+        searched(one, float(np.exp(5 + 0.5 * a - 0.25 * b)), 0.01)
+        for one in candidates(factors())
+        for a, b in [
+            [f.place(level) for f, (_, level) in zip(factors(), one, strict=True)]
+        ]
+    )
+    fitted = fit_polynomial(factors(), observed(results, log=True), 2)
+    assert fitted is not None
+    by_name = {c.name: c.estimate.value for c in fitted.fit(0.95).coefficients}
+    assert by_name["constant"] == pytest.approx(5)
+    assert by_name["log2(disks)"] == pytest.approx(0.5)
+    assert by_name["log2(nfsd)"] == pytest.approx(-0.25)
+    assert by_name["log2(nfsd)^2"] == pytest.approx(0, abs=1e-9)
+
+
+def test_leaving_out_by_leverage_is_leaving_out() -> None:
+    every = candidates(factors())
+    results = [searched(one, RATES[one], 0.03) for one in every[::2]]
+    seen = observed(results, log=True)
+    whole = fit_polynomial(factors(), seen, 2)
+    assert whole is not None
+    quick = whole.leave_one_out().mean
+    for at in (0, 5, 11):
+        rest = fit_polynomial(
+            factors(), observed(results[:at] + results[at + 1 :], log=True), 2
+        )
+        assert rest is not None
+        assert rest.predict([seen.samples[at]]).mean[0] == pytest.approx(quick[at])
+
+
+def test_a_process_is_scikit_learns_with_the_same_hyperparameters() -> None:
+    every = candidates(factors())
+    seen = observed([searched(one, RATES[one], 0.03) for one in every[::3]], log=True)
+    model = fit_process(factors(), seen)
+    assert model is not None
+    means, variances, points = [], [], spread(factors(), every)
+    scaled = (seen.response - model.centre) / model.scale
+    for at in range(len(model.draws.weights)):
+        kernel = ConstantKernel(model.draws.wave[at]) * RBF(model.draws.lengths[at])
+        kernel += ConstantKernel(model.draws.trend[at]) * DotProduct(0.0, "fixed")
+        noise = (seen.noise_sd / model.scale) ** 2
+        oracle = GaussianProcessRegressor(kernel, alpha=noise, optimizer=None)
+        oracle.fit(spread(factors(), seen.samples), scaled)
+        mean, sd = oracle.predict(points, return_std=True)
+        means.append(mean)
+        variances.append(sd**2)
+    weights = model.draws.weights
+    mean = weights @ np.array(means)
+    variance = weights @ (np.array(variances) + (np.array(means) - mean) ** 2)
+    ours, sd = model.known(every)
+    assert ours == pytest.approx(model.centre + model.scale * mean, rel=1e-6)
+    assert sd == pytest.approx(model.scale * np.sqrt(variance), rel=1e-3, abs=1e-5)
+
+
+def test_the_likelihood_is_scikit_learns() -> None:
+    points = even_points(2, 7) * 2 - 1
+    values = np.sin(points[:, 0]) + points[:, 1]
+    draws = gp.all_draws(2)
+    covariance = draws.covariance(points, points) + 0.01 * np.eye(7)
+    ours = gp.log_likelihood(covariance, values) - 3.5 * np.log(2 * np.pi)
+    for at in (0, 17, 200):
+        kernel = ConstantKernel(draws.wave[at]) * RBF(draws.lengths[at])
+        kernel += ConstantKernel(draws.trend[at]) * DotProduct(0.0, "fixed")
+        oracle = GaussianProcessRegressor(kernel, alpha=0.01, optimizer=None)
+        theirs = oracle.fit(points, values).log_marginal_likelihood_value_
+        assert ours[at] == pytest.approx(theirs, rel=1e-6)
+
+
+@pytest.mark.parametrize("model", list(ModelKind))
+def test_a_flat_surface_is_predicted_flat(model: ModelKind) -> None:
+    space = (factor_of("disks", ("1", "2", "3")), FS)
+    asked = SurfaceGoal(factors=space, peak=PEAK, samples=6, model=model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        surface = surface_of(asked, flat_results(space, 250.0))
+    assert [one.value for one in surface.predictions] == pytest.approx([250.0] * 6)
+
+
+def test_bands_are_wider_where_nothing_was_measured() -> None:
+    every = candidates(factors())
+    measured = every[:8]
+    model = fit_process(
+        factors(),
+        observed([searched(one, RATES[one], 0.03) for one in measured], log=True),
+    )
+    assert model is not None
+    _, low, high = bands(model, [measured[3], every[-1]], 0.95)
+    assert high[1] / low[1] > 1.5 * high[0] / low[0]
+
+
+def test_even_points_fill_the_cube() -> None:
+    counts, _ = np.histogramdd(even_points(3, 512), bins=4, range=[(0, 1)] * 3)
+    assert counts.min() >= 4
+    assert counts.max() <= 13
+
+
+@pytest.mark.parametrize("log", [True, False])
+def test_a_prediction_between_levels_lies_between_their_rates(log: bool) -> None:
+    space = (factor_of("disks", ("1", "2", "4")),)
+    results = tuple(
+        searched(one, 100.0 * float(one[0][1]), 0.01) for one in candidates(space)
+    )
+    asked = SurfaceGoal(factors=space, peak=PEAK, samples=3, log_response=log)
+    (one,) = predicted(asked, results, [(("disks", "3"),)])
+    assert 200 < one.value < 400
+    assert one.low < one.value < one.high
+    assert one.outside == ()
+    (far,) = predicted(asked, results, [(("disks", "9"),)])
+    assert far.outside == ("disks",)
+
+
+# -- doubts ----------------------------------------------------------------------------
+
+
+def codes(asked: SurfaceGoal, results: tuple[SampleResult, ...]) -> set[str]:
+    return {one.code for one in surface_of(asked, results).findings}
+
+
+def test_a_clean_surface_is_not_doubted() -> None:
+    results = tuple(searched(one, 100.0, 0.03) for one in candidates(factors()))
+    polynomial = goal(32, design=DesignKind.FULL, model=ModelKind.POLYNOMIAL)
+    assert codes(polynomial, results) == set()
+    assert codes(goal(32, design=DesignKind.FULL), results) == set()
+
+
+def test_failures_and_bounds_are_told_with_their_samples() -> None:
+    every = candidates(factors())
+    results = (
+        *(searched(one, RATES[one], 0.03) for one in every[:6]),
+        ending(every[6], PeakStatus.FAILED, None),
+        ending(every[7], PeakStatus.NEVER_FAILS, 900.0),
+    )
+    surface = surface_of(goal(), results)
+    told = {one.code: one.subject for one in surface.findings}
+    assert told["surface-sample-failed"] == "disks=1,nfsd=64"
+    assert told["surface-bound-only"] == "disks=1,nfsd=100"
+    by_sample = {one.sample: one for one in surface.predictions}
+    assert by_sample[every[7]].measured is None
+    assert surface.fit is not None
+    assert surface.fit.n == 6
+
+
+def test_too_few_peaks_have_no_model_and_say_so() -> None:
+    every = candidates(factors())
+    results = (
+        searched(every[0], 50.0, 0.03),
+        ending(every[1], PeakStatus.FAILED, None),
+    )
+    surface = surface_of(goal(), results)
+    assert surface.fit is None
+    assert surface.predictions == ()
+    assert "surface-no-model" in {one.code for one in surface.findings}
+
+
+def test_a_polynomial_that_does_not_fit_is_doubted() -> None:
+    results = tuple(searched(one, RATES[one], 0.03) for one in candidates(factors()))
+    asked = goal(32, design=DesignKind.FULL, model=ModelKind.POLYNOMIAL)
+    assert "surface-lack-of-fit" in codes(asked, results)
+
+
+def test_a_model_that_was_reduced_says_so() -> None:
+    results = tuple(
+        searched(one, RATES[one], 0.03)
+        for one in initial_samples(goal(7, design=DesignKind.D_OPTIMAL))
+    )
+    asked = goal(7, design=DesignKind.D_OPTIMAL, model=ModelKind.POLYNOMIAL)
+    model = fit_polynomial(factors(), observed(results, log=True), 2)
+    assert isinstance(model, Polynomial)
+    assert len(model.terms) < 6
+    assert "surface-model-reduced" in codes(asked, results)
+
+
+def test_a_missing_interval_is_assumed_and_told() -> None:
+    every = candidates(factors())
+    results = (
+        *(searched(one, RATES[one], 0.03) for one in every[:5]),
+        ending(every[5], PeakStatus.UNDECIDED, 100.0),
+    )
+    surface = surface_of(goal(), results)
+    (finding,) = (
+        one for one in surface.findings if one.code == "surface-noise-assumed"
+    )
+    assert "disks=1,nfsd=32" in finding.evidence
