@@ -176,6 +176,7 @@ def test_every_mistake_of_a_command_line_is_told_at_once() -> None:
         ({"lowest": "100"}, "--lowest", "above the first one"),
         ({"highest": "10"}, "--highest", "below the first one"),
         ({"command": "gen {users}"}, "--command", "{rate}"),
+        ({"command": "gen {rate} {duratoin}"}, "--command", "mean {duration}"),
         ({"series": "mean"}, "--series", ""),
         ({"seed": "9" * 30}, "--seed", "more than"),
     ],

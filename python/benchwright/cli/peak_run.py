@@ -34,6 +34,7 @@ from benchwright.session.search import (
     recorded_result,
     recorded_trials,
     run_search,
+    search_key,
 )
 from benchwright.session.search_peak import best_so_far, peak_search, peak_verdict
 from benchwright.session.search_peak_request import PeakPlan, PeakRequest, peak_plan
@@ -46,6 +47,8 @@ from benchwright.workbench.spec import Spec
 from benchwright.workbench.spec_toml import read_spec
 
 Made = TypeVar("Made")
+
+_KEY = search_key()
 
 
 def begin(
@@ -113,9 +116,7 @@ class PeakErrand:
         )
         workbench = LocalWorkbench(setting, site.bench)
         self._bench_findings = workbench.findings
-        if self._request.command is None:
-            return workbench
-        return FirstOutput(workbench, self._request)
+        return workbench
 
     def run(self, workbench: Workbench, ledger: Ledger) -> PeakAnswer:
         """Search, telling each trial."""
@@ -127,7 +128,10 @@ class PeakErrand:
                 plan.policy,
             )
         )
-        search = self._told(peak_search(plan, watched=workbench.watched))
+        begun = recorded_trials(_KEY, ledger)[0]
+        if self._request.command is not None and not begun:
+            workbench = FirstOutput(workbench, self._request)
+        search = self._told(peak_search(plan, watched=workbench.watched, key=_KEY))
         return run_search(search, workbench, ledger, self._tell_trial).result
 
     def verdict(self, result: PeakAnswer) -> Verdict:
@@ -136,7 +140,7 @@ class PeakErrand:
 
     def tell(self, result: PeakAnswer | None, verdict: Verdict, kept: Kept) -> None:
         """Print the outcome, and draw it where that was asked for."""
-        trials, _ = recorded_trials("search/0", kept.ledger)
+        trials, _ = recorded_trials(_KEY, kept.ledger)
         report = self._report(result, verdict, trials)
         plots = write_plot(self._request.plot, lambda: _sheet(report))
         if self._json:
