@@ -71,7 +71,7 @@ def predicted(
 
     Empty where there is no model. Raises ValueError for an impossible level.
     """
-    model = fitted(goal, results)
+    model = fitted(goal, results) if samples else None
     return () if model is None else _predictions(goal, model, results, samples)
 
 
