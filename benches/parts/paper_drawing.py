@@ -107,7 +107,7 @@ def bars(costs: Dict[str, Dict[str, float]], path: Path) -> None:
     axes.set_ylabel("cost of mapping 32 samples, normalised")
     axes.grid(visible=False, axis="x")
     low, high = axes.get_ylim()
-    axes.set_ylim(low, high * 4)
+    axes.set_ylim(low, high * 1.8)
     axes.legend(frameon=False, fontsize=8, ncols=4, loc="upper left")
     save(figure, path)
 
