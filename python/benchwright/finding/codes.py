@@ -195,6 +195,11 @@ CODES: dict[str, Code] = {
         "Use a machine with two processors or more, or another one for the generator: here "
         "they take each other's time, and the peak rate is lower than the server's own.",
     ),
+    "server-did-not-recover": Code(
+        Severity.WARNING,
+        "Read the server's log: after this load it did not answer in time, and the next trial "
+        "began with a new one; raise ready_timeout if it only needs longer.",
+    ),
     "generator-behind": Code(
         Severity.WARNING,
         "Give the generator more processors, connections or machines, or another one: the "
