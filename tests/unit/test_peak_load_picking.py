@@ -88,6 +88,15 @@ def test_a_model_that_is_undefined_is_replaced_and_says_so() -> None:
     assert "undefined" in lost.purpose
 
 
+def test_a_prediction_out_of_all_proportion_counts_as_undefined() -> None:
+    nearly = [load(50, 38.0), load(100, 39.0001)]  # Meets 40 ms at 500,050/s.
+    assert (predicted_load(nearly[1], nearly[0]) or 0) > 1e5
+    pick = model_guided(50.0, nearly)
+    assert pick is not None
+    assert pick.rate == 200
+    assert "undefined" in pick.purpose
+
+
 @given(
     rates=st.tuples(st.floats(1, 1e4), st.floats(1, 1e4)),
     means=st.tuples(st.floats(0.1, 1e4), st.floats(0.1, 1e4)),

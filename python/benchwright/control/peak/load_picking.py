@@ -21,6 +21,10 @@ STEP_PER_S = 10.0
 CLOSED_SHARE = 1e-4
 """A bracket narrower than this share of its upper end holds no load to test."""
 
+LEAP = 16.0
+"""A prediction so many times beyond all loads tested counts as undefined: two nearly equal
+responses predict millions of requests a second, which no generator should be asked for."""
+
 
 class TestLoad(msgspec.Struct, frozen=True):
     """A load that was tested, and what its trials came to."""
@@ -79,9 +83,15 @@ def model_guided(seed: float, tested: Sequence[TestLoad]) -> Pick | None:
         return _doubled_or_halved(current, "")
     nearest = min(tested[:-1], key=lambda load: abs(load.mean - load.limit))
     predicted = predicted_load(current, nearest)
-    if predicted is None:
+    if predicted is None or _is_leap(predicted, tested):
         return _doubled_or_halved(current, ": the model is undefined")
     return Pick(predicted, "model")
+
+
+def _is_leap(rate: float, tested: Sequence[TestLoad]) -> bool:
+    """Tell whether a load is out of all proportion to those tested."""
+    rates = [load.rate for load in tested]
+    return rate > LEAP * max(rates) or rate < min(rates) / LEAP
 
 
 def predicted_load(one: TestLoad, other: TestLoad) -> float | None:
