@@ -47,6 +47,8 @@ class Transform(enum.StrEnum):
         """Return the transformed number; raises ValueError where there is none."""
         if self is Transform.NONE:
             return number
+        if number < 0 or (number == 0 and self is not Transform.SQRT):
+            raise ValueError(f"{number:g} has no {self}")
         if self is Transform.SQRT:
             return math.sqrt(number)
         return math.log2(number) if self is Transform.LOG2 else math.log(number)

@@ -1,0 +1,312 @@
+"""What is told of a surface: text, JSON, pictures, and what a spec and options mean."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from benchwright.control.surface.algorithm1 import next_sample
+from benchwright.control.surface.coding import candidates
+from benchwright.control.surface.result import predicted, surface_of
+from benchwright.model.errors import InputError
+from benchwright.model.peak import Claim, Criterion, PeakGoal, PeakResult, PeakStatus
+from benchwright.model.surface import (
+    DesignKind,
+    Factor,
+    ModelKind,
+    SampleResult,
+    SurfaceGoal,
+    Transform,
+    factor_of,
+)
+from benchwright.report.plot.render import render_surface
+from benchwright.report.plot.style import Style
+from benchwright.report.plot.surface import between, surface_chart
+from benchwright.report.surface import SurfaceReport, surface_text
+from benchwright.report.surface_json import surface_document
+from benchwright.session.search_peak_request import PeakRequest
+from benchwright.session.search_surface_request import (
+    SurfacePlan,
+    SurfaceRequest,
+    surface_plan,
+)
+from benchwright.workbench.spec_toml import read_spec
+from benchwright.workbench.surface_spec import read_surface
+from surfaces import factors, measured_peaks, randomised, searched, true_peaks
+
+PEAK = PeakGoal(criteria=(Criterion("response_ms_mean", 40.0),))
+RATES = measured_peaks(true_peaks(randomised("web", 2)), 0.03, 2)
+STYLE = Style(width_in=4.6, height_in=3.4, fontsize_pt=9.0, dpi=50)
+SPEC = """
+[load]
+target = "http://127.0.0.1:8080/{disks}"
+
+[factors]
+disks = [1, 2, 3, 4]
+sync = ["on", "off"]
+
+[peak]
+criteria = ["mean response < 40ms"]
+"""
+
+
+def goal(space: tuple[Factor, ...], samples: int, **more: object) -> SurfaceGoal:
+    base = SurfaceGoal(factors=space, peak=PEAK, samples=samples)
+    return msgspec.structs.replace(base, **more)
+
+
+def report_of(asked: SurfaceGoal, results: tuple[SampleResult, ...]) -> SurfaceReport:
+    level = {"disks": "3", "nfsd": "24", "sync": "on", "fs": "a"}
+    wanted = tuple((one.name, level[one.name]) for one in asked.factors)
+    return SurfaceReport(
+        status="complete",
+        detail="done",
+        goal=asked,
+        claims=(Claim(),),
+        policy="qgs",
+        result=surface_of(asked, results),
+        asked=predicted(asked, results, [wanted]),
+    )
+
+
+def ten() -> SurfaceReport:
+    """Return the report of ten adaptive samples, the last of which failed."""
+    asked = goal(factors(), 10)
+    results: tuple[SampleResult, ...] = ()
+    while (wanted := next_sample(asked, results)) is not None:
+        results = (*results, searched(wanted.sample, RATES[wanted.sample], 0.03))
+    failed = PeakResult(
+        status=PeakStatus.FAILED, detail="no start", claim=Claim(), policy="qgs"
+    )
+    last = SampleResult(results[-1].sample, failed)
+    return report_of(asked, (*results[:-1], last))
+
+
+# -- text and JSON ---------------------------------------------------------------------
+
+
+def test_the_table_has_every_sample_measured_or_predicted() -> None:
+    lines = surface_text(ten()).splitlines()
+    head = next(at for at, line in enumerate(lines) if line.startswith("disks"))
+    table = [line.split() for line in lines[head + 1 : head + 33]]
+    assert [row[:2] for row in table] == [
+        [disks, nfsd] for (_, disks), (_, nfsd) in candidates(factors())
+    ]
+    assert sum("failed" in row for row in table) == 1
+    assert all("to" in row for row in table)
+
+
+def test_the_text_tells_errors_failures_and_what_was_asked() -> None:
+    text = surface_text(ten())
+    assert "10 of 32 samples searched" in text
+    assert "cross-validated" in text
+    assert "disks=3, nfsd=24:" in text
+    assert "[surface-sample-failed]" in text
+
+
+def test_a_large_space_is_cut_and_the_cut_is_told() -> None:
+    space = tuple(
+        factor_of(name, ("1", "2", "3", "4", "5")) for name in ("x", "y", "z")
+    )
+    asked = goal(space, 6)
+    every = candidates(space)
+    results = tuple(
+        searched(one, 100.0 + at, 0.03) for at, one in enumerate(every[:60:10])
+    )
+    report = SurfaceReport(
+        status="complete",
+        detail="",
+        goal=asked,
+        claims=(Claim(),),
+        policy="p",
+        result=surface_of(asked, results),
+    )
+    assert "119 samples that were not searched" in surface_text(report)
+
+
+def test_the_document_holds_the_same_and_nothing_that_is_not_json() -> None:
+    report = ten()
+    document = json.loads(surface_document(report, session=3))
+    assert document["schema"] == "benchwright/surface/1"
+    assert document["session"] == 3
+    assert len(document["samples"]) == 10
+    assert len(document["predictions"]) == 32
+    assert document["samples"][-1]["peak_rate"] is None
+    (asked,) = document["asked"]
+    assert asked["sample"] == {"disks": "3", "nfsd": "24"}
+    assert asked["low"] < asked["value"] < asked["high"]
+    assert document["validation"]["mean_absolute_error"] > 0
+
+
+def test_a_polynomial_has_its_coefficients_in_both() -> None:
+    asked = goal(factors(), 32, design=DesignKind.FULL, model=ModelKind.POLYNOMIAL)
+    results = tuple(searched(one, RATES[one], 0.03) for one in candidates(factors()))
+    report = report_of(asked, results)
+    names = [
+        one["name"]
+        for one in json.loads(surface_document(report))["model"]["coefficients"]
+    ]
+    text = surface_text(report)
+    assert len(names) == 6
+    assert all(name in text for name in names)
+
+
+# -- pictures --------------------------------------------------------------------------
+
+
+def test_two_numeric_factors_are_a_map_with_the_measured_points() -> None:
+    report = ten()
+    chart = surface_chart(report.goal, report.result)
+    (one,) = chart.maps
+    assert (one.x.label, one.y.label) == ("nfsd", "disks")
+    assert len(one.points) == 9
+    assert min(map(min, one.rates)) > 0
+    assert len(one.rates) == len(one.y_at)
+
+
+def test_one_numeric_factor_is_a_profile_for_each_word() -> None:
+    space = (factor_of("disks", ("1", "2", "4")), factor_of("sync", ("on", "off")))
+    results = tuple(
+        searched(one, 100.0 * (at + 1), 0.03)
+        for at, one in enumerate(candidates(space))
+    )
+    chart = surface_chart(goal(space, 6), surface_of(goal(space, 6), results))
+    assert chart.profiles is not None
+    assert [one.label for one in chart.profiles.curves] == ["sync=on", "sync=off"]
+    assert [len(one.points) for one in chart.profiles.curves] == [3, 3]
+    for curve in chart.profiles.curves:
+        assert all(low < high for low, high in zip(curve.low, curve.high, strict=True))
+
+
+def test_maps_of_further_words_are_drawn_and_the_rest_is_told() -> None:
+    fs = factor_of("fs", ("a", "b", "c", "d", "e"))
+    space = (*factors(), fs)
+    results = tuple(
+        searched(one, 100.0 + at, 0.03) for at, one in enumerate(candidates(space)[::9])
+    )
+    asked = goal(space, 10)
+    chart = surface_chart(asked, surface_of(asked, results))
+    assert [one.title for one in chart.maps] == ["fs=a", "fs=b", "fs=c", "fs=d"]
+    assert chart.note.startswith("1 more")
+
+
+@pytest.mark.parametrize("form", ["png", "svg"])
+@pytest.mark.parametrize("kind", ["map", "profiles", "words", "nothing"])
+def test_every_kind_of_chart_is_drawn_the_same_twice(kind: str, form: str) -> None:
+    space = {
+        "map": factors(),
+        "profiles": (
+            factor_of("disks", ("1", "2", "4")),
+            factor_of("sync", ("on", "off")),
+        ),
+        "words": (factor_of("fs", ("a", "b", "c")), factor_of("sync", ("on", "off"))),
+        "nothing": factors(),
+    }[kind]
+    few = candidates(space)[: 1 if kind == "nothing" else 6]
+    results = tuple(searched(one, 100.0 + at, 0.03) for at, one in enumerate(few))
+    chart = surface_chart(goal(space, 6), surface_of(goal(space, 6), results))
+    assert bool(chart.missing) == (kind == "nothing")
+    first = render_surface(chart, STYLE, form)
+    assert first.notes == ()
+    assert first.data == render_surface(chart, STYLE, form).data
+
+
+@pytest.mark.parametrize(
+    "levels", [("1", "7.5"), ("16MB", "2GB"), ("10ms", "3s"), ("1%", "50%")]
+)
+@pytest.mark.parametrize("place", [-1.0, -0.3, 0.5, 1.0])
+def test_a_level_between_is_read_as_its_place(
+    levels: tuple[str, ...], place: float
+) -> None:
+    factor = factor_of("x", levels)
+    assert factor.place(between(factor, place)) == pytest.approx(place, abs=1e-6)
+
+
+# -- spec and options ------------------------------------------------------------------
+
+
+def plan_of(surface: str = "", **options: object) -> SurfacePlan:
+    spec = read_spec(SPEC + surface, "s.toml", {"surface": read_surface})
+    request = SurfaceRequest(peak=PeakRequest(drawn_seed=7), **options)  # type: ignore[arg-type]
+    return surface_plan(request, spec)
+
+
+def test_without_a_table_every_sample_is_searched() -> None:
+    plan = plan_of()
+    assert plan.goal.design is DesignKind.FULL
+    assert plan.goal.samples == 8
+    assert plan.goal.seed == 7
+
+
+def test_a_number_of_samples_makes_it_adaptive() -> None:
+    plan = plan_of("[surface]\nsamples = 5\n")
+    assert plan.goal.design is DesignKind.ADAPTIVE
+    assert plan.goal.model is ModelKind.GAUSSIAN_PROCESS
+
+
+def test_an_optimal_design_is_fitted_by_a_polynomial() -> None:
+    plan = plan_of('[surface]\nsamples = 6\ndesign = "d-optimal"\nseed = 3\n')
+    assert plan.goal.model is ModelKind.POLYNOMIAL
+    assert plan.goal.seed == 3
+
+
+def test_options_win_over_the_table() -> None:
+    plan = plan_of(
+        '[surface]\nsamples = 5\ntransform = { disks = "sqrt" }\n',
+        samples="4",
+        model="polynomial",
+    )
+    assert plan.goal.samples == 4
+    assert plan.goal.model is ModelKind.POLYNOMIAL
+    assert plan.goal.factors[0].transform is Transform.SQRT
+
+
+def test_samples_to_predict_are_read_in_the_factors_order() -> None:
+    plan = plan_of(predict=("sync=off,disks=2.5",))
+    assert plan.predict == ((("disks", "2.5"), ("sync", "off")),)
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("disks=2", "no level of sync"),
+        ("disks=2,sync=maybe", "'maybe' is none of on, off"),
+        ("disks=two,sync=on", "disks: "),
+        ("disks=2,sync", "names no level"),
+        ("disk=2,sync=on", "no factor 'disk'"),
+        ("disks=2,disks=3,sync=on", "twice"),
+        ("disks=-1,sync=on", "disks: -1 has no log2"),
+    ],
+)
+def test_a_sample_that_cannot_be_predicted_is_refused(word: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        plan_of(predict=(word,))
+
+
+def test_every_mistake_of_the_table_is_told_at_its_place() -> None:
+    text = (
+        '[surface]\nsamples = 9\ndesign = "best"\nsample = 3\n'
+        'transform = { sync = "log", disk = "log" }\ndegree = 3\n'
+    )
+    with pytest.raises(InputError) as raised:
+        plan_of(text)
+    told = [(one.line - 11, one.code) for one in raised.value.diagnostics]
+    assert sorted({line for line, _ in told}) == [1, 2, 3, 4, 5]
+    assert len(told) == 6
+
+
+def test_a_spec_without_factors_is_refused(tmp_path: Path) -> None:
+    text = SPEC.replace('disks = [1, 2, 3, 4]\nsync = ["on", "off"]', "")
+    spec = read_spec(text.replace("/{disks}", "/"), "s.toml", {"surface": read_surface})
+    with pytest.raises(InputError, match="no factors"):
+        surface_plan(SurfaceRequest(peak=PeakRequest()), spec)
+
+
+def test_a_design_of_part_of_the_samples_needs_their_number() -> None:
+    with pytest.raises(InputError, match="needs samples"):
+        plan_of('[surface]\ndesign = "i-optimal"\n')
+    with pytest.raises(InputError, match="design full is all 8"):
+        plan_of('[surface]\ndesign = "full"\nsamples = 3\n')
