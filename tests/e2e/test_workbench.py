@@ -313,6 +313,33 @@ def test_a_server_that_dies_under_load_is_started_again(place: Place) -> None:
     assert again.ending is LoadEnding.WHOLE
 
 
+def test_a_server_that_dies_between_trials_is_told(place: Place) -> None:
+    with place.served() as workbench:
+        run(workbench)
+        pid = int((place.logs / "server.pid").read_text())
+        os.kill(pid, signal.SIGKILL)
+        while (stat := stat_of(pid)) is not None and stat.lives:
+            time.sleep(0.01)
+        trial = run(workbench)
+        again = run(workbench)
+    assert trial.failure.startswith("between two trials the server has ended; its log")
+    assert again.ending is LoadEnding.WHOLE
+
+
+def test_a_server_that_hangs_after_a_load_is_started_anew(place: Place) -> None:
+    def hang(_so_far: LoadTrial) -> bool:
+        os.kill(int((place.logs / "server.pid").read_text()), signal.SIGSTOP)
+        return True
+
+    with place.served('ready_timeout = "2s"\ngrace = "100ms"') as workbench:
+        trial = run(workbench, leaves=hang)
+        first = (place.logs / "server.pid").read_text()
+        assert run(workbench).ending is LoadEnding.WHOLE
+        assert (place.logs / "server.pid").read_text() != first
+    assert trial.ending is LoadEnding.LEFT
+    assert "server-did-not-recover" in trial.marks
+
+
 def test_another_server_on_the_port_is_not_taken_for_ours(place: Place) -> None:
     text = spec_of('"sleep 0"').replace("sleep 0", "sh -c 'exit 1'")
     with place.served() as other:

@@ -16,11 +16,11 @@ import socket
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
-from benchwright.model.errors import Diagnostic, InputError, Interrupted
+from benchwright.model.errors import BenchError, Diagnostic, InputError, Interrupted
 from benchwright.model.finding import Finding
 from benchwright.model.peak import Criterion, LoadEnding, LoadTrial, Probe
 from benchwright.model.plan import Pairs
@@ -50,6 +50,10 @@ from benchwright.workbench.spec_load import ENGINE, engine_places
 
 Leaves = Callable[[LoadTrial], bool]
 STATE = "bw-state-"
+NOT_RECOVERED = "server-did-not-recover"
+PORTS = range(15_000, 32_000)
+"""Below the ports that the kernel gives to clients: a generator cannot take the server's
+while it is started anew."""
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,11 +146,14 @@ class LocalWorkbench:
         if server is None:
             return trial
         death = server.died()
+        if death:
+            return _dead(trial, death)
         if self._restarts_each_time:
             server.stop()
-        elif not death:
-            server.settle()
-        return _dead(trial, death) if death else trial
+        elif not server.settle():
+            marks = (*trial.marks, NOT_RECOVERED)
+            return msgspec.structs.replace(trial, marks=marks)
+        return trial
 
     def _desk(self) -> Desk:
         """Return the place of the next trial."""
@@ -298,11 +305,15 @@ def _fresh_state(logs: Path) -> str:
 
 
 def _free_port() -> int:
-    """Return a port of the loopback that nobody uses now."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: Any = one.getsockname()[1]
-    return int(port)
+    """Return a port of the loopback that nobody uses now. Raises BenchError."""
+    # Searches that run side by side begin in different places.
+    begin = os.getpid() * 7 % len(PORTS)
+    ports: list[int] = [*PORTS[begin:], *PORTS[:begin]]
+    for port in ports:
+        with socket.socket() as one, contextlib.suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            return port
+    raise BenchError("no-port", f"no port from {PORTS.start} to {PORTS.stop} is free")
 
 
 def _last_number(logs: Path) -> int:

@@ -132,11 +132,14 @@ class Server:
 
         Raises ServerFailure and Interrupted.
         """
+        death = self.died()
         running = self._running
-        if running is not None and running.values == values and self._alive(running):
+        if running is not None and running.values == values:
             self._wait(running)
             return
         self.stop()
+        if death:
+            raise ServerFailure(f"between two trials {death}")
         self._start(values)
 
     def _start(self, values: Mapping[str, str]) -> None:
@@ -256,18 +259,21 @@ class Server:
             text = "the server ended, and something else answers in its place"
             raise ServerFailure(f"{text}; {self._log_tail(mark)}")
 
-    def settle(self) -> None:
+    def settle(self) -> bool:
         """Wait until a server that was loaded answers again, so that no backlog is left.
 
-        One that does not is stopped: the next trial begins with a new one.
+        Returns whether it did; one that does not is stopped, and the next trial begins
+        with a new one.
         """
         running = self._running
         if running is None:
-            return
+            return True
         try:
             self._wait(running)
         except ServerFailure:
             self.stop()
+            return False
+        return True
 
     # -- stop ------------------------------------------------------------------------
 
