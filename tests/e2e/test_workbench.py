@@ -27,6 +27,7 @@ from benchwright.trial.request import Surroundings
 from benchwright.workbench.cpus import SHARED
 from benchwright.workbench.descendants import descendants_of, stat_of
 from benchwright.workbench.local import LocalWorkbench, Setting
+from benchwright.workbench.server import Clock, MonotonicClock
 from benchwright.workbench.spec_toml import read_spec
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -80,7 +81,9 @@ class Place:
         (directory / "server.py").write_text(SERVER)
         self.logs = directory / "logs"
 
-    def workbench(self, text: str) -> contextlib.closing[LocalWorkbench]:
+    def workbench(
+        self, text: str, clock: Clock | None = None
+    ) -> contextlib.closing[LocalWorkbench]:
         """Return the workbench of a spec."""
         spec = read_spec(textwrap.dedent(text), str(self.directory / "spec.toml"))
         assert spec.goal is not None
@@ -88,7 +91,7 @@ class Place:
         setting = Setting(
             spec=spec, criteria=spec.goal.criteria, around=around, logs=self.logs
         )
-        return contextlib.closing(LocalWorkbench(setting, self.bench))
+        return contextlib.closing(LocalWorkbench(setting, self.bench, clock))
 
     def served(
         self, more: str = "", delay: str = "0"
@@ -367,10 +370,31 @@ def test_an_interrupt_ends_the_load_and_the_server(place: Place) -> None:
 
 
 def test_an_interrupt_ends_the_wait_for_a_server(place: Place) -> None:
+    class Impatient(MonotonicClock):
+        """Interrupts at the third look."""
+
+        looks = 0
+
+        def sleep(self, seconds: float) -> None:
+            self.looks += 1
+            if self.looks == 3:
+                assert place.running() == ["sleep"]
+                workbench.interrupt()
+            super().sleep(seconds)
+
+    text = spec_of('"sleep 100"').replace("300ms", "1h")
+    with place.workbench(text, Impatient()) as workbench:
+        with pytest.raises(Interrupted):
+            workbench.run(Probe(10, 1.0), (), stays)
+        assert place.running() == []
+
+
+def test_an_interrupt_before_a_start_starts_nothing(place: Place) -> None:
     with place.workbench(spec_of('"sleep 100"')) as workbench:
         workbench.interrupt()
         with pytest.raises(Interrupted):
             workbench.run(Probe(10, 1.0), (), stays)
+        assert not (place.logs / "server.pid").exists()
 
 
 def test_the_users_stop_command_is_asked_first(place: Place) -> None:

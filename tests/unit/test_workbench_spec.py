@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from benchwright.load import request as r
 from benchwright.load import workload as w
 from benchwright.model.errors import InputError
 from benchwright.model.peak import ClaimKind
 from benchwright.model.plan import Command
+from benchwright.workbench import spec_load, spec_toml
 from benchwright.workbench.spec import CommandReady, HttpReady, Spec, TcpReady
 from benchwright.workbench.spec_load import target_of
 from benchwright.workbench.spec_table import SpecTable
@@ -314,3 +317,68 @@ def test_places_of_what_was_said_are_kept() -> None:
 def test_the_first_sample_is_each_factors_first_level() -> None:
     spec = read(f"{LOAD}[factors]\na = [1, 2]\nb = ['x', 'y']\n")
     assert spec.first_sample == (("a", "1"), ("b", "x"))
+
+
+VALUES = st.sampled_from(
+    [
+        "1",
+        "-1",
+        "0",
+        "true",
+        "1.5",
+        "1979-05-27",
+        "[]",
+        "{}",
+        "[1, 'x']",
+        "[['a', 'b']]",
+        "[[]]",
+        "{ tcp = 'h:1' }",
+        "{ tcp = 3, http = 'x' }",
+        "''",
+        "'{x}'",
+        "'{worker} > f'",
+        "'null'",
+        "'http://h/{x}'",
+        "'5s'",
+        "'10%'",
+        "'40ms'",
+        "'p99 < 1s'",
+        "'engine'",
+        "'command'",
+        "'pgbench'",
+        "'0-1'",
+    ]
+)
+TABLES = {
+    "server": spec_toml._SERVER,
+    "load": (*spec_load.ENGINE_KEYS, "generator", "cpus", "command", "values"),
+    "factors": ("x", "rate", "y"),
+    "peak": spec_toml._PEAK,
+}
+
+
+@given(
+    st.fixed_dictionaries(
+        {
+            name: st.dictionaries(st.sampled_from(keys), VALUES, max_size=5)
+            for name, keys in TABLES.items()
+        }
+    )
+)
+@settings(max_examples=300, deadline=None)
+def test_whatever_stands_there_is_a_spec_or_a_placed_mistake(
+    tables: dict[str, dict[str, str]],
+) -> None:
+    lines = []
+    for name, pairs in tables.items():
+        lines += [f"[{name}]", *(f"{key} = {value}" for key, value in pairs.items())]
+    text = "\n".join(lines) + "\n"
+    try:
+        spec = read_spec(text, "fuzz.toml")
+    except InputError as error:
+        for one in error.diagnostics:
+            assert one.file == "fuzz.toml"
+            assert 1 <= one.line <= len(lines)
+            assert one.text in lines
+    else:
+        assert spec.load.settings is not None
