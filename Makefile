@@ -7,7 +7,7 @@ export VENV
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test lint test-rust test-python calibration bench clean
+.PHONY: help setup build demo test lint test-rust test-python calibration peak-table bench clean
 .NOTPARALLEL:
 
 help: ## list these targets
@@ -34,6 +34,9 @@ test-python: setup ## the tests in tests/
 
 calibration: setup ## simulate every interval and verdict at full size, peers beside; minutes
 	BW_CALIBRATION=full $(BIN)/pytest -q -s tests/calibration
+
+peak-table: setup ## every policy of a peak search on every simulated server, 1,000 searches each; about an hour
+	$(BIN)/python tests/sim/peak_table.py --held-out --searches 1000 --peer-searches 50 --jobs 2 --json target/peak-table.json
 
 bench: setup ## the benchmarks in benches/, with the peers' figures beside ours
 	@scripts/packages.sh hyperfine:hyperfine wrk:wrk

@@ -8,7 +8,15 @@ from __future__ import annotations
 from benchwright.control.peak.policy import Policy
 
 DEFAULT = "qgs"
-NAMES = ("qgs", "binsearch-honest", "binsearch", "linear", "model", "strawman")
+NAMES = (
+    "qgs",
+    "monotone",
+    "binsearch-honest",
+    "binsearch",
+    "linear",
+    "model",
+    "strawman",
+)
 """As `--policy` names them; the last four are the workbench paper's, as published."""
 
 
@@ -20,6 +28,10 @@ def policy_named(name: str) -> Policy:
         from benchwright.control.peak.qgs import QGS
 
         return QGS()
+    if name == "monotone":
+        from benchwright.control.peak.monotone import Monotone
+
+        return Monotone()
     if name == "strawman":
         from benchwright.control.peak.strawman import Strawman
 
