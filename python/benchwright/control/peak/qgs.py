@@ -31,7 +31,7 @@ from benchwright.model.peak import (
     VarianceComponents,
 )
 
-MARGIN = 0.01
+MARGIN = 0.005
 """On top of the claim's confidence: the price of looking after every run."""
 NEAR = (0.6, 1.7)
 """Responses that count as near the peak, as shares of the limit."""
@@ -54,6 +54,10 @@ TURN_S = 10.0
 OVERLOAD_S = 60.0
 OVERLOAD_SHARE = 1.2
 MOST_OVERLOADS = 4
+
+
+ROUGH = 256
+"""Draws of a first look, which only tells how steep the curve is."""
 
 
 class QGS:
@@ -138,7 +142,7 @@ class _State:
             low = max(self.below, default=min(self.above, default=1.0) / 4)
             high = min(self.above, default=4 * low)
             start = (min(low, high), max(low, high))
-            first = posterior(self.readings, start, self.goal.shape)
+            first = posterior(self.readings, start, self.goal.shape, ROUGH)
             slope = (1 - first.mean(first.curve.unloaded)) * (
                 first.mean(first.curve.exponent) + 1 / first.mean(first.curve.gap)
             )

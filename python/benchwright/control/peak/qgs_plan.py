@@ -3,6 +3,9 @@
 Purpose: among a few loads (overload, near the answer, well below it) and lengths, the one
 with the largest expected fall of the claim's variance per second, restart and warm-up
 counted; the cheapest that would do, where one would.
+Decision: plans of one and of two runs are weighed: overload tells the capacity and a run below
+the peak tells the gap, and either alone is worth little; a plan of single runs never buys
+the first of them.
 Decision: the fall is computed from the posterior's draws (a regression of what is claimed on
 what a run would show, with the noise that it would have): c-optimal design, one step ahead. Always
 running 120 s at the median, as the prototype did, lost.
@@ -11,7 +14,9 @@ Source: K. Chaloner and I. Verdinelli 1995, Bayesian experimental design, Statis
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -21,10 +26,8 @@ from benchwright.control.peak.qgs_claim import Answer
 from benchwright.control.peak.qgs_posterior import MODEL_ERROR, NOISE_EXPONENT, Posterior
 from benchwright.model.peak import Claim, ClaimKind
 
-LENGTHS_S = (30.0, 45.0, 60.0, 90.0, 120.0, 150.0, 180.0)
-LONGEST_FIRST_S = 150.0
-"""Of a run that is not the last: what comes of it may change the plan."""
-SHARES = (1.0, 0.95, 0.85, 0.6)
+LENGTHS_S = (45.0, 60.0, 90.0, 120.0, 150.0, 180.0)
+SHARES = (1.0, 0.93, 0.8)
 """Loads as shares of the answer."""
 OVERLOAD = 1.15
 """Load of an overloaded run, as a share of the capacity."""
@@ -32,7 +35,7 @@ SPARE = 0.75
 """Share of the allowed variance that a last run aims at, so that it is the last."""
 
 
-RELAXATIONS = 20.0
+RELAXATIONS = 40.0
 """A steady run lasts at least so many times its noise's time, which is about four
 relaxation times: shorter ones are not normal, and start from an empty server."""
 
@@ -57,6 +60,20 @@ class Option(msgspec.Struct, frozen=True):
     """Variance that no length takes away."""
 
 
+class Run(msgspec.Struct, frozen=True):
+    """A load with a length."""
+
+    option: Option
+    place: int
+    """Its row in the table of covariances."""
+    lasts_s: float
+
+    @property
+    def noise(self) -> float:
+        """Variance of what it shows."""
+        return self.option.noise_s / self.lasts_s + self.option.fixed
+
+
 class Choice(msgspec.Struct, frozen=True):
     """The load and length that were chosen."""
 
@@ -68,30 +85,54 @@ class Choice(msgspec.Struct, frozen=True):
 def choose(claim: Claim, known: Posterior, found: Answer, overhead_s: float) -> Choice:
     """Return the probe that pays most; `overhead_s` is what each costs beside its use."""
     target = _claimed(claim, known, found.rate)
-    allowed = SPARE * allowed_variance(claim)
-    now = _variance(known, target)
-    best: tuple[float, Choice] | None = None
-    last: tuple[float, Choice] | None = None
     shortest = min(
         max(RELAXATIONS * known.mean(known.noise_s), _shortest_s(claim)), LENGTHS_S[-3]
     )
-    for option in _options(known, found.rate):
-        covariance = _covariance(known, target, option.shown)
-        spread = _variance(known, option.shown)
-        for lasts_s in LENGTHS_S:
-            if lasts_s < (shortest if option.purpose != "overload" else min(shortest, 60.0)):
-                continue
-            noise = option.noise_s / lasts_s + option.fixed
-            left = max(now - covariance**2 / (spread + noise), 1e-3 * now)
-            cost = lasts_s + overhead_s
-            choice = Choice(option.rate, lasts_s, option.purpose)
-            if left <= allowed and (last is None or cost < last[0]):
-                last = (cost, choice)
-            worth = math.log(now / left) / cost
-            if lasts_s <= LONGEST_FIRST_S and (best is None or worth > best[0]):
-                best = (worth, choice)
+    options = _options(known, found.rate)
+    columns = np.array([target, *(option.shown for option in options)])
+    left = columns - (columns @ known.weight)[:, None]
+    spread = (left * known.weight) @ left.T
+    runs = _runs(options, shortest)
+    plans = [(one,) for one in runs] + list(itertools.combinations(runs, 2))
+    allowed = SPARE * allowed_variance(claim)
+    best: tuple[bool, float, tuple[Run, ...]] | None = None
+    for plan in plans:
+        after = max(_after(spread, plan), 1e-3 * spread[0, 0])
+        cost = sum(run.lasts_s + overhead_s for run in plan)
+        # A plan that would do is worth what it reaches, not what lies beyond.
+        worth = math.log(spread[0, 0] / max(after, allowed)) / cost
+        if best is None or worth > best[1]:
+            best = (after <= allowed, worth, plan)
     assert best is not None
-    return last[1] if last is not None else best[1]
+    # Of two runs the one that is worth more alone goes first: it may change the plan.
+    first = min(best[2], key=lambda run: _after(spread, (run,)))
+    return Choice(first.option.rate, first.lasts_s, first.option.purpose)
+
+
+def _runs(options: Sequence[Option], shortest: float) -> list[Run]:
+    """Return every load with every length that is long enough."""
+    runs = []
+    for place, option in enumerate(options, start=1):
+        least = shortest if option.purpose != "overload" else min(shortest, 60.0)
+        for lasts_s in LENGTHS_S:
+            if lasts_s >= least:
+                runs.append(Run(option, place, lasts_s))
+    return runs
+
+
+def _after(spread: FloatArray, plan: Sequence[Run]) -> float:
+    """Return the claim's variance that is left after a plan's runs: normal regression."""
+    if len(plan) == 1:
+        run = plan[0]
+        told = spread[run.place, run.place] + run.noise
+        return float(spread[0, 0] - spread[0, run.place] ** 2 / told)
+    one, other = plan
+    a = spread[one.place, one.place] + one.noise
+    b = spread[other.place, other.place] + other.noise
+    c = spread[one.place, other.place]
+    u, v = spread[0, one.place], spread[0, other.place]
+    told = (b * u * u - 2 * c * u * v + a * v * v) / (a * b - c * c)
+    return float(spread[0, 0] - told)
 
 
 def _shortest_s(claim: Claim) -> float:
@@ -147,12 +188,3 @@ def _options(known: Posterior, rate: float) -> list[Option]:
         )
     )
     return options
-
-
-def _variance(known: Posterior, values: FloatArray) -> float:
-    return _covariance(known, values, values)
-
-
-def _covariance(known: Posterior, one: FloatArray, other: FloatArray) -> float:
-    left = one - known.mean(one)
-    return float(known.weight @ (left * (other - known.mean(other))))

@@ -44,7 +44,7 @@ NOISE_PRIOR_UNTIMED = (math.log(1.0), 1.5)
 """... in seconds, where the limit is no time."""
 NOISE_EXPONENT = 1.5
 """Of the noise's growth with waiting: 1.1 to 1.7 measured."""
-BETWEEN_PRIOR = (math.log(0.003), 0.9)
+BETWEEN_PRIOR = (math.log(0.002), 1.0)
 """Of the capacity's relative standard deviation between runs."""
 EXCESS_SCALE = 0.002
 """Of the relative difference between what an overloaded server completes and the pole;
@@ -53,7 +53,7 @@ MODEL_ERROR = 0.02
 """Relative error of the family for each factor e that a response is from the limit."""
 
 
-UNSEEN_S = 0.3
+UNSEEN_S = 0.2
 """Seconds of work that an unnoticed warm-up may cost a run: short runs bear it most."""
 BUSY = 0.5
 """From this share of the limit on a run's noise is waiting's; below, that of service."""
@@ -106,12 +106,15 @@ def _points(n: int, size: int) -> FloatArray:
 
 
 def posterior(
-    readings: Readings, start: tuple[float, float], shape: Shape | None
+    readings: Readings,
+    start: tuple[float, float],
+    shape: Shape | None,
+    draws: int = DRAWS,
 ) -> Posterior:
     """Return the posterior given the runs; `start` is a low and a high guess of the peak
     [1/s] that need not hold it."""
     model = _Model(readings, start, shape)
-    points = _points(DRAWS, SIZE)
+    points = _points(draws, SIZE)
     centre, spread = model.first()
     power = 0.0
     for _ in range(STEPS):
@@ -122,7 +125,7 @@ def posterior(
         power = _next_power(prior - proposed, likelihood, power)
         weight = _normalised(prior - proposed + power * likelihood)
         effective = 1.0 / float(weight @ weight)
-        if power >= 1.0 and effective > DRAWS / 5:
+        if power >= 1.0 and effective > draws / 5:
             break
         centre, spread = _moments(theta, weight)
     return model.told(theta, weight, effective)
@@ -146,7 +149,7 @@ def _next_power(base: FloatArray, likelihood: FloatArray, power: float) -> float
     low, high = 0.0, 1.0
     for _ in range(7):
         weight = _normalised(base + high * likelihood)
-        if 1.0 / float(weight @ weight) >= DRAWS / 12:
+        if 1.0 / float(weight @ weight) >= base.size / 12:
             low = high
             if high >= 1.0:
                 break

@@ -31,6 +31,9 @@ UNSTEADY = 8.0
 PRIOR_CV2 = 1.5
 """Squared coefficient of variation of service: what a capacity's error is expected from."""
 PRIOR_FREEDOM = 6.0
+SEEN = 0.97
+"""Share of the operations that must have a response for bins to tell a capacity: those
+that never ended are the slow ones."""
 FEWEST_AGES = 4
 LEAST_AGE_S = 1.0
 QUIET = 0.6
@@ -102,7 +105,7 @@ def _ageing(trial: LoadTrial, criterion: Criterion) -> Ageing | None:
     if values.size < FEWEST_AGES or trial.series.binned_by == "completion":
         return None
     if _grows(values):
-        if scale is None:
+        if scale is None or counts.sum() + trial.errors < SEEN * (trial.offered or 0):
             return None
         return _served(at, values * scale, counts, trial.series.width_s)
     settled = values[values.size // 3 :]
@@ -166,7 +169,12 @@ def _read_one(
         return _without_series(index, trial, whole, scale)
     width = trial.series.width_s
     if _grows(values):
-        capacity = _slope_capacity(trial.series, (at, values, counts), warm_up_s, scale)
+        whole_seen = counts.sum() + trial.errors >= SEEN * (trial.offered or 0)
+        capacity = (
+            _slope_capacity(trial.series, (at, values, counts), warm_up_s, scale)
+            if whole_seen
+            else None
+        )
         return Reading(
             index,
             trial.offered_rate,

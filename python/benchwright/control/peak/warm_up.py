@@ -22,6 +22,7 @@ from benchwright.control.peak.curve import FloatArray
 
 LEAST_S = 2.0
 """Always left out: the empty server's first moments [s]."""
+MOST_S = 40.0
 FADES_S = (2.0, 4.0, 8.0, 16.0, 32.0)
 """Time constants that are tried [s]."""
 SURELY = 2.5
@@ -66,5 +67,5 @@ def warm_up(runs: Sequence[Ageing]) -> WarmUp:
         if sureness > surest:
             surest = sureness
             lasts_s = fades_s * math.log(max(slowness, HARMLESS) / HARMLESS)
-            found = WarmUp(max(lasts_s, LEAST_S), slowness, fades_s)
+            found = WarmUp(min(max(lasts_s, LEAST_S), MOST_S), slowness, fades_s)
     return found
