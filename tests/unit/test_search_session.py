@@ -23,6 +23,7 @@ from benchwright.model.peak import (
     LoadEnding,
     LoadTrial,
     PeakGoal,
+    PeakResult,
     PeakStatus,
     Probe,
     Series,
@@ -44,9 +45,12 @@ SERVICE_MS = 1000 / CAPACITY * 3
 SAMPLE = (("workers", "2"),)
 
 
-def response_ms(rate: float) -> float:
-    """Return the true mean response of the fake server; infinite beyond its capacity."""
-    return SERVICE_MS / (1 - rate / CAPACITY) if rate < CAPACITY else math.inf
+def response_ms(rate: float, second: int) -> float:
+    """Return the true mean response in a second of a trial; beyond the capacity the queue
+    grows as long as the load lasts."""
+    if rate < CAPACITY:
+        return SERVICE_MS / (1 - rate / CAPACITY)
+    return SERVICE_MS + 1000 * (rate / CAPACITY - 1) * (second + 0.5)
 
 
 def noise(number: int) -> float:
@@ -88,8 +92,11 @@ class FakeServer:
 def trial_of(probe: Probe, number: int) -> LoadTrial:
     """Return what the fake server does with a probe."""
     seconds = round(probe.duration_s)
-    mean = min(response_ms(probe.rate), 800.0) * noise(number)
-    bins = tuple(mean * noise(number * 1000 + at) for at in range(seconds))
+    bins = tuple(
+        response_ms(probe.rate, at) * noise(number) * noise(number * 1000 + at)
+        for at in range(seconds)
+    )
+    mean = math.fsum(bins) / len(bins)
     return LoadTrial(
         rate=probe.rate,
         duration_s=probe.duration_s,
@@ -321,23 +328,71 @@ def test_the_export_has_every_trial_and_says_which_count(tmp_path: Path) -> None
     assert info["status"] == "complete"
 
 
-def test_several_claims_are_all_reached_over_the_same_trials(tmp_path: Path) -> None:
-    region, rate = Claim(), Claim(ClaimKind.RATE, 0.05)
-    alone = search(
-        tmp_path / "alone",
-        FakeServer(),
-        peak_search(plan("qgs", [region]), watched=False),
+class Patient:
+    """A policy that finds any rate within 10 % after 3 trials, and within 5 % after 5."""
+
+    name = "patient"
+
+    def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | PeakResult:
+        wanted = 3 if goal.claim.tolerance >= 0.1 else 5
+        if len(history) < wanted:
+            return Probe(100.0 + len(history), 1.0 + 10 * goal.claim.tolerance)
+        return self.best(goal, history)
+
+    def leaves(
+        self,
+        goal: PeakGoal,
+        history: Sequence[LoadTrial],
+        probe: Probe,
+        so_far: LoadTrial,
+    ) -> bool:
+        return so_far.lasted_s >= 10 * goal.claim.tolerance
+
+    def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> PeakResult:
+        return PeakResult(
+            status=PeakStatus.FOUND,
+            detail=goal.claim.text,
+            claim=goal.claim,
+            policy=self.name,
+            peak_rate=100.0,
+        )
+
+
+COARSE, FINE = Claim(), Claim(ClaimKind.RATE, 0.05)
+
+
+@pytest.fixture
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "benchwright.session.search_peak.policy_named", lambda _name: Patient()
     )
-    both = search(
-        tmp_path / "both",
-        FakeServer(),
-        peak_search(plan("qgs", [region, rate]), watched=False),
-    )
+
+
+@pytest.mark.usefixtures("_patient")
+@pytest.mark.parametrize("claims", [(COARSE, FINE), (FINE, COARSE)])
+def test_several_claims_are_all_reached_over_the_same_trials(
+    tmp_path: Path, claims: tuple[Claim, ...]
+) -> None:
+    asked = peak_search(plan("patient", claims), watched=False)
+    both = search(tmp_path / "both", FakeServer(), asked)
     assert both.answer is not None
-    assert [one.claim for one in both.answer.claims] == [region, rate]
+    assert [one.claim for one in both.answer.claims] == list(claims)
     assert all(one.status is PeakStatus.FOUND for one in both.answer.claims)
-    assert len(both.trials) >= len(alone.trials)
-    assert {one.trials for one in both.answer.claims} == {len(both.trials)}
+    assert len(both.trials) == 5
+    assert {one.trials for one in both.answer.claims} == {5}
+    durations = [one.probe.duration_s for one in both.trials]
+    first = [2.0, 2.0, 2.0] if claims[0] is COARSE else [1.5, 1.5, 1.5]
+    assert durations == [*first, 1.5, 1.5], "the first claim that lacks something asks"
+
+
+@pytest.mark.usefixtures("_patient")
+def test_a_running_trial_is_left_when_it_has_told_enough_for_every_claim() -> None:
+    leaves = peak_search(plan("patient", (COARSE, FINE)), watched=True).leaves
+    probe = Probe(100.0, 2.0)
+    whole = trial_of(probe, 1)
+    for lasted_s, enough in ((0.6, False), (1.2, True)):
+        so_far = msgspec.structs.replace(whole, lasted_s=lasted_s)
+        assert leaves([], probe, so_far) is enough
 
 
 def test_the_sample_goes_with_every_trial(tmp_path: Path) -> None:
@@ -420,3 +475,24 @@ def test_a_trial_comes_back_from_the_journal_as_it_was(
     back = read_kept(kept(one), SearchTrial)
     # NaN is not equal to itself: as text it is.
     assert repr(back) == repr(one)
+
+
+@pytest.mark.parametrize(
+    ("status", "exit_status"),
+    [
+        (PeakStatus.FOUND, 0),
+        (PeakStatus.FAILED, 1),
+        (PeakStatus.FAILS_AT_LOWEST, 1),
+        (PeakStatus.UNDECIDED, 3),
+        (PeakStatus.BUDGET, 3),
+        (PeakStatus.NEVER_FAILS, 3),
+    ],
+)
+def test_each_ending_has_its_exit_status(status: PeakStatus, exit_status: int) -> None:
+    found = PeakResult(
+        status=PeakStatus.FOUND, detail="one", claim=Claim(), policy="qgs"
+    )
+    other = msgspec.structs.replace(found, status=status, detail="two")
+    verdict = peak_verdict(PeakAnswer((found, other)))
+    assert verdict.exit_status == exit_status, "the claim that is missing decides"
+    assert peak_verdict(PeakAnswer((other,))).exit_status == exit_status
