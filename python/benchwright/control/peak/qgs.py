@@ -11,14 +11,28 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 
 from benchwright.control.peak.curve import FloatArray
 from benchwright.control.peak.qgs_claim import Answer, answer
 from benchwright.control.peak.qgs_plan import choose
 from benchwright.control.peak.qgs_posterior import Posterior, posterior
-from benchwright.control.peak.qgs_reading import OVERLOAD, Readings, read
+from benchwright.control.peak.qgs_reading import (
+    OVERLOAD,
+    Readings,
+    read,
+    share_of_limit,
+)
+from benchwright.control.peak.shape_check import (
+    drifts,
+    misfits,
+    not_monotonic,
+    sheds,
+    stalls,
+)
 from benchwright.model.estimate import Estimate
+from benchwright.model.finding import Finding
 from benchwright.model.peak import (
     ClaimKind,
     CurvePoint,
@@ -53,9 +67,13 @@ TURN_S = 10.0
 
 OVERLOAD_S = 60.0
 OVERLOAD_SHARE = 1.2
-MOST_OVERLOADS = 4
+FITTED = 3
+"""Parameters that runs alone determine: what a test of fit takes off."""
+STEEPEST = 30.0
 
 
+LOCAL = (0.4, 2.5)
+"""Responses that count where the whole curve is no queue's."""
 ROUGH = 256
 """Draws of a first look, which only tells how steep the curve is."""
 
@@ -85,8 +103,9 @@ class QGS:
         """Tell whether a running probe has told enough."""
         if so_far.lasted_s < EARLIEST_S or probe.purpose == "overload":
             return False
-        column = so_far.series.values.get(goal.criteria[0].key, ())
-        values = np.asarray(column, dtype=float) / goal.criteria[0].limit
+        criterion = goal.criteria[0]
+        column = so_far.series.values.get(criterion.key, ())
+        values = share_of_limit(criterion, np.asarray(column, dtype=float))
         values = values[np.isfinite(values)]
         if values.size < 4:
             return False
@@ -108,18 +127,61 @@ def _clearly_below(values: FloatArray) -> bool:
     return bool(rest.mean() + 2 * CLEARLY * error < 0.9)
 
 
+def _binding(told: Sequence[Readings]) -> int:
+    """Return which criterion limits: the one nearest to failing, or failing most, in the
+    trial that all but fails."""
+    if len(told) == 1 or not told[0].runs:
+        return 0
+    fails = [
+        min(
+            (r.rate for r in one.runs if not (r.steady and r.value <= 1)),
+            default=math.inf,
+        )
+        for one in told
+    ]
+    lowest = min(fails)
+    tops = []
+    for one, rate in zip(told, fails, strict=True):
+        values = [r.value for r in one.runs if r.steady and r.rate < lowest]
+        tops.append((-rate, max(values, default=0.0)))
+    return tops.index(max(tops))
+
+
+def _nearby(whole: Readings) -> Readings:
+    """Return the readings with nothing but steady responses near the limit."""
+    low, high = LOCAL
+    runs = tuple(
+        run
+        if run.steady and low < run.value < high
+        else msgspec.structs.replace(run, value=math.nan, capacity=None)
+        for run in whole.runs
+    )
+    return msgspec.structs.replace(whole, runs=runs)
+
+
 class _State:
     """What a decision looks at, computed once."""
 
     def __init__(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> None:
         self.goal = goal
         self.history = history
-        self.criterion = goal.criteria[0]
-        self.readings: Readings = read(self.criterion, history)
-        self.below = [r.rate for r in self.readings.runs if r.steady and r.value < 1]
-        self.above = [
-            r.rate for r in self.readings.runs if not (r.steady and r.value < 1)
+        told = [read(criterion, history) for criterion in goal.criteria]
+        place = _binding(told)
+        self.criterion = goal.criteria[place]
+        self.whole: Readings = told[place]
+        self.readings: Readings = self.whole
+        holds = [
+            all(r.runs[i].steady and r.runs[i].value <= 1 for r in told)
+            for i in range(len(history))
         ]
+        self.below = [
+            t.offered_rate for t, ok in zip(history, holds, strict=True) if ok
+        ]
+        self.above = [
+            t.offered_rate for t, ok in zip(history, holds, strict=True) if not ok
+        ]
+        self.doubts: tuple[Finding, ...] = ()
+        self.local = False
         self._known: Posterior | None = None
         self._found: Answer | None = None
 
@@ -137,18 +199,49 @@ class _State:
 
     @property
     def known(self) -> Posterior:
-        """What is known of the curve."""
+        """What is known of the curve: of the whole of it, or of its part near the peak
+        where the whole is no queue's."""
         if self._known is None:
-            low = max(self.below, default=min(self.above, default=1.0) / 4)
-            high = min(self.above, default=4 * low)
-            start = (min(low, high), max(low, high))
-            first = posterior(self.readings, start, self.goal.shape, ROUGH)
+            start = self._start()
+            first = posterior(self.whole, start, self.goal.shape, ROUGH)
             slope = (1 - first.mean(first.curve.unloaded)) * (
                 first.mean(first.curve.exponent) + 1 / first.mean(first.curve.gap)
             )
-            self.readings = read(self.criterion, self.history, slope)
-            self._known = posterior(self.readings, start, self.goal.shape)
+            self.whole = read(self.criterion, self.history, min(slope, STEEPEST))
+            self._known = posterior(self.whole, start, self.goal.shape)
+            self.doubts = self._doubts(self._known)
+            self.local = bool(self.doubts)
+            self.readings = _nearby(self.whole) if self.local else self.whole
+            if self.local:
+                self._known = posterior(self.readings, start, self.goal.shape)
         return self._known
+
+    def _start(self) -> tuple[float, float]:
+        """Return a low and a high guess of the peak [1/s]."""
+        low = max(self.below, default=min(self.above, default=1.0) / 4)
+        high = min(self.above, default=4 * low)
+        return min(low, high), max(low, high)
+
+    def _doubts(self, known: Posterior) -> tuple[Finding, ...]:
+        """Return what speaks against a queue's curve."""
+        steady = [run for run in self.whole.runs if run.steady]
+        found = (
+            *not_monotonic(self.whole),
+            *sheds(self.criterion, self.history),
+            *stalls(self.criterion, self.history),
+        )
+        if not steady:
+            return found
+        scaled = known.residuals / known.deviations
+        near = np.array([NEAR[0] < run.value < NEAR[1] for run in steady])
+        worst = steady[int(np.argmax(np.abs(scaled)))]
+        told = f"{worst.value:.2f} of the limit at {worst.rate:.5g}/s"
+        square, freedom = float(scaled @ scaled), scaled.size - FITTED
+        return (
+            *found,
+            *drifts(known.residuals[near], known.deviations[near]),
+            *(misfits(square, freedom, told) if freedom >= FITTED else ()),
+        )
 
     @property
     def found(self) -> Answer:
@@ -173,10 +266,8 @@ class _State:
 
         It tells the capacity, and no other run shows a warm-up as plainly.
         """
-        told = [r for r in self.readings.runs if r.capacity is not None]
-        if self.goal.claim.kind is not ClaimKind.REGION or any(
-            r.lasts_s >= 0.7 * OVERLOAD_S for r in told
-        ) or len(told) > MOST_OVERLOADS:
+        long = [r for r in self.readings.runs if not r.steady and r.lasts_s >= 40]
+        if self.goal.claim.kind is not ClaimKind.REGION or self.local or long:
             return None
         curve = self.known.curve
         capacity = self.known.mean(np.log(curve.capacity))
@@ -189,7 +280,9 @@ class _State:
         if overload is not None:
             return overload
         overhead = TURN_S + self.readings.warm_up_s + self._restart_s()
-        chosen = choose(self.goal.claim, self.known, self.found, overhead)
+        chosen = choose(
+            self.goal.claim, self.known, self.found, overhead, overload=not self.local
+        )
         rate, length, purpose = chosen.rate, chosen.lasts_s, chosen.purpose
         if self.found.probability >= self.goal.claim.confidence + MARGIN:
             rate, length, purpose = self.found.rate, 90.0, "focus"
@@ -238,6 +331,7 @@ class _State:
                 known.mean(known.noise_s),
                 self.readings.warm_up_s,
             ),
+            findings=self.doubts,
         )
 
     def _curve(self) -> tuple[CurvePoint, ...]:

@@ -23,7 +23,11 @@ import numpy as np
 
 from benchwright.control.peak.curve import FloatArray
 from benchwright.control.peak.qgs_claim import Answer
-from benchwright.control.peak.qgs_posterior import MODEL_ERROR, NOISE_EXPONENT, Posterior
+from benchwright.control.peak.qgs_posterior import (
+    MODEL_ERROR,
+    NOISE_EXPONENT,
+    Posterior,
+)
 from benchwright.model.peak import Claim, ClaimKind
 
 LENGTHS_S = (45.0, 60.0, 90.0, 120.0, 150.0, 180.0)
@@ -82,13 +86,20 @@ class Choice(msgspec.Struct, frozen=True):
     purpose: str
 
 
-def choose(claim: Claim, known: Posterior, found: Answer, overhead_s: float) -> Choice:
+def choose(
+    claim: Claim,
+    known: Posterior,
+    found: Answer,
+    overhead_s: float,
+    *,
+    overload: bool = True,
+) -> Choice:
     """Return the probe that pays most; `overhead_s` is what each costs beside its use."""
     target = _claimed(claim, known, found.rate)
     shortest = min(
         max(RELAXATIONS * known.mean(known.noise_s), _shortest_s(claim)), LENGTHS_S[-3]
     )
-    options = _options(known, found.rate)
+    options = _options(known, found.rate)[: None if overload else -1]
     columns = np.array([target, *(option.shown for option in options)])
     left = columns - (columns @ known.weight)[:, None]
     spread = (left * known.weight) @ left.T
@@ -174,7 +185,9 @@ def _options(known: Posterior, rate: float) -> list[Option]:
         steep = 1 / max(known.mean(curve.gap), 0.01)
         part = (1 - curve.unloaded) * waiting / np.exp(shown)
         away = known.mean(part * np.log(waiting))
-        fixed = between * steep**2 * known.mean(waiting) ** 2 + (MODEL_ERROR * away) ** 2
+        fixed = (
+            between * steep**2 * known.mean(waiting) ** 2 + (MODEL_ERROR * away) ** 2
+        )
         purpose = "focus" if share == 1.0 else "flank"
         options.append(Option(share * rate, purpose, shown, here_s, fixed))
     capacity = float(np.exp(known.mean(np.log(curve.capacity))))

@@ -71,6 +71,10 @@ class Posterior(msgspec.Struct, frozen=True):
     excess: FloatArray
     effective: float
     """How many equal draws the weights are worth."""
+    residuals: FloatArray
+    """Of the steady runs at the best draw `(n_steady,)`, relative."""
+    deviations: FloatArray
+    """... and the standard deviations that they should have."""
 
     def mean(self, values: FloatArray) -> float:
         """Return the posterior mean of a column."""
@@ -122,13 +126,14 @@ def posterior(
         theta = centre + points @ root.T
         prior, likelihood = model.log_density(theta)
         proposed = _log_t(points)
-        power = _next_power(prior - proposed, likelihood, power)
+        power = _next_power(prior - proposed, likelihood)
         weight = _normalised(prior - proposed + power * likelihood)
         effective = 1.0 / float(weight @ weight)
         if power >= 1.0 and effective > draws / 5:
             break
         centre, spread = _moments(theta, weight)
-    return model.told(theta, weight, effective)
+    best = int(np.argmax(prior + likelihood))
+    return model.told(theta, (weight, effective), best)
 
 
 def _log_t(points: FloatArray) -> FloatArray:
@@ -144,7 +149,7 @@ def _normalised(log_weight: FloatArray) -> FloatArray:
     return result
 
 
-def _next_power(base: FloatArray, likelihood: FloatArray, power: float) -> float:
+def _next_power(base: FloatArray, likelihood: FloatArray) -> float:
     """Return the largest power, at most 1, that leaves an eighth of the draws effective."""
     low, high = 0.0, 1.0
     for _ in range(7):
@@ -164,6 +169,17 @@ def _moments(theta: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatAr
     left = theta - centre
     spread = (left * weight[:, None]).T @ left
     return centre, 1.1 * spread + 1e-10 * np.eye(theta.shape[1])
+
+
+class _Expected(msgspec.Struct, frozen=True):
+    """Runs beside what draws expect of them; every table is `(n_runs, n)`."""
+
+    ratio: FloatArray
+    """Expected over measured response: nearly normal."""
+    left: FloatArray
+    """... less its mean."""
+    variance: FloatArray
+    noise_s: FloatArray
 
 
 class _Model:
@@ -217,17 +233,25 @@ class _Model:
         return GAP_PRIOR, UNLOADED_PRIOR, noise
 
     def told(
-        self, theta: FloatArray, weight: FloatArray, effective: float
+        self, theta: FloatArray, weights: tuple[FloatArray, float], best: int
     ) -> Posterior:
         """Return the draws by their names."""
         curve = _curve(theta)
+        residuals = deviations = np.empty(0)
+        if self.rate.size:
+            peak = theta[best : best + 1]
+            expected = self._expected(_curve(peak), peak)
+            residuals = (expected.left)[:, 0]
+            deviations = np.sqrt(expected.variance)[:, 0]
         return Posterior(
             curve,
-            weight,
+            weights[0],
             self._noise_s(curve, theta),
             np.exp(theta[:, BETWEEN]),
             theta[:, EXCESS],
-            effective,
+            weights[1],
+            residuals,
+            deviations,
         )
 
     def log_density(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -267,8 +291,8 @@ class _Model:
         result: FloatArray = scale * share**3 * 4 * self.limit_s / busy
         return result
 
-    def _steady(self, curve: Curve, theta: FloatArray) -> FloatArray:
-        """Return the log likelihood of responses and of their own noise."""
+    def _expected(self, curve: Curve, theta: FloatArray) -> _Expected:
+        """Return what the runs should have shown, and how they differ."""
         noise_s = self._noise_s(curve, theta)
         busy = curve.gap / (1 + curve.gap)
         share = np.maximum(1 - curve.unloaded, 1e-6)
@@ -293,11 +317,15 @@ class _Model:
         )
         ratio = response / self.value
         left = ratio - 1 - np.minimum(variance, 0.5)
-        log_likelihood = (
-            -0.5 * left**2 / variance - 0.5 * np.log(variance) + np.log(ratio)
-        )
-        own = -0.5 * self.freedom * (np.log(here_s) + self.own / here_s)
-        result: FloatArray = (log_likelihood + own).sum(axis=0)
+        return _Expected(ratio, left, variance, here_s)
+
+    def _steady(self, curve: Curve, theta: FloatArray) -> FloatArray:
+        """Return the log likelihood of responses and of their own noise."""
+        of = self._expected(curve, theta)
+        told = -0.5 * of.left**2 / of.variance - 0.5 * np.log(of.variance)
+        told += np.log(of.ratio)
+        told -= 0.5 * self.freedom * (np.log(of.noise_s) + self.own / of.noise_s)
+        result: FloatArray = told.sum(axis=0)
         return result
 
     def _overloaded(self, curve: Curve, theta: FloatArray) -> FloatArray:

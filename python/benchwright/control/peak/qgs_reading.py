@@ -38,6 +38,8 @@ FEWEST_AGES = 4
 LEAST_AGE_S = 1.0
 QUIET = 0.6
 """A response below this share of the limit is quiet enough to show a warm-up."""
+LEAST_VALUE = 1e-3
+"""A smaller share of the limit counts as this: an error ratio is 0 at low loads."""
 SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
 
 
@@ -62,6 +64,8 @@ class Reading(msgspec.Struct, frozen=True):
     noise: OwnNoise = NOTHING
     capacity: Capacity | None = None
     bins: int = 0
+    error: float = 0.3
+    """Relative standard error of the value, by the run alone and roughly."""
 
     @property
     def steady(self) -> bool:
@@ -76,6 +80,20 @@ class Readings(msgspec.Struct, frozen=True):
     warm_up_s: float
     limit_s: float | None
     """The limit as a time [s]; None where it is none."""
+
+
+def share_of_limit(criterion: Criterion, value: FloatArray | float) -> FloatArray:
+    """Return values as shares of the limit: above 1 where the criterion fails.
+
+    What should be high is turned over; of a share that should be high, what is missing
+    from one counts.
+    """
+    told = np.asarray(value, dtype=float)
+    if criterion.better == "lower":
+        return told / criterion.limit
+    if criterion.statistic == "share" and criterion.limit < 1:
+        return (1 - told) / (1 - criterion.limit)
+    return criterion.limit / np.maximum(told, 1e-12)
 
 
 def limit_s(criterion: Criterion) -> float | None:
@@ -144,7 +162,7 @@ def _columns(
     column = series.values.get(criterion.key, ())
     if len(column) != len(series.at_s):
         return np.empty(0), np.empty(0), np.empty(0)
-    values = np.asarray(column, dtype=float) / criterion.limit
+    values = share_of_limit(criterion, np.asarray(column, dtype=float))
     counts = np.asarray(series.counts, dtype=float)
     known = (counts > 0) & np.isfinite(values)
     return np.asarray(series.at_s, dtype=float)[known], values[known], counts[known]
@@ -163,7 +181,7 @@ def _read_one(
     index: int, trial: LoadTrial, criterion: Criterion, warm_up_s: float, slope: float
 ) -> Reading:
     at, values, counts = _columns(trial.series, criterion)
-    whole = trial.values.get(criterion.key, math.nan) / criterion.limit
+    whole = float(share_of_limit(criterion, trial.values.get(criterion.key, math.nan)))
     scale = limit_s(criterion)
     if values.size < 4:
         return _without_series(index, trial, whole, scale)
@@ -191,8 +209,16 @@ def _read_one(
     rate = float(weights.sum()) / lasts if trial.offered is not None else trial.rate
     if mean > UNSTEADY:
         return Reading(index, rate, lasts, math.nan, bins=values.size)
+    if mean < LEAST_VALUE:
+        return Reading(index, rate, lasts, LEAST_VALUE, bins=values.size)
     noise = own_noise(kept, weights, width, slope)
-    return Reading(index, rate, lasts, mean, noise, bins=values.size)
+    spread = (
+        float(kept.std(ddof=1)) / mean / math.sqrt(kept.size) if kept.size > 2 else 0.3
+    )
+    own = math.sqrt(noise.relative_s / lasts)
+    return Reading(
+        index, rate, lasts, mean, noise, bins=values.size, error=max(1.5 * spread, own)
+    )
 
 
 def _without_series(
@@ -201,7 +227,7 @@ def _without_series(
     """Return what a trial's totals alone tell."""
     rate, lasts = trial.offered_rate, trial.lasted_s
     if math.isfinite(whole) and whole <= UNSTEADY:
-        return Reading(index, rate, lasts, whole)
+        return Reading(index, rate, lasts, max(whole, LEAST_VALUE))
     capacity = _completed_capacity(trial)
     if capacity is None and scale is not None and math.isfinite(whole):
         # The mean of a response that grows from 0 by rate/capacity - 1 each second.
