@@ -23,7 +23,7 @@ from benchwright.bench import leftovers
 from benchwright.study.journal import Study
 
 SIM = Path(__file__).parents[1] / "sim"
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 GEN = """
 import sys, time, zlib
 sys.path[:0] = [{sim!r}]

@@ -22,7 +22,7 @@ import pytest
 from benchwright.bench import leftovers
 from benchwright.study.journal import Study
 
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 SERVER = '''
 """An HTTP server: PORT; notes its process id, and does not start where `broken` is."""
 import http.server, os, sys, time
@@ -75,6 +75,7 @@ class Place:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self.begun: list[subprocess.Popen[str]] = []
         (directory / "server.py").write_text(SERVER)
         self.write()
 
@@ -85,13 +86,21 @@ class Place:
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start bw here."""
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", "benchwright.cli.main", *words],
             cwd=self.directory,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
+        self.begun.append(process)
+        return process
+
+    def end(self) -> None:
+        """End what a failed test left."""
+        for process in self.begun:
+            process.kill()
+            process.communicate()
 
     def run(self, *words: str) -> tuple[int, dict[str, Any], str]:
         """Run bw here and return its exit status, its document and its progress."""
@@ -136,9 +145,11 @@ def waits(what: str) -> Iterator[None]:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    """Return a directory with a spec and its server."""
-    return Place(tmp_path)
+def place(tmp_path: Path) -> Iterator[Place]:
+    """A directory with a spec and its server; nothing is left running."""
+    here = Place(tmp_path)
+    yield here
+    here.end()
 
 
 def test_a_criterion_that_never_fails_ends_with_a_bound(place: Place) -> None:
