@@ -305,6 +305,16 @@ CODES: dict[str, Code] = {
         "Look at the response curve: a kink, refused operations or pauses are not in a "
         "queue's shape; the search assumed only that more load is not quicker.",
     ),
+    "sheds-load": Code(
+        Severity.WARNING,
+        "Keep the limit on errors: the server refuses what it cannot do, so its response says "
+        "nothing of its load; the peak is where it begins to refuse.",
+    ),
+    "retrograde-under-overload": Code(
+        Severity.WARNING,
+        "Keep the load below the peak (a limit on connections, a queue in front): overloaded, "
+        "the server does less than it can.",
+    ),
     "response-not-monotonic": Code(
         Severity.WARNING,
         "Find out what gets quicker under more load (batching, caching, frequency); there "
@@ -318,6 +328,11 @@ CODES: dict[str, Code] = {
     "curve-is-no-queue": Code(
         Severity.WARNING,
         "Look at the curve (--plot) for a kink; the answer rests on runs near the peak only.",
+    ),
+    "retrograde-under-overload": Code(
+        Severity.WARNING,
+        "Keep the load below the peak (admission control): overloaded it does less than it "
+        "could; the answer does not rest on overloaded runs.",
     ),
     "sheds-load": Code(
         Severity.WARNING,

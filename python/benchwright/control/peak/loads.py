@@ -65,15 +65,16 @@ def loads(goal: PeakGoal, history: Sequence[LoadTrial]) -> list[Load]:
 
 def load_of(goal: PeakGoal, trials: Sequence[LoadTrial]) -> Load:
     """Return what the trials at one load, at least one, come to."""
-    each = [_one(criterion, trials) for criterion in goal.criteria]
+    each = [load_by(criterion, trials) for criterion in goal.criteria]
     # The one that is worst: by its value, in units of what it may be.
     return max(each, key=lambda load: load.value)
 
 
-def _one(criterion: Criterion, trials: Sequence[LoadTrial]) -> Load:
+def load_by(criterion: Criterion, trials: Sequence[LoadTrial]) -> Load:
+    """Return what the trials at one load, at least one, come to by one criterion."""
     rate = math.fsum(counted_rate(t) for t in trials) / len(trials)
     lasts_s = math.fsum(t.lasted_s for t in trials)
-    values = np.array([_share(criterion, trial) for trial in trials])
+    values = np.array([value_share(criterion, trial) for trial in trials])
     lengths = np.array([trial.lasted_s for trial in trials])
     if not np.isfinite(values).all():
         return Load(
@@ -84,7 +85,7 @@ def _one(criterion: Criterion, trials: Sequence[LoadTrial]) -> Load:
     return Load(rate, value, error, freedom, len(trials), lasts_s, criterion.key)
 
 
-def _share(criterion: Criterion, trial: LoadTrial) -> float:
+def value_share(criterion: Criterion, trial: LoadTrial) -> float:
     """Return a trial's value as a share of the limit, more being worse."""
     if trial.ending is LoadEnding.FAILED:
         return math.inf

@@ -32,6 +32,9 @@ from benchwright.model.peak import (
     Probe,
 )
 
+PURPOSES = ("double", "halve", "bisect", "hold")
+"""What its probes are for: other words than those of other policies, by which a probe
+tells whose it is."""
 METHOD = "response that grows, a line near the limit"
 MARGIN = 0.015
 """On top of the claim's confidence: the price of looking after every run."""
@@ -104,19 +107,19 @@ class _Known:
     def probe(self) -> Probe:
         """Return the next probe."""
         if not self.loads:
-            return Probe(self.goal.start_rate, self._length(CLIMB_S), "climb")
+            return Probe(self.goal.start_rate, self._length(CLIMB_S), "double")
         if not self.above:
             rate = 2 * max(load.rate for load in self.below)
-            return Probe(rate, self._length(CLIMB_S), "climb")
+            return Probe(rate, self._length(CLIMB_S), "double")
         if not self.below:
             rate = min(load.rate for load in self.above) / 2
-            return Probe(rate, self._length(CLIMB_S), "climb")
+            return Probe(rate, self._length(CLIMB_S), "halve")
         spread = math.log(self.quantile(0.9) / self.quantile(0.1))
         if not self.near or spread > 0.25:
             return Probe(
                 self.tested(self.quantile(0.5)), self._length(CLIMB_S), "bisect"
             )
-        return Probe(self.tested(self._flank()), self._length(RUN_S), "focus")
+        return Probe(self.tested(self._flank()), self._length(RUN_S), "hold")
 
     def _length(self, usual_s: float) -> float:
         return self.goal.run_length_s or usual_s

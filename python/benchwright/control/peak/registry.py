@@ -25,9 +25,9 @@ def policy_named(name: str) -> Policy:
     if name not in NAMES:
         raise KeyError(name)
     if name == "qgs":
-        from benchwright.control.peak.qgs import QGS
+        from benchwright.control.peak.guided import Guided
 
-        return QGS()
+        return Guided()
     if name == "monotone":
         from benchwright.control.peak.monotone import Monotone
 

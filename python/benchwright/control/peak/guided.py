@@ -1,0 +1,155 @@
+"""Our search as it is offered: a queue's shape while it fits, and only order where it does not.
+
+Purpose: `qgs` for users. QGS asks for a tenth of the load because it believes in a queue;
+doubts.py looks whether it may. Once a doubt about the shape stands, `Monotone` has the rest of
+the search, with every trial so far, and the result says why.
+Decision: a doubt is for good. It is looked for in every beginning of the history, so the
+policy stays a pure function of it, and a search does not waver between two methods. What was
+found for a beginning is kept in memory: dropping it changes nothing but the time it takes.
+Decision: of several criteria the curve is that of the one that fails first; where that is a
+ratio, a share or a user's metric there is no curve to believe in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from benchwright.control.peak.doubts import doubts, no_queue
+from benchwright.control.peak.loads import load_by, value_share
+from benchwright.control.peak.monotone import PURPOSES, Monotone
+from benchwright.control.peak.policy import Policy
+from benchwright.control.peak.qgs import QGS
+from benchwright.model.finding import Finding
+from benchwright.model.peak import (
+    Criterion,
+    LoadTrial,
+    PeakGoal,
+    PeakResult,
+    Probe,
+)
+
+MOST_TRIALS = 40
+"""Of the guided search: one that has not converged by then will not."""
+SHAPED = ("mean", "percentile")
+"""Statistics that a queue's curve is known of."""
+SURELY = 0.1
+"""Probability that a criterion without a curve holds, below which it is what fails."""
+
+
+class Course(msgspec.Struct, frozen=True):
+    """By which search a history goes on, and why."""
+
+    criterion: Criterion | None
+    """Whose curve is followed; None: only order is believed in."""
+    told: tuple[Finding, ...] = ()
+    """The doubts that ended the belief."""
+
+
+class Guided:
+    """QGS where the server is a queue, Monotone where it is not."""
+
+    name = "qgs"
+
+    def __init__(self, guided: Policy | None = None, fallback: Policy | None = None):
+        self.guided = guided or QGS()
+        self.fallback = fallback or Monotone()
+        self._memory: tuple[PeakGoal, list[LoadTrial], Course] | None = None
+
+    def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | PeakResult:
+        """Return the next probe, or what the search came to."""
+        course = self.course(goal, history)
+        if course.criterion is None:
+            return self._told(self.fallback.next(goal, history), goal, history)
+        step = self.guided.next(_followed(goal, course.criterion), history)
+        return self._told(step, goal, history)
+
+    def leaves(
+        self,
+        goal: PeakGoal,
+        history: Sequence[LoadTrial],
+        probe: Probe,
+        so_far: LoadTrial,
+    ) -> bool:
+        """Tell whether a running probe has told enough, by who asked for it."""
+        if probe.purpose in PURPOSES:
+            return self.fallback.leaves(goal, history, probe, so_far)
+        criterion = _first_to_fail(goal, [*history, so_far])
+        if criterion is None:
+            return False
+        return self.guided.leaves(_followed(goal, criterion), history, probe, so_far)
+
+    def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> PeakResult:
+        """Return the best answer now."""
+        course = self.course(goal, history)
+        if course.criterion is None:
+            result = self.fallback.best(goal, history)
+        else:
+            result = self.guided.best(_followed(goal, course.criterion), history)
+        told = self._told(result, goal, history)
+        assert isinstance(told, PeakResult)
+        return told
+
+    def course(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Course:
+        """Return by which search a history goes on."""
+        known, course = self._remembered(goal, history)
+        for n in range(known, len(history)):
+            if course.criterion is not None:
+                course = _course(goal, history[: n + 1])
+        if not history:
+            course = _course(goal, history)
+        self._memory = (goal, list(history), course)
+        return course
+
+    def _remembered(
+        self, goal: PeakGoal, history: Sequence[LoadTrial]
+    ) -> tuple[int, Course]:
+        """Return how many trials are decided upon already, and what was decided."""
+        if self._memory is not None and self._memory[0] == goal:
+            known = self._memory[1]
+            if known and len(known) <= len(history):
+                pairs = zip(known, history, strict=False)
+                if all(one is other or one == other for one, other in pairs):
+                    return len(known), self._memory[2]
+        return 0, Course(goal.criteria[0])
+
+    def _told(
+        self, step: Probe | PeakResult, goal: PeakGoal, history: Sequence[LoadTrial]
+    ) -> Probe | PeakResult:
+        """Return a step; a result with the doubts about the server."""
+        if isinstance(step, Probe):
+            return step
+        early = self.course(goal, history).told
+        codes = {finding.code for finding in early}
+        late = [found for found in doubts(goal, history) if found.code not in codes]
+        findings = (*step.findings, *early, *late)
+        return msgspec.structs.replace(step, policy=self.name, findings=findings)
+
+
+def _course(goal: PeakGoal, history: Sequence[LoadTrial]) -> Course:
+    """Return by which search a history would go on, were there nothing before it."""
+    criterion = _first_to_fail(goal, history)
+    if criterion is None:
+        return Course(None, doubts(goal, history))
+    told = no_queue(goal, history)
+    if told or len(history) >= MOST_TRIALS:
+        return Course(None, told)
+    return Course(criterion)
+
+
+def _followed(goal: PeakGoal, criterion: Criterion) -> PeakGoal:
+    return msgspec.structs.replace(goal, criteria=(criterion,))
+
+
+def _first_to_fail(goal: PeakGoal, history: Sequence[LoadTrial]) -> Criterion | None:
+    """Return the criterion whose curve is to be followed; None where it has none."""
+    shaped = [c for c in goal.criteria if c.statistic in SHAPED]
+    for trial in sorted(history, key=lambda trial: trial.rate):
+        failing = [c for c in goal.criteria if value_share(c, trial) > 1]
+        curved = [c for c in failing if c in shaped]
+        if curved:
+            return max(curved, key=lambda c: value_share(c, trial))
+        if any(load_by(c, [trial]).below(1.0) < SURELY for c in failing):
+            return None
+    return shaped[0] if shaped else None
