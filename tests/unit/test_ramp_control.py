@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchwright.control.ramp.flow import THROUGHPUT, flow_of
+from benchwright.control.ramp.flow import THROUGHPUT, flow_of, flows_of
 from benchwright.control.ramp.level import levels_of
 from benchwright.control.ramp.policy import best_so_far, level_after, next_step
 from benchwright.control.ramp.profile import band_of
@@ -300,7 +300,7 @@ def test_a_warm_up_is_in_no_throughput() -> None:
         completed=sum(counts),
         series=Series(at_s=tuple(map(float, range(36))), counts=counts),
     )
-    flow = flow_of(trial)
+    flow = flow_of(trial, Axis.USERS)
     assert flow is not None
     assert flow.throughput == pytest.approx(100, rel=0.01)
     assert flow.warm_up_s == pytest.approx(4, abs=1)
@@ -310,9 +310,64 @@ def test_operations_that_failed_are_no_throughput() -> None:
     trial = LoadTrial(
         rate=4, duration_s=8, lasted_s=8, cost_s=8, completed=400, errors=400
     )
-    flow = flow_of(trial)
+    flow = flow_of(trial, Axis.USERS)
     assert flow is not None
     assert flow.throughput == 50
+
+
+def _open_loop(
+    rate: float, completed: int | None, counts: tuple[int, ...]
+) -> LoadTrial:
+    """Return ten seconds of an open loop whose bins are those of the arrivals."""
+    return LoadTrial(
+        rate=rate,
+        duration_s=10,
+        lasted_s=10,
+        cost_s=10,
+        completed=completed,
+        series=Series(
+            at_s=tuple(map(float, range(10))), counts=counts, binned_by="intended"
+        ),
+    )
+
+
+def test_arrivals_are_no_throughput_of_an_overloaded_server() -> None:
+    """A server of 100/s is offered 400/s: its schedule has four times what it does."""
+    arrivals = (390, 410, 405, 395, 400, 402, 398, 400, 401, 399)
+    flow = flow_of(_open_loop(400, 1000, arrivals), Axis.RATE)
+    assert flow is not None
+    assert flow.throughput == 100
+    assert flow.variance is None, "the noise of arrivals is not the server's"
+    assert flow_of(_open_loop(400, None, arrivals), Axis.RATE) is None
+    # The same of a schedule whose end nobody reached: no warm-up that is cut off.
+    ended_early = flow_of(_open_loop(400, 1000, (400, 400, 200, *[0] * 7)), Axis.RATE)
+    assert ended_early is not None
+    assert ended_early.throughput == 100
+
+
+def test_a_run_that_kept_up_has_the_noise_of_its_arrivals() -> None:
+    flow = flow_of(_open_loop(10, 99, (9, 11, 10, 8, 12, 10, 9, 11, 10, 9)), Axis.RATE)
+    assert flow is not None
+    assert flow.throughput == 9.9
+    assert flow.variance is not None
+
+
+@pytest.mark.parametrize(
+    ("throughput", "told"),
+    [(0.0, "no operation ended well, from 1 to 4"), (-5.0, "a throughput of -5/s")],
+)
+def test_a_throughput_that_is_none_is_a_failure(throughput: float, told: str) -> None:
+    history = [
+        LoadTrial(
+            rate=n, duration_s=5, lasted_s=5, cost_s=5, values={THROUGHPUT: throughput}
+        )
+        for n in (1.0, 2.0, 4.0)
+    ]
+    result = next_step(GOAL, history)
+    assert isinstance(result, RampResult)
+    assert result.status is RampStatus.FAILED
+    assert told in result.detail
+    assert result.saturation is None
 
 
 def test_intervals_of_throughput_cover() -> None:
@@ -322,8 +377,7 @@ def test_intervals_of_throughput_cover() -> None:
         server = Server(lambda n: 100.0 * n, within=0.05, between=0.02, seed=seed)
         probes = [Probe(n, 12.0, users=int(n)) for n in (10.0, 20.0) for _ in range(3)]
         trials = [server.run(probe, place) for place, probe in enumerate(probes)]
-        flows = [flow for flow in map(flow_of, trials) if flow is not None]
-        for level in levels_of(flows):
+        for level in levels_of(flows_of(trials, Axis.USERS)):
             estimate = level.estimate(0.95)
             inside += estimate.low <= 100 * level.level <= estimate.high
             total += 1

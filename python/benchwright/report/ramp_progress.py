@@ -32,21 +32,21 @@ def probe_text(number: int, probe: Probe, axis: Axis) -> str:
 
 def running_text(number: int, probe: Probe, so_far: LoadTrial, axis: Axis) -> str:
     """Return how far the running trial is."""
-    seen = f"after {seconds_text(so_far.lasted_s)}: {_figures(so_far)}"
+    seen = f"after {seconds_text(so_far.lasted_s)}: {_figures(so_far, axis)}"
     return f"{probe_text(number, probe, axis)}; {seen}"
 
 
 def trial_text(done: SearchTrial, axis: Axis) -> str:
     """Return a trial's line: what was asked, and what came."""
     trial = done.trial
-    came = _figures(trial)
+    came = _figures(trial, axis)
     if trial.ending is LoadEnding.FAILED:
         came = f"failed: {trial.failure or 'it did not say how'}"
     return f"{probe_text(done.number, done.probe, axis)}: {came}"
 
 
-def _figures(trial: LoadTrial) -> str:
-    flow = flow_of(trial)
+def _figures(trial: LoadTrial, axis: Axis) -> str:
+    flow = flow_of(trial, axis)
     throughput = ABSENT if flow is None else f"{number_text(flow.throughput)}/s"
     mean = trial.values.get(_MEAN)
     text = f"throughput {throughput}"

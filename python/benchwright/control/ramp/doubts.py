@@ -112,7 +112,11 @@ def _of_the_law(shown: Shown) -> Iterator[Finding]:
 def _of_the_noise(shown: Shown) -> Iterator[Finding]:
     levels = shown.levels
     if any(level.variance is None for level in levels):
-        evidence = "the generator tells no series, and no level was run twice"
+        unknown = ", ".join(f"{one.level:g}" for one in levels if one.variance is None)
+        evidence = (
+            f"at {unknown}: no series tells what ended in each second, and no level was "
+            f"run twice"
+        )
         yield doubt("throughput-noise-unknown", SUBJECT, evidence)
     elif levels and all(len(level.flows) == 1 for level in levels):
         evidence = "each level was run once: intervals hold the noise within a run only"

@@ -47,10 +47,11 @@ class Level(msgspec.Struct, frozen=True):
         return sum(flow.throughput for flow in self.flows) / len(self.flows)
 
     def estimate(self, confidence: float) -> Estimate:
-        """Return the throughput with its interval; its ends are NaN without a variance."""
+        """Return the throughput with its interval; its ends are NaN without a variance,
+        and of a throughput of 0: the noise is known as a share of it."""
         middle = self.throughput
         low = high = math.nan
-        if self.variance is not None:
+        if self.variance is not None and middle > 0:
             t = t_quantile(confidence, self.degrees)
             factor = math.exp(min(t * math.sqrt(self.variance), 700.0))
             low, high = middle / factor, middle * factor

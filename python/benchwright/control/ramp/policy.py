@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from benchwright.control.ramp.flow import Flow, flow_of
+from benchwright.control.ramp.flow import flow_of, flows_of
 from benchwright.control.ramp.growth import Climb, Growth, climb_of, falls
 from benchwright.control.ramp.level import Level, levels_of
 from benchwright.control.ramp.profile import Ended, errors_of, result_of
@@ -29,7 +29,7 @@ def next_step(goal: RampGoal, history: Sequence[LoadTrial]) -> Probe | RampResul
     """Return the next probe, or what the ramp came to."""
     if not history:
         return _probe(goal, first_level(goal), "begin")
-    ended = _budget(goal, history) or _failure(history)
+    ended = _budget(goal, history) or _failure(goal, history)
     if ended is not None:
         return result_of(goal, history, ended)
     if history[-1].ending is LoadEnding.FAILED:
@@ -79,7 +79,7 @@ def _budget(goal: RampGoal, history: Sequence[LoadTrial]) -> Ended | None:
     return Ended(RampStatus.BUDGET, detail)
 
 
-def _failure(history: Sequence[LoadTrial]) -> Ended | None:
+def _failure(goal: RampGoal, history: Sequence[LoadTrial]) -> Ended | None:
     last = history[-FAILURES:]
     if len(last) == FAILURES and all(
         trial.ending is LoadEnding.FAILED and trial.rate == last[0].rate
@@ -87,8 +87,14 @@ def _failure(history: Sequence[LoadTrial]) -> Ended | None:
     ):
         detail = f"{FAILURES} trials failed at {last[0].rate:g}: {last[-1].failure}"
         return Ended(RampStatus.FAILED, detail)
-    if last[-1].ending is not LoadEnding.FAILED and flow_of(last[-1]) is None:
+    if last[-1].ending is LoadEnding.FAILED:
+        return None
+    flow = flow_of(last[-1], goal.axis)
+    if flow is None:
         detail = "the generator tells no throughput: neither a number nor a count"
+        return Ended(RampStatus.FAILED, detail)
+    if flow.throughput < 0:
+        detail = f"the generator tells a throughput of {flow.throughput:g}/s"
         return Ended(RampStatus.FAILED, detail)
     return None
 
@@ -105,8 +111,7 @@ class _Seen(msgspec.Struct, frozen=True):
 def _seen(goal: RampGoal, history: Sequence[LoadTrial]) -> _Seen:
     current = history[-1].rate
     good = [trial for trial in history if trial.ending is not LoadEnding.FAILED]
-    flows: list[Flow] = [flow for flow in map(flow_of, good) if flow is not None]
-    levels = levels_of(flows)
+    levels = levels_of(flows_of(good, goal.axis))
     here = tuple(trial for trial in good if trial.rate == current)
     return _Seen(current, here, tuple(levels), climb_of(levels, goal))
 
@@ -143,6 +148,9 @@ def _too_many_errors(goal: RampGoal, seen: _Seen) -> Ended | None:
 
 def _saturated(goal: RampGoal, seen: _Seen) -> Ended:
     best, flat = seen.climb.best, seen.climb.flat
+    if not best.throughput > 0:
+        detail = f"no operation ended well, from {best.level:g} to {seen.current:g}"
+        return Ended(RampStatus.FAILED, detail)
     detail = (
         f"from {best.level:g} on throughput grew by less than {100 * goal.growth:g} % "
         f"at {flat} level{'' if flat == 1 else 's'}: {best.throughput:.4g}/s there, "

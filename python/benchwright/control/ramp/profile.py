@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from benchwright.control.ramp.doubts import Shown, doubts_of
-from benchwright.control.ramp.flow import Flow, flow_of
+from benchwright.control.ramp.flow import Flow, flows_of
 from benchwright.control.ramp.growth import Climb, climb_of
 from benchwright.control.ramp.level import Level, between_runs, levels_of
 from benchwright.model.peak import LoadEnding, LoadTrial
@@ -30,7 +30,7 @@ class Ended(msgspec.Struct, frozen=True):
 def result_of(goal: RampGoal, history: Sequence[LoadTrial], ended: Ended) -> RampResult:
     """Return the profile of all trials; those that failed only cost."""
     good = [trial for trial in history if trial.ending is not LoadEnding.FAILED]
-    flows = [flow for flow in map(flow_of, good) if flow is not None]
+    flows = flows_of(good, goal.axis)
     levels = levels_of(flows)
     points = tuple(_point(level, levels[0], good, goal) for level in levels)
     climb = climb_of(levels, goal) if levels else None
@@ -57,7 +57,7 @@ def band_of(goal: RampGoal, history: Sequence[LoadTrial]) -> tuple[BandPoint, ..
     Apart from the result: it takes forty times as long as the fit.
     """
     good = [trial for trial in history if trial.ending is not LoadEnding.FAILED]
-    flows = [flow for flow in map(flow_of, good) if flow is not None]
+    flows = flows_of(good, goal.axis)
     levels = levels_of(flows)
     points = tuple(_point(level, levels[0], good, goal) for level in levels)
     lawful = _lawful(goal, flows, points)
