@@ -129,7 +129,8 @@ def test_a_series_of_another_shape_is_refused(rows: str, why: str) -> None:
     ("text", "response", "series", "why"),
     [
         ("", "/m", None, "empty"),
-        ("g --duration {duration}", "/m", None, r"has no \{rate\}"),
+        ("g --duration {duration}", "/m", None, r"neither \{rate\} nor \{users\}"),
+        ("g {rates}", "/m", None, r"did you mean \{rate\}"),
         ("g {rate}", "", None, "empty"),
         ("g {rate}", "/a~2", None, "not followed by 0 or 1"),
         ("g {rate}", "mean: [", None, "bad regular expression"),

@@ -120,6 +120,42 @@ def test_a_command_without_throughput_is_refused() -> None:
         meaning_of(RampRequest(), SourceFile("server.toml", silent))
 
 
+def test_a_series_alone_is_a_throughput_of_users_only() -> None:
+    """A series may count arrivals, which go on whatever the server does."""
+    silent = SPEC.replace('throughput_per_s = "/tps", ', "")
+    silent = silent.replace("\n[factors]", 'series = "/rows"\n\n[factors]')
+    assert meaning_of(RampRequest(), SourceFile("s.toml", silent))[1].goal
+    open_loop = silent.replace("{users}", "{rate}")
+    with pytest.raises(InputError, match=r"s\.toml:5:.*a series may count"):
+        meaning_of(RampRequest(), SourceFile("s.toml", open_loop))
+    bare = RampRequest(command="g {rate}", series="/rows")
+    with pytest.raises(InputError, match="--throughput:1:1: a series may count"):
+        meaning_of(bare, None)
+
+
+def test_a_placeholder_that_nothing_fills_is_told() -> None:
+    both = SPEC.replace("{users}", "{users} {rate}")
+    with pytest.raises(InputError, match=r"nothing says {rate} of the"):
+        meaning_of(RampRequest(), SourceFile("server.toml", both))
+    told = RampRequest(command="g {user} {durations}", throughput="/x")
+    with pytest.raises(InputError, match=r"did you mean {users}\?"):
+        meaning_of(told, None)
+    told = RampRequest(command="g 5 5", throughput="/x")
+    with pytest.raises(InputError, match=r"neither {rate} nor {users}"):
+        meaning_of(told, None)
+
+
+def test_every_mistake_of_a_command_line_is_told_at_once() -> None:
+    options = {"factor": "1", "growth": "200%"}
+    wrong = RampRequest(
+        command="g {users}", throughput="tps", p99="x(", options=options, seed="x"
+    )
+    with pytest.raises(InputError) as caught:
+        meaning_of(wrong, None)
+    places = [one.file for one in caught.value.diagnostics]
+    assert places == ["--throughput", "--p99", "--factor", "--growth", "--seed"]
+
+
 def test_our_engine_ramps_users_and_rates() -> None:
     text = '[load]\ntarget = "http://127.0.0.1:8080/"\n'
     spec, plan = meaning_of(RampRequest(), SourceFile("web.toml", text))
@@ -136,7 +172,7 @@ def test_our_engine_ramps_users_and_rates() -> None:
     [
         (["ramp"], "there is nothing to ramp"),
         (["ramp", "a.toml", "--command", "b {users}"], "there is a spec too, a.toml"),
-        (["ramp", "--command", "b {users}"], "nothing says where throughput is"),
+        (["ramp", "--command", "b {users}"], "nothing tells the throughput"),
         (["ramp", "a.toml", "--throughput", "/x"], "it is for --command"),
         (["ramp", "a.toml"], "there is no file a.toml"),
         (["ramp", "--", "x"], "has no place for a level"),
@@ -175,6 +211,18 @@ def test_a_pointer_that_leads_nowhere_is_a_mistake_of_the_command_line(
     told = capsys.readouterr().err
     assert "--throughput:1:1: no throughput_per_s" in told
     assert (here / "bw-study").exists()
+
+
+def test_a_pointer_is_doubted_at_the_first_trial_of_all_only(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After a level that went well an unreadable output is the server's failure."""
+    once = GEN.replace("print(", "n < 2 and print(")
+    (here / "gen.py").write_text(once)
+    assert main(command()) == 1
+    capsys.readouterr()
+    assert main(["resume"]) == 1, "no mistake of the command line, which was right"
+    assert "no throughput_per_s" in capsys.readouterr().out
 
 
 def test_a_budget_that_is_spent_ends_with_three(

@@ -170,10 +170,6 @@ def _misfits(arguments: argparse.Namespace) -> list[tuple[str, str, str, str]]:
     elif spec is not None and command is not None:
         hint = "leave one of them out"
         found.append(("--command", command, f"there is a spec too, {spec}", hint))
-    told = arguments.throughput or arguments.series
-    if command is not None and told is None:
-        hint = "such as --throughput /tps, a JSON pointer into GEN's output"
-        found.append(("--throughput", "", "nothing says where throughput is", hint))
     if spec is not None and command is None:
         for option in _GENERATOR[1:]:
             text = getattr(arguments, option)

@@ -14,6 +14,7 @@ from benchwright.cli.ramp_command import FirstOutput, command_spec
 from benchwright.cli.search_live import Kept, Site, run_again, run_new
 from benchwright.control.ramp.policy import best_so_far
 from benchwright.control.ramp.profile import band_of
+from benchwright.model.errors import InputError
 from benchwright.model.finding import Finding
 from benchwright.model.peak import Criterion, LoadTrial, Probe
 from benchwright.model.ramp import RampResult
@@ -36,9 +37,15 @@ from benchwright.session.search import (
     recorded_result,
     recorded_trials,
     run_search,
+    search_key,
 )
 from benchwright.session.search_ramp import ramp_search, ramp_verdict
-from benchwright.session.search_ramp_request import RampPlan, RampRequest, ramp_plan
+from benchwright.session.search_ramp_request import (
+    RampPlan,
+    RampRequest,
+    option_mistakes,
+    ramp_plan,
+)
 from benchwright.session.search_start import search_info, stored_request, stored_spec
 from benchwright.study.journal import Session, Study
 from benchwright.suite.program import SourceFile
@@ -50,6 +57,7 @@ from benchwright.workbench.spec import Spec
 from benchwright.workbench.spec_load import ENGINE
 from benchwright.workbench.spec_toml import read_spec
 
+_KEY = search_key()
 _LIMIT_MS = 1000.0
 """A ramp limits no response; this only says how long what is in flight is waited for."""
 _RESPONSES = (
@@ -124,14 +132,15 @@ class RampErrand:
         )
         workbench = LocalWorkbench(setting, site.bench)
         self._bench_findings = workbench.findings
-        if self._request.command is None:
-            return workbench
-        return FirstOutput(workbench, self._request)
+        return workbench
 
     def run(self, workbench: Workbench, ledger: Ledger) -> RampResult:
         """Ramp, telling each trial."""
         self.note(opening_text(self._plan.goal))
-        search = self._told(ramp_search(self._plan))
+        begun = recorded_trials(_KEY, ledger)[0]
+        if self._request.command is not None and not begun:
+            workbench = FirstOutput(workbench, self._request)
+        search = self._told(ramp_search(self._plan, _KEY))
         return run_search(search, workbench, ledger, self._tell_trial).result
 
     def verdict(self, result: RampResult) -> Verdict:
@@ -140,7 +149,7 @@ class RampErrand:
 
     def tell(self, result: RampResult | None, verdict: Verdict, kept: Kept) -> None:
         """Print the outcome, and draw it where that was asked for."""
-        trials, _ = recorded_trials("search/0", kept.ledger)
+        trials, _ = recorded_trials(_KEY, kept.ledger)
         report = self._report(result, verdict, trials)
         band = self._band(trials) if self._json or self._request.plot else ()
         plots = write_plot(self._request.plot, lambda: _sheet(report, band))
@@ -219,10 +228,14 @@ def meaning_of(
     request: RampRequest, source: SourceFile | None
 ) -> tuple[Spec, RampPlan]:
     """Return what is loaded and how, and how far. Raises InputError with every mistake."""
-    if source is None:
-        spec = command_spec(request)
-    else:
-        spec = read_spec(source.text, source.path, {"ramp": read_ramp})
+    try:
+        if source is None:
+            spec = command_spec(request)
+        else:
+            spec = read_spec(source.text, source.path, {"ramp": read_ramp})
+    except InputError as error:
+        wrong = [*error.diagnostics, *option_mistakes(request)]
+        raise InputError(wrong) from None
     return spec, ramp_plan(request, spec)
 
 

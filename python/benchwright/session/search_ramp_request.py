@@ -12,14 +12,17 @@ from typing import Any
 import msgspec
 
 from benchwright.load.words import count
-from benchwright.model.errors import InputError
+from benchwright.model.errors import Diagnostic, InputError
 from benchwright.model.plan import Pairs
-from benchwright.model.ramp import RampGoal
+from benchwright.model.ramp import Axis, RampGoal
 from benchwright.session.search_sample import SampleReading
 from benchwright.suite.fault import diagnostic
+from benchwright.suite.program import Where
 from benchwright.workbench.ramp_spec import (
+    THROUGHPUT,
     WORDS,
     Misfit,
+    default_axis,
     goal_of,
     misfits,
     throughput_fault,
@@ -57,6 +60,14 @@ class RampPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Of the generator's arrivals."""
 
 
+def option_mistakes(request: RampRequest) -> list[Diagnostic]:
+    """Return what is wrong with the options by themselves, where there is no spec."""
+    reading = _OptionsReading(request)
+    reading.said()
+    reading.seed()
+    return reading.found
+
+
 def ramp_plan(request: RampRequest, spec: Spec) -> RampPlan:
     """Return what a request means. Raises InputError with every mistake."""
     reading = _RampReading(request, spec)
@@ -66,30 +77,14 @@ def ramp_plan(request: RampRequest, spec: Spec) -> RampPlan:
     return plan
 
 
-class _RampReading(SampleReading):
-    """One request being read."""
+class _OptionsReading(SampleReading):
+    """A request's options being read."""
 
-    def __init__(self, request: RampRequest, spec: Spec) -> None:
+    def __init__(self, request: RampRequest) -> None:
         super().__init__()
         self._request = request
-        self._spec = spec
 
-    def plan(self) -> RampPlan | None:
-        """Return the plan; None after a mistake."""
-        request, spec = self._request, self._spec
-        sample = self._sample(request.factors, spec)
-        seed = self._parsed("--seed", request.seed, count)
-        said = spec.more.get(TABLE, {}) | self._said()
-        fault = throughput_fault(spec) if request.command is None else None
-        self.found += [] if fault is None else [fault]
-        for misfit in misfits(said, spec):
-            self._misfit(misfit)
-        if self.found:
-            return None
-        seed = request.drawn_seed if seed is None else seed
-        return RampPlan(goal=goal_of(said, spec), sample=sample, seed=seed)
-
-    def _said(self) -> dict[str, Any]:
+    def said(self) -> dict[str, Any]:
         """Return the goal's fields that options say."""
         found = {}
         for key, (field, parse) in WORDS.items():
@@ -97,6 +92,44 @@ class _RampReading(SampleReading):
             if value is not None:
                 found[field] = value
         return found
+
+    def seed(self) -> int:
+        """Return the seed that was given, or else drawn."""
+        given = self._parsed("--seed", self._request.seed, count)
+        return self._request.drawn_seed if given is None else given
+
+
+class _RampReading(_OptionsReading):
+    """One request being read, with its spec."""
+
+    def __init__(self, request: RampRequest, spec: Spec) -> None:
+        super().__init__(request)
+        self._spec = spec
+
+    def plan(self) -> RampPlan | None:
+        """Return the plan; None after a mistake."""
+        request, spec = self._request, self._spec
+        sample = self._sample(request.factors, spec)
+        seed = self.seed()
+        said = spec.more.get(TABLE, {}) | self.said()
+        self._tells_throughput(said.get("axis") or default_axis(spec.load))
+        for misfit in misfits(said, spec):
+            self._misfit(misfit)
+        if self.found:
+            return None
+        return RampPlan(goal=goal_of(said, spec), sample=sample, seed=seed)
+
+    def _tells_throughput(self, axis: Axis) -> None:
+        fault = throughput_fault(axis, self._spec)
+        if not fault:
+            return
+        if self._request.command is not None:
+            hint = "such as --throughput /tps, a JSON pointer into GEN's output"
+            self._wrong("--throughput", "", fault, hint)
+            return
+        where = self._spec.places.get("load.values", Where(self._spec.file))
+        hint = f'such as values = {{ {THROUGHPUT} = "/tps" }}, or counts with completed'
+        self.found.append(diagnostic(where, "spec-value", fault, hint))
 
     def _misfit(self, misfit: Misfit) -> None:
         """Note a misfit at its option, or else at its line of the spec."""

@@ -13,10 +13,7 @@ from typing import Any
 import msgspec
 
 from benchwright.load import words
-from benchwright.model.errors import Diagnostic
 from benchwright.model.ramp import Axis, RampGoal
-from benchwright.suite.fault import diagnostic
-from benchwright.suite.program import Where
 from benchwright.workbench.criteria import parse_confidence
 from benchwright.workbench.generators.command import CommandGenerator
 from benchwright.workbench.spec import LoadPlan, Spec
@@ -148,6 +145,10 @@ def _misfits_of_axis(axis: Axis, load: LoadPlan) -> list[Misfit]:
     if axis.value not in axes:
         message = f"{load.generator} cannot be given {axis} here"
         return [Misfit("axis", message, f"it takes: {', '.join(axes)}")]
+    if isinstance(load.settings, CommandGenerator) and len(axes) > 1:
+        other = next(one for one in axes if one != axis.value)
+        message = f"{axis} are raised, and nothing says {{{other}}} of the command"
+        return [Misfit("axis", message, f"write a number for {{{other}}}")]
     return []
 
 
@@ -164,22 +165,17 @@ def axes_of(load: LoadPlan) -> tuple[str, ...]:
     return axes
 
 
-def throughput_fault(spec: Spec) -> Diagnostic | None:
-    """Return the mistake of a command whose output nothing tells the throughput of."""
+def throughput_fault(axis: Axis, spec: Spec) -> str:
+    """Return what is wrong with a command whose output does not tell the throughput;
+    empty where it does, as a value, a count, or a series of a closed loop."""
     settings = spec.load.settings
-    if not isinstance(settings, CommandGenerator) or tells_throughput(settings):
-        return None
-    where = spec.places.get("load.values", Where(spec.file))
-    message = "nothing tells the throughput"
-    hint = (
-        f'such as values = {{ {THROUGHPUT} = "/throughput" }}, counts with completed, '
-        f"or a series"
-    )
-    return diagnostic(where, "spec-value", message, hint)
-
-
-def tells_throughput(settings: CommandGenerator) -> bool:
-    """Tell whether a command's output holds a throughput: as a value, a count or a series."""
+    if not isinstance(settings, CommandGenerator):
+        return ""
     counted = any(name == "completed" for name, _ in settings.counts)
-    named = any(name == THROUGHPUT for name, _ in settings.values)
-    return counted or named or settings.series is not None
+    if counted or any(name == THROUGHPUT for name, _ in settings.values):
+        return ""
+    if settings.series is None:
+        return "nothing tells the throughput"
+    if axis is Axis.USERS:
+        return ""
+    return "a series may count what arrived: that is no throughput of a rate"

@@ -7,6 +7,7 @@ program is believed to keep its rate and to count from the intended start.
 
 from __future__ import annotations
 
+import difflib
 import itertools
 
 import msgspec
@@ -25,7 +26,12 @@ from benchwright.workbench.generators.adapter import (
     UnreadableOutput,
 )
 from benchwright.workbench.generators.fields import read_fields, refuse
-from benchwright.workbench.generators.placeholders import command_of, named_in
+from benchwright.workbench.generators.placeholders import (
+    OF_A_TRIAL,
+    command_of,
+    levels,
+    named_in,
+)
 from benchwright.workbench.generators.source import (
     Source,
     members,
@@ -34,6 +40,7 @@ from benchwright.workbench.generators.source import (
 )
 
 MEAN = "response_ms_mean"
+_LEVELS: tuple[Axis, ...] = ("rate", "users")
 
 
 class CommandGenerator(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +80,12 @@ class CommandGenerator(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def invocation(self, asked: Asked) -> Invocation:
-        """Return the user's command for a trial."""
+        """Return the user's command for a trial. Raises ValueError for a rate, or users,
+        that the command names and the trial does not have."""
+        known = levels(asked)
+        for name in named_in(self.command):
+            if name in _LEVELS and name not in known:
+                raise ValueError(f"nothing says {{{name}}} of the command")
         return Invocation(commands=(command_of(self.command, asked),))
 
     def parse(self, output: Output, asked: Asked) -> Measured:
@@ -114,8 +126,10 @@ def command_generator(
 ) -> CommandGenerator:
     """Return the generator of `bw peak --command TEXT --response R --series S`.
 
-    `response` is where the mean response in milliseconds is. Raises ValueError.
+    `response` is where the mean response in milliseconds is. Raises ValueError, also for
+    a misspelt placeholder: without a spec there is no factor that it could be.
     """
+    _refuse_misspelt(text)
     return CommandGenerator(
         command=_checked(text),
         values=((MEAN, parse_source(response)),),
@@ -209,15 +223,25 @@ def _checked(text: str) -> str:
         raise ValueError("the command is empty")
     if "rate" not in names and "users" not in names:
         raise ValueError(
-            f"`{text}` has no {{rate}}: it would be the same load at every rate"
+            f"`{text}` has neither {{rate}} nor {{users}}: it would be the same load "
+            f"every time"
         )
     return text
 
 
+def _refuse_misspelt(text: str) -> None:
+    """Raise ValueError for a name in braces that is nearly one of a trial's."""
+    for name in named_in(text):
+        near = difflib.get_close_matches(name, OF_A_TRIAL, 1)
+        if near and name not in OF_A_TRIAL:
+            raise ValueError(
+                f"nothing is named {{{name}}}: did you mean {{{near[0]}}}?"
+            )
+
+
 def _axes(text: str) -> tuple[Axis, ...]:
     names = named_in(text)
-    axes: tuple[Axis, ...] = ("rate", "users")
-    return tuple(axis for axis in axes if axis in names)
+    return tuple(axis for axis in _LEVELS if axis in names)
 
 
 def _pointer(text: str) -> Source:
