@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,7 +12,7 @@ from hypothesis import strategies as st
 
 from benchwright.load import request as r
 from benchwright.load import workload as w
-from benchwright.model.load import IntervalResult
+from benchwright.model.load import IntervalResult, LoadResult
 from benchwright.model.peak import Probe
 from benchwright.stats.hdr_histogram import Histogram
 from benchwright.workbench.criteria import parse_criterion
@@ -18,6 +21,7 @@ from benchwright.workbench.engine_values import (
     Tally,
     merged,
     series_of,
+    tally_of,
     tally_so_far,
     value_of,
     values_of,
@@ -44,7 +48,7 @@ def histogram(*responses_ms: float) -> Histogram:
 def tally(*responses_ms: float, **more: float) -> Tally:
     """Return the tally of a load of ten seconds at 100/s."""
     mean = float(np.mean(responses_ms)) if responses_ms else None
-    fields = {"failed": 0, "open": 0, "open_for_s": 0.0, "given_up": False} | more
+    fields = {"failed": 0, "open": 0, "lost": 0, "open_for_s": 0.0} | more
     return Tally(
         rate=100.0,
         lasted_s=10.0,
@@ -72,15 +76,15 @@ def test_of_a_load_that_went_well() -> None:
 def test_what_failed_is_over_every_limit_but_in_no_mean() -> None:
     values = values_of(tally(10, 10, 10, failed=1), ALL)
     assert values["response_ms_mean"] == 10
-    assert values["response_ms_p90"] == 10_000
+    assert values["response_ms_p90"] == math.inf
     assert (values["within_40ms_share"], values["error_ratio"]) == (0.75, 0.25)
 
 
 def test_what_never_ended_is_as_old_as_it_must_be() -> None:
     # Two of 100/s arrived within the last 20 ms, and were waited for two seconds more.
-    values = values_of(tally(10, 10, open=2, open_for_s=2.0, given_up=True), ALL)
+    values = values_of(tally(10, 10, lost=2, open_for_s=2.0), ALL)
     assert values["response_ms_mean"] == pytest.approx((10 + 10 + 2 * 2010) / 4)
-    assert values["response_ms_p90"] == 12_000
+    assert values["response_ms_p90"] == math.inf
     assert (values["within_40ms_share"], values["error_ratio"]) == (0.5, 0.5)
 
 
@@ -93,7 +97,7 @@ def test_a_backlog_is_seen_while_the_load_goes_on() -> None:
     values = values_of(tally(*[10.0] * 100, open=104), ALL)
     assert values["response_ms_mean"] == pytest.approx((1000 + 520 * 104) / 204)
     assert values["within_40ms_share"] == 0.5
-    assert values["response_ms_p90"] == 10_000
+    assert values["response_ms_p90"] == math.inf
     assert values["error_ratio"] == 0
 
 
@@ -111,7 +115,7 @@ def test_losing_operations_never_makes_a_load_look_better(
     responses: list[int], failed: int, open_: int
 ) -> None:
     good = tally(*responses)
-    bad = tally(*responses, failed=failed, open=open_, given_up=True, open_for_s=2.0)
+    bad = tally(*responses, failed=failed, lost=open_, open_for_s=2.0)
     for one in (P90, WITHIN, ERRORS):
         before, after = value_of(good, one), value_of(bad, one)
         assert before is not None
@@ -128,6 +132,78 @@ def test_histograms_are_merged_value_by_value(parts: list[list[int]]) -> None:
         expected = histogram(*every)
         assert whole.high.tolist() == expected.high.tolist()
         assert whole.count.tolist() == expected.count.tolist()
+
+
+def result_of(intended: int, answered: int, **counts: int) -> LoadResult:
+    """Return what the engine tells of a load of ten seconds whose responses took 10 ms."""
+    none = dict.fromkeys(
+        [
+            "errors",
+            "dropped",
+            "skipped",
+            "held",
+            "unfinished",
+            "early",
+            "starved",
+            "waiting",
+        ],
+        0,
+    )
+    times = {"count": answered, "mean": 10e6 if answered else None}
+    kind = {
+        "operations": answered,
+        "bytes": 0,
+        "errors": {},
+        "issue_error_ns": times,
+        "response_ns": times,
+        "service_ns": times,
+    }
+    said = {
+        "schema": "load/1",
+        "interrupted": False,
+        "started_ns": 1,
+        "elapsed_ns": 10 * 10**9,
+        "target": {"kind": "http"},
+        "clock": {"source": "tsc"},
+        "pacer": "spin",
+        "counts": none
+        | {"intended": intended, "issued": intended, "completed": answered}
+        | counts,
+        "intended_rate_per_s": intended / 10,
+        "offered_rate_per_s": intended / 10,
+        "achieved_rate_per_s": answered / 10,
+        "lateness_ns": {"count": 0},
+        "kinds": {"all": kind},
+        "intervals": [],
+        "workers": [],
+        "environment": {"memory_locked": True},
+    }
+    return msgspec.convert(said, LoadResult)
+
+
+def test_what_waited_at_the_end_was_cut_short_and_is_no_error() -> None:
+    # A server that keeps up: two of 100/s wait for a connection when the load ends.
+    found = tally_of(result_of(1000, 998, waiting=2), 10.0, patience_s=0.04)
+    assert (found.open, found.lost, found.failed) == (2, 0, 0)
+    assert values_of(found, (MEAN, ERRORS)) == {
+        "response_ms_mean": 10.0,
+        "error_ratio": 0.0,
+    }
+
+
+def test_a_queue_older_than_every_limit_at_the_end_is_lost() -> None:
+    # Of 604 that wait at 100/s four can be younger than 40 ms.
+    found = tally_of(result_of(1000, 396, waiting=604), 10.0, patience_s=0.04)
+    assert (found.open, found.lost) == (4, 600)
+    assert value_of(found, ERRORS) == pytest.approx(600 / 996)
+
+
+def test_behind_what_never_ended_all_is_lost() -> None:
+    result = msgspec.structs.replace(
+        result_of(1000, 996, waiting=2, unfinished=2), elapsed_ns=12 * 10**9
+    )
+    found = tally_of(result, 10.0, patience_s=0.04)
+    assert (found.open, found.lost, found.open_for_s) == (0, 4, 2.0)
 
 
 # -- intervals ---------------------------------------------------------------------------

@@ -164,7 +164,9 @@ class EngineGenerator:
     ) -> LoadTrial:
         result = answer.result
         measured_s = (result.measured_ns or result.elapsed_ns or 1) / 1e9
-        tally = tally_of(result, measured_s if left else probe.duration_s)
+        limits_s = _limits_s(self._criteria)
+        patience_s = max(limits_s, default=(request.drain_ns or 0) / 1e9)
+        tally = tally_of(result, measured_s if left else probe.duration_s, patience_s)
         whole = [one for one in result.intervals if one.intended or one.completed]
         within = [one for one in whole if one.start_ns / 1e9 < tally.lasted_s]
         trial = _trial_of(
@@ -172,6 +174,8 @@ class EngineGenerator:
         )
         return msgspec.structs.replace(
             trial,
+            # What ended while the load's end was waited for is no throughput of it.
+            completed=sum(one.completed - one.errors for one in within),
             values=values_of(tally, _ALWAYS)
             | trial.values
             | _metrics(result, self._criteria),
@@ -287,7 +291,7 @@ def _trial_of(
         series=series,
         offered=tally.intended,
         completed=tally.answered,
-        errors=tally.failed + (tally.open if tally.given_up else 0),
+        errors=tally.failed + tally.lost,
     )
 
 

@@ -4,7 +4,10 @@ Decision: an operation without a response is over every limit: what failed or ne
 counts against percentiles, shares and the error ratio, and what is still open counts with the
 age that it has at least. Leaving it out would make a server look the better the more it
 drops. Of operations that are open nobody knows which; they are taken for the youngest arrivals,
-so that every age is a lower bound. Sources: docs/engine-protocol.md; Schroeder and others,
+so that every age is a lower bound. What waited for a free place when the load ended was only
+cut short: it is lost where it is older than every limit, and says nothing where it is young.
+A percentile whose rank lies among operations without a response is infinite, as with every
+generator (generators/operations.py). Sources: docs/engine-protocol.md; Schroeder and others,
 "Open versus closed" (NSDI '06), on what a closed view leaves out.
 """
 
@@ -39,10 +42,10 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
     """Operations that failed, were dropped, or were too late to be begun."""
     open: int = 0
     """Operations that have arrived, and neither ended nor were given up."""
+    lost: int = 0
+    """Operations that were given up: older than those that are open."""
     open_for_s: float = 0.0
-    """Time since the last of them can have arrived [s]."""
-    given_up: bool = False
-    """Whether those that are open will never end."""
+    """Time since the last of both can have arrived [s]."""
     mean_ms: float | None = None
     """Of those answered."""
     histogram: Histogram
@@ -74,33 +77,34 @@ def value_of(tally: Tally, criterion: Criterion) -> float | None:
 
 def _mean_ms(tally: Tally) -> float | None:
     """Return the mean response, with the least age of what is open [ms]."""
-    n = tally.answered + tally.open
+    pending = tally.open + tally.lost
+    n = tally.answered + pending
     if not n:
         return None
     answered = (tally.mean_ms or 0.0) * tally.answered
-    mean_age_s = tally.open_for_s + 0.5 * tally.open / tally.rate
-    if not tally.given_up:
-        # Of a load that goes on, what has just arrived says nothing yet.
+    mean_age_s = tally.open_for_s + 0.5 * pending / tally.rate
+    if not tally.lost:
+        # What has just arrived says nothing yet.
         mean_ms = answered / tally.answered if tally.answered else 0.0
         if 1e3 * mean_age_s <= mean_ms:
             return mean_ms
-    return (answered + 1e3 * mean_age_s * tally.open) / n
+    return (answered + 1e3 * mean_age_s * pending) / n
 
 
 def _older(tally: Tally, limit_s: float) -> int:
-    """Return how many of the open operations are older than a limit, at least."""
-    if tally.given_up:
-        return tally.open
-    young = max(0.0, tally.rate * (limit_s - tally.open_for_s))
-    return max(0, tally.open - math.ceil(young))
+    """Return how many without a response are older than a limit, at least."""
+    return tally.lost + _overdue(tally.open, tally.rate, limit_s - tally.open_for_s)
+
+
+def _overdue(n: int, rate: float, age_s: float) -> int:
+    """Return how many of the `n` youngest arrivals are older than an age, at least."""
+    young = max(0.0, rate * age_s)
+    return max(0, n - math.ceil(young)) if young < n else 0
 
 
 def _percentile_ms(tally: Tally, share: float, limit_ms: float) -> float | None:
-    """Return a percentile of all operations [ms].
-
-    Where its rank lies among those without a response it is the load's length: they took
-    no less, or are of no use.
-    """
+    """Return a percentile of all operations [ms]; infinite where its rank lies among those
+    without a response."""
     over = tally.failed + _older(tally, limit_ms / 1e3)
     whole = tally.answered + over
     if not whole:
@@ -109,7 +113,7 @@ def _percentile_ms(tally: Tally, share: float, limit_ms: float) -> float | None:
     if rank <= tally.answered:
         ns = tally.histogram.quantile(min(1.0, rank / tally.answered))
         return None if ns is None else ns / 1e6
-    return 1e3 * (tally.lasted_s + tally.open_for_s)
+    return math.inf
 
 
 def _share_within(tally: Tally, limit_ns: int) -> float | None:
@@ -124,7 +128,7 @@ def _count_within(histogram: Histogram, limit_ns: int) -> int:
 
 
 def _error_ratio(tally: Tally) -> float | None:
-    lost = tally.failed + (tally.open if tally.given_up else 0)
+    lost = tally.failed + tally.lost
     whole = tally.answered + lost
     return lost / whole if whole else None
 
@@ -132,19 +136,25 @@ def _error_ratio(tally: Tally) -> float | None:
 # -- from the engine's words -----------------------------------------------------------
 
 
-def tally_of(result: LoadResult, lasted_s: float) -> Tally:
-    """Return the counts of a load that is over; operations arrived for `lasted_s`."""
+def tally_of(result: LoadResult, lasted_s: float, patience_s: float) -> Tally:
+    """Return the counts of a load that is over; operations arrived for `lasted_s`.
+
+    What waited for a free place at its end is given up where it is older than `patience_s`.
+    """
     counts, response = result.counts, result.all.response_ns
     drained_s = max(0.0, result.elapsed_ns / 1e9 - lasted_s)
+    open_for_s = drained_s if counts.unfinished else 0.0
+    rate = max(counts.intended, 1) / lasted_s
+    late = _overdue(counts.waiting, rate, patience_s - open_for_s)
     return Tally(
-        rate=max(counts.intended, 1) / lasted_s,
+        rate=rate,
         lasted_s=lasted_s,
         intended=counts.intended,
         answered=response.count,
         failed=counts.errors + counts.dropped + counts.skipped,
-        open=counts.unfinished + counts.waiting,
-        open_for_s=drained_s if counts.unfinished else 0.0,
-        given_up=True,
+        open=counts.waiting - late,
+        lost=counts.unfinished + late,
+        open_for_s=open_for_s,
         mean_ms=None if response.mean is None else response.mean / 1e6,
         histogram=decode(response.hdr) if response.hdr else merged([]),
     )
