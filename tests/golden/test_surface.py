@@ -29,12 +29,44 @@ COMMANDS = (
     ("trace", "compare"),
     ("trace", "convert"),
     ("trace", "capture"),
+    ("ramp",),
+    ("peak",),
+    ("surface",),
     ("measure",),
     ("barrier",),
 )
 
 EASY = ("--margin", "90%", "--fail-if", "slower by 90%")
 """What a comparison answers with its first look, however noisy the machine."""
+
+
+QUEUE = """\
+import json, sys
+load, seconds = float(sys.argv[1]), float(sys.argv[2])
+left = 1 - load / 300
+mean = 10 / left if left > 0 else 1000 * seconds * -left / 2 + 500
+print(json.dumps({"mean_ms": mean, "tps": 300 * load / (load + 9)}))
+"""
+"""A load generator and its server: a queue without noise."""
+
+GENERATOR = f"{sys.executable} queue.py"
+PEAK = ("--response", "/mean_ms", "--limit", "40ms", "--claim", "rate:10%")
+RAMP = ("--throughput", "/tps", "--highest", "64", "--hold", "1s")
+
+SPEC = f"""\
+[load]
+generator = "command"
+command = "{GENERATOR} {{rate}} {{duration}}"
+values = {{ response_ms_mean = "/mean_ms" }}
+[factors]
+size = [1, 2, 4, 8]
+[peak]
+criteria = ["mean response < 40ms"]
+claim = "rate:10%"
+[surface]
+samples = 4
+degree = 1
+"""
 
 
 def bw(directory: Path, *words: str) -> str:
@@ -82,11 +114,34 @@ def shape(value: Any) -> Any:
         ("compare", ("compare", "--json", *EASY, "--", "sleep 0.01", "sleep 0.01")),
         ("stats", ("stats", "--json", "results.csv")),
         ("plot", ("plot", "--json", "--mode", "bar", "A", "results.csv")),
+        (
+            "ramp",
+            (
+                "ramp",
+                "--json",
+                "--command",
+                f"{GENERATOR} {{users}} {{duration}}",
+                *RAMP,
+            ),
+        ),
+        (
+            "peak",
+            (
+                "peak",
+                "--json",
+                "--command",
+                f"{GENERATOR} {{rate}} {{duration}}",
+                *PEAK,
+            ),
+        ),
+        ("surface", ("surface", "--json", "spec.toml")),
     ],
 )
 def test_json_documents_keep_their_shape(
     tmp_path: Path, name: str, words: tuple[str, ...]
 ) -> None:
+    (tmp_path / "queue.py").write_text(QUEUE)
+    (tmp_path / "spec.toml").write_text(SPEC)
     (tmp_path / "results.csv").write_text("epoch,elapsed\n1,2.0\n2,2.1\n3,2.3\n")
     document = json.loads(bw(tmp_path, *words))
     document.get("findings", []).clear()
