@@ -13,6 +13,7 @@ from benchwright.model.peak import Criterion
 from benchwright.workbench.criteria import parse_criteria
 from benchwright.workbench.generators import pgbench
 from benchwright.workbench.generators.adapter import (
+    ERRORS_IN_RESPONSE,
     GENERATOR_LATE,
     OPERATIONS_SKIPPED,
     Asked,
@@ -194,6 +195,19 @@ def test_fio_log_has_what_its_summary_has(name: str, rw: str) -> None:
     assert found.values["error_ratio"] == 0
 
 
+def test_what_failed_for_fio_at_an_unknown_moment_is_in_no_second() -> None:
+    whole = output("fio/read")
+    document = json.loads(whole.files["fio.json"])
+    document["jobs"][0]["total_err"] = 500
+    files = {**whole.files, "fio.json": json.dumps(document)}
+    generator = Fio(filename="f")
+    well = generator.parse(whole, asked())
+    found = generator.parse(Output(whole.stdout, whole.stderr, files), asked())
+    assert found.errors == 500
+    assert found.values["error_ratio"] > 0.5
+    assert found.series == well.series
+
+
 # -- redis-benchmark -------------------------------------------------------------------
 
 
@@ -279,7 +293,28 @@ def test_oha_takes_refusals_and_broken_connections_for_errors(name: str) -> None
     assert found.errors >= 50
 
 
+def test_oha_marks_a_mean_that_holds_refusals() -> None:
+    document = json.loads(output("oha/well").stdout)
+    well = document["statusCodeDistribution"]["200"]
+    document["statusCodeDistribution"] = {"200": well - 30, "503": 30}
+    found = Oha(url=URL).parse(Output(json.dumps(document), ""), asked())
+    assert (found.completed, found.errors) == (well - 30, 30)
+    assert found.marks == (ERRORS_IN_RESPONSE,)
+    assert read("oha/well", Oha(url=URL), asked()).marks == ()
+
+
 # -- documented formats ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("refused", "told"), [(100, True), (4000, False)])
+def test_wrk2_marks_a_mean_that_holds_refusals(refused: int, told: bool) -> None:
+    """Where all were refused there is no mean: nobody was served."""
+    text = output("wrk2/well").stdout + f"  Non-2xx or 3xx responses: {refused}\n"
+    found = Wrk2(url=URL).parse(Output(text, ""), asked())
+    assert (found.completed, found.errors) == (4000 - refused, refused)
+    assert found.marks == (ERRORS_IN_RESPONSE,)
+    assert ("response_ms_mean" in found.values) is told
+    assert read("wrk2/well", Wrk2(url=URL), asked()).marks == ()
 
 
 def test_wrk2_reads_its_spectrum() -> None:

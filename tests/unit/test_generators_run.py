@@ -15,12 +15,21 @@ from benchwright.model.observation import Ending, ProcessRecord
 from benchwright.model.peak import LoadEnding, LoadTrial, Probe
 from benchwright.trial.record import EpochRecord, RunRequest
 from benchwright.workbench.criteria import parse_criteria
-from benchwright.workbench.generators.adapter import Asked, Generator
-from benchwright.workbench.generators.command import command_generator
+from benchwright.workbench.generators.adapter import (
+    Asked,
+    Generator,
+    Measured,
+    Output,
+)
+from benchwright.workbench.generators.command import (
+    CommandGenerator,
+    command_generator,
+)
 from benchwright.workbench.generators.memtier import Memtier
 from benchwright.workbench.generators.pgbench import Pgbench
 from benchwright.workbench.generators.redis_benchmark import RedisBenchmark
 from benchwright.workbench.generators.run import Place, asked_of, run_generator
+from benchwright.workbench.generators.source import parse_source
 from benchwright.workbench.generators.wrk2 import Wrk2
 
 SECOND_NS = 10**9
@@ -209,6 +218,31 @@ def test_a_rate_that_was_rounded_is_marked(
     assert ("rate-rounded" in marks) is rounded
 
 
+@pytest.mark.parametrize(
+    ("completed", "offered", "rate", "marked"),
+    [
+        (300, None, 1000.0, True),
+        (960, None, 1000.0, False),
+        (300, 1000, 1000.0, False),
+        (3, None, 8.0, False),
+    ],
+)
+def test_a_backlog_that_nobody_counts_is_marked(
+    completed: int, offered: int | None, rate: float, marked: bool, place: Place
+) -> None:
+    """A tenth of few arrivals is within the noise of their number."""
+    done = parse_source("/done")
+    counts = (("completed", done), ("offered", parse_source("/sent")))
+    generator = CommandGenerator(
+        command="g {rate}",
+        values=(("response_ms_mean", parse_source("/m")),),
+        counts=counts[: 1 if offered is None else 2],
+    )
+    text = f'{{"m": 3, "done": {completed}, "sent": {offered or 0}}}'
+    marks = run(OneProgram(stdout=text), generator, place, rate=rate).marks
+    assert ("backlog-uncounted" in marks) is marked
+
+
 # -- watching --------------------------------------------------------------------------
 
 
@@ -236,6 +270,32 @@ def test_a_mistake_of_the_policy_ends_the_run(place: Place) -> None:
     program = OneProgram(files={"pgbench_log.1": LOG}, waits=True)
     with pytest.raises(ZeroDivisionError):
         run(program, Pgbench(), place, broken)
+
+
+def test_a_log_that_cannot_be_read_meanwhile_is_told_at_the_end(place: Place) -> None:
+    """`--aggregate-interval` among the user's words gives another kind of log."""
+    looks = threading.Semaphore(0)
+
+    class Aggregated(Pgbench, frozen=True, kw_only=True):
+        def so_far(self, output: Output, asked: Asked) -> Measured | None:
+            looks.release()
+            return super().so_far(output, asked)
+
+    class Slow(StandIn):
+        def run(
+            self, request: RunRequest, *, abandoned: Callable[[], bool] = lambda: False
+        ) -> RunResult:
+            result = super().run(request, abandoned=abandoned)
+            for _ in range(3):
+                assert looks.acquire(timeout=60), "nobody looked at it"
+            return result
+
+    bench = Slow(OneProgram(files={"pgbench_log.1": "1345828501 5601 15\n"}))
+    asked = Asked(rate=9.0, duration_s=1.0, directory=place.scratch)
+    trial = run_generator(bench, Aggregated(), asked, place, lambda _: False)
+    assert trial.ending is LoadEnding.FAILED
+    assert "pgbench: no log" in trial.failure
+    assert bench.interrupts == 0
 
 
 def test_a_generator_that_tells_nothing_before_its_end_is_not_looked_at(

@@ -265,6 +265,16 @@ CODES: dict[str, Code] = {
         "Give the generator more room (vus, clients), or read it as overload: operations "
         "that were due were not sent; they count as slower than all others.",
     ),
+    "errors-in-response": Code(
+        Severity.WARNING,
+        "Use a generator that keeps refusals apart (engine, vegeta, k6): this one's mean and "
+        "percentiles are of good and bad answers together, and a refusal is often quick.",
+    ),
+    "backlog-uncounted": Code(
+        Severity.WARNING,
+        "Read it as overload, and use a generator that counts every arrival (engine, "
+        "vegeta): what was due and had not ended when the time was up is in no figure.",
+    ),
     "ramp-not-saturated": Code(
         Severity.WARNING,
         "Raise the highest level: what the server can do at most was not seen.",

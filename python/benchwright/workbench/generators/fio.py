@@ -129,7 +129,8 @@ class Fio(msgspec.Struct, frozen=True, kw_only=True):
             raise UnreadableOutput("operation", LOG, output.stderr)
         lost = np.full(int(failed), np.nan)
         log = operations.Operations(
-            at_s=np.concatenate([rows[:, 0] / 1e3, np.zeros_like(lost)]),
+            # When they failed no log says: before the load, so that they are in no bin.
+            at_s=np.concatenate([rows[:, 0] / 1e3, np.full_like(lost, -1)]),
             response_ms=np.concatenate([rows[:, 1] / 1e6, lost]),
             binned_by="completion",
         )

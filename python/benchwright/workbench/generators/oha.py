@@ -3,7 +3,8 @@
 With --latency-correction a response counts from the intended start. What is under way
 when the time is up is "aborted due to deadline", and so is what was not begun: neither is
 an error, and neither has a response. A backlog shows as fewer requests completed. A
-status of 400 or more is an error here; oha's mean and percentiles hold its response too.
+status of 400 or more is an error here; oha's mean and percentiles hold its response too,
+and such a run is marked.
 Source: oha 1.16 --help and its schema.json; an output, recorded.
 """
 
@@ -16,6 +17,7 @@ import msgspec
 from benchwright.model.plan import Command
 from benchwright.workbench.generators import summary
 from benchwright.workbench.generators.adapter import (
+    ERRORS_IN_RESPONSE,
     Asked,
     Diagnosis,
     Invocation,
@@ -77,7 +79,8 @@ class Oha(msgspec.Struct, frozen=True, kw_only=True):
     def parse(self, output: Output, _asked: Asked, /) -> Measured:
         """Return what its JSON says. Raises UnreadableOutput."""
         document = Document(output.stdout, "stdout")
-        good, errors = _counts(document)
+        good, refused, broken = _counts(document)
+        errors = refused + broken
         mean_s = document.number("summary", "average") if good else None
         percentiles = {
             share: 1e3 * document.number("latencyPercentiles", f"p{100 * share:.10g}")
@@ -96,6 +99,7 @@ class Oha(msgspec.Struct, frozen=True, kw_only=True):
             completed=good,
             errors=errors,
             lasted_s=document.number("summary", "total"),
+            marks=(ERRORS_IN_RESPONSE,) if good and refused else (),
         )
 
     def so_far(self, _output: Output, _asked: Asked, /) -> Measured | None:
@@ -103,10 +107,10 @@ class Oha(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
 
-def _counts(document: Document) -> tuple[int, int]:
-    """Return how many requests went well, and how many failed."""
+def _counts(document: Document) -> tuple[int, int, int]:
+    """Return how many requests went well, were refused, and had no answer at all."""
     statuses = document.table("statusCodeDistribution")
     broken = document.table("errorDistribution")
     refused = sum(n for status, n in statuses.items() if int(status) >= 400)
     failed = sum(n for why, n in broken.items() if why != UNFINISHED)
-    return sum(statuses.values()) - refused, refused + failed
+    return sum(statuses.values()) - refused, refused, failed

@@ -8,6 +8,7 @@ bench's port stays one blocking call; a second port for running commands lost.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from benchwright.model.peak import Criterion, LoadEnding, LoadTrial, Probe
 from benchwright.model.plan import Command, Pairs
 from benchwright.trial.record import EpochRecord, RunRequest, WireCommand
 from benchwright.workbench.generators.adapter import (
+    BACKLOG_UNCOUNTED,
     GENERATOR_BOUND,
     RATE_ROUNDED,
     Asked,
@@ -37,6 +39,11 @@ BOUND_SHARE = 0.9
 """Of its cores: a generator that uses more cannot be told from a slow server."""
 ROUNDED_SHARE = 0.01
 """A rate that is further than this from the one asked for is marked."""
+
+BACKLOG_SHARE = 0.1
+"""Of what was due: a whole run that ended so much less, and counts no arrivals, is marked."""
+BACKLOG_SDEVS = 4.0
+"""And by so many standard deviations of a Poisson process of arrivals."""
 
 Leaves = Callable[[LoadTrial], bool]
 
@@ -209,7 +216,11 @@ class _Look:
     def _enough(self) -> bool:
         assert self._leaves is not None, "it is started only with a question"
         output = _output(self._call, self._place, None)
-        measured = self._generator.so_far(output, self._asked)
+        try:
+            measured = self._generator.so_far(output, self._asked)
+        except UnreadableOutput:
+            # What cannot be read now may be when it is whole; else its end tells why.
+            return False
         if measured is None:
             return False
         return self._leaves(_told(self._generator, self._asked, self._call, measured))
@@ -243,7 +254,11 @@ def _trial(
         trial,
         cost_s=max(elapsed_s, trial.lasted_s),
         ending=LoadEnding.LEFT if left else LoadEnding.WHOLE,
-        marks=(*trial.marks, *((GENERATOR_BOUND,) if bound else ())),
+        marks=(
+            *trial.marks,
+            *((GENERATOR_BOUND,) if bound else ()),
+            *(() if left else _backlog(asked, call, trial)),
+        ),
         started_ns=epoch.started_ns,
     )
 
@@ -289,6 +304,16 @@ def _rounded(asked: Asked, call: Invocation) -> tuple[str, ...]:
         return ()
     off = abs(call.rate / asked.rate - 1)
     return (RATE_ROUNDED,) if off > ROUNDED_SHARE else ()
+
+
+def _backlog(asked: Asked, call: Invocation, trial: LoadTrial) -> tuple[str, ...]:
+    """Return the mark of a run that ended less than was due, where nobody counted that."""
+    if asked.rate is None or trial.offered is not None or trial.completed is None:
+        return ()
+    due = (call.rate or asked.rate) * trial.lasted_s
+    missing = due - trial.completed - trial.errors
+    real = missing > max(BACKLOG_SHARE * due, BACKLOG_SDEVS * math.sqrt(due))
+    return (BACKLOG_UNCOUNTED,) if real else ()
 
 
 def _bound(generator: Generator, place: Place, record: ProcessRecord) -> bool:

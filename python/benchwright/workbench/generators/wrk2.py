@@ -4,7 +4,8 @@ It spends its first ten seconds on calibration and then begins its histogram ane
 run of more than ten seconds tells of the time after them only. -R and -d are whole
 numbers. Debian's wrk is the first wrk, a closed loop without -R, and is told apart.
 Percentiles come from the detailed spectrum (value, share, count), rounded up to its next
-row; shares within a limit are rounded down to its last row.
+row; shares within a limit are rounded down to its last row. Both hold the responses of
+refused requests too, and such a run is marked.
 Source: wrk2's README and usage text; the spectrum is HdrHistogram's classic format.
 """
 
@@ -21,6 +22,7 @@ from benchwright.model.plan import Command
 from benchwright.workbench.criteria import within_ns
 from benchwright.workbench.generators import summary
 from benchwright.workbench.generators.adapter import (
+    ERRORS_IN_RESPONSE,
     Asked,
     Diagnosis,
     Invocation,
@@ -111,7 +113,9 @@ class Wrk2(msgspec.Struct, frozen=True, kw_only=True):
         rows = [(float(m[1]), float(m[2]), int(m[3])) for m in _ROW.finditer(text)]
         share = errors / ended if ended else 0.0
         values = summary.values_of(
-            float(mean[1]) if rows else None, _percentiles(rows, asked.criteria), share
+            float(mean[1]) if rows and ended > errors else None,
+            _percentiles(rows, asked.criteria),
+            share,
         )
         values |= _shares(rows, asked.criteria, share)
         return Measured(
@@ -119,6 +123,7 @@ class Wrk2(msgspec.Struct, frozen=True, kw_only=True):
             completed=ended - errors,
             errors=errors,
             lasted_s=float(total[2]) * _UNITS_S[total[3]],
+            marks=(ERRORS_IN_RESPONSE,) if refused and rows else (),
         )
 
     def so_far(self, _output: Output, _asked: Asked, /) -> Measured | None:
