@@ -39,10 +39,10 @@ def retrograde(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
     pairs = [(one, other) for one in steady for other in over]
     if not pairs:
         return ""
-    served, beaten = max(pairs, key=lambda pair: _sureness(*pair, readings))
+    served, beaten = max(pairs, key=lambda pair: _sureness(pair, readings))
     capacity = beaten.capacity
     assert capacity is not None
-    if _sureness(served, beaten, readings) < CLEARLY:
+    if _sureness((served, beaten), readings) < CLEARLY:
         return ""
     return (
         f"overloaded at {beaten.rate:.5g}/s it completes {capacity.rate:.4g}/s "
@@ -51,8 +51,9 @@ def retrograde(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
     )
 
 
-def _sureness(served: Reading, over: Reading, readings: Readings) -> float:
+def _sureness(pair: tuple[Reading, Reading], readings: Readings) -> float:
     """Return by how many standard errors more was served than is completed overloaded."""
+    served, over = pair
     capacity = over.capacity
     if capacity is None or served.rate < (1 + LEAST) * capacity.rate:
         return 0.0

@@ -1,26 +1,22 @@
 """A search that assumes only that the response grows with the rate, smoothly near the limit.
 
 Purpose: what our search falls back to where the curve is no queue's, and a policy of its own
-(`monotone`). What is known is a distribution over (peak, steepness): loads whose response is
-near the limit are taken to lie on a line in logarithms, with an error that grows away from
-it; any other load only says on which side of it the peak is (probabilistic bisection).
-Decision: no curve beyond that line, so a kink or a plateau elsewhere does not matter; the
-price is runs near the limit. Judging each load quite alone lost: three times the cost for
-the same coverage. A sign-only bisection lost: short runs' means are skewed, so it is biased.
+(`monotone`). Runs whose response is near the limit are taken to lie on a parabola in
+logarithms (monotone_near.py); any other run only says on which side of it the peak is.
+Decision: no curve beyond that, so a kink or a plateau elsewhere does not matter; the price
+is runs near the limit. Judging each load alone lost: three times the cost for the same
+coverage. A sign-only bisection lost: short runs' means are skewed, so it is biased.
 Source: R. Waeber et al. 2013, SIAM J. Control Optim. 51(3); workbench.txt section 4.
 """
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from benchwright.control.peak.bounds import significant
-from benchwright.control.peak.loads import UNWORKED, Load, load_of, loads
+from benchwright.control.peak.monotone_near import Near, near_of
+from benchwright.control.peak.loads import UNWORKED, load_of, loads
 from benchwright.model.estimate import Estimate
 from benchwright.model.peak import (
     ClaimKind,
@@ -30,31 +26,32 @@ from benchwright.model.peak import (
     PeakResult,
     PeakStatus,
     Probe,
+    VarianceComponents,
 )
 
 PURPOSES = ("double", "halve", "bisect", "hold")
 """What its probes are for: other words than those of other policies, by which a probe
 tells whose it is."""
-METHOD = "response that grows, a line near the limit"
+METHOD = "response that grows, a parabola near the limit"
 MARGIN = 0.015
 """On top of the claim's confidence: the price of looking after every run."""
 FEWEST_RUNS = 3
 """Near the limit, so that what differs between runs is seen."""
 CLIMB_S = 20.0
-RUN_S = 120.0
-NEAR = (0.5, 2.0)
-"""Responses that the line is believed of, as shares of the limit."""
-BEND = 0.25
-"""The line's error at a response e times the limit, relative; squared in between."""
-STEEPNESS = np.geomspace(0.5, 60.0, 40)
-"""Elasticities of the response to the rate that are considered: 5 to 25 at usual limits."""
-POINTS = 400
+RUNS_S = (60.0, 180.0)
+"""Of a run near the limit: the shortest and the longest."""
+RELAXATIONS = 40.0
+"""A run near the limit lasts so many times its noise's time."""
+WIDE = 0.25
+"""Logarithmic width of the peak's distribution below which runs are held."""
+AWAY = 2.0
+"""A probe whose value is so many times the limit, or less than its share, may be left."""
 EARLIEST_S = 5.0
-CLEARLY = 3.5
-LEAST_STEP = 0.004
-"""Two loads closer than this are one [share of the rate]."""
-
-FloatArray = NDArray[np.float64]
+LOOKS_S = 5
+"""After ten seconds a probe is looked at that often [s]."""
+CLEARLY = 7.0
+STEP = 0.1
+"""How far from the limit runs on either side of the answer are aimed [share]."""
 
 
 class Monotone:
@@ -77,13 +74,14 @@ class Monotone:
         so_far: LoadTrial,
     ) -> bool:
         """Tell whether a running probe is clearly on one side, away from the limit."""
-        if so_far.lasted_s < EARLIEST_S:
+        age_s = so_far.lasted_s
+        if age_s < EARLIEST_S or (age_s > 2 * LOOKS_S and int(age_s) % LOOKS_S):
             return False
         here = load_of(goal, [so_far])
         if here.freedom <= 1:
             return math.isinf(here.value)
         past = abs(math.log(max(here.value, UNWORKED)))
-        return past - math.log(NEAR[1]) > 2 * CLEARLY * here.error
+        return past - math.log(AWAY) > CLEARLY * here.error
 
     def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> PeakResult:
         """Return the best answer now."""
@@ -97,124 +95,57 @@ class _Known:
         self.goal = goal
         self.claim = goal.claim
         self.history = history
-        self.loads = loads(goal, history)
-        self.below = [load for load in self.loads if load.below(1.0) >= 0.5]
-        self.above = [load for load in self.loads if load.below(1.0) < 0.5]
-        self.near = [load for load in self.loads if NEAR[0] < load.value < NEAR[1]]
+        self.near: Near | None = near_of(goal, history) if history else None
 
     # The next probe -----------------------------------------------------------------
 
     def probe(self) -> Probe:
         """Return the next probe."""
-        if not self.loads:
+        if self.near is None:
             return Probe(self.goal.start_rate, self._length(CLIMB_S), "double")
-        if not self.above:
-            rate = 2 * max(load.rate for load in self.below)
-            return Probe(rate, self._length(CLIMB_S), "double")
-        if not self.below:
-            rate = min(load.rate for load in self.above) / 2
-            return Probe(rate, self._length(CLIMB_S), "halve")
-        spread = math.log(self.quantile(0.9) / self.quantile(0.1))
-        if not self.near or spread > 0.25:
-            return Probe(
-                self.tested(self.quantile(0.5)), self._length(CLIMB_S), "bisect"
-            )
-        return Probe(self.tested(self._flank()), self._length(RUN_S), "hold")
+        low, high = self.near.bracket
+        if high is None:
+            assert low is not None
+            return Probe(2 * low, self._length(CLIMB_S), "double")
+        if low is None:
+            return Probe(high / 2, self._length(CLIMB_S), "halve")
+        spread = math.log(self.near.quantile(0.9) / self.near.quantile(0.1))
+        if not self.near.runs_near or spread > WIDE:
+            middle = significant(self.near.quantile(0.5))
+            return Probe(middle, self._length(CLIMB_S), "bisect")
+        length = min(max(RELAXATIONS * self.near.noise_s, RUNS_S[0]), RUNS_S[1])
+        return Probe(self._flank(), self._length(math.ceil(length)), "hold")
 
     def _length(self, usual_s: float) -> float:
         return self.goal.run_length_s or usual_s
 
     def _flank(self) -> float:
-        """Return the answer's load, or one on the thinner side of it.
-
-        Runs on both sides fix the line; at the answer itself they fix its height.
-        """
+        """Return a load on the thinner side of the answer: both sides fix the curve."""
+        assert self.near is not None
         answer = self._rate()
-        lower = math.fsum(load.lasts_s for load in self.near if load.rate < answer)
-        upper = math.fsum(load.lasts_s for load in self.near if load.rate >= answer)
-        step = min(self.claim.tolerance, 0.1) / max(self._steepness(), 1.0)
-        return answer * (1 + step if lower > upper else 1 - step)
-
-    def tested(self, rate: float) -> float:
-        """Return the intended rate of a load tested before that is as good as this one."""
-        for trial in self.history:
-            if abs(trial.rate / rate - 1) < LEAST_STEP:
-                return trial.rate
-        return significant(rate)
-
-    # What is known ------------------------------------------------------------------
-
-    @functools.cached_property
-    def _rates(self) -> FloatArray:
-        """Return the rates that may be the peak `(POINTS,)`."""
-        below = [load.rate for load in self.loads if load.below(1.0) > 0.9]
-        above = [load.rate for load in self.loads if load.below(1.0) < 0.1]
-        every = [load.rate for load in self.loads]
-        low = max(below, default=min(every) / 2)
-        high = min(above, default=max(every) * 2)
-        low, high = min(low, high), max(low, high)
-        return np.geomspace(low / 1.25, high * 1.25, POINTS)
-
-    @functools.cached_property
-    def _joint(self) -> FloatArray:
-        """Return the probability of each (peak, steepness) `(POINTS, 40)`."""
-        peak = np.log(self._rates)[:, None]
-        log_weight = np.zeros((POINTS, STEEPNESS.size))
-        for load in self.loads:
-            if NEAR[0] < load.value < NEAR[1]:
-                log_weight += _on_line(load, peak)
-            else:
-                holds = load.below(1.0)
-                beyond = peak > math.log(load.rate)
-                log_weight += np.log(np.where(beyond, holds, 1 - holds))
-        weight = np.exp(log_weight - log_weight.max())
-        return np.asarray(weight / weight.sum())
-
-    @functools.cached_property
-    def _weight(self) -> FloatArray:
-        """Return the probability of each rate to be the peak `(POINTS,)`."""
-        return np.asarray(self._joint.sum(axis=1))
-
-    def _steepness(self) -> float:
-        return float(np.exp(self._joint.sum(axis=0) @ np.log(STEEPNESS)))
-
-    def quantile(self, share: float) -> float:
-        """Return a quantile of the peak's distribution [1/s]."""
-        below = np.cumsum(self._weight) - self._weight / 2
-        return float(np.exp(np.interp(share, below, np.log(self._rates))))
+        lower, upper = self.near.seconds_beside(answer)
+        step = min(self.claim.tolerance, STEP) / max(self.near.steepness, 1.0) / 2
+        return significant(answer * (1 + step if lower > upper else 1 - step))
 
     # The answer ---------------------------------------------------------------------
 
     def found(self) -> float:
         """Return the probability that the claim holds at the answer; 0: no claim yet."""
-        if not self.below or not self.above:
+        if self.near is None or None in self.near.bracket:
             return 0.0
-        if self.claim.kind is ClaimKind.REGION and (
-            sum(load.runs for load in self.near) < FEWEST_RUNS
-        ):
+        if self.claim.kind is ClaimKind.REGION and self.near.runs_near < FEWEST_RUNS:
             return 0.0
-        return self._held(self._rate())
-
-    def _held(self, rate: float) -> float:
-        claim = self.claim
-        if claim.kind is ClaimKind.SLO:
-            near = rate >= self.quantile(0.5) * (1 - claim.tolerance)
-            return float(self._weight[self._rates >= rate].sum()) if near else 0.0
-        if claim.kind is ClaimKind.RATE:
-            kept = np.abs(rate / self._rates - 1) <= claim.tolerance
-            return float(self._weight[kept].sum())
-        excess = STEEPNESS * np.log(rate / self._rates)[:, None]
-        inside = np.abs(np.expm1(excess)) <= claim.tolerance
-        return float(self._joint[inside].sum())
+        return self.near.held(self.claim, self._rate())
 
     def _rate(self) -> float:
+        assert self.near is not None
         if self.claim.kind is ClaimKind.SLO:
-            return self.quantile(1 - self.claim.confidence - MARGIN)
-        return self.quantile(0.5)
+            return self.near.quantile(1 - self.claim.confidence - MARGIN)
+        return self.near.quantile(0.5)
 
     def result(self, status: PeakStatus) -> PeakResult:
         """Return the answer as a result."""
-        if not self.loads:
+        if self.near is None:
             return PeakResult(
                 status=status,
                 detail="no trial told anything",
@@ -232,15 +163,16 @@ class _Known:
             peak_rate=rate,
             interval=Estimate(
                 value=rate,
-                low=min(self.quantile(tail), rate),
-                high=max(self.quantile(1 - tail), rate),
+                low=min(self.near.quantile(tail), rate),
+                high=max(self.near.quantile(1 - tail), rate),
                 confidence=self.claim.confidence,
                 method=METHOD,
                 n=len(self.history),
                 unit="1/s",
             ),
             claim_probability=held,
-            binding=min(self.loads, key=lambda load: abs(load.rate - rate)).key,
+            binding=self.near.binding(rate),
+            components=VarianceComponents(self.near.noise_s, None),
             curve=self._curve(),
         )
 
@@ -248,7 +180,7 @@ class _Known:
         """Return the loads themselves, with two standard errors."""
         limits = {c.key: c for c in self.goal.criteria}
         points = []
-        for load in self.loads:
+        for load in loads(self.goal, self.history):
             limit = limits[load.key]
             if math.isinf(load.value) or limit.better == "higher":
                 continue
@@ -257,16 +189,3 @@ class _Known:
                 CurvePoint(load.rate, *(limit.limit * value for value in ends))
             )
         return tuple(points)
-
-
-def _on_line(load: Load, peak: FloatArray) -> FloatArray:
-    """Return the log likelihood of a load's response on lines `(POINTS, 40)`."""
-    expected = STEEPNESS * (math.log(load.rate) - peak)
-    bend = BEND * np.minimum(expected * expected, 4.0)
-    scale = np.sqrt(load.error**2 + bend * bend)
-    left = (math.log(load.value) - expected) / scale
-    freedom = load.freedom
-    result: FloatArray = -np.log(scale) - 0.5 * (freedom + 1) * np.log1p(
-        left * left / freedom
-    )
-    return result
