@@ -359,7 +359,69 @@ def test_another_server_on_the_port_is_not_taken_for_ours(place: Place) -> None:
         with place.workbench(text.replace("{port}", port)) as workbench:
             trial = workbench.run(Probe(10, 1.0), (), stays)
     assert trial.ending is LoadEnding.FAILED
-    assert "the server ended" in trial.failure
+    assert "something else answers already" in trial.failure
+    assert f"(127.0.0.1:{port})" in trial.failure
+
+
+def test_a_server_that_hangs_between_trials_is_told_once(place: Place) -> None:
+    with place.served('ready_timeout = "2s"\ngrace = "100ms"') as workbench:
+        run(workbench)
+        os.kill(int((place.logs / "server.pid").read_text()), signal.SIGSTOP)
+        trial = run(workbench)
+        again = run(workbench)
+    assert trial.failure.startswith("the server was not ready within 2 s")
+    assert again.ending is LoadEnding.WHOLE
+
+
+@pytest.mark.parametrize(
+    ("more", "start", "words"),
+    [
+        (
+            'configure = "sleep 100 & sleep 100"\nconfigure_timeout = "200ms"',
+            '"sleep 100"',
+            "configure (sleep 100 & sleep 100) did not end within 0.2 s",
+        ),
+        ("daemon = true", '"sleep 100"', "start (sleep 100) did not end within 0.3 s"),
+        (
+            "directory = 'nowhere'",
+            '"sleep 100"',
+            "start (sleep 100) cannot run: there is no directory",
+        ),
+    ],
+)
+def test_a_command_that_hangs_is_ended_and_told(
+    place: Place, more: str, start: str, words: str
+) -> None:
+    with place.workbench(spec_of(start, more)) as workbench:
+        trial = workbench.run(Probe(10, 1.0), (), stays)
+        assert words in trial.failure
+        assert place.running() == []
+
+
+def test_a_stop_command_that_hangs_does_not_hold_the_end_up(place: Place) -> None:
+    with place.served('stop = "sleep 1000"\ngrace = "0s"') as workbench:
+        assert run(workbench).ending is LoadEnding.WHOLE
+    assert place.running() == []
+
+
+def test_a_daemon_that_parts_late_is_found(place: Place) -> None:
+    (place.directory / "daemon.sh").write_text(
+        "#!/bin/sh\n"
+        f"(sleep 0.3; {sys.executable} {place.directory}/server.py $1 & sleep 0.1) &\n"
+    )
+    (place.directory / "daemon.sh").chmod(0o755)
+    text = spec_of('"./daemon.sh {port}"', "daemon = true").replace("300ms", "20s")
+    with place.workbench(text) as workbench:
+        for _ in range(2):
+            trial = workbench.run(Probe(40, 1.0), (), stays)
+            assert trial.ending is LoadEnding.WHOLE, trial.failure
+
+
+def test_a_server_ignores_no_signal_because_of_us(place: Place) -> None:
+    start = '"grep SigIgn /proc/self/status >&2; exit 1"'
+    with place.workbench(spec_of(start)) as workbench:
+        trial = workbench.run(Probe(10, 1.0), (), stays)
+    assert "SigIgn:\t0000000000000000" in trial.failure
 
 
 # -- stopping ----------------------------------------------------------------------------

@@ -11,6 +11,7 @@ libraries (-I -S, 10 ms); `taskset` and `setsid` lost, which not every system ha
 """
 
 import os
+import signal
 import sys
 
 NOT_STARTED = 127
@@ -22,8 +23,16 @@ def bind(cpus: str) -> None:
         os.sched_setaffinity(0, {int(cpu) for cpu in cpus.split(",")})
 
 
+def unignore() -> None:
+    """Give back the signals that Python ignores: an ignored one stays so in a command, and
+    a shell's `yes | head` would not end."""
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def become(argv: list[str]) -> None:
     """Replace this process by a command; end with 127 where it cannot be."""
+    unignore()
     try:
         os.execvp(argv[0], argv)
     except OSError as error:
@@ -44,6 +53,7 @@ def leave(pid_file: str, log: str, argv: list[str]) -> int:
         for stream, end in ((1, "out"), (2, "err")):
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
             os.dup2(os.open(f"{log}.{end}", flags, 0o644), stream)
+        unignore()
         try:
             os.execvp(argv[0], argv)
         except OSError as error:

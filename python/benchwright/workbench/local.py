@@ -37,14 +37,9 @@ from benchwright.workbench.cpus import (
 from benchwright.workbench.engine_generator import Desk, EngineGenerator, failed
 from benchwright.workbench.generators.adapter import Generator
 from benchwright.workbench.generators.run import Place, asked_of, run_generator
-from benchwright.workbench.server import (
-    Clock,
-    Launcher,
-    MonotonicClock,
-    Server,
-    ServerFailure,
-)
-from benchwright.workbench.server import Surroundings as ServerSurroundings
+from benchwright.workbench.server import Clock, MonotonicClock, Server
+from benchwright.workbench.server_commands import Launcher, ServerFailure
+from benchwright.workbench.server_commands import Surroundings as ServerSurroundings
 from benchwright.workbench.spec import ServerPlan, Spec
 from benchwright.workbench.spec_load import ENGINE, engine_places
 

@@ -19,13 +19,8 @@ from typing import Protocol
 
 import msgspec
 
-from benchwright.bench.port import Bench
 from benchwright.model.errors import BenchError, Interrupted
-from benchwright.model.observation import Ending, ProcessRecord
-from benchwright.model.plan import Mode, Pairs
-from benchwright.trial.record import Hello, RunRequest, WireCommand
-from benchwright.trial.request import merged
-from benchwright.workbench.cpus import Cpus, leaving, pinning
+from benchwright.workbench.cpus import leaving, pinning
 from benchwright.workbench.descendants import (
     Process,
     Stat,
@@ -36,21 +31,23 @@ from benchwright.workbench.descendants import (
     stat_of,
 )
 from benchwright.workbench.ready import why_not_ready
-from benchwright.workbench.spec import CommandText, ServerPlan, filled
+from benchwright.workbench.server_commands import (
+    TAIL_BYTES,
+    Errand,
+    Launcher,
+    ServerCommands,
+    ServerFailure,
+    Surroundings,
+    shortened,
+)
+from benchwright.workbench.spec import CommandReady, CommandText, ServerPlan
 
 LOOK_S = 0.02
 """Between two looks at a server that starts or ends [s]."""
+LEAST_STOP_NS = 10**9
+"""A stop command may take so long even where the grace is none."""
 KILL_PATIENCE_S = 5.0
 """A process that hangs in the kernel is not waited for longer [s]."""
-TAIL_BYTES = 2000
-
-
-class Launcher(Bench, Protocol):
-    """A bench whose commands' orphans become its children."""
-
-    @property
-    def hello(self) -> Hello:
-        """Who it is."""
 
 
 class Clock(Protocol):
@@ -75,26 +72,14 @@ class MonotonicClock:
         time.sleep(seconds)
 
 
-class ServerFailure(Exception):
-    """A server that does not do what it should; the text says what and shows its log."""
-
-
-class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """What every command of a server gets."""
-
-    directory: str
-    environment: Pairs
-    logs: Path
-    """Exists: the commands' and the server's output."""
-    cpus: Cpus = ()
-
-
 class _Running(msgspec.Struct, frozen=True):
     """A server that was started."""
 
     values: Mapping[str, str]
     roots: tuple[Process, ...]
     """It has ended when these all have."""
+    before: frozenset[Process] = frozenset()
+    """The launcher's children that are no part of it."""
 
 
 class Server:
@@ -109,6 +94,8 @@ class Server:
     ) -> None:
         self._plan = plan
         self._launcher = launcher
+        self._own_launcher = stat_of(launcher.hello.pid)
+        self._commands = ServerCommands(plan, launcher, around)
         self._around = around
         self._clock = clock
         self._running: _Running | None = None
@@ -135,31 +122,46 @@ class Server:
         death = self.died()
         running = self._running
         if running is not None and running.values == values:
-            self._wait(running)
+            self._wait_or_stop(running)
             return
         self.stop()
         if death:
             raise ServerFailure(f"between two trials {death}")
-        self._start(values)
-
-    def _start(self, values: Mapping[str, str]) -> None:
-        plan = self._plan
-        mark = _size(self.log.with_suffix(".err")), _size(self.log.with_suffix(".out"))
-        for command in plan.configure:
-            self._run(command, values, "configure")
-        before = {one.process for one in self._children()}
-        if plan.start is not None:
-            self._begun = True
-            self._run(plan.start, values, "start")
-        running = _Running(values, self._roots(before))
-        self._running = running
         try:
-            self._wait(running, mark)
+            self._start(values)
         except ServerFailure:
             self.stop()
             raise
 
-    def _run(self, text: CommandText, values: Mapping[str, str], what: str) -> None:
+    def _start(self, values: Mapping[str, str]) -> None:
+        plan = self._plan
+        mark = _size(self.log.with_suffix(".err")), _size(self.log.with_suffix(".out"))
+        # What a configuring command leaves running is ended with the server.
+        self._begun = plan.start is not None
+        for command in plan.configure:
+            self._run(command, values, "configure", plan.configure_timeout_ns)
+        before = frozenset(one.process for one in self._children())
+        if plan.start is not None:
+            self._check_place(values)
+            self._run(plan.start, values, "start", plan.ready_timeout_ns)
+        running = _Running(values, self._roots(before), before)
+        self._running = running
+        self._wait(running, mark)
+
+    def _check_place(self, values: Mapping[str, str]) -> None:
+        """Raise ServerFailure where something else answers at the server's address."""
+        ready = self._plan.ready
+        if ready is None or isinstance(ready, CommandReady):
+            return
+        if not why_not_ready(ready, values, {}, ""):
+            text = "something else answers already where the server is to be"
+            raise ServerFailure(
+                f"{text} ({ready.shown(values)}): end it, or use {{port}}"
+            )
+
+    def _run(
+        self, text: CommandText, values: Mapping[str, str], what: str, limit_ns: int
+    ) -> None:
         """Run a command of the user's to its end."""
         command = text.filled(values)
         argv = (*pinning(self._around.cpus), *command.argv)
@@ -167,39 +169,9 @@ class Server:
             self._pid_file.unlink(missing_ok=True)
             words = leaving(self._around.cpus, self._pid_file, self.log)
             argv = (*words, *command.argv)
-        record = self._command(argv, values)
-        if record.status or record.error:
-            said = record.error or self._tail(record)
-            status = f"ended with status {record.status}"
-            raise ServerFailure(f"{what} ({command.text}) {status}: {said}")
-
-    def _command(
-        self, argv: tuple[str, ...], values: Mapping[str, str]
-    ) -> ProcessRecord:
-        request = RunRequest(
-            id=0,
-            first_epoch=1,
-            epochs=1,
-            threads=1,
-            commands=(WireCommand(Mode.SYSTEM.value, argv),),
-            environment=self.environment(values),
-            directory=self._directory(values),
-            logs=str(self._around.logs),
-        )
-        result = self._launcher.run(request, abandoned=lambda: self._interrupted)
-        if not result.epochs or result.epochs[0].ending is Ending.INTERRUPTED:
-            raise Interrupted
-        return result.epochs[0].processes[0]
-
-    def environment(self, values: Mapping[str, str]) -> Pairs:
-        """Return what the server's commands get beyond the caller's environment."""
-        own = tuple((k, filled(v, values)) for k, v in self._plan.environment)
-        return merged(self._around.environment, own)
-
-    def _directory(self, values: Mapping[str, str]) -> str:
-        own = self._plan.directory
-        inner = "" if own is None else filled(own, values)
-        return str(Path(self._around.directory, inner))
+        told = f"{what} ({command.text})"
+        errand = Errand(what=told, argv=argv, values=values, limit_s=limit_ns / 1e9)
+        self._commands.run(errand, lambda: self._interrupted)
 
     # -- watching --------------------------------------------------------------------
 
@@ -207,22 +179,34 @@ class Server:
     def _pid_file(self) -> Path:
         return self._around.logs / "server.pid"
 
-    def _roots(self, before: set[Process]) -> tuple[Process, ...]:
+    def _roots(self, before: frozenset[Process]) -> tuple[Process, ...]:
         """Return the processes that the start left to the launcher."""
         if self._plan.start is None:
             return ()
         if self._plan.daemon:
-            found = [one.process for one in self._children()]
-            return tuple(one for one in found if one not in before)
+            return self._left_since(before)
         stat = stat_of(int(self._pid_file.read_text()))
         return () if stat is None else (stat.process,)
 
+    def _left_since(self, before: frozenset[Process]) -> tuple[Process, ...]:
+        found = [one.process for one in self._children()]
+        return tuple(one for one in found if one not in before)
+
+    @property
+    def _launcher_lives(self) -> bool:
+        """Whether its process id is still its own: another's children are not ours."""
+        own = self._own_launcher
+        return own is not None and is_alive(own.process)
+
     def _children(self) -> list[Stat]:
-        return children_of(self._launcher.hello.pid)
+        return children_of(self._launcher.hello.pid) if self._launcher_lives else []
 
     def _alive(self, running: _Running) -> bool:
         """Tell whether it runs; of a server that is not ours nobody knows, so: yes."""
-        return self._plan.start is None or any(is_alive(p) for p in running.roots)
+        if self._plan.start is None or any(is_alive(p) for p in running.roots):
+            return True
+        # A daemon may part from its parent only after its start has returned.
+        return self._plan.daemon and bool(self._left_since(running.before))
 
     def died(self) -> str:
         """Return how the log of a server that has ended by itself ends; empty if it lives."""
@@ -239,8 +223,10 @@ class Server:
             return
         limit_s = self._plan.ready_timeout_ns / 1e9
         deadline = self._clock.now() + limit_s
-        environment = dict(os.environ) | dict(self.environment(running.values))
-        directory = self._directory(running.values)
+        environment = dict(os.environ) | dict(
+            self._commands.environment(running.values)
+        )
+        directory = self._commands.directory(running.values)
         while True:
             why = why_not_ready(ready, running.values, environment, directory)
             if not why:
@@ -259,6 +245,15 @@ class Server:
             text = "the server ended, and something else answers in its place"
             raise ServerFailure(f"{text}; {self._log_tail(mark)}")
 
+    def _wait_or_stop(self, running: _Running) -> None:
+        """Wait until it is ready; one that does not get so is stopped, so that the next
+        trial begins with a new one. Raises ServerFailure."""
+        try:
+            self._wait(running)
+        except ServerFailure:
+            self.stop()
+            raise
+
     def settle(self) -> bool:
         """Wait until a server that was loaded answers again, so that no backlog is left.
 
@@ -269,9 +264,8 @@ class Server:
         if running is None:
             return True
         try:
-            self._wait(running)
+            self._wait_or_stop(running)
         except ServerFailure:
-            self.stop()
             return False
         return True
 
@@ -298,12 +292,15 @@ class Server:
             return
         # Without a launcher nothing can be asked: its guard has ended everything then.
         with contextlib.suppress(ServerFailure, Interrupted, BenchError):
-            self._run(self._plan.stop, running.values, "stop")
+            limit_ns = max(self._plan.grace_ns, LEAST_STOP_NS)
+            self._run(self._plan.stop, running.values, "stop", limit_ns)
             self._until_gone(self._plan.grace_ns / 1e9)
 
     def _end(self, number: int, patience_s: float) -> None:
         """Signal what is left: the launcher's own children first, all of them with KILL."""
         every = number == signal.SIGKILL
+        if not self._launcher_lives:
+            return
         pid = self._launcher.hello.pid
         signal_all(descendants_of(pid) if every else children_of(pid), number)
         self._until_gone(patience_s)
@@ -315,23 +312,13 @@ class Server:
 
     # -- logs ------------------------------------------------------------------------
 
-    def _tail(self, record: ProcessRecord) -> str:
-        """Return the end of what a command said."""
-        for stream, (begin, length) in (("err", record.err), ("out", record.out)):
-            path = self._around.logs / f"{Mode.SYSTEM.value.lower()}-0.{stream}"
-            with contextlib.suppress(OSError), path.open("rb") as file:
-                file.seek(begin)
-                if said := _shortened(file.read(length)):
-                    return said
-        return "it said nothing"
-
     def _log_tail(self, mark: tuple[int, int]) -> str:
         """Return the end of what the server said since its log had these lengths."""
         for end, begin in zip((".err", ".out"), mark, strict=True):
             path = self.log.with_suffix(end)
             with contextlib.suppress(OSError), path.open("rb") as file:
                 file.seek(max(begin, _size(path) - TAIL_BYTES))
-                if said := _shortened(file.read()):
+                if said := shortened(file.read()):
                     return f"its log ends: {said}"
         return "its log is empty"
 
@@ -341,9 +328,3 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
-
-
-def _shortened(data: bytes) -> str:
-    """Return the last lines of an output on one line."""
-    lines = data[-TAIL_BYTES:].decode(errors="replace").splitlines()
-    return " | ".join(line.strip() for line in lines if line.strip())[-400:]

@@ -52,11 +52,19 @@ class TcpReady(msgspec.Struct, frozen=True):
     address: Template
     """HOST:PORT."""
 
+    def shown(self, values: Mapping[str, str]) -> str:
+        """Return what is asked, for a message."""
+        return filled(self.address, values)
+
 
 class HttpReady(msgspec.Struct, frozen=True):
     """Ready when an answer comes that is no server error (status below 500)."""
 
     url: Template
+
+    def shown(self, values: Mapping[str, str]) -> str:
+        """Return what is asked, for a message."""
+        return filled(self.url, values)
 
 
 class CommandReady(msgspec.Struct, frozen=True):
@@ -73,6 +81,8 @@ class ServerPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     configure: tuple[CommandText, ...] = ()
     """Before each start, in order."""
+    configure_timeout_ns: int = 600 * 10**9
+    """Of each of them."""
     start: CommandText | None = None
     """None: there is only `configure`, and a server that is there by itself."""
     daemon: bool = False
@@ -85,7 +95,7 @@ class ServerPlan(msgspec.Struct, frozen=True, kw_only=True):
     restart: Literal["trial", "sample"] = "sample"
     """How long one server lives."""
     cpus: tuple[int, ...] | None = None
-    """None: half of the machine's."""
+    """None: all but those of the generator (cpus.py)."""
     environment: tuple[tuple[str, Template], ...] = ()
     directory: Template | None = None
     """None: the spec's own."""

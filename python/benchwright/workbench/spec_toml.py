@@ -42,6 +42,7 @@ Reader = Callable[[SpecTable, Spec], Any]
 TOP = ("server", "load", "factors", "peak", "ramp", "surface")
 _SERVER = (
     "configure",
+    "configure_timeout",
     "start",
     "daemon",
     "ready",
@@ -167,6 +168,8 @@ def _server(top: SpecTable) -> ServerPlan | None:
     table.only(_SERVER)
     plan = ServerPlan(
         configure=table.commands("configure"),
+        configure_timeout_ns=table.read("configure_timeout", words.some_ns)
+        or ServerPlan().configure_timeout_ns,
         start=table.command("start"),
         daemon=table.flag("daemon", False),
         ready=_ready(table),

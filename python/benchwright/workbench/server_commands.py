@@ -1,0 +1,161 @@
+"""Runs the commands that a user wrote for a server, each to its end or its limit.
+
+Decision: they run by the launcher, as mode SYSTEM, so that none outlives a `bw` that is killed.
+A limit is an interrupt from a timer, because the launcher's own timeout is of a trial's EXEC.
+A command that fails is a `ServerFailure`, which a trial tells: the search decides.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol
+
+import msgspec
+
+from benchwright.bench.port import Bench
+from benchwright.model.errors import Interrupted
+from benchwright.model.observation import Ending, ProcessRecord
+from benchwright.model.plan import Mode, Pairs
+from benchwright.trial.record import Hello, RunRequest, WireCommand
+from benchwright.trial.request import merged
+from benchwright.workbench.cpus import Cpus
+from benchwright.workbench.spec import ServerPlan, filled
+
+TAIL_BYTES = 2000
+
+
+class Launcher(Bench, Protocol):
+    """A bench whose commands' orphans become its children."""
+
+    @property
+    def hello(self) -> Hello:
+        """Who it is."""
+
+
+class ServerFailure(Exception):
+    """A server that does not do what it should; the text says what and shows its log."""
+
+
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+    """What every command of a server gets."""
+
+    directory: str
+    environment: Pairs
+    logs: Path
+    """Exists: the commands' and the server's output."""
+    cpus: Cpus = ()
+
+
+class Errand(msgspec.Struct, frozen=True, kw_only=True):
+    """One command to run."""
+
+    what: str
+    """For messages: `configure (prepare.sh 1)`."""
+    argv: tuple[str, ...]
+    values: Mapping[str, str]
+    limit_s: float
+    """Then it is ended [s]."""
+
+
+class ServerCommands:
+    """Runs a server's commands."""
+
+    def __init__(
+        self, plan: ServerPlan, launcher: Launcher, around: Surroundings
+    ) -> None:
+        self._plan = plan
+        self._launcher = launcher
+        self._around = around
+
+    def run(self, errand: Errand, abandoned: Callable[[], bool]) -> None:
+        """Run a command to its end. Raises ServerFailure, Interrupted and BenchError."""
+        request = RunRequest(
+            id=0,
+            first_epoch=1,
+            epochs=1,
+            threads=1,
+            commands=(WireCommand(Mode.SYSTEM.value, errand.argv),),
+            environment=self.environment(errand.values),
+            directory=self._existing(errand),
+            logs=str(self._around.logs),
+        )
+        with _Limit(self._launcher, errand.limit_s) as limit:
+            result = self._launcher.run(request, abandoned=abandoned)
+        if not result.epochs or result.epochs[0].ending is Ending.INTERRUPTED:
+            if limit.passed and not abandoned():
+                text = f"{errand.what} did not end within {errand.limit_s:g} s"
+                raise ServerFailure(text)
+            raise Interrupted
+        self._check(errand, result.epochs[0].processes[0])
+
+    def environment(self, values: Mapping[str, str]) -> Pairs:
+        """Return what the server's commands get beyond the caller's environment."""
+        own = tuple((k, filled(v, values)) for k, v in self._plan.environment)
+        return merged(self._around.environment, own)
+
+    def directory(self, values: Mapping[str, str]) -> str:
+        """Return where the server's commands run."""
+        own = self._plan.directory
+        inner = "" if own is None else filled(own, values)
+        return str(Path(self._around.directory, inner))
+
+    def _existing(self, errand: Errand) -> str:
+        directory = self.directory(errand.values)
+        if not Path(directory).is_dir():
+            text = f"{errand.what} cannot run: there is no directory {directory}"
+            raise ServerFailure(f"{text}; [server] directory says where commands run")
+        return directory
+
+    def _check(self, errand: Errand, record: ProcessRecord) -> None:
+        """Raise ServerFailure for a command that did not end well."""
+        if record.status or record.error:
+            said = record.error or self._tail(record)
+            status = f"ended with status {record.status}"
+            raise ServerFailure(f"{errand.what} {status}: {said}")
+
+    def _tail(self, record: ProcessRecord) -> str:
+        """Return the end of what a command said."""
+        for stream, (begin, length) in (("err", record.err), ("out", record.out)):
+            path = self._around.logs / f"{Mode.SYSTEM.value.lower()}-0.{stream}"
+            with contextlib.suppress(OSError), path.open("rb") as file:
+                file.seek(begin)
+                if said := shortened(file.read(length)):
+                    return said
+        return "it said nothing"
+
+
+class _Limit:
+    """Ends what the launcher runs when its time is over."""
+
+    def __init__(self, launcher: Launcher, limit_s: float) -> None:
+        self.passed = False
+        self._launcher = launcher
+        self._timer = threading.Timer(limit_s, self._end)
+
+    def __enter__(self) -> _Limit:
+        self._timer.start()
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self._timer.cancel()
+        # So that it cannot end the next command.
+        self._timer.join()
+
+    def _end(self) -> None:
+        self.passed = True
+        self._launcher.interrupt(cleanup=True)
+
+
+def shortened(data: bytes) -> str:
+    """Return the last lines of an output on one line."""
+    lines = data[-TAIL_BYTES:].decode(errors="replace").splitlines()
+    return " | ".join(line.strip() for line in lines if line.strip())[-400:]
