@@ -28,9 +28,11 @@ from benchwright.control.peak.shape_check import (
     drifts,
     misfits,
     not_monotonic,
+    retrograde,
     sheds,
     stalls,
 )
+from benchwright.finding.codes import doubt
 from benchwright.model.estimate import Estimate
 from benchwright.model.finding import Finding
 from benchwright.model.peak import (
@@ -45,11 +47,11 @@ from benchwright.model.peak import (
     VarianceComponents,
 )
 
-MARGIN = 0.005
+MARGIN = 0.01
 """On top of the claim's confidence: the price of looking after every run."""
 NEAR = (0.6, 1.7)
 """Responses that count as near the peak, as shares of the limit."""
-FEWEST_NEAR = 2
+FEWEST_NEAR = 3
 """Independent runs near the peak before a claim: a single one shows no spread."""
 CLIMB_S = 20.0
 CLIMB_UNWATCHED_S = 8.0
@@ -67,6 +69,8 @@ TURN_S = 10.0
 
 OVERLOAD_S = 60.0
 OVERLOAD_SHARE = 1.2
+PATIENCE = 40
+"""Trials after which a queue's curve is given up: the most elastic server needs 30."""
 FITTED = 3
 """Parameters that runs alone determine: what a test of fit takes off."""
 STEEPEST = 30.0
@@ -147,6 +151,18 @@ def _binding(told: Sequence[Readings]) -> int:
     return tops.index(max(tops))
 
 
+def _impatient(trials: int) -> Finding:
+    evidence = (
+        f"after {trials} trials no queue's curve explains them well enough to answer"
+    )
+    return doubt("curve-is-no-queue", "search", evidence)
+
+
+def _without_capacities(whole: Readings) -> Readings:
+    runs = tuple(msgspec.structs.replace(run, capacity=None) for run in whole.runs)
+    return msgspec.structs.replace(whole, runs=runs)
+
+
 def _nearby(whole: Readings) -> Readings:
     """Return the readings with nothing but steady responses near the limit."""
     low, high = LOCAL
@@ -182,6 +198,7 @@ class _State:
         ]
         self.doubts: tuple[Finding, ...] = ()
         self.local = False
+        self.retrograde = False
         self._known: Posterior | None = None
         self._found: Answer | None = None
 
@@ -208,9 +225,16 @@ class _State:
                 first.mean(first.curve.exponent) + 1 / first.mean(first.curve.gap)
             )
             self.whole = read(self.criterion, self.history, min(slope, STEEPEST))
+            backward = retrograde(self.whole)
+            if backward:
+                self.whole = _without_capacities(self.whole)
             self._known = posterior(self.whole, start, self.goal.shape)
-            self.doubts = self._doubts(self._known)
-            self.local = bool(self.doubts)
+            odd = self._doubts(self._known)
+            if not odd and len(self.history) > PATIENCE:
+                odd = (_impatient(len(self.history)),)
+            self.doubts = (*backward, *odd)
+            self.retrograde = bool(backward)
+            self.local = bool(odd)
             self.readings = _nearby(self.whole) if self.local else self.whole
             if self.local:
                 self._known = posterior(self.readings, start, self.goal.shape)
@@ -258,8 +282,9 @@ class _State:
     def kept(self) -> bool:
         """Tell whether the claim has its probability."""
         claim = self.goal.claim
+        enough = FEWEST_NEAR if claim.kind is ClaimKind.REGION else 1
         wanted = claim.confidence + MARGIN * (claim.kind != "slo")
-        return self.found.probability >= wanted and self.near() >= FEWEST_NEAR
+        return self.found.probability >= wanted and self.near() >= enough
 
     def first_overload(self) -> Probe | None:
         """Return the overloaded run that a narrow claim begins with, if it is missing.
@@ -269,19 +294,47 @@ class _State:
         long = [r for r in self.readings.runs if not r.steady and r.lasts_s >= 40]
         if self.goal.claim.kind is not ClaimKind.REGION or self.local or long:
             return None
+        if self.retrograde or self.readings.limit_s is None:
+            return None
         curve = self.known.curve
         capacity = self.known.mean(np.log(curve.capacity))
         rate = OVERLOAD_SHARE * math.exp(capacity)
         return Probe(float(f"{rate:.5g}"), OVERLOAD_S, "overload")
 
+    @property
+    def told_by_overload(self) -> bool:
+        """Tell whether an overloaded run would tell of the peak."""
+        timed = self.readings.limit_s is not None
+        return timed and not self.local and not self.retrograde
+
+    def bisection(self) -> Probe | None:
+        """Return the middle of the bracket, where only monotonicity can be relied on and
+        too few runs are near the peak."""
+        low, high = self._start()
+        near = [
+            r for r in self.readings.runs if r.steady and LOCAL[0] < r.value < LOCAL[1]
+        ]
+        queue = not self.local and self.readings.limit_s is not None
+        if queue or len(near) >= FEWEST_NEAR or high < 1.01 * low:
+            return None
+        rate = math.sqrt(low * high)
+        return Probe(float(f"{rate:.5g}"), OVERLOAD_S, "bisect")
+
     def probe(self) -> Probe:
         """Return the probe that pays most."""
+        middle = self.bisection() if self.known else None
+        if middle is not None:
+            return middle
         overload = self.first_overload()
         if overload is not None:
             return overload
         overhead = TURN_S + self.readings.warm_up_s + self._restart_s()
         chosen = choose(
-            self.goal.claim, self.known, self.found, overhead, overload=not self.local
+            self.goal.claim,
+            self.known,
+            self.found,
+            overhead,
+            overload=self.told_by_overload,
         )
         rate, length, purpose = chosen.rate, chosen.lasts_s, chosen.purpose
         if self.found.probability >= self.goal.claim.confidence + MARGIN:

@@ -34,12 +34,13 @@ def answer(claim: Claim, known: Posterior) -> Answer:
     low, high = known.quantile(tail), known.quantile(1 - tail)
     if claim.kind is ClaimKind.SLO:
         return _one_sided(claim, known, low, high)
-    rates = np.linspace(*(known.quantile(share) for share in BETWEEN), ANSWERS)[:, None]
+    first, last = (known.quantile(share) for share in BETWEEN)
+    rates = np.linspace(first, last, ANSWERS)[:, None]
     kept = _kept(claim, known, rates) @ known.weight
     # Where many answers keep it alike, the middle one.
     good = np.flatnonzero(kept >= kept.max() - 1e-3)
     best = int(good[good.size // 2])
-    return Answer(float(rates[best, 0]), float(kept[best]), low, high)
+    return Answer(float(rates[best, 0]), min(float(kept[best]), 1.0), low, high)
 
 
 def _kept(claim: Claim, known: Posterior, rates: FloatArray) -> FloatArray:

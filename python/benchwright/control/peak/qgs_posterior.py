@@ -24,6 +24,8 @@ from benchwright.control.peak.qgs_reading import Reading, Readings
 from benchwright.model.peak import Shape
 
 DRAWS = 1024
+MORE = 4
+"""Times so many draws where the posterior is far from normal."""
 STEPS = 8
 """Tempered steps at most; three or four are usual."""
 TAIL = 6.0
@@ -44,7 +46,7 @@ NOISE_PRIOR_UNTIMED = (math.log(1.0), 1.5)
 """... in seconds, where the limit is no time."""
 NOISE_EXPONENT = 1.5
 """Of the noise's growth with waiting: 1.1 to 1.7 measured."""
-BETWEEN_PRIOR = (math.log(0.002), 1.0)
+BETWEEN_PRIOR = (math.log(0.0025), 1.0)
 """Of the capacity's relative standard deviation between runs."""
 EXCESS_SCALE = 0.002
 """Of the relative difference between what an overloaded server completes and the pole;
@@ -121,7 +123,7 @@ def posterior(
     points = _points(draws, SIZE)
     centre, spread = model.first()
     power = 0.0
-    for _ in range(STEPS):
+    for step in range(STEPS):
         root = np.linalg.cholesky(spread)
         theta = centre + points @ root.T
         prior, likelihood = model.log_density(theta)
@@ -131,6 +133,9 @@ def posterior(
         effective = 1.0 / float(weight @ weight)
         if power >= 1.0 and effective > draws / 5:
             break
+        if step == STEPS - 3 and draws == DRAWS:
+            # A posterior far from normal: more draws, and a wider proposal.
+            points = _points(MORE * draws, SIZE)
         centre, spread = _moments(theta, weight)
     best = int(np.argmax(prior + likelihood))
     return model.told(theta, (weight, effective), best)

@@ -18,7 +18,7 @@ import numpy as np
 
 from benchwright.control.peak.curve import FloatArray
 from benchwright.control.peak.noise import NOTHING, OwnNoise, own_noise
-from benchwright.control.peak.warm_up import Ageing, warm_up
+from benchwright.control.peak.warm_up import ALWAYS, Ageing, warm_up
 from benchwright.model.peak import Criterion, LoadTrial, Series
 
 OVERLOAD = 8.0
@@ -90,10 +90,10 @@ def share_of_limit(criterion: Criterion, value: FloatArray | float) -> FloatArra
     """
     told = np.asarray(value, dtype=float)
     if criterion.better == "lower":
-        return told / criterion.limit
+        return np.asarray(told / criterion.limit)
     if criterion.statistic == "share" and criterion.limit < 1:
-        return (1 - told) / (1 - criterion.limit)
-    return criterion.limit / np.maximum(told, 1e-12)
+        return np.asarray((1 - told) / (1 - criterion.limit))
+    return np.asarray(criterion.limit / np.maximum(told, 1e-12))
 
 
 def limit_s(criterion: Criterion) -> float | None:
@@ -186,6 +186,7 @@ def _read_one(
     if values.size < 4:
         return _without_series(index, trial, whole, scale)
     width = trial.series.width_s
+    warm_up_s = max(warm_up_s, ALWAYS * trial.lasted_s)
     if _grows(values):
         whole_seen = counts.sum() + trial.errors >= SEEN * (trial.offered or 0)
         capacity = (
@@ -201,12 +202,17 @@ def _read_one(
             capacity=capacity or _completed_capacity(trial),
             bins=values.size,
         )
-    skip = int(min(np.searchsorted(at, warm_up_s - 1e-9), values.size // 2))
+    skip = min(int(np.searchsorted(at, warm_up_s - 1e-9)), values.size // 2)
     # The last bin of a run that was left may be part of one: its count says so.
     kept, weights = values[skip:], counts[skip:]
     lasts = kept.size * width
     mean = float(np.average(kept, weights=weights))
-    rate = float(weights.sum()) / lasts if trial.offered is not None else trial.rate
+    if criterion.statistic == "percentile" and math.isfinite(whole):
+        # A mean of the bins' percentiles is no percentile of the run; the bins only say
+        # what the warm-up did to it.
+        mean *= whole / float(np.average(values, weights=counts))
+    counted = trial.offered is not None and not trial.errors
+    rate = float(weights.sum()) / lasts if counted else trial.offered_rate
     if mean > UNSTEADY:
         return Reading(index, rate, lasts, math.nan, bins=values.size)
     if mean < LEAST_VALUE:

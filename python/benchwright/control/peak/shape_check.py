@@ -31,7 +31,7 @@ SURELY = 4.0
 FEWEST_TRENDED = 5
 PERIODS_S = (4.0, 40.0)
 PERIOD_P = 1e-4
-RETROGRADE = 0.08
+RETROGRADE = 0.03
 """Fall of the capacity under overload that matters."""
 
 
@@ -49,6 +49,24 @@ def not_monotonic(readings: Readings) -> tuple[Finding, ...]:
                     "errors apart"
                 )
                 return (doubt("non-monotonic-response", SUBJECT, evidence),)
+    return ()
+
+
+def retrograde(readings: Readings) -> tuple[Finding, ...]:
+    """Return a finding where a steady run met the limit at a rate that an overloaded server
+    cannot do."""
+    steady = [run for run in readings.runs if run.steady and run.value < 1]
+    for run in readings.runs:
+        told = run.capacity
+        for low in steady if told is not None else ():
+            assert told is not None
+            beyond = low.rate / told.rate - 1
+            if beyond > RETROGRADE + SURELY * told.relative_sd and low.lasts_s >= 3:
+                evidence = (
+                    f"overloaded at {run.rate:.5g}/s it completed {told.rate:.5g}/s, and at "
+                    f"{low.rate:.5g}/s ({100 * beyond:.0f} % more) it met the limit"
+                )
+                return (doubt("retrograde-under-overload", SUBJECT, evidence),)
     return ()
 
 

@@ -1,0 +1,161 @@
+"""The queue-guided search: its parts on data whose answer is known, and whole searches."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchwright.control.peak.curve import Curve
+from benchwright.control.peak.noise import own_noise
+from benchwright.control.peak.qgs import QGS
+from benchwright.control.peak.qgs_claim import answer
+from benchwright.control.peak.qgs_posterior import posterior, weighted_quantile
+from benchwright.control.peak.qgs_reading import Reading, Readings, read
+from benchwright.control.peak.shape_check import drifts, not_monotonic
+from benchwright.control.peak.warm_up import LEAST_S, Ageing, warm_up
+from benchwright.model.peak import Claim, ClaimKind, PeakStatus, Probe
+from servers import A
+from world import play, search_of, unit_of
+
+
+def _curve(gap: float, exponent: float) -> Curve:
+    one = np.ones(1)
+    return Curve(100 * one, gap * one, exponent * one, 0.3 * one)
+
+
+@given(gap=st.floats(0.02, 1.0), exponent=st.floats(0.5, 8.0))
+def test_a_curve_meets_its_limit_at_its_peak_and_rises(
+    gap: float, exponent: float
+) -> None:
+    curve = _curve(gap, exponent)
+    assert float(curve.response(np.array([100.0]))[0]) == pytest.approx(1.0, rel=1e-2)
+    rates = np.linspace(5.0, 99.0 * (1 + gap), 50)
+    values = [float(curve.response(np.array([rate]))[0]) for rate in rates]
+    assert all(a <= b for a, b in itertools.pairwise(values))
+
+
+def test_noise_of_independent_bins_is_their_variance() -> None:
+    random = np.random.default_rng(1)
+    found = [
+        own_noise(1 + 0.1 * random.standard_normal(240), np.full(240, 50.0), 1.0, 0.0)
+        for _ in range(200)
+    ]
+    assert np.mean([one.relative_s for one in found]) == pytest.approx(0.01, rel=0.25)
+    assert all(one.freedom > 0 for one in found)
+
+
+def test_few_bins_tell_no_noise() -> None:
+    assert own_noise(np.ones(4), np.ones(4), 1.0, 0.0).freedom == 0
+
+
+def _ageing(slowness: float, seed: int) -> Ageing:
+    age = np.arange(60) + 0.5
+    noise = 0.05 * np.random.default_rng(seed).standard_normal(60)
+    return Ageing(age, slowness * np.exp(-age / 8.0) + noise, 0.05**2)
+
+
+def test_a_warm_up_is_found_with_about_its_length() -> None:
+    found = warm_up([_ageing(0.3, 1), _ageing(0.3, 2)])
+    assert found.slowness == pytest.approx(0.3, rel=0.4)
+    assert 15 < found.lasts_s <= 40
+
+
+def test_a_server_without_warm_up_is_rarely_given_one() -> None:
+    given_one = sum(warm_up([_ageing(0.0, seed)]).slowness > 0 for seed in range(300))
+    assert given_one < 30
+    assert warm_up([]).lasts_s == LEAST_S
+
+
+def test_quantiles_of_weighted_draws() -> None:
+    values = np.arange(1000.0)
+    weight = np.full(1000, 1e-3)
+    assert weighted_quantile(values, weight, 0.25) == pytest.approx(249.5, abs=1)
+
+
+def test_an_overloaded_run_tells_the_capacity() -> None:
+    told = []
+    for seed in range(8):
+        search = search_of(QGS(), A, seed)
+        readings = read(A.binding, search.history)
+        told += [r.capacity for r in readings.runs if r.capacity is not None]
+    ratios = [(one.rate / (4 / 0.015) - 1) / one.relative_sd for one in told]
+    assert len(told) >= 8
+    assert abs(float(np.mean(ratios))) < 1.0
+    assert float(np.std(ratios)) < 2.0
+
+
+def test_the_posterior_narrows_around_the_peak() -> None:
+    search = search_of(QGS(), A, 3)
+    known = [
+        posterior(read(A.binding, search.history[:n], 6.0), (100.0, 400.0), None)
+        for n in (5, len(search.history))
+    ]
+    widths = [math.log(one.quantile(0.95) / one.quantile(0.05)) for one in known]
+    assert widths[1] < 0.5 * widths[0]
+    assert known[1].quantile(0.5) == pytest.approx(A.peak_rate, rel=0.03)
+
+
+@pytest.mark.parametrize("kind", list(ClaimKind))
+def test_an_answers_probability_is_one_of_the_draws(kind: ClaimKind) -> None:
+    search = search_of(QGS(), A, 3)
+    known = posterior(read(A.binding, search.history, 6.0), (100.0, 400.0), None)
+    found = answer(Claim(kind), known)
+    assert 0 <= found.probability <= 1
+    assert found.low < found.high
+    if kind is ClaimKind.SLO:
+        assert found.rate < known.quantile(0.5)
+
+
+@pytest.mark.parametrize("kind", list(ClaimKind))
+def test_a_search_ends_with_its_claim(kind: ClaimKind) -> None:
+    search = search_of(QGS(), A, 11, Claim(kind))
+    assert search.result is not None
+    assert search.result.status is PeakStatus.FOUND
+    assert search.result.claim_probability is not None
+    assert search.result.claim_probability >= 0.95
+    assert search.result.peak_rate == pytest.approx(A.peak_rate, rel=0.10)
+    assert len(search.result.curve) == 40
+    assert search.result.shape is not None
+
+
+def test_the_next_step_depends_on_nothing_but_the_history() -> None:
+    search = search_of(QGS(), A, 5)
+    for n in range(len(search.history)):
+        again = QGS().next(search.goal, search.history[:n])
+        assert isinstance(again, Probe)
+        assert again.rate == pytest.approx(search.probes[n].rate, rel=1e-4)
+        assert again.duration_s == search.probes[n].duration_s
+
+
+def test_a_resumed_search_ends_with_the_same_answer() -> None:
+    whole = search_of(QGS(), A, 7)
+    goal = A.goal(None, unit_of(7))
+    resumed = play(QGS(), goal, A, 7, whole.history[:4])
+    assert whole.result is not None
+    assert resumed.result is not None
+    assert resumed.result.peak_rate == whole.result.peak_rate
+
+
+def test_a_response_that_falls_with_the_load_is_told() -> None:
+    runs = tuple(
+        Reading(i, rate, 60.0, value, error=0.02)
+        for i, (rate, value) in enumerate(((50.0, 0.8), (100.0, 0.5), (200.0, 0.9)))
+    )
+    assert [f.code for f in not_monotonic(Readings(runs, 2.0, 0.04))] == [
+        "non-monotonic-response"
+    ]
+    assert not not_monotonic(Readings(runs[1:], 2.0, 0.04))
+
+
+def test_a_trend_of_residuals_is_told_and_noise_is_not() -> None:
+    random = np.random.default_rng(4)
+    noise = 0.1 * random.standard_normal(12)
+    sd = np.full(12, 0.1)
+    assert not drifts(noise, sd)
+    trended = drifts(noise + 0.1 * np.arange(12), sd)
+    assert [finding.code for finding in trended] == ["drift-during-search"]
