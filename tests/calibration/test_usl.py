@@ -136,3 +136,23 @@ def test_intervals_cover(cell: Cell, capsys: pytest.CaptureFixture[str]) -> None
         assert found.kappa <= 0.95 + slack
     assert found.above_simplest <= 0.10 + slack
     assert found.refuted <= 0.02 + slack
+
+
+def test_lack_of_fit_is_as_rare_as_it_says_and_sees_a_pool() -> None:
+    """p-values of a true law are even; a pool of 16, with 3 % noise, is hardly ever missed."""
+    law = Cell("three runs each", 0.03, 0.0005, 0.03, DOUBLED, 3)
+    values = np.array([fit.misfit_p for fit in fits(law)], dtype=float)
+    for level in (0.05, 0.5):
+        slack = 4 * math.sqrt(level * (1 - level) / REPLICATIONS)
+        assert abs(float(np.mean(values < level)) - level) <= slack
+    random = np.random.default_rng(20261121)
+    users = np.repeat(np.array(DOUBLED, dtype=float), 3)
+    pool = 100 * np.minimum(users, 16)
+    found = [
+        fit_usl(
+            users.tolist(),
+            (pool * np.exp(random.normal(0, 0.03, users.size))).tolist(),
+        ).misfit_p
+        for _ in range(50)
+    ]
+    assert sum(p is not None and p < 0.01 for p in found) >= 49

@@ -260,6 +260,23 @@ def test_a_kink_is_told_as_no_law() -> None:
     assert "usl-misfit" in codes(result)
 
 
+def test_levels_off_the_curve_are_told_where_runs_were_repeated() -> None:
+    """Two levels with 15 % more: the law bends rightly, and still is none."""
+    law = usl(100, 0.05, 0.001)
+
+    def bumpy(users: float) -> float:
+        return law(users) * (1.15 if users in (4, 32) else 1.0)
+
+    goal = msgspec.structs.replace(GOAL, repeats=3)
+    result, _ = play(goal, Server(bumpy, between=0.005))
+    assert result.usl is not None
+    assert not result.usl.refuted
+    (told,) = (one for one in result.findings if one.code == "usl-misfit")
+    assert "lack of fit" in told.evidence
+    smooth, _ = play(goal, Server(law, between=0.005))
+    assert "usl-misfit" not in codes(smooth)
+
+
 def test_a_generator_without_any_count_is_a_clear_end() -> None:
     bare = LoadTrial(rate=1, duration_s=5, lasted_s=5, cost_s=5)
     result = next_step(GOAL, [bare])

@@ -195,3 +195,26 @@ def test_a_problem_without_unknowns_only_has_a_sum_of_squares() -> None:
     found = problem.solve(np.empty((2, 0)), np.ones(2))
     assert found.squares == pytest.approx(1)
     assert problem.solve(np.empty((2, 0)), -np.ones(2)).squares == math.inf
+
+
+def test_lack_of_fit_needs_repetitions_that_differ() -> None:
+    once = [float(x) for x in throughputs(100, 0.03, 0.001)]
+    assert fit_usl(LEVELS, noisy(1, 100, 0.03, 0.001)).misfit_p is None
+    assert fit_usl(LEVELS * 2, once * 2).misfit_p is None, "repeated to the last digit"
+    twice = noisy(1, 100, 0.03, 0.001) + noisy(2, 100, 0.03, 0.001)
+    assert fit_usl(LEVELS[:3] * 2, twice[:3] + twice[7:10]).misfit_p is None
+    assert fit_usl(LEVELS * 2, twice).misfit_p is not None
+
+
+def test_lack_of_fit_is_the_textbooks_f_test() -> None:
+    """Of a constant, whose test is that of an analysis of variance; by scipy's F."""
+    from scipy.stats import f
+
+    x = np.repeat(np.arange(1.0, 6.0), 3)
+    y = np.exp(np.random.default_rng(5).normal(0, 0.1, x.size))
+    problem = Problem(y, np.ones_like(y))
+    found = problem.solve(np.ones((x.size, 1)))
+    logs = np.log(y).reshape(5, 3)
+    pure = float(((logs - logs.mean(axis=1, keepdims=True)) ** 2).sum())
+    ratio = ((float(((logs - logs.mean()) ** 2).sum()) - pure) / 4) / (pure / 10)
+    assert problem.misfit_p(x, found) == pytest.approx(float(f.sf(ratio, 4, 10)))

@@ -57,3 +57,6 @@ class UslFit(msgspec.Struct, frozen=True, kw_only=True):
     n: int
     refuted: bool = False
     """Whether the data ask for a negative sigma or kappa, beyond noise."""
+    misfit_p: float | None = None
+    """How likely the noise between runs of one level would leave the levels so far from
+    the curve; None where too few levels were repeated."""

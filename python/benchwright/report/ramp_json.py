@@ -86,6 +86,7 @@ def _law(fit: UslFit) -> dict[str, Any]:
         "residual": fit.residual,
         "r_squared": known(fit.r_squared),
         "refuted": fit.refuted,
+        "misfit_p": fit.misfit_p,
         "n": fit.n,
     }
 

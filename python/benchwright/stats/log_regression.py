@@ -7,7 +7,7 @@ of the curve) fixes one linear combination, so that its profile is a smaller pro
 the same kind. Decision: own Levenberg-Marquardt steps: scipy.optimize takes half a
 second to import; it is the oracle of the tests.
 Sources: D. Marquardt 1963, SIAM J. Appl. Math. 11(2); D. Bates and D. Watts 1988,
-Nonlinear Regression Analysis, section 6.1 (profiles).
+Nonlinear Regression Analysis, section 6.1 (profiles), section 1.3.2 (lack of fit).
 """
 
 from __future__ import annotations
@@ -49,6 +49,27 @@ class Problem(msgspec.Struct, frozen=True):
         scale[scale == 0] = 1.0
         found = self._descend(ground, columns / scale)
         return Solution(found.theta / scale, found.squares)
+
+    def misfit_p(self, places: FloatArray, found: Solution) -> float | None:
+        """Return how likely repetitions would leave so much between curve and data, if the
+        curve were right: the p-value of the lack-of-fit test, an F test.
+
+        Observations at equal `places`, shape `(n,)`, are repetitions. None where fewer than
+        two degrees of freedom repeat, they are all alike, or no place is left over.
+        """
+        _, group = np.unique(places, return_inverse=True)
+        weights = np.bincount(group, self.weights)
+        means = np.bincount(group, self.weights * np.log(self.z)) / weights
+        away = np.log(self.z) - means[group]
+        pure = float(np.dot(self.weights * away, away))
+        left = len(weights) - found.theta.size
+        repeated = len(self.z) - len(weights)
+        if left < 1 or repeated < 2 or not pure > 0:
+            return None
+        from scipy.special import fdtrc
+
+        lack = max(found.squares - pure, 0.0) / left
+        return float(fdtrc(left, repeated, lack / (pure / repeated)))
 
     def _squares(self, form: FloatArray) -> float:
         if not (form > 0).all():

@@ -138,6 +138,7 @@ class _Fit(msgspec.Struct, frozen=True):
             residual=math.sqrt(self.held.squares / self._degrees),
             r_squared=self._r_squared(),
             n=int(self.n.size),
+            misfit_p=self.problem.misfit_p(self.n, self.held),
             refuted=self.held.squares - self.free.squares > self._allowed_at(_DOUBT),
         )
 

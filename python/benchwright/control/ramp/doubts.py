@@ -18,6 +18,7 @@ from benchwright.model.usl import ScalabilityModel, UslFit
 
 SUBJECT = "ramp"
 _CLOSED = "closed-loop-generator"
+_MISFIT_P = 0.01
 
 
 class Shown(msgspec.Struct, frozen=True):
@@ -90,6 +91,12 @@ def _of_the_law(shown: Shown) -> Iterator[Finding]:
         evidence = (
             "the measured curve bends otherwise than the law can: it asks for a negative "
             "sigma or kappa"
+        )
+        yield doubt("usl-misfit", SUBJECT, evidence)
+    elif fit.misfit_p is not None and fit.misfit_p < _MISFIT_P:
+        evidence = (
+            f"the levels are further from the fitted curve than runs of one level are from "
+            f"each other (lack of fit, p = {fit.misfit_p:.2g})"
         )
         yield doubt("usl-misfit", SUBJECT, evidence)
     if fit.preferred is not ScalabilityModel.USL:
