@@ -15,8 +15,7 @@ from benchwright.control.peak.noise import own_noise
 from benchwright.control.peak.qgs import QGS
 from benchwright.control.peak.qgs_claim import answer
 from benchwright.control.peak.qgs_posterior import posterior, weighted_quantile
-from benchwright.control.peak.qgs_reading import Reading, Readings, read
-from benchwright.control.peak.shape_check import drifts, not_monotonic
+from benchwright.control.peak.qgs_reading import read
 from benchwright.control.peak.warm_up import LEAST_S, Ageing, warm_up
 from benchwright.model.peak import Claim, ClaimKind, PeakStatus, Probe
 from servers import A
@@ -139,23 +138,3 @@ def test_a_resumed_search_ends_with_the_same_answer() -> None:
     assert whole.result is not None
     assert resumed.result is not None
     assert resumed.result.peak_rate == whole.result.peak_rate
-
-
-def test_a_response_that_falls_with_the_load_is_told() -> None:
-    runs = tuple(
-        Reading(i, rate, 60.0, value, error=0.02)
-        for i, (rate, value) in enumerate(((50.0, 0.8), (100.0, 0.5), (200.0, 0.9)))
-    )
-    assert [f.code for f in not_monotonic(Readings(runs, 2.0, 0.04))] == [
-        "non-monotonic-response"
-    ]
-    assert not not_monotonic(Readings(runs[1:], 2.0, 0.04))
-
-
-def test_a_trend_of_residuals_is_told_and_noise_is_not() -> None:
-    random = np.random.default_rng(4)
-    noise = 0.1 * random.standard_normal(12)
-    sd = np.full(12, 0.1)
-    assert not drifts(noise, sd)
-    trended = drifts(noise + 0.1 * np.arange(12), sd)
-    assert [finding.code for finding in trended] == ["drift-during-search"]

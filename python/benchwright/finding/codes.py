@@ -335,34 +335,6 @@ CODES: dict[str, Code] = {
         "Find what pauses the server (garbage collection, compaction, checkpoints); limit "
         "a high percentile too: the mean says little of pauses.",
     ),
-    "curve-is-no-queue": Code(
-        Severity.WARNING,
-        "Look at the curve (--plot) for a kink; the answer rests on runs near the peak only.",
-    ),
-    "retrograde-under-overload": Code(
-        Severity.WARNING,
-        "Keep the load below the peak (admission control): overloaded it does less than it "
-        "could; the answer does not rest on overloaded runs.",
-    ),
-    "sheds-load": Code(
-        Severity.WARNING,
-        "Search with a limit on the error ratio too: the response alone does not see what "
-        "is refused.",
-    ),
-    "periodic-stalls": Code(
-        Severity.WARNING,
-        "Find what stops the server (collection, compaction, checkpoints); run several "
-        "periods long (--run-length).",
-    ),
-    "drift-during-search": Code(
-        Severity.WARNING,
-        "Find what grows or fills up; restart or reset the server between trials.",
-    ),
-    "non-monotonic-response": Code(
-        Severity.WARNING,
-        "Mind that a lower rate may fail too: look at the curve, and search from a higher "
-        "start (--start).",
-    ),
 }
 
 

@@ -3,7 +3,8 @@
 Purpose: the peak at the least cost. Climb with short probes; then let the posterior of the
 curve choose each load and length; stop when the claim has its probability.
 The parts: qgs_reading (what a trial tells), qgs_posterior (what is known), qgs_plan (what to
-run next), qgs_claim (the answer). docs/peak.md explains the method.
+run next), qgs_claim (the answer). Whether the server is a queue at all is doubted elsewhere
+(doubts.py, guided.py). docs/peak.md explains the method.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import msgspec
 import numpy as np
 
 from benchwright.control.peak.curve import FloatArray
@@ -24,17 +24,7 @@ from benchwright.control.peak.qgs_reading import (
     read,
     share_of_limit,
 )
-from benchwright.control.peak.shape_check import (
-    drifts,
-    misfits,
-    not_monotonic,
-    retrograde,
-    sheds,
-    stalls,
-)
-from benchwright.finding.codes import doubt
 from benchwright.model.estimate import Estimate
-from benchwright.model.finding import Finding
 from benchwright.model.peak import (
     ClaimKind,
     CurvePoint,
@@ -68,16 +58,11 @@ TURN_S = 10.0
 
 
 OVERLOAD_S = 60.0
+"""Of the overloaded run that a claim of the region begins with [s]."""
 OVERLOAD_SHARE = 1.2
-PATIENCE = 40
-"""Trials after which a queue's curve is given up: the most elastic server needs 30."""
-FITTED = 3
-"""Parameters that runs alone determine: what a test of fit takes off."""
 STEEPEST = 30.0
 
 
-LOCAL = (0.4, 2.5)
-"""Responses that count where the whole curve is no queue's."""
 ROUGH = 256
 """Draws of a first look, which only tells how steep the curve is."""
 
@@ -131,74 +116,18 @@ def _clearly_below(values: FloatArray) -> bool:
     return bool(rest.mean() + 2 * CLEARLY * error < 0.9)
 
 
-def _binding(told: Sequence[Readings]) -> int:
-    """Return which criterion limits: the one nearest to failing, or failing most, in the
-    trial that all but fails."""
-    if len(told) == 1 or not told[0].runs:
-        return 0
-    fails = [
-        min(
-            (r.rate for r in one.runs if not (r.steady and r.value <= 1)),
-            default=math.inf,
-        )
-        for one in told
-    ]
-    lowest = min(fails)
-    tops = []
-    for one, rate in zip(told, fails, strict=True):
-        values = [r.value for r in one.runs if r.steady and r.rate < lowest]
-        tops.append((-rate, max(values, default=0.0)))
-    return tops.index(max(tops))
-
-
-def _impatient(trials: int) -> Finding:
-    evidence = (
-        f"after {trials} trials no queue's curve explains them well enough to answer"
-    )
-    return doubt("curve-is-no-queue", "search", evidence)
-
-
-def _without_capacities(whole: Readings) -> Readings:
-    runs = tuple(msgspec.structs.replace(run, capacity=None) for run in whole.runs)
-    return msgspec.structs.replace(whole, runs=runs)
-
-
-def _nearby(whole: Readings) -> Readings:
-    """Return the readings with nothing but steady responses near the limit."""
-    low, high = LOCAL
-    runs = tuple(
-        run
-        if run.steady and low < run.value < high
-        else msgspec.structs.replace(run, value=math.nan, capacity=None)
-        for run in whole.runs
-    )
-    return msgspec.structs.replace(whole, runs=runs)
-
-
 class _State:
     """What a decision looks at, computed once."""
 
     def __init__(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> None:
         self.goal = goal
         self.history = history
-        told = [read(criterion, history) for criterion in goal.criteria]
-        place = _binding(told)
-        self.criterion = goal.criteria[place]
-        self.whole: Readings = told[place]
-        self.readings: Readings = self.whole
-        holds = [
-            all(r.runs[i].steady and r.runs[i].value <= 1 for r in told)
-            for i in range(len(history))
-        ]
-        self.below = [
-            t.offered_rate for t, ok in zip(history, holds, strict=True) if ok
-        ]
-        self.above = [
-            t.offered_rate for t, ok in zip(history, holds, strict=True) if not ok
-        ]
-        self.doubts: tuple[Finding, ...] = ()
-        self.local = False
-        self.retrograde = False
+        self.criterion = goal.criteria[0]
+        self.readings: Readings = read(self.criterion, history)
+        holds = [run.steady and run.value <= 1 for run in self.readings.runs]
+        rates = [trial.offered_rate for trial in history]
+        self.below = [rate for rate, ok in zip(rates, holds, strict=True) if ok]
+        self.above = [rate for rate, ok in zip(rates, holds, strict=True) if not ok]
         self._known: Posterior | None = None
         self._found: Answer | None = None
 
@@ -216,28 +145,15 @@ class _State:
 
     @property
     def known(self) -> Posterior:
-        """What is known of the curve: of the whole of it, or of its part near the peak
-        where the whole is no queue's."""
+        """What is known of the curve."""
         if self._known is None:
             start = self._start()
-            first = posterior(self.whole, start, self.goal.shape, ROUGH)
+            first = posterior(self.readings, start, self.goal.shape, ROUGH)
             slope = (1 - first.mean(first.curve.unloaded)) * (
                 first.mean(first.curve.exponent) + 1 / first.mean(first.curve.gap)
             )
-            self.whole = read(self.criterion, self.history, min(slope, STEEPEST))
-            backward = retrograde(self.whole)
-            if backward:
-                self.whole = _without_capacities(self.whole)
-            self._known = posterior(self.whole, start, self.goal.shape)
-            odd = self._doubts(self._known)
-            if not odd and len(self.history) > PATIENCE:
-                odd = (_impatient(len(self.history)),)
-            self.doubts = (*backward, *odd)
-            self.retrograde = bool(backward)
-            self.local = bool(odd)
-            self.readings = _nearby(self.whole) if self.local else self.whole
-            if self.local:
-                self._known = posterior(self.readings, start, self.goal.shape)
+            self.readings = read(self.criterion, self.history, min(slope, STEEPEST))
+            self._known = posterior(self.readings, start, self.goal.shape)
         return self._known
 
     def _start(self) -> tuple[float, float]:
@@ -245,27 +161,6 @@ class _State:
         low = max(self.below, default=min(self.above, default=1.0) / 4)
         high = min(self.above, default=4 * low)
         return min(low, high), max(low, high)
-
-    def _doubts(self, known: Posterior) -> tuple[Finding, ...]:
-        """Return what speaks against a queue's curve."""
-        steady = [run for run in self.whole.runs if run.steady]
-        found = (
-            *not_monotonic(self.whole),
-            *sheds(self.criterion, self.history),
-            *stalls(self.criterion, self.history),
-        )
-        if not steady:
-            return found
-        scaled = known.residuals / known.deviations
-        near = np.array([NEAR[0] < run.value < NEAR[1] for run in steady])
-        worst = steady[int(np.argmax(np.abs(scaled)))]
-        told = f"{worst.value:.2f} of the limit at {worst.rate:.5g}/s"
-        square, freedom = float(scaled @ scaled), scaled.size - FITTED
-        return (
-            *found,
-            *drifts(known.residuals[near], known.deviations[near]),
-            *(misfits(square, freedom, told) if freedom >= FITTED else ()),
-        )
 
     @property
     def found(self) -> Answer:
@@ -292,39 +187,17 @@ class _State:
         It tells the capacity, and no other run shows a warm-up as plainly.
         """
         long = [r for r in self.readings.runs if not r.steady and r.lasts_s >= 40]
-        if self.goal.claim.kind is not ClaimKind.REGION or self.local or long:
+        if self.goal.claim.kind is not ClaimKind.REGION or long:
             return None
-        if self.retrograde or self.readings.limit_s is None:
+        if self.readings.limit_s is None:
             return None
         curve = self.known.curve
         capacity = self.known.mean(np.log(curve.capacity))
         rate = OVERLOAD_SHARE * math.exp(capacity)
         return Probe(float(f"{rate:.5g}"), OVERLOAD_S, "overload")
 
-    @property
-    def told_by_overload(self) -> bool:
-        """Tell whether an overloaded run would tell of the peak."""
-        timed = self.readings.limit_s is not None
-        return timed and not self.local and not self.retrograde
-
-    def bisection(self) -> Probe | None:
-        """Return the middle of the bracket, where only monotonicity can be relied on and
-        too few runs are near the peak."""
-        low, high = self._start()
-        near = [
-            r for r in self.readings.runs if r.steady and LOCAL[0] < r.value < LOCAL[1]
-        ]
-        queue = not self.local and self.readings.limit_s is not None
-        if queue or len(near) >= FEWEST_NEAR or high < 1.01 * low:
-            return None
-        rate = math.sqrt(low * high)
-        return Probe(float(f"{rate:.5g}"), OVERLOAD_S, "bisect")
-
     def probe(self) -> Probe:
         """Return the probe that pays most."""
-        middle = self.bisection() if self.known else None
-        if middle is not None:
-            return middle
         overload = self.first_overload()
         if overload is not None:
             return overload
@@ -334,7 +207,7 @@ class _State:
             self.known,
             self.found,
             overhead,
-            overload=self.told_by_overload,
+            overload=self.readings.limit_s is not None,
         )
         rate, length, purpose = chosen.rate, chosen.lasts_s, chosen.purpose
         if self.found.probability >= self.goal.claim.confidence + MARGIN:
@@ -384,7 +257,6 @@ class _State:
                 known.mean(known.noise_s),
                 self.readings.warm_up_s,
             ),
-            findings=self.doubts,
         )
 
     def _curve(self) -> tuple[CurvePoint, ...]:

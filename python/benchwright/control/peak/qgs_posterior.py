@@ -46,6 +46,8 @@ NOISE_PRIOR_UNTIMED = (math.log(1.0), 1.5)
 """... in seconds, where the limit is no time."""
 NOISE_EXPONENT = 1.5
 """Of the noise's growth with waiting: 1.1 to 1.7 measured."""
+NEIGHBOUR = 0.3
+"""Standard deviation of ln gap between neighbouring samples: what a handed-on shape is worth."""
 BETWEEN_PRIOR = (math.log(0.0025), 1.0)
 """Of the capacity's relative standard deviation between runs."""
 EXCESS_SCALE = 0.002
@@ -235,7 +237,14 @@ class _Model:
         self,
     ) -> tuple[tuple[float, float], tuple[float, float], tuple[float, float]]:
         noise = NOISE_PRIOR if self.limit_s is not None else NOISE_PRIOR_UNTIMED
-        return GAP_PRIOR, UNLOADED_PRIOR, noise
+        if self.shape is None:
+            return GAP_PRIOR, UNLOADED_PRIOR, noise
+        unloaded = min(max(self.shape.unloaded, 0.01), 0.99)
+        return (
+            (math.log(max(self.shape.gap, 1e-3)), NEIGHBOUR),
+            (math.log(unloaded / (1 - unloaded)), 2 * NEIGHBOUR),
+            noise,
+        )
 
     def told(
         self, theta: FloatArray, weights: tuple[FloatArray, float], best: int
