@@ -17,6 +17,7 @@ from benchwright.finding.codes import doubt
 from benchwright.model.peak import LoadEnding, LoadTrial, Probe, Series
 from benchwright.model.ramp import Axis, RampGoal, RampResult
 from benchwright.model.search import SearchTrial
+from benchwright.report.plot.draw_sheet import draw_sheet
 from benchwright.report.plot.ramp import ramp_sheet
 from benchwright.report.plot.render import render_sheet
 from benchwright.report.plot.style import FORMATS, Style
@@ -194,3 +195,25 @@ def test_progress_has_a_line_for_each_trial() -> None:
     )
     line = trial_text(msgspec.structs.replace(trials[0], trial=failed), Axis.USERS)
     assert line.endswith("failed: refused")
+
+
+@pytest.mark.parametrize("knee", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize("falls", [0.0, 0.004, 0.05])
+def test_the_name_of_the_saturation_is_clear_of_the_legend(
+    knee: float, falls: float
+) -> None:
+    def curve(level: float) -> float:
+        return 100 * min(level, knee) / (1 + falls * max(level - knee, 0))
+
+    report = report_of(curve=curve)
+    assert report.result is not None
+    assert report.result.saturation is not None
+    band = band_of(GOAL, [one.trial for one in report.trials])
+    figure = draw_sheet(ramp_sheet(report, band), Style())
+    figure.draw_without_rendering()
+    axes = figure.axes[0]
+    legend = axes.get_legend()
+    assert legend is not None
+    (name,) = (text for text in axes.texts if text.get_text() == "saturation")
+    assert not legend.get_window_extent().overlaps(name.get_window_extent())
+    assert axes.get_window_extent().x0 <= name.get_window_extent().x0

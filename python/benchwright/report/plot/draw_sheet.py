@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis as PlotAxis
 
+_LEFT_END = 0.25
+"""Of a panel: a name to the left of a place in it would leave the panel."""
 _MOST_TICKS = 7
 """Of a logarithmic axis: more of them run into each other."""
 
@@ -72,6 +74,8 @@ def _draw_panel(axes: Axes, panel: Panel, *, legend: bool) -> None:
     _dress(axes, panel.x, along=True)
     _dress(axes, panel.y, along=False)
     _write_marks(axes, panel)
+    for span in panel.spans:
+        _write_span(axes, span)
     if legend and len({curve.label for curve in panel.curves if curve.label}) > 1:
         # "best" may find no free place: then the curves must not cross the words.
         box = {"frameon": True, "framealpha": 0.85, "edgecolor": "none"}
@@ -79,17 +83,25 @@ def _draw_panel(axes: Axes, panel: Panel, *, legend: bool) -> None:
 
 
 def _draw_span(axes: Axes, span: Span) -> None:
-    """Draw a range along the panel, with its name at the foot, where no legend is."""
+    """Draw a range along the panel."""
     axes.axvspan(span.low, span.high, color=GREY, alpha=0.18, linewidth=0, zorder=0)
     if span.at is not None:
         axes.axvline(span.at, color=GREY, linewidth=1, zorder=0.5)
+
+
+def _write_span(axes: Axes, span: Span) -> None:
+    """Write a range's name at the foot, on the side that has room, once the limits are
+    set and before the legend is placed, which stays clear of it."""
+    at = span.low if span.at is None else span.at
+    share, _ = axes.transAxes.inverted().transform(axes.transData.transform((at, 1)))
+    right = share < _LEFT_END
     axes.annotate(
         span.label,
-        xy=(span.low if span.at is None else span.at, 0),
+        xy=(at, 0),
         xycoords=("data", "axes fraction"),
-        xytext=(-4, 3),
+        xytext=(4 if right else -4, 3),
         textcoords="offset points",
-        ha="right",
+        ha="left" if right else "right",
         va="bottom",
         color=GREY,
         fontsize="small",
