@@ -231,6 +231,40 @@ def test_what_the_engine_refuses_is_told_at_its_line(place: Place) -> None:
         workbench.run(Probe(10, 1.0), (), stays)
 
 
+def test_a_header_that_the_engine_refuses_is_told_at_its_line(place: Place) -> None:
+    text = """
+        [load]
+        target = "http://127.0.0.1:{port}/"
+        headers = { A = "b\\u0001" }
+        [peak]
+        criteria = "40ms"
+        """
+    with (
+        place.workbench(text) as workbench,
+        pytest.raises(InputError, match=r'spec\.toml:4:11: header "A"'),
+    ):
+        workbench.run(Probe(10, 1.0), (), stays)
+
+
+def test_a_server_of_the_users_own_that_is_gone_is_a_failed_trial(place: Place) -> None:
+    text = '[load]\ntarget = "http://127.0.0.1:{port}/"\n[peak]\ncriteria = "40ms"\n'
+    with place.workbench(text) as workbench:
+        trial = workbench.run(Probe(10, 1.0), (), stays)
+    assert trial.ending is LoadEnding.FAILED
+    assert "no connection" in trial.failure
+
+
+def test_a_load_without_any_response_says_what_became_of_it(place: Place) -> None:
+    text = SERVER.replace("send_response(200)", "send_response(418)")
+    with place.served() as workbench:
+        (place.directory / "server.py").write_text(text)
+        trial = run(workbench)
+    assert trial.ending is LoadEnding.WHOLE
+    assert trial.values["error_ratio"] == 1
+    told = f"of {trial.offered} operations none ended well: {trial.offered} HTTP 418"
+    assert trial.failure == told
+
+
 def test_users_of_a_closed_loop(place: Place) -> None:
     probe = Probe(2, 1.0, users=2)
     with place.served(delay="0.02") as workbench:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -12,11 +15,17 @@ from hypothesis import strategies as st
 
 from benchwright.load import request as r
 from benchwright.load import workload as w
+from benchwright.model.errors import Interrupted
 from benchwright.model.load import IntervalResult, LoadResult
 from benchwright.model.peak import Probe
 from benchwright.stats.hdr_histogram import Histogram
 from benchwright.workbench.criteria import parse_criterion
-from benchwright.workbench.engine_generator import request_of, seated
+from benchwright.workbench.engine_generator import (
+    Desk,
+    EngineGenerator,
+    request_of,
+    seated,
+)
 from benchwright.workbench.engine_values import (
     Tally,
     merged,
@@ -204,6 +213,34 @@ def test_behind_what_never_ended_all_is_lost() -> None:
     )
     found = tally_of(result, 10.0, patience_s=0.04)
     assert (found.open, found.lost, found.open_for_s) == (0, 4, 2.0)
+
+
+def test_an_interrupt_after_the_engines_answer_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = msgspec.to_builtins(result_of(10, 10)) | {"type": "result"}
+
+    class Answered:
+        interrupted = False
+
+        def lines(self) -> Iterator[bytes]:
+            yield msgspec.json.encode(answer)
+
+    @contextlib.contextmanager
+    def conversation(_request: object) -> Iterator[Answered]:
+        engine = Answered()
+        yield engine
+        engine.interrupted = late
+
+    module = "benchwright.workbench.engine_generator.conversation"
+    monkeypatch.setattr(module, conversation)
+    generator = EngineGenerator(settings("target = 'null'"), (ERRORS,), ())
+    desk = Desk(1, tmp_path)
+    late = False
+    assert generator.run(Probe(1, 10.0), {}, desk, lambda _: False).offered == 10
+    late = True
+    with pytest.raises(Interrupted):
+        generator.run(Probe(1, 10.0), {}, desk, lambda _: False)
 
 
 # -- intervals ---------------------------------------------------------------------------

@@ -177,6 +177,7 @@ class LoadTrial(msgspec.Struct, frozen=True, kw_only=True):
     errors: int = 0
     ending: LoadEnding = LoadEnding.WHOLE
     failure: str = ""
+    """Of a load that did not fail: why it has no response, where it has none."""
     marks: tuple[str, ...] = ()
     """Doubts about the generator: codes such as `closed-loop-generator`."""
     started_ns: int = 0

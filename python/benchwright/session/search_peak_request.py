@@ -198,21 +198,29 @@ class _PeakReading(SampleReading):
         if self._request.command is not None:
             self._wrong("--limit", "", "no limit is given", "write --limit 40ms")
         else:
-            file = spec.file if spec is not None else "SPEC"
-            message = f"{file} has no [peak] with criteria, and there is no --limit"
+            message = "there is no [peak] with criteria, and no --limit"
             hint = 'write [peak] criteria = ["mean response < 40ms"]'
-            self._wrong("--limit", "", message, hint)
+            where = Where("SPEC" if spec is None else spec.file)
+            self.found.append(diagnostic(where, "spec-missing", message, hint))
         return ()
 
     def _check_rates(self, goal: PeakGoal) -> None:
         low, high = goal.lowest_rate, goal.highest_rate
         if low is not None and low > goal.start_rate:
             message = f"the lowest rate is above the first one, {goal.start_rate:g}/s"
-            self._wrong("--lowest", self._request.lowest or "", message)
+            self._wrong_rate("lowest", self._request.lowest, message)
         if high is not None and high < goal.start_rate:
             message = f"the highest rate is below the first one, {goal.start_rate:g}/s"
-            hint = "set --start too"
-            self._wrong("--highest", self._request.highest or "", message, hint)
+            self._wrong_rate("highest", self._request.highest, message)
+
+    def _wrong_rate(self, key: str, option: str | None, message: str) -> None:
+        """Note a rate out of order where it was said: an option, or else the spec."""
+        said = self._spec.places.get(f"peak.{key}") if self._spec is not None else None
+        if option is None and said is not None:
+            hint = "set start too"
+            self.found.append(diagnostic(said, "spec-value", message, hint))
+        else:
+            self._wrong(f"--{key}", option or "", message, "set --start too")
 
 
 def _with(claim: Claim, confidence: float | None) -> Claim:

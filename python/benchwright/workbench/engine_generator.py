@@ -26,6 +26,7 @@ from benchwright.load.target import is_network
 from benchwright.model.errors import BenchError, Interrupted
 from benchwright.model.load import IntervalResult, LoadProgress, LoadResult
 from benchwright.model.peak import Criterion, LoadEnding, LoadTrial, Probe
+from benchwright.suite.fault import mistake
 from benchwright.workbench.criteria import within_ns
 from benchwright.workbench.engine_values import (
     Tally,
@@ -49,6 +50,14 @@ LATE_SHARE = 0.1
 """A p99 of lateness above this share of the smallest limit can move a verdict."""
 NOT_OFFERED = 0.01
 """A rate within 1 % is what was asked for."""
+UNREACHABLE = "connect"
+"""The engine's code for a server that takes no connection: it may be down by now."""
+_FIELDS = {
+    "header": "target.headers",
+    "path": "target.paths",
+    "method": "target.method",
+}
+"""By the engine's code: the field that it refuses; of all else the target itself."""
 
 Leaves = Callable[[LoadTrial], bool]
 
@@ -67,6 +76,15 @@ class Desk(msgspec.Struct, frozen=True):
     """Among all of its session, from 1: its arrivals are its own."""
     directory: Path
     """Exists; the engine's request and result go there."""
+
+
+class _Load(msgspec.Struct, frozen=True):
+    """One load that runs."""
+
+    probe: Probe
+    request: r.LoadRequest
+    desk: Desk
+    leaves: Leaves
 
 
 class EngineGenerator:
@@ -109,47 +127,48 @@ class EngineGenerator:
         seed = (self._seed * 1_000_003 + desk.number) % 2**53
         request = seated(reseeded(request, seed), self._cpus)
         (desk.directory / "request.json").write_bytes(msgspec.json.encode(request))
-        return self._converse(request, probe, desk, leaves)
+        return self._converse(_Load(probe, request, desk, leaves))
 
-    def _converse(
-        self, request: r.LoadRequest, probe: Probe, desk: Desk, leaves: Leaves
-    ) -> LoadTrial:
+    def _converse(self, load: _Load) -> LoadTrial:
+        with conversation(load.request) as engine:
+            trial = self._answer(engine, load)
+        # An interrupt that came after the engine's answer is one, too.
+        self._check(engine)
+        return trial
+
+    def _answer(self, engine: Conversation, load: _Load) -> LoadTrial:
+        """Return what the engine's words come to, asking meanwhile whether to leave."""
         seen: list[IntervalResult] = []
         left = False
-        with conversation(request) as engine:
-            self._engine = engine
-            try:
-                for line in engine.lines():
-                    said = decode_line(line)
-                    if isinstance(said, LoadProgress):
-                        if left or self._interrupted or engine.interrupted:
-                            continue
-                        seen += [] if said.interval is None else [said.interval]
-                        left = bool(seen) and self._leave(engine, seen, probe, leaves)
-                    elif isinstance(said, EngineFault):
-                        return self._fault(said, probe)
-                    else:
-                        (desk.directory / "result.json").write_bytes(line)
-                        self._check(engine)
-                        return self._trial(said, request, probe, left)
-                self._check(engine)
-                return failed(probe, str(engine.died()))
-            finally:
-                self._engine = None
+        self._engine = engine
+        try:
+            for line in engine.lines():
+                said = decode_line(line)
+                if isinstance(said, LoadProgress):
+                    if left or self._interrupted or engine.interrupted:
+                        continue
+                    seen += [] if said.interval is None else [said.interval]
+                    left = bool(seen) and self._leave(engine, seen, load)
+                elif isinstance(said, EngineFault):
+                    return self._fault(said, load.probe)
+                else:
+                    (load.desk.directory / "result.json").write_bytes(line)
+                    self._check(engine)
+                    return self._trial(said, load, left)
+            self._check(engine)
+            return failed(load.probe, str(engine.died()))
+        finally:
+            self._engine = None
 
     def _check(self, engine: Conversation) -> None:
         if self._interrupted or engine.interrupted:
             raise Interrupted
 
     def _leave(
-        self,
-        engine: Conversation,
-        seen: list[IntervalResult],
-        probe: Probe,
-        leaves: Leaves,
+        self, engine: Conversation, seen: list[IntervalResult], load: _Load
     ) -> bool:
         """Ask whether the load has told enough, and end it then."""
-        enough = leaves(self._so_far(seen, probe))
+        enough = load.leaves(self._so_far(seen, load.probe))
         if enough:
             engine.end()
         return enough
@@ -159,10 +178,8 @@ class EngineGenerator:
         tally = tally_so_far(seen, rate)
         return _trial_of(tally, probe, self._criteria, series_of(seen, self._criteria))
 
-    def _trial(
-        self, answer: Answer, request: r.LoadRequest, probe: Probe, left: bool
-    ) -> LoadTrial:
-        result = answer.result
+    def _trial(self, answer: Answer, load: _Load, left: bool) -> LoadTrial:
+        result, request, probe = answer.result, load.request, load.probe
         measured_s = (result.measured_ns or result.elapsed_ns or 1) / 1e9
         limits_s = _limits_s(self._criteria)
         patience_s = max(limits_s, default=(request.drain_ns or 0) / 1e9)
@@ -180,6 +197,7 @@ class EngineGenerator:
             | trial.values
             | _metrics(result, self._criteria),
             ending=LoadEnding.LEFT if left else LoadEnding.WHOLE,
+            failure=_why_nothing(result),
             marks=tuple(_marks(result, request, self._criteria)),
             started_ns=result.started_ns,
         )
@@ -190,8 +208,12 @@ class EngineGenerator:
         Raises the error where the request itself is wrong: no trial could mend that.
         """
         error = error_of(fault, self._places)
-        if fault.status == 1 and isinstance(error, BenchError):
-            return failed(probe, f"the engine: {fault.message}")
+        if isinstance(error, BenchError):
+            if fault.status == 1 or fault.code == UNREACHABLE:
+                return failed(probe, f"the engine: {fault.message}")
+            where = self._places.get(_FIELDS.get(fault.code, "target"))
+            if where is not None:
+                error = mistake(where, fault.code, fault.message, fault.remedy)
         raise error
 
 
@@ -293,6 +315,18 @@ def _trial_of(
         completed=tally.answered,
         errors=tally.failed + tally.lost,
     )
+
+
+def _why_nothing(result: LoadResult) -> str:
+    """Return what became of the operations where none ended well; empty where one did."""
+    whole = result.all
+    if whole.response_ns.count or not result.counts.intended:
+        return ""
+    kinds = sorted(whole.errors.items(), key=lambda one: -one[1])
+    told = [f"{count} {name}" for name, count in kinds]
+    never = result.counts.never_ended
+    told += [f"{never} never ended"] if never else []
+    return f"of {result.counts.intended} operations none ended well: {', '.join(told)}"
 
 
 def _metrics(result: LoadResult, criteria: tuple[Criterion, ...]) -> dict[str, float]:

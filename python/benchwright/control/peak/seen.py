@@ -71,7 +71,8 @@ def failure_of(goal: PeakGoal, trial: LoadTrial) -> str:
     ]
     if not absent:
         return ""
-    why = ": no operation was offered" if trial.offered == 0 else ""
+    why = f": {trial.failure}" if trial.failure else ""
+    why = ": no operation was offered" if trial.offered == 0 else why
     return f"no value of {' and '.join(absent)} came out of it{why}"
 
 
