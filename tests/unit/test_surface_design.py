@@ -218,3 +218,14 @@ def test_no_single_exchange_improves_the_result(
         for row in set(range(len(matrix))) - set(rows):
             other = (*rows[:place], row, *rows[place + 1 :])
             assert score(problem, other) <= best + 1e-6
+
+
+def test_exchanges_of_a_design_that_tells_nothing_end() -> None:
+    """Gains from a singular start are rounding errors; this one once went round for ever."""
+    file_systems = factor_of("fs", ("ext4", "xfs", "btrfs", "zfs"))
+    every = (file_systems, factor_of("disks", ("1", "2", "3", "4", "5")))
+    columns = columns_of(every)
+    matrix = model_matrix(coded(every, candidates(every)), terms_for(columns, 2, 6))
+    for criterion in Criterion:
+        rows = optimal_rows(Exchange(matrix, criterion), 6, seed=16)
+        assert np.linalg.matrix_rank(matrix[list(rows)]) == matrix.shape[1]

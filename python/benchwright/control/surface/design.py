@@ -28,6 +28,8 @@ _RIDGE = 1e-8
 _GAIN = 1e-9
 """An exchange that gains less is none: else rounding errors exchange for ever."""
 
+_TRIES = 30
+"""Exchanges looked at in one step, the most promising first."""
 _LEAST_RATIO = 1e-12
 """Of determinants: an exchange that leaves less makes a design that tells nothing."""
 
@@ -74,19 +76,36 @@ def optimal_rows(problem: Exchange, n: int, seed: int) -> tuple[int, ...]:
 def exchanged(problem: Exchange, start: Sequence[int]) -> tuple[int, ...]:
     """Return a design that no exchange of one row improves, from a start.
 
-    Never worse than the start; the fixed rows, which come first, stay.
+    Never worse than the start; the fixed rows, which come first, stay. An exchange is
+    made only if it is better in fact: where a start tells nothing of some coefficient,
+    the gains are rounding errors, and promise each other's reverse for ever.
     """
     rows = np.array(start)
     kept = len(problem.fixed)
     while len(rows) > kept:
-        gains = _gains(problem, rows)
-        gains[:, :kept] = -np.inf
-        gains[rows, :] = -np.inf
+        better = _better(problem, rows)
+        if better is None:
+            break
+        rows = better
+    return tuple(int(row) for row in rows)
+
+
+def _better(problem: Exchange, rows: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """Return the design after the best exchange; None where none is found."""
+    before = score(problem, rows.tolist())
+    gains = _gains(problem, rows)
+    gains[:, : len(problem.fixed)] = -np.inf
+    gains[rows, :] = -np.inf
+    for _ in range(_TRIES):
         row, place = np.unravel_index(np.argmax(gains), gains.shape)
         if not gains[row, place] > _GAIN:
-            break
-        rows[place] = row
-    return tuple(int(row) for row in rows)
+            return None
+        after = rows.copy()
+        after[place] = row
+        if score(problem, after.tolist()) > before + _GAIN / 2:
+            return after
+        gains[row, place] = -np.inf
+    return None
 
 
 def score(problem: Exchange, rows: Sequence[int]) -> float:
