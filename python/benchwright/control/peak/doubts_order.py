@@ -1,7 +1,8 @@
 """Whether a higher load clearly responds faster than a lower one.
 
 Decision: two runs are compared over the same ages, so that a cold start, which is most of a
-short run and little of a long one, is not taken for order; and by their own noise.
+short run and little of a long one, is not taken for order. What an operation's response
+varies by is taken from all runs up to the higher load: a short run knows little of its own noise.
 """
 
 from __future__ import annotations
@@ -9,62 +10,98 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 
 from benchwright.control.peak.curve import FloatArray
 from benchwright.model.peak import Criterion, LoadEnding, LoadTrial, PeakGoal
 
-CHANCE = 1e-5
-"""Probability of a pair's difference by chance, at most: there are many pairs."""
-FALLS = 1.12
+CHANCE = 0.01
+"""Probability of a pair's difference by chance, at most. Measured on clean servers, the
+least of all pairs of a search was 0.03."""
+FALLS = 1.1
 """By so many times the lower load must respond slower."""
 APART = 1.15
 """... and the higher load be higher."""
 FEWEST_BINS = 4
-NOISE = 0.02
+FEWEST_FREEDOM = 6
+NOISE = 0.015
 """Relative standard deviation between runs that is no evidence."""
+CORRELATION = 2.0
+"""Of neighbouring bins: by so much a run's mean varies more than they say."""
+QUIET = 0.75
+"""Responses up to which a run is compared, as shares of the limit."""
+
+
+class _Quiet(msgspec.Struct, frozen=True):
+    """A run's bins, without the empty server's first; columns `(n_bins,)`."""
+
+    trial: LoadTrial
+    values: FloatArray
+    counts: FloatArray
 
 
 def not_monotonic(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
     """Return how a higher load responds faster than a lower one; else ''."""
     criterion = goal.criteria[0]
-    runs = [
-        (trial, bins)
-        for trial in sorted(history, key=lambda trial: trial.rate)
-        if trial.ending is not LoadEnding.FAILED
-        and (bins := _bins(criterion, trial)).size >= FEWEST_BINS
-    ]
-    for i, (low, slow) in enumerate(runs):
-        for high, quick in runs[i + 1 :]:
-            if high.rate > APART * low.rate and _clearly_slower(slow, quick):
-                return _text(criterion, low, high)
+    found = [_quiet(criterion, trial) for trial in history]
+    runs = sorted((r for r in found if r is not None), key=lambda r: r.trial.rate)
+    for i, quick in enumerate(runs):
+        # Above it responses vary more: they tell nothing of the noise here.
+        varies, freedom = _variance(runs[: i + 1])
+        for slow in runs[:i] if freedom >= FEWEST_FREEDOM else ():
+            if quick.trial.rate > APART * slow.trial.rate:
+                t = _sureness(slow, quick, varies)
+                if _chance(t, freedom) < CHANCE:
+                    return _text(criterion, slow.trial, quick.trial)
     return ""
 
 
-def _bins(criterion: Criterion, trial: LoadTrial) -> FloatArray:
-    """Return a trial's values in time, without the empty server's first bin."""
+def _quiet(criterion: Criterion, trial: LoadTrial) -> _Quiet | None:
     column = trial.series.values.get(criterion.key, ())
-    if len(column) != len(trial.series.at_s) or criterion.better != "lower":
-        return np.empty(0)
-    counts = np.asarray(trial.series.counts)
-    values = np.asarray(column, dtype=float)[1:]
-    return values[(counts[1:] > 0) & np.isfinite(values)]
+    if (
+        len(column) != len(trial.series.at_s)
+        or criterion.better != "lower"
+        or trial.ending is LoadEnding.FAILED
+    ):
+        return None
+    counts = np.asarray(trial.series.counts, dtype=float)[1:]
+    values = np.asarray(column, dtype=np.float64)[1:]
+    known = (counts > 0) & np.isfinite(values)
+    values, counts = values[known], counts[known]
+    if values.size < FEWEST_BINS or values.mean() > QUIET * criterion.limit:
+        return None
+    return _Quiet(trial, values, counts)
 
 
-def _clearly_slower(slow: FloatArray, quick: FloatArray) -> bool:
+def _variance(runs: Sequence[_Quiet]) -> tuple[float, int]:
+    """Return the relative variance of one operation's response, and its freedom."""
+    total, freedom = 0.0, 0
+    for run in runs:
+        left = run.values / np.average(run.values, weights=run.counts) - 1
+        total += float(run.counts @ (left * left))
+        freedom += run.values.size - 1
+    return total / max(freedom, 1), freedom
+
+
+def _sureness(slow: _Quiet, quick: _Quiet, varies: float) -> float:
+    """Return by how many standard errors the lower load was slower at the same ages."""
+    n = min(slow.values.size, quick.values.size)
+    low, high = (
+        float(np.average(run.values[:n], weights=run.counts[:n]))
+        for run in (slow, quick)
+    )
+    if high <= 0 or low < FALLS * high:
+        return 0.0
+    operations = 1 / slow.counts[:n].sum() + 1 / quick.counts[:n].sum()
+    error = math.sqrt(CORRELATION * varies * float(operations) + 2 * NOISE**2)
+    return math.log(low / high) / error
+
+
+def _chance(t: float, freedom: int) -> float:
     from scipy.special import stdtr
 
-    n = min(slow.size, quick.size)
-    one, other = slow[:n], quick[:n]
-    low, high = float(one.mean()), float(other.mean())
-    if high <= 0 or low < FALLS * high:
-        return False
-    error = math.sqrt(
-        2 * (float(one.var(ddof=1)) / low**2 + float(other.var(ddof=1)) / high**2) / n
-        + 2 * NOISE**2
-    )
-    t = math.log(low / high) / error
-    return float(stdtr(n - 1, -t)) < CHANCE
+    return float(stdtr(freedom, -t))
 
 
 def _text(criterion: Criterion, low: LoadTrial, high: LoadTrial) -> str:

@@ -15,8 +15,8 @@ import math
 from collections.abc import Sequence
 
 from benchwright.control.peak.bounds import significant
-from benchwright.control.peak.monotone_near import Near, near_of
 from benchwright.control.peak.loads import UNWORKED, load_of, loads
+from benchwright.control.peak.monotone_near import Near, near_of
 from benchwright.model.estimate import Estimate
 from benchwright.model.peak import (
     ClaimKind,
