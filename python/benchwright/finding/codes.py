@@ -307,7 +307,7 @@ CODES: dict[str, Code] = {
         "Use --repeats 3, or give a series: nothing says how far a figure can be trusted.",
     ),
     "single-runs": Code(
-        Severity.NOTE,
+        Severity.WARNING,
         "Use --repeats 3: runs differ among each other too (placement, caches, neighbours).",
     ),
     "curve-fits-no-queue": Code(
