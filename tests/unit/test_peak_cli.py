@@ -53,6 +53,16 @@ def mistakes(**words: object) -> list[tuple[str, str]]:
     return [(one.file, one.message) for one in caught.value.diagnostics]
 
 
+def test_a_generator_without_a_rate_is_refused_at_its_line() -> None:
+    """[peak] is not there to refuse it: the limit is an option."""
+    text = '[load]\ngenerator = "redis-benchmark"\n'
+    with pytest.raises(InputError) as caught:
+        asked_of_spec(text, limits=("1ms",))
+    (one,) = caught.value.diagnostics
+    assert (one.file, one.line, one.column) == ("server.toml", 2, 13)
+    assert "redis-benchmark has no rate" in one.message
+
+
 def test_what_is_not_said_has_its_default() -> None:
     _spec, plan = asked()
     assert plan.policy == DEFAULT

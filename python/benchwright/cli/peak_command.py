@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import shutil
 from collections.abc import Callable
@@ -16,7 +15,6 @@ from benchwright.workbench.generators.command import (
     CommandGenerator,
     command_generator,
 )
-from benchwright.workbench.generators.placeholders import OF_A_TRIAL, named_in
 from benchwright.workbench.port import Workbench
 from benchwright.workbench.spec import LoadPlan, Spec
 
@@ -49,12 +47,6 @@ def _loaded(command: str) -> None:
     """Raise ValueError for a command that cannot be asked for a rate."""
     if "rate" not in command_generator(command, _ANY).traits.axes:
         raise ValueError(f"`{command}` has no {{rate}}: a peak rate is searched for")
-    for name in named_in(command):
-        near = difflib.get_close_matches(name, OF_A_TRIAL, 1)
-        if near and name not in OF_A_TRIAL:
-            raise ValueError(
-                f"nothing is named {{{name}}}: did you mean {{{near[0]}}}?"
-            )
 
 
 def _try(

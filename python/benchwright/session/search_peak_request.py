@@ -26,6 +26,7 @@ from benchwright.workbench.criteria import (
     parse_confidence,
     parse_criteria,
 )
+from benchwright.workbench.ramp_spec import axes_of
 from benchwright.workbench.spec import Spec
 
 _MOST_TRIALS = 100_000
@@ -89,6 +90,7 @@ class _PeakReading(SampleReading):
         sample = self._sample(self._request.factors, self._spec)
         said = self._goal_fields()
         criteria = self._criteria()
+        self._check_rated()
         if not criteria:
             return None
         base = self._base(criteria)
@@ -203,6 +205,16 @@ class _PeakReading(SampleReading):
             where = Where("SPEC" if spec is None else spec.file)
             self.found.append(diagnostic(where, "spec-missing", message, hint))
         return ()
+
+    def _check_rated(self) -> None:
+        """Note a generator without a rate, where no [peak] of the spec has it refused."""
+        spec = self._spec
+        if spec is None or spec.goal is not None or "rate" in axes_of(spec.load):
+            return
+        where = spec.places.get("load.generator", Where(spec.file))
+        message = f"{spec.load.generator} has no rate, and a peak rate is searched for"
+        hint = "use another generator, or `bw ramp` over its users"
+        self.found.append(diagnostic(where, "spec-value", message, hint))
 
     def _check_rates(self, goal: PeakGoal) -> None:
         low, high = goal.lowest_rate, goal.highest_rate
