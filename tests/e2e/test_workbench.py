@@ -27,7 +27,7 @@ from benchwright.model.peak import LoadEnding, LoadTrial, Probe
 from benchwright.model.search import kept, read_kept
 from benchwright.trial.request import Surroundings
 from benchwright.workbench.cpus import SHARED
-from benchwright.workbench.descendants import descendants_of, stat_of
+from benchwright.workbench.descendants import descendants_of, is_alive, stat_of
 from benchwright.workbench.local import LocalWorkbench, Setting
 from benchwright.workbench.server import Clock, MonotonicClock
 from benchwright.workbench.spec_toml import read_spec
@@ -292,11 +292,14 @@ def test_shared_processors_are_marked(place: Place) -> None:
 
 
 def spec_of(start: str, more: str = "") -> str:
-    """Return a spec whose server is started so."""
+    """Return a spec whose server is started so; `more` may say how it gets ready."""
+    ready = '{ tcp = "127.0.0.1:{port}" }'
+    if more.startswith("ready = "):
+        ready, more = f"{{ command = {more.removeprefix('ready = ')} }}", ""
     return f"""
         [server]
         start = {start}
-        ready = {{ tcp = "127.0.0.1:{{port}}" }}
+        ready = {ready}
         ready_timeout = "300ms"
         {more}
         [load]
@@ -314,6 +317,21 @@ def spec_of(start: str, more: str = "") -> str:
             '"echo no room >&2; exit 3"',
             "",
             "ended before it was ready; its log ends: no",
+        ),
+        (
+            '"sleep 100"',
+            "ready = 'echo not yet; exit 3'",
+            "(ready (echo not yet; exit 3) ended with status 3: not yet)",
+        ),
+        (
+            '"sleep 100"',
+            "ready = 'no-such-probe {port}'",
+            "(ready (no-such-probe ",
+        ),
+        (
+            '"sleep 100"',
+            "ready = 'sleep 60'",
+            "(ready (sleep 60) did not end within 1 s)",
         ),
         ('"no-such-server -x"', "", "start (no-such-server -x) ended with status 127"),
         ('"sleep 100"', 'configure = "echo full >&2; exit 4"', "status 4: full"),
@@ -526,6 +544,33 @@ def test_a_daemon_is_found_and_stopped(place: Place) -> None:
         assert trial.ending is LoadEnding.WHOLE
         assert place.running() != []
     assert place.running() == []
+
+
+def test_no_probe_outlives_a_killed_search(place: Place) -> None:
+    probe = place.directory / "probe.sh"
+    note = place.directory / "probe.pid"
+    probe.write_text(f"#!/bin/sh\necho $$ > {note}\nexec sleep 1000\n")
+    probe.chmod(0o755)
+    spec = place.directory / "spec.toml"
+    text = spec_of('"sleep 1000"', f"ready = '{probe}'").replace("300ms", "1h")
+    spec.write_text(textwrap.dedent(text))
+    with subprocess.Popen(
+        [sys.executable, "-m", "benchwright.cli.main", "peak", str(spec)],
+        cwd=place.directory,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as search:
+        while not (note.exists() and note.read_text().strip()):
+            time.sleep(0.01)
+        stat = stat_of(int(note.read_text()))
+        search.kill()
+        search.wait()
+    assert stat is not None
+    for _ in range(3000):
+        if not is_alive(stat.process):
+            break
+        time.sleep(0.01)
+    assert not is_alive(stat.process)
 
 
 def test_nothing_outlives_a_killed_search(place: Place) -> None:

@@ -33,6 +33,16 @@ def test_they_are_parted(
     assert not seats.doubts("s")
 
 
+def test_each_worker_of_the_engine_has_a_processor() -> None:
+    seats = seats_of(spec(load="workers = 3"), tuple(range(8)))
+    assert (seats.server, seats.load) == (tuple(range(5)), (5, 6, 7))
+    assert seats_of(spec(load="workers = 2"), (0, 1)).shared
+    with pytest.raises(
+        InputError, match=r"s\.toml:8:8: processor 1 cannot have 2 work"
+    ):
+        seats_of(spec(load="workers = 2\ncpus = '1'"), (0, 1))
+
+
 def test_on_one_processor_it_is_told() -> None:
     seats = seats_of(spec(), (3,))
     assert seats.shared

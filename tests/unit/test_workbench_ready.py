@@ -23,10 +23,7 @@ from benchwright.workbench.descendants import (
 )
 from benchwright.workbench.ready import why_not_ready
 from benchwright.workbench.spec import (
-    CommandReady,
-    CommandText,
     HttpReady,
-    Ready,
     TcpReady,
 )
 
@@ -61,9 +58,9 @@ def text(value: str) -> Template:
     return Template((value,), Where("s"))
 
 
-def why(ready: Ready) -> str:
+def why(ready: TcpReady | HttpReady) -> str:
     """Return why a server is not ready."""
-    return why_not_ready(ready, {}, os.environ, ".")
+    return why_not_ready(ready, {})
 
 
 def test_a_port_that_is_open_is_ready(port: int) -> None:
@@ -84,20 +81,6 @@ def test_an_answer_below_500_is_ready(port: int, path: str, end: str) -> None:
     found = why(HttpReady(text(f"http://127.0.0.1:{port}{path}")))
     assert found.endswith(end)
     assert bool(found) == bool(end)
-
-
-@pytest.mark.parametrize(
-    ("words", "found"),
-    [
-        (("true",), ""),
-        (("sh", "-c", "echo not yet; exit 3"), "sh ended with 3: not yet"),
-        (("no-such-probe",), "no-such-probe: No such file or directory"),
-        (("sleep", "60"), "sleep did not end within 1 s"),
-    ],
-)
-def test_a_commands_status_says_it(words: tuple[str, ...], found: str) -> None:
-    command = CommandText(tuple(text(word) for word in words))
-    assert why(CommandReady(command)) == found
 
 
 # -- processes ---------------------------------------------------------------------------

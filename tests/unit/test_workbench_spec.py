@@ -146,6 +146,22 @@ def test_what_a_server_cannot_be(text: str, found: str) -> None:
     assert found in " ".join(mistakes(f"[server]\n{text}\n"))
 
 
+def test_an_address_is_checked_with_every_level() -> None:
+    text = """
+        [server]
+        start = "s"
+        ready = { tcp = "{host}:{port}" }
+        [factors]
+        host = ["h", "not a host"]
+        """
+    assert "'not a host:1' is no HOST:PORT" in " ".join(mistakes(text))
+
+
+def test_of_an_unknown_generator_no_key_is_missed() -> None:
+    (found,) = mistakes("[load]\ngenerator = 'wrk3'\nscript = 'x'\n")
+    assert "'wrk3' is no generator" in found
+
+
 @pytest.mark.parametrize("text", ["h:0", "h:65536", "h", ":80", "h:8x"])
 def test_what_is_no_address(text: str) -> None:
     with pytest.raises(ValueError, match="HOST:PORT"):

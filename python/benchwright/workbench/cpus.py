@@ -2,7 +2,7 @@
 
 Decision: a server and a generator on one processor measure each other, so they are parted
 wherever there are two; the generator gets a quarter, because our engine needs one processor
-whatever the server has. What the user says wins.
+for each worker whatever the server has. What the user says wins.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from pathlib import Path
 import msgspec
 
 from benchwright.finding.codes import doubt
-from benchwright.model.errors import InputError
+from benchwright.model.errors import Diagnostic, InputError
 from benchwright.model.finding import Finding
 from benchwright.suite.fault import diagnostic
 from benchwright.suite.program import Where
 from benchwright.workbench.spec import Spec
+from benchwright.workbench.spec_load import EngineSettings
 
 SHARED = "server-and-generator-share-cores"
 Cpus = tuple[int, ...]
@@ -56,8 +57,8 @@ def seats_of(spec: Spec, available: Cpus) -> Seats:
     if spec.server is None or spec.server.start is None:
         return Seats((), load or (), ours=False)
     if server is None and load is None:
-        few = max(1, len(available) // 4)
-        if len(available) == 1:
+        few = max(len(available) // 4, _workers(spec))
+        if len(available) <= few:
             return Seats(available, available)
         return Seats(available[:-few], available[-few:])
     if load is None:
@@ -91,8 +92,24 @@ def _rest(available: Cpus, taken: Cpus) -> Cpus:
     return tuple(cpu for cpu in available if cpu not in taken) or available
 
 
+def _workers(spec: Spec) -> int:
+    """Return how many processors the generator needs: our engine one for each worker."""
+    settings = spec.load.settings
+    return settings.run.get("workers", 1) if isinstance(settings, EngineSettings) else 1
+
+
+def _crowded(spec: Spec) -> list[Diagnostic]:
+    """Return the mistake of fewer processors than workers: they would be bound to none."""
+    cpus, workers = spec.load.cpus, _workers(spec)
+    if cpus is None or len(cpus) >= workers:
+        return []
+    message = f"{_words(cpus)} cannot have {workers} workers"
+    where = spec.places.get("load.cpus", Where(spec.file))
+    return [diagnostic(where, "spec-value", message, "name one for each worker")]
+
+
 def _check(spec: Spec, said: dict[str, Cpus | None], available: Cpus) -> None:
-    found = []
+    found = _crowded(spec)
     for place, cpus in said.items():
         absent = [cpu for cpu in cpus or () if cpu not in available]
         if absent:

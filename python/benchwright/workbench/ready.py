@@ -1,46 +1,29 @@
-"""Asks a server whether it is ready: by TCP, HTTP or a command.
+"""Asks a server whether it is ready: by TCP or HTTP.
 
 Decision: the probes run in Python, each with a short limit of its own; a server that hangs
 is one that is not ready. Any HTTP answer below 500 counts: a 404 comes from a server that
-serves. Non-goal: TLS (use `tcp`).
+serves. A command that asks is run by the launcher, as all of the user's are (server.py): one
+of ours would outlive a `bw` that is killed. Non-goal: TLS (use `tcp`).
 """
 
 from __future__ import annotations
 
-import contextlib
 import http.client
-import os
-import signal
 import socket
-import subprocess
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from benchwright.workbench.spec import (
-    CommandReady,
-    HttpReady,
-    Ready,
-    TcpReady,
-    filled,
-)
+from benchwright.workbench.spec import HttpReady, TcpReady
 from benchwright.workbench.spec_toml import parse_address
 
 PROBE_S = 1.0
 """How long one probe may take [s]."""
 
 
-def why_not_ready(
-    ready: Ready, values: Mapping[str, str], environment: Mapping[str, str], cwd: str
-) -> str:
+def why_not_ready(ready: TcpReady | HttpReady, values: Mapping[str, str]) -> str:
     """Return why the server is not ready yet; empty when it is."""
-    match ready:
-        case TcpReady():
-            return _tcp(filled(ready.address, values))
-        case HttpReady():
-            return _http(filled(ready.url, values))
-        case CommandReady():
-            argv = ready.command.filled(values).argv
-            return _command(argv, environment, cwd)
+    shown = ready.shown(values)
+    return _tcp(shown) if isinstance(ready, TcpReady) else _http(shown)
 
 
 def _tcp(address: str) -> str:
@@ -63,32 +46,6 @@ def _http(url: str) -> str:
     finally:
         connection.close()
     return "" if status < 500 else f"{url}: HTTP status {status}"
-
-
-def _command(argv: tuple[str, ...], environment: Mapping[str, str], cwd: str) -> str:
-    """Return what a probe's command said, where it does not exit with 0 in time."""
-    try:
-        process = subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=dict(environment),
-            cwd=cwd,
-            start_new_session=True,
-        )
-    except OSError as error:
-        return f"{argv[0]}: {_reason(error)}"
-    with process:
-        try:
-            said, _ = process.communicate(timeout=PROBE_S)
-        except subprocess.TimeoutExpired:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            return f"{argv[0]} did not end within {PROBE_S:g} s"
-    words = " ".join(said.decode(errors="replace").split())[:200]
-    status = process.returncode
-    return f"{argv[0]} ended with {status}: {words}" if status else ""
 
 
 def _reason(error: Exception) -> str:

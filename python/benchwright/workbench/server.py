@@ -10,7 +10,6 @@ search decides. Non-goal: containers and remote hosts; `configure` and `stop` ca
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import time
 from collections.abc import Mapping
@@ -30,7 +29,7 @@ from benchwright.workbench.descendants import (
     signal_all,
     stat_of,
 )
-from benchwright.workbench.ready import why_not_ready
+from benchwright.workbench.ready import PROBE_S, why_not_ready
 from benchwright.workbench.server_commands import (
     TAIL_BYTES,
     Errand,
@@ -40,7 +39,7 @@ from benchwright.workbench.server_commands import (
     Surroundings,
     shortened,
 )
-from benchwright.workbench.spec import CommandReady, CommandText, ServerPlan
+from benchwright.workbench.spec import CommandReady, CommandText, Ready, ServerPlan
 
 LOOK_S = 0.02
 """Between two looks at a server that starts or ends [s]."""
@@ -153,7 +152,7 @@ class Server:
         ready = self._plan.ready
         if ready is None or isinstance(ready, CommandReady):
             return
-        if not why_not_ready(ready, values, {}, ""):
+        if not why_not_ready(ready, values):
             text = "something else answers already where the server is to be"
             raise ServerFailure(
                 f"{text} ({ready.shown(values)}): end it, or use {{port}}"
@@ -223,12 +222,8 @@ class Server:
             return
         limit_s = self._plan.ready_timeout_ns / 1e9
         deadline = self._clock.now() + limit_s
-        environment = dict(os.environ) | dict(
-            self._commands.environment(running.values)
-        )
-        directory = self._commands.directory(running.values)
         while True:
-            why = why_not_ready(ready, running.values, environment, directory)
+            why = self._why_not_ready(ready, running.values)
             if not why:
                 break
             if self._interrupted:
@@ -244,6 +239,15 @@ class Server:
         if not self._alive(running):
             text = "the server ended, and something else answers in its place"
             raise ServerFailure(f"{text}; {self._log_tail(mark)}")
+
+    def _why_not_ready(self, ready: Ready, values: Mapping[str, str]) -> str:
+        if not isinstance(ready, CommandReady):
+            return why_not_ready(ready, values)
+        try:
+            self._run(ready.command, values, "ready", round(PROBE_S * 1e9))
+        except ServerFailure as failure:
+            return str(failure)
+        return ""
 
     def _wait_or_stop(self, running: _Running) -> None:
         """Wait until it is ready; one that does not get so is stopped, so that the next

@@ -62,9 +62,13 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_load(table: SpecTable, factors: Mapping[str, tuple[str, ...]]) -> LoadPlan:
     """Return what drives the load; every mistake is reported to the table."""
-    name = table.choice("generator", (ENGINE, *GENERATORS)) or ENGINE
+    name = table.choice("generator", (ENGINE, *GENERATORS))
     cpus = table.read("cpus", words.parse_cpus)
-    if name == ENGINE:
+    if name is None and "generator" in table:
+        # Whose keys the others are is not known.
+        return LoadPlan(cpus=cpus)
+    if name is None or name == ENGINE:
+        name = ENGINE
         table.only((*_OWN, *ENGINE_KEYS))
         settings: Any = _engine(table, factors)
     else:
@@ -98,7 +102,7 @@ def _engine(
 ) -> EngineSettings | None:
     if not table.need("target"):
         return None
-    levels = _levels(factors)
+    levels = levels_of(factors)
     target = table.template_value("target", targets.parse_target, levels)
     if target is None:
         return None
@@ -120,7 +124,11 @@ def _engine(
     )
 
 
-def _levels(factors: Mapping[str, tuple[str, ...]]) -> Callable[[str], list[str]]:
+def levels_of(
+    factors: Mapping[str, tuple[str, ...]],
+) -> Callable[[str], list[str]]:
+    """Return what a name in braces may stand for, while a spec is read."""
+
     def levels(name: str) -> list[str]:
         return [_STAND_INS[name]] if name in PLACES else list(factors.get(name, ()))
 

@@ -33,7 +33,7 @@ from benchwright.workbench.spec import (
     Spec,
     TcpReady,
 )
-from benchwright.workbench.spec_load import ENGINE, read_load
+from benchwright.workbench.spec_load import ENGINE, levels_of, read_load
 from benchwright.workbench.spec_table import SpecTable
 
 Reader = Callable[[SpecTable, Spec], Any]
@@ -91,7 +91,7 @@ def _spec(top: SpecTable, file: str, more: Mapping[str, Reader]) -> Spec:
     spec = Spec(
         file=file,
         directory=str(Path(file).parent),
-        server=_server(known),
+        server=_server(known, levels_of(dict(factors))),
         load=_load(known, factors),
         factors=factors,
         goal=None if peak is None else _goal(peak),
@@ -161,7 +161,7 @@ def _load(top: SpecTable, factors: tuple[Factor, ...]) -> LoadPlan:
 # -- server ----------------------------------------------------------------------------
 
 
-def _server(top: SpecTable) -> ServerPlan | None:
+def _server(top: SpecTable, levels: Callable[[str], list[str]]) -> ServerPlan | None:
     table = top.table("server")
     if table is None:
         return None
@@ -172,7 +172,7 @@ def _server(top: SpecTable) -> ServerPlan | None:
         or ServerPlan().configure_timeout_ns,
         start=table.command("start"),
         daemon=table.flag("daemon", False),
-        ready=_ready(table),
+        ready=_ready(table, levels),
         ready_timeout_ns=table.read("ready_timeout", words.some_ns)
         or ServerPlan().ready_timeout_ns,
         stop=table.command("stop"),
@@ -210,7 +210,7 @@ def _check_server(table: SpecTable) -> None:
         table.wrong(table.where, "spec-missing", message, hint)
 
 
-def _ready(table: SpecTable) -> Ready | None:
+def _ready(table: SpecTable, levels: Callable[[str], list[str]]) -> Ready | None:
     inner = table.table("ready")
     if inner is None:
         return None
@@ -220,9 +220,7 @@ def _ready(table: SpecTable) -> Ready | None:
         inner.refuse(table.at("ready"), message, 'ready = { tcp = "HOST:PORT" }')
         return None
     if "tcp" in inner:
-        address = inner.template("tcp")
-        if address is not None and address.literal is not None:
-            inner.read("tcp", parse_address)
+        address = inner.template_value("tcp", parse_address, levels)
         return None if address is None else TcpReady(address)
     if "http" in inner:
         url = inner.template("http")

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import difflib
 import itertools
+from collections.abc import Callable
+from typing import TypeVar
 
 import msgspec
 
@@ -39,6 +41,7 @@ from benchwright.workbench.generators.source import (
     rows_at,
 )
 
+T = TypeVar("T")
 MEAN = "response_ms_mean"
 _LEVELS: tuple[Axis, ...] = ("rate", "users")
 
@@ -172,13 +175,12 @@ def read_command(table: Table) -> CommandGenerator | None:
         message = "values is missing here"
         hint = 'such as values = { response_ms_mean = "/latency/mean" }'
         table.wrong(table.where, f"{table.kind}-missing", message, hint)
-    if keys is None or not values or counts is None:
+    if keys is None:
         return None
-    try:
-        series = None if keys.series is None else _pointer(keys.series)
-        command = _checked(keys.command)
-    except ValueError as error:
-        refuse(table, str(error))
+    command = _parsed(table, "command", keys.command, _checked)
+    series = _parsed(table, "series", keys.series, _pointer)
+    unread = keys.series is not None and series is None
+    if command is None or unread or not values or counts is None:
         return None
     return CommandGenerator(
         command=command,
@@ -188,6 +190,18 @@ def read_command(table: Table) -> CommandGenerator | None:
         open_loop=keys.open_loop,
         from_intended=keys.from_intended,
     )
+
+
+def _parsed(
+    table: Table, key: str, text: str | None, parse: Callable[[str], T]
+) -> T | None:
+    """Return what a key's text means; None where nothing is said, or a mistake was
+    reported."""
+    try:
+        return None if text is None else parse(text)
+    except ValueError as error:
+        refuse(table, str(error), "", key)
+        return None
 
 
 def _sources(
