@@ -172,9 +172,11 @@ def test_a_command_is_read_from_its_table() -> None:
 def test_every_mistake_of_a_command_is_told() -> None:
     text = (
         'command = "g"\nvalues = { a = "/x", b = "no group", c = 5 }\n'
-        'counts = { done = "/d" }\nloops = 1\n'
+        'counts = { done = "/d" }\nloops = 1\nseries = "x"\n'
     )
     told = mistakes("command", text)
+    assert any("1:11: `g` has neither {rate} nor {users}" in one for one in told)
+    assert any("5:10: the regular expression has 0 groups" in one for one in told)
     assert any("4:1: unknown key 'loops'" in one for one in told)
     assert any("2:26: b: the regular expression has 0 groups" in one for one in told)
     assert any("2:42: c is a whole number, expected a string" in one for one in told)
