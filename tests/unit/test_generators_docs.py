@@ -79,6 +79,8 @@ def test_every_mark_is_a_finding_and_on_the_page() -> None:
         adapter.GENERATOR_LATE,
         adapter.RATE_ROUNDED,
         adapter.OPERATIONS_SKIPPED,
+        adapter.ERRORS_IN_RESPONSE,
+        adapter.BACKLOG_UNCOUNTED,
     )
     for mark in marks:
         assert mark in CODES
