@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from benchwright.control.peak.doubts_drift import drift
 from benchwright.control.peak.doubts_order import not_monotonic
 from benchwright.control.peak.doubts_overload import retrograde, sheds
 from benchwright.control.peak.doubts_pauses import stalls
@@ -27,6 +28,7 @@ def doubts(goal: PeakGoal, history: Sequence[LoadTrial]) -> tuple[Finding, ...]:
         *no_queue(goal, history),
         *_told("sheds-load", sheds(goal, history)),
         *_told("response-not-monotonic", not_monotonic(goal, history)),
+        *_told("drift", drift(goal, history)),
     )
     return tuple({found.code: found for found in reversed(each)}.values())[::-1]
 

@@ -16,7 +16,7 @@ import numpy as np
 from benchwright.control.peak.curve import FloatArray
 from benchwright.model.peak import Criterion, LoadEnding, LoadTrial, PeakGoal
 
-CHANCE = 0.01
+CHANCE = 0.005
 """Probability of a pair's difference by chance, at most. Measured on clean servers, the
 least of all pairs of a search was 0.03."""
 FALLS = 1.1

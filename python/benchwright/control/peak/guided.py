@@ -17,6 +17,7 @@ from collections.abc import Sequence
 import msgspec
 
 from benchwright.control.peak.doubts import doubts, no_queue
+from benchwright.control.peak.doubts_drift import check_for_drift
 from benchwright.control.peak.loads import load_by, value_share
 from benchwright.control.peak.monotone import PURPOSES, Monotone
 from benchwright.control.peak.policy import Policy
@@ -27,6 +28,7 @@ from benchwright.model.peak import (
     LoadTrial,
     PeakGoal,
     PeakResult,
+    PeakStatus,
     Probe,
 )
 
@@ -62,7 +64,10 @@ class Guided:
         course = self.course(goal, history)
         if course.criterion is None:
             return self._told(self.fallback.next(goal, history), goal, history)
-        step = self.guided.next(_followed(goal, course.criterion), history)
+        followed = _followed(goal, course.criterion)
+        step = self.guided.next(followed, history)
+        if isinstance(step, PeakResult) and step.status is PeakStatus.FOUND:
+            step = check_for_drift(followed, history) or step
         return self._told(step, goal, history)
 
     def leaves(

@@ -1,0 +1,151 @@
+"""What is doubted of a server, on histories written by hand: one reason each, and none."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+
+from benchwright.control.peak.doubts import doubts, no_queue
+from benchwright.control.peak.doubts_drift import check_for_drift
+from benchwright.model.peak import (
+    Criterion,
+    LoadTrial,
+    PeakGoal,
+    Series,
+)
+
+MEAN = "response_ms_mean"
+R_SAT = Criterion(key=MEAN, limit=40.0)
+ERRORS = Criterion(key="error_ratio", limit=0.001, unit="", statistic="ratio")
+GOAL = PeakGoal(criteria=(R_SAT,))
+
+
+def trial(rate: float, values: list[float], seed: int = 1) -> LoadTrial:
+    """Return a run with these bins [ms], each a little off, and a queue that is served."""
+    random = np.random.default_rng(seed)
+    column = [value * (1 + 0.03 * random.standard_normal()) for value in values]
+    n = len(column)
+    return LoadTrial(
+        rate=rate,
+        duration_s=n,
+        lasted_s=n,
+        cost_s=n,
+        values={MEAN: float(np.mean(column)), "error_ratio": 0.0},
+        series=Series(
+            at_s=tuple(float(i) for i in range(n)),
+            counts=(round(rate),) * n,
+            values={MEAN: tuple(column)},
+            binned_by="intended",
+        ),
+        offered=round(rate) * n,
+        completed=round(rate) * n,
+    )
+
+
+def overloaded(rate: float, capacity: float, lasts: int = 60) -> LoadTrial:
+    """Return a run whose response grows as that of a queue that never empties [ms]."""
+    growth = 1000 * (rate / capacity - 1)
+    run = trial(rate, [growth * (i + 0.5) for i in range(lasts)])
+    exact = tuple(growth * (i + 0.5) for i in range(lasts))
+    series = msgspec.structs.replace(run.series, values={MEAN: exact})
+    return msgspec.structs.replace(
+        run, series=series, completed=round(capacity * lasts)
+    )
+
+
+def codes(history: list[LoadTrial], goal: PeakGoal = GOAL) -> set[str]:
+    """Return the codes of what is doubted."""
+    return {found.code for found in doubts(goal, history)}
+
+
+QUEUE = [
+    trial(50, [15.0] * 20),
+    trial(100, [16.0] * 20),
+    trial(200, [22.0] * 60),
+    trial(230, [36.0] * 90),
+    overloaded(320, 267),
+]
+
+
+def test_nothing_is_said_of_a_queue() -> None:
+    assert codes(QUEUE) == set()
+    assert no_queue(GOAL, QUEUE) == ()
+
+
+def test_nothing_is_said_of_nothing() -> None:
+    assert codes([]) == set()
+    assert codes([msgspec.structs.replace(QUEUE[0], series=Series())]) == set()
+
+
+def test_less_under_overload_than_was_served_is_no_queue() -> None:
+    found = doubts(GOAL, [*QUEUE[:4], overloaded(320, 180)])
+    assert {f.code for f in found} == {
+        "curve-fits-no-queue",
+        "retrograde-under-overload",
+    }
+    assert "320/s" in found[0].evidence
+    assert "180" in found[0].evidence
+
+
+def test_a_quicker_response_at_a_higher_load_is_not_monotonic() -> None:
+    history = [trial(50, [27.0] * 6), trial(100, [22.0] * 6), trial(200, [18.0] * 6)]
+    found = doubts(GOAL, history)
+    assert [f.code for f in found] == ["response-not-monotonic"]
+    assert "50/s" in found[0].evidence
+    assert codes(list(reversed(history))) == {"response-not-monotonic"}
+
+
+def test_a_cold_start_is_no_disorder() -> None:
+    cold = [15 * (1 + 0.5 * np.exp(-i / 5)) for i in range(90)]
+    assert codes([trial(50, cold[:6]), trial(100, cold)]) == set()
+
+
+@pytest.mark.parametrize(("period", "told"), [(10, True), (17, True), (3, False)])
+def test_pauses_at_even_distances_are_stalls(period: int, told: bool) -> None:
+    bins = [90.0 if i % period == 2 else 16.0 for i in range(150)]
+    found = doubts(GOAL, [trial(100, bins), *QUEUE])
+    assert ("server-stalls" in {f.code for f in found}) == told
+    if told:
+        stalls = next(f for f in found if f.code == "server-stalls")
+        assert f"every {period} s" in stalls.evidence
+
+
+def test_pauses_at_any_distance_are_a_heavy_tail() -> None:
+    random = np.random.default_rng(5)
+    bins = [90.0 if random.random() < 0.1 else 16.0 for _ in range(150)]
+    assert codes([trial(100, bins)]) == set()
+
+
+def test_errors_with_a_quick_response_are_shedding() -> None:
+    goal = PeakGoal(criteria=(R_SAT, ERRORS))
+    refusing = msgspec.structs.replace(
+        trial(8000, [7.7] * 6), completed=24_000, errors=24_000
+    )
+    assert "sheds-load" in codes([*QUEUE[:2], refusing], goal)
+    slow = msgspec.structs.replace(
+        trial(8000, [77.0] * 6), completed=24_000, errors=24_000
+    )
+    assert "sheds-load" not in codes([*QUEUE[:2], slow], goal)
+
+
+def test_a_capacity_that_falls_with_time_is_drift() -> None:
+    between = trial(230, [36.0] * 300)
+    found = doubts(GOAL, [overloaded(320, 267), between, between, overloaded(320, 250)])
+    assert [f.code for f in found] == ["drift"]
+    assert "a minute" in found[0].evidence
+    same = [overloaded(320, 267), between, between, overloaded(320, 266)]
+    assert codes(same) == set()
+
+
+def test_a_search_ends_with_a_late_overload() -> None:
+    early = [overloaded(320, 267), trial(230, [36.0] * 300)]
+    check = check_for_drift(GOAL, early)
+    assert check is not None
+    assert check.rate == 320
+    assert check_for_drift(GOAL, [*early, overloaded(320, 267)]) is None
+    suspicious = [*early, overloaded(320, 260)]
+    assert check_for_drift(GOAL, suspicious) is not None
+    budget = msgspec.structs.replace(GOAL, budget_s=600.0)
+    assert check_for_drift(budget, early) is None
+    assert check_for_drift(GOAL, [trial(100, [16.0] * 20)]) is None
