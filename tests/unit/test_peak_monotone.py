@@ -1,0 +1,142 @@
+"""The search by order: on curves that are no queue's, with noise and without."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchwright.control.peak.monotone import Monotone
+from benchwright.control.peak.monotone_near import near_of
+from benchwright.control.peak.search import next_step
+from benchwright.model.peak import (
+    Claim,
+    ClaimKind,
+    Criterion,
+    LoadEnding,
+    LoadTrial,
+    PeakGoal,
+    PeakResult,
+    PeakStatus,
+    Probe,
+    Series,
+)
+
+METRIC = Criterion(key="quality", limit=10.0, unit="", statistic="metric")
+HIGHER = Criterion(
+    key="within_40ms_share", limit=0.9, unit="", better="higher", statistic="share"
+)
+Curve = Callable[[float], float]
+
+
+def run(probe: Probe, key: str, curve: Curve, noise: float, seed: int) -> LoadTrial:
+    """Return a trial of a curve with this relative noise of a second's value."""
+    random = np.random.default_rng(seed)
+    n = math.ceil(probe.duration_s)
+    level = curve(probe.rate)
+    column = level * (1 + noise * random.standard_normal(n))
+    return LoadTrial(
+        rate=probe.rate,
+        duration_s=probe.duration_s,
+        lasted_s=probe.duration_s,
+        cost_s=probe.duration_s,
+        values={key: float(column.mean())},
+        series=Series(
+            at_s=tuple(float(i) for i in range(n)),
+            counts=(max(round(probe.rate), 1),) * n,
+            values={key: tuple(column.tolist())},
+        ),
+        ending=LoadEnding.WHOLE,
+    )
+
+
+def searched(goal: PeakGoal, curve: Curve, noise: float = 0.1) -> PeakResult:
+    """Return what a search of a curve came to."""
+    history: list[LoadTrial] = []
+    key = goal.criteria[0].key
+    while isinstance(step := next_step(Monotone(), goal, history), Probe):
+        history.append(run(step, key, curve, noise, len(history)))
+    return step
+
+
+@given(peak=st.floats(20, 5000), steepness=st.floats(1, 25), bend=st.floats(-0.3, 1.0))
+@settings(max_examples=15, deadline=None)
+def test_any_curve_that_grows_is_found(
+    peak: float, steepness: float, bend: float
+) -> None:
+    def curve(rate: float) -> float:
+        z = min(max(steepness * math.log(rate / peak), -0.9), 3.0)
+        return 10 * math.exp(z + bend * z * z / 2)
+
+    goal = PeakGoal(criteria=(METRIC,), claim=Claim(ClaimKind.RATE, 0.1))
+    result = searched(goal, curve)
+    assert result.status is PeakStatus.FOUND
+    assert result.peak_rate == pytest.approx(peak, rel=0.1)
+    assert result.interval is not None
+    assert result.interval.low <= result.peak_rate <= result.interval.high
+
+
+def test_a_step_is_bracketed() -> None:
+    goal = PeakGoal(criteria=(METRIC,), claim=Claim(ClaimKind.RATE, 0.05))
+    result = searched(goal, lambda rate: 1.0 if rate < 333 else 500.0)
+    assert result.status is PeakStatus.FOUND
+    assert result.peak_rate == pytest.approx(333, rel=0.05)
+
+
+def test_a_share_that_falls_is_searched_too() -> None:
+    goal = PeakGoal(criteria=(HIGHER,), claim=Claim(ClaimKind.RATE, 0.05))
+    result = searched(goal, lambda rate: 1 - 0.1 * (rate / 400) ** 3, noise=0.001)
+    assert result.status is PeakStatus.FOUND
+    assert result.peak_rate == pytest.approx(400, rel=0.05)
+
+
+def test_a_one_sided_answer_is_below_the_middle() -> None:
+    def curve(rate: float) -> float:
+        return 10 * (rate / 300) ** 5
+
+    sure = searched(
+        PeakGoal(criteria=(METRIC,), claim=Claim(ClaimKind.SLO)), curve, 0.3
+    )
+    assert sure.status is PeakStatus.FOUND
+    assert sure.peak_rate is not None
+    assert sure.peak_rate < 300
+    assert sure.interval is not None
+
+
+def test_more_load_makes_the_peak_surer() -> None:
+    goal = PeakGoal(criteria=(METRIC,))
+    rates = (100.0, 250.0, 290.0, 310.0, 400.0)
+
+    def width(lasts_s: float) -> float:
+        history = [
+            run(Probe(rate, lasts_s), METRIC.key, lambda r: (r / 300) ** 6 * 10, 0.5, i)
+            for i, rate in enumerate(rates)
+        ]
+        known = near_of(goal, history)
+        return known.quantile(0.9) / known.quantile(0.1)
+
+    assert width(400.0) < width(30.0)
+
+
+def test_a_failed_trial_is_overload() -> None:
+    goal = PeakGoal(criteria=(METRIC,))
+    good = run(Probe(100.0, 20.0), METRIC.key, lambda _rate: 1.0, 0.1, 1)
+    bad = LoadTrial(
+        rate=200.0,
+        duration_s=20.0,
+        lasted_s=0.0,
+        cost_s=3.0,
+        ending=LoadEnding.FAILED,
+        failure="it died",
+    )
+    assert near_of(goal, [good, bad]).bracket == (100.0, 200.0)
+
+
+def test_nothing_is_known_of_nothing() -> None:
+    result = Monotone().best(PeakGoal(criteria=(METRIC,)), [])
+    assert result.peak_rate is None
+    assert result.status is PeakStatus.UNDECIDED
