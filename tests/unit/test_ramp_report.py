@@ -217,3 +217,18 @@ def test_the_name_of_the_saturation_is_clear_of_the_legend(
     (name,) = (text for text in axes.texts if text.get_text() == "saturation")
     assert not legend.get_window_extent().overlaps(name.get_window_extent())
     assert axes.get_window_extent().x0 <= name.get_window_extent().x0
+
+
+def test_an_interval_that_is_not_known_hides_no_other_one() -> None:
+    report = report_of()
+    assert report.result is not None
+    points = list(report.result.points)
+    bare = msgspec.structs.replace(points[1].throughput, low=math.nan, high=math.nan)
+    points[1] = msgspec.structs.replace(points[1], throughput=bare)
+    result = msgspec.structs.replace(report.result, points=tuple(points))
+    sheet = ramp_sheet(msgspec.structs.replace(report, result=result), ())
+    (measured,) = (c for c in sheet.panels[0].curves if c.label == "measured")
+    assert measured.low[1] is None
+    assert measured.high[1] is None
+    assert measured.low[0] == points[0].throughput.low
+    assert "no interval at 2: nothing tells the noise" in sheet.note

@@ -94,17 +94,21 @@ def _measured(points: Sequence[RampPoint]) -> list[Curve]:
     if not points:
         return []
     estimates = [point.throughput for point in points]
-    intervals = all(math.isfinite(one.low) for one in estimates)
+    known = any(math.isfinite(one.low) for one in estimates)
     return [
         Curve(
             "measured",
             tuple(point.level for point in points),
             tuple(one.value for one in estimates),
             Form.POINTS,
-            low=tuple(one.low for one in estimates) if intervals else (),
-            high=tuple(one.high for one in estimates) if intervals else (),
+            low=tuple(_known(one.low) for one in estimates) if known else (),
+            high=tuple(_known(one.high) for one in estimates) if known else (),
         )
     ]
+
+
+def _known(end: float) -> float | None:
+    return end if math.isfinite(end) else None
 
 
 def _linear(points: Sequence[RampPoint]) -> list[Curve]:
@@ -180,8 +184,11 @@ def _note(report: RampReport, points: Sequence[RampPoint]) -> str:
             f"preferred law: {fit.preferred}; points within ±"
             f"{percent_text(fit.residual)} of the curve"
         )
-    if any(not math.isfinite(point.throughput.low) for point in points):
-        notes.append("no intervals: nothing tells the noise")
+    bare = [p.level for p in points if not math.isfinite(p.throughput.low)]
+    if bare:
+        levels = ", ".join(map(number_text, bare)) if len(bare) < len(points) else ""
+        at = f"no interval at {levels}" if levels else "no intervals"
+        notes.append(f"{at}: nothing tells the noise")
     never = [p.level for p in points if p.response_ms_p99 == math.inf]
     if never:
         levels = ", ".join(number_text(level) for level in never)
