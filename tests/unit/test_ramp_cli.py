@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -154,6 +155,18 @@ def test_every_mistake_of_a_command_line_is_told_at_once() -> None:
         meaning_of(wrong, None)
     places = [one.file for one in caught.value.diagnostics]
     assert places == ["--throughput", "--p99", "--factor", "--growth", "--seed"]
+
+
+def test_a_ramp_has_the_limits_that_there_are() -> None:
+    text = '[load]\ntarget = "null"\n[peak]\ncriteria = ["p99 < 30ms", "errors < 1%"]'
+    spec, _ = meaning_of(RampRequest(), SourceFile("web.toml", text))
+    limits = {one.key: one.limit for one in wanted_of(spec)}
+    assert limits == {
+        "response_ms_p99": 30,
+        "error_ratio": 0.01,
+        "response_ms_mean": math.inf,
+        "response_ms_p50": math.inf,
+    }
 
 
 def test_our_engine_ramps_users_and_rates() -> None:

@@ -17,7 +17,7 @@ from benchwright.load import request as r
 from benchwright.load import workload as w
 from benchwright.model.errors import Interrupted
 from benchwright.model.load import IntervalResult, LoadResult
-from benchwright.model.peak import Probe
+from benchwright.model.peak import Criterion, Probe
 from benchwright.stats.hdr_histogram import Histogram
 from benchwright.workbench.criteria import parse_criterion
 from benchwright.workbench.engine_generator import (
@@ -215,10 +215,11 @@ def test_behind_what_never_ended_all_is_lost() -> None:
     assert (found.open, found.lost, found.open_for_s) == (0, 4, 2.0)
 
 
-def test_an_interrupt_after_the_engines_answer_is_not_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def say(
+    result: LoadResult, monkeypatch: pytest.MonkeyPatch, *, interrupted: bool = False
 ) -> None:
-    answer = msgspec.to_builtins(result_of(10, 10)) | {"type": "result"}
+    """Let the engine answer so, and an interrupt come after its answer."""
+    answer = msgspec.to_builtins(result) | {"type": "result"}
 
     class Answered:
         interrupted = False
@@ -230,15 +231,20 @@ def test_an_interrupt_after_the_engines_answer_is_not_lost(
     def conversation(_request: object) -> Iterator[Answered]:
         engine = Answered()
         yield engine
-        engine.interrupted = late
+        engine.interrupted = interrupted
 
     module = "benchwright.workbench.engine_generator.conversation"
     monkeypatch.setattr(module, conversation)
+
+
+def test_an_interrupt_after_the_engines_answer_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     generator = EngineGenerator(settings("target = 'null'"), (ERRORS,), ())
     desk = Desk(1, tmp_path)
-    late = False
+    say(result_of(10, 10), monkeypatch)
     assert generator.run(Probe(1, 10.0), {}, desk, lambda _: False).offered == 10
-    late = True
+    say(result_of(10, 10), monkeypatch, interrupted=True)
     with pytest.raises(Interrupted):
         generator.run(Probe(1, 10.0), {}, desk, lambda _: False)
 
@@ -280,6 +286,44 @@ def test_a_second_in_which_nothing_ended_has_a_count_of_zero() -> None:
     assert series.binned_by == "completion"
 
 
+UNLIMITED = msgspec.structs.replace(MEAN, limit=math.inf)
+
+
+@pytest.mark.parametrize(
+    ("criteria", "late_ms", "marked"),
+    [
+        ((MEAN,), 3, False),
+        ((MEAN,), 5, True),
+        ((MEAN, UNLIMITED), 5, True),
+        # The p99 of the responses is 20 ms.
+        ((UNLIMITED,), 1.9, False),
+        ((UNLIMITED,), 2.1, True),
+        ((ERRORS,), 2.1, True),
+    ],
+)
+def test_lateness_is_judged_by_the_limits_or_else_by_the_responses(
+    criteria: tuple[Criterion, ...],
+    late_ms: float,
+    marked: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    result = result_of(10, 10)
+    times = msgspec.structs.replace(result.all.response_ns, p99=20 * 10**6)
+    lateness = msgspec.structs.replace(times, p99=round(1e6 * late_ms))
+    kind = msgspec.structs.replace(result.all, response_ns=times)
+    result = msgspec.structs.replace(result, lateness_ns=lateness, kinds={"all": kind})
+    say(result, monkeypatch)
+    generator = EngineGenerator(settings("target = 'null'"), criteria, ())
+    trial = generator.run(Probe(1, 10.0), {}, Desk(1, tmp_path), lambda _: False)
+    assert ("generator-late" in trial.marks) == marked
+
+
+def test_without_a_limit_no_operation_that_is_open_is_too_old() -> None:
+    limitless = msgspec.structs.replace(P90, limit=math.inf)
+    assert value_of(tally(10, 20, open=1000), limitless) == 20
+
+
 # -- requests ----------------------------------------------------------------------------
 
 
@@ -313,7 +357,13 @@ def test_users_are_a_closed_loop_with_a_connection_each() -> None:
 
 @pytest.mark.parametrize(
     ("criterion", "drain_s"),
-    [("40ms", 1), ("p99 < 1s", 3), ("90% within 2s", 6), ("p99 < 1m", 10)],
+    [
+        ("40ms", 1),
+        ("p99 < 1s", 3),
+        ("90% within 2s", 6),
+        ("p99 < 1m", 10),
+        ("errors < 1%", 3),
+    ],
 )
 def test_an_end_is_waited_for_a_few_limits(criterion: str, drain_s: int) -> None:
     own = settings("target = 'null'")

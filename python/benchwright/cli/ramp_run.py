@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Sequence
 
@@ -58,13 +59,12 @@ from benchwright.workbench.spec_load import ENGINE
 from benchwright.workbench.spec_toml import read_spec
 
 _KEY = search_key()
-_LIMIT_MS = 1000.0
-"""A ramp limits no response; this only says how long what is in flight is waited for."""
 _RESPONSES = (
-    Criterion("response_ms_mean", _LIMIT_MS),
-    Criterion("response_ms_p50", _LIMIT_MS, statistic="percentile", share=0.5),
-    Criterion("response_ms_p99", _LIMIT_MS, statistic="percentile", share=0.99),
+    Criterion("response_ms_mean", math.inf),
+    Criterion("response_ms_p50", math.inf, statistic="percentile", share=0.5),
+    Criterion("response_ms_p99", math.inf, statistic="percentile", share=0.99),
 )
+"""A ramp limits no response."""
 
 
 def begin(
@@ -242,7 +242,10 @@ def meaning_of(
 def wanted_of(spec: Spec) -> tuple[Criterion, ...]:
     """Return the values that trials are asked for: those that the generator can tell."""
     if spec.load.generator == ENGINE:
-        return _RESPONSES
+        # Limits of [peak] say what lateness matters, and how long an end is waited for.
+        limited = () if spec.goal is None else spec.goal.criteria
+        said = {one.key for one in limited}
+        return (*limited, *(one for one in _RESPONSES if one.key not in said))
     settings = spec.load.settings
     if isinstance(settings, CommandGenerator):
         told = {key for key, _ in settings.values}

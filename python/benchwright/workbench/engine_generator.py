@@ -9,6 +9,7 @@ limits: a response limited to 40 ms is not moved by 50 us. Source: docs/engine-p
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -46,8 +47,11 @@ LEAST_INTERVALS = 10
 DRAIN_LIMITS = 3
 """So many times the longest limit is waited for: by then the verdict stands."""
 LEAST_DRAIN_S, MOST_DRAIN_S = 1.0, 10.0
+UNLIMITED_DRAIN_S = 3.0
+"""Where nothing limits a response."""
 LATE_SHARE = 0.1
-"""A p99 of lateness above this share of the smallest limit can move a verdict."""
+"""A p99 of lateness above this share of the smallest limit can move a verdict; where nothing
+is limited, of the p99 of the responses: it is in what is told of them."""
 NOT_OFFERED = 0.01
 """A rate within 1 % is what was asked for."""
 UNREACHABLE = "connect"
@@ -254,13 +258,16 @@ def request_of(
 def _drain_ns(settings: EngineSettings, criteria: tuple[Criterion, ...]) -> int:
     if settings.drain_ns is not None:
         return settings.drain_ns
-    longest_s = max((limit for limit in _limits_s(criteria)), default=LEAST_DRAIN_S)
+    limits_s = _limits_s(criteria)
+    if not limits_s:
+        return round(UNLIMITED_DRAIN_S * 1e9)
+    longest_s = max(limits_s)
     wanted_s = min(max(DRAIN_LIMITS * longest_s, LEAST_DRAIN_S), MOST_DRAIN_S)
     return round(wanted_s * 1e9)
 
 
 def _limits_s(criteria: tuple[Criterion, ...]) -> list[float]:
-    """Return the times that responses are limited to [s]."""
+    """Return the times that responses are limited to [s]; infinity limits none."""
     found = []
     for one in criteria:
         ns = within_ns(one)
@@ -268,7 +275,7 @@ def _limits_s(criteria: tuple[Criterion, ...]) -> list[float]:
             found.append(ns / 1e9)
         elif one.statistic in ("mean", "percentile"):
             found.append(one.limit / 1e3)
-    return found
+    return [limit for limit in found if math.isfinite(limit)]
 
 
 def reseeded(request: r.LoadRequest, seed: int) -> r.LoadRequest:
@@ -341,14 +348,22 @@ def _marks(
 ) -> list[str]:
     """Return what makes the generator doubtful: late, or behind its rate."""
     marks = []
-    late, limits = result.lateness_ns.p99, _limits_s(criteria)
-    if late is not None and limits and late > LATE_SHARE * min(limits) * 1e9:
+    late, scale_ns = result.lateness_ns.p99, _lateness_scale_ns(result, criteria)
+    if late is not None and scale_ns is not None and late > LATE_SHARE * scale_ns:
         marks.append(LATE)
     counts = result.counts
     missed = counts.skipped + counts.starved
     if missed > NOT_OFFERED * counts.intended or _fell_behind(result, request):
         marks.append(BEHIND)
     return marks
+
+
+def _lateness_scale_ns(
+    result: LoadResult, criteria: tuple[Criterion, ...]
+) -> float | None:
+    """Return the time that lateness is judged by; None where there is none."""
+    limits_s = _limits_s(criteria)
+    return 1e9 * min(limits_s) if limits_s else result.all.response_ns.p99
 
 
 def _fell_behind(result: LoadResult, request: r.LoadRequest) -> bool:
