@@ -6,9 +6,9 @@ import os
 import shutil
 from collections.abc import Callable
 
+from benchwright.cli.first_output import UNREADABLE, FirstOutput
 from benchwright.model.errors import Diagnostic, InputError, argument_error
-from benchwright.model.peak import LoadTrial, Probe
-from benchwright.model.plan import Pairs
+from benchwright.model.peak import LoadTrial
 from benchwright.session.search_peak_request import PeakRequest
 from benchwright.workbench.generators.adapter import Asked
 from benchwright.workbench.generators.command import (
@@ -22,8 +22,6 @@ FILE = "--command"
 """What stands for a spec's file."""
 _ANY = "/value"
 _FULL = "GEN {rate} {duration}"
-_UNREADABLE = "command: no "
-"""Begin of the failure of a trial whose output lacks what was sought (adapter.py)."""
 
 
 def command_spec(request: PeakRequest) -> Spec:
@@ -58,45 +56,23 @@ def _try(
         wrong.append(Diagnostic("bad-argument", str(error), file=option, text=text))
 
 
-class FirstOutput:
-    """A workbench whose first trial, if its output cannot be read, is a mistake of the
-    command line and no failure of the server."""
+def first_output(workbench: Workbench, request: PeakRequest) -> FirstOutput:
+    """Return a workbench whose first output must be readable."""
 
-    def __init__(self, workbench: Workbench, request: PeakRequest) -> None:
-        self._workbench = workbench
-        self._request = request
-        self._read = False
+    def judge(trial: LoadTrial) -> None:
+        if trial.failure.startswith(UNREADABLE):
+            raise _mistake(request, trial.failure.removeprefix("command: "))
 
-    @property
-    def watched(self) -> bool:
-        """As the workbench's."""
-        return self._workbench.watched
+    return FirstOutput(workbench, judge)
 
-    def run(
-        self, probe: Probe, sample: Pairs, leaves: Callable[[LoadTrial], bool]
-    ) -> LoadTrial:
-        """Run one trial. Raises InputError for the first one without a value."""
-        trial = self._workbench.run(probe, sample, leaves)
-        if not self._read and trial.failure.startswith(_UNREADABLE):
-            raise self._mistake(trial.failure.removeprefix("command: "))
-        self._read = True
-        return trial
 
-    def _mistake(self, message: str) -> InputError:
-        series = self._request.series
-        if series is not None and message.startswith("no series"):
-            return argument_error("--series", series, message)
-        text = self._request.response or ""
-        hint = "GEN prints JSON, in which this pointer leads to the mean response in ms"
-        return argument_error("--response", text, message, hint)
-
-    def interrupt(self) -> None:
-        """End what is running; safe to call in a signal handler."""
-        self._workbench.interrupt()
-
-    def close(self) -> None:
-        """Stop everything that was started."""
-        self._workbench.close()
+def _mistake(request: PeakRequest, message: str) -> InputError:
+    series = request.series
+    if series is not None and message.startswith("no series"):
+        return argument_error("--series", series, message)
+    text = request.response or ""
+    hint = "GEN prints JSON, in which this pointer leads to the mean response in ms"
+    return argument_error("--response", text, message, hint)
 
 
 def check_program(spec: Spec) -> None:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
-from benchwright.cli.peak_command import FirstOutput, check_program, command_spec
+from benchwright.cli.peak_command import check_program, command_spec, first_output
 from benchwright.cli.plot_file import write_plot
 from benchwright.cli.search_live import Kept, Site, run_again, run_new
 from benchwright.model.errors import Diagnostic, InputError
@@ -130,7 +130,7 @@ class PeakErrand:
         )
         begun = recorded_trials(_KEY, ledger)[0]
         if self._request.command is not None and not begun:
-            workbench = FirstOutput(workbench, self._request)
+            workbench = first_output(workbench, self._request)
         search = self._told(peak_search(plan, watched=workbench.watched, key=_KEY))
         return run_search(search, workbench, ledger, self._tell_trial).result
 

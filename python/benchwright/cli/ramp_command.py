@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from benchwright.cli.first_output import FirstOutput
 from benchwright.model.errors import Diagnostic, InputError, argument_error
-from benchwright.model.peak import LoadEnding, LoadTrial, Probe
-from benchwright.model.plan import Pairs
+from benchwright.model.peak import LoadEnding, LoadTrial
 from benchwright.session.search_ramp_request import RampRequest
 from benchwright.workbench.generators.command import (
     CommandGenerator,
@@ -86,50 +86,23 @@ def _tried(
         return None
 
 
-class FirstOutput:
-    """A workbench whose first output must hold what was pointed at: a wrong pointer is a
-    mistake of the command line, and no failure of the server."""
+def first_output(workbench: Workbench, request: RampRequest) -> FirstOutput:
+    """Return a workbench whose first output must hold what was pointed at."""
 
-    def __init__(self, workbench: Workbench, request: RampRequest) -> None:
-        self._workbench = workbench
-        self._request = request
-        self._read = False
-
-    @property
-    def watched(self) -> bool:
-        """As the workbench's."""
-        return self._workbench.watched
-
-    def run(
-        self, probe: Probe, sample: Pairs, leaves: Callable[[LoadTrial], bool]
-    ) -> LoadTrial:
-        """Run one trial. Raises InputError for the first one without a value."""
-        trial = self._workbench.run(probe, sample, leaves)
-        if not self._read:
-            self._check(trial)
-        self._read = True
-        return trial
-
-    def _check(self, trial: LoadTrial) -> None:
+    def judge(trial: LoadTrial) -> None:
         failure = trial.failure.removeprefix("command: ")
         for name, key in (*VALUES, ("series", "series")):
-            text = getattr(self._request, name)
+            text = getattr(request, name)
             if text is None:
                 continue
-            if failure.startswith(f"no {key}"):
+            if failure.startswith(f"no {key} "):
                 raise argument_error(f"--{name}", text, failure, _HINT)
             missing = key != "series" and key not in trial.values
             if missing and trial.ending is not LoadEnding.FAILED:
                 message = f"no {key} in the output of GEN"
                 raise argument_error(f"--{name}", text, message, _HINT)
 
-    def interrupt(self) -> None:
-        """End what is running; safe to call in a signal handler."""
-        self._workbench.interrupt()
-
-    def close(self) -> None:
-        """Stop everything that was started."""
-        self._workbench.close()
+    return FirstOutput(workbench, judge)
 
 
 _HINT = "GEN prints JSON, in which this pointer leads to a number"

@@ -11,7 +11,7 @@ import msgspec
 
 from benchwright.cli.peak_command import check_program
 from benchwright.cli.plot_file import write_plot
-from benchwright.cli.ramp_command import FirstOutput, command_spec
+from benchwright.cli.ramp_command import command_spec, first_output
 from benchwright.cli.search_live import Kept, Site, run_again, run_new
 from benchwright.control.ramp.policy import best_so_far
 from benchwright.control.ramp.profile import band_of
@@ -139,7 +139,7 @@ class RampErrand:
         self.note(opening_text(self._plan.goal))
         begun = recorded_trials(_KEY, ledger)[0]
         if self._request.command is not None and not begun:
-            workbench = FirstOutput(workbench, self._request)
+            workbench = first_output(workbench, self._request)
         search = self._told(ramp_search(self._plan, _KEY))
         return run_search(search, workbench, ledger, self._tell_trial).result
 
