@@ -37,7 +37,14 @@ from benchwright.model.surface import (
     SurfaceGoal,
     factor_of,
 )
-from surfaces import factors, measured_peaks, randomised, searched, true_peaks
+from surfaces import (
+    factors,
+    measured_peaks,
+    randomised,
+    searched,
+    searched_all,
+    true_peaks,
+)
 
 PEAK = PeakGoal(criteria=(Criterion("response_ms_mean", 40.0),), start_rate=20.0)
 RATES = measured_peaks(true_peaks(randomised("db", 1)), 0.03, 1)
@@ -87,6 +94,19 @@ def test_the_order_is_a_function_of_the_results() -> None:
 
 def test_an_adaptive_design_begins_with_an_optimal_one() -> None:
     assert set(played(goal())[:6]) == set(initial_samples(goal()))
+
+
+@pytest.mark.parametrize("design", [DesignKind.D_OPTIMAL, DesignKind.I_OPTIMAL])
+def test_an_optimal_design_has_levels_to_spare(design: DesignKind) -> None:
+    """A quadratic needs three levels, at which it fits anything; a step between shows at others."""
+    workers = factor_of("workers", tuple(map(str, range(20, 32))))
+    asked = SurfaceGoal(factors=(workers,), peak=PEAK, samples=8, design=design)
+    places = sorted(workers.place(one[0][1]) for one in initial_samples(asked))
+    gaps = np.diff(places)
+    assert len(places) == 8
+    assert min(gaps) > 0
+    clustered = 0.76  # of three clusters: what the D and the I criterion alone choose
+    assert (gaps**2).sum() < 0.95 * clustered
 
 
 def test_samples_are_searched_beside_those_searched_before() -> None:
@@ -206,6 +226,23 @@ def test_leaving_out_by_leverage_is_leaving_out() -> None:
         assert rest.predict([seen.samples[at]]).mean[0] == pytest.approx(quick[at])
 
 
+def test_a_polynomials_bands_hold_its_left_out_errors() -> None:
+    """On surfaces that it cannot follow, its residuals alone say too little."""
+    held = []
+    for seed in range(8):
+        rates = measured_peaks(true_peaks(randomised("web", seed)), 0.03, seed)
+        asked = goal(
+            10,
+            design=DesignKind.I_OPTIMAL,
+            model=ModelKind.POLYNOMIAL,
+            seed=seed,
+        )
+        results = searched_all(initial_samples(asked), rates, 0.03)
+        told = surface_of(asked, results).predictions
+        held += [p.low <= rates[p.sample] <= p.high for p in told if not p.measured]
+    assert np.mean(held) >= 0.93
+
+
 def test_a_process_is_scikit_learns_with_the_same_hyperparameters() -> None:
     every = candidates(factors())
     seen = observed([searched(one, RATES[one], 0.03) for one in every[::3]], log=True)
@@ -216,12 +253,13 @@ def test_a_process_is_scikit_learns_with_the_same_hyperparameters() -> None:
     for at in range(len(model.draws.weights)):
         kernel = ConstantKernel(model.draws.wave[at]) * RBF(model.draws.lengths[at])
         kernel += ConstantKernel(model.draws.trend[at]) * DotProduct(0.0, "fixed")
-        noise = (seen.noise_sd / model.scale) ** 2
+        own = float(model.draws.own[at])
+        noise = (seen.noise_sd / model.scale) ** 2 + own
         oracle = GaussianProcessRegressor(kernel, alpha=noise, optimizer=None)
         oracle.fit(spread(factors(), seen.samples), scaled)
         mean, sd = oracle.predict(points, return_std=True)
         means.append(mean)
-        variances.append(sd**2)
+        variances.append(sd**2 + own)
     weights = model.draws.weights
     mean = weights @ np.array(means)
     variance = weights @ (np.array(variances) + (np.array(means) - mean) ** 2)
@@ -264,6 +302,23 @@ def test_bands_are_wider_where_nothing_was_measured() -> None:
     assert model is not None
     _, low, high = bands(model, [measured[3], every[-1]], 0.95)
     assert high[1] / low[1] > 1.5 * high[0] / low[0]
+
+
+def test_samples_that_share_nothing_have_bands_that_say_so() -> None:
+    """Each sample's rate is its own: nothing is to be learnt from neighbours."""
+    held = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        every = candidates(factors())
+        rates = {one: 1000 * float(np.exp(rng.normal(0, 0.4))) for one in every}
+        asked = goal(16, seed=seed)
+        results: tuple[SampleResult, ...] = ()
+        while (wanted := next_sample(asked, results)) is not None:
+            found = searched(wanted.sample, rates[wanted.sample], 0.03)
+            results = (*results, found)
+        told = surface_of(asked, results).predictions
+        held += [p.low <= rates[p.sample] <= p.high for p in told if not p.measured]
+    assert np.mean(held) >= 0.85
 
 
 def test_even_points_fill_the_cube() -> None:
@@ -316,6 +371,17 @@ def test_failures_and_bounds_are_told_with_their_samples() -> None:
     assert by_sample[every[7]].measured is None
     assert surface.fit is not None
     assert surface.fit.n == 6
+
+
+def test_searches_that_ended_before_their_claim_held_are_told() -> None:
+    every = candidates(factors())[::4]
+    late = [ending(one, PeakStatus.BUDGET, RATES[one]) for one in every[:2]]
+    sure = [searched(one, RATES[one], 0.03) for one in every[2:]]
+    found = surface_of(goal(), (*late, *sure)).findings
+    missed = [one for one in found if one.code == "surface-claim-missed"]
+    assert len(missed) == 1
+    assert f"2 of {len(every)}" in missed[0].evidence
+    assert "disks=1,nfsd=1" in missed[0].evidence
 
 
 def test_too_few_peaks_have_no_model_and_say_so() -> None:

@@ -223,6 +223,11 @@ CODES: dict[str, Code] = {
         Severity.WARNING,
         "Move the lowest or highest rate; a bound is no peak and is in no model.",
     ),
+    "surface-claim-missed": Code(
+        Severity.WARNING,
+        "Give each search more time (budget, max_trials); the model takes its interval as "
+        "it is.",
+    ),
     "surface-no-model": Code(
         Severity.SERIOUS,
         "Search more samples, or mend those that failed; nothing is predicted.",

@@ -41,6 +41,9 @@ from benchwright.model.surface import (
 
 INITIAL_SHARE = 0.6
 """Of an adaptive design's samples: chosen before anything was measured."""
+SPREAD_SHARE = 0.5
+"""Of an optimal design's samples beyond the polynomial's terms: those that tell whether the
+polynomial fits at all. An optimal design has no level but those that its terms need."""
 _SIGNIFICANT = 5
 """Digits of a rate that can be written down."""
 
@@ -111,21 +114,33 @@ def initial_samples(goal: SurfaceGoal) -> tuple[Sample, ...]:
     adaptive = goal.design is DesignKind.ADAPTIVE
     n = math.ceil(INITIAL_SHARE * goal.samples) if adaptive else goal.samples
     best = Criterion.I if goal.design is DesignKind.I_OPTIMAL else Criterion.D
-    return _designed(goal.factors, goal.degree, (best, n), goal.seed)
+    spare = 0.0 if adaptive else SPREAD_SHARE
+    return _designed(goal.factors, goal.degree, (best, n, spare), goal.seed)
 
 
 @lru_cache(maxsize=32)
 def _designed(
-    factors: tuple[Factor, ...], degree: int, asked: tuple[Criterion, int], seed: int
+    factors: tuple[Factor, ...],
+    degree: int,
+    asked: tuple[Criterion, int, float],
+    seed: int,
 ) -> tuple[Sample, ...]:
-    """Return the optimal samples for the largest polynomial that so many determine."""
-    criterion, n = asked
+    """Return the optimal samples for the largest polynomial that so many determine.
+
+    Of those beyond its terms a share is chosen instead as far as can be from all others.
+    """
+    criterion, n, spare = asked
     every = candidates(factors)
     columns = columns_of(factors)
     terms = terms_for(columns, degree, n)
     matrix = model_matrix(coded(factors, every), terms)
-    rows = optimal_rows(Exchange(matrix, criterion), n, seed)
-    return tuple(every[row] for row in rows)
+    apart = math.ceil(spare * (n - len(terms)))
+    rows = optimal_rows(Exchange(matrix, criterion), n - apart, seed)
+    chosen = [every[row] for row in rows]
+    while len(chosen) < n:
+        left = [one for one in every if one not in chosen]
+        chosen.append(_farthest_from(factors, chosen, left))
+    return tuple(chosen)
 
 
 def _nearest_to(

@@ -30,6 +30,7 @@ def doubts_of(
         *_failed(results),
         *_no_model(results, model),
         *_bounds(results),
+        *_missed(results),
         *_fit_doubts(goal, model),
         *_assumed(results),
         *_of_searches(results),
@@ -64,6 +65,23 @@ def _bounds(results: Sequence[SampleResult]) -> Iterator[Finding]:
             yield doubt("surface-bound-only", sample_text(one.sample), one.found.detail)
 
 
+def _missed(results: Sequence[SampleResult]) -> Iterator[Finding]:
+    kinds = (PeakStatus.BUDGET, PeakStatus.UNDECIDED)
+    missed = [one for one in measured(results) if one.found.status in kinds]
+    if missed:
+        evidence = (
+            f"{len(missed)} of {len(results)} searches ended before their claim held: "
+            f"{_named(missed)}"
+        )
+        yield doubt("surface-claim-missed", "searches", evidence)
+
+
+def _named(results: Sequence[SampleResult]) -> str:
+    named = ", ".join(sample_text(one.sample) for one in results[:_SHOWN])
+    more = f" and {len(results) - _SHOWN} more" if len(results) > _SHOWN else ""
+    return named + more
+
+
 def _fit_doubts(goal: SurfaceGoal, model: SurfaceModel | None) -> Iterator[Finding]:
     if not isinstance(model, Polynomial):
         return
@@ -88,12 +106,10 @@ def _fit_doubts(goal: SurfaceGoal, model: SurfaceModel | None) -> Iterator[Findi
 def _assumed(results: Sequence[SampleResult]) -> Iterator[Finding]:
     without = [one for one in measured(results) if not has_interval(one)]
     if without:
-        named = ", ".join(sample_text(one.sample) for one in without[:_SHOWN])
-        more = f" and {len(without) - _SHOWN} more" if len(without) > _SHOWN else ""
         yield doubt(
             "surface-noise-assumed",
             "model",
-            f"no interval was stated at {named}{more}: the claim's tolerance was taken",
+            f"no interval was stated at {_named(without)}: the claim's tolerance was taken",
         )
 
 

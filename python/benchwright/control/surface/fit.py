@@ -2,7 +2,8 @@
 
 Decision: unweighted, although the searches state their noise: on surfaces with a
 bottleneck the lack of fit is several times that noise, and weights would follow the wrong
-one. The residuals, lack of fit in them, give the bands their width.
+one. The bands have their width from the residuals, lack of fit in them, and from the samples
+left out one by one: residuals alone covered 86 % at a bottleneck, instead of 95.
 Source: D. C. Montgomery, Introduction to Linear Regression Analysis, chapters 3 and 4.
 """
 
@@ -69,8 +70,19 @@ class Polynomial(msgspec.Struct, frozen=True):
         """Return the response at samples; raises ValueError for an impossible level."""
         rows = model_matrix(coded(self.factors, samples), self.terms)
         variance = 1 + np.einsum("ij,jk,ik->i", rows, self.inverse, rows)
-        return Predicted(
-            rows @ self.coefficients, self.sd * np.sqrt(variance), self.dof
+        sd = np.maximum(self.sd * np.sqrt(variance), self._left_out_sd())
+        return Predicted(rows @ self.coefficients, sd, self.dof)
+
+    def _left_out_sd(self) -> float:
+        """Return the root mean square of the errors of samples left out; at least `sd`.
+
+        What a polynomial cannot follow is largest where no sample pulls it, which its
+        residuals do not show.
+        """
+        errors = self.observed.response - self.leave_one_out().mean
+        known = errors[np.isfinite(errors)]
+        return (
+            max(self.sd, float(np.sqrt(np.mean(known**2)))) if len(known) else self.sd
         )
 
     def leave_one_out(self) -> LeaveOneOut:

@@ -1,6 +1,7 @@
 """A Gaussian process over the factors: what it predicts, and where it knows least.
 
-Covariance: squared exponential with a length for each axis, plus a linear trend; the
+Covariance: squared exponential with a length for each axis, a linear trend, and a deviation
+that is each sample's own (without it a surface with cliffs was taken for a smooth one); the
 response is the logarithm of the rate on transformed factors; each search's noise stands on
 the diagonal.
 Decision: hyperparameters are averaged over, weighted by their likelihood, not fitted: with
@@ -40,6 +41,9 @@ _TRENDS = (0.1, 1.0)
 """The trend's variance, likewise."""
 _LENGTHS = (0.4, 5.0)
 """Of the smooth part, on axes that span 2."""
+_OWN = (1e-14, 1.0)
+"""Variance of what is each sample's own, and no neighbour's: a cliff between levels, or
+searches whose intervals are too narrow."""
 _CHUNK = 512
 """Samples predicted at once: bounds the memory."""
 
@@ -51,13 +55,16 @@ class Draws(msgspec.Struct, frozen=True):
     """Variance of the smooth part, `(n_draws,)`."""
     trend: Matrix
     """Variance of the linear trend's slopes, `(n_draws,)`."""
+    own: Matrix
+    """Variance of each sample's own deviation, `(n_draws,)`."""
     lengths: Matrix
     """Of the smooth part, `(n_draws, n_axes)`."""
     weights: Matrix
     """Their sum is 1."""
 
     def covariance(self, a: Matrix, b: Matrix) -> Matrix:
-        """Return the covariance of points, shape `(n_draws, n_a, n_b)`."""
+        """Return the covariance of points, shape `(n_draws, n_a, n_b)`, their own
+        deviations not in it."""
         apart = (a[:, None, :] - b[None, :, :]) ** 2
         squared = np.einsum("nmk,dk->dnm", apart, self.lengths**-2.0)
         smooth = np.exp(-squared / 2)
@@ -66,7 +73,13 @@ class Draws(msgspec.Struct, frozen=True):
 
     def chosen(self, which: Matrix, weights: Matrix) -> Draws:
         """Return some of the draws, with new weights."""
-        return Draws(self.wave[which], self.trend[which], self.lengths[which], weights)
+        return Draws(
+            self.wave[which],
+            self.trend[which],
+            self.own[which],
+            self.lengths[which],
+            weights,
+        )
 
 
 class GaussianProcess(msgspec.Struct, frozen=True):
@@ -121,10 +134,9 @@ class GaussianProcess(msgspec.Struct, frozen=True):
             points, spread(self.factors, self.observed.samples)
         )
         gain = cross @ self.inverse
-        prior = (
-            self.draws.wave[:, None]
-            + self.draws.trend[:, None] * ((points**2).sum(axis=1)[None, :])
-        )
+        prior = (self.draws.wave + self.draws.own)[:, None] + self.draws.trend[
+            :, None
+        ] * ((points**2).sum(axis=1)[None, :])
         variances = prior - np.einsum("dpn,dpn->dp", gain, cross)
         return self._mixed(gain @ self._scaled(), variances)
 
@@ -172,8 +184,9 @@ def fit_process(factors: tuple[Factor, ...], seen: Observed) -> GaussianProcess 
     scale = max(float(seen.response.std()), float(np.median(seen.noise_sd)))
     scaled = (seen.response - centre) / scale
     draws = all_draws(points.shape[1])
-    noise = np.diag((seen.noise_sd / scale) ** 2)
-    covariance = draws.covariance(points, points) + noise
+    noise = (seen.noise_sd / scale) ** 2
+    alone = np.eye(len(points)) * (noise + draws.own[:, None])[:, None, :]
+    covariance = draws.covariance(points, points) + alone
     likelihood = log_likelihood(covariance, scaled)
     weights = np.exp(likelihood - likelihood.max())
     heavy = weights >= _LEAST_WEIGHT
@@ -197,12 +210,11 @@ def log_likelihood(covariance: Matrix, values: Matrix) -> Matrix:
 
 def all_draws(axes: int) -> Draws:
     """Return hyperparameters, even on the logarithm of each within its bounds."""
-    even = even_points(axes + 2, DRAWS)
-    lengths = _between(_LENGTHS, even[:, 2:])
-    weights = np.full(DRAWS, 1 / DRAWS)
-    return Draws(
-        _between(_WAVES, even[:, 0]), _between(_TRENDS, even[:, 1]), lengths, weights
-    )
+    even = even_points(axes + 3, DRAWS)
+    bounds = (_WAVES, _TRENDS, _OWN)
+    wave, trend, own = (_between(one, even[:, at]) for at, one in enumerate(bounds))
+    lengths = _between(_LENGTHS, even[:, 3:])
+    return Draws(wave, trend, own, lengths, np.full(DRAWS, 1 / DRAWS))
 
 
 def even_points(axes: int, n: int) -> Matrix:
