@@ -120,6 +120,7 @@ NO_QUEUE = "curve-fits-no-queue"
 DRIFT = "drift"
 NON_MONOTONIC = "response-not-monotonic"
 STALLS = f"server-stalls|{NO_QUEUE}"
+SHEDS = f"sheds-load|{NO_QUEUE}"
 
 ERRORS = Criterion(key="error_ratio", limit=0.001, unit="", statistic="ratio")
 P95 = Criterion(key="response_ms_p95", limit=100.0, statistic="percentile", share=0.95)
@@ -163,7 +164,7 @@ ODD = (
         Refusing(8, 0.002, 24),
         criteria=(R_SAT, ERRORS),
         start_rate=700.0,
-        finding=NO_QUEUE,
+        finding=SHEDS,
     ),
     SimServer("stalls", MM4, Weather(stall_s=0.3), stationary=False, finding=STALLS),
     SimServer(

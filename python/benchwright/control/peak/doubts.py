@@ -24,11 +24,13 @@ SUBJECT = "search"
 
 def doubts(goal: PeakGoal, history: Sequence[LoadTrial]) -> tuple[Finding, ...]:
     """Return every doubt about the server that the trials give reason for."""
+    shape = no_queue(goal, history)
     each = (
-        *no_queue(goal, history),
+        *shape,
         *_told("sheds-load", sheds(goal, history)),
         *_told("response-not-monotonic", not_monotonic(goal, history)),
-        *_told("drift", drift(goal, history)),
+        # Where the capacity depends on the load, a change of it tells no drift.
+        *_told("drift", "" if shape else drift(goal, history)),
     )
     return tuple({found.code: found for found in reversed(each)}.values())[::-1]
 

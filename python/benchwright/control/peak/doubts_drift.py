@@ -30,7 +30,7 @@ LEAST = 0.02
 LATE = 0.75
 """From this share of the search's time on an overloaded run is a late one."""
 LONGEST_S = 1000.0
-"""Of a search that a drift is looked for in [s]."""
+"""Of a search up to which a drift that is not clear is looked for again [s]."""
 CHECK_S = 60.0
 
 
@@ -70,9 +70,10 @@ def check_for_drift(goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | Non
     if goal.claim.kind is not ClaimKind.REGION or goal.budget_s is not None:
         return None
     slope, lasts_s = _slope(goal, history), _elapsed_s(history)
-    if slope is None or lasts_s > LONGEST_S:
+    if slope is None:
         return None
-    if slope.last_s > LATE * lasts_s and not (PERHAPS < slope.sureness < CLEARLY):
+    perhaps = PERHAPS < slope.sureness < CLEARLY and lasts_s < LONGEST_S
+    if slope.last_s > LATE * lasts_s and not perhaps:
         return None
     return Probe(slope.rate, goal.run_length_s or CHECK_S, "overload")
 

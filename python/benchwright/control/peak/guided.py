@@ -63,11 +63,13 @@ class Guided:
         """Return the next probe, or what the search came to."""
         course = self.course(goal, history)
         if course.criterion is None:
-            return self._told(self.fallback.next(goal, history), goal, history)
-        followed = _followed(goal, course.criterion)
-        step = self.guided.next(followed, history)
+            step = self.fallback.next(goal, history)
+        else:
+            step = self.guided.next(_followed(goal, course.criterion), history)
         if isinstance(step, PeakResult) and step.status is PeakStatus.FOUND:
-            step = check_for_drift(followed, history) or step
+            # Where the capacity depends on the load, a change of it tells no drift.
+            check = None if course.told else check_for_drift(goal, history)
+            step = check or step
         return self._told(step, goal, history)
 
     def leaves(
