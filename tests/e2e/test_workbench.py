@@ -433,6 +433,11 @@ def test_a_server_that_hangs_between_trials_is_told_once(place: Place) -> None:
             '"sleep 100"',
             "configure (sleep 100 & sleep 100) did not end within 0.2 s",
         ),
+        (
+            'configure = "sleep 100"\nconfigure_timeout = "1ns"',
+            '"sleep 100"',
+            "configure (sleep 100) did not end within 1e-09 s",
+        ),
         ("daemon = true", '"sleep 100"', "start (sleep 100) did not end within 0.3 s"),
         (
             "directory = 'nowhere'",

@@ -26,6 +26,8 @@ from benchwright.workbench.cpus import Cpus
 from benchwright.workbench.spec import ServerPlan, filled
 
 TAIL_BYTES = 2000
+AGAIN_S = 0.05
+"""Between two interrupts of a command whose time is over [s]."""
 
 
 class Launcher(Bench, Protocol):
@@ -134,10 +136,12 @@ class _Limit:
     def __init__(self, launcher: Launcher, limit_s: float) -> None:
         self.passed = False
         self._launcher = launcher
-        self._timer = threading.Timer(limit_s, self._end)
+        self._limit_s = limit_s
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._end)
 
     def __enter__(self) -> _Limit:
-        self._timer.start()
+        self._thread.start()
         return self
 
     def __exit__(
@@ -146,13 +150,17 @@ class _Limit:
         _error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        self._timer.cancel()
+        self._done.set()
         # So that it cannot end the next command.
-        self._timer.join()
+        self._thread.join()
 
     def _end(self) -> None:
+        if self._done.wait(self._limit_s):
+            return
         self.passed = True
-        self._launcher.interrupt(cleanup=True)
+        # Again and again: the launcher may not have begun when the first one comes.
+        while not self._done.wait(AGAIN_S):
+            self._launcher.interrupt(cleanup=True)
 
 
 def shortened(data: bytes) -> str:
