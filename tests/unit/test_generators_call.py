@@ -112,6 +112,14 @@ def test_memtier_shares_the_rate_among_its_connections() -> None:
     assert Memtier(clients=8).invocation(few).rate == 3.0
 
 
+@pytest.mark.parametrize("users", [1, 4, 6, 7])
+def test_memtier_has_as_many_connections_as_users_are_asked_for(users: int) -> None:
+    """-c is of each thread: one user by four threads would be four."""
+    line = words(Memtier(threads=4), Asked(users=users, duration_s=1.0)).split()
+    threads, each = (int(line[line.index(flag) + 1]) for flag in ("-t", "-c"))
+    assert threads * each == users
+
+
 def test_redis_benchmark_runs_until_the_time_is_up_or_so_many_requests() -> None:
     timed = words(RedisBenchmark(port="{port}", keyspace=100), USERS)
     assert timed.startswith("timeout 2.5 redis-benchmark -h 127.0.0.1 -p 8080 -q -c 4 ")

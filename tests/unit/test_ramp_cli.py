@@ -88,6 +88,12 @@ def test_a_spec_says_the_levels_and_an_option_wins() -> None:
     assert plan.sample == (("workers", "1"),)
 
 
+def test_a_ramp_that_begins_high_has_levels_to_rise_to() -> None:
+    assert plan_of("start = 5000").goal.highest == 80_000
+    assert plan_of("start = 5000\nhighest = 6000").goal.highest == 6000
+    assert plan_of("start = 4").goal.highest == 1024
+
+
 def test_every_mistake_is_told_at_its_line_or_option() -> None:
     told = mistakes(
         'start = 0\nfactor = 1\nhold = "3"\ngrowth = "120%"\nfoo = 1',

@@ -229,6 +229,23 @@ def test_a_failed_trial_is_run_again_and_two_end_the_ramp() -> None:
     assert (first.status, first.points) == (RampStatus.FAILED, ())
 
 
+def test_a_failure_before_another_end_is_told() -> None:
+    """Only the two that end a ramp are told by its end alone."""
+    well = LoadTrial(
+        rate=1, duration_s=5, lasted_s=5, cost_s=5, values={THROUGHPUT: -1}
+    )
+    failed = msgspec.structs.replace(
+        well, values={}, ending=LoadEnding.FAILED, failure="refused"
+    )
+    result = next_step(GOAL, [failed, well])
+    assert isinstance(result, RampResult)
+    assert result.status is RampStatus.FAILED
+    assert "probe-failed" in codes(result)
+    twice = next_step(GOAL, [failed, failed])
+    assert isinstance(twice, RampResult)
+    assert "probe-failed" not in codes(twice)
+
+
 def test_errors_end_the_ramp_and_are_not_in_the_fit() -> None:
     result, _ = play(GOAL, Server(usl(100, 0.01, 0.0), errors_from=16))
     assert result.status is RampStatus.ERRORS

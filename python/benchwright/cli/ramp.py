@@ -87,7 +87,11 @@ def _add_levels(group: argparse._ArgumentGroup) -> None:
     add("--start", metavar="N", help="the first level (default 1 user, or 50/s)")
     add("--factor", metavar="2", help="from level to level (default 2)")
     add("--step", metavar="N", help="added from level to level, in place of a factor")
-    add("--highest", metavar="N", help="the last level (default 1024 users)")
+    add(
+        "--highest",
+        metavar="N",
+        help="the last level (default 1024 users, or more)",
+    )
     add("--hold", metavar="10s", help="length of a trial (default 10s)")
     add("--repeats", metavar="N", help="trials at each level (default 1)")
     add(

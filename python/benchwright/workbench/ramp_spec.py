@@ -23,6 +23,9 @@ from benchwright.workbench.spec_table import SpecTable
 THROUGHPUT = "throughput_per_s"
 RATE_START = 50.0
 RATE_DOUBLINGS = 20
+USERS_HIGHEST = 1024.0
+USERS_RISE = 16
+"""Times the first level, where that is more: a ramp of one level would show nothing."""
 MOST_LEVEL = 1e9
 
 
@@ -105,7 +108,9 @@ def goal_of(said: Mapping[str, Any], spec: Spec) -> RampGoal:
     """Return the goal of fields without misfits; what is not said follows from the rest."""
     axis = said.get("axis") or default_axis(spec.load)
     start = said.get("start", RATE_START if axis is Axis.RATE else 1.0)
-    highest = start * 2**RATE_DOUBLINGS if axis is Axis.RATE else max(1024.0, start)
+    highest = start * 2**RATE_DOUBLINGS
+    if axis is Axis.USERS:
+        highest = max(USERS_HIGHEST, USERS_RISE * start)
     fields = {"highest": min(highest, MOST_LEVEL), **said, "axis": axis, "start": start}
     repeats = said.get("repeats", 1)
     return RampGoal(

@@ -141,7 +141,8 @@ def _of_the_noise(shown: Shown) -> Iterator[Finding]:
 
 def _of_the_trials(shown: Shown, history: Sequence[LoadTrial]) -> Iterator[Finding]:
     failed = [trial for trial in history if trial.ending is LoadEnding.FAILED]
-    again = len(failed) - (2 if shown.status is RampStatus.FAILED and failed else 0)
+    last = history[-1:] and history[-1].ending is LoadEnding.FAILED
+    again = len(failed) - (2 if shown.status is RampStatus.FAILED and last else 0)
     if again > 0:
         evidence = f"{again} of {len(history)} trials failed and were run again"
         yield doubt("probe-failed", SUBJECT, evidence)

@@ -74,8 +74,7 @@ class Memtier(msgspec.Struct, frozen=True, kw_only=True):
 
     def invocation(self, asked: Asked) -> Invocation:
         """Return the command of a trial."""
-        threads = whole(self.threads, asked, "threads")
-        clients, each = self._split(asked, threads)
+        threads, clients, each = self._split(asked)
         shares = ",".join(f"{100 * s:.10g}" for s in _shares(asked))
         words = ["memtier_benchmark", "-s", filled(self.host, asked)]
         words += ["-p", filled(str(self.port), asked), "-t", str(threads)]
@@ -92,14 +91,17 @@ class Memtier(msgspec.Struct, frozen=True, kw_only=True):
             reads=(SUMMARY,),
         )
 
-    def _split(self, asked: Asked, threads: int) -> tuple[int, int | None]:
-        """Return clients of a thread, and the rate of each."""
+    def _split(self, asked: Asked) -> tuple[int, int, int | None]:
+        """Return threads, clients of each, and the rate of each of these."""
+        threads = whole(self.threads, asked, "threads")
         if asked.rate is None:
             users = asked.users or threads * whole(self.clients, asked, "clients")
-            return max(1, round(users / threads)), None
+            # Each thread has as many: fewer threads rather than other users than asked.
+            threads = next(n for n in range(threads, 0, -1) if users % n == 0)
+            return threads, users // threads, None
         clients = whole(self.clients, asked, "clients")
         clients = max(1, min(clients, int(asked.rate / threads)))
-        return clients, max(1, round(asked.rate / threads / clients))
+        return threads, clients, max(1, round(asked.rate / threads / clients))
 
     def parse(self, output: Output, asked: Asked) -> Measured:
         """Return what its JSON says. Raises UnreadableOutput."""
