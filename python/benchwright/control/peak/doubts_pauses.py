@@ -62,7 +62,7 @@ def _spikes(criterion: Criterion, trial: LoadTrial) -> FloatArray:
     high[0] = False
     if high.mean() > MOST_SPIKES:
         return np.empty(0)
-    return np.flatnonzero(high[1:] & ~high[:-1]) + 1.0
+    return np.asarray(np.flatnonzero(high[1:] & ~high[:-1]) + 1.0, dtype=np.float64)
 
 
 def _height(
