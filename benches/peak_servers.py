@@ -329,6 +329,8 @@ def _arguments() -> argparse.Namespace:
 def main() -> int:
     """Measure all servers; return 0 if all that was wanted held."""
     asked = _arguments()
+    # Where Debian has nginx, which is not in everybody's PATH.
+    os.environ["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/sbin"
     # Ended from outside, the search that runs is ended too, and stops its server.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     out = asked.out or Path(tempfile.mkdtemp(prefix="bw-peak-servers-"))

@@ -1,4 +1,5 @@
-"""`bw peak SPEC.toml` with a real server of the spec: never ready, killed, interrupted, mended.
+"""`bw peak SPEC.toml` with a real server of the spec: never ready, killed, interrupted, mended;
+and the examples with PostgreSQL and Redis.
 
 Loads are short and on the loopback. Nothing here asserts a time or a rate: only what was
 told, what can be gone on with, and that no server is left running.
@@ -9,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +25,7 @@ from benchwright.bench import leftovers
 from benchwright.study.journal import Study
 
 PATIENCE_S = 300.0
+EXAMPLES = Path(__file__).parents[2] / "examples"
 SERVER = '''
 """An HTTP server: PORT; notes its process id, and does not start where `broken` is."""
 import http.server, os, sys, time
@@ -235,3 +238,67 @@ def test_a_broken_spec_is_told_at_its_lines(place: Place) -> None:
     assert "spec.toml:15:" in err
     assert "spec.toml:16:" in err
     assert not (place.directory / "study").exists()
+
+
+# -- the examples ----------------------------------------------------------------------
+
+SHORT = ("--run-length", "2s", "--budget", "8s", "--seed", "5", "--max-trials", "6")
+NEEDED = {
+    "nginx": shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin"),
+    "redis": shutil.which("redis-server"),
+    "postgres": shutil.which("pgbench")
+    and next(Path("/usr/lib/postgresql").glob("*/bin/initdb"), None),
+}
+
+
+@pytest.mark.parametrize("server", sorted(NEEDED))
+def test_an_example_ends_with_its_best_answer_and_no_server(
+    place: Place, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not NEEDED[server]:
+        pytest.skip(f"{server} is not installed")
+    monkeypatch.setenv("PATH", os.environ.get("PATH", os.defpath) + ":/usr/sbin")
+    spec = str(EXAMPLES / f"peak-{server}.toml")
+    status, document, progress = place.run("peak", spec, *OPTIONS, *SHORT)
+    # How far it gets in so little time is the machine's; that it tells it is ours.
+    assert document["status"] in ("found", "budget", "undecided", "never-fails"), (
+        progress
+    )
+    assert status == (0 if document["status"] == "found" else 3)
+    assert document["peak_rate"] > 0
+    assert document["trials"]
+    for trial in document["trials"]:
+        assert trial["ending"] in ("whole", "left"), trial["failure"]
+        assert trial["response"] > 0
+        assert trial["completed"] > 0
+    place.assert_nothing_runs()
+    (note,) = (place.directory / "study").glob("logs/*/state-directory")
+    assert not Path(note.read_text().strip()).exists()
+
+
+def test_a_database_that_is_killed_in_mid_search_is_made_ready_again(
+    place: Place,
+) -> None:
+    if not NEEDED["postgres"]:
+        pytest.skip("PostgreSQL is not installed")
+    spec = str(EXAMPLES / "peak-postgres.toml")
+    words = ("--start", "20", "--max-trials", "3", "--run-length", "2s", "--seed", "5")
+    process = place.start("peak", spec, *OPTIONS, *words, "--policy", "binsearch")
+    for _look in waits("the first trial"):
+        assert process.poll() is None, "it ended before its first trial"
+        if place.trials() >= 1:
+            break
+    os.kill(postmaster(place), signal.SIGKILL)
+    out, err = process.communicate(timeout=PATIENCE_S)
+    document = json.loads(out)
+    assert process.returncode in (0, 3), err
+    assert document["status"] in ("found", "undecided", "never-fails"), err
+    assert any(trial["ending"] == "whole" for trial in document["trials"][1:])
+    place.assert_nothing_runs()
+
+
+def postmaster(place: Place) -> int:
+    """Return the process id of PostgreSQL, by its own note."""
+    (note,) = (place.directory / "study").glob("logs/*/state-directory")
+    data = Path(note.read_text().strip()) / "data"
+    return int((data / "postmaster.pid").read_text().splitlines()[0])
