@@ -384,6 +384,18 @@ def test_searches_that_ended_before_their_claim_held_are_told() -> None:
     assert "disks=1,nfsd=1" in missed[0].evidence
 
 
+def test_a_mapping_all_of_whose_samples_fail_still_chooses_and_tells() -> None:
+    """Words beside numbers: no samples are points of both, too."""
+    asked = msgspec.structs.replace(goal(4), factors=(FS, *factors()))
+    failed: list[SampleResult] = []
+    while (wanted := next_sample(asked, failed)) is not None:
+        failed.append(ending(wanted.sample, PeakStatus.FAILED, None))
+    assert len(failed) == 4
+    told = surface_of(asked, failed)
+    assert told.fit is None
+    assert "surface-no-model" in {one.code for one in told.findings}
+
+
 def test_too_few_peaks_have_no_model_and_say_so() -> None:
     every = candidates(factors())
     results = (

@@ -274,7 +274,8 @@ def test_samples_to_predict_are_read_in_the_factors_order() -> None:
     [
         ("disks=2", "no level of sync"),
         ("disks=2,sync=maybe", "'maybe' is none of on, off"),
-        ("disks=two,sync=on", "disks: "),
+        ("disks=two,sync=on", "disks: 'two' is no number"),
+        ("disks=1e300,sync=on", "too far from all levels"),
         ("disks=2,sync", "names no level"),
         ("disk=2,sync=on", "no factor 'disk'"),
         ("disks=2,disks=3,sync=on", "twice"),
@@ -303,6 +304,22 @@ def test_a_spec_without_factors_is_refused(tmp_path: Path) -> None:
     spec = read_spec(text.replace("/{disks}", "/"), "s.toml", {"surface": read_surface})
     with pytest.raises(InputError, match="no factors"):
         surface_plan(SurfaceRequest(peak=PeakRequest()), spec)
+
+
+def test_without_factors_the_number_of_samples_is_no_second_mistake() -> None:
+    text = SPEC.replace('disks = [1, 2, 3, 4]\nsync = ["on", "off"]', "")
+    text = text.replace("/{disks}", "/") + "[surface]\nsamples = 4\n"
+    spec = read_spec(text, "s.toml", {"surface": read_surface})
+    with pytest.raises(InputError) as error:
+        surface_plan(SurfaceRequest(peak=PeakRequest()), spec)
+    assert len(error.value.diagnostics) == 1
+    assert "no factors" in str(error.value)
+
+
+def test_a_level_that_is_there_twice_is_refused() -> None:
+    text = SPEC.replace("disks = [1, 2, 3, 4]", "disks = [1, 2, 1]")
+    with pytest.raises(InputError, match="disks has the level 1 twice"):
+        read_spec(text, "s.toml", {"surface": read_surface})
 
 
 def test_a_design_of_part_of_the_samples_needs_their_number() -> None:

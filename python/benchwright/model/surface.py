@@ -298,7 +298,10 @@ def read_number(text: str, measure: Measure) -> float:
         return parse_duration_ns(text) / 1e9
     if measure == "share":
         return parse_share(text)
-    number = float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
     if not math.isfinite(number):
         raise ValueError(f"{text!r} is no number")
     return number

@@ -32,6 +32,9 @@ from benchwright.workbench.surface_spec import (
     surface_faults,
 )
 
+FARTHEST = 100.0
+"""Levels span -1 to 1; a sample farther out is not predicted, not even with a band."""
+
 
 class SurfaceRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What the user typed, word for word."""
@@ -126,10 +129,12 @@ def fault_of_level(factor: Factor, level: str) -> str:
         known = ", ".join(factor.levels)
         return "" if level in factor.levels else f"{level!r} is none of {known}"
     try:
-        factor.place(level)
-    except ValueError as error:
+        place = factor.place(level)
+    except (ValueError, OverflowError) as error:
         return f"{factor.name}: {error}"
-    return ""
+    if abs(place) <= FARTHEST:
+        return ""
+    return f"{factor.name}: {level} is too far from all levels for a model to know it"
 
 
 class _SurfaceReading(OptionReading):

@@ -9,6 +9,7 @@ another command and is passed over. docs/workbench.md is the reference for users
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -143,7 +144,11 @@ def _factors(top: SpecTable) -> tuple[Factor, ...]:
         levels = table.levels(name)
         if levels and len(levels) > MOST_LEVELS:
             table.refuse(table.at(name), f"{name} has more than {MOST_LEVELS} levels")
-        found.append((name, tuple(levels or ("",))))
+        twice = [one for one, n in Counter(levels or ()).items() if n > 1]
+        if twice:
+            message = f"{name} has the level {', '.join(twice)} twice"
+            table.refuse(table.at(name), message, "leave one out")
+        found.append((name, tuple(dict.fromkeys(levels or ("",)))))
     return tuple(found)
 
 

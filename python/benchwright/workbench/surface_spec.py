@@ -96,12 +96,13 @@ def read_surface(table: SpecTable, spec: Spec) -> SurfaceSpec:
     """Return what `[surface]` says; mistakes are reported to the table."""
     table.only(_KEYS)
     factors = _factors(table, spec)
-    count = math.prod(len(factor.levels) for factor in factors)
+    # Without factors there is nothing to count: session/search_surface_request.py says so.
+    most = math.prod(len(one.levels) for one in factors) if factors else MOST_SAMPLES
     design = table.choice("design", tuple(DesignKind))
     model = table.choice("model", tuple(ModelKind))
     said = SurfaceSpec(
         factors=factors,
-        samples=table.whole("samples", 1, max(count, 1)),
+        samples=table.whole("samples", 1, most),
         design=None if design is None else DesignKind(design),
         model=None if model is None else ModelKind(model),
         degree=table.whole("degree", 1, 2),
@@ -116,6 +117,8 @@ def read_surface(table: SpecTable, spec: Spec) -> SurfaceSpec:
 
 def surface_faults(said: SurfaceSpec) -> list[tuple[str, str]]:
     """Return what is wrong with a design, and what to do about it."""
+    if not said.factors:
+        return []
     if said.design is DesignKind.FULL and said.samples not in (None, said.count):
         message = f"design full is all {said.count} samples, not {said.samples}"
         return [(message, "leave samples out, or take adaptive or i-optimal")]

@@ -106,7 +106,7 @@ def spread(factors: Sequence[Factor], samples: Sequence[Sample]) -> Matrix:
 
 def _axes(factor: Factor, levels: Sequence[str]) -> Matrix:
     if factor.numeric:
-        return np.array([[factor.place(level)] for level in levels])
+        return np.array([factor.place(level) for level in levels]).reshape(-1, 1)
     places = [level_place(factor, level) for level in levels]
     return math.sqrt(2) * np.eye(len(factor.levels))[places]
 
