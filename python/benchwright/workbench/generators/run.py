@@ -8,7 +8,6 @@ bench's port stays one blocking call; a second port for running commands lost.
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable
@@ -23,9 +22,6 @@ from benchwright.model.peak import Criterion, LoadEnding, LoadTrial, Probe
 from benchwright.model.plan import Command, Pairs
 from benchwright.trial.record import EpochRecord, RunRequest, WireCommand
 from benchwright.workbench.generators.adapter import (
-    BACKLOG_UNCOUNTED,
-    GENERATOR_BOUND,
-    RATE_ROUNDED,
     Asked,
     Generator,
     Invocation,
@@ -34,16 +30,11 @@ from benchwright.workbench.generators.adapter import (
     UnreadableOutput,
     shortened,
 )
-
-BOUND_SHARE = 0.9
-"""Of its cores: a generator that uses more cannot be told from a slow server."""
-ROUNDED_SHARE = 0.01
-"""A rate that is further than this from the one asked for is marked."""
-
-BACKLOG_SHARE = 0.1
-"""Of what was due: a whole run that ended so much less, and counts no arrivals, is marked."""
-BACKLOG_SDEVS = 4.0
-"""And by so many standard deviations of a Poisson process of arrivals."""
+from benchwright.workbench.generators.doubts import (
+    backlog_uncounted,
+    generator_bound,
+    rate_rounded,
+)
 
 Leaves = Callable[[LoadTrial], bool]
 
@@ -249,15 +240,15 @@ def _trial(
         text = f"{generator.name}: {error}"
         return _failed(asked, text, elapsed_s, epoch.started_ns)
     trial = _told(generator, asked, call, measured)
-    bound = _bound(generator, place, record)
+    bound = generator_bound(generator, place.cores, record)
     return msgspec.structs.replace(
         trial,
         cost_s=max(elapsed_s, trial.lasted_s),
         ending=LoadEnding.LEFT if left else LoadEnding.WHOLE,
         marks=(
             *trial.marks,
-            *((GENERATOR_BOUND,) if bound else ()),
-            *(() if left else _backlog(asked, call, trial)),
+            *bound,
+            *(() if left else backlog_uncounted(asked, call, trial)),
         ),
         started_ns=epoch.started_ns,
     )
@@ -278,7 +269,7 @@ def _told(
 ) -> LoadTrial:
     """Return the trial that an output tells of, as if it were whole and cost nothing."""
     lasted_s = asked.duration_s if measured.lasted_s is None else measured.lasted_s
-    marks = (*generator.traits.marks, *measured.marks, *_rounded(asked, call))
+    marks = (*generator.traits.marks, *measured.marks, *rate_rounded(asked, call))
     return LoadTrial(
         rate=_level(asked),
         duration_s=asked.duration_s,
@@ -297,31 +288,6 @@ def _level(asked: Asked) -> float:
     level = asked.users if asked.rate is None else asked.rate
     assert level is not None, "a trial has a rate or users"
     return float(level)
-
-
-def _rounded(asked: Asked, call: Invocation) -> tuple[str, ...]:
-    if asked.rate is None or call.rate is None:
-        return ()
-    off = abs(call.rate / asked.rate - 1)
-    return (RATE_ROUNDED,) if off > ROUNDED_SHARE else ()
-
-
-def _backlog(asked: Asked, call: Invocation, trial: LoadTrial) -> tuple[str, ...]:
-    """Return the mark of a run that ended less than was due, where nobody counted that."""
-    if asked.rate is None or trial.offered is not None or trial.completed is None:
-        return ()
-    due = (call.rate or asked.rate) * trial.lasted_s
-    missing = due - trial.completed - trial.errors
-    real = missing > max(BACKLOG_SHARE * due, BACKLOG_SDEVS * math.sqrt(due))
-    return (BACKLOG_UNCOUNTED,) if real else ()
-
-
-def _bound(generator: Generator, place: Place, record: ProcessRecord) -> bool:
-    """Tell whether the generator used nearly all of the cores that it could use."""
-    threads = generator.traits.threads
-    cores = place.cores if threads is None else min(threads, place.cores)
-    used_s = (record.user_us + record.system_us) / 1e6
-    return used_s > BOUND_SHARE * cores * record.elapsed_ns / 1e9
 
 
 def _failure(
