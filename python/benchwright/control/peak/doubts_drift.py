@@ -20,8 +20,9 @@ from benchwright.model.peak import ClaimKind, LoadEnding, LoadTrial, PeakGoal, P
 
 BETWEEN = 0.011
 """Relative standard deviation of the capacity between runs that is no drift."""
-SHORTEST_S = 15.0
-"""Of an overloaded run that counts [s]."""
+SHORTEST_S = 45.0
+"""Of an overloaded run that counts: where operations share a processor, a shorter one
+tells another capacity [s]."""
 CLEARLY = 2.7
 PERHAPS = 0.8
 """Standard errors above which a drift is looked for further."""

@@ -27,6 +27,8 @@ FEWEST_BINS = 4
 FEWEST_FREEDOM = 6
 NOISE = 0.015
 """Relative standard deviation between runs that is no evidence."""
+DRIFT_PER_S = 0.014 / 60
+"""What a response may change by with time, which is no order [1/s]."""
 CORRELATION = 2.0
 """Of neighbouring bins: by so much a run's mean varies more than they say."""
 QUIET = 0.75
@@ -39,12 +41,18 @@ class _Quiet(msgspec.Struct, frozen=True):
     trial: LoadTrial
     values: FloatArray
     counts: FloatArray
+    end_s: float
+    """Since the search began [s]."""
 
 
 def not_monotonic(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
     """Return how a higher load responds faster than a lower one; else ''."""
     criterion = goal.criteria[0]
-    found = [_quiet(criterion, trial) for trial in history]
+    ends_s = np.cumsum([trial.cost_s for trial in history])
+    found = [
+        _quiet(criterion, trial, float(end_s))
+        for trial, end_s in zip(history, ends_s, strict=True)
+    ]
     runs = sorted((r for r in found if r is not None), key=lambda r: r.trial.rate)
     for i, quick in enumerate(runs):
         # Above it responses vary more: they tell nothing of the noise here.
@@ -57,7 +65,7 @@ def not_monotonic(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
     return ""
 
 
-def _quiet(criterion: Criterion, trial: LoadTrial) -> _Quiet | None:
+def _quiet(criterion: Criterion, trial: LoadTrial, end_s: float) -> _Quiet | None:
     column = trial.series.values.get(criterion.key, ())
     if (
         len(column) != len(trial.series.at_s)
@@ -71,7 +79,7 @@ def _quiet(criterion: Criterion, trial: LoadTrial) -> _Quiet | None:
     values, counts = values[known], counts[known]
     if values.size < FEWEST_BINS or values.mean() > QUIET * criterion.limit:
         return None
-    return _Quiet(trial, values, counts)
+    return _Quiet(trial, values, counts, end_s)
 
 
 def _variance(runs: Sequence[_Quiet]) -> tuple[float, int]:
@@ -95,7 +103,8 @@ def _sureness(slow: _Quiet, quick: _Quiet, varies: float) -> float:
         return 0.0
     operations = 1 / slow.counts[:n].sum() + 1 / quick.counts[:n].sum()
     error = math.sqrt(CORRELATION * varies * float(operations) + 2 * NOISE**2)
-    return math.log(low / high) / error
+    drifted = DRIFT_PER_S * abs(slow.end_s - quick.end_s)
+    return (math.log(low / high) - drifted) / error
 
 
 def _chance(t: float, freedom: int) -> float:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from benchwright.control.peak.loads import load_by, value_share
 from benchwright.control.peak.qgs_reading import Reading, Readings, read
 from benchwright.model.peak import LoadEnding, LoadTrial, PeakGoal
@@ -19,6 +21,8 @@ WORK_CV2 = 2.0
 BETWEEN = 0.015
 """Relative standard deviation of a server's speed between runs that is no evidence."""
 CLEARLY = 4.0
+DRIFT_PER_S = 0.007 / 60
+"""What a server's speed may change by without being called retrograde [1/s]."""
 LEAST = 0.03
 """By so much more a steady run must have served than an overloaded one completed."""
 STEADY = 1.5
@@ -33,16 +37,21 @@ def retrograde(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
     """Return how an overloaded run completed less than a steady one served; else ''."""
     criterion = goal.criteria[0]
     usable = [t for t in history if t.ending is not LoadEnding.FAILED]
-    readings = read(criterion, usable)
+    readings, ends_s = read(criterion, usable), np.cumsum([t.cost_s for t in usable])
     steady = [r for r in readings.runs if r.steady and r.value < STEADY]
     over = [r for r in readings.runs if r.capacity is not None]
     pairs = [(one, other) for one in steady for other in over]
     if not pairs:
         return ""
-    served, beaten = max(pairs, key=lambda pair: _sureness(pair, readings))
+
+    def sureness(pair: tuple[Reading, Reading]) -> float:
+        apart_s = abs(float(ends_s[pair[0].index] - ends_s[pair[1].index]))
+        return _sureness(pair, readings, DRIFT_PER_S * apart_s)
+
+    served, beaten = max(pairs, key=sureness)
     capacity = beaten.capacity
     assert capacity is not None
-    if _sureness((served, beaten), readings) < CLEARLY:
+    if sureness((served, beaten)) < CLEARLY:
         return ""
     return (
         f"overloaded at {beaten.rate:.5g}/s it completes {capacity.rate:.4g}/s "
@@ -51,8 +60,11 @@ def retrograde(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
     )
 
 
-def _sureness(pair: tuple[Reading, Reading], readings: Readings) -> float:
-    """Return by how many standard errors more was served than is completed overloaded."""
+def _sureness(
+    pair: tuple[Reading, Reading], readings: Readings, drifted: float
+) -> float:
+    """Return by how many standard errors more was served than is completed overloaded,
+    beyond a share that a drift may have taken in between."""
     served, over = pair
     capacity = over.capacity
     if capacity is None or served.rate < (1 + LEAST) * capacity.rate:
@@ -61,7 +73,7 @@ def _sureness(pair: tuple[Reading, Reading], readings: Readings) -> float:
     # What is still waiting when a run ends was not served.
     waiting = served.value * (readings.limit_s or 0.0) / served.lasts_s
     scale = math.sqrt(chance + capacity.relative_sd**2 + 2 * BETWEEN**2)
-    return (math.log(served.rate / capacity.rate) - waiting) / scale
+    return (math.log(served.rate / capacity.rate) - waiting - drifted) / scale
 
 
 def sheds(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
