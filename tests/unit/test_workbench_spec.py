@@ -157,6 +157,19 @@ def test_an_address_is_checked_with_every_level() -> None:
     assert "'not a host:1' is no HOST:PORT" in " ".join(mistakes(text))
 
 
+def test_a_misspelt_placeholder_of_a_command_is_told() -> None:
+    text = """
+        [load]
+        generator = "command"
+        command = "gen {rate} {duratoin} {rates}"
+        values = { response_ms_mean = "/x" }
+        [factors]
+        rates = [1, 2]
+        """
+    (found,) = mistakes(text)
+    assert "nothing is named {duratoin}: did you mean {duration}?" in found
+
+
 def test_of_an_unknown_generator_no_key_is_missed() -> None:
     (found,) = mistakes("[load]\ngenerator = 'wrk3'\nscript = 'x'\n")
     assert "'wrk3' is no generator" in found

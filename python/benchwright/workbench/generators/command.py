@@ -40,6 +40,7 @@ from benchwright.workbench.generators.source import (
     parse_source,
     rows_at,
 )
+from benchwright.workbench.spec_table import SpecTable
 
 T = TypeVar("T")
 MEAN = "response_ms_mean"
@@ -177,7 +178,13 @@ def read_command(table: Table) -> CommandGenerator | None:
         table.wrong(table.where, f"{table.kind}-missing", message, hint)
     if keys is None:
         return None
-    command = _parsed(table, "command", keys.command, _checked)
+    factors = table.known if isinstance(table, SpecTable) else ()
+
+    def checked(text: str) -> str:
+        _refuse_misspelt(text, factors)
+        return _checked(text)
+
+    command = _parsed(table, "command", keys.command, checked)
     series = _parsed(table, "series", keys.series, _pointer)
     unread = keys.series is not None and series is None
     if command is None or unread or not values or counts is None:
@@ -243,11 +250,12 @@ def _checked(text: str) -> str:
     return text
 
 
-def _refuse_misspelt(text: str) -> None:
-    """Raise ValueError for a name in braces that is nearly one of a trial's."""
+def _refuse_misspelt(text: str, known: tuple[str, ...] = ()) -> None:
+    """Raise ValueError for a name in braces that is nearly one of a trial's, and no known
+    one."""
     for name in named_in(text):
         near = difflib.get_close_matches(name, OF_A_TRIAL, 1)
-        if near and name not in OF_A_TRIAL:
+        if near and name not in (*OF_A_TRIAL, *known):
             raise ValueError(
                 f"nothing is named {{{name}}}: did you mean {{{near[0]}}}?"
             )
