@@ -16,11 +16,12 @@ import numpy as np
 
 from benchwright.control.peak.curve import FloatArray
 from benchwright.control.peak.qgs_claim import Answer, answer
-from benchwright.control.peak.qgs_plan import choose
+from benchwright.control.peak.qgs_plan import choose, clock_of
 from benchwright.control.peak.qgs_posterior import Posterior, posterior
 from benchwright.control.peak.qgs_reading import (
     OVERLOAD,
     Readings,
+    limit_s,
     read,
     share_of_limit,
 )
@@ -50,7 +51,8 @@ EARLIEST_S = 5.0
 CLEARLY = 3.5
 """Standard errors by which a climbing probe's mean must miss the limit."""
 ENOUGH_OVERLOAD_S = 12.0
-"""Of a probe that turned out overloaded without being meant to be [s]."""
+"""Of a probe that turned out overloaded without being meant to be [s]. Whatever the limit
+is: on a busy machine a quick server stalls for seconds, and what is left then tells little."""
 
 
 TURN_S = 10.0
@@ -90,9 +92,10 @@ class QGS:
         so_far: LoadTrial,
     ) -> bool:
         """Tell whether a running probe has told enough."""
-        if so_far.lasted_s < EARLIEST_S or probe.purpose == "overload":
-            return False
         criterion = goal.criteria[0]
+        clock = clock_of(limit_s(criterion))
+        if so_far.lasted_s < clock * EARLIEST_S or probe.purpose == "overload":
+            return False
         column = so_far.series.values.get(criterion.key, ())
         values = share_of_limit(criterion, np.asarray(column, dtype=float))
         values = values[np.isfinite(values)]
@@ -123,6 +126,7 @@ class _State:
         self.goal = goal
         self.history = history
         self.criterion = goal.criteria[0]
+        self.clock = clock_of(limit_s(self.criterion))
         self.readings: Readings = read(self.criterion, history)
         holds = [run.steady and run.value <= 1 for run in self.readings.runs]
         rates = [trial.offered_rate for trial in history]
@@ -133,7 +137,7 @@ class _State:
 
     def climb(self) -> Probe | None:
         """Return the next probe of the climb, or None when the peak is bracketed."""
-        length = CLIMB_S if self.goal.watched else CLIMB_UNWATCHED_S
+        length = self.clock * (CLIMB_S if self.goal.watched else CLIMB_UNWATCHED_S)
         length = max(length, self.goal.restart_s)
         if not self.history:
             return Probe(self.goal.start_rate, length, "climb")
@@ -186,7 +190,8 @@ class _State:
 
         It tells the capacity, and no other run shows a warm-up as plainly.
         """
-        long = [r for r in self.readings.runs if not r.steady and r.lasts_s >= 40]
+        enough_s = 40 * self.clock
+        long = [r for r in self.readings.runs if not r.steady and r.lasts_s >= enough_s]
         if self.goal.claim.kind is not ClaimKind.REGION or long:
             return None
         if self.readings.limit_s is None:
@@ -194,24 +199,25 @@ class _State:
         curve = self.known.curve
         capacity = self.known.mean(np.log(curve.capacity))
         rate = OVERLOAD_SHARE * math.exp(capacity)
-        return Probe(float(f"{rate:.5g}"), OVERLOAD_S, "overload")
+        return Probe(float(f"{rate:.5g}"), self.clock * OVERLOAD_S, "overload")
 
     def probe(self) -> Probe:
         """Return the probe that pays most."""
         overload = self.first_overload()
         if overload is not None:
             return overload
-        overhead = TURN_S + self.readings.warm_up_s + self._restart_s()
+        overhead = self.clock * TURN_S + self.readings.warm_up_s + self._restart_s()
         chosen = choose(
             self.goal.claim,
             self.known,
             self.found,
             overhead,
             overload=self.readings.limit_s is not None,
+            clock=self.clock,
         )
         rate, length, purpose = chosen.rate, chosen.lasts_s, chosen.purpose
         if self.found.probability >= self.goal.claim.confidence + MARGIN:
-            rate, length, purpose = self.found.rate, 90.0, "focus"
+            rate, length, purpose = self.found.rate, 90 * self.clock, "focus"
         length = math.ceil(length + self.readings.warm_up_s)
         return Probe(float(f"{rate:.5g}"), self.goal.run_length_s or length, purpose)
 

@@ -31,6 +31,8 @@ from benchwright.control.peak.qgs_posterior import (
 from benchwright.model.peak import Claim, ClaimKind
 
 LENGTHS_S = (45.0, 60.0, 90.0, 120.0, 150.0, 180.0)
+OVERLOADED = 1
+"""Which of them is always enough for an overloaded run."""
 SHARES = (1.0, 0.93, 0.8)
 """Loads as shares of the answer."""
 OVERLOAD = 1.15
@@ -49,6 +51,21 @@ SHORTEST_S = 90.0
 is then less than the claim's tolerance at usual elasticities."""
 SHORTEST_RATE_S = 45.0
 """... where it is of the rate, to which that matters five times less."""
+
+
+USUAL_LIMIT_S = 0.040
+"""Of the response, for which all lengths are stated [s]."""
+QUICKEST = 0.25
+"""Of those lengths, at least: a real machine's own noise has a second's grain, and batch means
+need bins."""
+
+
+def clock_of(limit_s: float | None) -> float:
+    """Return by how much lengths are shorter for a server with a limit; 1 where it is no time.
+
+    A queue at its limit relaxes in a time in proportion to the limit, other things alike.
+    """
+    return 1.0 if limit_s is None else min(max(limit_s / USUAL_LIMIT_S, QUICKEST), 1.0)
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -93,17 +110,23 @@ def choose(
     overhead_s: float,
     *,
     overload: bool = True,
+    clock: float = 1.0,
 ) -> Choice:
-    """Return the probe that pays most; `overhead_s` is what each costs beside its use."""
+    """Return the probe that pays most; `overhead_s` is what each costs beside its use.
+
+    `clock` shortens the lengths to choose from.
+    """
     target = _claimed(claim, known, found.rate)
+    lengths = [clock * lasts_s for lasts_s in LENGTHS_S]
     shortest = min(
-        max(RELAXATIONS * known.mean(known.noise_s), _shortest_s(claim)), LENGTHS_S[-3]
+        max(RELAXATIONS * known.mean(known.noise_s), clock * _shortest_s(claim)),
+        lengths[-3],
     )
     options = _options(known, found.rate)[: None if overload else -1]
     columns = np.array([target, *(option.shown for option in options)])
     left = columns - (columns @ known.weight)[:, None]
     spread = (left * known.weight) @ left.T
-    runs = _runs(options, shortest)
+    runs = _runs(options, lengths, shortest)
     plans = [(one,) for one in runs] + list(itertools.combinations(runs, 2))
     allowed = SPARE * allowed_variance(claim)
     best: tuple[bool, float, tuple[Run, ...]] | None = None
@@ -120,12 +143,15 @@ def choose(
     return Choice(first.option.rate, first.lasts_s, first.option.purpose)
 
 
-def _runs(options: Sequence[Option], shortest: float) -> list[Run]:
+def _runs(
+    options: Sequence[Option], lengths: Sequence[float], shortest: float
+) -> list[Run]:
     """Return every load with every length that is long enough."""
+    overloaded = min(shortest, lengths[OVERLOADED])
     runs = []
     for place, option in enumerate(options, start=1):
-        least = shortest if option.purpose != "overload" else min(shortest, 60.0)
-        for lasts_s in LENGTHS_S:
+        least = shortest if option.purpose != "overload" else overloaded
+        for lasts_s in lengths:
             if lasts_s >= least:
                 runs.append(Run(option, place, lasts_s))
     return runs
