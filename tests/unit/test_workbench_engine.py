@@ -20,12 +20,8 @@ from benchwright.model.load import IntervalResult, LoadResult
 from benchwright.model.peak import Criterion, Probe
 from benchwright.stats.hdr_histogram import Histogram
 from benchwright.workbench.criteria import parse_criterion
-from benchwright.workbench.engine_generator import (
-    Desk,
-    EngineGenerator,
-    request_of,
-    seated,
-)
+from benchwright.workbench.engine_generator import Desk, EngineGenerator
+from benchwright.workbench.engine_request import request_of, seated
 from benchwright.workbench.engine_values import (
     Tally,
     merged,

@@ -9,7 +9,6 @@ limits: a response limited to 40 ms is not moved by 50 us. Source: docs/engine-p
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,18 +16,20 @@ from typing import Any
 import msgspec
 
 from benchwright.load import request as r
-from benchwright.load import workload as w
 from benchwright.load.engine import Conversation, conversation
 from benchwright.load.observe import metrics
 from benchwright.load.places import NOWHERE, Places
-from benchwright.load.plan import Bare, plan_of_command
 from benchwright.load.result import Answer, EngineFault, decode_line, error_of
-from benchwright.load.target import is_network
 from benchwright.model.errors import BenchError, Interrupted
 from benchwright.model.load import IntervalResult, LoadProgress, LoadResult
 from benchwright.model.peak import Criterion, LoadEnding, LoadTrial, Probe
 from benchwright.suite.fault import mistake
-from benchwright.workbench.criteria import within_ns
+from benchwright.workbench.engine_request import (
+    limits_s_of,
+    request_of,
+    reseeded,
+    seated,
+)
 from benchwright.workbench.engine_values import (
     Tally,
     series_of,
@@ -36,19 +37,11 @@ from benchwright.workbench.engine_values import (
     tally_so_far,
     values_of,
 )
-from benchwright.workbench.spec_load import EngineSettings, target_of
+from benchwright.workbench.spec_load import EngineSettings
 
 LATE = "generator-late"
 BEHIND = "generator-behind"
 
-INTERVAL_NS = 10**9
-LEAST_INTERVALS = 10
-"""A short load has shorter intervals, so that it too has a series."""
-DRAIN_LIMITS = 3
-"""So many times the longest limit is waited for: by then the verdict stands."""
-LEAST_DRAIN_S, MOST_DRAIN_S = 1.0, 10.0
-UNLIMITED_DRAIN_S = 3.0
-"""Where nothing limits a response."""
 LATE_SHARE = 0.1
 """A p99 of lateness above this share of the smallest limit can move a verdict; where nothing
 is limited, of the p99 of the responses: it is in what is told of them."""
@@ -185,7 +178,7 @@ class EngineGenerator:
     def _trial(self, answer: Answer, load: _Load, left: bool) -> LoadTrial:
         result, request, probe = answer.result, load.request, load.probe
         measured_s = (result.measured_ns or result.elapsed_ns or 1) / 1e9
-        limits_s = _limits_s(self._criteria)
+        limits_s = limits_s_of(self._criteria)
         patience_s = max(limits_s, default=(request.drain_ns or 0) / 1e9)
         tally = tally_of(result, measured_s if left else probe.duration_s, patience_s)
         whole = [one for one in result.intervals if one.intended or one.completed]
@@ -219,76 +212,6 @@ class EngineGenerator:
             if where is not None:
                 error = mistake(where, fault.code, fault.message, fault.remedy)
         raise error
-
-
-def request_of(
-    settings: EngineSettings,
-    probe: Probe,
-    criteria: tuple[Criterion, ...],
-    values: Mapping[str, str],
-) -> r.LoadRequest:
-    """Return what the engine is asked for a probe: an open loop, or so many users."""
-    target = target_of(settings, values)
-    duration_ns = round(probe.duration_s * 1e9)
-    said: dict[str, Any] = {
-        **settings.run,
-        "duration_ns": duration_ns,
-        "drain_ns": _drain_ns(settings, criteria),
-        "interval_ns": max(10**6, min(INTERVAL_NS, duration_ns // LEAST_INTERVALS)),
-        "interval_histograms": True,
-    }
-    rate = None
-    if probe.users is None:
-        rate = w.ConstantRate(max(1, round(probe.rate * w.MICRO)))
-    else:
-        said |= {"depth": probe.users, "workers": 1}
-        if is_network(target):
-            target = msgspec.structs.replace(target, connections=probe.users)
-    bare = Bare(
-        rate=rate,
-        arrival=settings.arrival,
-        size=settings.size,
-        read=settings.read,
-        location=settings.location,
-        think=settings.think,
-    )
-    return plan_of_command(bare, said, target).request
-
-
-def _drain_ns(settings: EngineSettings, criteria: tuple[Criterion, ...]) -> int:
-    if settings.drain_ns is not None:
-        return settings.drain_ns
-    limits_s = _limits_s(criteria)
-    if not limits_s:
-        return round(UNLIMITED_DRAIN_S * 1e9)
-    longest_s = max(limits_s)
-    wanted_s = min(max(DRAIN_LIMITS * longest_s, LEAST_DRAIN_S), MOST_DRAIN_S)
-    return round(wanted_s * 1e9)
-
-
-def _limits_s(criteria: tuple[Criterion, ...]) -> list[float]:
-    """Return the times that responses are limited to [s]; infinity limits none."""
-    found = []
-    for one in criteria:
-        ns = within_ns(one)
-        if ns is not None:
-            found.append(ns / 1e9)
-        elif one.statistic in ("mean", "percentile"):
-            found.append(one.limit / 1e3)
-    return [limit for limit in found if math.isfinite(limit)]
-
-
-def reseeded(request: r.LoadRequest, seed: int) -> r.LoadRequest:
-    """Return the request with arrivals of its own."""
-    workload = msgspec.structs.replace(request.workload, seed=seed)
-    return msgspec.structs.replace(request, workload=workload)
-
-
-def seated(request: r.LoadRequest, cpus: tuple[int, ...]) -> r.LoadRequest:
-    """Return the request with a processor for each worker, where there are enough."""
-    if not cpus or request.workers > len(cpus):
-        return request
-    return msgspec.structs.replace(request, cpus=cpus[: request.workers])
 
 
 def failed(probe: Probe, failure: str) -> LoadTrial:
@@ -362,7 +285,7 @@ def _lateness_scale_ns(
     result: LoadResult, criteria: tuple[Criterion, ...]
 ) -> float | None:
     """Return the time that lateness is judged by; None where there is none."""
-    limits_s = _limits_s(criteria)
+    limits_s = limits_s_of(criteria)
     return 1e9 * min(limits_s) if limits_s else result.all.response_ns.p99
 
 
