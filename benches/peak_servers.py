@@ -51,6 +51,8 @@ USUAL = ("nginx", "postgres")
 PEERS = ("binsearch", "binsearch-honest")
 SHARES = (0.95, 1.05)
 FOUND = "found"
+BUSY = 0.5
+"""Load average of the last minute that tells of other users."""
 PATIENCE_S = 3600.0
 """Beyond what it was given no step lasts."""
 QUICK = {"cap": "60s", "long": "10s", "budget": "60s", "rounds": 1}
@@ -335,7 +337,10 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     out = asked.out or Path(tempfile.mkdtemp(prefix="bw-peak-servers-"))
     out.mkdir(parents=True, exist_ok=True)
-    print(f"{os.cpu_count()} processors, Linux {platform.release()}; kept in {out}\n")
+    print(f"{os.cpu_count()} processors, Linux {platform.release()}; kept in {out}")
+    load = os.getloadavg()[0]
+    busy = "; others use the machine: the peaks are theirs too" if load > BUSY else ""
+    print(f"load average at the beginning {load:.1f}{busy}\n")
     print(HEADER, flush=True)
     everything: list[Told] = []
     missing = []
