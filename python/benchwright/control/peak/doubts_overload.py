@@ -21,8 +21,9 @@ WORK_CV2 = 2.0
 BETWEEN = 0.015
 """Relative standard deviation of a server's speed between runs that is no evidence."""
 CLEARLY = 4.0
+TOGETHER_S = 600.0
 DRIFT_PER_S = 0.007 / 60
-"""What a server's speed may change by without being called retrograde [1/s]."""
+"""Of runs further apart than that so much of the difference may be drift [1/s]."""
 LEAST = 0.03
 """By so much more a steady run must have served than an overloaded one completed."""
 STEADY = 1.5
@@ -46,7 +47,7 @@ def retrograde(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
 
     def sureness(pair: tuple[Reading, Reading]) -> float:
         apart_s = abs(float(ends_s[pair[0].index] - ends_s[pair[1].index]))
-        return _sureness(pair, readings, DRIFT_PER_S * apart_s)
+        return _sureness(pair, readings, DRIFT_PER_S * max(apart_s - TOGETHER_S, 0.0))
 
     served, beaten = max(pairs, key=sureness)
     capacity = beaten.capacity
