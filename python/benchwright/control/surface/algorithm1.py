@@ -136,10 +136,18 @@ def _designed(
     matrix = model_matrix(coded(factors, every), terms)
     apart = math.ceil(spare * (n - len(terms)))
     rows = optimal_rows(Exchange(matrix, criterion), n - apart, seed)
-    chosen = [every[row] for row in rows]
-    while len(chosen) < n:
-        left = [one for one in every if one not in chosen]
-        chosen.append(_farthest_from(factors, chosen, left))
+    return tuple(every[row] for row in _with_farthest(spread(factors, every), rows, n))
+
+
+def _with_farthest(points: Matrix, rows: Sequence[int], n: int) -> tuple[int, ...]:
+    """Return rows, and further ones up to n, each as far as can be from all before."""
+    chosen = list(rows)
+    away = np.full(len(points), np.inf)
+    for at in range(n):
+        if at == len(chosen):
+            chosen.append(int(np.argmax(np.round(away, 9))))
+        squares = ((points - points[chosen[at]]) ** 2).sum(axis=1)
+        away = np.minimum(away, squares)
     return tuple(chosen)
 
 
