@@ -152,12 +152,13 @@ class _State:
         """What is known of the curve."""
         if self._known is None:
             start = self._start()
-            first = posterior(self.readings, start, self.goal.shape, ROUGH)
+            shape = self.goal.shape
+            first = posterior(self.readings, start, shape, draws=ROUGH)
             slope = (1 - first.mean(first.curve.unloaded)) * (
                 first.mean(first.curve.exponent) + 1 / first.mean(first.curve.gap)
             )
             self.readings = read(self.criterion, self.history, min(slope, STEEPEST))
-            self._known = posterior(self.readings, start, self.goal.shape)
+            self._known = posterior(self.readings, start, shape, begin=first)
         return self._known
 
     def _start(self) -> tuple[float, float]:

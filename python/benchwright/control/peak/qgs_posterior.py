@@ -79,6 +79,8 @@ class Posterior(msgspec.Struct, frozen=True):
     """Of the steady runs at the best draw `(n_steady,)`, relative."""
     deviations: FloatArray
     """... and the standard deviations that they should have."""
+    moments: tuple[FloatArray, FloatArray]
+    """Centre and covariance of the draws' parameters: where another posterior may begin."""
 
     def mean(self, values: FloatArray) -> float:
         """Return the posterior mean of a column."""
@@ -117,13 +119,15 @@ def posterior(
     readings: Readings,
     start: tuple[float, float],
     shape: Shape | None,
+    *,
     draws: int = DRAWS,
+    begin: Posterior | None = None,
 ) -> Posterior:
     """Return the posterior given the runs; `start` is a low and a high guess of the peak
-    [1/s] that need not hold it."""
+    [1/s] that need not hold it, `begin` a posterior of nearly the same runs."""
     model = _Model(readings, start, shape)
     points = _points(draws, SIZE)
-    centre, spread = model.first()
+    centre, spread = model.first() if begin is None else begin.moments
     power = 0.0
     for step in range(STEPS):
         root = np.linalg.cholesky(spread)
@@ -266,6 +270,7 @@ class _Model:
             weights[1],
             residuals,
             deviations,
+            _moments(theta, weights[0]),
         )
 
     def log_density(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
