@@ -173,7 +173,8 @@ def as_long_run(outcome: Outcome, share: float) -> LongRun:
             return LongRun(share, rate, None, f"{one['key']}: no value")
         lower = one["better"] == "lower"
         verdicts.append(value <= one["limit"] if lower else value >= one["limit"])
-        told.append(f"{one['key']} {value:.4g} {one['unit']} (limit {one['limit']:g})")
+        value_text = f"{value:.4g} {one['unit']}".rstrip()
+        told.append(f"{one['key']} {value_text} (limit {one['limit']:g})")
     if not verdicts:
         return LongRun(share, rate, None, outcome.trouble or "no trial")
     return LongRun(share, rate, all(verdicts), "; ".join(told))
