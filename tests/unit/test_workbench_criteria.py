@@ -77,6 +77,24 @@ def test_what_is_no_criterion_is_refused(text: str, words: str) -> None:
         parse_criterion(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("p99 latency < 50ms", "'p99 response < 50ms'"),
+        ("average < 5ms", "'mean < 5ms'"),
+        ("Avg response time <= 5ms", "'mean response <= 5ms'"),
+        ("error rate < 1%", "'errors < 1%'"),
+        ("errors < 1", "1%"),
+    ],
+)
+def test_other_programs_words_are_answered_with_ours(text: str, meant: str) -> None:
+    with pytest.raises(ValueError, match="did you mean") as caught:
+        parse_criterion(text)
+    assert str(caught.value).endswith(f"did you mean {meant}?")
+    if meant.startswith("'"):
+        parse_criterion(meant.strip("'"))
+
+
 def test_a_value_has_one_limit() -> None:
     with pytest.raises(ValueError, match="response_ms_mean has two limits"):
         parse_criteria(["40ms", "mean response < 50ms"])

@@ -324,6 +324,52 @@ def test_a_toml_mistake_is_told_alone() -> None:
     assert mistakes("[peak\n")[0].startswith("1:6 spec-toml")
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("x = 'a\ny = 1\nz = 'b'\n", "1:5 spec-toml a quote is opened here"),
+        ('x = 1\ny = "a\nz = 2\n', "2:5 spec-toml a quote is opened here"),
+        ("x = 1 # it's\ny = 'a\n", "2:5 spec-toml a quote is opened here"),
+        ('x = """a \'b\n"""\ny =\n', "3:4 spec-toml Invalid value"),
+    ],
+)
+def test_a_quote_without_its_end_is_told_where_it_begins(text: str, found: str) -> None:
+    (only,) = mistakes(text)
+    assert only.startswith(found)
+
+
+def test_a_text_without_quotes_is_told_so() -> None:
+    with pytest.raises(InputError) as caught:
+        read("[load]\ntarget = http://127.0.0.1/\n")
+    assert caught.value.diagnostics[0].hint.startswith("a text stands in quotes")
+
+
+def test_what_is_missing_hides_no_other_mistake() -> None:
+    text = "[load]\narrival = 'x'\n[peak]\nbudget = '4 minutes'\nstart = 'fast'\n"
+    found = mistakes(text)
+    assert "1:2 spec-missing target is missing here" in found
+    assert "3:2 spec-missing criteria is missing here" in found
+    assert [one.split()[0] for one in found] == ["1:2", "2:11", "3:2", "4:10", "5:9"]
+
+
+def test_a_rate_or_a_length_in_the_load_is_sent_where_it_belongs() -> None:
+    with pytest.raises(InputError) as caught:
+        read("[load]\ntarget = 'null'\nrate = 100\nduration = '10s'\n")
+    rate, duration = caught.value.diagnostics
+    assert (rate.code, duration.code) == ("spec-unknown-key",) * 2
+    assert "start of [peak]" in rate.hint
+    assert "run_length of [peak]" in duration.hint
+    assert "drain" not in duration.hint
+
+
+def test_a_ready_that_is_a_text_is_shown_its_form() -> None:
+    with pytest.raises(InputError) as caught:
+        read("[server]\nstart = 'x'\nready = 'tcp 127.0.0.1:1'\n")
+    (only,) = caught.value.diagnostics
+    assert only.message == "ready is a string, expected a table"
+    assert 'ready = { tcp = "HOST:PORT" }' in only.hint
+
+
 def test_other_controllers_read_their_tables_with_ours() -> None:
     def reader(table: SpecTable, spec: Spec) -> tuple[int | None, int]:
         table.only(("steps",))

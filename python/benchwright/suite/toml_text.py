@@ -13,8 +13,16 @@ from typing import Any
 
 from benchwright.model.errors import InputError
 from benchwright.suite.fault import diagnostic
+from benchwright.suite.program import Where
 from benchwright.suite.toml_locate import Locator, place_in
 
+_UNQUOTED = re.compile("Invalid value|Expected newline or end of document after")
+_QUOTED = re.compile(
+    r'''"""(?:[^\\]|\\.)*?"""|"(?:[^"\\\n]|\\.)*"|#[^\n]*|'''
+    r"""'''.*?'''|'[^'\n]*'|["']""",
+    re.DOTALL,
+)
+"""A string, a comment, or a quote that belongs to none."""
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)\Z")
 
 
@@ -30,5 +38,21 @@ def decoded(text: str, file: str, code: str) -> tuple[dict[str, Any], Locator]:
         last = text.rstrip("\n").count("\n") + 1
         line = int(place[1]) if place and place[1] else last if place else 1
         column = int(place[2]) if place and place[2] else 10**6 if place else 1
-    where = place_in(text, file, line, column)
-    raise InputError([diagnostic(where, code, message, "see https://toml.io")])
+    where, hint = place_in(text, file, line, column), "see https://toml.io"
+    opened = _unclosed(text, file)
+    if opened is not None and opened.line <= where.line:
+        where, message = opened, "a quote is opened here and not closed"
+    elif _UNQUOTED.match(message):
+        hint = f"a text stands in quotes; {hint}"
+    raise InputError([diagnostic(where, code, message, hint)])
+
+
+def _unclosed(text: str, file: str) -> Where | None:
+    """Return where the first quote stands that belongs to no string; tomllib tells of it
+    lines later, where the text ends or the next quote is."""
+    for match in _QUOTED.finditer(text):
+        if match[0] in ('"', "'"):
+            before = text[: match.start()]
+            column = match.start() - before.rfind("\n")
+            return place_in(text, file, before.count("\n") + 1, column)
+    return None

@@ -37,6 +37,13 @@ _METRIC = re.compile(
     re.ASCII,
 )
 _WITHIN_KEY = re.compile(r"within_([0-9.]+[a-z]+)_share", re.ASCII)
+_OTHER_WORDS = (
+    ("average|avg", "mean"),
+    ("latency|response[ _]time|time", "response"),
+    ("error[ _-]?(?:rate|ratio|share)|error|failures", "errors"),
+    ("in|under|below", "within"),
+)
+"""What other programs call things (a pattern), and what we call them."""
 _RESERVED = re.compile(r"response_ms_\w+|within_\w+_share|error_ratio", re.ASCII)
 
 
@@ -53,7 +60,24 @@ def parse_criterion(text: str) -> Criterion:
         return _metric(match[1], match[2], match[3])
     if bare[:1].isdigit() and " " not in bare:
         return _response("mean", "<", bare)
+    if (meant := _in_our_words(bare)) != bare and _is_criterion(meant):
+        raise ValueError(f"{text!r} is no criterion: did you mean {meant!r}?")
     raise ValueError(f"{text!r} is no criterion; these are: {'; '.join(FORMS)}")
+
+
+def _in_our_words(text: str) -> str:
+    """Return a criterion in other programs' words in ours."""
+    for theirs, ours in _OTHER_WORDS:
+        text = re.sub(rf"\b(?:{theirs})\b", ours, text, flags=re.IGNORECASE)
+    return text
+
+
+def _is_criterion(text: str) -> bool:
+    try:
+        parse_criterion(text)
+    except ValueError:
+        return False
+    return True
 
 
 def parse_criteria(texts: Sequence[str]) -> tuple[Criterion, ...]:
@@ -130,7 +154,8 @@ def _errors(sign: str, limit: str) -> Criterion:
     none = limit.strip() in ("0", "0%")
     share = 0.0 if none else parse_share(limit)
     if share == 1:
-        raise ValueError("errors < 100% always holds")
+        meant = ": did you mean 1%?" if limit.strip() == "1" else ""
+        raise ValueError(f"errors < 100% always holds{meant}")
     return Criterion("error_ratio", share, unit="", statistic="ratio")
 
 

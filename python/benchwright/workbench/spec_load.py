@@ -27,16 +27,27 @@ _OWN = ("generator", "cpus")
 _RUN = ("depth", "workers", "full", "pacer", "clock", "fifo")
 """Keys of a workload's `[run]` that mean the same here."""
 _ACCESS = ("arrival", "size", "read", "location", "think")
-ENGINE_KEYS = (
-    "target",
-    *toml.TARGET,
-    *toml.FLAGS,
-    "paths",
-    "headers",
-    *_ACCESS,
-    *_RUN,
-    "drain",
+ENGINE_KEYS = tuple(
+    dict.fromkeys(
+        (
+            "target",
+            *toml.TARGET,
+            *toml.FLAGS,
+            "paths",
+            "headers",
+            *_ACCESS,
+            *_RUN,
+            "drain",
+        )
+    )
 )
+_SEARCHED = {
+    "rate": "the search sets it; the first one is start of [peak]",
+    "duration": "the search sets it; run_length of [peak], or hold of [ramp], fixes it",
+    "users": "bw ramp sets them; the first number is start of [ramp]",
+    "seed": "it stands in [peak]",
+}
+"""Keys of a load that is run once (`bw load`), and who says them here."""
 _STAND_INS = {"here": "/here", "state": "/state", "port": "1"}
 """What places are while a spec is read: of the right kind."""
 
@@ -69,10 +80,10 @@ def read_load(table: SpecTable, factors: Mapping[str, tuple[str, ...]]) -> LoadP
         return LoadPlan(cpus=cpus)
     if name is None or name == ENGINE:
         name = ENGINE
-        table.only((*_OWN, *ENGINE_KEYS))
+        table.only((*_OWN, *ENGINE_KEYS), _SEARCHED)
         settings: Any = _engine(table, factors)
     else:
-        table.only((*_OWN, *GENERATORS[name].keys))
+        table.only((*_OWN, *GENERATORS[name].keys), _SEARCHED)
         settings = GENERATORS[name].read(table)
     return LoadPlan(generator=name, cpus=cpus, settings=settings)
 
@@ -100,14 +111,12 @@ def target_of(settings: EngineSettings, values: Mapping[str, str]) -> r.Target:
 def _engine(
     table: SpecTable, factors: Mapping[str, tuple[str, ...]]
 ) -> EngineSettings | None:
-    if not table.need("target"):
-        return None
     levels = levels_of(factors)
+    table.need("target")
     target = table.template_value("target", targets.parse_target, levels)
-    if target is None:
-        return None
     options = _options(table)
-    _check_options(table, target, levels)
+    if target is not None:
+        _check_options(table, target, levels)
     fields: dict[str, Any] = {
         "arrival": table.arrival("arrival"),
         "size": table.distribution("size", words.operation_bytes),
@@ -115,11 +124,14 @@ def _engine(
         "location": table.location("location"),
         "think": table.distribution("think", words.duration_ns),
     }
+    run, drain_ns = _run(table), table.read("drain", words.duration_ns)
+    if target is None:
+        return None
     return EngineSettings(
         target=target,
         options=options,
-        run=_run(table),
-        drain_ns=table.read("drain", words.duration_ns),
+        run=run,
+        drain_ns=drain_ns,
         **{name: value for name, value in fields.items() if value is not None},
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from benchwright.load import words
@@ -34,6 +34,18 @@ class SpecTable(WorkloadTable):
         """Return a table inside this one, None when it is absent or wrong."""
         inner = super().table(key)
         return None if inner is None else inner.knowing(*self.known)
+
+    def only(
+        self, known: Sequence[str], elsewhere: Mapping[str, str] | None = None
+    ) -> None:
+        """Report every key that is not known; `elsewhere` says of some what says them."""
+        misplaced = {k: v for k, v in (elsewhere or {}).items() if k not in known}
+        super().only((*known, *(key for key in misplaced if key in self.values)))
+        for key in self.values:
+            if key in misplaced:
+                where = self._locator.key((*self.path, key))
+                message = f"unknown key {key!r}"
+                self.wrong(where, "spec-unknown-key", message, misplaced[key])
 
     # -- texts -----------------------------------------------------------------------
 

@@ -216,6 +216,13 @@ def _check_server(table: SpecTable) -> None:
 
 
 def _ready(table: SpecTable, levels: Callable[[str], list[str]]) -> Ready | None:
+    if isinstance(table.values.get("ready"), str):
+        hint = (
+            'ready = { tcp = "HOST:PORT" }, or http = "http://...", or command = "..."'
+        )
+        message = "ready is a string, expected a table"
+        table.wrong(table.at("ready"), "spec-type", message, hint)
+        return None
     inner = table.table("ready")
     if inner is None:
         return None
@@ -250,9 +257,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 def _goal(table: SpecTable) -> PeakGoal | None:
     table.only(_PEAK)
-    if not table.need("criteria"):
-        return None
-    wanted = _criteria(table)
+    wanted = _criteria(table) if table.need("criteria") else ()
     claims = _claims(table.silent())
     fields: dict[str, Any] = {
         "start_rate": table.rate_per_s("start"),

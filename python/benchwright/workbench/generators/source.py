@@ -22,6 +22,8 @@ from benchwright.workbench.generators.adapter import Output, shortened
 
 COLUMN = "column "
 _MOST_MEMBERS = 12
+_WORD = re.compile(r"[A-Za-z_][\w/]*", re.ASCII)
+"""What somebody writes who forgot the first / of a pointer."""
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -59,6 +61,9 @@ def parse_source(text: str) -> Source:
         return Source(pointer=text)
     if text.startswith(COLUMN):
         return Source(column=text.removeprefix(COLUMN).strip())
+    if _WORD.fullmatch(text):
+        hint = f"/{text} is a JSON pointer, column {text} a column of CSV"
+        raise ValueError(f"{text!r} says no place: {hint}, a regex has one ( )")
     _refuse(metric.pattern_fault(text))
     return Source(pattern=text)
 
