@@ -38,7 +38,7 @@ from benchwright.model.peak import (
     VarianceComponents,
 )
 
-MARGIN = 0.01
+MARGIN = 0.015
 """On top of the claim's confidence: the price of looking after every run."""
 NEAR = (0.6, 1.7)
 """Responses that count as near the peak, as shares of the limit."""
@@ -62,10 +62,14 @@ TURN_S = 10.0
 OVERLOAD_S = 60.0
 """Of the overloaded run that a claim of the region begins with [s]."""
 OVERLOAD_SHARE = 1.2
+MOST_FIRST = 2
+"""Trials that were meant to be the overloaded run and whose server stayed bounded."""
+MOST_MUTE = 1
+"""Overloaded runs that told no capacity, after which no more are asked for."""
 STEEPEST = 30.0
 
 
-ROUGH = 256
+ROUGH = 512
 """Draws of a first look, which only tells how steep the curve is."""
 
 
@@ -195,12 +199,19 @@ class _State:
         long = [r for r in self.readings.runs if not r.steady and r.lasts_s >= enough_s]
         if self.goal.claim.kind is not ClaimKind.REGION or long:
             return None
-        if self.readings.limit_s is None:
+        if not self._overload_tells() or self._overloads() >= MOST_FIRST:
             return None
         curve = self.known.curve
         capacity = self.known.mean(np.log(curve.capacity))
         rate = OVERLOAD_SHARE * math.exp(capacity)
         return Probe(float(f"{rate:.5g}"), self.clock * OVERLOAD_S, "overload")
+
+    def _overloads(self) -> int:
+        """Return how many of the trials were far above every rate that held."""
+        best = max(self.below, default=0.0)
+        long_s = 0.6 * self.clock * OVERLOAD_S
+        far = [t for t in self.history if t.rate > OVERLOAD_SHARE * best]
+        return sum(t.lasted_s >= long_s for t in far)
 
     def probe(self) -> Probe:
         """Return the probe that pays most."""
@@ -213,7 +224,7 @@ class _State:
             self.known,
             self.found,
             overhead,
-            overload=self.readings.limit_s is not None,
+            overload=self._overload_tells(),
             clock=self.clock,
         )
         rate, length, purpose = chosen.rate, chosen.lasts_s, chosen.purpose
@@ -221,6 +232,12 @@ class _State:
             rate, length, purpose = self.found.rate, 90 * self.clock, "focus"
         length = math.ceil(length + self.readings.warm_up_s)
         return Probe(float(f"{rate:.5g}"), self.goal.run_length_s or length, purpose)
+
+    def _overload_tells(self) -> bool:
+        """Tell whether overload is worth running: not where it told nothing before."""
+        tried = [run for run in self.readings.runs if not run.steady]
+        mute = [run for run in tried if run.capacity is None]
+        return self.readings.limit_s is not None and len(mute) < MOST_MUTE
 
     def _restart_s(self) -> float:
         beside = [trial.cost_s - trial.lasted_s for trial in self.history]

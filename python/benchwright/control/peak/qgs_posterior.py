@@ -20,14 +20,16 @@ import msgspec
 import numpy as np
 
 from benchwright.control.peak.curve import Curve, FloatArray
-from benchwright.control.peak.qgs_reading import Reading, Readings
+from benchwright.control.peak.qgs_reading import PRIOR_CV2, Reading, Readings
 from benchwright.model.peak import Shape
 
 DRAWS = 1024
 MORE = 4
 """Times so many draws where the posterior is far from normal."""
-STEPS = 8
-"""Tempered steps at most; three or four are usual."""
+STEPS = 12
+"""Tempered steps at most; three to five are usual."""
+EFFECTIVE_PART = 8.0
+"""One draw in so many is effective after a tempered step: their moments make the next."""
 TAIL = 6.0
 """Degrees of freedom of the proposal: heavier tails than the posterior's."""
 
@@ -37,7 +39,10 @@ SIZE = 7
 GAP_PRIOR = (math.log(0.15), 0.9)
 """Of ln gap: M/M/c and M/G/1 with limits of 3 to 13 services lie in 0.04 .. 0.2."""
 EXPONENT_PRIOR = (math.log(1.5), 0.5)
-"""Of ln exponent: 1 for one server, 2.2 for four, 7 for thirty-two."""
+"""Of ln exponent: 1 for one server, 2.2 for four, 7 for thirty-two. Student's t, of
+`EXPONENT_TAIL` degrees of freedom: a pool of fifty is rare, not impossible."""
+EXPONENT_TAIL = 3.0
+MOST_EXPONENT = math.log(60.0)
 UNLOADED_PRIOR = (-0.8, 1.2)
 """Of the logit of the unloaded response."""
 NOISE_PRIOR = (math.log(1.4), 0.35)
@@ -59,6 +64,8 @@ MODEL_ERROR = 0.02
 
 UNSEEN_S = 0.2
 """Seconds of work that an unnoticed warm-up may cost a run: short runs bear it most."""
+OVERLOADED_SD = 0.02
+"""How sharply a run that reached no steady state says that the peak is lower, of ln rate."""
 BUSY = 0.5
 """From this share of the limit on a run's noise is waiting's; below, that of service."""
 
@@ -161,11 +168,11 @@ def _normalised(log_weight: FloatArray) -> FloatArray:
 
 
 def _next_power(base: FloatArray, likelihood: FloatArray) -> float:
-    """Return the largest power, at most 1, that leaves an eighth of the draws effective."""
+    """Return the largest power, at most 1, that leaves enough of the draws effective."""
     low, high = 0.0, 1.0
     for _ in range(7):
         weight = _normalised(base + high * likelihood)
-        if 1.0 / float(weight @ weight) >= base.size / 12:
+        if 1.0 / float(weight @ weight) >= base.size / EFFECTIVE_PART:
             low = high
             if high >= 1.0:
                 break
@@ -215,6 +222,9 @@ class _Model:
             steady, lambda run: run.noise.relative_s if run.value <= BUSY else 0.0
         )
         self.capacity = np.array([[c.rate] for c in (r.capacity for r in told) if c])
+        # A run that is neither steady nor tells a capacity was overloaded, no more is known.
+        lost = [run for run in readings.runs if not run.steady and run.capacity is None]
+        self.too_high = _column(lost, lambda run: run.rate)
         self.told_s = _column(told, lambda run: run.lasts_s)
         self.capacity_sd = np.array(
             [[c.relative_sd] for c in (r.capacity for r in told) if c]
@@ -275,12 +285,17 @@ class _Model:
 
     def log_density(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return log prior and log likelihood of draws `(n, 7)`."""
+        from scipy.special import log_ndtr
+
         curve = _curve(theta)
         total = np.zeros(theta.shape[0])
         if self.rate.size:
             total += self._steady(curve, theta)
         if self.capacity.size:
             total += self._overloaded(curve, theta)
+        if self.too_high.size:
+            above = np.log(self.too_high / curve.peak) / OVERLOADED_SD
+            total += log_ndtr(above).sum(axis=0)
         return self._log_prior(theta), total
 
     def _log_prior(self, theta: FloatArray) -> FloatArray:
@@ -288,12 +303,13 @@ class _Model:
         total = np.zeros(theta.shape[0])
         for column, (centre, spread) in (
             (GAP, gap),
-            (EXPONENT, EXPONENT_PRIOR),
             (UNLOADED, unloaded),
             (NOISE, noise),
             (BETWEEN, BETWEEN_PRIOR),
         ):
             total -= 0.5 * ((theta[:, column] - centre) / spread) ** 2
+        squares = ((theta[:, EXPONENT] - EXPONENT_PRIOR[0]) / EXPONENT_PRIOR[1]) ** 2
+        total -= 0.5 * (EXPONENT_TAIL + 1) * np.log1p(squares / EXPONENT_TAIL)
         middle = 0.5 * (math.log(self.low) + math.log(self.high))
         width = (math.log(self.high) - math.log(self.low)) + 0.3
         total -= 0.5 * ((theta[:, PEAK] - middle) / width) ** 2
@@ -320,7 +336,8 @@ class _Model:
         softness = 1.0 * np.sqrt(waits_s * busy / self.lasts_s)
         waiting = curve.waiting(self.rate, softness)
         response = curve.unloaded + (1 - curve.unloaded) * waiting
-        here_s = noise_s * waiting**NOISE_EXPONENT + self.idle_s + 1e-9
+        served_s = PRIOR_CV2 / self.rate * (curve.unloaded / response) ** 2
+        here_s = noise_s * waiting**NOISE_EXPONENT + np.maximum(self.idle_s, served_s)
         x = self.rate / curve.peak
         distance = np.maximum(1 + curve.gap - x, softness * (1 + curve.gap))
         elasticity = (
@@ -365,7 +382,7 @@ def _curve(theta: FloatArray) -> Curve:
     return Curve(
         np.exp(theta[:, PEAK]),
         np.exp(theta[:, GAP]),
-        np.exp(theta[:, EXPONENT]),
+        np.exp(np.minimum(theta[:, EXPONENT], MOST_EXPONENT)),
         1 / (1 + np.exp(-theta[:, UNLOADED])),
     )
 
