@@ -104,6 +104,19 @@ def test_a_series_is_rows_of_second_count_mean() -> None:
     assert series.values == {"response_ms_mean": (2.0, 3.0)}
 
 
+def test_a_series_says_which_moment_its_rows_go_by() -> None:
+    said, found = read(
+        "command",
+        'command = "g {rate}"\nvalues = { response_ms_mean = "/latency/mean" }\n'
+        'series = "/rows"\nseries_by_end = true\n',
+    )
+    assert found == []
+    assert isinstance(said, CommandGenerator)
+    assert said.parse(Output(JSON, ""), ASKED).series.binned_by == "completion"
+    unsaid = command_generator("g {rate}", "/latency/mean", "/rows")
+    assert unsaid.parse(Output(JSON, ""), ASKED).series.binned_by != "completion"
+
+
 def test_a_series_is_put_in_order_and_its_width_is_the_smallest_gap() -> None:
     series = series_of([(3.0, 1, 9.0), (0.0, 1, 7.0), (0.5, 2, 8.0)])
     assert series.at_s == (0.0, 0.5, 3.0)

@@ -57,6 +57,8 @@ class CommandGenerator(msgspec.Struct, frozen=True, kw_only=True):
     counts: tuple[tuple[str, Source], ...] = ()
     """Any of `offered`, `completed`, `errors`."""
     series: Source | None = None
+    series_by_end: bool = False
+    """Its rows are of what ended in a second, not of what was to begin in it."""
     open_loop: bool = True
     from_intended: bool = True
 
@@ -122,7 +124,10 @@ class CommandGenerator(msgspec.Struct, frozen=True, kw_only=True):
             rows = rows_at(self.series, output)
         except NotFound as error:
             raise _unreadable("series", error, output) from None
-        return series_of(rows)
+        series = series_of(rows)
+        if not self.series_by_end:
+            return series
+        return msgspec.structs.replace(series, binned_by="completion")
 
 
 def command_generator(
@@ -159,11 +164,20 @@ class _Keys(msgspec.Struct, frozen=True, kw_only=True):
 
     command: str
     series: str | None = None
+    series_by_end: bool = False
     open_loop: bool = True
     from_intended: bool = True
 
 
-KEYS = ("command", "values", "counts", "series", "open_loop", "from_intended")
+KEYS = (
+    "command",
+    "values",
+    "counts",
+    "series",
+    "series_by_end",
+    "open_loop",
+    "from_intended",
+)
 COUNTS = ("offered", "completed", "errors")
 
 
@@ -194,6 +208,7 @@ def read_command(table: Table) -> CommandGenerator | None:
         values=values,
         counts=counts,
         series=series,
+        series_by_end=keys.series_by_end,
         open_loop=keys.open_loop,
         from_intended=keys.from_intended,
     )
