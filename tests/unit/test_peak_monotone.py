@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchwright.control.peak.guided import Guided
 from benchwright.control.peak.monotone import Monotone
 from benchwright.control.peak.monotone_near import near_of
+from benchwright.control.peak.policy import Policy
 from benchwright.control.peak.search import next_step
 from benchwright.model.peak import (
     Claim,
@@ -26,6 +28,7 @@ from benchwright.model.peak import (
     Series,
 )
 
+MEAN = Criterion(key="response_ms_mean", limit=40.0)
 METRIC = Criterion(key="quality", limit=10.0, unit="", statistic="metric")
 HIGHER = Criterion(
     key="within_40ms_share", limit=0.9, unit="", better="higher", statistic="share"
@@ -140,3 +143,61 @@ def test_nothing_is_known_of_nothing() -> None:
     result = Monotone().best(PeakGoal(criteria=(METRIC,)), [])
     assert result.peak_rate is None
     assert result.status is PeakStatus.UNDECIDED
+
+
+POLICIES = pytest.mark.parametrize(
+    "policy", [Monotone(), Guided()], ids=lambda one: one.name
+)
+
+
+def refused(policy: Policy, claim: Claim) -> tuple[PeakResult, list[LoadTrial]]:
+    """Return the search of a server far from its limit at 200/s, where it refuses."""
+    goal = PeakGoal(criteria=(MEAN,), start_rate=50.0, claim=claim)
+    history: list[LoadTrial] = []
+    step = next_step(policy, goal, history)
+    while isinstance(step, Probe):
+        seed = len(history)
+        here = run(step, MEAN.key, lambda rate: 12 + 0.06 * rate, 0.1, seed)
+        if step.rate > 200:
+            here = LoadTrial(
+                rate=step.rate,
+                duration_s=step.duration_s,
+                lasted_s=0.1,
+                cost_s=0.1,
+                ending=LoadEnding.FAILED,
+                failure="connection refused",
+            )
+        history.append(here)
+        step = next_step(policy, goal, history)
+    return step, history
+
+
+@POLICIES
+def test_a_server_that_refuses_is_not_asked_for_more_again_and_again(
+    policy: Policy,
+) -> None:
+    result, history = refused(policy, Claim())
+    failed = [trial.rate for trial in history if trial.ending is LoadEnding.FAILED]
+    assert all(failed.count(rate) == 2 for rate in failed), "each twice, and not more"
+    assert len(history) <= 40
+    assert result.status is PeakStatus.UNDECIDED, "no response there is near the limit"
+    assert "no rate has a response near the limit" in result.detail
+    assert result.interval is not None
+    assert 198 <= result.interval.low <= 200 <= result.interval.high < 203
+    assert result.peak_rate == pytest.approx(result.interval.low, rel=1e-4)
+    told = [one.code for one in result.findings]
+    assert told.count("failure-counted-as-overload") == 1
+
+
+@POLICIES
+@pytest.mark.parametrize("kind", [ClaimKind.RATE, ClaimKind.SLO])
+def test_a_rate_is_claimed_where_a_server_refuses(
+    policy: Policy, kind: ClaimKind
+) -> None:
+    result, history = refused(policy, Claim(kind, 0.05))
+    assert result.status is PeakStatus.FOUND
+    assert result.peak_rate == pytest.approx(200, rel=0.05)
+    lowest = min(t.rate for t in history if t.ending is LoadEnding.FAILED)
+    assert result.peak_rate < lowest, "never a rate that failed"
+    assert result.interval is not None
+    assert result.interval.low <= result.peak_rate <= result.interval.high <= lowest

@@ -6,6 +6,8 @@ the search, with every trial so far, and the result says why.
 Decision: a doubt is for good. It is looked for in every beginning of the history, so the
 policy stays a pure function of it, and a search does not waver between two methods. What was
 found for a beginning is kept in memory: dropping it changes nothing but the time it takes.
+Decision: a rate that failed twice is not asked for again, and none above it: the curve knows
+nothing of a server that refuses. Where it would have more, `Monotone` has the step.
 Decision: of several criteria the curve is that of the one that fails first; where that is a
 ratio, a share or a user's metric there is no curve to believe in.
 """
@@ -22,9 +24,11 @@ from benchwright.control.peak.loads import load_by, value_share
 from benchwright.control.peak.monotone import PURPOSES, Monotone
 from benchwright.control.peak.policy import Policy
 from benchwright.control.peak.qgs import QGS
+from benchwright.control.peak.seen import lowest_failed
 from benchwright.model.finding import Finding
 from benchwright.model.peak import (
     Criterion,
+    LoadEnding,
     LoadTrial,
     PeakGoal,
     PeakResult,
@@ -34,6 +38,8 @@ from benchwright.model.peak import (
 
 MOST_TRIALS = 40
 """Of the guided search: one that has not converged by then will not."""
+MOST_FAILED = 2
+"""... and with so many rates that failed, the limit is where the server refuses."""
 SHAPED = ("mean", "percentile")
 """Statistics that a queue's curve is known of."""
 SURELY = 0.1
@@ -62,10 +68,11 @@ class Guided:
     def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | PeakResult:
         """Return the next probe, or what the search came to."""
         course = self.course(goal, history)
-        if course.criterion is None:
-            step = self.fallback.next(goal, history)
-        else:
+        step: Probe | PeakResult | None = None
+        if course.criterion is not None:
             step = self.guided.next(_followed(goal, course.criterion), history)
+        if step is None or _is_refused(step, history):
+            step = self.fallback.next(goal, history)
         if isinstance(step, PeakResult) and step.status is PeakStatus.FOUND:
             # Where the capacity depends on the load, a change of it tells no drift.
             check = None if course.told else check_for_drift(goal, history)
@@ -90,10 +97,11 @@ class Guided:
     def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> PeakResult:
         """Return the best answer now."""
         course = self.course(goal, history)
-        if course.criterion is None:
-            result = self.fallback.best(goal, history)
-        else:
+        result: PeakResult | None = None
+        if course.criterion is not None:
             result = self.guided.best(_followed(goal, course.criterion), history)
+        if result is None or _is_refused(result, history):
+            result = self.fallback.best(goal, history)
         told = self._told(result, goal, history)
         assert isinstance(told, PeakResult)
         return told
@@ -140,9 +148,16 @@ def _course(goal: PeakGoal, history: Sequence[LoadTrial]) -> Course:
     if criterion is None:
         return Course(None, doubts(goal, history))
     told = no_queue(goal, history)
-    if told or len(history) >= MOST_TRIALS:
+    failed = sum(trial.ending is LoadEnding.FAILED for trial in history)
+    if told or len(history) >= MOST_TRIALS or failed >= MOST_FAILED:
         return Course(None, told)
     return Course(criterion)
+
+
+def _is_refused(step: Probe | PeakResult, history: Sequence[LoadTrial]) -> bool:
+    """Tell whether a probe or an answer is at a rate that failed, or above one."""
+    rate = step.rate if isinstance(step, Probe) else step.peak_rate
+    return rate is not None and rate >= lowest_failed(history)
 
 
 def _followed(goal: PeakGoal, criterion: Criterion) -> PeakGoal:

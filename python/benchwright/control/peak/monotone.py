@@ -14,9 +14,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import msgspec
+
 from benchwright.control.peak.bounds import significant
 from benchwright.control.peak.loads import UNWORKED, load_of, loads
-from benchwright.control.peak.monotone_near import Near, near_of
+from benchwright.control.peak.monotone_near import Near, Run, near_of
+from benchwright.control.peak.seen import lowest_failed
 from benchwright.model.estimate import Estimate
 from benchwright.model.peak import (
     ClaimKind,
@@ -50,6 +53,8 @@ EARLIEST_S = 5.0
 LOOKS_S = 5
 """After ten seconds a probe is looked at that often [s]."""
 CLEARLY = 7.0
+NARROW = 0.01
+"""So near, relatively, is a rate that works to one that fails where a jump is sure."""
 STEP = 0.1
 """How far from the limit runs on either side of the answer are aimed [share]."""
 
@@ -64,7 +69,7 @@ class Monotone:
         known = _Known(goal, history)
         if known.found() >= goal.claim.confidence + MARGIN:
             return known.result(PeakStatus.FOUND)
-        return known.probe()
+        return known.jump() or known.probe()
 
     def leaves(
         self,
@@ -96,6 +101,7 @@ class _Known:
         self.claim = goal.claim
         self.history = history
         self.near: Near | None = near_of(goal, history) if history else None
+        self.failed = lowest_failed(history)
 
     # The next probe -----------------------------------------------------------------
 
@@ -111,7 +117,7 @@ class _Known:
             return Probe(high / 2, self._length(CLIMB_S), "halve")
         spread = math.log(self.near.quantile(0.9) / self.near.quantile(0.1))
         if not self.near.runs_near or spread > WIDE:
-            middle = significant(self.near.quantile(0.5))
+            middle = self._working(self.near.quantile(0.5))
             return Probe(middle, self._length(CLIMB_S), "bisect")
         length = min(max(RELAXATIONS * self.near.noise_s, RUNS_S[0]), RUNS_S[1])
         return Probe(self._flank(), self._length(math.ceil(length)), "hold")
@@ -125,7 +131,16 @@ class _Known:
         answer = self._rate()
         lower, upper = self.near.seconds_beside(answer)
         step = min(self.claim.tolerance, STEP) / max(self.near.steepness, 1.0) / 2
-        return significant(answer * (1 + step if lower > upper else 1 - step))
+        return self._working(answer * (1 + step if lower > upper else 1 - step))
+
+    def _working(self, rate: float) -> float:
+        """Return the rate to ask for: none that failed, nor one as good as that."""
+        assert self.near is not None
+        ceiling = self.failed * (1 - NARROW / 2)
+        if rate <= ceiling:
+            return significant(rate)
+        low = max((r.rate for r in self._long() if r.rate < ceiling), default=ceiling)
+        return significant(min(math.sqrt(low * self.failed), ceiling))
 
     # The answer ---------------------------------------------------------------------
 
@@ -133,15 +148,60 @@ class _Known:
         """Return the probability that the claim holds at the answer; 0: no claim yet."""
         if self.near is None or None in self.near.bracket:
             return 0.0
-        if self.claim.kind is ClaimKind.REGION and self.near.runs_near < FEWEST_RUNS:
+        if self.claim.kind is ClaimKind.REGION and (
+            self.near.runs_near < FEWEST_RUNS or self._is_jump()
+        ):
             return 0.0
         return self.near.held(self.claim, self._rate())
 
+    def _is_jump(self) -> bool:
+        """Tell whether no rate is known to have a response about the limit: what is too
+        much fails, and what works is well below it."""
+        about = 1 - self.claim.tolerance
+        return not math.isinf(self.failed) and not any(
+            run.value >= about for run in self._long()
+        )
+
+    def _long(self) -> list[Run]:
+        """Return the runs near the limit that are no short ones of a climb."""
+        close = [] if self.near is None else self.near.close
+        longest_s = max((run.lasts_s for run in close), default=0.0)
+        return [run for run in close if run.lasts_s >= longest_s / 2]
+
+    def jump(self) -> PeakResult | None:
+        """Return the end of a search for a region that is not there, once that is sure:
+        between a rate that works and one that fails."""
+        if self.claim.kind is not ClaimKind.REGION or not self._is_jump():
+            return None
+        known = [run for run in self._long() if run.rate >= self.failed * (1 - NARROW)]
+        if not known:
+            return None
+        last = max(known, key=lambda run: run.rate)
+        result = self.result(PeakStatus.UNDECIDED)
+        detail = (
+            f"no rate has a response near the limit: at {last.rate:.5g}/s it is "
+            f"{100 * last.value:.0f} % of the limit, and at {self.failed:.5g}/s the server "
+            "or the generator fails; a claim of the rate, such as rate:5%, can hold here"
+        )
+        between = Estimate(
+            last.rate,
+            last.rate,
+            self.failed,
+            self.claim.confidence,
+            "between a rate that works and one that fails",
+            len(self.history),
+            "1/s",
+        )
+        return msgspec.structs.replace(
+            result, detail=detail, peak_rate=significant(last.rate), interval=between
+        )
+
     def _rate(self) -> float:
         assert self.near is not None
-        if self.claim.kind is ClaimKind.SLO:
-            return self.near.quantile(1 - self.claim.confidence - MARGIN)
-        return self.near.quantile(0.5)
+        slo = self.claim.kind is ClaimKind.SLO
+        share = 1 - self.claim.confidence - MARGIN if slo else 0.5
+        # The parabola knows nothing of a server that refuses.
+        return min(self.near.quantile(share), self.failed * (1 - NARROW / 2))
 
     def result(self, status: PeakStatus) -> PeakResult:
         """Return the answer as a result."""
@@ -164,7 +224,7 @@ class _Known:
             interval=Estimate(
                 value=rate,
                 low=min(self.near.quantile(tail), rate),
-                high=max(self.near.quantile(1 - tail), rate),
+                high=max(min(self.near.quantile(1 - tail), self.failed), rate),
                 confidence=self.claim.confidence,
                 method=METHOD,
                 n=len(self.history),

@@ -59,6 +59,15 @@ def counted_rate(trial: LoadTrial) -> float:
     return trial.offered_rate if is_behind(trial) else trial.rate
 
 
+def lowest_failed(trials: Sequence[LoadTrial]) -> float:
+    """Return the lowest rate whose failure counts as overload; infinite without one [1/s].
+
+    `trials` are those that a policy sees.
+    """
+    failed = (t.rate for t in trials if t.ending is LoadEnding.FAILED)
+    return min(failed, default=math.inf)
+
+
 def failure_of(goal: PeakGoal, trial: LoadTrial) -> str:
     """Return why a trial tells nothing; empty where it tells something."""
     if trial.ending is LoadEnding.FAILED:
@@ -140,14 +149,19 @@ def _behind(trials: Sequence[LoadTrial]) -> tuple[Finding, ...]:
 
 
 def _overloads(trials: Sequence[LoadTrial]) -> tuple[Finding, ...]:
-    return tuple(
-        doubt(
-            "failure-counted-as-overload",
-            f"{SUBJECT} rate {trial.rate:.5g}/s",
-            f"the probe failed twice in a row ({trial.failure}) and lower rates worked",
-        )
-        for trial in trials
+    """Return one doubt about all rates that failed, with the failure at the lowest."""
+    if not trials:
+        return ()
+    by_rate = sorted(trials, key=lambda trial: trial.rate)
+    rates = list(dict.fromkeys(f"{trial.rate:.5g}" for trial in by_rate))
+    what = "the probe"
+    if len(rates) > 1:
+        what = f"at {len(rates)} rates, up to {rates[-1]}/s, the probe"
+    evidence = (
+        f"{what} failed twice in a row ({by_rate[0].failure}) and lower rates worked"
     )
+    subject = f"{SUBJECT} rate {rates[0]}/s"
+    return (doubt("failure-counted-as-overload", subject, evidence),)
 
 
 def _failures(seen: Seen, trials: int) -> tuple[Finding, ...]:
