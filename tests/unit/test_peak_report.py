@@ -327,6 +327,20 @@ def test_an_unknown_value_is_no_number() -> None:
 # -- progress ----------------------------------------------------------------------------
 
 
+def test_a_failure_is_told_once_and_named_after() -> None:
+    again = msgspec.structs.replace(REPORT.trials[3], number=5)
+    other = msgspec.structs.replace(
+        again,
+        number=6,
+        trial=msgspec.structs.replace(again.trial, failure="it is not ready"),
+    )
+    report = msgspec.structs.replace(REPORT, trials=(*REPORT.trials, again, other))
+    text = peak_text(report)
+    assert text.count("it is gone") == 1
+    assert "failed as trial 4 did" in text
+    assert text.count("failed: it is not ready") == 1
+
+
 def test_a_trial_is_one_line_with_what_is_known() -> None:
     line = trial_text(REPORT.trials[1], MEAN, RESULT, 122.0)
     assert line == (

@@ -23,6 +23,7 @@ examples:
   bw peak server.toml -P workers=2 --claim rate:5% --plot peak.png
   bw peak --command 'GEN {rate} {duration}' --response /mean_ms --series /series \\
       --limit 40ms --claim region:10%,rate:5%         GEN prints JSON
+  bw peak --study DIR --plot peak.png                 draw the search kept in DIR
 
 claims: region:10% the true response at the answer is within 10 % of the limit; rate:5%
 the answer is within 5 % of the true peak; slo:95% the highest rate at which the limit
@@ -62,7 +63,11 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "{duration}' --response /POINTER --limit 40ms",
     )
     parser.add_argument(
-        "spec", nargs="?", metavar="SPEC.toml", help="server, load and criteria"
+        "spec",
+        nargs="?",
+        metavar="SPEC.toml",
+        help="server, load and criteria; without one, and without --command, the "
+        "study's last search is told again",
     )
     _add_generator(parser.add_argument_group("instead of a SPEC"))
     _add_question(parser.add_argument_group("the question"))
@@ -83,7 +88,8 @@ def _add_generator(group: argparse._ArgumentGroup) -> None:
     add(
         "--series",
         metavar="/POINTER",
-        help="where an array of [second, count, mean_ms] is",
+        help="where an array of [second, count, mean_ms] is, of the operations that "
+        "were to begin in each second",
     )
 
 
@@ -143,10 +149,13 @@ def _add_result(group: argparse._ArgumentGroup) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Do what `bw peak` was asked; return the exit code."""
     _check(arguments)
-    from benchwright.cli.peak_run import begin
+    from benchwright.cli.peak_run import begin, tell_again
     from benchwright.cli.plot_file import check_plot
     from benchwright.cli.spec_file import spec_source
 
+    if arguments.spec is None and arguments.command is None:
+        check_plot(arguments.plot, [])
+        return tell_again(arguments)
     spec = None
     if arguments.spec is not None:
         spec = spec_source(arguments.spec, "bw peak")
@@ -179,8 +188,11 @@ def _misfits(arguments: argparse.Namespace) -> list[tuple[str, str, str, str]]:
     if arguments.command_argv is not None:
         hint = "give it in one word: --command 'GEN {rate} {duration}'"
         found.append(("--", "", "a command after -- has no place for a rate", hint))
-    elif spec is None and command is None:
-        hint = "bw peak SPEC.toml, or --command 'GEN {rate} {duration}'"
+    elif spec is None and command is None and not _is_told_again(arguments):
+        hint = (
+            "bw peak SPEC.toml, or --command 'GEN {rate} {duration}'; or of a search that "
+            "is kept, bw peak --study DIR --plot FILE, with no option of a new one"
+        )
         found.append(("bw peak", "", "there is nothing to search", hint))
     elif spec is not None and command is not None:
         hint = "leave one of them out"
@@ -196,6 +208,17 @@ def _misfits(arguments: argparse.Namespace) -> list[tuple[str, str, str, str]]:
                 hint = "a spec says it in [load]"
                 found.append((f"--{option}", text, "it is for --command", hint))
     return found
+
+
+def _is_told_again(arguments: argparse.Namespace) -> bool:
+    """Tell whether a stored search is asked for: a study, and nothing of a new search."""
+    from pathlib import Path
+
+    from benchwright.study.schema import JOURNAL
+
+    new = [getattr(arguments, name) for name in _WORDS if name != "plot"]
+    asked = any(new) or arguments.limits or arguments.factors
+    return not asked and (Path(arguments.study) / JOURNAL).is_file()
 
 
 def _mistake(option: str, text: str, message: str, hint: str) -> Diagnostic:

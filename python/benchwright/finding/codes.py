@@ -89,7 +89,8 @@ CODES: dict[str, Code] = {
     ),
     "generator-late": Code(
         Severity.WARNING,
-        "Give the generator a processor of its own (--cpu), more workers or a lower rate; "
+        "Give the generator a processor of its own (--cpu, or cpus in [load] of a spec), "
+        "more workers or a lower rate; "
         "the response times hold its lateness too.",
     ),
     "load-not-offered": Code(

@@ -165,7 +165,7 @@ def _trials(report: PeakReport) -> Iterator[str]:
         return
     heads = ["trial", "rate/s", "offered/s", "lasted", *map(_heading, report.criteria)]
     rows = [heads, *(_cells(one, report.criteria) for one in report.trials)]
-    notes = ["", *(_remark(one) for one in report.trials)]
+    notes = ["", *_remarks(report.trials)]
     widths = [max(len(row[place]) for row in rows) for place in range(len(heads))]
     for row, note in zip(rows, notes, strict=True):
         aligned = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
@@ -184,11 +184,21 @@ def _cells(one: SearchTrial, criteria: Sequence[Criterion]) -> list[str]:
     return [str(one.number), number_text(trial.rate), offered, lasted, *values]
 
 
+def _remarks(trials: Sequence[SearchTrial]) -> Iterator[str]:
+    """Yield each trial's remark; a failure that was told already names its trial."""
+    told: dict[str, int] = {}
+    for one in trials:
+        if one.trial.ending is not LoadEnding.FAILED:
+            yield _remark(one)
+        elif (first := told.setdefault(one.trial.failure, one.number)) != one.number:
+            yield f"failed as trial {first} did"
+        else:
+            yield f"failed: {one.trial.failure}"
+
+
 def _remark(one: SearchTrial) -> str:
-    """Return what the trial was for, and how it ended where it did not end well."""
+    """Return what the trial was for, and whether it ran to its end."""
     trial = one.trial
-    if trial.ending is LoadEnding.FAILED:
-        return f"failed: {trial.failure}"
     parts = [one.probe.purpose]
     if trial.ending is LoadEnding.LEFT:
         parts.append("left early")
