@@ -7,7 +7,7 @@ export VENV
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test lint test-rust test-python calibration peak-table bench clean
+.PHONY: help setup build demo test lint test-rust test-python calibration peak-table bench peak-servers paper-workbench clean
 .NOTPARALLEL:
 
 help: ## list these targets
@@ -38,9 +38,21 @@ calibration: setup ## simulate every interval and verdict at full size, peers be
 peak-table: setup ## every policy of a peak search on every simulated server, 1,000 searches each; about an hour
 	$(BIN)/python tests/sim/peak_table.py --held-out --searches 1000 --peer-searches 50 --jobs 2 --json target/peak-table.json
 
+# Each has a target of its own.
+LONG_BENCHES := benches/peak_servers.py benches/paper_workbench.py
+
 bench: setup ## the benchmarks in benches/, with the peers' figures beside ours
 	@scripts/packages.sh hyperfine:hyperfine wrk:wrk
-	@set -e; for file in benches/*.py; do echo "== $$file"; $(BIN)/python "$$file"; done
+	@set -e; for file in $(filter-out $(LONG_BENCHES),$(wildcard benches/*.py)); do echo "== $$file"; $(BIN)/python "$$file"; done
+
+peak-servers: setup ## repeated searches of real servers, the workbench paper's beside them; hours, on a quiet machine
+	$(BIN)/python benches/peak_servers.py --out target/peak-servers
+
+paper-work# Each has a target of its own.
+LONG_BENCHES := benches/peak_servers.py benches/paper_workbench.py
+
+bench: setup ## the workbench paper's figures in simulation, drawn again into docs/images
+	$(BIN)/python benches/paper_workbench.py
 
 clean: ## remove what was built; studies stay
 	rm -rf target dist $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
