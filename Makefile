@@ -48,10 +48,7 @@ bench: setup ## the benchmarks in benches/, with the peers' figures beside ours
 peak-servers: setup ## repeated searches of real servers, the workbench paper's beside them; hours, on a quiet machine
 	$(BIN)/python benches/peak_servers.py --out target/peak-servers
 
-paper-work# Each has a target of its own.
-LONG_BENCHES := benches/peak_servers.py benches/paper_workbench.py
-
-bench: setup ## the workbench paper's figures in simulation, drawn again into docs/images
+paper-workbench: setup ## the workbench paper's figures in simulation, drawn again into docs/images
 	$(BIN)/python benches/paper_workbench.py
 
 clean: ## remove what was built; studies stay
