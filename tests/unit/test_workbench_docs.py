@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from benchwright.control.peak.monotone import PURPOSES
+from benchwright.model.peak import PeakStatus
 from benchwright.workbench import spec_load, spec_toml
 from benchwright.workbench.criteria import parse_criterion
 from benchwright.workbench.spec import PLACES
@@ -52,6 +54,12 @@ def test_every_criterion_that_is_shown_is_one() -> None:
     cells = [line.split("|")[1] for line in section.splitlines() if line[:3] == "| `"]
     forms = [form for cell in cells for form in re.findall(r"`([^`]+)`", cell)]
     assert len({parse_criterion(form).key for form in forms}) == 6
+
+
+def test_every_end_of_a_search_and_purpose_of_a_trial_is_described() -> None:
+    names = rows("What `bw peak` answers")
+    assert {status.value for status in PeakStatus} <= names
+    assert {*PURPOSES, "climb", "focus", "flank", "overload", "again"} <= names
 
 
 def test_the_spec_that_is_shown_is_one() -> None:
