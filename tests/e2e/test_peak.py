@@ -193,7 +193,7 @@ def test_an_interrupt_says_what_is_known_and_is_resumed(
 
 def test_a_finished_search_is_told_by_stats_and_not_resumed(place: Path) -> None:
     words = ("--max-trials", "2", "--study", "study")
-    done = run(place, *peak(*words))
+    done = run(place, *peak(*words, "--plot", "first.svg"))
     assert done.returncode == 3
     assert "undecided" in done.stdout
     told = run(place, *bw("stats", "study"))
@@ -204,7 +204,17 @@ def test_a_finished_search_is_told_by_stats_and_not_resumed(place: Path) -> None
     assert "nothing to resume" in again.stderr
     plotted = run(place, *bw("plot", "--graphfile", "x.png", "a", "study"))
     assert plotted.returncode == 2
-    assert "bw peak" in plotted.stderr
+    assert f"`bw peak --study {place / 'study'} --plot FILE` draws it" in plotted.stderr
+    drawn = run(place, *bw("peak", "--study", "study", "--plot", "again.svg"))
+    assert drawn.returncode == 0, drawn.stderr
+    assert drawn.stdout == done.stdout
+    assert (place / "again.svg").read_bytes() == (place / "first.svg").read_bytes()
+    other = run(place, *bw("ramp", "--study", "study"))
+    assert other.returncode == 2
+    assert "holds no search by bw ramp" in other.stderr
+    mixed = run(place, *bw("peak", "--study", "study", "--seed", "6"))
+    assert mixed.returncode == 2, "a new search has to say of what"
+    assert "nothing to search" in mixed.stderr
 
 
 def test_a_mended_generator_goes_on_where_it_failed(

@@ -124,6 +124,9 @@ def test_an_interrupted_ramp_tells_what_it_knows_and_resumes(tmp_path: Path) -> 
         whole = json.loads(run(tmp_path, *bw("resume", "--json", "--quiet")))
     assert whole["status"] == "saturated"
     assert len(whole["points"]) > len(partial["points"])
+    words = ("ramp", "--study", "bw-study", "--json", "--quiet", "--plot", "again.svg")
+    assert json.loads(run(tmp_path, *bw(*words)))["points"] == whole["points"]
+    assert (tmp_path / "again.svg").stat().st_size > 0
 
 
 class _Answer(BaseHTTPRequestHandler):

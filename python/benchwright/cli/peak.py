@@ -49,6 +49,8 @@ _WORDS = (
     "seed",
     "plot",
 )
+_NEW = (*_WORDS[:-1], "limits", "factors")
+"""Options of a new search."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -149,13 +151,14 @@ def _add_result(group: argparse._ArgumentGroup) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Do what `bw peak` was asked; return the exit code."""
     _check(arguments)
-    from benchwright.cli.peak_run import begin, tell_again
+    if arguments.spec is None and arguments.command is None:
+        from benchwright.cli.search_again import tell_again
+
+        return tell_again("peak", arguments)
+    from benchwright.cli.peak_run import begin
     from benchwright.cli.plot_file import check_plot
     from benchwright.cli.spec_file import spec_source
 
-    if arguments.spec is None and arguments.command is None:
-        check_plot(arguments.plot, [])
-        return tell_again(arguments)
     spec = None
     if arguments.spec is not None:
         spec = spec_source(arguments.spec, "bw peak")
@@ -183,12 +186,14 @@ def _check(arguments: argparse.Namespace) -> None:
 
 def _misfits(arguments: argparse.Namespace) -> list[tuple[str, str, str, str]]:
     """Return option, text, what is wrong and what to do, for each misfit."""
+    from benchwright.cli.search_again import is_told_again
+
     found = []
     spec, command = arguments.spec, arguments.command
     if arguments.command_argv is not None:
         hint = "give it in one word: --command 'GEN {rate} {duration}'"
         found.append(("--", "", "a command after -- has no place for a rate", hint))
-    elif spec is None and command is None and not _is_told_again(arguments):
+    elif spec is None and command is None and not is_told_again(arguments, _NEW):
         hint = (
             "bw peak SPEC.toml, or --command 'GEN {rate} {duration}'; or of a search that "
             "is kept, bw peak --study DIR --plot FILE, with no option of a new one"
@@ -208,17 +213,6 @@ def _misfits(arguments: argparse.Namespace) -> list[tuple[str, str, str, str]]:
                 hint = "a spec says it in [load]"
                 found.append((f"--{option}", text, "it is for --command", hint))
     return found
-
-
-def _is_told_again(arguments: argparse.Namespace) -> bool:
-    """Tell whether a stored search is asked for: a study, and nothing of a new search."""
-    from pathlib import Path
-
-    from benchwright.study.schema import JOURNAL
-
-    new = [getattr(arguments, name) for name in _WORDS if name != "plot"]
-    asked = any(new) or arguments.limits or arguments.factors
-    return not asked and (Path(arguments.study) / JOURNAL).is_file()
 
 
 def _mistake(option: str, text: str, message: str, hint: str) -> Diagnostic:

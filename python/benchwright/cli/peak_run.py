@@ -72,10 +72,16 @@ def go_on(study: Study, stored: Session, arguments: argparse.Namespace) -> int:
     return run_again(study, stored, errand)
 
 
-def tell_stored(study: Study, stored: Session, arguments: argparse.Namespace) -> None:
-    """Print what a stored search came to, or what is known of one that is unfinished."""
+def tell_stored(
+    study: Study,
+    stored: Session,
+    arguments: argparse.Namespace,
+    plot: str | None = None,
+) -> None:
+    """Print what a stored search came to, or what is known of one that is unfinished;
+    draw it to `plot`."""
     request = msgspec.structs.replace(
-        stored_request(stored.info, PeakRequest), plot=None
+        stored_request(stored.info, PeakRequest), plot=plot
     )
     errand = PeakErrand(request, stored_spec(stored.info), arguments)
     ledger = Ledger(study, stored.number)

@@ -23,6 +23,7 @@ examples:
   bw ramp server.toml -P workers=2 --repeats 3 --plot profile.png
   bw ramp server.toml --axis rate --start 1k --step 500
   bw ramp --command 'GEN {users} {duration}' --throughput /tps --response /mean_ms
+  bw ramp --study DIR --plot profile.png              draw the ramp kept in DIR
 
 With users, the Universal Scalability Law is fitted: X(N) = gamma N /
 (1 + sigma (N-1) + kappa N (N-1)), with an interval of each parameter and of the number of
@@ -49,7 +50,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "spec",
         nargs="?",
         metavar="SPEC.toml",
-        help="server and load; [ramp] if it has one",
+        help="server and load; [ramp] if it has one; without one, and without "
+        "--command, the study's last ramp is told again",
     )
     _add_generator(parser.add_argument_group("instead of a SPEC"))
     _add_levels(parser.add_argument_group("the levels"))
@@ -131,6 +133,10 @@ def _add_result(group: argparse._ArgumentGroup) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Do what `bw ramp` was asked; return the exit code."""
     _check(arguments)
+    if arguments.spec is None and arguments.command is None:
+        from benchwright.cli.search_again import tell_again
+
+        return tell_again("ramp", arguments)
     from benchwright.cli.plot_file import check_plot
     from benchwright.cli.ramp_run import begin
     from benchwright.cli.spec_file import spec_source
@@ -163,13 +169,20 @@ def _check(arguments: argparse.Namespace) -> None:
 
 def _misfits(arguments: argparse.Namespace) -> list[tuple[str, str, str, str]]:
     """Return option, text, what is wrong and what to do, for each misfit."""
+    from benchwright.cli.search_again import is_told_again
+    from benchwright.workbench.ramp_spec import WORDS
+
     found = []
+    new = (*_GENERATOR, *WORDS, "seed", "factors")
     spec, command = arguments.spec, arguments.command
     if arguments.command_argv is not None:
         hint = "give it in one word: --command 'GEN {users} {duration}'"
         found.append(("--", "", "a command after -- has no place for a level", hint))
-    elif spec is None and command is None:
-        hint = "bw ramp SPEC.toml, or --command 'GEN {users} {duration}'"
+    elif spec is None and command is None and not is_told_again(arguments, new):
+        hint = (
+            "bw ramp SPEC.toml, or --command 'GEN {users} {duration}'; or of a ramp that "
+            "is kept, bw ramp --study DIR --plot FILE, with no option of a new one"
+        )
         found.append(("bw ramp", "", "there is nothing to ramp", hint))
     elif spec is not None and command is not None:
         hint = "leave one of them out"

@@ -88,10 +88,16 @@ def go_on(study: Study, stored: Session, arguments: argparse.Namespace) -> int:
     return run_again(study, stored, errand)
 
 
-def tell_stored(study: Study, stored: Session, arguments: argparse.Namespace) -> None:
-    """Print what a stored ramp came to, or what is known of one that is unfinished."""
+def tell_stored(
+    study: Study,
+    stored: Session,
+    arguments: argparse.Namespace,
+    plot: str | None = None,
+) -> None:
+    """Print what a stored ramp came to, or what is known of one that is unfinished;
+    draw it to `plot`."""
     request = msgspec.structs.replace(
-        stored_request(stored.info, RampRequest), plot=None
+        stored_request(stored.info, RampRequest), plot=plot
     )
     errand = RampErrand(request, stored_spec(stored.info), arguments)
     ledger = Ledger(study, stored.number)

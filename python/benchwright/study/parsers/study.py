@@ -70,8 +70,9 @@ def _a_search(study: Study, session: Session) -> StudyError:
         "holds-a-search",
         f"session {session.number} of {study.path} is a bw {kind} ({session.status}): it "
         f"holds no test but {told}",
-        "`bw stats` of this study alone, as a table or --json, tells its report; an "
-        "unfinished search goes on with `bw resume`",
+        "`bw stats` of this study alone, as a table or --json, tells its report, "
+        f"`bw {kind} --study {study.path} --plot FILE` draws it; an unfinished search "
+        "goes on with `bw resume`",
     )
 
 
