@@ -22,9 +22,10 @@ from benchwright.session.ledger import Ledger
 from benchwright.session.resume import recover
 from benchwright.session.run import Verdict
 from benchwright.session.search_session import run_session
-from benchwright.session.search_start import search_surroundings
+from benchwright.session.search_start import search_surroundings, stored_spec
 from benchwright.study.journal import RESUMABLE, SessionInfo, Study
 from benchwright.study.journal import Session as StoredSession
+from benchwright.suite.program import SourceFile
 from benchwright.trial.request import Surroundings
 from benchwright.workbench.port import Workbench
 
@@ -99,7 +100,24 @@ def run_again(study: Study, stored: StoredSession, errand: Errand[Result]) -> in
         errand.note(f"ended {ended} processes that the crash had left running")
     if recovery.voided:
         errand.note("the trial that was cut short is void and will be run again")
+    if changed := changed_spec(info.directory, stored_spec(info)):
+        errand.note(changed)
     return _run(info, errand, Ledger(study, stored.number))
+
+
+def changed_spec(directory: str, spec: SourceFile | None) -> str:
+    """Return what to tell of a spec that is not the one the session began with; empty
+    where it is the same, or gone, or there was none."""
+    if spec is None:
+        return ""
+    with contextlib.suppress(OSError):
+        file = Path(directory, spec.path)
+        if file.read_text(encoding="utf-8", errors="replace") != spec.text:
+            return (
+                f"{spec.path} has changed since: this goes on with it as it was; for the "
+                "new one begin anew"
+            )
+    return ""
 
 
 def _run(info: SessionInfo, errand: Errand[Result], ledger: Ledger) -> int:

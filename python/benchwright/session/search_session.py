@@ -35,7 +35,7 @@ def run_session(
         verdict = verdict_of(outcome)
     except Interrupted:
         verdict = Verdict(
-            "interrupted", "interrupted; `bw resume` goes on from here", 130
+            "interrupted", "cut short; `bw resume` goes on from here", 130
         )
     except OperatingError as error:
         _end(ledger, "failed", str(error))

@@ -118,7 +118,7 @@ def check_header(path: Path) -> None:
         raise StudyError(
             "not-a-study",
             f"{path} is not a study: it has no {JOURNAL}",
-            "give the directory that `bw run --study DIR` made",
+            "give the directory that --study named when it was begun",
         ) from None
     except OSError as error:
         raise StudyError(
