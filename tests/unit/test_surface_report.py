@@ -12,6 +12,7 @@ from benchwright.control.surface.algorithm1 import next_sample
 from benchwright.control.surface.coding import candidates
 from benchwright.control.surface.result import predicted, surface_of
 from benchwright.model.errors import InputError
+from benchwright.model.finding import Finding, Severity
 from benchwright.model.peak import Claim, Criterion, PeakGoal, PeakResult, PeakStatus
 from benchwright.model.surface import (
     DesignKind,
@@ -86,6 +87,29 @@ def ten() -> SurfaceReport:
 
 
 # -- text and JSON ---------------------------------------------------------------------
+
+
+def test_one_doubt_of_many_searches_is_one_line_with_what_each_saw() -> None:
+    late = Finding("generator-late", Severity.WARNING, "a=1 search", "3 of 3", "Do.")
+    other = msgspec.structs.replace(late, subject="a=2 search", evidence="1 of 9")
+    alone = msgspec.structs.replace(late, code="probe-failed")
+    of_all = msgspec.structs.replace(late, code="x", subject="surface")
+    report = report_of(goal(factors(), 10), ())
+    result = msgspec.structs.replace(
+        report.result, findings=(late, alone, of_all, other)
+    )
+    lines = surface_text(msgspec.structs.replace(report, result=result)).splitlines()
+    assert lines[-3:] == [
+        "2 searches: warning: a=1: 3 of 3; a=2: 1 of 9 [generator-late] Do.",
+        "a=1 search: warning: 3 of 3 [probe-failed] Do.",
+        "surface: warning: 3 of 3 [x] Do.",
+    ]
+
+
+def test_intervals_and_predictions_say_their_confidence() -> None:
+    text = surface_text(ten())
+    assert "interval at 95 %" in text
+    assert " at 95 %)" in text
 
 
 def test_the_table_has_every_sample_measured_or_predicted() -> None:

@@ -8,7 +8,7 @@ space is cut to the samples that were searched, and the cut is told.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -36,6 +36,8 @@ from benchwright.report.peak_words import (
 
 MOST_ROWS = 64
 """Of the table; above it only searched samples are in it."""
+_OF_ONE = " search"
+"""How the subject of a doubt about one sample's search ends."""
 
 
 class SurfaceReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +61,21 @@ class SurfaceReport(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(dict.fromkeys((*self.result.findings, *more)))
 
 
+def _condensed(findings: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield findings; the same doubt of several searches is one, with what each saw."""
+    groups: dict[tuple[str, str, str], list[Finding]] = {}
+    for one in findings:
+        groups.setdefault((one.code, one.severity, one.remedy), []).append(one)
+    for group in groups.values():
+        if len(group) == 1 or not all(one.subject.endswith(_OF_ONE) for one in group):
+            yield from group
+            continue
+        seen = (f"{one.subject.removesuffix(_OF_ONE)}: {one.evidence}" for one in group)
+        yield msgspec.structs.replace(
+            group[0], subject=f"{len(group)} searches", evidence="; ".join(seen)
+        )
+
+
 def surface_text(report: SurfaceReport) -> str:
     """Return the report, ended by a newline."""
     fit = report.result.fit
@@ -67,7 +84,7 @@ def surface_text(report: SurfaceReport) -> str:
         list(_samples(report)),
         [] if fit is None else list(_coefficients(fit)),
         list(_asked(report)),
-        [finding_line(one) for one in report.findings],
+        [finding_line(one) for one in _condensed(report.findings)],
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
@@ -148,11 +165,20 @@ def _samples(report: SurfaceReport) -> Iterator[str]:
         for sample in shown
     ]
     level = f"at {100 * report.goal.confidence:.10g} %"
-    heads = [*names, "measured", "interval", "model", f"band {level}"]
-    yield from _table(heads, rows)
+    heads = [*names, "measured", _interval_head(results.values())]
+    yield from _table([*heads, "model", f"band {level}"], rows)
     left = len(predictions) - len(shown)
     if left > 0:
         yield f"{left} samples that were not searched: --json has all, --predict any"
+
+
+def _interval_head(results: Iterable[SampleResult]) -> str:
+    """Return the head of the searches' intervals, with their confidence if it is one."""
+    intervals = (one.found.interval for one in results)
+    levels = {one.confidence for one in intervals if one is not None}
+    return (
+        f"interval at {100 * levels.pop():.10g} %" if len(levels) == 1 else "interval"
+    )
 
 
 def _levels(sample: Sample) -> list[str]:
@@ -219,7 +245,8 @@ def _coefficients(fit: ModelFit) -> Iterator[str]:
 def _asked(report: SurfaceReport) -> Iterator[str]:
     for one in report.asked:
         rate, band = _predicted_cells(one)
-        text = f"{sample_text(one.sample)}: {rate} ({band})"
+        level = f"{100 * report.goal.confidence:.10g} %"
+        text = f"{sample_text(one.sample)}: {rate} ({band} at {level})"
         if one.outside:
             text += f"; extrapolated in {', '.join(one.outside)}"
         yield text
