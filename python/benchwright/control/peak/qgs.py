@@ -16,7 +16,7 @@ import numpy as np
 
 from benchwright.control.peak.curve import FloatArray
 from benchwright.control.peak.qgs_claim import Answer, answer
-from benchwright.control.peak.qgs_plan import choose, clock_of
+from benchwright.control.peak.qgs_plan import choose, clock_of, shortest_s
 from benchwright.control.peak.qgs_posterior import Posterior, posterior
 from benchwright.control.peak.qgs_reading import (
     OVERLOAD,
@@ -38,11 +38,14 @@ from benchwright.model.peak import (
     VarianceComponents,
 )
 
-MARGIN = 0.015
-"""On top of the claim's confidence: the price of looking after every run."""
+MARGIN = 0.01
+"""On top of the claim's confidence, at least: the price of looking after every run."""
+MARGIN_OF_FEW = 0.1
+"""... over the number of runs near the peak: what few runs say of their own noise and of what
+differs between runs is little, and a lucky agreement of the first ones ends no search."""
 NEAR = (0.6, 1.7)
 """Responses that count as near the peak, as shares of the limit."""
-FEWEST_NEAR = 3
+FEWEST_NEAR = 4
 """Independent runs near the peak before a claim: a single one shows no spread."""
 CLIMB_S = 20.0
 CLIMB_UNWATCHED_S = 8.0
@@ -62,8 +65,10 @@ TURN_S = 10.0
 OVERLOAD_S = 60.0
 """Of the overloaded run that a claim of the region begins with [s]."""
 OVERLOAD_SHARE = 1.2
-MOST_FIRST = 2
-"""Trials that were meant to be the overloaded run and whose server stayed bounded."""
+WIDE = 5.0
+"""Bracket, as a ratio of rates, that the climb halves before the curve is asked."""
+BELOW_CAPACITY = 0.7
+"""A first descent goes to this share of the capacity, if overload told one."""
 MOST_MUTE = 1
 """Overloaded runs that told no capacity, after which no more are asked for."""
 STEEPEST = 30.0
@@ -142,14 +147,25 @@ class _State:
     def climb(self) -> Probe | None:
         """Return the next probe of the climb, or None when the peak is bracketed."""
         length = self.clock * (CLIMB_S if self.goal.watched else CLIMB_UNWATCHED_S)
-        length = max(length, self.goal.restart_s)
+        length = self.goal.run_length_s or max(length, self.goal.restart_s)
+        rate = self._climbs_to()
+        return None if rate is None else Probe(float(f"{rate:.5g}"), length, "climb")
+
+    def _climbs_to(self) -> float | None:
+        """Return the climb's next rate [1/s]: doubled while all holds, and down in ever
+        longer steps while nothing does; None when the peak is bracketed closely enough."""
         if not self.history:
-            return Probe(self.goal.start_rate, length, "climb")
-        if self.above and self.below:
-            return None
+            return self.goal.start_rate
         if not self.above:
-            return Probe(2 * max(self.below), length, "climb")
-        return Probe(min(self.above) / 2, length, "climb")
+            return 2 * max(self.below)
+        if self.below:
+            low, high = max(self.below), min(self.above)
+            return math.sqrt(low * high) if high > WIDE * low else None
+        down = 2.0 ** min(2 ** (len(self.above) - 1), 4)
+        told = [r.capacity.rate for r in self.readings.runs if r.capacity is not None]
+        if len(self.above) == 1 and told:
+            return min(self.above[0] / down, BELOW_CAPACITY * told[0])
+        return min(self.above) / down
 
     @property
     def known(self) -> Posterior:
@@ -187,8 +203,17 @@ class _State:
         """Tell whether the claim has its probability."""
         claim = self.goal.claim
         enough = FEWEST_NEAR if claim.kind is ClaimKind.REGION else 1
-        wanted = claim.confidence + MARGIN * (claim.kind != "slo")
-        return self.found.probability >= wanted and self.near() >= enough
+        return self.found.probability >= self.wanted() and self.near() >= enough
+
+    def wanted(self) -> float:
+        """Return the probability at which the search may stop."""
+        claim = self.goal.claim
+        if claim.kind is ClaimKind.SLO:
+            return claim.confidence
+        few = MARGIN_OF_FEW / max(self.near(), 1)
+        part = (1 - claim.confidence) / 2
+        margin = max(MARGIN, few) if claim.kind is ClaimKind.REGION else MARGIN
+        return claim.confidence + min(margin, part)
 
     def first_overload(self) -> Probe | None:
         """Return the overloaded run that a narrow claim begins with, if it is missing.
@@ -199,19 +224,16 @@ class _State:
         long = [r for r in self.readings.runs if not r.steady and r.lasts_s >= enough_s]
         if self.goal.claim.kind is not ClaimKind.REGION or long:
             return None
-        if not self._overload_tells() or self._overloads() >= MOST_FIRST:
+        if not self._overload_tells():
             return None
         curve = self.known.curve
         capacity = self.known.mean(np.log(curve.capacity))
         rate = OVERLOAD_SHARE * math.exp(capacity)
-        return Probe(float(f"{rate:.5g}"), self.clock * OVERLOAD_S, "overload")
+        length = self.goal.run_length_s or self.clock * OVERLOAD_S
+        return Probe(float(f"{rate:.5g}"), length, "overload")
 
-    def _overloads(self) -> int:
-        """Return how many of the trials were far above every rate that held."""
-        best = max(self.below, default=0.0)
-        long_s = 0.6 * self.clock * OVERLOAD_S
-        far = [t for t in self.history if t.rate > OVERLOAD_SHARE * best]
-        return sum(t.lasted_s >= long_s for t in far)
+    def _is_far(self, rate: float) -> bool:
+        return rate > OVERLOAD_SHARE * max(self.below, default=math.inf)
 
     def probe(self) -> Probe:
         """Return the probe that pays most."""
@@ -228,16 +250,22 @@ class _State:
             clock=self.clock,
         )
         rate, length, purpose = chosen.rate, chosen.lasts_s, chosen.purpose
-        if self.found.probability >= self.goal.claim.confidence + MARGIN:
-            rate, length, purpose = self.found.rate, 90 * self.clock, "focus"
+        if self.found.probability >= self.wanted():
+            length = self.clock * shortest_s(self.goal.claim)
+            rate, purpose = self.found.rate, "focus"
         length = math.ceil(length + self.readings.warm_up_s)
         return Probe(float(f"{rate:.5g}"), self.goal.run_length_s or length, purpose)
 
     def _overload_tells(self) -> bool:
-        """Tell whether overload is worth running: not where it told nothing before."""
-        tried = [run for run in self.readings.runs if not run.steady]
-        mute = [run for run in tried if run.capacity is None]
-        return self.readings.limit_s is not None and len(mute) < MOST_MUTE
+        """Tell whether overload is worth running: not where it told nothing before, or
+        where the response stays bounded however high the rate."""
+        mute = [
+            run
+            for run in self.readings.runs
+            if run.capacity is None and (not run.steady or self._is_far(run.rate))
+        ]
+        bounded = [run for run in mute if run.lasts_s >= 0.5 * self.clock * OVERLOAD_S]
+        return self.readings.limit_s is not None and len(bounded) < MOST_MUTE
 
     def _restart_s(self) -> float:
         beside = [trial.cost_s - trial.lasted_s for trial in self.history]

@@ -119,7 +119,7 @@ def choose(
     target = _claimed(claim, known, found.rate)
     lengths = [clock * lasts_s for lasts_s in LENGTHS_S]
     shortest = min(
-        max(RELAXATIONS * known.mean(known.noise_s), clock * _shortest_s(claim)),
+        max(RELAXATIONS * known.mean(known.noise_s), clock * shortest_s(claim)),
         lengths[-3],
     )
     options = _options(known, found.rate)[: None if overload else -1]
@@ -172,7 +172,8 @@ def _after(spread: FloatArray, plan: Sequence[Run]) -> float:
     return float(spread[0, 0] - told)
 
 
-def _shortest_s(claim: Claim) -> float:
+def shortest_s(claim: Claim) -> float:
+    """Return how long a steady run is at least, for a usual limit [s]."""
     return SHORTEST_S if claim.kind is ClaimKind.REGION else SHORTEST_RATE_S
 
 

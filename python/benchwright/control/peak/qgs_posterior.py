@@ -45,15 +45,20 @@ EXPONENT_TAIL = 3.0
 MOST_EXPONENT = math.log(60.0)
 UNLOADED_PRIOR = (-0.8, 1.2)
 """Of the logit of the unloaded response."""
-NOISE_PRIOR = (math.log(1.4), 0.35)
-"""Of the noise at the peak over that of reflected Brownian motion: 0.8 to 1.8 measured."""
+NOISE_PRIOR = (math.log(1.6), 0.45)
+"""Of the noise at the peak over that of reflected Brownian motion, where the gap is 0.1;
+Student's t of `NOISE_TAIL` degrees of freedom."""
+NOISE_TAIL = 3.0
+NOISE_BY_GAP = 0.8
+"""Power of the gap that this grows with: heavy tails make both large. Measured: 1.0 at a gap
+of 0.04, 0.8 at 0.09, 1.8 at 0.13, 2.0 at 0.18, 8 at 0.26, 10 at 0.44."""
 NOISE_PRIOR_UNTIMED = (math.log(1.0), 1.5)
 """... in seconds, where the limit is no time."""
 NOISE_EXPONENT = 1.5
 """Of the noise's growth with waiting: 1.1 to 1.7 measured."""
 NEIGHBOUR = 0.3
 """Standard deviation of ln gap between neighbouring samples: what a handed-on shape is worth."""
-BETWEEN_PRIOR = (math.log(0.0025), 1.0)
+BETWEEN_PRIOR = (math.log(0.004), 1.0)
 """Of the capacity's relative standard deviation between runs."""
 EXCESS_SCALE = 0.002
 """Of the relative difference between what an overloaded server completes and the pole;
@@ -64,8 +69,15 @@ MODEL_ERROR = 0.02
 
 UNSEEN_S = 0.2
 """Seconds of work that an unnoticed warm-up may cost a run: short runs bear it most."""
+UNLOOKED_S = 1.0
+"""... before a long overloaded run, which shows a warm-up best, was made."""
+LOOKED = 1000.0
+"""Limits of the response that such a run lasts, within the bounds below."""
+LOOKED_S = (10.0, 40.0)
 OVERLOADED_SD = 0.02
 """How sharply a run that reached no steady state says that the peak is lower, of ln rate."""
+NEVER = -1e12
+"""Log likelihood of a draw that cannot be."""
 BUSY = 0.5
 """From this share of the limit on a run's noise is waiting's; below, that of service."""
 
@@ -122,6 +134,7 @@ def _points(n: int, size: int) -> FloatArray:
     return result
 
 
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def posterior(
     readings: Readings,
     start: tuple[float, float],
@@ -211,6 +224,9 @@ class _Model:
         self.low, self.high = start
         self.limit_s = readings.limit_s
         self.shape = shape
+        long_s = min(max(LOOKED * (self.limit_s or 1.0), LOOKED_S[0]), LOOKED_S[1])
+        looked = any(run.lasts_s >= long_s for run in told)
+        self.unseen_s = UNSEEN_S if looked else UNLOOKED_S
         self.rate = _column(steady, lambda run: run.rate)
         self.value = _column(steady, lambda run: run.value)
         self.lasts_s = _column(steady, lambda run: run.lasts_s)
@@ -296,7 +312,8 @@ class _Model:
         if self.too_high.size:
             above = np.log(self.too_high / curve.peak) / OVERLOADED_SD
             total += log_ndtr(above).sum(axis=0)
-        return self._log_prior(theta), total
+        # A draw so far off that its curve overflows explains nothing.
+        return self._log_prior(theta), np.where(np.isfinite(total), total, NEVER)
 
     def _log_prior(self, theta: FloatArray) -> FloatArray:
         gap, unloaded, noise = self._priors()
@@ -304,10 +321,11 @@ class _Model:
         for column, (centre, spread) in (
             (GAP, gap),
             (UNLOADED, unloaded),
-            (NOISE, noise),
             (BETWEEN, BETWEEN_PRIOR),
         ):
             total -= 0.5 * ((theta[:, column] - centre) / spread) ** 2
+        squares = ((theta[:, NOISE] - noise[0]) / noise[1]) ** 2
+        total -= 0.5 * (NOISE_TAIL + 1) * np.log1p(squares / NOISE_TAIL)
         squares = ((theta[:, EXPONENT] - EXPONENT_PRIOR[0]) / EXPONENT_PRIOR[1]) ** 2
         total -= 0.5 * (EXPONENT_TAIL + 1) * np.log1p(squares / EXPONENT_TAIL)
         middle = 0.5 * (math.log(self.low) + math.log(self.high))
@@ -323,7 +341,8 @@ class _Model:
             return scale
         share = 1 - curve.unloaded
         busy = curve.gap / (1 + curve.gap)
-        result: FloatArray = scale * share**3 * 4 * self.limit_s / busy
+        by_gap = (curve.gap / 0.1) ** NOISE_BY_GAP
+        result: FloatArray = scale * by_gap * share**3 * 4 * self.limit_s / busy
         return result
 
     def _expected(self, curve: Curve, theta: FloatArray) -> _Expected:
@@ -347,7 +366,7 @@ class _Model:
         variance = (
             here_s / self.lasts_s
             + (elasticity * np.exp(theta[:, BETWEEN])) ** 2
-            + (elasticity * UNSEEN_S / self.lasts_s) ** 2
+            + (elasticity * self.unseen_s / self.lasts_s) ** 2
             + (MODEL_ERROR * away) ** 2
             + 1e-6
         )
@@ -370,7 +389,7 @@ class _Model:
         variance = (
             self.capacity_sd**2
             + np.exp(2 * theta[:, BETWEEN])
-            + (UNSEEN_S / self.told_s) ** 2
+            + (self.unseen_s / self.told_s) ** 2
         )
         result: FloatArray = (-0.5 * left**2 / variance - 0.5 * np.log(variance)).sum(
             axis=0

@@ -174,7 +174,8 @@ def _grows(values: FloatArray) -> bool:
         return False
     quarter = max(values.size // 4, 1)
     last, middle = values[-quarter:].mean(), values[quarter : 3 * quarter].mean()
-    return bool(last > OVERLOAD and last > GROWTH * middle)
+    never_empty = values[quarter:].min() > OVERLOAD
+    return bool(last > OVERLOAD and (last > GROWTH * middle or never_empty))
 
 
 def _read_one(
