@@ -21,6 +21,7 @@ from benchwright.control.peak.qgs_posterior import Posterior, posterior
 from benchwright.control.peak.qgs_reading import (
     OVERLOAD,
     Readings,
+    believed,
     limit_s,
     read,
     share_of_limit,
@@ -74,6 +75,9 @@ MOST_MUTE = 1
 STEEPEST = 30.0
 
 
+FEWEST_EFFECTIVE = 60.0
+"""Draws that a posterior must be worth; one that lost its way begins again with `MANY`."""
+MANY = 4096
 ROUGH = 512
 """Draws of a first look, which only tells how steep the curve is."""
 
@@ -136,7 +140,7 @@ class _State:
         self.history = history
         self.criterion = goal.criteria[0]
         self.clock = clock_of(limit_s(self.criterion))
-        self.readings: Readings = read(self.criterion, history)
+        self.readings: Readings = believed(read(self.criterion, history))
         holds = [run.steady and run.value <= 1 for run in self.readings.runs]
         rates = [trial.offered_rate for trial in history]
         self.below = [rate for rate, ok in zip(rates, holds, strict=True) if ok]
@@ -177,8 +181,12 @@ class _State:
             slope = (1 - first.mean(first.curve.unloaded)) * (
                 first.mean(first.curve.exponent) + 1 / first.mean(first.curve.gap)
             )
-            self.readings = read(self.criterion, self.history, min(slope, STEEPEST))
-            self._known = posterior(self.readings, start, shape, begin=first)
+            slope = min(slope, STEEPEST)
+            self.readings = believed(read(self.criterion, self.history, slope))
+            known = posterior(self.readings, start, shape, begin=first)
+            if known.effective < FEWEST_EFFECTIVE:
+                known = posterior(self.readings, start, shape, draws=MANY)
+            self._known = known
         return self._known
 
     def _start(self) -> tuple[float, float]:
@@ -203,7 +211,9 @@ class _State:
         """Tell whether the claim has its probability."""
         claim = self.goal.claim
         enough = FEWEST_NEAR if claim.kind is ClaimKind.REGION else 1
-        return self.found.probability >= self.wanted() and self.near() >= enough
+        if self.near() < enough or self.known.effective < FEWEST_EFFECTIVE:
+            return False
+        return self.found.probability >= self.wanted()
 
     def wanted(self) -> float:
         """Return the probability at which the search may stop."""

@@ -49,7 +49,7 @@ NOISE_PRIOR = (math.log(1.6), 0.45)
 """Of the noise at the peak over that of reflected Brownian motion, where the gap is 0.1;
 Student's t of `NOISE_TAIL` degrees of freedom."""
 NOISE_TAIL = 3.0
-NOISE_BY_GAP = 0.8
+NOISE_BY_GAP = 1.1
 """Power of the gap that this grows with: heavy tails make both large. Measured: 1.0 at a gap
 of 0.04, 0.8 at 0.09, 1.8 at 0.13, 2.0 at 0.18, 8 at 0.26, 10 at 0.44."""
 NOISE_PRIOR_UNTIMED = (math.log(1.0), 1.5)

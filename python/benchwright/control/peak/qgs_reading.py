@@ -10,6 +10,7 @@ where a response at the peak costs ten times that. Its mean response is not used
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -34,6 +35,12 @@ PRIOR_FREEDOM = 6.0
 SEEN = 0.97
 """Share of the operations that must have a response for bins to tell a capacity: those
 that never ended are the slow ones."""
+CLEARLY = 3.0
+"""Standard errors by which two capacities must differ to be no capacities."""
+COLD_S = 0.5
+"""Seconds of work that a warm-up which is not known yet may cost an overloaded run."""
+UNLIKE = 0.014
+"""Relative standard deviation between two runs' capacities that is usual."""
 FEWEST_AGES = 4
 LEAST_AGE_S = 1.0
 QUIET = 0.6
@@ -114,6 +121,28 @@ def read(
         for index, trial in enumerate(history)
     ]
     return Readings(tuple(runs), seconds, limit_s(criterion))
+
+
+def believed(readings: Readings) -> Readings:
+    """Return the readings without capacities where those that overload told disagree.
+
+    A server that takes operations in turn completes its capacity however high the rate. One
+    that shares itself out completes the short ones first: the more, the higher the rate.
+    """
+    told = [run for run in readings.runs if run.capacity is not None]
+    if not any(_differ(one, other) for one, other in itertools.combinations(told, 2)):
+        return readings
+    runs = tuple(msgspec.structs.replace(run, capacity=None) for run in readings.runs)
+    return msgspec.structs.replace(readings, runs=runs)
+
+
+def _differ(one: Reading, other: Reading) -> bool:
+    a, b = one.capacity, other.capacity
+    assert a is not None
+    assert b is not None
+    warm_up = math.hypot(COLD_S / one.lasts_s, COLD_S / other.lasts_s)
+    error = math.hypot(a.relative_sd, b.relative_sd, warm_up, UNLIKE)
+    return abs(math.log(a.rate / b.rate)) > CLEARLY * error
 
 
 def _ageing(trial: LoadTrial, criterion: Criterion) -> Ageing | None:
