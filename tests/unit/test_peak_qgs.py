@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,9 +16,22 @@ from benchwright.control.peak.noise import own_noise
 from benchwright.control.peak.qgs import QGS
 from benchwright.control.peak.qgs_claim import answer
 from benchwright.control.peak.qgs_posterior import posterior, weighted_quantile
-from benchwright.control.peak.qgs_reading import read
+from benchwright.control.peak.qgs_reading import (
+    Capacity,
+    Reading,
+    Readings,
+    believed,
+    read,
+)
 from benchwright.control.peak.warm_up import LEAST_S, Ageing, warm_up
-from benchwright.model.peak import Claim, ClaimKind, PeakStatus, Probe
+from benchwright.model.peak import (
+    Claim,
+    ClaimKind,
+    LoadTrial,
+    PeakGoal,
+    PeakStatus,
+    Probe,
+)
 from servers import A
 from world import play, search_of, unit_of
 
@@ -138,3 +152,70 @@ def test_a_resumed_search_ends_with_the_same_answer() -> None:
     assert whole.result is not None
     assert resumed.result is not None
     assert resumed.result.peak_rate == whole.result.peak_rate
+
+
+def _overloaded(index: int, capacity: float, offered: float) -> Reading:
+    told = Capacity(capacity, 0.01)
+    return Reading(index, offered, 60.0, math.nan, capacity=told)
+
+
+def test_capacities_that_grow_with_the_load_are_none() -> None:
+    alike = Readings((_overloaded(0, 100, 130), _overloaded(1, 101, 200)), 2.0, 0.04)
+    unlike = Readings((_overloaded(0, 100, 130), _overloaded(1, 130, 200)), 2.0, 0.04)
+    assert believed(alike) is alike
+    assert all(run.capacity is None for run in believed(unlike).runs)
+
+
+def _trial(rate: float, response_ms: float, lasts_s: float = 20.0) -> LoadTrial:
+    """Return a trial that tells its totals only."""
+    return LoadTrial(
+        rate=rate,
+        duration_s=lasts_s,
+        lasted_s=lasts_s,
+        cost_s=lasts_s,
+        values={A.binding.key: response_ms},
+        offered=round(rate * lasts_s),
+    )
+
+
+def _asked(goal: PeakGoal, history: list[LoadTrial]) -> Probe:
+    step = QGS().next(goal, history)
+    assert isinstance(step, Probe)
+    return step
+
+
+def test_the_climb_doubles_while_all_holds() -> None:
+    goal = A.goal()
+    assert _asked(goal, [_trial(50, 20)]).rate == 100
+
+
+def test_the_descent_takes_ever_longer_steps() -> None:
+    goal, history = A.goal(), [_trial(50, 90)]
+    for _ in range(3):
+        history.append(_trial(_asked(goal, history).rate, 90))
+    assert [trial.rate for trial in history] == [50, 25, 6.25, 0.39062]
+
+
+def test_a_wide_bracket_is_halved_before_the_curve_is_asked() -> None:
+    history = [_trial(50, 90), _trial(2, 20)]
+    step = _asked(A.goal(), history)
+    assert step.purpose == "climb"
+    assert step.rate == pytest.approx(10)
+
+
+def test_a_run_length_that_was_set_is_that_of_every_trial() -> None:
+    goal = msgspec.structs.replace(A.goal(), run_length_s=33.0)
+    search = play(QGS(), msgspec.structs.replace(goal, max_trials=8), A, 3)
+    assert {probe.duration_s for probe in search.probes} == {33.0}
+
+
+def test_an_overload_that_stays_bounded_is_not_repeated() -> None:
+    history = [_trial(100, 20), _trial(200, 60)]
+    purposes = []
+    for _ in range(5):
+        step = _asked(A.goal(), history)
+        purposes.append(step.purpose)
+        value = 80.0 if step.rate > 190 else 30.0
+        history.append(_trial(step.rate, value, step.duration_s))
+    assert purposes[0] == "overload"
+    assert purposes.count("overload") == 1

@@ -68,6 +68,8 @@ OVERLOAD_S = 60.0
 OVERLOAD_SHARE = 1.2
 WIDE = 5.0
 """Bracket, as a ratio of rates, that the climb halves before the curve is asked."""
+DESCENT = (2.0, 4.0, 16.0)
+"""By how much each next rate is lower while nothing holds."""
 BELOW_CAPACITY = 0.7
 """A first descent goes to this share of the capacity, if overload told one."""
 MOST_MUTE = 1
@@ -165,7 +167,7 @@ class _State:
         if self.below:
             low, high = max(self.below), min(self.above)
             return math.sqrt(low * high) if high > WIDE * low else None
-        down = 2.0 ** min(2 ** (len(self.above) - 1), 4)
+        down = DESCENT[min(len(self.above), len(DESCENT)) - 1]
         told = [r.capacity.rate for r in self.readings.runs if r.capacity is not None]
         if len(self.above) == 1 and told:
             return min(self.above[0] / down, BELOW_CAPACITY * told[0])
