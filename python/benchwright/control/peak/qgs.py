@@ -41,13 +41,15 @@ from benchwright.model.peak import (
 
 MARGIN = 0.01
 """On top of the claim's confidence, at least: the price of looking after every run."""
-MARGIN_OF_FEW = 0.1
+MARGIN_OF_FEW = 0.12
 """... over the number of runs near the peak: what few runs say of their own noise and of what
 differs between runs is little, and a lucky agreement of the first ones ends no search."""
 NEAR = (0.6, 1.7)
 """Responses that count as near the peak, as shares of the limit."""
-FEWEST_NEAR = 4
-"""Independent runs near the peak before a claim: a single one shows no spread."""
+FEWEST_NEAR = 6
+"""Independent runs near the peak before a claim: a few show no spread."""
+CONFIRM_S = 60.0
+"""Of a run that only the number of runs asks for [s]."""
 CLIMB_S = 20.0
 CLIMB_UNWATCHED_S = 8.0
 EARLIEST_S = 5.0
@@ -263,7 +265,7 @@ class _State:
         )
         rate, length, purpose = chosen.rate, chosen.lasts_s, chosen.purpose
         if self.found.probability >= self.wanted():
-            length = self.clock * shortest_s(self.goal.claim)
+            length = self.clock * min(shortest_s(self.goal.claim), CONFIRM_S)
             rate, purpose = self.found.rate, "focus"
         length = math.ceil(length + self.readings.warm_up_s)
         return Probe(float(f"{rate:.5g}"), self.goal.run_length_s or length, purpose)
