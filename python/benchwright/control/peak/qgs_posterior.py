@@ -29,7 +29,8 @@ MORE = 4
 STEPS = 12
 """Tempered steps at most; three to five are usual."""
 EFFECTIVE_PART = 8.0
-"""One draw in so many is effective after a tempered step: their moments make the next."""
+"""One draw in so many is effective after a tempered step: their moments make the next. Late
+steps ask for less: a bent posterior fits no proposal better, and must be reached."""
 TAIL = 6.0
 """Degrees of freedom of the proposal: heavier tails than the posterior's."""
 
@@ -154,7 +155,8 @@ def posterior(
         theta = centre + points @ root.T
         prior, likelihood = model.log_density(theta)
         proposed = _log_t(points)
-        power = _next_power(prior - proposed, likelihood)
+        part = EFFECTIVE_PART * (1 + step / 4)
+        power = _next_power(prior - proposed, likelihood, part)
         weight = _normalised(prior - proposed + power * likelihood)
         effective = 1.0 / float(weight @ weight)
         if power >= 1.0 and effective > draws / 5:
@@ -180,12 +182,12 @@ def _normalised(log_weight: FloatArray) -> FloatArray:
     return result
 
 
-def _next_power(base: FloatArray, likelihood: FloatArray) -> float:
-    """Return the largest power, at most 1, that leaves enough of the draws effective."""
+def _next_power(base: FloatArray, likelihood: FloatArray, part: float) -> float:
+    """Return the largest power, at most 1, that leaves one draw in `part` effective."""
     low, high = 0.0, 1.0
     for _ in range(7):
         weight = _normalised(base + high * likelihood)
-        if 1.0 / float(weight @ weight) >= base.size / EFFECTIVE_PART:
+        if 1.0 / float(weight @ weight) >= base.size / part:
             low = high
             if high >= 1.0:
                 break
