@@ -131,7 +131,25 @@ class _Known:
         answer = self._rate()
         lower, upper = self.near.seconds_beside(answer)
         step = min(self.claim.tolerance, STEP) / max(self.near.steepness, 1.0) / 2
-        return self._working(answer * (1 + step if lower > upper else 1 - step))
+        rate = answer * (1 + step if lower > upper else 1 - step)
+        return self._working(self._between_the_sure(rate))
+
+    def _between_the_sure(self, rate: float) -> float:
+        """Return a rate of which it is open whether it holds: where a run was far beyond
+        the limit another one there would tell nothing new."""
+        assert self.near is not None
+        sure = [run for run in self.near.runs if not run.near]
+        below = [run.rate for run in sure if run.holds > 0.9]
+        above = [run.rate for run in sure if run.holds < 0.1]
+        close = [run.rate for run in self.near.close]
+        ceiling, floor = min(above, default=math.inf), max(below, default=0.0)
+        if rate > ceiling * (1 - NARROW / 2):
+            known = [one for one in (*close, *below) if one < ceiling]
+            return math.sqrt(max(known, default=rate / 2) * ceiling)
+        if rate < floor * (1 + NARROW / 2):
+            known = [one for one in (*close, *above) if one > floor]
+            return math.sqrt(min(known, default=rate * 2) * floor)
+        return rate
 
     def _working(self, rate: float) -> float:
         """Return the rate to ask for: none that failed, nor one as good as that."""
@@ -199,7 +217,9 @@ class _Known:
     def _rate(self) -> float:
         assert self.near is not None
         slo = self.claim.kind is ClaimKind.SLO
-        share = 1 - self.claim.confidence - MARGIN if slo else 0.5
+        # Half a margin beyond: a quantile of a grid is not exact, and the claim would
+        # hang on its last digit.
+        share = 1 - self.claim.confidence - 1.5 * MARGIN if slo else 0.5
         # The parabola knows nothing of a server that refuses.
         return min(self.near.quantile(share), self.failed * (1 - NARROW / 2))
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from benchwright.control.peak.loads import UNWORKED, value_share
 from benchwright.control.peak.noise import NOTHING, OwnNoise
 from benchwright.control.peak.qgs_reading import read
-from benchwright.control.peak.seen import counted_rate
+from benchwright.control.peak.seen import counted_rate, lowest_failed
 from benchwright.model.peak import (
     Claim,
     ClaimKind,
@@ -86,7 +86,7 @@ def near_of(goal: PeakGoal, history: Sequence[LoadTrial]) -> Near:
     """Return what at least one trial says."""
     columns = [_runs(criterion, history) for criterion in goal.criteria]
     runs = [max(each, key=lambda run: run.value) for each in zip(*columns, strict=True)]
-    return Near(runs)
+    return Near(runs, lowest_failed(history))
 
 
 def _runs(criterion: Criterion, history: Sequence[LoadTrial]) -> list[Run]:
@@ -125,8 +125,10 @@ def _failed(criterion: Criterion, trial: LoadTrial) -> Run:
 class Near:
     """The distribution of the peak."""
 
-    def __init__(self, runs: Sequence[Run]) -> None:
+    def __init__(self, runs: Sequence[Run], ceiling: float = math.inf) -> None:
+        """`ceiling`: a rate that failed, so that the peak is not above it [1/s]."""
         self.runs = runs
+        self.ceiling = ceiling
         self.close = [run for run in runs if run.near]
 
     @property
@@ -203,16 +205,18 @@ class Near:
     def quantile(self, share: float) -> float:
         """Return a quantile of the peak's distribution [1/s]."""
         below = np.cumsum(self._of_peak) - self._of_peak / 2
-        return float(np.exp(np.interp(share, below, np.log(self._told[0]))))
+        found = float(np.exp(np.interp(share, below, np.log(self._told[0]))))
+        return min(found, self.ceiling)
 
     def held(self, claim: Claim, rate: float) -> float:
         """Return the probability that a claim holds at a rate."""
         rates, weight = self._told
+        peaks = np.minimum(rates, self.ceiling)
         if claim.kind is ClaimKind.SLO:
             near = rate >= self.quantile(0.5) * (1 - claim.tolerance)
-            return float(self._of_peak[rates >= rate].sum()) if near else 0.0
+            return float(self._of_peak[peaks >= rate].sum()) if near else 0.0
         if claim.kind is ClaimKind.RATE:
-            kept = np.abs(rate / rates - 1) <= claim.tolerance
+            kept = np.abs(rate / peaks - 1) <= claim.tolerance
             return float(self._of_peak[kept].sum())
         level = _parabola(math.log(rate), np.log(rates))
         inside = np.abs(np.expm1(level)) <= claim.tolerance
