@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use crate::protocol::{Interrupt, Mode, Request, Run};
-use crate::signals::Signals;
+use crate::signals::{Signals, TERMINATION};
 
 const STDIN: i32 = 0;
 const CHUNK_BYTES: usize = 4096;
@@ -41,7 +41,7 @@ impl Control {
             interrupt: None,
             busy: false,
             over: false,
-            signals: Signals::block(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT])?,
+            signals: Signals::block(&TERMINATION)?,
         })
     }
 

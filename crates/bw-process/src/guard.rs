@@ -15,7 +15,7 @@ use crate::ending::end_descendants;
 use crate::notes::Notes;
 use crate::pidfd;
 use crate::semaphore::remove_abandoned;
-use crate::signals::{Signals, reset_actions};
+use crate::signals::{Signals, TERMINATION, hold, reset_actions};
 use crate::wait::poll;
 use crate::worker;
 
@@ -28,6 +28,8 @@ pub fn serve() -> io::Result<i32> {
     // SAFETY: integer arguments; only standard descriptors are in use so far.
     unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
     reset_actions();
+    // Before the worker can say hello: from then on a signal may come.
+    hold(&TERMINATION);
     remove_abandoned();
     // SAFETY: no arguments.
     let parent = unsafe { libc::getppid() };
@@ -62,7 +64,7 @@ fn work(guard: libc::pid_t, notes: &Notes) -> i32 {
 
 fn watch(worker: libc::pid_t, parent: libc::pid_t, notes: &Notes) -> io::Result<i32> {
     become_subreaper();
-    let signals = Signals::block(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT])?;
+    let signals = Signals::block(&TERMINATION)?;
     let process = pidfd::open(worker)?;
     let parent = pidfd::open(parent).ok();
     let parent = parent.as_ref().map_or(-1, AsRawFd::as_raw_fd);

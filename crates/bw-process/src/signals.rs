@@ -14,6 +14,16 @@ pub struct Arrived {
     pub from_kernel: bool,
 }
 
+/// What asks a program to end.
+pub const TERMINATION: [i32; 4] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT];
+
+/// Blocks `signals`: they wait until somebody reads them. Forked processes inherit that.
+pub fn hold(signals: &[i32]) {
+    let set = set_of(signals);
+    // SAFETY: `set` is initialised; the old mask is not asked for.
+    unsafe { libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) };
+}
+
 /// A descriptor from which blocked signals are read.
 #[derive(Debug)]
 pub struct Signals(OwnedFd);
@@ -21,9 +31,8 @@ pub struct Signals(OwnedFd);
 impl Signals {
     /// Blocks `signals` and returns the descriptor they are read from. Errors: signalfd(2).
     pub fn block(signals: &[i32]) -> io::Result<Self> {
+        hold(signals);
         let set = set_of(signals);
-        // SAFETY: `set` is initialised; the old mask is not asked for.
-        unsafe { libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) };
         // SAFETY: `set` is initialised.
         let fd = unsafe { libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
         if fd < 0 {
