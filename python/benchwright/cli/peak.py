@@ -7,11 +7,20 @@ Two steps: what the user said (arguments, a spec), what it means here (a plan, a
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
+from benchwright.cli.search_options import (
+    Misfit,
+    add_result,
+    add_sample,
+    add_seed,
+    of_the_command,
+    refuse,
+    search_or_tell,
+    two_sources,
+)
+
 if TYPE_CHECKING:
-    from benchwright.model.errors import Diagnostic
     from benchwright.session.search_peak_request import PeakRequest
     from benchwright.study.journal import Session, Study
 
@@ -74,7 +83,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     _add_generator(parser.add_argument_group("instead of a SPEC"))
     _add_question(parser.add_argument_group("the question"))
     _add_search(parser.add_argument_group("the search"))
-    _add_result(parser.add_argument_group("result"))
+    add_result(parser.add_argument_group("result"))
     parser.set_defaults(handler=run)
 
 
@@ -112,14 +121,7 @@ def _add_question(group: argparse._ArgumentGroup) -> None:
         help="region:10%% (default), rate:5%%, slo:95%%; several with commas",
     )
     add("--confidence", metavar="95%", help="of region and rate (default 95%%)")
-    add(
-        "-P",
-        dest="factors",
-        action="append",
-        default=[],
-        metavar="FACTOR=LEVEL",
-        help="the sample (default: the first level of each factor)",
-    )
+    add_sample(group)
 
 
 def _add_search(group: argparse._ArgumentGroup) -> None:
@@ -135,35 +137,13 @@ def _add_search(group: argparse._ArgumentGroup) -> None:
     )
     add("--max-trials", metavar="N", help="then undecided (default 200)")
     add("--run-length", metavar="60s", help="of every trial (default: the policy's)")
-    add("--seed", metavar="N", help="of all that is random (default: drawn, recorded)")
-
-
-def _add_result(group: argparse._ArgumentGroup) -> None:
-    from benchwright.cli.trial_options import add_kept
-
-    add_kept(group)
-    group.add_argument(
-        "--plot", metavar="FILE", help="draw it: .svg, .png, .pdf or .eps"
-    )
-    group.add_argument("--quiet", action="store_true", help="no progress")
+    add_seed(group)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Do what `bw peak` was asked; return the exit code."""
-    _check(arguments)
-    if arguments.spec is None and arguments.command is None:
-        from benchwright.cli.search_again import tell_again
-
-        return tell_again("peak", arguments)
-    from benchwright.cli.peak_run import begin
-    from benchwright.cli.plot_file import check_plot
-    from benchwright.cli.spec_file import spec_source
-
-    spec = None
-    if arguments.spec is not None:
-        spec = spec_source(arguments.spec, "bw peak")
-    check_plot(arguments.plot, [] if spec is None else [spec.path])
-    return begin(_request(arguments), spec, arguments, sys.argv[1:])
+    refuse(_misfits(arguments))
+    return search_or_tell("peak", arguments, _request)
 
 
 def resume(study: Study, stored: Session, arguments: argparse.Namespace) -> int:
@@ -173,22 +153,11 @@ def resume(study: Study, stored: Session, arguments: argparse.Namespace) -> int:
     return go_on(study, stored, arguments)
 
 
-def _check(arguments: argparse.Namespace) -> None:
-    """Raise InputError for options that do not go together."""
-    from benchwright.model.errors import InputError
-
-    wrong: list[Diagnostic] = []
-    for option, text, message, hint in _misfits(arguments):
-        wrong.append(_mistake(option, text, message, hint))
-    if wrong:
-        raise InputError(wrong)
-
-
-def _misfits(arguments: argparse.Namespace) -> list[tuple[str, str, str, str]]:
+def _misfits(arguments: argparse.Namespace) -> list[Misfit]:
     """Return option, text, what is wrong and what to do, for each misfit."""
     from benchwright.cli.search_again import is_told_again
 
-    found = []
+    found: list[Misfit] = []
     spec, command = arguments.spec, arguments.command
     if arguments.command_argv is not None:
         hint = "give it in one word: --command 'GEN {rate} {duration}'"
@@ -200,25 +169,14 @@ def _misfits(arguments: argparse.Namespace) -> list[tuple[str, str, str, str]]:
         )
         found.append(("bw peak", "", "there is nothing to search", hint))
     elif spec is not None and command is not None:
-        hint = "leave one of them out"
-        found.append(("--command", command, f"there is a spec too, {spec}", hint))
+        found.append(two_sources(spec, command))
     if command is not None and arguments.response is None:
         hint = "such as --response /mean_ms, a JSON pointer into GEN's output"
         message = "nothing says where the mean response is"
         found.append(("--response", "", message, hint))
     if spec is not None and command is None:
-        for option in ("response", "series"):
-            text = getattr(arguments, option)
-            if text is not None:
-                hint = "a spec says it in [load]"
-                found.append((f"--{option}", text, "it is for --command", hint))
+        found += of_the_command(arguments, ("response", "series"))
     return found
-
-
-def _mistake(option: str, text: str, message: str, hint: str) -> Diagnostic:
-    from benchwright.model.errors import Diagnostic
-
-    return Diagnostic("bad-argument", message, hint, file=option, text=text)
 
 
 def _request(arguments: argparse.Namespace) -> PeakRequest:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -11,10 +10,10 @@ import msgspec
 
 from benchwright.cli.peak_command import check_program, command_spec, first_output
 from benchwright.cli.plot_file import write_plot
+from benchwright.cli.search_errand import SearchErrand, tell_recorded
 from benchwright.cli.search_live import Kept, Site, run_again, run_new
 from benchwright.model.errors import Diagnostic, InputError
-from benchwright.model.finding import Finding
-from benchwright.model.peak import LoadTrial, PeakResult, Probe
+from benchwright.model.peak import PeakResult
 from benchwright.model.search import PeakAnswer, SearchTrial
 from benchwright.report.peak import PeakReport, peak_text
 from benchwright.report.peak_json import peak_document
@@ -22,7 +21,6 @@ from benchwright.report.peak_progress import (
     opening_text,
     probe_text,
     running_text,
-    search_progress,
     trial_text,
 )
 from benchwright.report.peak_words import binding_of, criterion_text
@@ -31,7 +29,6 @@ from benchwright.session.ledger import Ledger
 from benchwright.session.run import Verdict
 from benchwright.session.search import (
     Search,
-    recorded_result,
     recorded_trials,
     run_search,
     search_key,
@@ -41,7 +38,6 @@ from benchwright.session.search_peak_request import PeakPlan, PeakRequest, peak_
 from benchwright.session.search_start import search_info, stored_request, stored_spec
 from benchwright.study.journal import Session, Study
 from benchwright.suite.program import SourceFile
-from benchwright.workbench.local import LocalWorkbench, Setting
 from benchwright.workbench.port import Workbench
 from benchwright.workbench.spec import Spec
 from benchwright.workbench.spec_toml import read_spec
@@ -84,15 +80,10 @@ def tell_stored(
         stored_request(stored.info, PeakRequest), plot=plot
     )
     errand = PeakErrand(request, stored_spec(stored.info), arguments)
-    ledger = Ledger(study, stored.number)
-    verdict = Verdict(stored.status, stored.detail or "it has not ended", 0)
-    answer = recorded_result(ledger, PeakAnswer)
-    if answer is not None:
-        verdict = errand.verdict(answer)
-    errand.tell(answer, verdict, Kept(study.path, stored.number, ledger))
+    tell_recorded(study, stored, errand, PeakAnswer)
 
 
-class PeakErrand:
+class PeakErrand(SearchErrand):
     """What `bw peak` does in its session."""
 
     def __init__(
@@ -101,28 +92,14 @@ class PeakErrand:
         source: SourceFile | None,
         arguments: argparse.Namespace,
     ) -> None:
-        self.spec, self._plan = meaning_of(request, source)
+        spec, self._plan = meaning_of(request, source)
+        super().__init__(spec, arguments)
         self._request = request
-        self._json: bool = arguments.json
-        self._progress = search_progress(quiet=arguments.quiet)
-        self._bench_findings: tuple[Finding, ...] = ()
-
-    def note(self, text: str) -> None:
-        """Tell a line of progress."""
-        self._progress.line(text)
 
     def workbench(self, site: Site) -> Workbench:
         """Return the workbench of the spec's server and generator."""
-        setting = Setting(
-            spec=self.spec,
-            criteria=self._plan.goal.criteria,
-            around=site.around,
-            logs=site.logs,
-            seed=self._plan.goal.seed,
-        )
-        workbench = LocalWorkbench(setting, site.bench)
-        self._bench_findings = workbench.findings
-        return workbench
+        goal = self._plan.goal
+        return self._built(site, goal.criteria, goal.seed)
 
     def run(self, workbench: Workbench, ledger: Ledger) -> PeakAnswer:
         """Search, telling each trial."""
@@ -159,34 +136,19 @@ class PeakErrand:
             )
         else:
             text = peak_text(report)
-        sys.stdout.write(text)
-        sys.stdout.flush()
-        self.note(f"bw: {report.status}; kept in {kept.study}")
-
-    def close(self) -> None:
-        """Put the terminal back."""
-        self._progress.close()
+        self._print(text, report.status, kept.study)
 
     # -- progress --------------------------------------------------------------------
 
     def _told(self, search: Search[PeakAnswer]) -> Search[PeakAnswer]:
         """Return the search, which tells what runs while it does."""
 
-        def step(history: Sequence[LoadTrial]) -> Probe | PeakAnswer:
-            answer = search.step(history)
-            if isinstance(answer, Probe):
-                self._progress.running(probe_text(len(history) + 1, answer))
-            return answer
-
-        def leaves(
-            history: Sequence[LoadTrial], probe: Probe, so_far: LoadTrial
-        ) -> bool:
-            first = self._plan.goal.criteria[0]
-            number = len(history) + 1
-            self._progress.running(running_text(number, probe, so_far, first))
-            return search.leaves(history, probe, so_far)
-
-        return msgspec.structs.replace(search, step=step, leaves=leaves)
+        first = self._plan.goal.criteria[0]
+        return self._telling(
+            search,
+            probe_text,
+            lambda number, probe, so_far: running_text(number, probe, so_far, first),
+        )
 
     def _tell_trial(self, trials: Sequence[SearchTrial]) -> None:
         best = self._best(trials)

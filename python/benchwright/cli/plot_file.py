@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from benchwright.report.plot.render import Rendered
     from benchwright.report.plot.sheet import Sheet
+    from benchwright.report.plot.style import Style
 
-_PANEL_IN = (4.6, 3.0)
+_WIDTH_IN = 4.6
+_HEIGHT_IN = 3.0
 _FONTSIZE_PT = 9.0
 
 
@@ -22,7 +25,7 @@ def check_plot(path: str | None, inputs: Sequence[str]) -> None:
     from benchwright.model.errors import argument_error
     from benchwright.report.plot.style import FORMATS
 
-    if _form(path) not in FORMATS:
+    if form_of(path) not in FORMATS:
         message = f"{path!r} ends in none of {', '.join('.' + f for f in FORMATS)}"
         raise argument_error("--plot", path, message, "the suffix says what is drawn")
     check_output(path, "--plot", inputs)
@@ -35,17 +38,29 @@ def write_plot(path: str | None, sheet: Callable[[], Sheet]) -> list[dict[str, A
     """
     if path is None:
         return []
-    from benchwright.cli.outputs import write_output
     from benchwright.report.plot.render import render_sheet
+
+    rendered = render_sheet(_composed(sheet), panel_style(), form_of(path))
+    return write_rendered(path, rendered)
+
+
+def panel_style(height_in: float = _HEIGHT_IN) -> Style:
+    """Return the style of a panel of this height [in]."""
     from benchwright.report.plot.style import Style
 
-    width, height = _PANEL_IN
-    style = Style(width_in=width, height_in=height, fontsize_pt=_FONTSIZE_PT, dpi=100)
-    rendered = render_sheet(_composed(sheet), style, _form(path))
+    return Style(
+        width_in=_WIDTH_IN, height_in=height_in, fontsize_pt=_FONTSIZE_PT, dpi=100
+    )
+
+
+def write_rendered(path: str, rendered: Rendered) -> list[dict[str, Any]]:
+    """Write what was drawn and tell its notes; return it for the JSON document."""
+    from benchwright.cli.outputs import write_output
+
     for note in rendered.notes:
         print(f"bw: {note}", file=sys.stderr)
     write_output(Path(path), rendered.data)
-    return [{"path": path, "format": _form(path), "bytes": len(rendered.data)}]
+    return [{"path": path, "format": form_of(path), "bytes": len(rendered.data)}]
 
 
 def _composed(sheet: Callable[[], Sheet]) -> Sheet:
@@ -62,5 +77,6 @@ def _composed(sheet: Callable[[], Sheet]) -> Sheet:
         ) from None
 
 
-def _form(path: str) -> str:
+def form_of(path: str) -> str:
+    """Return the form that a path's suffix asks for: `png`."""
     return Path(path).suffix.removeprefix(".").lower()

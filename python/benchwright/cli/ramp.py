@@ -7,11 +7,20 @@ Two steps: what the user said (arguments, a spec), what it means here (a plan, a
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
+from benchwright.cli.search_options import (
+    Misfit,
+    add_result,
+    add_sample,
+    add_seed,
+    of_the_command,
+    refuse,
+    search_or_tell,
+    two_sources,
+)
+
 if TYPE_CHECKING:
-    from benchwright.model.errors import Diagnostic
     from benchwright.session.search_ramp_request import RampRequest
     from benchwright.study.journal import Session, Study
 
@@ -56,7 +65,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     _add_generator(parser.add_argument_group("instead of a SPEC"))
     _add_levels(parser.add_argument_group("the levels"))
     _add_end(parser.add_argument_group("the end"))
-    _add_result(parser.add_argument_group("result"))
+    add_result(parser.add_argument_group("result"))
     parser.set_defaults(handler=run)
 
 
@@ -96,15 +105,8 @@ def _add_levels(group: argparse._ArgumentGroup) -> None:
     )
     add("--hold", metavar="10s", help="length of a trial (default 10s)")
     add("--repeats", metavar="N", help="trials at each level (default 1)")
-    add(
-        "-P",
-        dest="factors",
-        action="append",
-        default=[],
-        metavar="FACTOR=LEVEL",
-        help="the sample (default: the first level of each factor)",
-    )
-    add("--seed", metavar="N", help="of all that is random (default: drawn, recorded)")
+    add_sample(group)
+    add_seed(group)
 
 
 def _add_end(group: argparse._ArgumentGroup) -> None:
@@ -120,32 +122,10 @@ def _add_end(group: argparse._ArgumentGroup) -> None:
     add("--confidence", metavar="95%", help="of all intervals (default 95%%)")
 
 
-def _add_result(group: argparse._ArgumentGroup) -> None:
-    from benchwright.cli.trial_options import add_kept
-
-    add_kept(group)
-    group.add_argument(
-        "--plot", metavar="FILE", help="draw it: .svg, .png, .pdf or .eps"
-    )
-    group.add_argument("--quiet", action="store_true", help="no progress")
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Do what `bw ramp` was asked; return the exit code."""
-    _check(arguments)
-    if arguments.spec is None and arguments.command is None:
-        from benchwright.cli.search_again import tell_again
-
-        return tell_again("ramp", arguments)
-    from benchwright.cli.plot_file import check_plot
-    from benchwright.cli.ramp_run import begin
-    from benchwright.cli.spec_file import spec_source
-
-    spec = None
-    if arguments.spec is not None:
-        spec = spec_source(arguments.spec, "bw ramp")
-    check_plot(arguments.plot, [] if spec is None else [spec.path])
-    return begin(_request(arguments), spec, arguments, sys.argv[1:])
+    refuse(_misfits(arguments))
+    return search_or_tell("ramp", arguments, _request)
 
 
 def resume(study: Study, stored: Session, arguments: argparse.Namespace) -> int:
@@ -155,24 +135,12 @@ def resume(study: Study, stored: Session, arguments: argparse.Namespace) -> int:
     return go_on(study, stored, arguments)
 
 
-def _check(arguments: argparse.Namespace) -> None:
-    """Raise InputError for options that do not go together."""
-    from benchwright.model.errors import Diagnostic, InputError
-
-    wrong: list[Diagnostic] = [
-        Diagnostic("bad-argument", message, hint, file=option, text=text)
-        for option, text, message, hint in _misfits(arguments)
-    ]
-    if wrong:
-        raise InputError(wrong)
-
-
-def _misfits(arguments: argparse.Namespace) -> list[tuple[str, str, str, str]]:
+def _misfits(arguments: argparse.Namespace) -> list[Misfit]:
     """Return option, text, what is wrong and what to do, for each misfit."""
     from benchwright.cli.search_again import is_told_again
     from benchwright.workbench.ramp_spec import WORDS
 
-    found = []
+    found: list[Misfit] = []
     new = (*_GENERATOR, *WORDS, "seed", "factors")
     spec, command = arguments.spec, arguments.command
     if arguments.command_argv is not None:
@@ -185,14 +153,9 @@ def _misfits(arguments: argparse.Namespace) -> list[tuple[str, str, str, str]]:
         )
         found.append(("bw ramp", "", "there is nothing to ramp", hint))
     elif spec is not None and command is not None:
-        hint = "leave one of them out"
-        found.append(("--command", command, f"there is a spec too, {spec}", hint))
+        found.append(two_sources(spec, command))
     if spec is not None and command is None:
-        for option in _GENERATOR[1:]:
-            text = getattr(arguments, option)
-            if text is not None:
-                hint = "a spec says it in [load]"
-                found.append((f"--{option}", text, "it is for --command", hint))
+        found += of_the_command(arguments, _GENERATOR[1:])
     return found
 
 

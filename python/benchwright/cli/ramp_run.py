@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from collections.abc import Sequence
 
 import msgspec
@@ -12,16 +11,15 @@ import msgspec
 from benchwright.cli.peak_command import check_program
 from benchwright.cli.plot_file import write_plot
 from benchwright.cli.ramp_command import command_spec, first_output
+from benchwright.cli.search_errand import SearchErrand, tell_recorded
 from benchwright.cli.search_live import Kept, Site, run_again, run_new
 from benchwright.control.ramp.policy import best_so_far
 from benchwright.control.ramp.profile import band_of
 from benchwright.model.errors import InputError
-from benchwright.model.finding import Finding
-from benchwright.model.peak import Criterion, LoadTrial, Probe
+from benchwright.model.peak import Criterion
 from benchwright.model.ramp import RampResult
 from benchwright.model.search import SearchTrial
 from benchwright.model.usl import BandPoint
-from benchwright.report.peak_progress import search_progress
 from benchwright.report.plot.sheet import Sheet
 from benchwright.report.ramp import RampReport, ramp_text
 from benchwright.report.ramp_json import ramp_document
@@ -35,7 +33,6 @@ from benchwright.session.ledger import Ledger
 from benchwright.session.run import Verdict
 from benchwright.session.search import (
     Search,
-    recorded_result,
     recorded_trials,
     run_search,
     search_key,
@@ -51,7 +48,6 @@ from benchwright.session.search_start import search_info, stored_request, stored
 from benchwright.study.journal import Session, Study
 from benchwright.suite.program import SourceFile
 from benchwright.workbench.generators.command import CommandGenerator
-from benchwright.workbench.local import LocalWorkbench, Setting
 from benchwright.workbench.port import Workbench
 from benchwright.workbench.ramp_spec import THROUGHPUT, read_ramp
 from benchwright.workbench.spec import Spec
@@ -100,15 +96,10 @@ def tell_stored(
         stored_request(stored.info, RampRequest), plot=plot
     )
     errand = RampErrand(request, stored_spec(stored.info), arguments)
-    ledger = Ledger(study, stored.number)
-    verdict = Verdict(stored.status, stored.detail or "it has not ended", 0)
-    result = recorded_result(ledger, RampResult)
-    if result is not None:
-        verdict = errand.verdict(result)
-    errand.tell(result, verdict, Kept(study.path, stored.number, ledger))
+    tell_recorded(study, stored, errand, RampResult)
 
 
-class RampErrand:
+class RampErrand(SearchErrand):
     """What `bw ramp` does in its session."""
 
     def __init__(
@@ -117,28 +108,13 @@ class RampErrand:
         source: SourceFile | None,
         arguments: argparse.Namespace,
     ) -> None:
-        self.spec, self._plan = meaning_of(request, source)
+        spec, self._plan = meaning_of(request, source)
+        super().__init__(spec, arguments)
         self._request = request
-        self._json: bool = arguments.json
-        self._progress = search_progress(quiet=arguments.quiet)
-        self._bench_findings: tuple[Finding, ...] = ()
-
-    def note(self, text: str) -> None:
-        """Tell a line of progress."""
-        self._progress.line(text)
 
     def workbench(self, site: Site) -> Workbench:
         """Return the workbench of the spec's server and generator."""
-        setting = Setting(
-            spec=self.spec,
-            criteria=wanted_of(self.spec),
-            around=site.around,
-            logs=site.logs,
-            seed=self._plan.seed,
-        )
-        workbench = LocalWorkbench(setting, site.bench)
-        self._bench_findings = workbench.findings
-        return workbench
+        return self._built(site, wanted_of(self.spec), self._plan.seed)
 
     def run(self, workbench: Workbench, ledger: Ledger) -> RampResult:
         """Ramp, telling each trial."""
@@ -170,13 +146,7 @@ class RampErrand:
             )
         else:
             text = ramp_text(report)
-        sys.stdout.write(text)
-        sys.stdout.flush()
-        self.note(f"bw: {report.status}; kept in {kept.study}")
-
-    def close(self) -> None:
-        """Put the terminal back."""
-        self._progress.close()
+        self._print(text, report.status, kept.study)
 
     # -- progress --------------------------------------------------------------------
 
@@ -184,20 +154,11 @@ class RampErrand:
         """Return the search, which tells what runs while it does."""
         axis = self._plan.goal.axis
 
-        def step(history: Sequence[LoadTrial]) -> Probe | RampResult:
-            answer = search.step(history)
-            if isinstance(answer, Probe):
-                self._progress.running(probe_text(len(history) + 1, answer, axis))
-            return answer
-
-        def leaves(
-            history: Sequence[LoadTrial], probe: Probe, so_far: LoadTrial
-        ) -> bool:
-            number = len(history) + 1
-            self._progress.running(running_text(number, probe, so_far, axis))
-            return search.leaves(history, probe, so_far)
-
-        return msgspec.structs.replace(search, step=step, leaves=leaves)
+        return self._telling(
+            search,
+            lambda number, probe: probe_text(number, probe, axis),
+            lambda number, probe, so_far: running_text(number, probe, so_far, axis),
+        )
 
     def _tell_trial(self, trials: Sequence[SearchTrial]) -> None:
         self.note(trial_text(trials[-1], self._plan.goal.axis))

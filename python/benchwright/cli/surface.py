@@ -10,6 +10,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from benchwright.cli.search_options import add_seed, add_told
+
 if TYPE_CHECKING:
     from benchwright.session.search_surface_request import SurfaceRequest
     from benchwright.study.journal import Session, Study
@@ -93,7 +95,7 @@ def _add_inner(group: argparse._ArgumentGroup) -> None:
     add("--budget", metavar="10m", help="of each search: the best answer by then")
     add("--max-trials", metavar="N", help="of each search (default 200)")
     add("--run-length", metavar="60s", help="of every trial (default: the policy's)")
-    add("--seed", metavar="N", help="of all that is random (default: drawn, recorded)")
+    add_seed(group)
 
 
 def _add_result(group: argparse._ArgumentGroup) -> None:
@@ -107,10 +109,7 @@ def _add_result(group: argparse._ArgumentGroup) -> None:
         metavar="FACTOR=LEVEL,...",
         help="what the model says of this sample, also between levels; several times",
     )
-    group.add_argument(
-        "--plot", metavar="FILE", help="draw it: .svg, .png, .pdf or .eps"
-    )
-    group.add_argument("--quiet", action="store_true", help="no progress")
+    add_told(group)
 
 
 def run(arguments: argparse.Namespace) -> int:

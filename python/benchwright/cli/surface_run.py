@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from benchwright.cli.plot_file import form_of, panel_style, write_rendered
+from benchwright.cli.search_errand import SearchErrand, stored_verdict
 from benchwright.cli.search_live import Kept, Site, run_again, run_new
 from benchwright.control.surface.result import predicted, surface_of
 from benchwright.model.errors import StudyError
-from benchwright.model.finding import Finding
 from benchwright.model.search import SearchTrial
 from benchwright.model.surface import (
     SampleResult,
@@ -22,7 +22,7 @@ from benchwright.model.surface import (
     SurfaceGoal,
     SurfaceResult,
 )
-from benchwright.report.peak_progress import search_progress, trial_text
+from benchwright.report.peak_progress import trial_text
 from benchwright.report.peak_words import criterion_text
 from benchwright.report.surface import SurfaceReport, surface_text
 from benchwright.report.surface_json import surface_document
@@ -48,10 +48,12 @@ from benchwright.session.search_surface_request import (
 )
 from benchwright.study.journal import Session, Study
 from benchwright.suite.program import SourceFile
-from benchwright.workbench.local import LocalWorkbench, Setting
 from benchwright.workbench.port import Workbench
 from benchwright.workbench.spec_toml import read_spec
 from benchwright.workbench.surface_spec import read_surface
+
+_HEIGHT_IN = 3.4
+"""Of a panel: a relief needs more than a curve."""
 
 
 def begin(
@@ -102,8 +104,7 @@ def tell_stored(study: Study, stored: Session, arguments: argparse.Namespace) ->
 def _tell(study: Study, stored: Session, errand: SurfaceErrand) -> None:
     ledger = Ledger(study, stored.number)
     result = errand.recorded(ledger)
-    verdict = Verdict(stored.status, stored.detail or "it has not ended", 0)
-    errand.tell(result, verdict, Kept(study.path, stored.number, ledger))
+    errand.tell(result, stored_verdict(stored), Kept(study.path, stored.number, ledger))
 
 
 def stored_errand(stored: Session, arguments: argparse.Namespace) -> SurfaceErrand:
@@ -114,7 +115,7 @@ def stored_errand(stored: Session, arguments: argparse.Namespace) -> SurfaceErra
     return SurfaceErrand(request, source, arguments)
 
 
-class SurfaceErrand:
+class SurfaceErrand(SearchErrand):
     """What `bw surface` does in its session; listens to its own searches."""
 
     def __init__(
@@ -123,12 +124,10 @@ class SurfaceErrand:
         source: SourceFile,
         arguments: argparse.Namespace,
     ) -> None:
-        self.spec = read_spec(source.text, source.path, {"surface": read_surface})
+        spec = read_spec(source.text, source.path, {"surface": read_surface})
+        super().__init__(spec, arguments)
         self.plan: SurfacePlan = surface_plan(request, self.spec)
         self._plot = request.plot
-        self._json: bool = arguments.json
-        self._progress = search_progress(quiet=arguments.quiet)
-        self._bench_findings: tuple[Finding, ...] = ()
 
     def ask(self, predict: Sequence[str], plot: str | None) -> None:
         """Predict these samples, and draw there, in place of what was asked at first.
@@ -139,22 +138,10 @@ class SurfaceErrand:
         self.plan = msgspec.structs.replace(self.plan, predict=samples)
         self._plot = plot
 
-    def note(self, text: str) -> None:
-        """Tell a line of progress."""
-        self._progress.line(text)
-
     def workbench(self, site: Site) -> Workbench:
         """Return the workbench of the spec's server and generator."""
-        setting = Setting(
-            spec=self.spec,
-            criteria=self.plan.goal.peak.criteria,
-            around=site.around,
-            logs=site.logs,
-            seed=self.plan.goal.peak.seed,
-        )
-        workbench = LocalWorkbench(setting, site.bench)
-        self._bench_findings = workbench.findings
-        return workbench
+        goal = self.plan.goal.peak
+        return self._built(site, goal.criteria, goal.seed)
 
     def run(self, workbench: Workbench, ledger: Ledger) -> SurfaceResult:
         """Search sample after sample, telling each."""
@@ -185,13 +172,7 @@ class SurfaceErrand:
             )
         else:
             text = surface_text(report)
-        sys.stdout.write(text)
-        sys.stdout.flush()
-        self.note(f"bw: {report.status}; kept in {kept.study}")
-
-    def close(self) -> None:
-        """Put the terminal back."""
-        self._progress.close()
+        self._print(text, report.status, kept.study)
 
     def _report(self, result: SurfaceResult, verdict: Verdict) -> SurfaceReport:
         plan = self.plan
@@ -231,15 +212,9 @@ def _written(
     """Draw the surface and write it; return what was written."""
     if path is None:
         return []
-    from benchwright.cli.outputs import write_output
     from benchwright.report.plot.render import render_surface
-    from benchwright.report.plot.style import Style
     from benchwright.report.plot.surface import surface_chart
 
-    form = Path(path).suffix.removeprefix(".").lower()
-    style = Style(width_in=4.6, height_in=3.4, fontsize_pt=9.0, dpi=100)
-    rendered = render_surface(surface_chart(goal, result), style, form)
-    for note in rendered.notes:
-        print(f"bw: {note}", file=sys.stderr)
-    write_output(Path(path), rendered.data)
-    return [{"path": path, "format": form, "bytes": len(rendered.data)}]
+    chart = surface_chart(goal, result)
+    rendered = render_surface(chart, panel_style(_HEIGHT_IN), form_of(path))
+    return write_rendered(path, rendered)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import itertools
 from collections.abc import Callable
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import msgspec
 
@@ -62,10 +62,7 @@ class CommandGenerator(msgspec.Struct, frozen=True, kw_only=True):
     open_loop: bool = True
     from_intended: bool = True
 
-    @property
-    def name(self) -> str:
-        """As the spec names it."""
-        return "command"
+    name: ClassVar = "command"
 
     @property
     def programs(self) -> tuple[str, ...]:

@@ -11,6 +11,8 @@ Source: fio 3.33, fio(1): rate_iops, rate_process, write_lat_log, json+.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 import numpy as np
 
@@ -50,15 +52,8 @@ class Fio(msgspec.Struct, frozen=True, kw_only=True):
     arguments: Words = NO_WORDS
     """More options, such as `--fsync=1`."""
 
-    @property
-    def name(self) -> str:
-        """As the spec names it."""
-        return "fio"
-
-    @property
-    def programs(self) -> tuple[str, ...]:
-        """What must be in PATH."""
-        return ("fio",)
+    name: ClassVar = "fio"
+    programs: ClassVar = ("fio",)
 
     @property
     def traits(self) -> Traits:

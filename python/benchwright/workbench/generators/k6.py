@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
+from typing import ClassVar
 
 import msgspec
 
@@ -54,15 +55,8 @@ class K6(msgspec.Struct, frozen=True, kw_only=True):
         if bool(self.url) == bool(self.script):
             raise ValueError("k6 needs a url or a script, one of the two")
 
-    @property
-    def name(self) -> str:
-        """As the spec names it."""
-        return "k6"
-
-    @property
-    def programs(self) -> tuple[str, ...]:
-        """What must be in PATH."""
-        return ("k6",)
+    name: ClassVar = "k6"
+    programs: ClassVar = ("k6",)
 
     @property
     def traits(self) -> Traits:

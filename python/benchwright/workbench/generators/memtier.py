@@ -10,6 +10,7 @@ Source: memtier_benchmark --help; the JSON that its source writes (run_stats.cpp
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import msgspec
 
@@ -50,15 +51,8 @@ class Memtier(msgspec.Struct, frozen=True, kw_only=True):
     arguments: Words = NO_WORDS
     """More words of the command line, such as `--ratio=1:10`."""
 
-    @property
-    def name(self) -> str:
-        """As the spec names it."""
-        return "memtier"
-
-    @property
-    def programs(self) -> tuple[str, ...]:
-        """What must be in PATH."""
-        return ("memtier_benchmark",)
+    name: ClassVar = "memtier"
+    programs: ClassVar = ("memtier_benchmark",)
 
     @property
     def traits(self) -> Traits:

@@ -11,6 +11,7 @@ Source: oha 1.16 --help and its schema.json; an output, recorded.
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import msgspec
 
@@ -44,15 +45,8 @@ class Oha(msgspec.Struct, frozen=True, kw_only=True):
     arguments: Words = NO_WORDS
     """More words of the command line, such as `-H 'Accept: text/html'`."""
 
-    @property
-    def name(self) -> str:
-        """As the spec names it."""
-        return "oha"
-
-    @property
-    def programs(self) -> tuple[str, ...]:
-        """What must be in PATH."""
-        return ("oha",)
+    name: ClassVar = "oha"
+    programs: ClassVar = ("oha",)
 
     @property
     def traits(self) -> Traits:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
+from typing import ClassVar
 
 import msgspec
 import numpy as np
@@ -82,15 +83,8 @@ class Pgbench(msgspec.Struct, frozen=True, kw_only=True):
     arguments: Words = NO_WORDS
     """More words of the command line."""
 
-    @property
-    def name(self) -> str:
-        """As the spec names it."""
-        return "pgbench"
-
-    @property
-    def programs(self) -> tuple[str, ...]:
-        """What must be in PATH."""
-        return ("pgbench",)
+    name: ClassVar = "pgbench"
+    programs: ClassVar = ("pgbench",)
 
     @property
     def traits(self) -> Traits:

@@ -10,6 +10,7 @@ Source: redis-benchmark --help of 7.0.15; its outputs, recorded.
 from __future__ import annotations
 
 import re
+from typing import ClassVar
 
 import msgspec
 
@@ -56,10 +57,7 @@ class RedisBenchmark(msgspec.Struct, frozen=True, kw_only=True):
     arguments: Words = NO_WORDS
     """More words of the command line."""
 
-    @property
-    def name(self) -> str:
-        """As the spec names it."""
-        return "redis-benchmark"
+    name: ClassVar = "redis-benchmark"
 
     @property
     def programs(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ import csv
 import io
 import math
 import sys
+from typing import ClassVar
 
 import msgspec
 import numpy as np
@@ -61,15 +62,8 @@ class Vegeta(msgspec.Struct, frozen=True, kw_only=True):
         if bool(self.url) == bool(self.targets):
             raise ValueError("vegeta needs a url or targets, one of the two")
 
-    @property
-    def name(self) -> str:
-        """As the spec names it."""
-        return "vegeta"
-
-    @property
-    def programs(self) -> tuple[str, ...]:
-        """What must be in PATH."""
-        return ("vegeta",)
+    name: ClassVar = "vegeta"
+    programs: ClassVar = ("vegeta",)
 
     @property
     def traits(self) -> Traits:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
+from typing import ClassVar
 
 import msgspec
 
@@ -62,10 +63,7 @@ class Wrk2(msgspec.Struct, frozen=True, kw_only=True):
     arguments: Words = NO_WORDS
     """More words of the command line."""
 
-    @property
-    def name(self) -> str:
-        """As the spec names it."""
-        return "wrk2"
+    name: ClassVar = "wrk2"
 
     @property
     def programs(self) -> tuple[str, ...]:

@@ -1,0 +1,105 @@
+"""What the errands of `bw ramp`, `bw peak` and `bw surface` have in common: their workbench,
+their progress, and telling what is on record."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from benchwright.cli.search_live import Errand, Kept, Site
+from benchwright.model.finding import Finding
+from benchwright.model.peak import Criterion, LoadTrial, Probe
+from benchwright.report.peak_progress import search_progress
+from benchwright.session.ledger import Ledger
+from benchwright.session.run import Verdict
+from benchwright.session.search import Search, recorded_result
+from benchwright.study.journal import Session, Study
+from benchwright.workbench.local import LocalWorkbench, Setting
+from benchwright.workbench.port import Workbench
+from benchwright.workbench.spec import Spec
+
+Result = TypeVar("Result")
+
+
+class SearchErrand:
+    """The common part of an errand (search_live.py)."""
+
+    def __init__(self, spec: Spec, arguments: argparse.Namespace) -> None:
+        self.spec = spec
+        self._json: bool = arguments.json
+        self._progress = search_progress(quiet=arguments.quiet)
+        self._bench_findings: tuple[Finding, ...] = ()
+
+    def note(self, text: str) -> None:
+        """Tell a line of progress."""
+        self._progress.line(text)
+
+    def close(self) -> None:
+        """Put the terminal back."""
+        self._progress.close()
+
+    def _built(
+        self, site: Site, criteria: tuple[Criterion, ...], seed: int
+    ) -> Workbench:
+        """Return the workbench of the spec's server and generator."""
+        setting = Setting(
+            spec=self.spec,
+            criteria=criteria,
+            around=site.around,
+            logs=site.logs,
+            seed=seed,
+        )
+        workbench = LocalWorkbench(setting, site.bench)
+        self._bench_findings = workbench.findings
+        return workbench
+
+    def _telling(
+        self,
+        search: Search[Result],
+        begun: Callable[[int, Probe], str],
+        running: Callable[[int, Probe, LoadTrial], str],
+    ) -> Search[Result]:
+        """Return the search, which tells what runs while it does: a probe that begins,
+        and what is known of one, each with its number."""
+
+        def step(history: Sequence[LoadTrial]) -> Probe | Result:
+            answer = search.step(history)
+            if isinstance(answer, Probe):
+                self._progress.running(begun(len(history) + 1, answer))
+            return answer
+
+        def leaves(
+            history: Sequence[LoadTrial], probe: Probe, so_far: LoadTrial
+        ) -> bool:
+            self._progress.running(running(len(history) + 1, probe, so_far))
+            return search.leaves(history, probe, so_far)
+
+        return msgspec.structs.replace(search, step=step, leaves=leaves)
+
+    def _print(self, text: str, status: str, study: Path) -> None:
+        """Print a report, and say where it is kept."""
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        self.note(f"bw: {status}; kept in {study}")
+
+
+def stored_verdict(stored: Session) -> Verdict:
+    """Return how a session stands that has no result on record."""
+    return Verdict(stored.status, stored.detail or "it has not ended", 0)
+
+
+def tell_recorded(
+    study: Study, stored: Session, errand: Errand[Result], kind: type[Result]
+) -> None:
+    """Print what a stored search came to, or what is known of one that is unfinished."""
+    ledger = Ledger(study, stored.number)
+    verdict = stored_verdict(stored)
+    result = recorded_result(ledger, kind)
+    if result is not None:
+        verdict = errand.verdict(result)
+    errand.tell(result, verdict, Kept(study.path, stored.number, ledger))

@@ -1,0 +1,100 @@
+"""What `bw ramp`, `bw peak` and `bw surface` share of their command lines: options, and the
+first step from them to a new search or a stored one."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from argparse import _ActionsContainer as Container
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import TypeVar
+
+from benchwright.cli.trial_options import add_kept
+
+Request = TypeVar("Request")
+Misfit = tuple[str, str, str, str]
+"""Option, its text, what is wrong, what to do."""
+
+
+def add_sample(group: Container) -> None:
+    """Add -P, the levels at which a server is searched."""
+    group.add_argument(
+        "-P",
+        dest="factors",
+        action="append",
+        default=[],
+        metavar="FACTOR=LEVEL",
+        help="the sample (default: the first level of each factor)",
+    )
+
+
+def add_seed(group: Container) -> None:
+    """Add --seed."""
+    group.add_argument(
+        "--seed",
+        metavar="N",
+        help="of all that is random (default: drawn, recorded)",
+    )
+
+
+def add_told(group: Container) -> None:
+    """Add --plot and --quiet."""
+    group.add_argument(
+        "--plot", metavar="FILE", help="draw it: .svg, .png, .pdf or .eps"
+    )
+    group.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def add_result(group: Container) -> None:
+    """Add where the result is kept and how it is told."""
+    add_kept(group)
+    add_told(group)
+
+
+def refuse(misfits: Sequence[Misfit]) -> None:
+    """Raise InputError with every misfit, if there are any."""
+    from benchwright.model.errors import Diagnostic, InputError
+
+    if misfits:
+        raise InputError(
+            [
+                Diagnostic("bad-argument", message, hint, file=option, text=text)
+                for option, text, message, hint in misfits
+            ]
+        )
+
+
+def two_sources(spec: str, command: str) -> Misfit:
+    """Return the misfit of a spec beside a --command."""
+    return "--command", command, f"there is a spec too, {spec}", "leave one of them out"
+
+
+def of_the_command(arguments: Namespace, names: Sequence[str]) -> list[Misfit]:
+    """Return the misfits of options that go with --command only."""
+    return [
+        (f"--{name}", text, "it is for --command", "a spec says it in [load]")
+        for name in names
+        if (text := getattr(arguments, name)) is not None
+    ]
+
+
+def search_or_tell(
+    kind: str, arguments: Namespace, request: Callable[[Namespace], Request]
+) -> int:
+    """Begin a search of a kind, `peak` or `ramp`, or tell a stored one again where there is
+    nothing to search; return the exit code."""
+    if arguments.spec is None and arguments.command is None:
+        from benchwright.cli.search_again import tell_again
+
+        return tell_again(kind, arguments)
+    from benchwright.cli.plot_file import check_plot
+    from benchwright.cli.spec_file import spec_source
+
+    spec = None
+    if arguments.spec is not None:
+        spec = spec_source(arguments.spec, f"bw {kind}")
+    check_plot(arguments.plot, [] if spec is None else [spec.path])
+    runner = import_module(f"benchwright.cli.{kind}_run")
+    status: int = runner.begin(request(arguments), spec, arguments, sys.argv[1:])
+    return status
