@@ -14,6 +14,16 @@ def epochs_text(epochs: Sequence[int], total: int) -> str:
     return f"epoch{plural} {where} ({len(epochs)} of {total} trial{'' if total == 1 else 's'})"
 
 
+def counted(number: int, noun: str) -> str:
+    """Return `1 trial`, `3 trials`, `12,000 samples`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def was(number: int) -> str:
+    """Return the verb of so many: `was` or `were`."""
+    return "was" if number == 1 else "were"
+
+
 def amount(value: float, unit: str) -> str:
     """Return a value with four digits and its unit."""
     return f"{value:.4g} {unit}".rstrip()

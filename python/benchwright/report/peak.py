@@ -12,6 +12,14 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from benchwright.finding.load_words import (
+    ABSENT,
+    name_of,
+    number_text,
+    percent_text,
+    value_text,
+)
+from benchwright.finding.words import counted
 from benchwright.model.finding import Finding
 from benchwright.model.peak import (
     Claim,
@@ -24,19 +32,14 @@ from benchwright.model.plan import Pairs
 from benchwright.model.search import SearchTrial
 from benchwright.report.findings import finding_line
 from benchwright.report.peak_words import (
-    ABSENT,
     binding_of,
     claim_text,
     criterion_text,
     interval_text,
-    name_of,
-    number_text,
-    percent_text,
     probability_text,
     rate_text,
     sample_text,
     seconds_text,
-    value_text,
 )
 
 _CURVE_ROWS = 7
@@ -139,8 +142,8 @@ def _spent(report: PeakReport) -> str:
     load_s = sum(one.trial.lasted_s for one in report.trials)
     cost_s = sum(one.trial.cost_s for one in report.trials)
     return (
-        f"{seconds_text(load_s)} of load, {seconds_text(cost_s)} in all, in {number} "
-        f"trial{'' if number == 1 else 's'}; policy {report.policy}, seed {report.seed}"
+        f"{seconds_text(load_s)} of load, {seconds_text(cost_s)} in all, in "
+        f"{counted(number, 'trial')}; policy {report.policy}, seed {report.seed}"
     )
 
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, TextIO
 
+from benchwright.finding.load_words import name_of, value_text
 from benchwright.model.peak import (
     Criterion,
     LoadEnding,
@@ -22,11 +23,9 @@ from benchwright.model.peak import (
 from benchwright.model.search import SearchTrial
 from benchwright.report.peak_words import (
     interval_text,
-    name_of,
     probability_text,
     rate_text,
     seconds_text,
-    value_text,
 )
 
 if TYPE_CHECKING:

@@ -5,13 +5,15 @@ Shared by the report, the progress and the picture, so that one thing has one na
 
 from __future__ import annotations
 
-import math
-
+from benchwright.finding.load_words import (
+    name_of,
+    number_text,
+    percent_text,
+    value_text,
+)
 from benchwright.model.estimate import Estimate
 from benchwright.model.peak import Claim, ClaimKind, Criterion, PeakResult
 from benchwright.model.plan import Pairs
-
-ABSENT = "-"
 
 
 def rate_text(rate: float) -> str:
@@ -19,29 +21,10 @@ def rate_text(rate: float) -> str:
     return f"{number_text(rate)}/s"
 
 
-def number_text(value: float, digits: int = 5) -> str:
-    """Return a number with up to five digits, thousands apart and without an exponent
-    as long as that can be read."""
-    if not math.isfinite(value):
-        return str(value)
-    rounded = float(f"{value:.{digits}g}")
-    if rounded == 0 or 1e-4 <= abs(rounded) < 1e12:
-        size = math.floor(math.log10(abs(rounded))) if rounded else digits
-        decimals = max(0, digits - 1 - size)
-        text = f"{rounded:,.{decimals}f}"
-        return text.rstrip("0").rstrip(".") if "." in text else text
-    return f"{rounded:g}"
-
-
 def seconds_text(seconds: float) -> str:
     """Return a length of time as a search counts it: `0.35 s`, `48.5 s`, `1,260 s`."""
     text = f"{seconds:,.0f}" if seconds >= 100 else f"{seconds:.3g}"
     return f"{text} s"
-
-
-def percent_text(share: float) -> str:
-    """Return a share in per cent with three digits: `97.3 %`."""
-    return f"{100 * share:.3g} %"
 
 
 def probability_text(probability: float) -> str:
@@ -51,30 +34,6 @@ def probability_text(probability: float) -> str:
     if probability < 0.001:
         return "< 0.1 %"
     return percent_text(probability)
-
-
-def value_text(criterion: Criterion, value: float | None) -> str:
-    """Return a criterion's value with its unit; `-` where it is not known."""
-    if value is None or math.isnan(value):
-        return ABSENT
-    if criterion.statistic in ("share", "ratio"):
-        return percent_text(value)
-    if math.isinf(value):
-        return "beyond all that was waited for"
-    return f"{number_text(value, 4)} {criterion.unit}".rstrip()
-
-
-def name_of(criterion: Criterion) -> str:
-    """Return what a criterion limits, as a person says it: `p99 response`."""
-    if criterion.statistic == "mean":
-        return "mean response"
-    if criterion.statistic == "percentile" and criterion.share is not None:
-        return f"p{100 * criterion.share:.10g} response"
-    if criterion.statistic == "ratio":
-        return "errors"
-    if criterion.statistic == "share":
-        return criterion.key.removesuffix("_share").replace("_", " ")
-    return criterion.key
 
 
 def criterion_text(criterion: Criterion) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from benchwright.finding.load_words import ABSENT, number_text, percent_text
 from benchwright.model.estimate import Estimate
 from benchwright.model.finding import Finding
 from benchwright.model.plan import Pairs
@@ -25,13 +26,7 @@ from benchwright.model.ramp import (
 from benchwright.model.search import SearchTrial
 from benchwright.model.usl import ScalabilityModel, UslFit
 from benchwright.report.findings import finding_line
-from benchwright.report.peak_words import (
-    ABSENT,
-    number_text,
-    percent_text,
-    sample_text,
-    seconds_text,
-)
+from benchwright.report.peak_words import sample_text, seconds_text
 
 LAWS = {
     ScalabilityModel.LINEAR: "linear: each user adds as much as the first",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from benchwright.control.ramp.flow import flow_of
+from benchwright.finding.load_words import ABSENT, number_text
+from benchwright.finding.words import counted
 from benchwright.model.peak import LoadEnding, LoadTrial, Probe
 from benchwright.model.ramp import Axis, RampGoal
 from benchwright.model.search import SearchTrial
-from benchwright.report.peak_words import ABSENT, number_text, seconds_text
+from benchwright.report.peak_words import seconds_text
 from benchwright.report.ramp import level_text
 
 _MEAN = "response_ms_mean"
@@ -19,7 +21,7 @@ def opening_text(goal: RampGoal) -> str:
     return (
         f"ramping from {level_text(goal.start, goal.axis)}, rising {rise}, to at most "
         f"{highest}, {seconds_text(goal.hold_s)} each; until throughput grows by less "
-        f"than {100 * goal.growth:g} % at {goal.flat_levels} levels"
+        f"than {100 * goal.growth:g} % at {counted(goal.flat_levels, 'level')}"
     )
 
 

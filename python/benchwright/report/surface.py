@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from benchwright.finding.load_words import ABSENT, number_text, percent_text
+from benchwright.finding.words import counted, was
 from benchwright.model.estimate import Estimate
 from benchwright.model.finding import Finding
 from benchwright.model.peak import Claim, PeakStatus
@@ -25,14 +27,7 @@ from benchwright.model.surface import (
     SurfaceResult,
 )
 from benchwright.report.findings import finding_line
-from benchwright.report.peak_words import (
-    ABSENT,
-    number_text,
-    percent_text,
-    rate_text,
-    sample_text,
-    seconds_text,
-)
+from benchwright.report.peak_words import rate_text, sample_text, seconds_text
 
 MOST_ROWS = 64
 """Of the table; above it only searched samples are in it."""
@@ -94,7 +89,7 @@ def surface_text(report: SurfaceReport) -> str:
 
 def _head(report: SurfaceReport) -> Iterator[str]:
     goal, result = report.goal, report.result
-    searched = f"{len(result.results)} of {goal.count} samples searched"
+    searched = f"{len(result.results)} of {counted(goal.count, 'sample')} searched"
     yield _row("surface", f"{searched}; design {goal.design}")
     yield _row("factors", ", ".join(_factor_text(goal, at) for at in range(_n(goal))))
     yield _row("model", "none" if result.fit is None else _model(result.fit))
@@ -112,11 +107,11 @@ def _n(goal: SurfaceGoal) -> int:
 def _factor_text(goal: SurfaceGoal, at: int) -> str:
     factor = goal.factors[at]
     kind = factor.title if factor.numeric else f"{factor.name} (words)"
-    return f"{kind} with {len(factor.levels)} levels"
+    return f"{kind} with {counted(len(factor.levels), 'level')}"
 
 
 def _model(fit: ModelFit) -> str:
-    return f"{fit.kind} of {fit.n} samples: {fit.text}"
+    return f"{fit.kind} of {counted(fit.n, 'sample')}: {fit.text}"
 
 
 def _errors(result: SurfaceResult, *, chosen: bool) -> Iterator[str]:
@@ -142,7 +137,7 @@ def _errors(result: SurfaceResult, *, chosen: bool) -> Iterator[str]:
 def _spent(result: SurfaceResult) -> str:
     return (
         f"{seconds_text(result.load_s)} of load, {seconds_text(result.cost_s)} in all, "
-        f"in {result.trials} trials"
+        f"in {counted(result.trials, 'trial')}"
     )
 
 
@@ -169,7 +164,8 @@ def _samples(report: SurfaceReport) -> Iterator[str]:
     yield from _table([*heads, "model", f"band {level}"], rows)
     left = len(predictions) - len(shown)
     if left > 0:
-        yield f"{left} samples that were not searched: --json has all, --predict any"
+        rest = counted(left, "sample")
+        yield f"{rest} that {was(left)} not searched: --json has all, --predict any"
 
 
 def _interval_head(results: Iterable[SampleResult]) -> str:

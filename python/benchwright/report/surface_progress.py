@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from benchwright.finding.words import counted
 from benchwright.model.surface import SampleResult, SampleWanted, SurfaceGoal
 from benchwright.report.peak_words import interval_text, rate_text, sample_text
 
@@ -12,7 +13,7 @@ def mapping_text(goal: SurfaceGoal, criteria: Sequence[str]) -> str:
     """Return the line that opens a mapping."""
     return (
         f"mapping the peak rate with {' and '.join(criteria)}: "
-        f"{goal.samples} of {goal.count} samples, design {goal.design}"
+        f"{goal.samples} of {counted(goal.count, 'sample')}, design {goal.design}"
     )
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from benchwright.control.surface.algorithm1 import next_sample
 from benchwright.control.surface.result import surface_of
+from benchwright.finding.words import counted
 from benchwright.model.peak import PeakStatus
 from benchwright.model.search import PeakAnswer, SearchTrial, kept, read_kept
 from benchwright.model.surface import SampleResult, SampleWanted, SurfaceResult
@@ -94,14 +95,15 @@ def _recorded_answer(
 
 def surface_verdict(result: SurfaceResult) -> Verdict:
     """Return how a session ends whose mapping came to this."""
-    n = len(result.results)
+    samples = counted(len(result.results), "sample")
     failed = sum(one.found.status is PeakStatus.FAILED for one in result.results)
     if failed:
-        detail = f"{failed} of {n} samples failed; `bw resume` tries them again"
+        again = "it" if failed == 1 else "them"
+        detail = f"{failed} of {samples} failed; `bw resume` tries {again} again"
         return Verdict("failed", detail, 1)
     if result.fit is None:
-        return Verdict("undecided", f"no model: too few of {n} samples have a peak", 3)
-    return Verdict("complete", f"{n} samples searched", 0)
+        return Verdict("undecided", f"no model: too few of {samples} have a peak", 3)
+    return Verdict("complete", f"{samples} searched", 0)
 
 
 def _wanted_key(number: int) -> str:

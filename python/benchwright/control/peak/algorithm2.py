@@ -20,6 +20,8 @@ import msgspec
 from benchwright.control.peak.bounds import significant, within_bounds
 from benchwright.control.peak.load_picking import LoadPicking, Pick, TestLoad
 from benchwright.control.peak.reading import Reading, excess, reading
+from benchwright.finding.load_words import name_of, value_text
+from benchwright.finding.words import counted
 from benchwright.model.estimate import Estimate
 from benchwright.model.peak import (
     ClaimKind,
@@ -194,7 +196,8 @@ class Algorithm2(msgspec.Struct, frozen=True):
         if goal.claim.kind is not ClaimKind.REGION:
             told.append(f"it knows regions only: +-{100 * WIDTH:g} % was searched for")
         if standing.undefined:
-            told.append(f"the model predicted no load {standing.undefined} times")
+            times = counted(standing.undefined, "time")
+            told.append(f"the model predicted no load {times}")
         return result_at(
             goal, standing.loads, answer, (self.name, status, "; ".join(told))
         )
@@ -216,10 +219,10 @@ def _answer(targets: Targets, standing: Standing) -> Reading | None:
 
 def _told(answer: Reading, confidence: float) -> str:
     found = answer.interval(confidence)
-    text = f"{answer.criterion.key} is {found.value:.4g} {found.unit}".rstrip()
+    text = f"{name_of(answer.criterion)} {value_text(answer.criterion, found.value)}"
     if found.n > 1:
         text += f" [{found.low:.4g}, {found.high:.4g}]"
-    return f"{text} by {found.n} trials at {answer.rate:.5g}/s"
+    return f"{text} by {counted(found.n, 'trial')} at {answer.rate:.5g}/s"
 
 
 def result_at(

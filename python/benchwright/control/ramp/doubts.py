@@ -11,6 +11,7 @@ import msgspec
 from benchwright.control.ramp.growth import Climb, error_of_ratio, falls
 from benchwright.control.ramp.level import Level
 from benchwright.finding.codes import CODES, doubt
+from benchwright.finding.words import counted, was
 from benchwright.model.finding import Finding, Severity
 from benchwright.model.peak import LoadEnding, LoadTrial
 from benchwright.model.ramp import Axis, RampGoal, RampPoint, RampStatus
@@ -133,7 +134,7 @@ def _of_the_noise(shown: Shown) -> Iterator[Finding]:
         evidence = "each level was run once: intervals hold the noise within a run only"
         if again:
             evidence = (
-                f"only {again} of {again + len(levels)} trials repeat a level: intervals "
+                f"of {again + len(levels)} trials only {again} repeated a level: intervals "
                 f"hardly hold what differs between runs"
             )
         yield doubt("single-runs", SUBJECT, evidence)
@@ -144,13 +145,14 @@ def _of_the_trials(shown: Shown, history: Sequence[LoadTrial]) -> Iterator[Findi
     last = history[-1:] and history[-1].ending is LoadEnding.FAILED
     again = len(failed) - (2 if shown.status is RampStatus.FAILED and last else 0)
     if again > 0:
-        evidence = f"{again} of {len(history)} trials failed and were run again"
+        trials = counted(len(history), "trial")
+        evidence = f"{again} of {trials} failed and {was(again)} run again"
         yield doubt("probe-failed", SUBJECT, evidence)
     marks = Counter(mark for trial in history for mark in trial.marks)
     for code, count in marks.items():
         if code == _CLOSED and shown.goal.axis is Axis.USERS:
             continue
-        evidence = f"in {count} of {len(history)} trials"
+        evidence = f"in {count} of {counted(len(history), 'trial')}"
         if code in CODES:
             yield doubt(code, SUBJECT, evidence)
         else:

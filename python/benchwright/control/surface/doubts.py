@@ -12,6 +12,7 @@ from benchwright.control.surface.fit import Polynomial
 from benchwright.control.surface.model import SurfaceModel
 from benchwright.control.surface.observed import has_interval, measured
 from benchwright.finding.codes import doubt
+from benchwright.finding.words import counted
 from benchwright.model.finding import Finding
 from benchwright.model.peak import PeakStatus
 from benchwright.model.surface import Sample, SampleResult, SurfaceGoal
@@ -54,8 +55,9 @@ def _no_model(
     results: Sequence[SampleResult], model: SurfaceModel | None
 ) -> Iterator[Finding]:
     if model is None:
-        have = f"{len(measured(results))} of {len(results)} samples have a peak"
-        yield doubt("surface-no-model", "model", f"{have}: too few to fit anything")
+        have, samples = len(measured(results)), counted(len(results), "sample")
+        evidence = f"of {samples} {have or 'none'} {'has' if have == 1 else 'have'} a peak: too few for a model"
+        yield doubt("surface-no-model", "model", evidence)
 
 
 def _bounds(results: Sequence[SampleResult]) -> Iterator[Finding]:
@@ -70,7 +72,8 @@ def _missed(results: Sequence[SampleResult]) -> Iterator[Finding]:
     missed = [one for one in measured(results) if one.found.status in kinds]
     if missed:
         evidence = (
-            f"{len(missed)} of {len(results)} searches ended before their claim held: "
+            f"{len(missed)} of {len(results)} search{'es' if len(results) > 1 else ''} "
+            f"ended before the claim held: "
             f"{_named(missed)}"
         )
         yield doubt("surface-claim-missed", "searches", evidence)
@@ -88,7 +91,7 @@ def _fit_doubts(goal: SurfaceGoal, model: SurfaceModel | None) -> Iterator[Findi
     full = len(terms_of(columns_of(goal.factors), goal.degree))
     if len(model.terms) < full:
         evidence = (
-            f"{len(model.residuals)} samples with a peak are too few for the {full} terms "
+            f"{counted(len(model.residuals), 'sample')} with a peak: too few for the {full} terms "
             f"of degree {goal.degree}: fitted were {len(model.terms)}"
         )
         yield doubt("surface-model-reduced", "model", evidence)

@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from benchwright.report.peak_words import number_text
+from benchwright.finding.load_words import number_text
 from benchwright.report.plot.look import GREY, LIGHT, look
 from benchwright.report.plot.style import Style
 from benchwright.report.plot.surface import (

@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from benchwright.finding.load_words import number_text, percent_text
 from benchwright.model.estimate import Estimate
 from benchwright.model.ramp import Axis as RampAxis
 from benchwright.model.ramp import RampPoint, RampResult
 from benchwright.model.usl import BandPoint
-from benchwright.report.peak_words import number_text, percent_text, sample_text
+from benchwright.report.peak_words import sample_text
 from benchwright.report.plot.sheet import Axis, Curve, Form, Panel, Sheet, Span
 from benchwright.report.ramp import RampReport, level_text
 
