@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchwright.finding.load_words import number_text, value_text
 from benchwright.model.estimate import Estimate
 from benchwright.model.finding import Finding, Severity
 from benchwright.model.peak import (
@@ -38,15 +39,10 @@ from benchwright.report.peak_progress import (
     search_progress,
     trial_text,
 )
-from benchwright.report.peak_words import (
-    criterion_text,
-    number_text,
-    probability_text,
-    value_text,
-)
+from benchwright.report.peak_words import criterion_text, probability_text
 from benchwright.report.plot.peak import half_width, peak_sheet
 from benchwright.report.plot.render import render_sheet
-from benchwright.report.plot.sheet import Form
+from benchwright.report.plot.sheet import Form, Unit
 from benchwright.report.plot.style import Style
 from benchwright.stats.longrun import long_run_sdev
 
@@ -260,12 +256,16 @@ def test_the_document_has_what_scripts_read() -> None:
     assert document["findings"][0]["code"] == "generator-behind"
 
 
-def test_a_value_that_is_not_finite_is_null_in_json() -> None:
+def test_a_value_that_is_infinite_is_null_in_json_and_named_beside() -> None:
     endless = trial(1, 10.0, math.inf)
-    report = msgspec.structs.replace(REPORT, trials=(endless,))
-    (one,) = json.loads(peak_document(report))["trials"]
+    absent = trial(2, 20.0, math.nan)
+    report = msgspec.structs.replace(REPORT, trials=(endless, absent))
+    one, other = json.loads(peak_document(report))["trials"]
     assert one["response"] is None
     assert one["values"]["response_ms_mean"] is None
+    assert one["infinite"] == ["response_ms_mean"]
+    assert other["values"]["response_ms_mean"] is None
+    assert other["infinite"] == [], "what nobody knows is not infinite"
     assert "beyond all that was waited for" in peak_text(report)
 
 
@@ -413,6 +413,18 @@ def test_the_picture_shows_trials_curve_limit_and_peak() -> None:
         "does not hold",
         "failed, or without a value",
     ]
+
+
+def test_trials_are_drawn_at_their_numbers_and_there_is_no_trial_0() -> None:
+    few = peak_sheet(REPORT).panels[1]
+    assert few.x.names == tuple(str(one.number) for one in REPORT.trials)
+    many = tuple(trial(3 + at, 50.0 + at, 15.0) for at in range(13))
+    course = peak_sheet(msgspec.structs.replace(REPORT, trials=many)).panels[1]
+    assert course.x.names == ()
+    assert course.x.unit is Unit.COUNT
+    assert course.curves[0].x == tuple(float(one.number) for one in many)
+    assert course.x.low is not None
+    assert 2 < course.x.low < 3, "the first of these trials has the number 3"
 
 
 def test_what_is_not_drawn_is_counted_at_the_foot() -> None:

@@ -138,7 +138,11 @@ def test_the_document_has_figures_and_no_nan() -> None:
     assert [point["level"] for point in document["points"]] == [1, 2, 4, 8, 16, 32, 64]
     point = document["points"][0]["throughput"]
     assert point["interval"][0] < point["value"] < point["interval"][1]
-    assert document["points"][-1]["response_ms_p99"] is None, "infinite is no number"
+    last = document["points"][-1]
+    assert last["response_ms_p99"] is None, "infinite is no number"
+    assert last["infinite"] == ["response_ms_p99"]
+    assert document["points"][0]["infinite"] == []
+    assert "response_ms_p99" in document["trials"][-1]["infinite"]
     assert document["usl"]["preferred"] == "usl"
     assert 20 < document["usl"]["users_at_peak"]["value"] < 30
     assert document["trials"][0]["users"] == 1

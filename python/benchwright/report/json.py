@@ -1,11 +1,14 @@
 """What the JSON documents of reports are made of.
 
-A figure that is not there is null: absent is not zero, and NaN is not JSON.
+A figure that is not there is null: absent is not zero, and NaN is not JSON. An infinite one
+is null too, since JSON has none; where it means something, its key stands in `infinite`
+beside the figures: a percentile that lies among operations that never ended is no absent one.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -61,6 +64,11 @@ def _line(line: Line) -> dict[str, Any]:
 def known(value: float | None) -> float | None:
     """Return a finite figure, or None."""
     return None if value is None or not math.isfinite(value) else value
+
+
+def infinite(values: Mapping[str, float | None]) -> list[str]:
+    """Return the keys of the figures that are infinite, and null in JSON for that."""
+    return [k for k, value in values.items() if value is not None and math.isinf(value)]
 
 
 def finding_object(finding: Finding) -> dict[str, Any]:

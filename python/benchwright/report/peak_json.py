@@ -7,9 +7,15 @@ from typing import Any
 
 import msgspec
 
-from benchwright.model.peak import Claim, Criterion, LoadTrial, PeakResult
+from benchwright.model.peak import (
+    Claim,
+    Criterion,
+    CurvePoint,
+    LoadTrial,
+    PeakResult,
+)
 from benchwright.model.search import SearchTrial
-from benchwright.report.json import encode, finding_object, known
+from benchwright.report.json import encode, finding_object, infinite, known
 from benchwright.report.peak import PeakReport
 
 SCHEMA = "benchwright/peak/1"
@@ -89,6 +95,7 @@ def _trial(one: SearchTrial, criteria: Sequence[Criterion]) -> dict[str, Any]:
         "duration": trial.duration_s,
         "response": _response(trial, criteria),
         "values": {key: known(value) for key, value in trial.values.items()},
+        "infinite": infinite(trial.values),
         "lasted_s": trial.lasted_s,
         "cost_s": trial.cost_s,
         "offered": trial.offered,
@@ -118,16 +125,14 @@ def _components(result: PeakResult | None) -> dict[str, float | None]:
     return {"within_s": known(found.within_s), "between": known(found.between)}
 
 
-def _curve(result: PeakResult) -> list[dict[str, float | None]]:
-    return [
-        {
-            "rate": point.rate,
-            "low": known(point.low),
-            "middle": known(point.middle),
-            "high": known(point.high),
-        }
-        for point in result.curve
-    ]
+def _curve(result: PeakResult) -> list[dict[str, Any]]:
+    return [_curve_point(one) for one in result.curve]
+
+
+def _curve_point(point: CurvePoint) -> dict[str, Any]:
+    band = {"low": point.low, "middle": point.middle, "high": point.high}
+    finite = {key: known(value) for key, value in band.items()}
+    return {"rate": point.rate, **finite, "infinite": infinite(band)}
 
 
 def _plain(value: object) -> Any:

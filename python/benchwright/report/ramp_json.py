@@ -9,7 +9,7 @@ from benchwright.model.estimate import Estimate
 from benchwright.model.ramp import RampPoint
 from benchwright.model.search import SearchTrial
 from benchwright.model.usl import BandPoint, UslFit
-from benchwright.report.json import encode, finding_object, known
+from benchwright.report.json import encode, finding_object, infinite, known
 from benchwright.report.ramp import RampReport
 
 SCHEMA = "benchwright/ramp/1"
@@ -48,13 +48,17 @@ def ramp_document(
 
 
 def _point(point: RampPoint) -> dict[str, Any]:
+    responses = {
+        "response_ms_mean": point.response_ms_mean,
+        "response_ms_p50": point.response_ms_p50,
+        "response_ms_p99": point.response_ms_p99,
+    }
     return {
         "level": point.level,
         "throughput": _estimate(point.throughput),
         "offered_rate": known(point.offered),
-        "response_ms_mean": known(point.response_ms_mean),
-        "response_ms_p50": known(point.response_ms_p50),
-        "response_ms_p99": known(point.response_ms_p99),
+        **{key: known(value) for key, value in responses.items()},
+        "infinite": infinite(responses),
         "error_share": known(point.error_share),
         "efficiency": known(point.efficiency),
         "trials": point.trials,
@@ -108,6 +112,7 @@ def _trial(one: SearchTrial) -> dict[str, Any]:
         "users": one.probe.users,
         "duration": trial.duration_s,
         "values": {key: known(value) for key, value in trial.values.items()},
+        "infinite": infinite(trial.values),
         "lasted_s": trial.lasted_s,
         "cost_s": trial.cost_s,
         "offered": trial.offered,

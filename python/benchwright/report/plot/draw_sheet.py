@@ -195,6 +195,7 @@ def _number(ticks: PlotAxis, axis: Axis) -> None:
     from matplotlib.ticker import (
         FuncFormatter,
         LogLocator,
+        MaxNLocator,
         MultipleLocator,
         NullLocator,
     )
@@ -203,6 +204,8 @@ def _number(ticks: PlotAxis, axis: Axis) -> None:
         base = 4.0 if axis.unit is Unit.BYTES else 10.0
         ticks.set_major_locator(LogLocator(base=base, numticks=_MOST_TICKS))
         ticks.set_minor_locator(NullLocator())
+    elif axis.unit is Unit.COUNT and not axis.names:
+        ticks.set_major_locator(MaxNLocator(nbins="auto", integer=True))
     elif axis.unit is Unit.BYTES:
         low, high = ticks.get_view_interval()
         ticks.set_major_locator(MultipleLocator(binary_step(high - low)))

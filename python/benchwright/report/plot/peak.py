@@ -14,6 +14,8 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
+from benchwright.finding.load_words import name_of
+from benchwright.finding.words import counted
 from benchwright.model.peak import Criterion, LoadEnding, LoadTrial, PeakResult
 from benchwright.model.search import SearchTrial
 from benchwright.report.peak import PeakReport
@@ -21,7 +23,6 @@ from benchwright.report.peak_words import (
     binding_of,
     criterion_text,
     interval_text,
-    name_of,
     rate_text,
     sample_text,
 )
@@ -109,25 +110,33 @@ def _course_panel(report: PeakReport, criterion: Criterion) -> Panel:
         "does not hold": (3, []),
         _NO_VALUE: (6, []),
     }
+    named = len(report.trials) <= _MOST_NAMES
     for place, one in enumerate(report.trials):
-        groups[_verdict(one, criterion)][1].append(
-            (float(place), one.trial.offered_rate)
-        )
+        along = place if named else one.number
+        point = (float(along), one.trial.offered_rate)
+        groups[_verdict(one, criterion)][1].append(point)
     curves = [
         Curve(label, *_columns(points), Form.POINTS, colour=colour)
         for label, (colour, points) in groups.items()
         if points
     ]
     rates = [one.trial.offered_rate for one in report.trials]
-    numbers = tuple(str(one.number) for one in report.trials)
     return Panel(
         title="Rates in the order tried",
-        x=Axis("trial", names=numbers if len(numbers) <= _MOST_NAMES else ()),
+        x=_trial_axis([one.number for one in report.trials], named=named),
         y=Axis("offered rate [1/s]", log=bool(rates) and _is_wide(rates)),
         curves=tuple(curves),
         marks=_peak_marks(report.result),
         missing="" if curves else "no trial has ended",
     )
+
+
+def _trial_axis(numbers: Sequence[int], *, named: bool) -> Axis:
+    """Return the axis of trials by their numbers. There is no trial 0: it begins just
+    before the first."""
+    if named:
+        return Axis("trial", Unit.COUNT, names=tuple(map(str, numbers)))
+    return Axis("trial", Unit.COUNT, low=numbers[0] - 0.5)
 
 
 def _is_wide(rates: Sequence[float]) -> bool:
@@ -294,15 +303,13 @@ def _note(report: PeakReport, criterion: Criterion) -> str:
     top = _top(points, criterion)
     beyond = sum(point.value > top for point in points)
     if beyond:
-        parts.append(f"{_count(beyond)} beyond the axis of {name_of(criterion)}")
+        parts.append(
+            f"{counted(beyond, 'trial')} beyond the axis of {name_of(criterion)}"
+        )
     missing = len(report.trials) - len(points)
     if missing:
-        parts.append(f"{_count(missing)} failed or without a value")
+        parts.append(f"{counted(missing, 'trial')} failed or without a value")
     others = [name_of(one) for one in report.criteria if one is not criterion]
     if others:
         parts.append(f"not drawn: {', '.join(others)}")
     return "; ".join(parts)
-
-
-def _count(number: int) -> str:
-    return f"{number} trial{'' if number == 1 else 's'}"

@@ -17,6 +17,8 @@ class Unit(StrEnum):
     """What an axis' numbers are, which decides how its ticks are written."""
 
     NUMBER = ""
+    COUNT = "count"
+    """Whole numbers, with ticks at no others."""
     SHARE = "share"
     """From 0 to 1, written in per cent."""
     SECONDS = "s"
