@@ -183,7 +183,7 @@ def counted(place: Path) -> int:
 
 
 @pytest.mark.parametrize("policy", ["binsearch", "qgs"])
-def test_a_search_cut_at_every_trial_ends_with_the_same_answer(
+def test_a_search_cut_at_a_trial_goes_on_to_the_same_answer(
     tmp_path: Path, policy: str
 ) -> None:
     assert policy in NAMES
@@ -192,8 +192,15 @@ def test_a_search_cut_at_every_trial_ends_with_the_same_answer(
     undisturbed = search(tmp_path / "whole", whole, asked)
     assert undisturbed.answer is not None
     assert undisturbed.answer.first.status is PeakStatus.FOUND
-    assert len(whole.probes) > 3
-    for at in range(len(whole.probes)):
+    probes = len(whole.probes)
+    assert probes > 3
+    # Every step of `qgs` costs a posterior: four places from the first to the last, here,
+    # and every place in the next test.
+    every = range(probes)
+    cuts = (
+        every if policy == "binsearch" else sorted({*every[:: probes // 3], every[-1]})
+    )
+    for at in cuts:
         place = tmp_path / f"at-{at}"
         with pytest.raises(BenchError):
             search(place, FakeServer(breaks_at=at), asked)
@@ -203,23 +210,33 @@ def test_a_search_cut_at_every_trial_ends_with_the_same_answer(
         assert resumed.answer == undisturbed.answer, f"cut at trial {at}"
         assert resumed.trials == undisturbed.trials
         assert rest.probes == whole.probes[at:], "nothing is measured twice"
-        assert resumed.told == list(range(at + 1, len(whole.probes) + 1))
+        assert resumed.told == list(range(at + 1, probes + 1))
 
 
+@pytest.mark.parametrize("policy", ["binsearch", "qgs"])
 def test_a_search_cut_at_every_trial_in_turn_ends_with_the_same_answer(
-    tmp_path: Path,
+    tmp_path: Path, policy: str
 ) -> None:
-    asked = peak_search(plan(), watched=False)
-    undisturbed = search(tmp_path / "whole", FakeServer(), asked)
+    whole = FakeServer()
+    undisturbed = search(tmp_path / "whole", whole, fresh(policy))
     place = tmp_path / "cut"
     with pytest.raises(BenchError):
-        search(place, FakeServer(breaks_at=0), asked)
+        search(place, FakeServer(breaks_at=0), fresh(policy))
     for at in range(len(undisturbed.trials) - 1):
+        one = FakeServer(done=at, breaks_at=1)
         with pytest.raises(BenchError):
-            search(place, FakeServer(done=at, breaks_at=1), asked, again=True)
+            search(place, one, fresh(policy), again=True)
+        assert one.probes == whole.probes[at : at + 1]
     last = FakeServer(done=len(undisturbed.trials) - 1)
-    assert search(place, last, asked, again=True).answer == undisturbed.answer
+    resumed = search(place, last, fresh(policy), again=True)
+    assert (resumed.answer, resumed.trials) == (undisturbed.answer, undisturbed.trials)
     assert len(last.probes) == 1
+
+
+def fresh(policy: str) -> Search[PeakAnswer]:
+    """Return the search as a process that was just started has it: nothing is known of
+    what an earlier one decided."""
+    return peak_search(plan(policy), watched=False)
 
 
 def test_what_a_crash_cut_is_void_and_begun_before_it_was_done(tmp_path: Path) -> None:
@@ -325,7 +342,7 @@ def test_the_export_has_every_trial_and_says_which_count(tmp_path: Path) -> None
         done.series.values["response_ms_mean"]
     )
     info = json.loads((place / "session.json").read_text())
-    assert info["status"] == "complete"
+    assert info["status"] == "found"
 
 
 class Patient:

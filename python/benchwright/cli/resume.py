@@ -84,7 +84,7 @@ def _why(study: Study) -> str:
     sessions = study.sessions()
     if not sessions:
         return "no session was begun in it"
-    text = f"its last session, {sessions[-1].number}, is {sessions[-1].status}"
+    text = f"its last session, {sessions[-1].number}, is over: {sessions[-1].status}"
     left = [str(s.number) for s in sessions if s.status in RESUMABLE]
     if left:
         text += f" (unfinished before it, and not to be resumed: {', '.join(left)})"

@@ -27,7 +27,15 @@ from benchwright.session.run import Verdict
 from benchwright.session.search import Search
 from benchwright.session.search_peak_request import PeakPlan
 
-_NO_ANSWER = (PeakStatus.UNDECIDED, PeakStatus.BUDGET, PeakStatus.NEVER_FAILS)
+_EXIT = {
+    PeakStatus.FOUND: 0,
+    PeakStatus.BUDGET: 3,
+    PeakStatus.UNDECIDED: 3,
+    PeakStatus.NEVER_FAILS: 3,
+    PeakStatus.FAILS_AT_LOWEST: 1,
+    PeakStatus.FAILED: 1,
+}
+"""Exit status by how the search ended: 3 is no answer, 1 a server that cannot do it."""
 
 
 def peak_search(
@@ -58,15 +66,10 @@ def best_so_far(plan: PeakPlan, history: Sequence[LoadTrial]) -> PeakResult | No
 
 
 def peak_verdict(answer: PeakAnswer) -> Verdict:
-    """Return how a session ends whose search came to this."""
+    """Return how a session ends whose search came to this: by the search's own word, which
+    the report, the journal, the export and `bw resume` all say."""
     found = answer.deciding
-    if found.status is PeakStatus.FOUND:
-        return Verdict("complete", found.detail, 0)
-    if found.status in _NO_ANSWER:
-        return Verdict("undecided", found.detail, 3)
-    if found.status is PeakStatus.FAILED:
-        return Verdict("failed", found.detail, 1)
-    return Verdict("complete", found.detail, 1)
+    return Verdict(found.status.value, found.detail, _EXIT[found.status])
 
 
 def _goals(plan: PeakPlan, *, watched: bool) -> tuple[PeakGoal, ...]:

@@ -23,14 +23,15 @@ def ramp_search(plan: RampPlan, key: str = "search/0") -> Search[RampResult]:
 
 
 def ramp_verdict(result: RampResult) -> Verdict:
-    """Return how a session ends whose ramp came to this."""
-    if result.status is RampStatus.FAILED:
-        return Verdict("failed", result.detail, 1)
+    """Return how a session ends whose ramp came to this, by the ramp's own word."""
+    return Verdict(result.status.value, result.detail, _exit_status(result))
+
+
+def _exit_status(result: RampResult) -> int:
     if result.status is RampStatus.BUDGET:
-        return Verdict("undecided", result.detail, 3)
-    if result.status is RampStatus.ERRORS and len(result.points) == 1:
-        return Verdict("complete", result.detail, 1)
-    return Verdict("complete", result.detail, 0)
+        return 3
+    useless = result.status is RampStatus.ERRORS and len(result.points) == 1
+    return 1 if useless or result.status is RampStatus.FAILED else 0
 
 
 def _gives_up(result: RampResult) -> bool:
