@@ -99,6 +99,15 @@ def test_every_option_reaches_the_goal() -> None:
     assert goal.seed == 4
 
 
+def test_a_generator_of_whole_rates_is_asked_for_whole_rates() -> None:
+    assert asked()[1].goal.rate_step is None
+    assert asked(command="gen {rate:int} {duration}")[1].goal.rate_step == 1
+    assert asked_of_spec()[1].goal.rate_step is None
+    text = '[load]\ngenerator = "wrk2"\nurl = "http://127.0.0.1/"\n'
+    text += '[peak]\ncriteria = ["40ms"]\n'
+    assert asked_of_spec(text)[1].goal.rate_step == 1
+
+
 @pytest.mark.parametrize(
     ("rate", "duration_s", "words"),
     [
@@ -185,6 +194,11 @@ def test_every_mistake_of_a_command_line_is_told_at_once() -> None:
         ({"claim": "rate:5%,"}, "--claim", "no claim"),
         ({"lowest": "100"}, "--lowest", "above the first one"),
         ({"highest": "10"}, "--highest", "below the first one"),
+        (
+            {"command": "gen {rate:int}", "start": "0.2", "highest": "0.5"},
+            "--highest",
+            "can be told no rate up to 0.5/s",
+        ),
         ({"command": "gen {users}"}, "--command", "{rate}"),
         ({"command": "gen {rate} {duratoin}"}, "--command", "mean {duration}"),
         ({"series": "mean"}, "--series", ""),

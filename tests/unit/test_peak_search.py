@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchwright.control.peak.bounds import highest_rate, lowest_rate
 from benchwright.control.peak.registry import NAMES, policy_named
 from benchwright.control.peak.search import leaves, next_step
 from benchwright.model.peak import (
@@ -163,6 +164,59 @@ def test_reaching_the_lowest_rate_is_cheap() -> None:
     assert len(history) <= 10
 
 
+@pytest.mark.parametrize(
+    ("fields", "lowest"),
+    [
+        ({}, 1.0),
+        ({"lowest_rate": 0.02}, 0.02),
+        ({"run_length_s": 100.0}, 0.2),
+        # A tenth of the arrivals where a limit allows ten seconds for each.
+        ({"criteria": (Criterion("response_ms_mean", 10_000.0),)}, 0.05),
+        # A first rate that is low already is descended from, too.
+        ({"start_rate": 0.8}, 0.1),
+        ({"start_rate": 1e6}, 976.56),
+        ({"rate_step": 1.0, "lowest_rate": 2.5}, 3.0),
+    ],
+)
+def test_the_lowest_rate_is_one_at_which_a_run_sees_arrivals(
+    fields: dict[str, object], lowest: float
+) -> None:
+    assert lowest_rate(msgspec.structs.replace(goal_of(), **fields)) == lowest
+
+
+@pytest.mark.parametrize("policy", NAMES)
+def test_a_server_that_is_slow_without_load_is_soon_told_so(policy: str) -> None:
+    history, found = played(goal_of(), lambda probe, _n: ran(probe, 500.0), policy)
+    assert found.status is PeakStatus.FAILS_AT_LOWEST
+    assert found.peak_rate == 1
+    assert "mean response 500 ms, limit 40 ms" in found.detail
+    assert "--lowest" in found.detail, "nobody has set it: say how"
+    # None is longer than a run of the policy's own; at 0.049/s it took 205 s.
+    usual = {"qgs": 20, "monotone": 20, "strawman": 300}.get(policy, 180)
+    assert max(trial.lasted_s for trial in history) <= usual
+
+
+def test_a_bound_that_was_set_is_not_asked_for_again() -> None:
+    goal = goal_of(lowest_rate=35.0, highest_rate=90.0)
+    for mean in (5.0, 500.0):
+        _, found = played(goal, lambda probe, _n, mean=mean: ran(probe, mean))
+        assert "est rate" in found.detail
+        assert "--" not in found.detail
+
+
+@pytest.mark.parametrize("policy", ["qgs", "monotone", "binsearch", "binsearch-honest"])
+def test_a_server_that_answers_always_alike_has_a_highest_rate(policy: str) -> None:
+    history, found = played(goal_of(), lambda probe, _n: ran(probe, 5.0), policy)
+    assert found.status is PeakStatus.NEVER_FAILS
+    assert found.peak_rate == 1e6
+    assert "--highest" in found.detail
+    assert len(history) <= 64
+
+
+def test_a_first_rate_beyond_a_million_can_be_raised() -> None:
+    assert highest_rate(goal_of(start_rate=2e6)) == 2.048e9
+
+
 def test_a_slow_server_is_given_time_for_ten_operations() -> None:
     goal = goal_of(start_rate=0.02, lowest_rate=0.01)
     step = next_step(BINSEARCH, goal, [])
@@ -188,6 +242,58 @@ def test_a_generator_that_cannot_keep_up_is_the_limit() -> None:
     assert found.peak_rate == pytest.approx(170)
     assert "generator" in found.detail
     assert codes(found) == ["generator-behind"]
+
+
+def counting_ends(probe: Probe, mean: float, ended: float) -> LoadTrial:
+    """Return a trial whose generator counts what ended, and not what arrived."""
+    completed = round(ended * probe.duration_s)
+    return msgspec.structs.replace(ran(probe, mean), completed=completed)
+
+
+def test_a_generator_that_counts_only_ends_is_the_limit_where_they_stay_behind() -> (
+    None
+):
+    def bench(probe: Probe, _number: int) -> LoadTrial:
+        return counting_ends(probe, 20.0, min(probe.rate, 170.0))
+
+    history, found = played(goal_of(), bench)
+    assert found.status is PeakStatus.NEVER_FAILS
+    assert found.peak_rate == pytest.approx(170)
+    assert "generator" in found.detail
+    assert max(trial.rate for trial in history) < 1000
+
+
+def test_what_is_in_flight_at_the_end_is_no_limit_of_the_generator() -> None:
+    """A tenth of each short run has not ended when its time is up."""
+
+    def bench(probe: Probe, _number: int) -> LoadTrial:
+        return counting_ends(probe, 20.0, 0.9 * probe.rate)
+
+    _, found = played(goal_of(highest_rate=5000.0), bench)
+    assert (found.status, found.peak_rate) == (PeakStatus.NEVER_FAILS, 5000)
+
+
+@pytest.mark.parametrize("policy", NAMES)
+def test_a_generator_is_asked_only_for_rates_that_it_can_be_told(policy: str) -> None:
+    goal = goal_of(rate_step=1.0, lowest_rate=0.4, highest_rate=900.5, max_trials=40)
+    history, found = played(goal, healthy, policy)
+    assert all(trial.rate == int(trial.rate) >= 1 for trial in history)
+    assert found.status is not PeakStatus.FAILED
+    if policy in ("qgs", "monotone", "binsearch", "binsearch-honest"):
+        assert found.peak_rate == pytest.approx(236, rel=0.05)
+
+
+def test_a_search_between_two_rates_that_can_be_told_ends() -> None:
+    """The peak is at 3.5/s: at 3 the limit holds, at 4 it does not."""
+
+    def bench(probe: Probe, _number: int) -> LoadTrial:
+        return ran(probe, 30.0 if probe.rate < 3.5 else 60.0)
+
+    goal = goal_of(start_rate=2.0, rate_step=1.0)
+    history, found = played(goal, bench, "monotone")
+    assert found.status is PeakStatus.UNDECIDED
+    assert "no rate between 3 and 4/s" in found.detail
+    assert len(history) < 40
 
 
 def test_a_trial_behind_its_rate_counts_at_what_was_offered() -> None:

@@ -14,7 +14,12 @@ from hypothesis import strategies as st
 
 from benchwright.control.ramp.flow import THROUGHPUT, flow_of, flows_of
 from benchwright.control.ramp.level import levels_of
-from benchwright.control.ramp.policy import best_so_far, level_after, next_step
+from benchwright.control.ramp.policy import (
+    best_so_far,
+    first_level,
+    level_after,
+    next_step,
+)
 from benchwright.control.ramp.profile import band_of
 from benchwright.model.peak import LoadEnding, LoadTrial, Probe, Series
 from benchwright.model.ramp import Axis, RampGoal, RampResult, RampStatus
@@ -432,6 +437,16 @@ def test_intervals_of_throughput_cover() -> None:
             inside += estimate.low <= 100 * level.level <= estimate.high
             total += 1
     assert 0.93 <= inside / total <= 0.99
+
+
+def test_levels_of_whole_rates_are_whole_and_rise() -> None:
+    goal = RampGoal(
+        axis=Axis.RATE, start=0.6, factor=1.2, highest=9.5, growth=0.05, rate_step=1.0
+    )
+    levels = [first_level(goal)]
+    while (after := level_after(goal, levels[-1])) is not None:
+        levels.append(after)
+    assert levels == [1, 2, 3, 4, 5, 6, 7, 8, 9]
 
 
 @settings(deadline=None, max_examples=60)

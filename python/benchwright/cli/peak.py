@@ -93,7 +93,8 @@ def _add_generator(group: argparse._ArgumentGroup) -> None:
         "--command",
         metavar="GEN",
         help="a program that applies {rate} per second for {duration} seconds and prints "
-        "JSON; run by a shell only if other shell characters are in it",
+        "JSON ({rate:int}, {duration:int}: it takes whole numbers only); run by a shell only "
+        "if other shell characters are in it",
     )
     add("--response", metavar="/POINTER", help="where the mean response is [ms]")
     add(
@@ -128,8 +129,12 @@ def _add_search(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--policy", metavar="NAME", help="qgs (default), binsearch, ...: how to search")
     add("--start", metavar="RATE", help="of the first trial: a low one (default 50)")
-    add("--lowest", metavar="RATE", help="nothing below is tried (default start/1024)")
-    add("--highest", metavar="RATE", help="nothing above is tried")
+    add(
+        "--lowest",
+        metavar="RATE",
+        help="nothing below is tried (default 1, less where a limit is seconds long)",
+    )
+    add("--highest", metavar="RATE", help="nothing above is tried (default 1M)")
     add(
         "--budget",
         metavar="10m",

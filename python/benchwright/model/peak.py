@@ -88,10 +88,13 @@ class PeakGoal(msgspec.Struct, frozen=True, kw_only=True):
     start_rate: float = 50.0
     """Of the first probe: low, or a neighbour's peak (seeding) [1/s]."""
     lowest_rate: float | None = None
-    """Below this a criterion that fails ends the search; None: start_rate / 1024."""
+    """Below this a criterion that fails ends the search; None: where a run would see
+    hardly any arrival (control/peak/bounds.py)."""
     highest_rate: float | None = None
     """What the generator can do; a criterion that still holds there ends the search;
-    None: start_rate * 2**20."""
+    None: a million, or 1024 times the first rate if that is more."""
+    rate_step: float | None = None
+    """The generator can be told multiples of this only; None: any rate [1/s]."""
     budget_s: float | None = None
     """Cost after which the best answer so far is given [s]."""
     max_trials: int = 200
@@ -108,6 +111,15 @@ class PeakGoal(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         assert self.criteria
         assert self.start_rate > 0
+        assert self.rate_step is None or self.rate_step > 0
+
+
+def written_rate(rate: float, step: float | None = None) -> float:
+    """Return a rate as a generator is told it [1/s]: the nearest with at most five
+    significant digits, and a multiple of `step` where there is one; never 0."""
+    if step is not None:
+        rate = max(1, round(rate / step)) * step
+    return float(f"{rate:.5g}")
 
 
 class Probe(msgspec.Struct, frozen=True):

@@ -37,6 +37,8 @@ class RampGoal(msgspec.Struct, frozen=True, kw_only=True):
     """Added from level to level."""
     highest: float = 1024.0
     """The last level, whatever happens."""
+    rate_step: float | None = None
+    """Rates that the generator can be told are multiples of this; None: any [1/s]."""
     hold_s: float = 10.0
     """Length of a trial [s]."""
     repeats: int = 1

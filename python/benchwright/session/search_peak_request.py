@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from benchwright.control.peak.bounds import highest_rate, lowest_rate
 from benchwright.control.peak.registry import DEFAULT, NAMES
 from benchwright.load.words import rate_micro
 from benchwright.model.errors import InputError
@@ -26,7 +27,8 @@ from benchwright.workbench.criteria import (
     parse_confidence,
     parse_criteria,
 )
-from benchwright.workbench.ramp_spec import axes_of
+from benchwright.workbench.generators.placeholders import rate_step_in
+from benchwright.workbench.ramp_spec import axes_of, rate_step_of
 from benchwright.workbench.spec import Spec
 
 _MOST_TRIALS = 100_000
@@ -94,6 +96,7 @@ class _PeakReading(SampleReading):
         if not criteria:
             return None
         base = self._base(criteria)
+        said["rate_step"] = self._rate_step()
         goal = msgspec.structs.replace(base, criteria=criteria, claim=claims[0], **said)
         self._check_rates(goal)
         return PeakPlan(goal=goal, claims=claims, policy=policy, sample=sample)
@@ -108,6 +111,12 @@ class _PeakReading(SampleReading):
         if "peak.seed" in spec.places:
             return spec.goal
         return msgspec.structs.replace(spec.goal, seed=seed)
+
+    def _rate_step(self) -> float | None:
+        """Return what the rates are multiples of that the generator can be told."""
+        if self._spec is not None:
+            return rate_step_of(self._spec.load)
+        return rate_step_in(self._request.command or "")
 
     def _goal_fields(self) -> dict[str, Any]:
         """Return the goal's fields that options say."""
@@ -224,6 +233,9 @@ class _PeakReading(SampleReading):
         if high is not None and high < goal.start_rate:
             message = f"the highest rate is below the first one, {goal.start_rate:g}/s"
             self._wrong_rate("highest", self._request.highest, message)
+        elif high is not None and _no_step_up_to(high, goal):
+            message = f"the generator can be told no rate up to {high:g}/s"
+            self._wrong_rate("highest", self._request.highest, message)
 
     def _wrong_rate(self, key: str, option: str | None, message: str) -> None:
         """Note a rate out of order where it was said: an option, or else the spec."""
@@ -233,6 +245,14 @@ class _PeakReading(SampleReading):
             self.found.append(diagnostic(said, "spec-value", message, hint))
         else:
             self._wrong(f"--{key}", option or "", message, "set --start too")
+
+
+def _no_step_up_to(high: float, goal: PeakGoal) -> bool:
+    """Tell whether a generator that takes steps of a rate has none within the bounds."""
+    step = goal.rate_step
+    if step is None:
+        return False
+    return high < step or highest_rate(goal) < lowest_rate(goal)
 
 
 def _with(claim: Claim, confidence: float | None) -> Claim:

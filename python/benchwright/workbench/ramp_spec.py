@@ -112,6 +112,8 @@ def goal_of(said: Mapping[str, Any], spec: Spec) -> RampGoal:
     if axis is Axis.USERS:
         highest = max(USERS_HIGHEST, USERS_RISE * start)
     fields = {"highest": min(highest, MOST_LEVEL), **said, "axis": axis, "start": start}
+    if axis is Axis.RATE:
+        fields["rate_step"] = rate_step_of(spec.load)
     repeats = said.get("repeats", 1)
     return RampGoal(
         most_repeats=max(repeats, RampGoal().most_repeats), **_known(fields)
@@ -168,6 +170,15 @@ def axes_of(load: LoadPlan) -> tuple[str, ...]:
         return ("rate", "users")
     axes: tuple[str, ...] = load.settings.traits.axes
     return axes
+
+
+def rate_step_of(load: LoadPlan) -> float | None:
+    """Return what the rates are multiples of that the generator can be told [1/s]; None:
+    it takes any."""
+    if load.generator == ENGINE or load.settings is None:
+        return None
+    step: float | None = load.settings.traits.rate_step
+    return step
 
 
 def throughput_fault(axis: Axis, spec: Spec) -> str:

@@ -15,8 +15,15 @@ from collections.abc import Sequence
 import msgspec
 
 from benchwright.control.peak.bounds import highest_rate, lowest_rate, within_bounds
+from benchwright.control.peak.holds import (
+    all_hold,
+    failing_of,
+    failing_text,
+    generators_limit,
+)
 from benchwright.control.peak.policy import Policy
 from benchwright.control.peak.seen import Seen, counted_rate, doubts_of, see
+from benchwright.finding.words import counted
 from benchwright.model.finding import Finding
 from benchwright.model.peak import (
     LoadEnding,
@@ -37,6 +44,8 @@ STUBBORN = 4
 """Trials at a bound after which a policy that stays there is taken at its word."""
 CLEARLY_MORE = 1.02
 """A rate is beyond what a generator offered if it is so many times as high."""
+STUCK = 24
+"""Trials at the two rates beside one that the generator cannot be told."""
 
 
 def next_step(
@@ -100,14 +109,27 @@ class _Step(msgspec.Struct, frozen=True):
         if self._exhausted(low, beyond=probe.rate < low, at=probe.rate <= low) is False:
             return self._fails_at(low)
         if self._exhausted(high, beyond=probe.rate > high, at=probe.rate >= high):
-            return self._holds_at(high, "the highest rate there is")
-        offered = self._generators_limit()
+            return self._holds_at(high, _bound_text("highest", self.goal.highest_rate))
+        offered = generators_limit(self.goal, self.seen, self.history)
         if offered is not None and probe.rate > CLEARLY_MORE * offered:
             return self._holds_at(
                 offered,
                 "the most that the generator offered: it was the limit, not the server",
             )
-        return None
+        return self._between_steps(probe)
+
+    def _between_steps(self, probe: Probe) -> PeakResult | None:
+        """Return the end of a search that wants a rate between two that the generator
+        can be told, and has them both; None while they may still tell more."""
+        step = self.goal.rate_step
+        if step is None:
+            return None
+        low = math.floor(probe.rate / step) * step
+        sides = [t for t in self.seen.trials if low <= t.rate <= low + step]
+        if len(sides) < STUCK or len({trial.rate for trial in sides}) < 2:
+            return None
+        text = f"the generator can be told no rate between {low:.5g} and {low + step:.5g}/s"
+        return self._given_up(PeakStatus.UNDECIDED, text)
 
     def _exhausted(self, bound: float, *, beyond: bool, at: bool) -> bool | None:
         """Tell whether the criteria hold at a bound that was tested enough; else None.
@@ -118,40 +140,23 @@ class _Step(msgspec.Struct, frozen=True):
         trials = [t for t in self.seen.trials if math.isclose(counted_rate(t), bound)]
         if not trials or not (beyond or (at and len(trials) >= STUBBORN)):
             return None
-        return self._all_hold(trials)
-
-    def _all_hold(self, trials: Sequence[LoadTrial]) -> bool:
-        """Tell whether the means of trials at one rate meet every criterion."""
-        if any(trial.ending is LoadEnding.FAILED for trial in trials):
-            return False
-        return not self._failing(trials)
-
-    def _failing(self, trials: Sequence[LoadTrial]) -> list[tuple[str, str]]:
-        """Return key and evidence of each criterion that the means do not meet."""
-        failing = []
-        for criterion in self.goal.criteria:
-            values = [
-                t.values[criterion.key] for t in trials if criterion.key in t.values
-            ]
-            mean = sum(values) / len(values) if values else math.nan
-            if values and not criterion.holds(mean):
-                text = f"{criterion.key} is {mean:.4g} {criterion.unit}".rstrip()
-                failing.append((criterion.key, f"{text}, limit {criterion.limit:.4g}"))
-        return failing
+        return all_hold(self.goal, trials)
 
     def _fails_at(self, rate: float) -> PeakResult:
         trials = [t for t in self.seen.trials if math.isclose(counted_rate(t), rate)]
-        failing = self._failing(trials)
-        told = "; ".join(text for _, text in failing) or "every probe failed"
-        detail = f"even at {rate:.5g}/s, the lowest rate, a criterion fails: {told}"
-        return self._bound(PeakStatus.FAILS_AT_LOWEST, rate, detail, dict(failing))
+        failing = failing_of(self.goal, trials)
+        told = "; ".join(map(failing_text, failing)) or "every probe failed"
+        where = _bound_text("lowest", self.goal.lowest_rate)
+        detail = f"even at {rate:.5g}/s, {where}, a criterion fails: {told}"
+        binding = failing[0][0].key if failing else ""
+        return self._bound(PeakStatus.FAILS_AT_LOWEST, rate, detail, binding)
 
     def _holds_at(self, rate: float, what: str) -> PeakResult:
         detail = f"every criterion still holds at {rate:.5g}/s, {what}"
-        return self._bound(PeakStatus.NEVER_FAILS, rate, detail, {})
+        return self._bound(PeakStatus.NEVER_FAILS, rate, detail, "")
 
     def _bound(
-        self, status: PeakStatus, rate: float, detail: str, failing: dict[str, str]
+        self, status: PeakStatus, rate: float, detail: str, binding: str
     ) -> PeakResult:
         return msgspec.structs.replace(
             self.policy.best(self.goal, self.seen.trials),
@@ -160,23 +165,16 @@ class _Step(msgspec.Struct, frozen=True):
             peak_rate=rate,
             interval=None,
             claim_probability=None,
-            binding=next(iter(failing), ""),
+            binding=binding,
             shape=None,
         )
-
-    def _generators_limit(self) -> float | None:
-        """Return the most that a generator offered that was behind twice."""
-        behind = self.seen.behind
-        if len(behind) < 2 or not self._all_hold(behind):
-            return None
-        return max(trial.offered_rate for trial in self.history)
 
     # Trials, budget, failure ----------------------------------------------------
 
     def _within_budget(self, probe: Probe) -> Probe | PeakResult:
         goal = self.goal
         if len(self.history) >= goal.max_trials:
-            text = f"all {goal.max_trials} trials are used up"
+            text = f"{counted(goal.max_trials, 'trial')} may be run, and no more"
             return self._given_up(PeakStatus.UNDECIDED, text)
         if goal.budget_s is None:
             return probe
@@ -227,6 +225,14 @@ class _Step(msgspec.Struct, frozen=True):
             cost_s=_cost_s(self.history),
             findings=_once((*result.findings, *doubts_of(self.seen, self.history))),
         )
+
+
+def _bound_text(name: str, said: float | None) -> str:
+    """Return what a bound is: `the lowest rate`, and how to move one that nobody set."""
+    moved = (
+        "" if said is not None else f" that is tried (--{name}, or {name} of [peak])"
+    )
+    return f"the {name} rate{moved}"
 
 
 def _cost_s(history: Sequence[LoadTrial]) -> float:

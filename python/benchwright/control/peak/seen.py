@@ -17,6 +17,7 @@ from collections.abc import Sequence
 import msgspec
 
 from benchwright.finding.codes import CODES, doubt
+from benchwright.finding.words import counted, was
 from benchwright.model.finding import Finding, Severity
 from benchwright.model.peak import LoadEnding, LoadTrial, PeakGoal, Probe
 
@@ -45,11 +46,22 @@ class Seen(msgspec.Struct, frozen=True):
 
 def is_behind(trial: LoadTrial) -> bool:
     """Tell whether the generator offered far less than it was asked to."""
-    if trial.offered is None or not trial.lasted_s:
+    return trial.offered is not None and _is_fewer(trial, trial.offered)
+
+
+def is_short(trial: LoadTrial) -> bool:
+    """Tell whether far fewer operations ended than were asked for, where nobody counted
+    how many arrived."""
+    if trial.offered is not None or trial.completed is None:
         return False
+    return _is_fewer(trial, trial.completed + trial.errors)
+
+
+def _is_fewer(trial: LoadTrial, count: int) -> bool:
+    """Tell whether a count is far below the intended one, and not by chance."""
     wanted = trial.rate * trial.lasted_s
-    missing = wanted - trial.offered
-    return trial.offered < BEHIND_SHARE * wanted and missing > (
+    missing = wanted - count
+    return count < BEHIND_SHARE * wanted and missing > (
         CHANCE_DEVIATIONS * math.sqrt(wanted)
     )
 
@@ -141,7 +153,8 @@ def _behind(trials: Sequence[LoadTrial]) -> tuple[Finding, ...]:
     worst = min(trials, key=lambda trial: trial.offered_rate / trial.rate)
     share = 100 * worst.offered_rate / worst.rate
     evidence = (
-        f"in {len(trials)} trials less than {100 * BEHIND_SHARE:.0f} % of the rate was "
+        f"in {counted(len(trials), 'trial')} less than {100 * BEHIND_SHARE:.0f} % of the "
+        "rate was "
         f"offered; the worst offered {worst.offered_rate:.5g}/s of {worst.rate:.5g}/s "
         f"({share:.0f} %)"
     )
@@ -168,14 +181,17 @@ def _failures(seen: Seen, trials: int) -> tuple[Finding, ...]:
     single = seen.failures - 2 * len(seen.overloads) - 2 * (seen.fatal is not None)
     if single <= 0:
         return ()
-    evidence = f"{single} of {trials} probes failed and were run again"
+    evidence = (
+        f"{single} of {counted(trials, 'probe')} failed and {was(single)} run again"
+    )
     return (doubt("probe-failed", SUBJECT, evidence),)
 
 
 def _marks(history: Sequence[LoadTrial]) -> tuple[Finding, ...]:
     counts = Counter(mark for trial in history for mark in trial.marks)
     return tuple(
-        _mark(code, f"{n} of {len(history)} trials") for code, n in counts.items()
+        _mark(code, f"{n} of {counted(len(history), 'trial')}")
+        for code, n in counts.items()
     )
 
 

@@ -18,7 +18,7 @@ from benchwright.control.ramp.flow import flow_of, flows_of
 from benchwright.control.ramp.growth import Climb, Growth, climb_of, falls
 from benchwright.control.ramp.level import Level, levels_of
 from benchwright.control.ramp.profile import Ended, errors_of, result_of
-from benchwright.model.peak import LoadEnding, LoadTrial, Probe
+from benchwright.model.peak import LoadEnding, LoadTrial, Probe, written_rate
 from benchwright.model.ramp import Axis, RampGoal, RampResult, RampStatus
 
 FAILURES = 2
@@ -54,16 +54,26 @@ def level_after(goal: RampGoal, level: float) -> float | None:
         return None
     higher = level * goal.factor if goal.step is None else level + goal.step
     written = _written(goal, higher)
-    if goal.axis is Axis.USERS:
-        written = max(written, math.floor(level) + 1)
-    return min(written, _written(goal, goal.highest))
+    step = 1.0 if goal.axis is Axis.USERS else goal.rate_step
+    if step is not None and written <= level:
+        written = _written(goal, level + step)
+    # A highest level that is rounded down may have been reached already.
+    last = min(written, _highest_level(goal))
+    return last if last > level else None
+
+
+def _highest_level(goal: RampGoal) -> float:
+    step = goal.rate_step
+    if goal.axis is Axis.USERS or step is None:
+        return _written(goal, goal.highest)
+    return _written(goal, math.floor(round(goal.highest / step, 3)) * step)
 
 
 def _written(goal: RampGoal, level: float) -> float:
     """Return a level as it can be asked for: whole users, five digits of a rate."""
     if goal.axis is Axis.USERS:
         return float(max(1, round(level)))
-    return float(f"{level:.5g}")
+    return written_rate(level, goal.rate_step)
 
 
 def _probe(goal: RampGoal, level: float, purpose: str) -> Probe:

@@ -58,6 +58,8 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     """What a trial can set."""
     threads: int | None = None
     """Cores that it can use; None: any number."""
+    rate_step: float | None = None
+    """It can be told multiples of this rate only; None: any, or no single step [1/s]."""
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -112,7 +114,7 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
 
     commands: tuple[Command, ...]
     rate: float | None = None
-    """What the generator can be told where it takes whole numbers only; None: as asked."""
+    """What the generator is told where it takes whole numbers only; None: as asked."""
     writes: tuple[tuple[str, str], ...] = ()
     """Files that must be there before: (name in the directory, text)."""
     statuses: tuple[int, ...] = (0,)

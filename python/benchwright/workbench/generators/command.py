@@ -30,9 +30,13 @@ from benchwright.workbench.generators.adapter import (
 from benchwright.workbench.generators.fields import read_fields, refuse
 from benchwright.workbench.generators.placeholders import (
     OF_A_TRIAL,
+    WHOLE_DURATION,
+    WHOLE_RATE,
     command_of,
     levels,
     named_in,
+    rate_step_in,
+    whole_seconds,
 )
 from benchwright.workbench.generators.source import (
     Source,
@@ -51,7 +55,8 @@ class CommandGenerator(msgspec.Struct, frozen=True, kw_only=True):
     """A program and where its output holds what."""
 
     command: str
-    """With `{rate}` and `{duration}`, or `{users}` and `{duration}`; factors too."""
+    """With `{rate}` and `{duration}`, or `{users}` and `{duration}`; factors too. A program
+    that takes whole numbers only has `{rate:int}`, `{duration:int}`."""
     values: tuple[tuple[str, Source], ...]
     """By criterion's key; times in milliseconds."""
     counts: tuple[tuple[str, Source], ...] = ()
@@ -80,16 +85,21 @@ class CommandGenerator(msgspec.Struct, frozen=True, kw_only=True):
             metrics=tuple(key for key, _ in self.values),
             series=self.series is not None,
             axes=_axes(self.command),
+            rate_step=rate_step_in(self.command),
         )
 
     def invocation(self, asked: Asked) -> Invocation:
         """Return the user's command for a trial. Raises ValueError for a rate, or users,
         that the command names and the trial does not have."""
-        known = levels(asked)
-        for name in named_in(self.command):
-            if name in _LEVELS and name not in known:
+        known, names = levels(asked), named_in(self.command)
+        for name in names:
+            if _axis_of(name) is not None and name not in known:
                 raise ValueError(f"nothing says {{{name}}} of the command")
-        return Invocation(commands=(command_of(self.command, asked),))
+        whole = asked.rate is not None and WHOLE_RATE in names
+        return Invocation(
+            commands=(command_of(self.command, asked),),
+            rate=float(known[WHOLE_RATE]) if whole else None,
+        )
 
     def parse(self, output: Output, asked: Asked) -> Measured:
         """Return what its output says. Raises UnreadableOutput for a wanted value."""
@@ -108,7 +118,14 @@ class CommandGenerator(msgspec.Struct, frozen=True, kw_only=True):
             offered=counts.get("offered"),
             completed=counts.get("completed"),
             errors=counts.get("errors", 0),
+            lasted_s=self._lasted_s(asked),
         )
+
+    def _lasted_s(self, asked: Asked) -> float | None:
+        """Return how long the load lasted; None: as long as was asked for."""
+        if WHOLE_DURATION not in named_in(self.command):
+            return None
+        return float(whole_seconds(asked.duration_s))
 
     def so_far(self, _output: Output, _asked: Asked, /) -> Measured | None:
         """Return None: nothing is known of what it prints on its way."""
@@ -251,10 +268,9 @@ def _source(table: Table, name: str) -> Source | None:
 
 
 def _checked(text: str) -> str:
-    names = named_in(text)
     if not text.strip():
         raise ValueError("the command is empty")
-    if "rate" not in names and "users" not in names:
+    if not _axes(text):
         raise ValueError(
             f"`{text}` has neither {{rate}} nor {{users}}: it would be the same load "
             f"every time"
@@ -274,8 +290,14 @@ def _refuse_misspelt(text: str, known: tuple[str, ...] = ()) -> None:
 
 
 def _axes(text: str) -> tuple[Axis, ...]:
-    names = named_in(text)
-    return tuple(axis for axis in _LEVELS if axis in names)
+    named = {_axis_of(name) for name in named_in(text)}
+    return tuple(axis for axis in _LEVELS if axis in named)
+
+
+def _axis_of(name: str) -> Axis | None:
+    """Return the axis that a name in braces stands for; None for all other names."""
+    bare = "rate" if name == WHOLE_RATE else name
+    return next((axis for axis in _LEVELS if axis == bare), None)
 
 
 def _pointer(text: str) -> Source:

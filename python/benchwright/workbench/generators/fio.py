@@ -64,6 +64,7 @@ class Fio(msgspec.Struct, frozen=True, kw_only=True):
             tells_lateness=False,
             statistics=("mean", "percentile", "share", "ratio"),
             series=True,
+            rate_step=1.0,
             threads=1,
         )
 

@@ -67,6 +67,7 @@ class K6(msgspec.Struct, frozen=True, kw_only=True):
             from_intended=False,
             tells_lateness=False,
             statistics=(*own, "share") if self.url else own,
+            rate_step=1 / PER_MINUTE if self.url else None,
         )
 
     def invocation(self, asked: Asked) -> Invocation:

@@ -2,19 +2,32 @@
 
 Decision: a text is cut into words before anything is put in, so a level with a space
 stays one word; only a text that is a shell command by itself gets quoted values.
+Decision: a program that takes whole rates only is told so by `{rate:int}`, where the rate
+stands, and not by a key beside it; a key would be of no use to `bw peak --command`.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Callable, Mapping
 
+from benchwright.model.peak import written_rate
 from benchwright.model.plan import Command
 from benchwright.workbench.generators.adapter import Asked
 
-_PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}", re.ASCII)
-OF_A_TRIAL = ("rate", "duration", "users", "seed", "directory")
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*(?::int)?)\}", re.ASCII)
+WHOLE_RATE, WHOLE_DURATION = "rate:int", "duration:int"
+OF_A_TRIAL = (
+    "rate",
+    WHOLE_RATE,
+    "duration",
+    WHOLE_DURATION,
+    "users",
+    "seed",
+    "directory",
+)
 
 
 def plain(number: float) -> str:
@@ -24,14 +37,28 @@ def plain(number: float) -> str:
 
 def levels(asked: Asked) -> dict[str, str]:
     """Return what each placeholder stands for; `{duration}` is in seconds."""
+    rate = asked.rate
     own = {
-        "rate": None if asked.rate is None else plain(asked.rate),
+        "rate": None if rate is None else plain(rate),
+        WHOLE_RATE: None if rate is None else plain(written_rate(rate, 1.0)),
         "duration": plain(asked.duration_s),
+        WHOLE_DURATION: str(whole_seconds(asked.duration_s)),
         "users": None if asked.users is None else str(asked.users),
         "seed": None if asked.seed is None else str(asked.seed),
         "directory": asked.directory,
     }
     return dict(asked.sample) | {k: v for k, v in own.items() if v is not None}
+
+
+def whole_seconds(duration_s: float) -> int:
+    """Return a length that takes whole seconds: never less than was asked for [s]."""
+    return math.ceil(duration_s)
+
+
+def rate_step_in(text: str) -> float | None:
+    """Return what the rates are multiples of that a text can be filled with [1/s]; None:
+    it takes any."""
+    return 1.0 if WHOLE_RATE in named_in(text) else None
 
 
 def named_in(text: str) -> tuple[str, ...]:

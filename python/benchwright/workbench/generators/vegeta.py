@@ -75,6 +75,7 @@ class Vegeta(msgspec.Struct, frozen=True, kw_only=True):
             statistics=("mean", "percentile", "share", "ratio"),
             series=True,
             axes=("rate",),
+            rate_step=1 / PER_MINUTE,
         )
 
     def invocation(self, asked: Asked) -> Invocation:

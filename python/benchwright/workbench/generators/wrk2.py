@@ -79,6 +79,7 @@ class Wrk2(msgspec.Struct, frozen=True, kw_only=True):
             tells_lateness=False,
             statistics=("mean", "percentile", "share", "ratio"),
             axes=("rate",),
+            rate_step=1.0,
             threads=self.threads if isinstance(self.threads, int) else None,
         )
 
