@@ -14,6 +14,7 @@ from benchwright.workbench.generators import GENERATORS
 from benchwright.workbench.generators.adapter import (
     Asked,
     Generator,
+    Measured,
     Output,
     UnreadableOutput,
 )
@@ -77,6 +78,10 @@ def test_a_value_is_found_where_it_is(
         ("column a", "a,b\nx,2\n", "of the last row is 'x'"),
         (r"mean=(\d+)", "none", "no line matches"),
         ("/m", '{"m": null}', "not a number"),
+        ("/m", '{"m": NaN}', r"/m is NaN, not a number.*/m \(a number\)"),
+        ("/m", 'log\n{"a": 1, "m": Infinity}\n', "/m is Infinity, not a number"),
+        ("/m", '{"m": -Infinity}', "/m is -Infinity, not a number"),
+        ("/latency/mean", "NaN of it", "stdout is not JSON"),
     ],
 )
 def test_a_value_that_is_not_there_says_why(source: str, out: str, why: str) -> None:
@@ -84,6 +89,14 @@ def test_a_value_that_is_not_there_says_why(source: str, out: str, why: str) -> 
     with pytest.raises(UnreadableOutput, match=why) as told:
         generator.parse(Output(out, ""), ASKED)
     assert "response_ms_mean" in str(told.value)
+
+
+def test_a_nan_that_nobody_asks_for_hides_nothing() -> None:
+    out = '{"m": 2.5, "p99": NaN, "rows": [[0, 4, 2.0], [1, 0, NaN], [2, 0, null]]}'
+    found = command_generator("g {rate}", "/m", "/rows").parse(Output(out, ""), ASKED)
+    assert found.values == {"response_ms_mean": 2.5}
+    assert found.series.counts == (4, 0, 0)
+    assert found.series.values["response_ms_mean"] == (2.0, 0.0, 0.0)
 
 
 def test_a_value_that_nobody_wants_may_be_absent() -> None:
@@ -130,6 +143,10 @@ def test_a_series_is_put_in_order_and_its_width_is_the_smallest_gap() -> None:
         ("[[1, 2]]", r"/rows/0 is \[1, 2\], not \[second, count, mean_ms\]"),
         ("[[0, 1, 2.0], [1, 1.5, 2.0]]", "/rows/1 is"),
         ("[[0, -1, 2.0]]", "/rows/0 is"),
+        ("[[0, 1, 2.0], [1, 3, NaN]]", r"/rows/1 is \[1, 3, NaN\], not"),
+        ("[[0, Infinity, 2.0]]", r"/rows/0 is \[0, Infinity, 2.0\], not"),
+        ("[[0, 1, null]]", r"/rows/0 is \[0, 1, null\], not"),
+        ("[[0, 0, true]]", r"/rows/0 is"),
     ],
 )
 def test_a_series_of_another_shape_is_refused(rows: str, why: str) -> None:
@@ -144,6 +161,8 @@ def test_a_series_of_another_shape_is_refused(rows: str, why: str) -> None:
         ("", "/m", None, "empty"),
         ("g --duration {duration}", "/m", None, r"neither \{rate\} nor \{users\}"),
         ("g {rates}", "/m", None, r"did you mean \{rate\}"),
+        ("g {rate:integer}", "/m", None, r"neither \{rate\} nor \{users\}"),
+        ("g {rate} {users:int}", "/m", None, r"did you mean \{users\}"),
         ("g {rate}", "", None, "empty"),
         ("g {rate}", "/a~2", None, "not followed by 0 or 1"),
         ("g {rate}", "mean: [", None, "bad regular expression"),
@@ -161,6 +180,29 @@ def test_what_the_command_line_cannot_mean_is_refused(
 def test_a_command_says_which_axes_it_has() -> None:
     assert command_generator("g {rate}", "/m").traits.axes == ("rate",)
     assert command_generator("g {users}", "/m").traits.axes == ("users",)
+
+
+def test_a_program_that_takes_whole_numbers_is_told_whole_numbers() -> None:
+    generator = command_generator("g {rate:int} {duration:int} {rate}", "/m")
+    assert generator.traits.axes == ("rate",)
+    assert generator.traits.rate_step == 1
+    call = generator.invocation(Asked(rate=321.4, duration_s=8.2))
+    assert call.commands[0].argv == ("g", "321", "9", "321.4")
+    assert call.rate == 321
+    assert generator.parse(Output('{"m": 2}', ""), Asked(rate=3, duration_s=8.2)) == (
+        Measured(values={"response_ms_mean": 2.0}, lasted_s=9.0)
+    )
+    assert generator.invocation(Asked(rate=0.2, duration_s=8.0)).commands[0].argv == (
+        "g",
+        "1",
+        "8",
+        "0.2",
+    )
+    plain = command_generator("g {rate} {duration}", "/m")
+    assert plain.traits.rate_step is None
+    assert plain.invocation(Asked(rate=321.4, duration_s=8.2)).rate is None
+    with pytest.raises(ValueError, match=r"nothing says \{rate:int\}"):
+        generator.invocation(Asked(users=4, duration_s=1.0))
 
 
 # -- keys in a spec --------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -26,6 +27,7 @@ from benchwright.workbench.generators.command import (
     command_generator,
 )
 from benchwright.workbench.generators.memtier import Memtier
+from benchwright.workbench.generators.oha import Oha
 from benchwright.workbench.generators.pgbench import Pgbench
 from benchwright.workbench.generators.redis_benchmark import RedisBenchmark
 from benchwright.workbench.generators.run import Place, asked_of, run_generator
@@ -170,6 +172,48 @@ def test_a_generator_that_fails_is_a_failed_trial(
     assert trial.ending is LoadEnding.FAILED
     assert told in trial.failure
     assert trial.values == {}
+
+
+COUNTED = CommandGenerator(
+    command="g {rate}",
+    values=(
+        ("response_ms_mean", parse_source("/m")),
+        ("error_ratio", parse_source("/e")),
+    ),
+    counts=(("completed", parse_source("/n")),),
+    series=parse_source("/rows"),
+)
+
+
+@pytest.mark.parametrize(
+    ("m", "e", "n", "row", "told"),
+    [
+        (-3, 0, 5, [0, 5, 1], "response_ms_mean is -3 ms: it cannot be"),
+        (3, 1.5, 5, [0, 5, 1], "error_ratio is 1.5, outside 0 to 1: it cannot be"),
+        (3, -0.1, 5, [0, 5, 1], "error_ratio is -0.1, outside 0 to 1"),
+        (3, 0, -5, [0, 5, 1], "completed is -5: it cannot be"),
+        (3, 0, 5, [0, 5, -0.5], "a value of its series is -0.5 ms: it cannot be"),
+        (-3, 0, -5, [0, 5, 1], "response_ms_mean is -3 ms, completed is -5: it cannot"),
+        (3, 0, 5, [0, 0, -0.5], ""),
+        (0, 1, 0, [0, 5, 0], ""),
+    ],
+)
+def test_figures_that_no_run_can_have_make_a_failed_trial(
+    m: float, e: float, n: int, row: list[float], told: str, place: Place
+) -> None:
+    text = json.dumps({"m": m, "e": e, "n": n, "rows": [row]})
+    trial = run(OneProgram(stdout=text), COUNTED, place)
+    assert (trial.ending is LoadEnding.FAILED) is bool(told)
+    assert told in trial.failure
+    assert trial.failure.startswith("command: ") is bool(told)
+    assert (trial.values == {}) is bool(told)
+
+
+def test_json_with_nan_is_told_as_that(place: Place) -> None:
+    failure = run(OneProgram(stdout='{"m": NaN}'), SIMPLE, place).failure
+    assert "/m is NaN, not a number" in failure
+    oha = run(OneProgram(stdout='{"summary": {"total": NaN}}'), Oha(url="u"), place)
+    assert "no JSON without NaN and Infinity in stdout" in oha.failure
 
 
 def test_a_long_output_is_shortened_to_its_end(place: Place) -> None:

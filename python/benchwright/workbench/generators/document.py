@@ -6,7 +6,7 @@ from typing import Any
 
 from benchwright.trial.extract import NotFound
 from benchwright.workbench.generators.adapter import UnreadableOutput
-from benchwright.workbench.generators.source import last_json
+from benchwright.workbench.generators.source import has_json, last_json
 
 
 class Document:
@@ -17,7 +17,8 @@ class Document:
         try:
             self._root = last_json(text)
         except NotFound:
-            raise UnreadableOutput("JSON", where, text) from None
+            sought = "JSON without NaN and Infinity" if has_json(text) else "JSON"
+            raise UnreadableOutput(sought, where, text) from None
 
     def number(self, *path: str | int) -> float:
         """Return the number at a path. Raises UnreadableOutput."""

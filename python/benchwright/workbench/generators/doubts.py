@@ -1,4 +1,5 @@
-"""What a run of a generator gives rise to doubt: marks, which are codes of findings.
+"""What a run of a generator gives rise to doubt: marks, which are codes of findings; and
+figures that cannot be, which make it no run at all.
 
 Purpose: doubts that need the request, the processor time or the counts of a run; those that
 follow from the generator's nature are its traits (adapter.py). Pure.
@@ -7,6 +8,7 @@ follow from the generator's nature are its traits (adapter.py). Pure.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from benchwright.model.observation import ProcessRecord
 from benchwright.model.peak import LoadTrial
@@ -17,6 +19,7 @@ from benchwright.workbench.generators.adapter import (
     Asked,
     Generator,
     Invocation,
+    Measured,
 )
 
 BOUND_SHARE = 0.9
@@ -27,6 +30,53 @@ BACKLOG_SHARE = 0.1
 """Of what was due: a whole run that ended so much less, and counts no arrivals, is marked."""
 BACKLOG_SDEVS = 4.0
 """And by so many standard deviations of a Poisson process of arrivals."""
+
+
+def impossible(measured: Measured) -> str:
+    """Return what is wrong with figures that no run can have; empty where each can be.
+
+    A search would believe them: a response of -3 ms is within every limit.
+    """
+    wrong = [*_wrong_values(measured.values), *_wrong_counts(measured)]
+    for key, column in measured.series.values.items():
+        seen = (v for v, n in zip(column, measured.series.counts, strict=True) if n)
+        lowest = min(seen, default=0.0)
+        if _is_time(key) and lowest < 0:
+            wrong.append(f"a value of its series is {lowest:.4g} ms")
+    if not wrong:
+        return ""
+    return (
+        f"{', '.join(wrong)}: it cannot be; check what the generator prints, and where"
+    )
+
+
+def _wrong_values(values: Mapping[str, float]) -> list[str]:
+    times = [f"{k} is {v:.4g} ms" for k, v in values.items() if _is_time(k) and v < 0]
+    shares = [
+        f"{key} is {value:.4g}, outside 0 to 1"
+        for key, value in values.items()
+        if _is_share(key) and not 0 <= value <= 1
+    ]
+    return [*times, *shares]
+
+
+def _wrong_counts(measured: Measured) -> list[str]:
+    counts = {
+        "offered": measured.offered,
+        "completed": measured.completed,
+        "errors": measured.errors,
+    }
+    return [f"{k} is {n}" for k, n in counts.items() if n is not None and n < 0]
+
+
+def _is_time(key: str) -> bool:
+    return key.startswith("response_ms_")
+
+
+def _is_share(key: str) -> bool:
+    return key == "error_ratio" or (
+        key.startswith("within_") and key.endswith("_share")
+    )
 
 
 def rate_rounded(asked: Asked, call: Invocation) -> tuple[str, ...]:

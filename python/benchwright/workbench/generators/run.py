@@ -33,6 +33,7 @@ from benchwright.workbench.generators.adapter import (
 from benchwright.workbench.generators.doubts import (
     backlog_uncounted,
     generator_bound,
+    impossible,
     rate_rounded,
 )
 
@@ -236,8 +237,11 @@ def _trial(
     left = epoch.ending is Ending.INTERRUPTED
     try:
         measured = _measured(generator, asked, output, left)
+        failure = impossible(measured)
     except UnreadableOutput as error:
-        text = f"{generator.name}: {error}"
+        failure = str(error)
+    if failure:
+        text = f"{generator.name}: {failure}"
         return _failed(asked, text, elapsed_s, epoch.started_ns)
     trial = _told(generator, asked, call, measured)
     bound = generator_bound(generator, place.cores, record)

@@ -1,15 +1,20 @@
 """Where in an output a value stands: a JSON pointer, a CSV column, a regular expression.
 
-Purpose: one way to say it for the values of `command` and for its series. Sources: RFC
-6901 (pointers), RFC 4180 (CSV).
+Purpose: one way to say it for the values of `command` and for its series. Decision: JSON
+with NaN and Infinity is read, which many programs write and RFC 8259 does not know; where
+one of them is the figure that is sought, the message says so. Sources: RFC 6901 (pointers),
+RFC 4180 (CSV).
 """
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
+import json
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -85,7 +90,7 @@ def _number_at(pointer: str, text: str) -> float:
     scalar = isinstance(found, (int, float, str)) and not isinstance(found, bool)
     value = number(str(found)) if scalar else None
     if value is None:
-        raise NotFound(f"{pointer} is {shortened(repr(found), 40)}, not a number")
+        raise NotFound(f"{pointer} is {shown(found)}, not a number")
     return value
 
 
@@ -97,7 +102,7 @@ def _array_at(pointer: str, text: str) -> list[Any]:
 
 
 def _at(pointer: str, text: str) -> Any:
-    found = last_json(text)
+    found = _loose_json(text)
     for token in pointer.split("/")[1:]:
         token = token.replace("~1", "/").replace("~0", "~")
         if isinstance(found, dict) and token in found:
@@ -110,19 +115,56 @@ def _at(pointer: str, text: str) -> Any:
 
 
 def _row(one: Any, pointer: str, place: int) -> tuple[float, int, float]:
-    numbers = isinstance(one, list) and all(type(x) in (int, float) for x in one)
-    if not numbers or len(one) != 3 or one[1] < 0 or one[1] != int(one[1]):
-        raise NotFound(f"{pointer}/{place} is {one!r}, not [second, count, mean_ms]")
+    """Return a row. Of a second in which nothing began nobody asks the mean: it may be
+    null, or NaN."""
+    three = isinstance(one, list) and len(one) == 3
+    if three and one[1] == 0 and (one[2] is None or _is_nan(one[2])):
+        one = [one[0], 0, 0]
+    if not three or not all(map(_is_finite, one)) or one[1] < 0 or one[1] % 1:
+        found = shown(one)
+        raise NotFound(f"{pointer}/{place} is {found}, not [second, count, mean_ms]")
     return float(one[0]), int(one[1]), float(one[2])
+
+
+def _is_nan(one: Any) -> bool:
+    return type(one) is float and math.isnan(one)
+
+
+def _is_finite(one: Any) -> bool:
+    return type(one) in (int, float) and math.isfinite(one)
+
+
+def shown(value: Any) -> str:
+    """Return a value of JSON as its writer wrote it, shortened: `NaN`, `Infinity`."""
+    return shortened(json.dumps(value), 40)
 
 
 def last_json(text: str) -> Any:
     """Return the JSON that a text is, or that its last such line is. Raises NotFound."""
+    return _last(text, msgspec.json.decode)
+
+
+def _loose_json(text: str) -> Any:
+    """Return what a text is as JSON, with NaN and Infinity too. Raises NotFound."""
+    try:
+        return last_json(text)
+    except NotFound:
+        return _last(text, json.loads)
+
+
+def has_json(text: str) -> bool:
+    """Tell whether a text is JSON but for NaN and Infinity."""
+    try:
+        _loose_json(text)
+    except NotFound:
+        return False
+    return True
+
+
+def _last(text: str, decode: Callable[[str], Any]) -> Any:
     for candidate in _candidates(text):
-        try:
-            return msgspec.json.decode(candidate)
-        except (msgspec.DecodeError, RecursionError):
-            continue
+        with contextlib.suppress(ValueError, RecursionError):
+            return decode(candidate)
     raise NotFound("stdout is not JSON")
 
 
@@ -130,7 +172,7 @@ def members(text: str) -> str:
     """Return the pointers that the JSON of a text has, with what each leads to; empty
     where it has none: `/mean_ms (a number), /series (an array of 60)`."""
     try:
-        found = list(_members(last_json(text), ""))
+        found = list(_members(_loose_json(text), ""))
     except NotFound:
         return ""
     rest = f", and {len(found) - _MOST_MEMBERS} more" if found[_MOST_MEMBERS:] else ""
