@@ -84,25 +84,29 @@ class Place:
         self.logs = directory / "logs"
 
     def workbench(
-        self, text: str, clock: Clock | None = None
+        self, text: str, clock: Clock | None = None, recorded: int = 0
     ) -> contextlib.closing[LocalWorkbench]:
-        """Return the workbench of a spec."""
+        """Return the workbench of a spec, with so many trials on record."""
         spec = read_spec(textwrap.dedent(text), str(self.directory / "spec.toml"))
         assert spec.goal is not None
         around = Surroundings(str(self.directory), ())
         setting = Setting(
-            spec=spec, criteria=spec.goal.criteria, around=around, logs=self.logs
+            spec=spec,
+            criteria=spec.goal.criteria,
+            around=around,
+            logs=self.logs,
+            recorded=recorded,
         )
         return contextlib.closing(LocalWorkbench(setting, self.bench, clock))
 
     def served(
-        self, more: str = "", delay: str = "0"
+        self, more: str = "", delay: str = "0", recorded: int = 0
     ) -> contextlib.closing[LocalWorkbench]:
         """Return a workbench with a server of ours."""
         text = SERVED.format(
             python=sys.executable, here=self.directory, more=more, delay=delay
         )
-        return self.workbench(text)
+        return self.workbench(text, recorded=recorded)
 
     def running(self) -> list[str]:
         """Return the names of what the launcher has left running."""
@@ -155,16 +159,42 @@ def test_a_trial_has_a_value_for_each_criterion(place: Place) -> None:
 
 
 def test_each_trial_is_kept_and_has_arrivals_of_its_own(place: Place) -> None:
-    for _ in range(2):
-        with place.served() as workbench:
+    # The second is cut by a crash, so it is on no record, and the third repeats it.
+    for recorded in (0, 1, 1):
+        with place.served(recorded=recorded) as workbench:
             run(workbench)
     requests = [
         msgspec.json.decode((place.logs / f"trial-{n}/request.json").read_bytes())
-        for n in (1, 2)
+        for n in (1, 2, 3)
     ]
-    seeds = {one["workload"]["seed"] for one in requests}
-    assert len(seeds) == 2
-    assert (place.logs / "trial-2/result.json").stat().st_size > 0
+    first, cut, again = (one["workload"]["seed"] for one in requests)
+    assert first != cut == again
+    assert (place.logs / "trial-3/result.json").stat().st_size > 0
+
+
+def test_a_seed_of_a_program_is_that_of_the_trial_not_of_the_attempt(
+    place: Place,
+) -> None:
+    """A search that was killed goes on to the answer that it would have had."""
+    text = """
+    [load]
+    generator = "command"
+    command = "echo {rate} {seed}"
+    values = { response_ms_mean = '\\d+ (\\d+)' }
+    [peak]
+    criteria = ["mean response < 50ms"]
+    """
+
+    def seeds(recorded: int, trials: int) -> list[float]:
+        with place.workbench(text, recorded=recorded) as workbench:
+            done = [workbench.run(Probe(40, 1.0), (), stays) for _ in range(trials)]
+        return [one.values["response_ms_mean"] for one in done]
+
+    undisturbed = seeds(0, 3)
+    assert len(set(undisturbed)) == 3
+    assert seeds(0, 2) == undisturbed[:2]
+    # The third was begun, and a crash cut it.
+    assert seeds(2, 1) == undisturbed[2:]
 
 
 def test_a_server_lives_as_long_as_its_sample(place: Place) -> None:

@@ -53,6 +53,7 @@ class SearchErrand:
             around=site.around,
             logs=site.logs,
             seed=seed,
+            recorded=site.recorded,
         )
         workbench = LocalWorkbench(setting, site.bench)
         self._bench_findings = workbench.findings

@@ -21,6 +21,7 @@ from benchwright.model.errors import Interrupted
 from benchwright.session.ledger import Ledger
 from benchwright.session.resume import recover
 from benchwright.session.run import Verdict
+from benchwright.session.search import count_trials
 from benchwright.session.search_session import run_session
 from benchwright.session.search_start import search_surroundings, stored_spec
 from benchwright.study.journal import RESUMABLE, SessionInfo, Study
@@ -39,6 +40,8 @@ class Site(msgspec.Struct, frozen=True):
     around: Surroundings
     study: Path
     session: int
+    recorded: int
+    """Trials that the session has on record."""
 
     @property
     def logs(self) -> Path:
@@ -97,7 +100,8 @@ def run_again(study: Study, stored: StoredSession, errand: Errand[Result]) -> in
     recovery = recover(study, stored.number, cause_of_crash(info))
     errand.note(f"resuming session {stored.number} of {study.path}")
     if ended:
-        errand.note(f"ended {ended} processes that the crash had left running")
+        left = "process" if ended == 1 else "processes"
+        errand.note(f"ended {ended} {left} that the crash had left running")
     if recovery.voided:
         errand.note("the trial that was cut short is void and will be run again")
     if changed := changed_spec(info.directory, stored_spec(info)):
@@ -123,7 +127,8 @@ def changed_spec(directory: str, spec: SourceFile | None) -> str:
 def _run(info: SessionInfo, errand: Errand[Result], ledger: Ledger) -> int:
     around = search_surroundings(info, ledger.study.path)
     with contextlib.closing(errand), contextlib.closing(LocalBench()) as bench:
-        site = Site(bench, around, ledger.study.path, ledger.session)
+        recorded = count_trials(ledger)
+        site = Site(bench, around, ledger.study.path, ledger.session, recorded)
         stop = _Stop()
 
         def do() -> Result:

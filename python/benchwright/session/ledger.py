@@ -59,6 +59,10 @@ class Ledger:
         """Tell whether an effect had an outcome when the session was taken up."""
         return key in self._outcomes
 
+    def count(self, part: str) -> int:
+        """Return how many recorded outcomes have this part in their key."""
+        return sum(part in key for key in self._outcomes)
+
     def recorded(self, key: str, kind: type[Outcome]) -> Outcome | None:
         """Return the recorded outcome of an effect, or None when it was never done."""
         payload = self._outcomes.get(key)

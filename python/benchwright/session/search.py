@@ -122,6 +122,12 @@ def recorded_trials(key: str, ledger: Ledger) -> tuple[list[SearchTrial], int]:
     return found, number
 
 
+def count_trials(ledger: Ledger) -> int:
+    """Return how many trials a session has on record, of all its searches; those that a
+    crash cut are not."""
+    return ledger.count("/trial/")
+
+
 def _run(
     search: Search[Result],
     asked: tuple[int, Probe],

@@ -70,7 +70,8 @@ class Desk(msgspec.Struct, frozen=True):
     """Where one trial is kept."""
 
     number: int
-    """Among all of its session, from 1: its arrivals are its own."""
+    """Among those of its session that are on record, from 1: its arrivals are its own. One
+    that a crash cut is on none, so its repetition has its arrivals."""
     directory: Path
     """Exists; the engine's request and result go there."""
 

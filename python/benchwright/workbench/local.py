@@ -60,6 +60,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     logs: Path
     """The session's; made where it is not there."""
     seed: int = 1
+    recorded: int = 0
+    """Trials of the session that are on record."""
 
 
 class _Driver(Protocol):
@@ -99,7 +101,8 @@ class LocalWorkbench:
             "state": self._state,
             "port": str(_free_port()),
         }
-        self._number = _last_number(setting.logs)
+        self._directories = _last_number(setting.logs)
+        self._number = setting.recorded
 
     @property
     def watched(self) -> bool:
@@ -153,7 +156,9 @@ class LocalWorkbench:
     def _desk(self) -> Desk:
         """Return the place of the next trial."""
         self._number += 1
-        directory = (self._setting.logs / f"trial-{self._number}").absolute()
+        # A trial that a crash cut has left its files: its repetition has a place of its own.
+        self._directories += 1
+        directory = (self._setting.logs / f"trial-{self._directories}").absolute()
         directory.mkdir(parents=True, exist_ok=True)
         return Desk(self._number, directory)
 
