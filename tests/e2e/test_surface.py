@@ -55,7 +55,7 @@ max_trials = 2
 seed = 1
 
 [surface]
-samples = 3
+samples = 4
 """
 
 
@@ -114,7 +114,7 @@ def test_a_surface_is_mapped_told_again_predicted_and_drawn(place: Path) -> None
     status, first, err = ended(begin(place, "surface", "s.toml", "--plot", "a.svg"))
     assert status == 0, err
     assert first["schema"] == "benchwright/surface/1"
-    assert len(first["samples"]) == 3
+    assert len(first["samples"]) == 4
     assert len(first["predictions"]) == 6
     assert (place / "a.svg").read_text().lstrip().startswith("<?xml")
     words = ("surface", "--predict", "server=A-mm4,k=2.5")
@@ -167,12 +167,12 @@ def test_a_mapping_where_everything_fails_ends_without_a_model(place: Path) -> N
     reason="PostgreSQL is not installed (apt-get install postgresql)",
 )
 def test_the_example_maps_a_real_postgres(tmp_path: Path) -> None:
-    words = ("--samples", "3", "--max-trials", "2", "--run-length", "1s", "--seed", "1")
+    words = ("--samples", "4", "--max-trials", "2", "--run-length", "1s", "--seed", "1")
     kept = ("--study", str(tmp_path / "s"), "--policy", "binsearch")
     process = begin(EXAMPLE.parents[1], "surface", str(EXAMPLE), *words, *kept)
     status, found, err = ended(process)
     assert status in (0, 3), err
-    assert len(found["samples"]) == 3
+    assert len(found["samples"]) == 4
     assert {one["status"] for one in found["samples"]} <= {
         "found",
         "budget",

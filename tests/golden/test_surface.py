@@ -56,7 +56,7 @@ RAMP = ("--throughput", "/tps", "--highest", "64", "--hold", "1s")
 SPEC = f"""\
 [load]
 generator = "command"
-command = "{GENERATOR} {{rate}} {{duration}}"
+command = "{GENERATOR} {{rate}} {{duration}} {{size}}"
 values = {{ response_ms_mean = "/mean_ms" }}
 [factors]
 size = [1, 2, 4, 8]

@@ -96,6 +96,20 @@ def test_an_adaptive_design_begins_with_an_optimal_one() -> None:
     assert set(played(goal())[:6]) == set(initial_samples(goal()))
 
 
+def test_few_samples_begin_with_levels_between_the_outermost() -> None:
+    """Four rows that are optimal for a plane have the levels 1 and 32 only."""
+    space = (
+        factor_of("w", ("a", "b", "c")),
+        factor_of("n", ("1", "2", "4", "8", "16", "32")),
+    )
+    for seed in range(8):
+        asked = msgspec.structs.replace(goal(6), factors=space, seed=seed)
+        first = initial_samples(asked)
+        assert len(set(first)) == 4
+        assert len({dict(one)["n"] for one in first} & {"2", "4", "8", "16"}) >= 1
+        assert len({dict(one)["w"] for one in first}) >= 2
+
+
 @pytest.mark.parametrize("design", [DesignKind.D_OPTIMAL, DesignKind.I_OPTIMAL])
 def test_an_optimal_design_has_levels_to_spare(design: DesignKind) -> None:
     """A quadratic needs three levels, at which it fits anything; a step between shows at others."""
@@ -371,6 +385,21 @@ def test_failures_and_bounds_are_told_with_their_samples() -> None:
     assert by_sample[every[7]].measured is None
     assert surface.fit is not None
     assert surface.fit.n == 6
+
+
+def test_few_samples_are_doubted_and_enough_are_not() -> None:
+    words = (
+        factor_of("fs", ("ext4", "xfs", "btrfs", "zfs")),
+        factor_of("n", ("1", "4")),
+    )
+    every = candidates(words)
+    for n, doubted in ((6, True), (7, True), (8, False)):
+        asked = msgspec.structs.replace(goal(n), factors=words)
+        results = tuple(
+            searched(one, 100.0 + at, 0.03) for at, one in enumerate(every[:n])
+        )
+        found = codes(asked, results)
+        assert ("surface-few-samples" in found) is doubted, n
 
 
 def test_searches_that_ended_before_their_claim_held_are_told() -> None:

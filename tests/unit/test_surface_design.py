@@ -20,6 +20,7 @@ from benchwright.control.surface.coding import (
     terms_of,
 )
 from benchwright.control.surface.design import (
+    POOL,
     Criterion,
     Exchange,
     exchanged,
@@ -218,6 +219,25 @@ def test_no_single_exchange_improves_the_result(
         for row in set(range(len(matrix))) - set(rows):
             other = (*rows[:place], row, *rows[place + 1 :])
             assert score(problem, other) <= best + 1e-6
+
+
+@pytest.mark.parametrize("criterion", list(Criterion))
+def test_of_many_candidates_a_part_is_enough(criterion: Criterion) -> None:
+    levels = tuple(map(str, range(1, 12)))
+    matrix = matrix_of(tuple(factor_of(name, levels) for name in "abc"))
+    assert len(matrix) == 11**3 > POOL
+    problem = Exchange(matrix, criterion)
+    rows = optimal_rows(problem, 14, seed=5)
+    assert len(set(rows)) == 14
+    # No exchange with any of all candidates improves it ...
+    assert set(exchanged(problem, rows)) == set(rows)
+    # ... and restarts that see all of them find nothing clearly better.
+    rng = np.random.default_rng(20261121)
+    whole = max(
+        score(problem, exchanged(problem, rng.choice(len(matrix), 14, replace=False)))
+        for _ in range(10)
+    )
+    assert score(problem, rows) >= whole - 0.01
 
 
 def test_exchanges_of_a_design_that_tells_nothing_end() -> None:

@@ -34,6 +34,7 @@ from benchwright.session.search_surface_request import (
     SurfaceRequest,
     surface_plan,
 )
+from benchwright.workbench.names_used import unused_factors
 from benchwright.workbench.spec_toml import read_spec
 from benchwright.workbench.surface_spec import read_surface
 from surfaces import factors, measured_peaks, randomised, searched, true_peaks
@@ -43,7 +44,7 @@ RATES = measured_peaks(true_peaks(randomised("web", 2)), 0.03, 2)
 STYLE = Style(width_in=4.6, height_in=3.4, fontsize_pt=9.0, dpi=50)
 SPEC = """
 [load]
-target = "http://127.0.0.1:8080/{disks}"
+target = "http://127.0.0.1:8080/{disks}/{sync}"
 
 [factors]
 disks = [1, 2, 3, 4]
@@ -325,19 +326,91 @@ def test_every_mistake_of_the_table_is_told_at_its_place() -> None:
 
 def test_a_spec_without_factors_is_refused(tmp_path: Path) -> None:
     text = SPEC.replace('disks = [1, 2, 3, 4]\nsync = ["on", "off"]', "")
-    spec = read_spec(text.replace("/{disks}", "/"), "s.toml", {"surface": read_surface})
+    text = text.replace("/{disks}/{sync}", "/")
+    spec = read_spec(text, "s.toml", {"surface": read_surface})
     with pytest.raises(InputError, match="no factors"):
         surface_plan(SurfaceRequest(peak=PeakRequest()), spec)
 
 
 def test_without_factors_the_number_of_samples_is_no_second_mistake() -> None:
     text = SPEC.replace('disks = [1, 2, 3, 4]\nsync = ["on", "off"]', "")
-    text = text.replace("/{disks}", "/") + "[surface]\nsamples = 4\n"
+    text = text.replace("/{disks}/{sync}", "/") + "[surface]\nsamples = 4\n"
     spec = read_spec(text, "s.toml", {"surface": read_surface})
     with pytest.raises(InputError) as error:
         surface_plan(SurfaceRequest(peak=PeakRequest()), spec)
     assert len(error.value.diagnostics) == 1
     assert "no factors" in str(error.value)
+
+
+def test_a_factor_that_nothing_uses_is_refused_at_its_line() -> None:
+    for unused, text in (
+        ("sync", SPEC.replace("/{sync}", "")),
+        ("disks", SPEC.replace("{disks}", "disks")),
+    ):
+        spec = read_spec(text, "s.toml", {"surface": read_surface})
+        with pytest.raises(InputError) as raised:
+            surface_plan(SurfaceRequest(peak=PeakRequest()), spec)
+        (one,) = raised.value.diagnostics
+        assert f"no command uses the factor {unused}" in one.message
+        line = next(
+            at
+            for at, found in enumerate(text.splitlines(), 1)
+            if f"{unused} =" in found
+        )
+        assert (one.file, one.line, one.column) == ("s.toml", line, len(unused) + 4)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        '[server]\nconfigure = "./prepare {disks} {sync}"',
+        '[server]\nconfigure = ["true", ["sh", "-c", "echo {disks}"]]\n'
+        'environment = { SYNC = "{sync}" }',
+        '[server]\nconfigure = "echo $BW_FACTOR_disks > {state}/a; ls {sync}"',
+        '[server]\nready = { http = "http://127.0.0.1:80/{disks}/{sync}" }',
+    ],
+)
+def test_a_factor_is_used_wherever_it_is_named(use: str) -> None:
+    text = SPEC.replace("/{disks}/{sync}", "/") + use + "\n"
+    spec = read_spec(text, "s.toml", {"surface": read_surface})
+    assert unused_factors(spec) == ()
+
+
+def test_a_generators_texts_use_factors() -> None:
+    load = '[load]\ngenerator = "{}"\n{}\n'
+    rest = SPEC[SPEC.index("[factors]") :]
+    for name, keys in (
+        (
+            "command",
+            'command = "g {rate} {disks}"\nvalues = { response_ms_mean = "/m" }',
+        ),
+        ("oha", 'url = "http://127.0.0.1/{disks}"'),
+        ("pgbench", 'clients = "{disks}"'),
+    ):
+        text = load.replace("{}", name, 1).replace("{}", keys, 1) + rest
+        spec = read_spec(text, "s.toml", {"surface": read_surface})
+        assert unused_factors(spec) == ("sync",), name
+
+
+def test_too_few_samples_for_any_model_are_refused() -> None:
+    with pytest.raises(InputError) as raised:
+        plan_of("[surface]\nsamples = 3\n")
+    (one,) = raised.value.diagnostics
+    assert one.message == "3 samples cannot tell the peaks of all 8"
+    assert "at least 4" in (one.hint or "")
+    place = next(
+        at
+        for at, line in enumerate((SPEC + "[surface]\nsamples = 3\n").splitlines(), 1)
+        if line.startswith("samples")
+    )
+    assert (one.line, one.column) == (place, 11)
+    with pytest.raises(InputError, match="--samples"):
+        plan_of(samples="1")
+    few = SPEC.replace("disks = [1, 2, 3, 4]", "disks = [1, 2]")
+    spec = read_spec(
+        few + "[surface]\nsamples = 4\n", "s.toml", {"surface": read_surface}
+    )
+    assert surface_plan(SurfaceRequest(peak=PeakRequest()), spec).goal.samples == 4
 
 
 def test_a_level_that_is_there_twice_is_refused() -> None:
@@ -350,4 +423,4 @@ def test_a_design_of_part_of_the_samples_needs_their_number() -> None:
     with pytest.raises(InputError, match="needs samples"):
         plan_of('[surface]\ndesign = "i-optimal"\n')
     with pytest.raises(InputError, match="design full is all 8"):
-        plan_of('[surface]\ndesign = "full"\nsamples = 3\n')
+        plan_of('[surface]\ndesign = "full"\nsamples = 5\n')

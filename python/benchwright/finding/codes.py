@@ -229,6 +229,11 @@ CODES: dict[str, Code] = {
         "Give each search more time (budget, max_trials); the model takes its interval as "
         "it is.",
     ),
+    "surface-few-samples": Code(
+        Severity.NOTE,
+        "Search more samples, two for each level that is not a number; or be sure that "
+        "nothing jumps between the levels searched.",
+    ),
     "surface-no-model": Code(
         Severity.SERIOUS,
         "Search more samples, or mend those that failed; nothing is predicted.",

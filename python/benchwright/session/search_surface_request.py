@@ -22,14 +22,17 @@ from benchwright.model.surface import (
     SurfaceGoal,
 )
 from benchwright.session.search_peak_request import PeakPlan, PeakRequest, peak_plan
+from benchwright.suite.fault import diagnostic
 from benchwright.suite.option_reading import OptionReading
+from benchwright.suite.program import Where
+from benchwright.workbench.names_used import unused_factors
 from benchwright.workbench.spec import Spec
 from benchwright.workbench.surface_spec import (
     MOST_SAMPLES,
     SurfaceSpec,
     goal_of,
     surface_defaults,
-    surface_faults,
+    surface_misfits,
 )
 
 FARTHEST = 100.0
@@ -156,6 +159,7 @@ class _SurfaceReading(OptionReading):
         elif said.count > MOST_SAMPLES:
             message = f"the factors span {said.count} samples, over {MOST_SAMPLES}"
             self._wrong(self._spec.file, "", message, "leave levels out")
+        self._check_used()
         if self.found or inner is None:
             return None
         predict = self._predicted(said.factors)
@@ -208,9 +212,18 @@ class _SurfaceReading(OptionReading):
         given = {name: value for name, value in changed.items() if value is not None}
         said = msgspec.structs.replace(base, **given)
         if given and not self.found:
-            for message, hint in surface_faults(said):
-                self._wrong("--design", asked.design or "", message, hint)
+            for misfit in surface_misfits(said):
+                text = asked.samples if misfit.key == "samples" else asked.design
+                self._wrong(f"--{misfit.key}", text or "", misfit.message, misfit.hint)
         return said
+
+    def _check_used(self) -> None:
+        """Note each factor that no text names, at its line."""
+        for name in unused_factors(self._spec):
+            where = self._spec.places.get(f"factors.{name}", Where(self._spec.file))
+            message = f"no command uses the factor {name}: it would change nothing"
+            hint = f"write {{{name}}} into a text of [server] or [load]"
+            self.found.append(diagnostic(where, "spec-value", message, hint))
 
 
 def _within(text: str, most: int) -> int:

@@ -7,10 +7,13 @@ Without `samples` every sample is searched. docs/surface.md is the reference for
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from benchwright.control.surface.coding import columns_of
+from benchwright.finding.words import counted
 from benchwright.model.surface import (
     DesignKind,
     Factor,
@@ -36,6 +39,18 @@ _KEYS = (
     "seed",
 )
 RESPONSES = ("log", "linear")
+SPARE = 1
+"""Samples beyond the terms of main effects: the least of which a model can be told, unless
+all are searched. With fewer a word is never seen: of 8 words and 4 numbers without any
+interaction the bands of 3 samples held 69 %, of 9 (the terms) 93 %, of 10 99 % (16 seeds)."""
+
+
+class Misfit(msgspec.Struct, frozen=True):
+    """What does not fit together: the key to mend, what is wrong, what to do."""
+
+    key: str
+    message: str
+    hint: str
 
 
 class SurfaceSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,23 +125,34 @@ def read_surface(table: SpecTable, spec: Spec) -> SurfaceSpec:
         confidence=table.read("confidence", parse_confidence),
         seed=table.whole("seed", 0, 2**63 - 1),
     )
-    for message, hint in surface_faults(said):
-        table.refuse(table.at("design"), message, hint)
+    for misfit in surface_misfits(said):
+        table.refuse(table.at(misfit.key), misfit.message, misfit.hint)
     return said
 
 
-def surface_faults(said: SurfaceSpec) -> list[tuple[str, str]]:
-    """Return what is wrong with a design, and what to do about it."""
+def surface_misfits(said: SurfaceSpec) -> list[Misfit]:
+    """Return what does not fit together: design, and number of samples."""
     if not said.factors:
         return []
     if said.design is DesignKind.FULL and said.samples not in (None, said.count):
         message = f"design full is all {said.count} samples, not {said.samples}"
-        return [(message, "leave samples out, or take adaptive or i-optimal")]
+        hint = "leave samples out, or take adaptive or i-optimal"
+        return [Misfit("design", message, hint)]
     chosen = (DesignKind.ADAPTIVE, DesignKind.D_OPTIMAL, DesignKind.I_OPTIMAL)
     if said.design in chosen and said.samples is None:
         message = f"design {said.design} needs samples, of the {said.count} there are"
-        return [(message, "such as samples = 10")]
+        return [Misfit("design", message, "such as samples = 10")]
+    least = least_samples(said.factors)
+    if said.samples is not None and said.samples < min(least, said.count):
+        message = f"{counted(said.samples, 'sample')} cannot tell the peaks of all {said.count}"
+        hint = f"at least {min(least, said.count)}: one more than a plane has terms"
+        return [Misfit("samples", message, hint)]
     return []
+
+
+def least_samples(factors: Sequence[Factor]) -> int:
+    """Return the least number of samples that a model of all others can be told from."""
+    return 1 + len(columns_of(factors)) + SPARE
 
 
 def goal_of(said: SurfaceSpec, peak: Any, seed: int) -> SurfaceGoal:

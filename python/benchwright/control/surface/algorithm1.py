@@ -19,7 +19,9 @@ import msgspec
 import numpy as np
 
 from benchwright.control.surface.coding import (
+    Column,
     Matrix,
+    Term,
     candidates,
     coded,
     columns_of,
@@ -28,7 +30,7 @@ from benchwright.control.surface.coding import (
     terms_for,
 )
 from benchwright.control.surface.design import Criterion, Exchange, optimal_rows
-from benchwright.control.surface.gp import fit_process
+from benchwright.control.surface.gp import even_points, fit_process
 from benchwright.control.surface.observed import measured, observed
 from benchwright.model.surface import (
     DesignKind,
@@ -44,6 +46,8 @@ INITIAL_SHARE = 0.6
 SPREAD_SHARE = 0.5
 """Of an optimal design's samples beyond the polynomial's terms: those that tell whether the
 polynomial fits at all. An optimal design has no level but those that its terms need."""
+_MOST_DRAWN = 64
+"""Even points looked at for each sample: some fall on one that is there already."""
 _SIGNIFICANT = 5
 """Digits of a rate that can be written down."""
 
@@ -133,10 +137,38 @@ def _designed(
     every = candidates(factors)
     columns = columns_of(factors)
     terms = terms_for(columns, degree, n)
+    if not spare and not _bends(columns, terms):
+        return _even_samples(factors, n, seed)
     matrix = model_matrix(coded(factors, every), terms)
     apart = math.ceil(spare * (n - len(terms)))
     rows = optimal_rows(Exchange(matrix, criterion), n - apart, seed)
     return tuple(every[row] for row in _with_farthest(spread(factors, every), rows, n))
+
+
+def _bends(columns: Sequence[Column], terms: Sequence[Term]) -> bool:
+    """Tell whether a polynomial has a square of each factor that can have one."""
+    return all((at, at) in terms for at, one in enumerate(columns) if one.curved)
+
+
+def _even_samples(factors: Sequence[Factor], n: int, seed: int) -> tuple[Sample, ...]:
+    """Return samples that have every factor's levels about equally often.
+
+    An optimal design for a plane has the outermost levels only, between which the process
+    then sees a straight line whatever is there.
+    """
+    shift = np.random.default_rng(seed).random(len(factors))
+    chosen: dict[Sample, None] = {}
+    for point in (even_points(len(factors), _MOST_DRAWN * n) + shift) % 1:
+        levels = (
+            f.levels[int(u * len(f.levels))]
+            for f, u in zip(factors, point, strict=True)
+        )
+        chosen[
+            tuple((f.name, level) for f, level in zip(factors, levels, strict=True))
+        ] = None
+        if len(chosen) == n:
+            break
+    return tuple(chosen)
 
 
 def _with_farthest(points: Matrix, rows: Sequence[int], n: int) -> tuple[int, ...]:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import msgspec
 import numpy as np
@@ -68,11 +69,21 @@ def coded(factors: Sequence[Factor], samples: Sequence[Sample]) -> Matrix:
     Raises ValueError for a level that a factor cannot have.
     """
     columns = columns_of(factors)
-    rows = [
-        [_code(factors[one.factor], one, sample[one.factor][1]) for one in columns]
-        for sample in samples
+    codes = [
+        _each_once(
+            partial(_code, factors[one.factor], one),
+            [sample[one.factor][1] for sample in samples],
+        )
+        for one in columns
     ]
-    return np.array(rows, dtype=float).reshape(len(samples), len(columns))
+    return np.array(codes, dtype=float).reshape(len(columns), len(samples)).T
+
+
+def _each_once(code: Callable[[str], float], levels: Sequence[str]) -> list[float]:
+    """Return the codes of levels, each level read once: a space has thousands of samples
+    and a few levels."""
+    known = {level: code(level) for level in dict.fromkeys(levels)}
+    return [known[level] for level in levels]
 
 
 def _code(factor: Factor, column: Column, level: str) -> float:
@@ -106,7 +117,7 @@ def spread(factors: Sequence[Factor], samples: Sequence[Sample]) -> Matrix:
 
 def _axes(factor: Factor, levels: Sequence[str]) -> Matrix:
     if factor.numeric:
-        return np.array([factor.place(level) for level in levels]).reshape(-1, 1)
+        return np.array(_each_once(factor.place, levels)).reshape(-1, 1)
     places = [level_place(factor, level) for level in levels]
     return math.sqrt(2) * np.eye(len(factor.levels))[places]
 

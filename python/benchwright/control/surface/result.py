@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -116,6 +117,7 @@ def outside(factors: Sequence[Factor], sample: Sample) -> tuple[str, ...]:
     )
 
 
+@lru_cache(maxsize=4096)
 def _is_outside(factor: Factor, level: str) -> bool:
     numbers = [factor.number(one) for one in factor.levels]
     return not min(numbers) <= factor.number(level) <= max(numbers)
