@@ -23,6 +23,7 @@ from benchwright.control.peak.holds import (
 )
 from benchwright.control.peak.policy import Policy
 from benchwright.control.peak.seen import Seen, counted_rate, doubts_of, see
+from benchwright.finding.load_words import number_text
 from benchwright.finding.words import counted
 from benchwright.model.finding import Finding
 from benchwright.model.peak import (
@@ -147,12 +148,12 @@ class _Step(msgspec.Struct, frozen=True):
         failing = failing_of(self.goal, trials)
         told = "; ".join(map(failing_text, failing)) or "every probe failed"
         where = _bound_text("lowest", self.goal.lowest_rate)
-        detail = f"even at {rate:.5g}/s, {where}, a criterion fails: {told}"
+        detail = f"even at {number_text(rate)}/s, {where}, a criterion fails: {told}"
         binding = failing[0][0].key if failing else ""
         return self._bound(PeakStatus.FAILS_AT_LOWEST, rate, detail, binding)
 
     def _holds_at(self, rate: float, what: str) -> PeakResult:
-        detail = f"every criterion still holds at {rate:.5g}/s, {what}"
+        detail = f"every criterion still holds at {number_text(rate)}/s, {what}"
         return self._bound(PeakStatus.NEVER_FAILS, rate, detail, "")
 
     def _bound(
