@@ -427,6 +427,19 @@ def test_trials_are_drawn_at_their_numbers_and_there_is_no_trial_0() -> None:
     assert 2 < course.x.low < 3, "the first of these trials has the number 3"
 
 
+@pytest.mark.parametrize(
+    ("status", "title"),
+    [
+        (PeakStatus.FAILS_AT_LOWEST, "Peak rate below 236.34/s"),
+        (PeakStatus.NEVER_FAILS, "Peak rate 236.34/s or more"),
+        (PeakStatus.BUDGET, "Peak rate 236.34/s"),
+    ],
+)
+def test_a_picture_of_a_bound_says_so(status: PeakStatus, title: str) -> None:
+    drawn = peak_sheet(changed(status=status, interval=None))
+    assert drawn.title.removesuffix(" at workers=2") == title
+
+
 def test_what_is_not_drawn_is_counted_at_the_foot() -> None:
     note = peak_sheet(REPORT).note
     assert "1 trial beyond the axis of mean response" in note

@@ -33,6 +33,7 @@ from benchwright.model.search import SearchTrial
 from benchwright.report.findings import finding_line
 from benchwright.report.peak_words import (
     binding_of,
+    bound_text,
     claim_text,
     criterion_text,
     interval_text,
@@ -112,11 +113,9 @@ def _row(name: str, text: str) -> str:
 def _peak(result: PeakResult | None) -> str:
     if result is None or result.peak_rate is None:
         return "not known"
-    rate = rate_text(result.peak_rate)
-    if result.status is PeakStatus.FAILS_AT_LOWEST:
-        return f"below {rate}"
-    if result.status is PeakStatus.NEVER_FAILS:
-        return f"{rate} or more"
+    rate = bound_text(result.peak_rate, result.status)
+    if result.status in (PeakStatus.FAILS_AT_LOWEST, PeakStatus.NEVER_FAILS):
+        return rate
     interval = interval_text(result.interval)
     return f"{rate} ({interval})" if interval else f"about {rate}; no interval is known"
 

@@ -12,13 +12,27 @@ from benchwright.finding.load_words import (
     value_text,
 )
 from benchwright.model.estimate import Estimate
-from benchwright.model.peak import Claim, ClaimKind, Criterion, PeakResult
+from benchwright.model.peak import (
+    Claim,
+    ClaimKind,
+    Criterion,
+    PeakResult,
+    PeakStatus,
+)
 from benchwright.model.plan import Pairs
 
 
 def rate_text(rate: float) -> str:
     """Return a rate with up to five digits: `236.34/s`, `12,500/s`."""
     return f"{number_text(rate)}/s"
+
+
+def bound_text(rate: float, status: PeakStatus) -> str:
+    """Return an answer's rate: `236.34/s`, or what it is a bound of, `below 1/s`."""
+    if status is PeakStatus.FAILS_AT_LOWEST:
+        return f"below {rate_text(rate)}"
+    more = " or more" if status is PeakStatus.NEVER_FAILS else ""
+    return f"{rate_text(rate)}{more}"
 
 
 def seconds_text(seconds: float) -> str:

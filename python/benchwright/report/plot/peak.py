@@ -21,9 +21,9 @@ from benchwright.model.search import SearchTrial
 from benchwright.report.peak import PeakReport
 from benchwright.report.peak_words import (
     binding_of,
+    bound_text,
     criterion_text,
     interval_text,
-    rate_text,
     sample_text,
 )
 from benchwright.report.plot.sheet import (
@@ -78,7 +78,7 @@ def _title(report: PeakReport) -> str:
     result = report.result
     parts = ["Peak rate"]
     if result is not None and result.peak_rate is not None:
-        parts.append(rate_text(result.peak_rate))
+        parts.append(bound_text(result.peak_rate, result.status))
         if result.interval is not None:
             parts.append(f"({interval_text(result.interval)})")
     if report.sample:

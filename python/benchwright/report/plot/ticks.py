@@ -24,6 +24,8 @@ def tick_text(value: float, axis: Axis) -> str:
         return f"{value * 100:.6g} %"
     if value and axis.log and not 1e-4 <= abs(value) < 1e5:
         return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e")
+    if not axis.log and 1e6 <= abs(value) < 1e12:
+        return f"{value:,.0f}"
     return f"{value:,.6g}"
 
 
