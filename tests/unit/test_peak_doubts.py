@@ -8,11 +8,17 @@ import pytest
 
 from benchwright.control.peak.doubts import doubts, no_queue
 from benchwright.control.peak.doubts_drift import check_for_drift
+from benchwright.control.peak.doubts_misfit import misfit
+from benchwright.control.peak.doubts_order import check_for_order
 from benchwright.model.peak import (
     Criterion,
+    CurvePoint,
     LoadTrial,
     PeakGoal,
+    PeakResult,
+    PeakStatus,
     Series,
+    VarianceComponents,
 )
 
 MEAN = "response_ms_mean"
@@ -96,6 +102,32 @@ def test_a_quicker_response_at_a_higher_load_is_not_monotonic() -> None:
     assert codes(list(reversed(history))) == {"response-not-monotonic"}
 
 
+def test_what_is_far_below_the_limit_may_fall() -> None:
+    idle = [trial(50, [5.5] * 6), trial(100, [4.5] * 6), trial(200, [3.7] * 6)]
+    assert codes(idle) == set()
+
+
+def test_a_perhaps_quicker_load_is_compared_once_more() -> None:
+    """Four bins each that are far apart themselves; then longer runs, which tell."""
+    slow, quick = [27.0, 21.0, 29.0, 22.0, 28.0], [18.0, 21.0, 16.0, 22.0, 15.0]
+    history = [trial(50, slow), trial(100, quick)]
+    assert codes(history) == set()
+    check = check_for_order(GOAL, history)
+    assert check is not None
+    assert (check.rate, check.duration_s) == (50, 20)
+    history.append(trial(50, 4 * slow))
+    check = check_for_order(GOAL, history)
+    assert check is not None
+    assert check.rate == 100
+    alike = [*history, trial(100, 4 * slow)]
+    assert codes(alike) == set()
+    assert codes([*history, trial(100, 4 * quick)]) == {"response-not-monotonic"}
+    assert check_for_order(GOAL, [*history, trial(100, 4 * quick)]) is None
+    budget = msgspec.structs.replace(GOAL, budget_s=600.0)
+    assert check_for_order(budget, history) is None
+    assert check_for_order(GOAL, QUEUE) is None
+
+
 def test_a_cold_start_is_no_disorder() -> None:
     cold = [15 * (1 + 0.5 * np.exp(-i / 5)) for i in range(90)]
     assert codes([trial(50, cold[:6]), trial(100, cold)]) == set()
@@ -136,6 +168,61 @@ def test_a_capacity_that_falls_with_time_is_drift() -> None:
     assert "a minute" in found[0].evidence
     same = [overloaded(320, 267), between, between, overloaded(320, 266)]
     assert codes(same) == set()
+
+
+RATES = np.linspace(50, 250, 40)
+
+
+def curve_of_a_queue(rate: float) -> float:
+    """Return the response of one server with a pole at 260/s [ms]."""
+    return 10 + 1.2 * rate / (260 - rate) * 30 / (1.2 * 230 / 30)
+
+
+def answered() -> PeakResult:
+    """Return a result whose curve is that of a queue, with its peak at 230/s."""
+    points = tuple(
+        CurvePoint(float(rate), 0.97 * level, level, 1.03 * level)
+        for rate, level in ((rate, curve_of_a_queue(float(rate))) for rate in RATES)
+    )
+    return PeakResult(
+        status=PeakStatus.FOUND,
+        detail="",
+        claim=GOAL.claim,
+        policy="qgs",
+        peak_rate=230.0,
+        components=VarianceComponents(2.0, 0.05),
+        curve=points,
+    )
+
+
+def on_the_curve(rate: float, times: float = 1.0) -> LoadTrial:
+    """Return a run whose response is so many times that of the curve."""
+    return trial(rate, [times * curve_of_a_queue(rate)] * 90)
+
+
+def test_runs_on_the_curve_contradict_nothing() -> None:
+    runs = [on_the_curve(rate) for rate in (100.0, 200.0, 215.0, 228.0, 232.0)]
+    assert misfit(GOAL, runs, answered()) == ""
+    noisy = [on_the_curve(230.0, times) for times in (0.75, 0.85, 1.2, 1.35)]
+    assert misfit(GOAL, [*runs, *noisy], answered()) == ""
+
+
+def test_runs_far_from_the_curve_contradict_it() -> None:
+    wrong = [on_the_curve(229.0, 0.3), on_the_curve(228.5, 0.3)]
+    told = misfit(GOAL, [on_the_curve(232.0), *wrong], answered())
+    assert told.startswith("2 runs contradict the curve: at 22")
+    assert misfit(GOAL, [on_the_curve(232.0), *wrong[:1]], answered()) == "", "one may"
+    far = [on_the_curve(100.0, 2.5), on_the_curve(101.0, 2.5)]
+    assert misfit(GOAL, far, answered()) == "", "far from the answer"
+
+
+def test_without_a_curve_nothing_contradicts_it() -> None:
+    wrong = [on_the_curve(229.0, 0.3), on_the_curve(228.5, 0.3)]
+    bare = msgspec.structs.replace(answered(), curve=())
+    assert misfit(GOAL, wrong, bare) == ""
+    mute = VarianceComponents(None, None)
+    silent = msgspec.structs.replace(answered(), components=mute)
+    assert misfit(GOAL, wrong, silent) == ""
 
 
 def test_a_search_ends_with_a_late_overload() -> None:

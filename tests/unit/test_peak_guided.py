@@ -11,21 +11,45 @@ from benchwright.control.peak.guided import MOST_TRIALS, Guided
 from benchwright.control.peak.monotone import PURPOSES
 from benchwright.control.peak.qgs import QGS
 from benchwright.control.peak.search import next_step
+from benchwright.model.finding import Severity
 from benchwright.model.peak import (
     Claim,
     ClaimKind,
     Criterion,
+    LoadEnding,
     LoadTrial,
     PeakGoal,
     PeakResult,
     PeakStatus,
     Probe,
+    Series,
 )
 from servers import ERRORS, R_SAT, SERVERS
 from world import Search, search_of
 
 BY_NAME = {server.name: server for server in SERVERS}
 NEAR = Claim(ClaimKind.RATE, 0.05)
+
+
+def overloaded(rate: float, capacity: float, lasts: int = 60) -> LoadTrial:
+    """Return a run whose response grows as that of a queue that never empties [ms]."""
+    growth = 1000 * (rate / capacity - 1)
+    column = tuple(growth * (i + 0.5) for i in range(lasts))
+    return LoadTrial(
+        rate=rate,
+        duration_s=lasts,
+        lasted_s=lasts,
+        cost_s=lasts,
+        values={R_SAT.key: sum(column) / lasts},
+        series=Series(
+            at_s=tuple(float(i) for i in range(lasts)),
+            counts=(round(rate),) * lasts,
+            values={R_SAT.key: column},
+            binned_by="intended",
+        ),
+        offered=round(rate) * lasts,
+        completed=round(capacity * lasts),
+    )
 
 
 def codes(search: Search) -> set[str]:
@@ -47,7 +71,7 @@ def test_a_queue_is_searched_by_its_curve() -> None:
     ("name", "code"), [("kink", "curve-fits-no-queue"), ("stalls", "server-stalls")]
 )
 def test_what_is_no_queue_is_searched_by_order(name: str, code: str) -> None:
-    search = search_of(Guided(), BY_NAME[name], 2)
+    search = search_of(Guided(), BY_NAME[name], 3)
     assert search.result is not None
     assert search.result.status is PeakStatus.FOUND
     assert code in codes(search)
@@ -89,7 +113,85 @@ def test_a_search_that_does_not_converge_falls_back() -> None:
     short = policy.next(search.goal, history[:-1])
     assert isinstance(short, Probe)
     assert short.purpose == "focus"
-    assert policy.course(search.goal, history).criterion is None
+    course = policy.course(search.goal, history)
+    assert course.criterion is None
+    assert [finding.code for finding in course.told] == ["curve-fits-no-queue"]
+    assert f"{MOST_TRIALS} trials" in course.told[0].evidence
+
+
+def test_rates_that_failed_twice_are_told_as_the_reason() -> None:
+    search = search_of(Guided(), BY_NAME["A-mm4"], 1, NEAR)
+    failed = [
+        msgspec.structs.replace(
+            search.history[-1],
+            rate=rate,
+            ending=LoadEnding.FAILED,
+            failure="connection refused",
+        )
+        for rate in (600.0, 500.0)
+    ]
+    course = Guided().course(search.goal, [*search.history, *failed])
+    assert course.criterion is None
+    assert [finding.code for finding in course.told] == ["curve-fits-no-queue"]
+    assert "from 500/s" in course.told[0].evidence
+
+
+def test_a_criterion_without_a_curve_is_told_as_the_reason() -> None:
+    quality = Criterion(key="quality", limit=10.0, unit="", statistic="metric")
+    course = Guided().course(goal_of(quality), [])
+    assert course.criterion is None
+    assert [(f.code, f.severity) for f in course.told] == [
+        ("curve-fits-no-queue", Severity.NOTE)
+    ]
+    assert "quality" in course.told[0].evidence
+
+
+class Found(QGS):
+    """A guided search that has found something whatever it is told."""
+
+    def __init__(self, result: PeakResult) -> None:
+        self.result = result
+
+    def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | PeakResult:
+        """Return what was found."""
+        return self.result
+
+
+def test_a_curve_that_its_runs_contradict_is_not_the_answer() -> None:
+    search = search_of(Guided(), BY_NAME["A-mm4"], 1)
+    assert search.result is not None
+    policy = Guided(guided=Found(search.result))
+    assert policy.next(search.goal, search.history) == search.result
+    # The same curve at higher rates: every run near the answer is off.
+    points = tuple(
+        msgspec.structs.replace(point, rate=1.15 * point.rate)
+        for point in search.result.curve
+    )
+    moved = msgspec.structs.replace(search.result, curve=points)
+    step = Guided(guided=Found(moved)).next(search.goal, search.history)
+    if isinstance(step, Probe):
+        assert step.purpose in PURPOSES
+    else:
+        assert "curve-fits-no-queue" in {finding.code for finding in step.findings}
+
+
+def test_a_drift_takes_the_answer_away() -> None:
+    search = search_of(Guided(), BY_NAME["A-mm4"], 1, NEAR)
+    assert search.result is not None
+    first, last = overloaded(400.0, 300.0), overloaded(400.0, 270.0)
+    late = msgspec.structs.replace(search.history[-1], cost_s=600.0)
+    policy = Guided(guided=Found(search.result))
+    steady = policy.next(search.goal, [*search.history, first, late, first])
+    assert isinstance(steady, PeakResult)
+    assert steady.status is PeakStatus.FOUND
+    found = policy.next(search.goal, [*search.history, first, late, last])
+    assert isinstance(found, PeakResult)
+    assert found.status is PeakStatus.UNDECIDED
+    assert found.peak_rate == search.result.peak_rate
+    assert found.interval == search.result.interval
+    assert found.claim_probability is None
+    assert "a minute" in found.detail
+    assert "drift" in {finding.code for finding in found.findings}
 
 
 def goal_of(*criteria: Criterion) -> PeakGoal:

@@ -10,7 +10,9 @@ import pytest
 
 from benchwright.control.peak.guided import Guided
 from benchwright.control.peak.monotone import Monotone
-from benchwright.control.peak.monotone_near import near_of
+from benchwright.control.peak.monotone_jump import Asked, crossing
+from benchwright.control.peak.monotone_near import Run, near_of
+from benchwright.control.peak.noise import NOTHING
 from benchwright.control.peak.policy import Policy
 from benchwright.control.peak.search import next_step
 from benchwright.model.peak import (
@@ -93,6 +95,74 @@ def test_a_step_is_bracketed() -> None:
     result = searched(goal, lambda rate: 1.0 if rate < 333 else 500.0)
     assert result.status is PeakStatus.FOUND
     assert result.peak_rate == pytest.approx(333, rel=0.05)
+
+
+def step_at_300(rate: float) -> float:
+    """Return a response that is flat but for one rate [ms]."""
+    return 12.0 if rate <= 300 else 50.0
+
+
+@pytest.mark.parametrize("noise", [0.02, 0.2])
+@pytest.mark.parametrize("policy", [Monotone(), Guided()], ids=lambda one: one.name)
+def test_a_jump_across_the_region_is_no_region(policy: Policy, noise: float) -> None:
+    goal = PeakGoal(criteria=(MEAN,), start_rate=50.0)
+    history: list[LoadTrial] = []
+    while isinstance(step := next_step(policy, goal, history), Probe):
+        history.append(run(step, MEAN.key, step_at_300, noise, len(history)))
+    assert step.status is PeakStatus.UNDECIDED
+    assert "response-jumps" in {finding.code for finding in step.findings}
+    assert step.peak_rate == pytest.approx(300, rel=0.01)
+    assert step.interval is not None
+    assert step.interval.low <= 300 <= step.interval.high
+    assert len(history) <= 60
+
+
+def asked(rate: float, value: float, lasts_s: float = 60.0) -> Asked:
+    """Return a run at a rate with a response as a share of the limit."""
+    return Asked(rate, Run(rate, value, lasts_s, NOTHING, MEAN.key))
+
+
+def test_one_run_in_the_region_is_enough_for_no_jump() -> None:
+    below = [asked(299, 0.4), asked(299.5, 0.41), asked(299.8, 0.41)]
+    above = [asked(301, 1.3), asked(300.5, 1.31), asked(300.2, 1.3)]
+    sides = [*below, *above]
+    known = crossing(sides, 0.1)
+    assert known is not None
+    assert (known.low, known.high) == (299.8, 300.2)
+    assert known.is_jump(noise_s=0.5)
+    assert not known.is_jump(noise_s=20.0), "noise explains it"
+    assert crossing([*sides, asked(300, 1.05)], 0.1) is None
+    assert crossing([*sides, asked(300, 1.05, lasts_s=20.0)], 0.1) == known, "short"
+    assert crossing(below, 0.1) is None
+
+
+def test_sides_that_are_far_apart_in_rate_are_no_jump() -> None:
+    below = [asked(280, 0.4), asked(281, 0.41), asked(282, 0.41)]
+    above = [asked(301, 1.3), asked(300.5, 1.31), asked(302, 1.3)]
+    known = crossing([*below, *above], 0.1)
+    assert known is not None
+    assert not known.is_jump(noise_s=0.5)
+    assert 290 < known.middle < 292
+
+
+def test_what_grows_on_its_sides_is_no_jump() -> None:
+    below = [asked(294, 0.35), asked(297, 0.5), asked(299.7, 0.8)]
+    above = [asked(300.3, 1.2), asked(303, 1.8), asked(304, 2.5)]
+    known = crossing([*below, *above], 0.1)
+    assert known is not None
+    assert not known.is_jump(noise_s=0.05)
+
+
+def test_sides_that_the_chance_in_arrivals_mixes_can_be_a_jump() -> None:
+    below = [asked(299, 0.4), asked(300.5, 0.41), asked(301, 0.41)]
+    above = [asked(302, 1.3), asked(300.5, 1.31), asked(299.5, 1.3)]
+    known = crossing([*below, *above], 0.1)
+    assert known is not None
+    assert known.is_mixed
+    assert known.is_jump(noise_s=0.5)
+    far = crossing([*below, asked(340, 0.41), *above], 0.1)
+    assert far is not None
+    assert not far.is_jump(noise_s=0.5)
 
 
 def test_a_share_that_falls_is_searched_too() -> None:

@@ -341,6 +341,11 @@ CODES: dict[str, Code] = {
         "Find out what gets quicker under more load (batching, caching, frequency); there "
         "may be several rates at which the criterion begins to fail.",
     ),
+    "response-jumps": Code(
+        Severity.WARNING,
+        "Look for what changes at this rate (a cache, a pool, a limit on connections), and "
+        "claim the rate (rate:5%): no rate has a response near the limit.",
+    ),
     "server-stalls": Code(
         Severity.WARNING,
         "Find what pauses the server (garbage collection, compaction, checkpoints); limit "

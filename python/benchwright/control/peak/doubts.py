@@ -1,6 +1,7 @@
 """What a search's trials say against its assumptions: a queue, a steady one, more is slower.
 
-Purpose: the findings of a search, and which of them end the belief in a queue's curve.
+Purpose: the findings of a search, and which of them end the belief in a queue's curve. Every
+way out of that belief has a finding with its reason.
 Decision: a doubt must be clear; on servers that are queues hardly one search in a hundred
 may be told of any. So each has a test with a high threshold and a least size.
 Source: docs/peak.md; the figures behind the thresholds are tests/calibration's.
@@ -11,14 +12,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchwright.control.peak.doubts_drift import drift
+from benchwright.control.peak.doubts_misfit import misfit
 from benchwright.control.peak.doubts_order import not_monotonic
 from benchwright.control.peak.doubts_overload import retrograde, sheds
 from benchwright.control.peak.doubts_pauses import stalls
 from benchwright.finding.codes import doubt
-from benchwright.model.finding import Finding
-from benchwright.model.peak import LoadTrial, PeakGoal
+from benchwright.model.finding import Finding, Severity
+from benchwright.model.peak import (
+    Criterion,
+    LoadEnding,
+    LoadTrial,
+    PeakGoal,
+    PeakResult,
+)
 
 NO_QUEUE = "curve-fits-no-queue"
+DRIFT = "drift"
 SUBJECT = "search"
 
 
@@ -30,7 +39,7 @@ def doubts(goal: PeakGoal, history: Sequence[LoadTrial]) -> tuple[Finding, ...]:
         *_told("sheds-load", sheds(goal, history)),
         *_told("response-not-monotonic", not_monotonic(goal, history)),
         # Where the capacity depends on the load, a change of it tells no drift.
-        *_told("drift", "" if shape else drift(goal, history)),
+        *_told(DRIFT, "" if shape else drift(goal, history)),
     )
     return tuple({found.code: found for found in reversed(each)}.values())[::-1]
 
@@ -44,6 +53,38 @@ def no_queue(goal: PeakGoal, history: Sequence[LoadTrial]) -> tuple[Finding, ...
         *_told("retrograde-under-overload", backwards),
         *_told("server-stalls", pauses),
     )
+
+
+def no_claim(history: Sequence[LoadTrial]) -> tuple[Finding, ...]:
+    """Return the doubt about a curve that comes to no claim in so many trials."""
+    evidence = f"in {len(history)} trials a queue's curve came to no claim"
+    return _told(NO_QUEUE, evidence)
+
+
+def no_curve(criterion: Criterion) -> tuple[Finding, ...]:
+    """Return what is to be said of a criterion that no queue's curve is known of."""
+    evidence = (
+        f"{criterion.key} limits, and no curve is known of a {criterion.statistic}: the "
+        "search assumes only that more load is not better"
+    )
+    return (doubt(NO_QUEUE, SUBJECT, evidence, Severity.NOTE),)
+
+
+def refuses(history: Sequence[LoadTrial]) -> tuple[Finding, ...]:
+    """Return the doubt about a server whose limit is where it, or its generator, fails."""
+    failed = [trial.rate for trial in history if trial.ending is LoadEnding.FAILED]
+    evidence = (
+        f"{len(failed)} rates failed, from {min(failed):.5g}/s on: the limit is where "
+        "the server refuses, of which a queue's curve knows nothing"
+    )
+    return _told(NO_QUEUE, evidence)
+
+
+def contradicted(
+    goal: PeakGoal, history: Sequence[LoadTrial], result: PeakResult
+) -> tuple[Finding, ...]:
+    """Return the doubt about a curve that its own runs contradict."""
+    return _told(NO_QUEUE, misfit(goal, history, result))
 
 
 def _told(code: str, evidence: str) -> tuple[Finding, ...]:

@@ -8,21 +8,39 @@ varies by is taken from all runs up to the higher load: a short run knows little
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
 
 from benchwright.control.peak.curve import FloatArray
-from benchwright.model.peak import Criterion, LoadEnding, LoadTrial, PeakGoal
+from benchwright.control.peak.qgs_plan import clock_of
+from benchwright.control.peak.qgs_reading import limit_s
+from benchwright.model.peak import (
+    ClaimKind,
+    Criterion,
+    LoadEnding,
+    LoadTrial,
+    PeakGoal,
+    Probe,
+)
 
 CHANCE = 0.005
 """Probability of a pair's difference by chance, at most. Measured on clean servers, the
 least of all pairs of a search was 0.03."""
+PERHAPS = 0.1
+"""... below which two loads are compared once more, by longer runs, at a search's end."""
+CHECK_S = 20.0
+"""Of such a run, by the usual clock [s]."""
+LONG = 0.9
+"""Share of it that a run must have had to be one."""
 FALLS = 1.1
 """By so many times the lower load must respond slower."""
 APART = 1.15
 """... and the higher load be higher."""
+LEAST_SHARE = 0.15
+"""Of the limit: a quicker response than that matters to nobody, and on an idle machine it is
+that of processors which wake slowly (nginx: 0.61 ms at 250/s, 0.45 ms at 525/s)."""
 FEWEST_BINS = 4
 FEWEST_FREEDOM = 6
 NOISE = 0.015
@@ -45,12 +63,44 @@ class _Quiet(msgspec.Struct, frozen=True):
     """Since the search began [s]."""
 
 
+class _Pair(msgspec.Struct, frozen=True):
+    """A lower load that was slower than a higher one."""
+
+    chance: float
+    """Probability of such a difference if it were not."""
+    slow: LoadTrial
+    quick: LoadTrial
+
+
 def not_monotonic(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
     """Return how a higher load responds faster than a lower one; else ''."""
-    criterion = goal.criteria[0]
+    found = min(_pairs(goal, history), key=lambda pair: pair.chance, default=None)
+    if found is None or found.chance >= CHANCE:
+        return ""
+    return _text(goal.criteria[0], found.slow, found.quick)
+
+
+def check_for_order(goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | None:
+    """Return the run that a search should end with to know whether a lower load is slower;
+    None: enough is known."""
+    if goal.claim.kind is not ClaimKind.REGION or goal.budget_s is not None:
+        return None
+    found = min(_pairs(goal, history), key=lambda pair: pair.chance, default=None)
+    if found is None or not CHANCE <= found.chance < PERHAPS:
+        return None
+    lasts_s = goal.run_length_s or clock_of(limit_s(goal.criteria[0])) * CHECK_S
+    for asked in (found.slow, found.quick):
+        here = [trial.lasted_s for trial in history if trial.rate == asked.rate]
+        if max(here) < LONG * lasts_s:
+            return Probe(asked.rate, lasts_s, "compare")
+    return None
+
+
+def _pairs(goal: PeakGoal, history: Sequence[LoadTrial]) -> Iterator[_Pair]:
+    """Yield every lower load that responded slower than a higher one, with its chance."""
     ends_s = np.cumsum([trial.cost_s for trial in history])
     found = [
-        _quiet(criterion, trial, float(end_s))
+        _quiet(goal.criteria[0], trial, float(end_s))
         for trial, end_s in zip(history, ends_s, strict=True)
     ]
     runs = sorted((r for r in found if r is not None), key=lambda r: r.trial.rate)
@@ -58,11 +108,11 @@ def not_monotonic(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
         # Above it responses vary more: they tell nothing of the noise here.
         varies, freedom = _variance(runs[: i + 1])
         for slow in runs[:i] if freedom >= FEWEST_FREEDOM else ():
-            if quick.trial.rate > APART * slow.trial.rate:
+            matters = slow.values.mean() >= LEAST_SHARE * goal.criteria[0].limit
+            if matters and quick.trial.rate > APART * slow.trial.rate:
                 t = _sureness(slow, quick, varies)
-                if _chance(t, freedom) < CHANCE:
-                    return _text(criterion, slow.trial, quick.trial)
-    return ""
+                if t > 0:
+                    yield _Pair(_chance(t, freedom), slow.trial, quick.trial)
 
 
 def _quiet(criterion: Criterion, trial: LoadTrial, end_s: float) -> _Quiet | None:

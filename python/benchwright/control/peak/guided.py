@@ -6,6 +6,10 @@ the search, with every trial so far, and the result says why.
 Decision: a doubt is for good. It is looked for in every beginning of the history, so the
 policy stays a pure function of it, and a search does not waver between two methods. What was
 found for a beginning is kept in memory: dropping it changes nothing but the time it takes.
+Decision: only the last doubt, of runs that contradict the curve that a search would end with, is
+looked for at that moment alone: with more runs the curve may find its way back.
+Decision: a search that finds a drift has no answer: its claim would be of no moment. It ends
+undecided, with its best answer and the doubt. Going on lost: the peak moves on too.
 Decision: a rate that failed twice is not asked for again, and none above it: the curve knows
 nothing of a server that refuses. Where it would have more, `Monotone` has the step.
 Decision: of several criteria the curve is that of the one that fails first; where that is a
@@ -18,8 +22,17 @@ from collections.abc import Sequence
 
 import msgspec
 
-from benchwright.control.peak.doubts import doubts, no_queue
+from benchwright.control.peak.doubts import (
+    DRIFT,
+    contradicted,
+    doubts,
+    no_claim,
+    no_curve,
+    no_queue,
+    refuses,
+)
 from benchwright.control.peak.doubts_drift import check_for_drift
+from benchwright.control.peak.doubts_order import check_for_order
 from benchwright.control.peak.loads import load_by, value_share
 from benchwright.control.peak.monotone import PURPOSES, Monotone
 from benchwright.control.peak.policy import Policy
@@ -70,14 +83,16 @@ class Guided:
         course = self.course(goal, history)
         step: Probe | PeakResult | None = None
         if course.criterion is not None:
-            step = self.guided.next(_followed(goal, course.criterion), history)
-        if step is None or _is_refused(step, history):
+            followed = _followed(goal, course.criterion)
+            step = self.guided.next(followed, history)
+            course = _still(course, followed, history, step)
+        if step is None or course.criterion is None or _is_refused(step, history):
             step = self.fallback.next(goal, history)
         if isinstance(step, PeakResult) and step.status is PeakStatus.FOUND:
             # Where the capacity depends on the load, a change of it tells no drift.
             check = None if course.told else check_for_drift(goal, history)
-            step = check or step
-        return self._told(step, goal, history)
+            step = check_for_order(goal, history) or check or step
+        return _told(step, course, goal, history)
 
     def leaves(
         self,
@@ -99,10 +114,12 @@ class Guided:
         course = self.course(goal, history)
         result: PeakResult | None = None
         if course.criterion is not None:
-            result = self.guided.best(_followed(goal, course.criterion), history)
-        if result is None or _is_refused(result, history):
+            followed = _followed(goal, course.criterion)
+            result = self.guided.best(followed, history)
+            course = _still(course, followed, history, result)
+        if result is None or course.criterion is None or _is_refused(result, history):
             result = self.fallback.best(goal, history)
-        told = self._told(result, goal, history)
+        told = _told(result, course, goal, history)
         assert isinstance(told, PeakResult)
         return told
 
@@ -129,29 +146,66 @@ class Guided:
                     return len(known), self._memory[2]
         return 0, Course(goal.criteria[0])
 
-    def _told(
-        self, step: Probe | PeakResult, goal: PeakGoal, history: Sequence[LoadTrial]
-    ) -> Probe | PeakResult:
-        """Return a step; a result with the doubts about the server."""
-        if isinstance(step, Probe):
-            return step
-        early = self.course(goal, history).told
-        codes = {finding.code for finding in early}
-        late = [found for found in doubts(goal, history) if found.code not in codes]
-        findings = (*step.findings, *early, *late)
-        return msgspec.structs.replace(step, policy=self.name, findings=findings)
+
+def _told(
+    step: Probe | PeakResult,
+    course: Course,
+    goal: PeakGoal,
+    history: Sequence[LoadTrial],
+) -> Probe | PeakResult:
+    """Return a step; a result with the doubts about the server, undecided where one of
+    them takes the answer away."""
+    if isinstance(step, Probe):
+        return step
+    codes = {finding.code for finding in course.told}
+    late = [found for found in doubts(goal, history) if found.code not in codes]
+    findings = (*step.findings, *course.told, *late)
+    result = msgspec.structs.replace(step, policy=Guided.name, findings=findings)
+    drifts = [finding.evidence for finding in findings if finding.code == DRIFT]
+    if not drifts or step.status is not PeakStatus.FOUND:
+        return result
+    return msgspec.structs.replace(
+        result,
+        status=PeakStatus.UNDECIDED,
+        detail=f"{drifts[0]}: an answer is that of no moment; were there no drift, {step.detail}",
+        claim_probability=None,
+    )
+
+
+def _still(
+    course: Course,
+    followed: PeakGoal,
+    history: Sequence[LoadTrial],
+    step: Probe | PeakResult,
+) -> Course:
+    """Return a course that follows a curve, or the other one, where the curve's result is
+    contradicted by its own runs."""
+    if isinstance(step, Probe):
+        return course
+    wrong = contradicted(followed, history, step)
+    return Course(None, wrong) if wrong else course
 
 
 def _course(goal: PeakGoal, history: Sequence[LoadTrial]) -> Course:
     """Return by which search a history would go on, were there nothing before it."""
     criterion = _first_to_fail(goal, history)
     if criterion is None:
-        return Course(None, doubts(goal, history))
+        return Course(None, doubts(goal, history) or no_curve(_unshaped(goal, history)))
     told = no_queue(goal, history)
     failed = sum(trial.ending is LoadEnding.FAILED for trial in history)
-    if told or len(history) >= MOST_TRIALS or failed >= MOST_FAILED:
-        return Course(None, told)
-    return Course(criterion)
+    if not told and failed >= MOST_FAILED:
+        told = refuses(history)
+    if not told and len(history) >= MOST_TRIALS:
+        told = no_claim(history)
+    return Course(None, told) if told else Course(criterion)
+
+
+def _unshaped(goal: PeakGoal, history: Sequence[LoadTrial]) -> Criterion:
+    """Return the criterion without a curve that is or was furthest beyond its limit."""
+    return max(
+        (c for c in goal.criteria if c.statistic not in SHAPED),
+        key=lambda c: max((value_share(c, trial) for trial in history), default=0.0),
+    )
 
 
 def _is_refused(step: Probe | PeakResult, history: Sequence[LoadTrial]) -> bool:

@@ -11,6 +11,7 @@ Source: R. Waeber et al. 2013, SIAM J. Control Optim. 51(3); workbench.txt secti
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 
@@ -18,8 +19,15 @@ import msgspec
 
 from benchwright.control.peak.bounds import significant
 from benchwright.control.peak.loads import UNWORKED, load_of, loads
+from benchwright.control.peak.monotone_jump import (
+    NARROW,
+    Asked,
+    Crossing,
+    crossing,
+)
 from benchwright.control.peak.monotone_near import Near, Run, near_of
-from benchwright.control.peak.seen import lowest_failed
+from benchwright.control.peak.seen import counted_rate, lowest_failed
+from benchwright.finding.codes import doubt
 from benchwright.model.estimate import Estimate
 from benchwright.model.peak import (
     ClaimKind,
@@ -53,8 +61,6 @@ EARLIEST_S = 5.0
 LOOKS_S = 5
 """After ten seconds a probe is looked at that often [s]."""
 CLEARLY = 7.0
-NARROW = 0.01
-"""So near, relatively, is a rate that works to one that fails where a jump is sure."""
 STEP = 0.1
 """How far from the limit runs on either side of the answer are aimed [share]."""
 
@@ -120,7 +126,11 @@ class _Known:
             middle = self._working(self.near.quantile(0.5))
             return Probe(middle, self._length(CLIMB_S), "bisect")
         length = min(max(RELAXATIONS * self.near.noise_s, RUNS_S[0]), RUNS_S[1])
-        return Probe(self._flank(), self._length(math.ceil(length)), "hold")
+        gap = self.crossing
+        blind = gap is not None and not gap.is_mixed
+        enough = self.near.runs_near >= FEWEST_RUNS
+        rate = self._working(gap.middle) if gap and blind and enough else self._flank()
+        return Probe(rate, self._length(math.ceil(length)), "hold")
 
     def _length(self, usual_s: float) -> float:
         return self.goal.run_length_s or usual_s
@@ -167,18 +177,19 @@ class _Known:
         if self.near is None or None in self.near.bracket:
             return 0.0
         if self.claim.kind is ClaimKind.REGION and (
-            self.near.runs_near < FEWEST_RUNS or self._is_jump()
+            self.near.runs_near < FEWEST_RUNS or self.crossing is not None
         ):
             return 0.0
         return self.near.held(self.claim, self._rate())
 
-    def _is_jump(self) -> bool:
-        """Tell whether no rate is known to have a response about the limit: what is too
-        much fails, and what works is well below it."""
-        about = 1 - self.claim.tolerance
-        return not math.isinf(self.failed) and not any(
-            run.value >= about for run in self._long()
-        )
+    @functools.cached_property
+    def crossing(self) -> Crossing | None:
+        """Between which rates the response passes the claim's region unseen, if it does."""
+        if self.near is None or self.claim.kind is not ClaimKind.REGION:
+            return None
+        pairs = zip(self.history, self.near.runs, strict=True)
+        every = [Asked(counted_rate(trial), run) for trial, run in pairs]
+        return crossing(every, self.claim.tolerance)
 
     def _long(self) -> list[Run]:
         """Return the runs near the limit that are no short ones of a climb."""
@@ -188,30 +199,42 @@ class _Known:
 
     def jump(self) -> PeakResult | None:
         """Return the end of a search for a region that is not there, once that is sure:
-        between a rate that works and one that fails."""
-        if self.claim.kind is not ClaimKind.REGION or not self._is_jump():
+        between a rate that works and one that is too much."""
+        gap = self.crossing
+        if gap is None or self.near is None or not gap.is_jump(self.near.noise_s):
             return None
-        known = [run for run in self._long() if run.rate >= self.failed * (1 - NARROW)]
-        if not known:
-            return None
-        last = max(known, key=lambda run: run.rate)
         result = self.result(PeakStatus.UNDECIDED)
-        detail = (
-            f"no rate has a response near the limit: at {last.rate:.5g}/s it is "
-            f"{100 * last.value:.0f} % of the limit, and at {self.failed:.5g}/s the server "
-            "or the generator fails; a claim of the rate, such as rate:5%, can hold here"
-        )
         between = Estimate(
-            last.rate,
-            last.rate,
-            self.failed,
+            gap.low,
+            gap.low,
+            gap.high,
             self.claim.confidence,
-            "between a rate that works and one that fails",
+            "between a rate that works and one that is too much",
             len(self.history),
             "1/s",
         )
+        evidence = self._across(gap)
         return msgspec.structs.replace(
-            result, detail=detail, peak_rate=significant(last.rate), interval=between
+            result,
+            detail=f"no rate has a response near the limit: {evidence}; a claim of the "
+            "rate, such as rate:5%, can hold here",
+            peak_rate=significant(gap.low),
+            interval=between,
+            findings=(doubt("response-jumps", "search", evidence),),
+        )
+
+    def _across(self, gap: Crossing) -> str:
+        """Return what is known on both sides of a jump."""
+        low = max(gap.below, key=lambda asked: asked.rate)
+        high = min(gap.above, key=lambda asked: asked.rate)
+        beyond = f"it is {100 * high.run.value:.0f} % of it"
+        if self.failed <= high.rate:
+            beyond = "the server or the generator fails"
+        elif math.isinf(high.run.value):
+            beyond = "the server is overloaded"
+        return (
+            f"at {low.rate:.5g}/s it is {100 * low.run.value:.0f} % of the limit, and at "
+            f"{high.rate:.5g}/s {beyond}"
         )
 
     def _rate(self) -> float:
