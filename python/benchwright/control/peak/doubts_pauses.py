@@ -2,13 +2,18 @@
 
 Decision: evenness is asked for. One huge operation stops a single server as a pause does,
 and in heavy tails such operations come as often; but they come at any distance.
+Decision: near the peak a queue has high moments of its own between the pauses, and hardly two
+gaps in three are alike. So a comb of the commonest gap is laid over each run as well: where
+nearly every tooth meets a high bin, which chance does not do, it pauses.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchwright.control.peak.curve import FloatArray
 from benchwright.model.peak import Criterion, LoadEnding, LoadTrial, PeakGoal
@@ -26,6 +31,16 @@ MOST_SPIKES = 0.4
 """Share of a run's bins: more is no exception."""
 
 
+FEWEST_TEETH = 16
+"""Of the combs over all runs."""
+MET = 0.85
+"""Share of the teeth that must meet a high bin."""
+PERIODS = np.arange(-0.5, 0.51, 0.1)
+"""Around the mean of the commonest gap, that are tried [bins]."""
+CHANCE = 1e-5
+"""Probability of as many by chance, at most."""
+
+
 def stalls(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
     """Return how often and for how long the server pauses; '' if it does not."""
     criterion = goal.criteria[0]
@@ -41,6 +56,8 @@ def stalls(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
     period_s = float(np.median(gaps_s))
     even = np.abs(gaps_s - period_s) <= 1.01 * width_s
     if period_s < LEAST_BINS * width_s or even.mean() < EVEN:
+        even = _comb(criterion, usable, gaps_s / width_s)
+    if not even.any():
         return ""
     return (
         f"every {float(gaps_s[even].mean()):.3g} s the response is for a moment "
@@ -49,20 +66,69 @@ def stalls(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
     )
 
 
+def _comb(
+    criterion: Criterion, usable: Sequence[LoadTrial], gaps: FloatArray
+) -> NDArray[np.bool_]:
+    """Return which gaps [bins] are those of pauses; none where no comb fits."""
+    long = gaps[gaps >= LEAST_BINS]
+    nothing = np.zeros(gaps.size, dtype=bool)
+    if long.size < FEWEST_GAPS:
+        return nothing
+    alike = [np.abs(gaps - gap) <= 1.01 for gap in np.unique(long)]
+    even = max(alike, key=lambda one: int(one.sum()))
+    runs = [high for high in (_high(criterion, t) for t in usable) if high.any()]
+    periods = float(gaps[even].mean()) + PERIODS
+    chances = [_by_chance(runs, float(period)) for period in periods]
+    return even if min(chances) * len(periods) < CHANCE else nothing
+
+
+def _by_chance(runs: Sequence[NDArray[np.bool_]], period: float) -> float:
+    """Return how likely high bins at any distance meet as many teeth as these do; 1 where
+    too few are met."""
+    from scipy.special import bdtrc
+
+    met, teeth, expected = 0, 0, 0.0
+    for high in runs:
+        hits, of = _best_phase(high, period)
+        share = 1 - (1 - float(high.mean())) ** 3
+        met, teeth, expected = met + hits, teeth + of, expected + of * share
+    if teeth < FEWEST_TEETH or met < MET * teeth:
+        return 1.0
+    tail = float(bdtrc(met - 1, teeth, expected / teeth))
+    # Each run has the best of twice as many phases as its period has bins.
+    tries = math.log(2 * period) * len(runs)
+    return math.exp(min(math.log(max(tail, 1e-300)) + tries, 0.0))
+
+
+def _best_phase(high: NDArray[np.bool_], period: float) -> tuple[int, int]:
+    """Return how many teeth of a comb meet a high bin, of how many, where most do."""
+    wide = high | np.roll(high, 1) | np.roll(high, -1)
+    found = []
+    for phase in np.arange(1.0, 1.0 + period, 0.5):
+        at = np.rint(np.arange(phase, high.size - 1, period)).astype(int)
+        at = at[at < high.size]
+        found.append((int(wide[at].sum()), at.size))
+    return max(found, key=lambda one: one[0] / max(one[1], 1))
+
+
 def _spikes(criterion: Criterion, trial: LoadTrial) -> FloatArray:
     """Return the first bins of a quiet run's spikes."""
+    high = _high(criterion, trial)
+    return np.asarray(np.flatnonzero(high[1:] & ~high[:-1]) + 1.0, dtype=np.float64)
+
+
+def _high(criterion: Criterion, trial: LoadTrial) -> NDArray[np.bool_]:
+    """Return which bins of a quiet run are far above the others; nothing of another run."""
     column = trial.series.values.get(criterion.key, ())
     if len(column) != len(trial.series.at_s) or len(column) < 8:
-        return np.empty(0)
+        return np.zeros(0, dtype=bool)
     values = np.asarray(column, dtype=float)
     typical = float(np.median(values))
     if criterion.better != "lower" or typical > QUIET * criterion.limit:
-        return np.empty(0)
-    high = values > SPIKE * typical
+        return np.zeros(0, dtype=bool)
+    high = np.asarray(values > SPIKE * typical, dtype=bool)
     high[0] = False
-    if high.mean() > MOST_SPIKES:
-        return np.empty(0)
-    return np.asarray(np.flatnonzero(high[1:] & ~high[:-1]) + 1.0, dtype=np.float64)
+    return high if high.mean() <= MOST_SPIKES else np.zeros(0, dtype=bool)
 
 
 def _height(

@@ -72,7 +72,8 @@ class Crossing(msgspec.Struct, frozen=True):
         if self.high > self.low * (1 + self._narrow()):
             return False
         below = [a.run for a in self.below if a.rate > self.low * (1 - BESIDE)]
-        above = [a.run for a in self.above if a.rate < self.high * (1 + BESIDE)]
+        near = [a.run for a in self.above if a.rate < self.high * (1 + BESIDE)]
+        above = [run for run in near if math.isfinite(run.value)]
         if any(math.isinf(a.run.value) for a in self.above if a.rate == self.high):
             return True
         if min(len(below), len(above)) < FEWEST:
