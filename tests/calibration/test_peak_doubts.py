@@ -16,6 +16,7 @@ import pytest
 
 from benchwright.control.peak.monotone import PURPOSES
 from benchwright.control.peak.registry import policy_named
+from benchwright.model.finding import Severity
 from benchwright.model.peak import PeakStatus
 from outcomes import in_region
 from servers import SERVERS
@@ -61,6 +62,8 @@ class Ended(msgspec.Struct, frozen=True):
     """How one search of a server ended."""
 
     codes: frozenset[str]
+    warnings: int
+    """Findings that say something against the server."""
     status: PeakStatus
     in_region: bool
     load_s: float
@@ -83,6 +86,7 @@ def searched(name: str, seed: int) -> Ended:
     rate = result.peak_rate
     return Ended(
         frozenset(finding.code for finding in result.findings),
+        sum(finding.severity is not Severity.NOTE for finding in result.findings),
         result.status,
         rate is not None and in_region(server, rate, search.goal.claim),
         search.load_s,
@@ -94,7 +98,7 @@ def row(name: str) -> str:
     """Return a server's row of the table in docs/peak.md."""
     ended, wanted = played(name), TOLD.get(name, set())
     n = len(ended)
-    wrong = sum(not wanted and bool(one.codes) for one in ended)
+    wrong = sum(not wanted and bool(one.warnings) for one in ended)
     found = sum(one.status is PeakStatus.FOUND for one in ended)
     right = sum(one.in_region for one in ended)
     seconds = math.fsum(one.load_s for one in ended) / n
@@ -116,7 +120,7 @@ def test_the_right_thing_is_told(name: str) -> None:
 
 @pytest.mark.parametrize("name", CLEAN if FULL else SMALL_CLEAN)
 def test_nothing_wrong_is_told_of_a_steady_queue(name: str) -> None:
-    wrong = [ended.codes for ended in played(name) if ended.codes]
+    wrong = [ended.codes for ended in played(name) if ended.warnings]
     print(row(name), wrong)
     assert len(wrong) <= max(0.02 * SEARCHES, 1)
 

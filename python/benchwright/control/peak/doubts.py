@@ -17,6 +17,8 @@ from benchwright.control.peak.doubts_order import not_monotonic
 from benchwright.control.peak.doubts_overload import retrograde, sheds
 from benchwright.control.peak.doubts_pauses import stalls
 from benchwright.finding.codes import doubt
+from benchwright.finding.load_words import name_of
+from benchwright.finding.words import counted
 from benchwright.model.finding import Finding, Severity
 from benchwright.model.peak import (
     Criterion,
@@ -56,16 +58,20 @@ def no_queue(goal: PeakGoal, history: Sequence[LoadTrial]) -> tuple[Finding, ...
 
 
 def no_claim(history: Sequence[LoadTrial]) -> tuple[Finding, ...]:
-    """Return the doubt about a curve that comes to no claim in so many trials."""
-    evidence = f"in {len(history)} trials a queue's curve came to no claim"
-    return _told(NO_QUEUE, evidence)
+    """Return why a search goes on without a curve that came to no claim in so many trials:
+    a note, since a queue can be so too."""
+    evidence = (
+        f"in {counted(len(history), 'trial')} a queue's curve came to no claim: the search "
+        "went on by order alone, and says nothing against the server"
+    )
+    return (doubt(NO_QUEUE, SUBJECT, evidence, Severity.NOTE),)
 
 
 def no_curve(criterion: Criterion) -> tuple[Finding, ...]:
     """Return what is to be said of a criterion that no queue's curve is known of."""
     evidence = (
-        f"{criterion.key} limits, and no curve is known of a {criterion.statistic}: the "
-        "search assumes only that more load is not better"
+        f"no queue's curve is known of what limits ({name_of(criterion)}): the search "
+        "assumes only that more load is not better"
     )
     return (doubt(NO_QUEUE, SUBJECT, evidence, Severity.NOTE),)
 
@@ -74,7 +80,7 @@ def refuses(history: Sequence[LoadTrial]) -> tuple[Finding, ...]:
     """Return the doubt about a server whose limit is where it, or its generator, fails."""
     failed = [trial.rate for trial in history if trial.ending is LoadEnding.FAILED]
     evidence = (
-        f"{len(failed)} rates failed, from {min(failed):.5g}/s on: the limit is where "
+        f"{counted(len(failed), 'rate')} failed, from {min(failed):.5g}/s on: the limit is where "
         "the server refuses, of which a queue's curve knows nothing"
     )
     return _told(NO_QUEUE, evidence)

@@ -16,6 +16,7 @@ import numpy as np
 from benchwright.control.peak.curve import FloatArray
 from benchwright.control.peak.qgs_plan import clock_of
 from benchwright.control.peak.qgs_reading import limit_s
+from benchwright.finding.load_words import name_of, value_text
 from benchwright.model.peak import (
     ClaimKind,
     Criterion,
@@ -166,6 +167,6 @@ def _chance(t: float, freedom: int) -> float:
 def _text(criterion: Criterion, low: LoadTrial, high: LoadTrial) -> str:
     values = [trial.values.get(criterion.key, math.nan) for trial in (low, high)]
     return (
-        f"{criterion.key} falls from {values[0]:.4g} {criterion.unit} at {low.rate:.5g}/s "
-        f"to {values[1]:.4g} {criterion.unit} at {high.rate:.5g}/s"
+        f"the {name_of(criterion)} falls from {value_text(criterion, values[0])} at "
+        f"{low.rate:.5g}/s to {value_text(criterion, values[1])} at {high.rate:.5g}/s"
     )

@@ -14,6 +14,7 @@ import numpy as np
 
 from benchwright.control.peak.loads import load_by, value_share
 from benchwright.control.peak.qgs_reading import Reading, Readings, read
+from benchwright.finding.load_words import name_of
 from benchwright.model.peak import LoadEnding, LoadTrial, PeakGoal
 
 WORK_CV2 = 2.0
@@ -90,7 +91,7 @@ def sheds(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
     value = load_by(timed[0], [worst]).value
     return (
         f"at {worst.rate:.5g}/s {100 * _error_share(worst):.0f} % of the operations end "
-        f"in an error while {timed[0].key} is only {100 * value:.0f} % of its limit"
+        f"in an error while the {name_of(timed[0])} is only {100 * value:.0f} % of its limit"
     )
 
 
