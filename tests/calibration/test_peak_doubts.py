@@ -23,6 +23,7 @@ from servers import SERVERS
 from world import search_of
 
 FULL = os.environ.get("BW_CALIBRATION") == "full"
+pytestmark = pytest.mark.timeout(3600 if FULL else 300)
 SEARCHES = 100 if FULL else 6
 FIRST = 6_000
 """Seed of the first search: the thresholds were chosen on others."""
