@@ -46,6 +46,9 @@ tells whose it is."""
 METHOD = "response that grows, a parabola near the limit"
 MARGIN = 0.015
 """On top of the claim's confidence: the price of looking after every run."""
+MARGIN_OF_FEW = 0.3
+"""... over the number of runs near the limit, at most half of what is missing to 1: few
+runs say little of what differs between runs, and a lucky agreement should end nothing."""
 FEWEST_RUNS = 3
 """Near the limit, so that what differs between runs is seen."""
 CLIMB_S = 20.0
@@ -73,7 +76,7 @@ class Monotone:
     def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | PeakResult:
         """Return the next probe, or what the search came to."""
         known = _Known(goal, history)
-        if known.found() >= goal.claim.confidence + MARGIN:
+        if known.found() >= known.wanted():
             return known.result(PeakStatus.FOUND)
         return known.jump() or known.probe()
 
@@ -174,6 +177,14 @@ class _Known:
         return significant(min(math.sqrt(low * self.failed), ceiling))
 
     # The answer ---------------------------------------------------------------------
+
+    def wanted(self) -> float:
+        """Return the probability at which the search may stop."""
+        if self.claim.kind is not ClaimKind.REGION or self.near is None:
+            return self.claim.confidence + MARGIN
+        few = MARGIN_OF_FEW / max(self.near.runs_near, 1)
+        most = (1 - self.claim.confidence) / 2
+        return self.claim.confidence + min(max(MARGIN, few), most)
 
     def found(self) -> float:
         """Return the probability that the claim holds at the answer; 0: no claim yet."""
