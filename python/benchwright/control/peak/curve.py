@@ -50,8 +50,11 @@ class Curve(msgspec.Struct, frozen=True):
         """
         x = rate / self.peak
         distance = 1 + self.gap - x
-        soft = softness * (1 + self.gap)
-        reach = (distance + np.sqrt(distance * distance + 4 * soft * soft + 1e-9)) / 2
+        softened = 4 * (softness * (1 + self.gap)) ** 2 + 1e-9
+        # The positive root of r^2 - distance r - softened/4, without a difference of likes:
+        # far above the capacity that would come to 0.
+        away = np.abs(distance) + np.sqrt(distance * distance + softened)
+        reach = np.where(distance > 0, away / 2, softened / (2 * away))
         return np.maximum(np.exp(self.exponent * np.log(x)) * self.gap / reach, 1e-6)
 
     def response(self, rate: FloatArray, softness: FloatArray | float = 0.0) -> Any:

@@ -15,15 +15,16 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from benchwright.control.peak.qgs_reading import read
+from benchwright.control.peak.qgs_plan import clock_of
+from benchwright.control.peak.qgs_reading import limit_s, read
 from benchwright.model.peak import ClaimKind, LoadEnding, LoadTrial, PeakGoal, Probe
 
 BETWEEN = 0.011
 """Relative standard deviation of the capacity between runs that is no drift."""
 SHORTEST_S = 45.0
-"""Of an overloaded run that counts: where operations share a processor, a shorter one
-tells another capacity [s]."""
-CLEARLY = 2.7
+"""Of an overloaded run that counts, by the usual clock: where operations share a processor,
+a shorter one tells another capacity [s]."""
+CLEARLY = 3.0
 PERHAPS = 0.8
 """Standard errors above which a drift is looked for further."""
 LEAST = 0.02
@@ -33,6 +34,7 @@ LATE = 0.75
 LONGEST_S = 1000.0
 """Of a search up to which a drift that is not clear is looked for again [s]."""
 CHECK_S = 60.0
+"""Of the run that is asked for, by the usual clock [s]."""
 
 
 class _Slope(msgspec.Struct, frozen=True):
@@ -76,7 +78,8 @@ def check_for_drift(goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | Non
     perhaps = PERHAPS < slope.sureness < CLEARLY and lasts_s < LONGEST_S
     if slope.last_s > LATE * lasts_s and not perhaps:
         return None
-    return Probe(slope.rate, goal.run_length_s or CHECK_S, "overload")
+    lasts_s = goal.run_length_s or clock_of(limit_s(goal.criteria[0])) * CHECK_S
+    return Probe(slope.rate, lasts_s, "overload")
 
 
 def _elapsed_s(history: Sequence[LoadTrial]) -> float:
@@ -87,12 +90,13 @@ def _slope(goal: PeakGoal, history: Sequence[LoadTrial]) -> _Slope | None:
     """Return the weighted least-squares line; None with less than two capacities."""
     usable = [t for t in history if t.ending is not LoadEnding.FAILED]
     ends = np.cumsum([trial.cost_s for trial in usable])
+    shortest_s = clock_of(limit_s(goal.criteria[0])) * SHORTEST_S
     told = [
         (float(end) - trial.cost_s / 2, run.capacity, trial.rate)
         for end, trial, run in zip(
             ends, usable, read(goal.criteria[0], usable).runs, strict=True
         )
-        if run.capacity is not None and trial.lasted_s >= SHORTEST_S
+        if run.capacity is not None and trial.lasted_s >= shortest_s
     ]
     if len(told) < 1:
         return None

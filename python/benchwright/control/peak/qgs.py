@@ -17,7 +17,11 @@ import numpy as np
 from benchwright.control.peak.curve import FloatArray
 from benchwright.control.peak.qgs_claim import Answer, answer
 from benchwright.control.peak.qgs_plan import choose, clock_of, shortest_s
-from benchwright.control.peak.qgs_posterior import Posterior, posterior
+from benchwright.control.peak.qgs_posterior import (
+    Posterior,
+    posterior,
+    weighted_quantile,
+)
 from benchwright.control.peak.qgs_reading import (
     OVERLOAD,
     Readings,
@@ -39,7 +43,7 @@ from benchwright.model.peak import (
     VarianceComponents,
 )
 
-MARGIN = 0.01
+MARGIN = 0.02
 """On top of the claim's confidence, at least: the price of looking after every run."""
 MARGIN_OF_FEW = 0.12
 """... over the number of runs near the peak: what few runs say of their own noise and of what
@@ -59,8 +63,9 @@ CLEARLY = 3.5
 ENOUGH_OVERLOAD_S = 12.0
 """Of a probe that turned out overloaded without being meant to be [s]. Whatever the limit
 is: on a busy machine a quick server stalls for seconds, and what is left then tells little."""
-
-
+EXCURSION_S = 40.0
+"""... of a run that was to be steady: from an excursion a queue comes back, and to leave the
+high ones early is to measure the low ones [s]."""
 TURN_S = 10.0
 """What a trial is counted as costing beside its load, at least: fewer, longer runs [s]."""
 
@@ -76,6 +81,10 @@ BELOW_CAPACITY = 0.7
 """A first descent goes to this share of the capacity, if overload told one."""
 MOST_MUTE = 1
 """Overloaded runs that told no capacity, after which no more are asked for."""
+MOST_AHEAD = 2
+"""More overloaded runs than runs near the peak, at most: what they have in common (a server
+that completes less when overloaded, a machine's hour) no number of them tells. On a real
+server eight in a row were once made, and the first run near the peak was enough."""
 STEEPEST = 30.0
 
 
@@ -118,10 +127,12 @@ class QGS:
         values = values[np.isfinite(values)]
         if values.size < 4:
             return False
-        overloaded = (
-            values[-2:].min() > OVERLOAD and values[-1] > values[values.size // 2]
-        )
-        if overloaded and so_far.lasted_s >= ENOUGH_OVERLOAD_S:
+        half = values[values.size // 2 :]
+        overloaded = half.min() > OVERLOAD and half[-1] > half[0]
+        enough_s = ENOUGH_OVERLOAD_S
+        if probe.purpose != "climb":
+            enough_s = max(enough_s, clock * EXCURSION_S)
+        if overloaded and so_far.lasted_s >= enough_s:
             return True
         return probe.purpose == "climb" and _clearly_below(values)
 
@@ -278,8 +289,17 @@ class _State:
             for run in self.readings.runs
             if run.capacity is None and (not run.steady or self._is_far(run.rate))
         ]
-        bounded = [run for run in mute if run.lasts_s >= 0.5 * self.clock * OVERLOAD_S]
-        return self.readings.limit_s is not None and len(bounded) < MOST_MUTE
+        long_s = 0.5 * self.clock * OVERLOAD_S
+        bounded = [run for run in mute if run.lasts_s >= long_s]
+        told = [run for run in self.readings.runs if run.capacity is not None]
+        enough = len([run for run in told if run.lasts_s >= long_s]) >= (
+            MOST_AHEAD + self.near()
+        )
+        return (
+            self.readings.limit_s is not None
+            and len(bounded) < MOST_MUTE
+            and not enough
+        )
 
     def _restart_s(self) -> float:
         beside = [trial.cost_s - trial.lasted_s for trial in self.history]
@@ -327,8 +347,6 @@ class _State:
 
     def _curve(self) -> tuple[CurvePoint, ...]:
         """Return the response curve with its band."""
-        from benchwright.control.peak.qgs_posterior import weighted_quantile
-
         known = self.known
         rates = np.linspace(0.2, 1.05, 40) * self.found.rate
         points = []

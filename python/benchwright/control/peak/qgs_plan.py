@@ -23,11 +23,8 @@ import numpy as np
 
 from benchwright.control.peak.curve import FloatArray
 from benchwright.control.peak.qgs_claim import Answer
-from benchwright.control.peak.qgs_posterior import (
-    MODEL_ERROR,
-    NOISE_EXPONENT,
-    Posterior,
-)
+from benchwright.control.peak.qgs_likelihood import MODEL_ERROR, NOISE_EXPONENT
+from benchwright.control.peak.qgs_posterior import Posterior
 from benchwright.model.peak import Claim, ClaimKind
 
 LENGTHS_S = (45.0, 60.0, 90.0, 120.0, 150.0, 180.0)

@@ -23,15 +23,18 @@ from benchwright.control.peak.warm_up import ALWAYS, Ageing, warm_up
 from benchwright.model.peak import Criterion, LoadTrial, Series
 
 OVERLOAD = 8.0
-"""A last quarter beyond so many limits, and growing, is a queue that never empties: near
-the capacity a queue wanders off for a while and comes back, and to take that for overload
-would read a low capacity from every high excursion."""
+"""A last half beyond so many limits, and growing, is a queue that never empties: near
+the capacity a queue wanders off for a while and comes back. To take that for overload would
+read a low capacity from every high excursion, and miss it among the responses: with heavy
+tails the answers were 0.6 % too high, and right in 84 searches of 100."""
 GROWTH = 1.25
 UNSTEADY = 8.0
 """A mean beyond so many limits has no steady state to speak of."""
 PRIOR_CV2 = 1.5
 """Squared coefficient of variation of service: what a capacity's error is expected from."""
-PRIOR_FREEDOM = 6.0
+PRIOR_FREEDOM = 3.0
+BLOCKS = 20
+"""Of an overloaded run, whose scatter is the capacity's error."""
 SEEN = 0.97
 """Share of the operations that must have a response for bins to tell a capacity: those
 that never ended are the slow ones."""
@@ -204,7 +207,8 @@ def _grows(values: FloatArray) -> bool:
     quarter = max(values.size // 4, 1)
     last, middle = values[-quarter:].mean(), values[quarter : 3 * quarter].mean()
     never_empty = values[quarter:].min() > OVERLOAD
-    return bool(last > OVERLOAD and (last > GROWTH * middle or never_empty))
+    stays = values[values.size // 2 :].min() > OVERLOAD
+    return bool(stays and (last > GROWTH * middle or never_empty))
 
 
 def _read_one(
@@ -303,7 +307,7 @@ def _slope_capacity(
         return None
     told = float((n[-1] - n[0]) / (x[-1] - x[0]))
     # Departures between bins, in blocks: their scatter is the noise of the capacity.
-    blocks = max(x.size // 8, 1)
+    blocks = max(x.size // BLOCKS, 1)
     steps_n, steps_x = np.diff(n[::blocks]), np.diff(x[::blocks])
     left = steps_n - told * steps_x
     freedom = max(left.size - 1, 0)
