@@ -145,15 +145,20 @@ def _key(share: float, latencies: dict[str, object]) -> str:
 
 def _series(document: Document) -> Series:
     """Return the values by second; seconds without operations have no mean."""
-    found = document.get(*TOTALS, "Time-Serie")
-    rows = found.items() if isinstance(found, dict) else ()
-    seconds = sorted((int(at), one) for at, one in rows)
+    place = (*TOTALS, "Time-Serie")
+    found = document.get(*place)
+    names = found if isinstance(found, dict) else ()
+    seconds = sorted((int(name), name) for name in names if name.isdecimal())
     if not seconds:
         return Series()
     first = seconds[0][0]
+    counts, means = (
+        [document.number_or(0, *place, name, member) for _, name in seconds]
+        for member in ("Count", "Average Latency")
+    )
     return Series(
         at_s=tuple(float(at - first) for at, _ in seconds),
-        counts=tuple(int(one.get("Count", 0)) for _, one in seconds),
-        values={MEAN: tuple(float(o.get("Average Latency", 0.0)) for _, o in seconds)},
+        counts=tuple(int(count) for count in counts),
+        values={MEAN: tuple(means)},
         binned_by="completion",
     )
