@@ -43,7 +43,7 @@ from benchwright.model.peak import (
     VarianceComponents,
 )
 
-MARGIN = 0.02
+MARGIN = 0.015
 """On top of the claim's confidence, at least: the price of looking after every run."""
 MARGIN_OF_FEW = 0.12
 """... over the number of runs near the peak: what few runs say of their own noise and of what
