@@ -10,6 +10,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -155,8 +156,11 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pgbench]:
     programs, port = postgres_bin(), free_port()
     home = tmp_path_factory.mktemp("postgres")
     data = home / "data"
-    for directory in (home, *home.parents[:2]):
-        directory.chmod(0o755)
+    shared = Path(tempfile.gettempdir())
+    for directory in (home, *home.parents):
+        # PostgreSQL's user has to get there, however deep the runner's directories are.
+        if directory.is_relative_to(shared) and directory != shared:
+            directory.chmod(0o755)
     if not os.geteuid():
         shutil.chown(home, "postgres")
     initdb = as_postgres(
