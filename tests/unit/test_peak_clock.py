@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from benchwright.control.peak.clock import QUICKEST, clock_of
 from benchwright.control.peak.qgs import QGS
-from benchwright.control.peak.qgs_plan import QUICKEST, clock_of
 from benchwright.model.peak import Criterion, LoadEnding, LoadTrial, PeakGoal, Probe
 
 

@@ -8,6 +8,7 @@ Sources: papers/workbench.txt, tables 1 and 2, algorithm 2; DESIGN.md's words.
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
@@ -120,6 +121,17 @@ def written_rate(rate: float, step: float | None = None) -> float:
     if step is not None:
         rate = max(1, round(rate / step)) * step
     return float(f"{rate:.5g}")
+
+
+def written_bound(
+    rate: float, step: float | None, whole: Callable[[float], int]
+) -> float:
+    """Return a bound on rates that a generator can be told [1/s]: `whole`, which is
+    `math.floor` or `math.ceil`, rounds it to a multiple of `step` on the inside."""
+    if step is None:
+        return written_rate(rate)
+    # A multiple that was written with five digits is one still.
+    return written_rate(whole(round(rate / step, 3)) * step, step)
 
 
 class Probe(msgspec.Struct, frozen=True):

@@ -14,9 +14,10 @@ from typing import Any
 import msgspec
 
 from benchwright.suite.program import Slot
+from benchwright.workbench.generators.placeholders import named_in
 from benchwright.workbench.spec import Spec
 
-_NAMED = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)(?::int)?\}|BW_FACTOR_(\w+)", re.ASCII)
+_IN_ENVIRONMENT = re.compile(r"BW_FACTOR_(\w+)", re.ASCII)
 
 
 def unused_factors(spec: Spec) -> tuple[str, ...]:
@@ -30,7 +31,8 @@ def _names(value: Any) -> Iterator[str]:
     if isinstance(value, Slot):
         yield value.name
     elif isinstance(value, str):
-        yield from (one[1] or one[2] for one in _NAMED.finditer(value))
+        yield from (name.removesuffix(":int") for name in named_in(value))
+        yield from _IN_ENVIRONMENT.findall(value)
     elif isinstance(value, msgspec.Struct):
         yield from _names(list(msgspec.structs.asdict(value).values()))
     elif isinstance(value, Mapping):

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from benchwright.control.peak.bounds import significant, within_bounds
+from benchwright.control.peak.bounds import within_bounds
 from benchwright.control.peak.load_picking import LoadPicking, Pick, TestLoad
 from benchwright.control.peak.reading import Reading, excess, reading
 from benchwright.finding.load_words import name_of, value_text
@@ -31,6 +31,7 @@ from benchwright.model.peak import (
     PeakResult,
     PeakStatus,
     Probe,
+    written_rate,
 )
 
 RUN_LENGTH_S = 180.0
@@ -241,7 +242,7 @@ def result_at(
         detail=detail,
         claim=goal.claim,
         policy=policy,
-        peak_rate=None if answer is None else significant(answer.rate),
+        peak_rate=None if answer is None else written_rate(answer.rate),
         interval=None if answer is None else bracket(goal, loads, answer),
         binding="" if answer is None else answer.criterion.key,
         curve=() if answer is None else curve(goal, loads, answer),
@@ -261,7 +262,7 @@ def bracket(
     if not below or not above:
         return None
     return Estimate(
-        value=significant(answer.rate),
+        value=written_rate(answer.rate),
         low=max(below),
         high=min(above),
         confidence=goal.claim.confidence,

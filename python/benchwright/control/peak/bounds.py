@@ -11,9 +11,8 @@ that answers always alike was asked for 5e7/s.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
-from benchwright.model.peak import PeakGoal, written_rate
+from benchwright.model.peak import PeakGoal, written_bound, written_rate
 
 LOWEST_SHARE = 2.0**-10
 """Of the first rate: below it nothing is probed."""
@@ -30,24 +29,19 @@ HIGHEST = 1e6
 """More operations in a second than a generator on one machine can be expected to start."""
 
 
-def significant(rate: float) -> float:
-    """Return a rate with the five significant digits that can be written down."""
-    return written_rate(rate)
-
-
 def lowest_rate(goal: PeakGoal) -> float:
     """Return the rate below which nothing is probed [1/s]."""
     rate = goal.lowest_rate
     if rate is None:
         few = min(FEWEST_ARRIVALS / _run_s(goal), goal.start_rate * DESCENT_SHARE)
         rate = max(goal.start_rate * LOWEST_SHARE, few)
-    return _stepped(goal, rate, math.ceil)
+    return written_bound(rate, goal.rate_step, math.ceil)
 
 
 def highest_rate(goal: PeakGoal) -> float:
     """Return the rate above which nothing is probed [1/s]."""
     rate = goal.highest_rate or max(HIGHEST, goal.start_rate * HIGHEST_SHARE)
-    return _stepped(goal, rate, math.floor)
+    return written_bound(rate, goal.rate_step, math.floor)
 
 
 def within_bounds(goal: PeakGoal, rate: float) -> float:
@@ -55,15 +49,6 @@ def within_bounds(goal: PeakGoal, rate: float) -> float:
     bounds."""
     told = written_rate(rate, goal.rate_step)
     return min(max(told, lowest_rate(goal)), highest_rate(goal))
-
-
-def _stepped(goal: PeakGoal, rate: float, whole: Callable[[float], int]) -> float:
-    """Return a bound that the generator can be told, rounded to the inside."""
-    step = goal.rate_step
-    if step is None:
-        return written_rate(rate)
-    # A multiple that was written with five digits is one still.
-    return written_rate(whole(round(rate / step, 3)) * step, step)
 
 
 def _run_s(goal: PeakGoal) -> float:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from benchwright.control.peak.qgs_plan import clock_of
+from benchwright.control.peak.clock import clock_of, run_length_s
 from benchwright.control.peak.qgs_reading import limit_s, read
 from benchwright.model.peak import ClaimKind, LoadEnding, LoadTrial, PeakGoal, Probe
 
@@ -78,8 +78,7 @@ def check_for_drift(goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | Non
     perhaps = PERHAPS < slope.sureness < CLEARLY and lasts_s < LONGEST_S
     if slope.last_s > LATE * lasts_s and not perhaps:
         return None
-    lasts_s = goal.run_length_s or clock_of(limit_s(goal.criteria[0])) * CHECK_S
-    return Probe(slope.rate, lasts_s, "overload")
+    return Probe(slope.rate, run_length_s(goal, CHECK_S), "overload")
 
 
 def _elapsed_s(history: Sequence[LoadTrial]) -> float:

@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 
 from benchwright.control.peak.curve import FloatArray
+from benchwright.control.peak.qgs_likelihood import NOISE_EXPONENT
 from benchwright.control.peak.qgs_reading import Reading, read
 from benchwright.model.peak import Criterion, LoadTrial, PeakGoal, PeakResult
 
@@ -35,8 +36,6 @@ LEAST = 0.3
 """... and by so much at least, of the logarithm of the response."""
 FEWEST = 2
 """Runs that must contradict it: one may be anything."""
-POWER = 1.5
-"""Of the growth of a run's noise with its response."""
 QUIETEST = 0.2
 """A run's noise is at least that of this share of the limit."""
 
@@ -65,7 +64,11 @@ class _Known(msgspec.Struct, frozen=True):
         )
         if not NEAR[0] < math.exp(level) < NEAR[1]:
             return 0.0, 0.0
-        chance = self.noise_s / run.lasts_s * max(math.exp(level), QUIETEST) ** POWER
+        chance = (
+            self.noise_s
+            / run.lasts_s
+            * max(math.exp(level), QUIETEST) ** NOISE_EXPONENT
+        )
         between = BETWEEN * min(slope, STEEPEST)
         scale = math.sqrt(chance + error**2 + between**2 + FAMILY**2)
         # The mean of a logarithm is below the logarithm of the mean.

@@ -13,9 +13,8 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import numpy as np
 
+from benchwright.control.peak.clock import run_length_s
 from benchwright.control.peak.curve import FloatArray
-from benchwright.control.peak.qgs_plan import clock_of
-from benchwright.control.peak.qgs_reading import limit_s
 from benchwright.finding.load_words import name_of, value_text
 from benchwright.model.peak import (
     ClaimKind,
@@ -89,7 +88,7 @@ def check_for_order(goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | Non
     found = min(_pairs(goal, history), key=lambda pair: pair.chance, default=None)
     if found is None or not CHANCE <= found.chance < PERHAPS:
         return None
-    lasts_s = goal.run_length_s or clock_of(limit_s(goal.criteria[0])) * CHECK_S
+    lasts_s = run_length_s(goal, CHECK_S)
     for asked in (found.slow, found.quick):
         here = [trial.lasted_s for trial in history if trial.rate == asked.rate]
         if max(here) < LONG * lasts_s:

@@ -89,9 +89,11 @@ class Guided:
         if step is None or course.criterion is None or _is_refused(step, history):
             step = self.fallback.next(goal, history)
         if isinstance(step, PeakResult) and step.status is PeakStatus.FOUND:
-            # Where the capacity depends on the load, a change of it tells no drift.
-            check = None if course.told else check_for_drift(goal, history)
-            step = check_for_order(goal, history) or check or step
+            check = check_for_order(goal, history)
+            if check is None and not course.told:
+                # Where the capacity depends on the load, a change of it tells no drift.
+                check = check_for_drift(goal, history)
+            step = check or step
         return _told(step, course, goal, history)
 
     def leaves(

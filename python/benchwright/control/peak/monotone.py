@@ -17,7 +17,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from benchwright.control.peak.bounds import significant
 from benchwright.control.peak.loads import UNWORKED, load_of, loads
 from benchwright.control.peak.monotone_jump import (
     NARROW,
@@ -38,6 +37,7 @@ from benchwright.model.peak import (
     PeakStatus,
     Probe,
     VarianceComponents,
+    written_rate,
 )
 
 PURPOSES = ("double", "halve", "bisect", "hold")
@@ -172,9 +172,9 @@ class _Known:
         assert self.near is not None
         ceiling = self.failed * (1 - NARROW / 2)
         if rate <= ceiling:
-            return significant(rate)
+            return written_rate(rate)
         low = max((r.rate for r in self._long() if r.rate < ceiling), default=ceiling)
-        return significant(min(math.sqrt(low * self.failed), ceiling))
+        return written_rate(min(math.sqrt(low * self.failed), ceiling))
 
     # The answer ---------------------------------------------------------------------
 
@@ -232,7 +232,7 @@ class _Known:
             result,
             detail=f"no rate has a response near the limit: {evidence}; a claim of the "
             "rate, such as rate:5%, can hold here",
-            peak_rate=significant(gap.low),
+            peak_rate=written_rate(gap.low),
             interval=between,
             findings=(doubt("response-jumps", "search", evidence),),
         )
@@ -269,7 +269,7 @@ class _Known:
                 claim=self.claim,
                 policy=Monotone.name,
             )
-        rate, held = significant(self._rate()), self.found()
+        rate, held = written_rate(self._rate()), self.found()
         tail = (1 - self.claim.confidence) / 2
         return PeakResult(
             status=status,

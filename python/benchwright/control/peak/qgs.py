@@ -14,9 +14,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from benchwright.control.peak.clock import clock_of, run_length_s
 from benchwright.control.peak.curve import FloatArray
 from benchwright.control.peak.qgs_claim import Answer, answer
-from benchwright.control.peak.qgs_plan import choose, clock_of, shortest_s
+from benchwright.control.peak.qgs_plan import choose, shortest_s
 from benchwright.control.peak.qgs_posterior import (
     Posterior,
     posterior,
@@ -41,6 +42,7 @@ from benchwright.model.peak import (
     Probe,
     Shape,
     VarianceComponents,
+    written_rate,
 )
 
 MARGIN = 0.015
@@ -168,7 +170,7 @@ class _State:
         length = self.clock * (CLIMB_S if self.goal.watched else CLIMB_UNWATCHED_S)
         length = self.goal.run_length_s or max(length, self.goal.restart_s)
         rate = self._climbs_to()
-        return None if rate is None else Probe(float(f"{rate:.5g}"), length, "climb")
+        return None if rate is None else Probe(written_rate(rate), length, "climb")
 
     def _climbs_to(self) -> float | None:
         """Return the climb's next rate [1/s]: doubled while all holds, and down in ever
@@ -254,8 +256,8 @@ class _State:
         curve = self.known.curve
         capacity = self.known.mean(np.log(curve.capacity))
         rate = OVERLOAD_SHARE * math.exp(capacity)
-        length = self.goal.run_length_s or self.clock * OVERLOAD_S
-        return Probe(float(f"{rate:.5g}"), length, "overload")
+        length = run_length_s(self.goal, OVERLOAD_S)
+        return Probe(written_rate(rate), length, "overload")
 
     def _is_far(self, rate: float) -> bool:
         return rate > OVERLOAD_SHARE * max(self.below, default=math.inf)
@@ -279,7 +281,7 @@ class _State:
             length = self.clock * min(shortest_s(self.goal.claim), CONFIRM_S)
             rate, purpose = self.found.rate, "focus"
         length = math.ceil(length + self.readings.warm_up_s)
-        return Probe(float(f"{rate:.5g}"), self.goal.run_length_s or length, purpose)
+        return Probe(written_rate(rate), self.goal.run_length_s or length, purpose)
 
     def _overload_tells(self) -> bool:
         """Tell whether overload is worth running: not where it told nothing before, or
@@ -291,14 +293,15 @@ class _State:
         ]
         long_s = 0.5 * self.clock * OVERLOAD_S
         bounded = [run for run in mute if run.lasts_s >= long_s]
-        told = [run for run in self.readings.runs if run.capacity is not None]
-        enough = len([run for run in told if run.lasts_s >= long_s]) >= (
-            MOST_AHEAD + self.near()
-        )
+        told = [
+            run
+            for run in self.readings.runs
+            if run.capacity is not None and run.lasts_s >= long_s
+        ]
         return (
             self.readings.limit_s is not None
             and len(bounded) < MOST_MUTE
-            and not enough
+            and len(told) < MOST_AHEAD + self.near()
         )
 
     def _restart_s(self) -> float:
@@ -321,7 +324,7 @@ class _State:
             detail=detail,
             claim=claim,
             policy=QGS.name,
-            peak_rate=float(f"{found.rate:.5g}"),
+            peak_rate=written_rate(found.rate),
             interval=Estimate(
                 found.rate,
                 found.low,

@@ -10,6 +10,7 @@ Source: docs/peak.md.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import msgspec
 import numpy as np
@@ -248,6 +249,5 @@ def curve_of(theta: FloatArray) -> Curve:
     )
 
 
-def _column(runs: list[Reading], value: object) -> FloatArray:
-    assert callable(value)
+def _column(runs: list[Reading], value: Callable[[Reading], float]) -> FloatArray:
     return np.array([[value(run)] for run in runs], dtype=float)

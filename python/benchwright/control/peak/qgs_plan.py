@@ -50,21 +50,6 @@ SHORTEST_RATE_S = 45.0
 """... where it is of the rate, to which that matters five times less."""
 
 
-USUAL_LIMIT_S = 0.040
-"""Of the response, for which all lengths are stated [s]."""
-QUICKEST = 0.25
-"""Of those lengths, at least: a real machine's own noise has a second's grain, and batch means
-need bins."""
-
-
-def clock_of(limit_s: float | None) -> float:
-    """Return by how much lengths are shorter for a server with a limit; 1 where it is no time.
-
-    A queue at its limit relaxes in a time in proportion to the limit, other things alike.
-    """
-    return 1.0 if limit_s is None else min(max(limit_s / USUAL_LIMIT_S, QUICKEST), 1.0)
-
-
 class Option(msgspec.Struct, frozen=True):
     """A load that might be run."""
 

@@ -18,7 +18,13 @@ from benchwright.control.ramp.flow import flow_of, flows_of
 from benchwright.control.ramp.growth import Climb, Growth, climb_of, falls
 from benchwright.control.ramp.level import Level, levels_of
 from benchwright.control.ramp.profile import Ended, errors_of, result_of
-from benchwright.model.peak import LoadEnding, LoadTrial, Probe, written_rate
+from benchwright.model.peak import (
+    LoadEnding,
+    LoadTrial,
+    Probe,
+    written_bound,
+    written_rate,
+)
 from benchwright.model.ramp import Axis, RampGoal, RampResult, RampStatus
 
 FAILURES = 2
@@ -63,10 +69,9 @@ def level_after(goal: RampGoal, level: float) -> float | None:
 
 
 def _highest_level(goal: RampGoal) -> float:
-    step = goal.rate_step
-    if goal.axis is Axis.USERS or step is None:
+    if goal.axis is Axis.USERS:
         return _written(goal, goal.highest)
-    return _written(goal, math.floor(round(goal.highest / step, 3)) * step)
+    return written_bound(goal.highest, goal.rate_step, math.floor)
 
 
 def _written(goal: RampGoal, level: float) -> float:

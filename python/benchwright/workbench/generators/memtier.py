@@ -9,7 +9,6 @@ Source: memtier_benchmark --help; the JSON that its source writes (run_stats.cpp
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar
 
 import msgspec
@@ -28,7 +27,7 @@ from benchwright.workbench.generators.adapter import (
 from benchwright.workbench.generators.document import Document
 from benchwright.workbench.generators.fields import NO_WORDS, Count, Words
 from benchwright.workbench.generators.operations import MEAN
-from benchwright.workbench.generators.placeholders import filled, whole
+from benchwright.workbench.generators.placeholders import filled, whole, whole_seconds
 
 SUMMARY = "memtier.json"
 _NO_RATE = Diagnosis(
@@ -72,7 +71,7 @@ class Memtier(msgspec.Struct, frozen=True, kw_only=True):
         shares = ",".join(f"{100 * s:.10g}" for s in _shares(asked))
         words = ["memtier_benchmark", "-s", filled(self.host, asked)]
         words += ["-p", filled(str(self.port), asked), "-t", str(threads)]
-        words += ["-c", str(clients), f"--test-time={_length_s(asked)}"]
+        words += ["-c", str(clients), f"--test-time={whole_seconds(asked.duration_s)}"]
         words += [f"--print-percentiles={shares}", "--hide-histogram"]
         words += [f"--json-out-file={asked.directory}/{SUMMARY}"]
         words += [] if each is None else [f"--rate-limiting={each}"]
@@ -116,16 +115,12 @@ class Memtier(msgspec.Struct, frozen=True, kw_only=True):
             series=_series(document),
             offered=count,
             completed=count,
-            lasted_s=float(_length_s(asked)),
+            lasted_s=float(whole_seconds(asked.duration_s)),
         )
 
     def so_far(self, _output: Output, _asked: Asked, /) -> Measured | None:
         """Return None: it writes its JSON at its end."""
         return None
-
-
-def _length_s(asked: Asked) -> int:
-    return math.ceil(asked.duration_s)
 
 
 def _shares(asked: Asked) -> tuple[float, ...]:

@@ -16,7 +16,6 @@ Source: PostgreSQL 15, pgbench(1): -R, -L, -l, "Per-Transaction Logging".
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable
 from typing import ClassVar
@@ -36,7 +35,12 @@ from benchwright.workbench.generators.adapter import (
     UnreadableOutput,
 )
 from benchwright.workbench.generators.fields import NO_WORDS, Count, Milliseconds, Words
-from benchwright.workbench.generators.placeholders import filled, plain, whole
+from benchwright.workbench.generators.placeholders import (
+    filled,
+    plain,
+    whole,
+    whole_seconds,
+)
 
 LOG = "pgbench_log"
 LATENCY, SECOND, MICROSECOND, LAG = 2, 4, 5, 6
@@ -101,7 +105,15 @@ class Pgbench(msgspec.Struct, frozen=True, kw_only=True):
 
     def invocation(self, asked: Asked) -> Invocation:
         """Return the command of a trial; without a rate its clients never wait."""
-        words = ["pgbench", "-n", "-T", str(_length_s(asked)), "-P", "1", "-l"]
+        words = [
+            "pgbench",
+            "-n",
+            "-T",
+            str(whole_seconds(asked.duration_s)),
+            "-P",
+            "1",
+            "-l",
+        ]
         words += [f"--log-prefix={asked.directory}/{LOG}"]
         words += [] if asked.rate is None else ["-R", plain(asked.rate)]
         share = _logged_share(asked)
@@ -129,10 +141,12 @@ class Pgbench(msgspec.Struct, frozen=True, kw_only=True):
         """Return what the logs of transactions say. Raises UnreadableOutput."""
         if not output.files:
             raise UnreadableOutput("transaction log", f"{LOG}.*", output.stderr)
-        found = self._measured(output, asked, _length_s(asked))
+        found = self._measured(output, asked, whole_seconds(asked.duration_s))
         if found is None:
             # A server that answered none is no mistake of the output.
-            return Measured(values={}, completed=0, lasted_s=float(_length_s(asked)))
+            return Measured(
+                values={}, completed=0, lasted_s=float(whole_seconds(asked.duration_s))
+            )
         return found if _logged_share(asked) == 1 else _counted(found, output.stdout)
 
     def so_far(self, output: Output, asked: Asked) -> Measured | None:
@@ -179,7 +193,7 @@ class Pgbench(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _logged_share(asked: Asked) -> float:
-    due = 0.0 if asked.rate is None else asked.rate * _length_s(asked)
+    due = 0.0 if asked.rate is None else asked.rate * whole_seconds(asked.duration_s)
     return min(1.0, max(LOGGED / due, LEAST_SHARE)) if due else 1.0
 
 
@@ -196,10 +210,6 @@ def _counted(found: Measured, summary: str) -> Measured:
         errors=failed + skipped,
         offered=numbers["processed"] + failed if skipped else None,
     )
-
-
-def _length_s(asked: Asked) -> int:
-    return math.ceil(asked.duration_s)
 
 
 def _rows(logs: Iterable[str], width: int) -> operations.Floats:

@@ -11,7 +11,6 @@ Source: wrk2's README and usage text; the spectrum is HdrHistogram's classic for
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable
 from typing import ClassVar
@@ -33,7 +32,12 @@ from benchwright.workbench.generators.adapter import (
     UnreadableOutput,
 )
 from benchwright.workbench.generators.fields import NO_WORDS, Count, Words
-from benchwright.workbench.generators.placeholders import filled, rate_of, whole
+from benchwright.workbench.generators.placeholders import (
+    filled,
+    rate_of,
+    whole,
+    whole_seconds,
+)
 
 _MEAN = re.compile(r"^#\[Mean\s*=\s*([\d.]+)", re.MULTILINE)
 _ROW = re.compile(r"^\s+([\d.]+)\s+([\d.]+)\s+(\d+)\s+(?:[\d.]+|inf)\s*$", re.MULTILINE)
@@ -89,7 +93,13 @@ class Wrk2(msgspec.Struct, frozen=True, kw_only=True):
         threads = whole(self.threads, asked, "threads")
         connections = max(threads, whole(self.connections, asked, "connections"))
         words = [self.program, "-t", str(threads), "-c", str(connections)]
-        words += ["-d", f"{math.ceil(asked.duration_s)}s", "-R", str(rate), "--latency"]
+        words += [
+            "-d",
+            f"{whole_seconds(asked.duration_s)}s",
+            "-R",
+            str(rate),
+            "--latency",
+        ]
         words += ["-s", filled(self.script, asked)] if self.script else []
         words += [filled(word, asked) for word in (*self.arguments, self.url)]
         return Invocation(
