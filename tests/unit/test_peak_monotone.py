@@ -185,6 +185,19 @@ def test_a_one_sided_answer_is_below_the_middle() -> None:
     assert sure.interval is not None
 
 
+@pytest.mark.parametrize("kind", [ClaimKind.RATE, ClaimKind.SLO])
+def test_a_claim_of_99_per_cent_asks_for_no_more_than_certainty(
+    kind: ClaimKind,
+) -> None:
+    claim = Claim(kind, 0.05, confidence=0.99)
+    goal = PeakGoal(criteria=(METRIC,), claim=claim, max_trials=60)
+    result = searched(goal, lambda rate: 10 * (rate / 300) ** 5, 0.3)
+    assert result.status is PeakStatus.FOUND
+    assert result.claim_probability is not None
+    assert result.claim_probability >= 0.99
+    assert result.peak_rate == pytest.approx(300, rel=0.05)
+
+
 def test_more_load_makes_the_peak_surer() -> None:
     goal = PeakGoal(criteria=(METRIC,))
     rates = (100.0, 250.0, 290.0, 310.0, 400.0)

@@ -26,6 +26,7 @@ from benchwright.control.peak.monotone_jump import (
 )
 from benchwright.control.peak.monotone_near import Near, Run, near_of
 from benchwright.control.peak.seen import counted_rate, lowest_failed
+from benchwright.control.peak.stop_rule import probability_wanted
 from benchwright.finding.codes import doubt
 from benchwright.model.estimate import Estimate
 from benchwright.model.peak import (
@@ -180,11 +181,8 @@ class _Known:
 
     def wanted(self) -> float:
         """Return the probability at which the search may stop."""
-        if self.claim.kind is not ClaimKind.REGION or self.near is None:
-            return self.claim.confidence + MARGIN
-        few = MARGIN_OF_FEW / max(self.near.runs_near, 1)
-        most = (1 - self.claim.confidence) / 2
-        return self.claim.confidence + min(max(MARGIN, few), most)
+        runs_near = 0 if self.near is None else self.near.runs_near
+        return probability_wanted(self.claim, MARGIN, MARGIN_OF_FEW, runs_near)
 
     def found(self) -> float:
         """Return the probability that the claim holds at the answer; 0: no claim yet."""
@@ -256,7 +254,8 @@ class _Known:
         slo = self.claim.kind is ClaimKind.SLO
         # Half a margin beyond: a quantile of a grid is not exact, and the claim would
         # hang on its last digit.
-        share = 1 - self.claim.confidence - 1.5 * MARGIN if slo else 0.5
+        margin = 1.5 * (self.wanted() - self.claim.confidence)
+        share = 1 - self.claim.confidence - margin if slo else 0.5
         # The parabola knows nothing of a server that refuses.
         return min(self.near.quantile(share), self.failed * (1 - NARROW / 2))
 

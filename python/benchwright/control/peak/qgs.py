@@ -31,6 +31,7 @@ from benchwright.control.peak.qgs_reading import (
     read,
     share_of_limit,
 )
+from benchwright.control.peak.stop_rule import probability_wanted
 from benchwright.model.estimate import Estimate
 from benchwright.model.peak import (
     ClaimKind,
@@ -237,10 +238,7 @@ class _State:
         claim = self.goal.claim
         if claim.kind is ClaimKind.SLO:
             return claim.confidence
-        few = MARGIN_OF_FEW / max(self.near(), 1)
-        part = (1 - claim.confidence) / 2
-        margin = max(MARGIN, few) if claim.kind is ClaimKind.REGION else MARGIN
-        return claim.confidence + min(margin, part)
+        return probability_wanted(claim, MARGIN, MARGIN_OF_FEW, self.near())
 
     def first_overload(self) -> Probe | None:
         """Return the overloaded run that a narrow claim begins with, if it is missing.
