@@ -104,18 +104,25 @@ def tagged(directory: Path) -> list[int]:
 
 def descendants(pid: int) -> list[int]:
     """Return a process's descendants, nearest first."""
-    found = []
+    found: list[int] = []
     queue = [pid]
     while queue:
-        parent = queue.pop(0)
-        for task in Path(f"/proc/{parent}/task").glob("*/children"):
-            try:
-                children = [int(word) for word in task.read_text().split()]
-            except OSError:
-                continue
-            found += children
-            queue += children
+        children = children_of(queue.pop(0))
+        found += children
+        queue += children
     return found
+
+
+def children_of(pid: int) -> list[int]:
+    """Return a process's children; none when it has ended, even while we look."""
+    children: list[int] = []
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            text = Path(f"/proc/{pid}/task/{thread}/children").read_text()
+            children += [int(word) for word in text.split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return children
+    return children
 
 
 def kill(victim: subprocess.Popen[bytes], how: str) -> None:
