@@ -1,4 +1,4 @@
-"""Where our native programs are: the launcher and the load engine."""
+"""Where our native programs are: the launcher, the load engine, the sampler."""
 
 from __future__ import annotations
 
@@ -25,6 +25,14 @@ def find_engine() -> Path:
     BW_ENGINE overrides both. Raises BenchError `engine-missing`.
     """
     return _found("engine", "BW_ENGINE")
+
+
+def find_sampler() -> Path:
+    """Return the path of `bw-sampler`: beside this interpreter, else on PATH.
+
+    BW_SAMPLER overrides both. Raises BenchError `sampler-missing`.
+    """
+    return _found("sampler", "BW_SAMPLER")
 
 
 def _found(what: str, variable: str) -> Path:

@@ -6,19 +6,11 @@ note, worth a look. A code is never reused for another meaning.
 
 from __future__ import annotations
 
-import msgspec
-
+from benchwright.finding.code import Code
+from benchwright.finding.machine_codes import MACHINE_CODES
 from benchwright.model.finding import Finding, Severity
 
-
-class Code(msgspec.Struct, frozen=True):
-    """What one code means by default."""
-
-    severity: Severity
-    remedy: str
-
-
-CODES: dict[str, Code] = {
+CODES: dict[str, Code] = MACHINE_CODES | {
     "command-failed": Code(
         Severity.SERIOUS,
         "Read the command's output in the study's logs; failed trials are in no figure.",

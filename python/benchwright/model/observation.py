@@ -10,6 +10,8 @@ import enum
 
 import msgspec
 
+from benchwright.model.watched import ResourceUse
+
 
 class Ending(enum.StrEnum):
     """How a trial ended."""
@@ -96,3 +98,5 @@ class Trial(msgspec.Struct, frozen=True, omit_defaults=True):
     attempt: int = 1
     warmup: bool = False
     """Run to warm the machine up: kept, and in no figure."""
+    use: ResourceUse | None = None
+    """What was seen of the machine: in the first of the trials that were seen together."""

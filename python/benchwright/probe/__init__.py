@@ -1,0 +1,1 @@
+"""What watches a trial from beside it: the sampler, profiles, traces; and what it saw."""
