@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchwright.bench.port import RunResult
+from benchwright.bench.port import BenchProcesses, RunResult
 from benchwright.model.observation import Ending, ProcessRecord
 from benchwright.trial.record import EpochRecord, RunRequest
 
@@ -28,6 +28,7 @@ class FakeBench:
         self._elapsed = elapsed
         self._status = status
         self.requests: list[RunRequest] = []
+        self.processes: BenchProcesses | None = None
 
     def run(
         self, request: RunRequest, *, abandoned: Callable[[], bool] = lambda: False

@@ -17,7 +17,7 @@ from typing import IO
 import msgspec
 
 from benchwright.bench.find import find_launcher
-from benchwright.bench.port import RunResult
+from benchwright.bench.port import BenchProcesses, RunResult
 from benchwright.model.errors import BenchError
 from benchwright.trial.record import (
     Done,
@@ -54,6 +54,11 @@ class LocalBench:
             close_fds=True,
         )
         self.hello = self._read_hello()
+
+    @property
+    def processes(self) -> BenchProcesses:
+        """The launcher's worker; its guard and ourselves."""
+        return BenchProcesses(self.hello.pid, (os.getpid(), self._process.pid))
 
     def run(
         self, request: RunRequest, *, abandoned: Callable[[], bool] = _never

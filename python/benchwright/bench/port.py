@@ -7,6 +7,7 @@ from typing import Protocol
 
 import msgspec
 
+from benchwright.model.watched import ResourceUse
 from benchwright.trial.record import EpochRecord, RunRequest
 
 
@@ -16,10 +17,25 @@ class RunResult(msgspec.Struct, frozen=True):
     epochs: tuple[EpochRecord, ...]
     reason: str
     """`complete`, `budget`, `failed` or `interrupted`."""
+    uses: tuple[tuple[int, ResourceUse], ...] = ()
+    """What was seen of the machine, where it was watched: (epoch, use)."""
+
+
+class BenchProcesses(msgspec.Struct, frozen=True):
+    """The processes that make up a bench on this machine."""
+
+    root: int
+    """Every process of a trial descends from it, or did."""
+    own: tuple[int, ...]
+    """Those of the bench itself, which are nobody's load."""
 
 
 class Bench(Protocol):
     """A place where trials run."""
+
+    @property
+    def processes(self) -> BenchProcesses | None:
+        """Its processes, where it runs them on this machine."""
 
     def run(
         self, request: RunRequest, *, abandoned: Callable[[], bool] = ...

@@ -13,7 +13,9 @@ from benchwright.bench.hooks import resolve
 from benchwright.bench.port import Bench, RunResult
 from benchwright.model.errors import BenchError, Interrupted
 from benchwright.model.plan import Command, Mode, Pairs, TestPlan
+from benchwright.session.watching import Watching
 from benchwright.study.logs import log_directory
+from benchwright.trial.record import RunRequest
 from benchwright.trial.request import (
     Surroundings,
     command_request,
@@ -26,9 +28,16 @@ class Performer:
     """Runs commands and epochs; `interrupt` may be called from a signal handler."""
 
     def __init__(
-        self, bench: Bench, around: Surroundings, study: Path, session: int
+        self,
+        bench: Bench,
+        around: Surroundings,
+        study: Path,
+        session: int,
+        *,
+        watching: Watching | None = None,
     ) -> None:
         self._bench = bench
+        self._watching = watching
         self.surroundings = around
         self._study = study
         self._session = session
@@ -75,6 +84,13 @@ class Performer:
             self.surroundings,
             self._logs(plan.name),
         )
+        if self._watching is None:
+            return self._run(request)
+        with self._watching.batch(plan.name, first):
+            result = self._run(request)
+        return msgspec.structs.replace(result, uses=self._watching.uses(result))
+
+    def _run(self, request: RunRequest) -> RunResult:
         return self._bench.run(request, abandoned=lambda: self.interrupts >= 1)
 
     def environment(self, *pairs: Pairs) -> Pairs:

@@ -146,7 +146,13 @@ class OpenTest:
             data = read_output(study.path, session, plan.name, process, stream)
             return data.decode("utf-8", "replace")
 
-        trials = [observe(record, plan, output) for record in result.epochs]
+        uses = dict(result.uses)
+        trials = [
+            msgspec.structs.replace(
+                observe(record, plan, output), use=uses.get(record.epoch)
+            )
+            for record in result.epochs
+        ]
         warmup = 0 if plan.arm is None else plan.arm.warmup
         return [
             msgspec.structs.replace(trial, warmup=True)

@@ -1,0 +1,144 @@
+"""Batches watched by a crew of observers: order, failures, names of files, windows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchwright.bench.port import BenchProcesses, RunResult
+from benchwright.model.observation import Ending, ProcessRecord
+from benchwright.model.watched import ResourceUse
+from benchwright.probe.crew import Crew
+from benchwright.probe.observer import ObserverError, Watch
+from benchwright.session.watching import Watching, Windows, exec_window
+from benchwright.trial.record import EpochRecord
+
+PROCESSES = BenchProcesses(10, (1, 2))
+
+
+class Noted:
+    """An observer that writes down what is asked of it, and may fail at one thing."""
+
+    def __init__(self, name: str, log: list[str], fails: str = "") -> None:
+        self._name, self._log, self._fails = name, log, fails
+        self.watches: list[Watch] = []
+
+    def begin(self, watch: Watch) -> None:
+        self.watches.append(watch)
+        self._do("begin")
+
+    def end(self) -> None:
+        self._do("end")
+
+    def close(self) -> None:
+        self._log.append(f"{self._name} close")
+
+    def _do(self, what: str) -> None:
+        self._log.append(f"{self._name} {what}")
+        if self._fails == what:
+            raise ObserverError("not-watched", f"{self._name} cannot {what}")
+
+
+class Told:
+    """A sampler that tells one use for the windows it is asked for."""
+
+    def __init__(self, fails: bool = False) -> None:
+        self.asked: list[Windows] = []
+        self._fails = fails
+
+    def uses(self, windows: Windows) -> list[ResourceUse | None]:
+        self.asked.append(windows)
+        if self._fails:
+            raise ValueError("line 3 is damaged")
+        first = ResourceUse(seconds=1.0, samples=9, epochs=(1, len(windows)))
+        return [first, *[None] * (len(windows) - 1)]
+
+
+def record(epoch: int, *spans: tuple[str, int, int]) -> EpochRecord:
+    processes = tuple(
+        ProcessRecord(mode, 0, 1, 0, elapsed, 0, 0, 0, start_ns=start)
+        for mode, start, elapsed in spans
+    )
+    return EpochRecord(1, epoch, Ending.OK, 0, 0, 0, 0, processes)
+
+
+def test_the_first_to_begin_is_the_last_to_end(tmp_path: Path) -> None:
+    log: list[str] = []
+    watching = Watching(
+        tmp_path / "w", PROCESSES, Crew([Noted("a", log), Noted("b", log)]), None
+    )
+    with watching.batch("t", 1):
+        log.append("batch")
+    assert log == ["a begin", "b begin", "batch", "b end", "a end"]
+
+
+@pytest.mark.parametrize("what", ["begin", "end"])
+def test_one_that_cannot_watch_is_left_out_and_named(tmp_path: Path, what: str) -> None:
+    log: list[str] = []
+    crew = Crew([Noted("a", log, fails=what), Noted("b", log)])
+    watching = Watching(tmp_path, PROCESSES, crew, None)
+    for first in (1, 2):
+        with watching.batch("t", first):
+            log.append("batch")
+    assert [str(failure) for failure in crew.failures] == [f"a cannot {what}"]
+    assert log.count("a begin") == 1
+    assert log.count("a close") == 1
+    assert log.count("b end") == 2
+    assert log.count("batch") == 2
+
+
+def test_a_batch_that_breaks_is_ended_too(tmp_path: Path) -> None:
+    log: list[str] = []
+    watching = Watching(tmp_path, PROCESSES, Crew([Noted("a", log)]), None)
+    with pytest.raises(RuntimeError), watching.batch("t", 1):
+        raise RuntimeError
+    assert log == ["a begin", "a end"]
+
+
+def test_no_two_batches_have_files_of_one_name(tmp_path: Path) -> None:
+    observer = Noted("a", [])
+    watching = Watching(tmp_path, PROCESSES, Crew([observer]), None)
+    for _ in range(3):
+        with watching.batch("ext2[1]", 5):
+            stem = observer.watches[-1].stem
+            (tmp_path / f"{stem}.jsonl.gz").touch()
+    stems = [watch.stem for watch in observer.watches]
+    assert stems == ["ext2[1]-5", "ext2[1]-5~2", "ext2[1]-5~3"]
+    assert [w.root_pid for w in observer.watches] == [10, 10, 10]
+
+
+def test_nothing_is_watched_where_there_are_no_processes(tmp_path: Path) -> None:
+    log: list[str] = []
+    watching = Watching(tmp_path / "w", None, Crew([Noted("a", log)]), None)
+    with watching.batch("t", 1):
+        pass
+    assert log == []
+    assert not (tmp_path / "w").exists()
+
+
+def test_the_window_of_a_trial_is_its_exec() -> None:
+    found = exec_window(
+        record(4, ("SETUP", 5, 100), ("EXEC", 200, 50), ("EXEC", 210, 90))
+    )
+    assert found == (4, 200, 300)
+    assert exec_window(record(4, ("SETUP", 5, 100))) is None
+
+
+def test_uses_go_with_their_epochs(tmp_path: Path) -> None:
+    told = Told()
+    watching = Watching(tmp_path, PROCESSES, Crew([]), told)
+    records = (record(1, ("EXEC", 1, 1)), record(2), record(3, ("EXEC", 5, 1)))
+    uses = watching.uses(RunResult(records, "complete"))
+    assert told.asked == [[(1, 1, 2), (3, 5, 6)]]
+    assert [epoch for epoch, _ in uses] == [1]
+
+
+def test_a_series_that_cannot_be_read_is_told_as_absent(tmp_path: Path) -> None:
+    watching = Watching(tmp_path, PROCESSES, Crew([]), Told(fails=True))
+    ((epoch, use),) = watching.uses(
+        RunResult((record(7, ("EXEC", 10, 20)),), "complete")
+    )
+    assert epoch == 7
+    assert use.samples == 0
+    assert use.absent == (("series", "line 3 is damaged"),)
