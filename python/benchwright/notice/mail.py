@@ -1,0 +1,105 @@
+"""Sends a notice as mail, by SMTP.
+
+Decision: the standard library's smtplib: no mail program need be there. A certificate is
+always checked; a password goes over TLS or to this machine itself, nowhere else.
+Sources: RFC 5321, RFC 3207, RFC 8314, RFC 5322.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import email.utils
+import getpass
+import smtplib
+import socket
+import ssl
+from collections.abc import Iterator, Mapping
+from email.message import EmailMessage
+
+from benchwright.model.notice import ByMail, Notice
+from benchwright.notice import text
+from benchwright.notice.failure import Undelivered
+from benchwright.notice.secret import revealed
+
+PORTS = {"none": 25, "starttls": 587, "tls": 465}
+
+
+def send(
+    mail: ByMail, notice: Notice, environment: Mapping[str, str], timeout_s: float
+) -> None:
+    """Hand a notice to the mail server. Raises Undelivered."""
+    password = revealed(mail.password, environment) if mail.password else ""
+    message = message_of(mail, notice)
+    with _told(password), _connected(mail, timeout_s) as server:
+        if password:
+            server.login(mail.user, password)
+        refused = server.send_message(message)
+    if refused:
+        some = ", ".join(f"{to} ({code})" for to, (code, _) in refused.items())
+        raise Undelivered(f"taken, but not for {some}")
+
+
+def message_of(mail: ByMail, notice: Notice) -> EmailMessage:
+    """Return the message: the text, and the notice's document attached."""
+    message = EmailMessage()
+    message["Subject"] = text.subject(notice)
+    message["From"] = mail.sender or f"{getpass.getuser()}@{notice.host}"
+    message["To"] = ", ".join(mail.to)
+    message["Date"] = email.utils.formatdate(notice.at_ns / 1e9, usegmt=True)
+    message["Message-ID"] = email.utils.make_msgid(domain=notice.host or None)
+    message["Auto-Submitted"] = "auto-generated"
+    message.set_content(text.body(notice))
+    message.add_attachment(
+        text.document(notice), maintype="application", subtype="json", filename="notice.json"
+    )  # fmt: skip
+    return message
+
+
+@contextlib.contextmanager
+def _connected(mail: ByMail, timeout_s: float) -> Iterator[smtplib.SMTP]:
+    port = mail.port or PORTS[mail.security]
+    if mail.security == "tls":
+        server: smtplib.SMTP = smtplib.SMTP_SSL(
+            mail.host, port, timeout=timeout_s, context=_context(mail)
+        )
+    else:
+        server = smtplib.SMTP(mail.host, port, timeout=timeout_s)
+    with server:
+        if mail.security == "starttls":
+            server.starttls(context=_context(mail))
+        yield server
+
+
+def _context(mail: ByMail) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=mail.ca_file or None)
+
+
+@contextlib.contextmanager
+def _told(password: str) -> Iterator[None]:
+    """Turn what smtplib raises into Undelivered; a password never stands in it."""
+    try:
+        yield
+    except smtplib.SMTPRecipientsRefused as error:
+        code, answer = next(iter(error.recipients.values()))
+        raise _refused(code, answer, password) from None
+    except smtplib.SMTPResponseException as error:
+        raise _refused(error.smtp_code, error.smtp_error, password) from None
+    except ssl.SSLCertVerificationError as error:
+        message = f"its certificate is not trusted: {error.verify_message}"
+        raise Undelivered(message) from None
+    except smtplib.SMTPNotSupportedError as error:
+        raise Undelivered(str(error)) from None
+    except (smtplib.SMTPException, socket.gaierror, ValueError) as error:
+        raise Undelivered(_hidden(str(error), password), again=True) from None
+    except OSError as error:
+        raise Undelivered(error.strerror or str(error), again=True) from None
+
+
+def _refused(code: int, answer: bytes | str, password: str) -> Undelivered:
+    said = answer.decode(errors="replace") if isinstance(answer, bytes) else answer
+    message = text.one_line(f"{code} {_hidden(said, password)}", 300)
+    return Undelivered(message, again=400 <= code < 500)
+
+
+def _hidden(said: str, password: str) -> str:
+    return said.replace(password, "***") if password else said
