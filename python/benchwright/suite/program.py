@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 
 from benchwright.model.comparison import ComparisonRule, NullResult
+from benchwright.model.notice import Notify
 from benchwright.model.plan import MetricSpec, Mode, StoppingRule
 
 
@@ -272,3 +273,5 @@ class Program(msgspec.Struct, frozen=True):
     steps: tuple[Step, ...]
     sources: tuple[SourceFile, ...] = ()
     """In the order read, the main file first: `compile_sources` needs nothing else."""
+    notify: Notify | None = None
+    """Who is told of the session's end."""

@@ -17,7 +17,7 @@ from benchwright.model.comparison import ComparisonRule
 from benchwright.model.errors import Diagnostic, InputError
 from benchwright.model.plan import FixedCount, MetricSpec, Mode, StoppingRule
 from benchwright.suite import program as step
-from benchwright.suite import reading, toml_compare, toml_rule
+from benchwright.suite import reading, toml_compare, toml_notify, toml_rule
 from benchwright.suite.check import unused_defines
 from benchwright.suite.fault import Fault, diagnostic
 from benchwright.suite.include import Reader, main_text
@@ -44,6 +44,7 @@ _TOP = (
     "metrics",
     "until",
     "fail_fast",
+    "notify",
     "test",
     "compare",
 )
@@ -84,13 +85,16 @@ def compile_toml(
     values, locator = decoded(text, main, "suite-toml")
     found: list[Diagnostic] = []
     _refuse_nul(values, (), locator, found)
-    steps = _Suite(Table(values, (), locator, found)).steps()
+    top = Table(values, (), locator, found)
+    steps = _Suite(top).steps()
+    notices = top.table("notify")
+    notify = None if notices is None else toml_notify.notify_of(notices)
     if not found:
         found += unused_defines(steps, defines)
     if found:
         found.sort(key=lambda d: (d.line, d.column))
         raise InputError(list(dict.fromkeys(found)))
-    return Program(steps, (SourceFile(main, text),))
+    return Program(steps, (SourceFile(main, text),), notify)
 
 
 def _refuse_nul(
