@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from benchwright import __version__
 from benchwright.cli import (
+    chill,
     compare,
     inside,
     load,
@@ -39,6 +40,7 @@ _COMMANDS = (
     ramp,
     peak,
     surface,
+    chill,
     inside,
 )
 

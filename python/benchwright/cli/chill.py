@@ -1,0 +1,136 @@
+"""`bw chill`: cold caches, and what is still warm."""
+
+from __future__ import annotations
+
+import argparse
+from typing import NoReturn
+
+SUMMARY = "make caches cold: chill, drop-caches, remount or reboot"
+
+_EPILOG = """\
+methods:
+  chill        dirty memory until the kernel has given up what it cached; needs no root.
+               5 % of memory (at least 256 MiB) is left alone, nothing is swapped out
+  drop-caches  write back, then drop clean pages, dentries and inodes (root)
+  remount      unmount --mount DIR and mount it again as it was (root). `mount -o remount`
+               only changes options: it empties no cache, and is not this
+  reboot       restart the machine. In a suite write CHECKPOINT first (docs/reboot.md);
+               elsewhere it needs --yes. It never returns success
+
+examples:
+  bw chill --check /srv/data
+  bw chill --method remount --mount /mnt/test --check /mnt/test/src
+
+exit status: 0 done, also when something is still warm (unless --strict); 1 it could not be
+done; 2 bad input. docs/chill.md says what each method leaves warm"""
+
+METHODS = ("chill", "drop-caches", "remount", "reboot")
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `bw chill`."""
+    parser = commands.add_parser(
+        "chill",
+        help=SUMMARY,
+        description=SUMMARY[0].upper() + SUMMARY[1:] + ".",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--method", choices=METHODS, default="chill")
+    parser.add_argument(
+        "--mount", metavar="DIR", help="where the file system is mounted (remount)"
+    )
+    parser.add_argument(
+        "--check",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="count the pages of these files, or of all below a directory, in memory "
+        "before and after",
+    )
+    parser.add_argument(
+        "--strict", action="store_true", help="exit 1 when something of FILE is warm"
+    )
+    parser.add_argument(
+        "--scratch",
+        default="/var/tmp",
+        metavar="DIR",
+        help="a directory on a disk for chill's file of holes, which uses no space "
+        "(default %(default)s)",
+    )
+    parser.add_argument("--yes", action="store_true", help="do restart the machine")
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON document on stdout"
+    )
+    parser.set_defaults(handler=chill)
+
+
+def chill(arguments: argparse.Namespace) -> int:
+    """Do what `bw chill` was asked; return the exit code."""
+    import sys
+    from pathlib import Path
+
+    from benchwright.finding.chill import doubts_of_chill
+    from benchwright.machine.chill import Request
+    from benchwright.machine.chill import chill as make_cold
+    from benchwright.model.chill import Method
+    from benchwright.report.chill import chill_document, chill_text
+
+    _check(arguments)
+    if arguments.method == "reboot":
+        _reboot(confirmed=arguments.yes)
+    request = Request(
+        Method(arguments.method),
+        mount=None if arguments.mount is None else Path(arguments.mount),
+        check=tuple(Path(path) for path in arguments.check),
+        scratch=Path(arguments.scratch),
+    )
+    chilled = make_cold(request)
+    findings = doubts_of_chill(chilled)
+    as_text = chill_document if arguments.json else chill_text
+    sys.stdout.write(as_text(chilled, findings))
+    return 1 if findings and arguments.strict else 0
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Raise InputError for options that do not go together."""
+    import os
+
+    from benchwright.model.errors import argument_error
+
+    remounts = arguments.method == "remount"
+    if remounts and arguments.mount is None:
+        raise argument_error(
+            "--method", "remount", "remount needs --mount DIR", "say what to remount"
+        )
+    if arguments.mount is not None and not remounts:
+        raise argument_error(
+            "--mount",
+            arguments.mount,
+            f"--method {arguments.method} remounts nothing",
+            "leave --mount out, or give --method remount",
+        )
+    if arguments.strict and not arguments.check:
+        raise argument_error(
+            "--strict", "--strict", "nothing is checked", "say --check FILE"
+        )
+    if not os.path.isdir(arguments.scratch):
+        raise argument_error("--scratch", arguments.scratch, "it is no directory")
+
+
+def _reboot(*, confirmed: bool) -> NoReturn:
+    """Restart the machine; never return."""
+    import os
+
+    from benchwright.bench.leftovers import TOKEN
+    from benchwright.machine.chill_reboot import reboot
+    from benchwright.model.errors import argument_error
+
+    if not confirmed and TOKEN not in os.environ:
+        raise argument_error(
+            "--method",
+            "reboot",
+            "this restarts the machine, and no suite would go on afterwards",
+            "say --yes; or use it in a suite, after CHECKPOINT (docs/reboot.md)",
+        )
+    reboot()
