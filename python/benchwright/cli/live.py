@@ -12,6 +12,7 @@ import msgspec
 
 from benchwright.bench import leftovers
 from benchwright.bench.local import LocalBench
+from benchwright.cli.notified import Ended, tell_of_session, telling_of_errors
 from benchwright.cli.outcome import document_of, tell
 from benchwright.cli.signals import stopping
 from benchwright.cli.streams import silence_stdout
@@ -90,12 +91,14 @@ def _run(
         performer = Performer(bench, around, study.path, ledger.session)
         session = Session(prepared.program, ledger, performer, progress, cut)
         _make_testroot(Path(prepared.stored_environment["TESTROOT"]))
-        with stopping(performer.interrupt):
+        kept = (study.path, ledger.session)
+        with stopping(performer.interrupt), telling_of_errors(prepared, kept):
             verdict = session.run(prepared.defines, prepared.environment)
     try:
         _tell(prepared, session, verdict, (study, ledger.session), json=arguments.json)
     except BrokenPipeError:
         silence_stdout()
+    tell_of_session(prepared, session, Ended(*kept, verdict))
     return verdict.exit_status
 
 

@@ -10,6 +10,7 @@ import re
 from pathlib import PurePath
 from typing import Literal
 
+from benchwright.model.errors import Diagnostic, InputError
 from benchwright.model.notice import (
     ALL_EVENTS,
     ByApprise,
@@ -23,6 +24,7 @@ from benchwright.model.notice import (
 )
 from benchwright.notice.url import LOOPBACK, url_fault
 from benchwright.suite.toml_table import Table
+from benchwright.suite.toml_text import decoded
 
 _TOP = ("on", "mail", "webhook", "command", "apprise")
 _MAIL = (
@@ -45,7 +47,7 @@ _WEBHOOK = (
     "ca_file",
 )
 _APPRISE = ("urls_variable", "urls_file")
-_ADDRESS = re.compile(r"[^\s@,<>()\"]+@[^\s@,<>()\"]+")
+ADDRESS = re.compile(r"[^\s@,<>()\"]+@[^\s@,<>()\"]+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -65,6 +67,21 @@ def notify_of(table: Table) -> Notify | None:
         table.wrong(table.where, "suite-notify", "nobody is told anything", hint)
     known = tuple(target for target in targets if target is not None)
     return Notify(known, _events(table)) if known else None
+
+
+def notify_file(path: str, text: str) -> Notify:
+    """Return what a file with a table [notify] asks for. Raises InputError."""
+    values, locator = decoded(text, path, "suite-toml")
+    found: list[Diagnostic] = []
+    top = Table(values, (), locator, found)
+    top.only(("notify",))
+    table = top.table("notify")
+    notify = None if table is None else notify_of(table)
+    if notify is None and not found:
+        top.wrong(top.where, "suite-notify", "there is no table [notify]")
+    if found or notify is None:
+        raise InputError(sorted(found, key=lambda d: (d.line, d.column)))
+    return notify
 
 
 def _each(table: Table, key: str) -> list[Table]:
@@ -100,7 +117,7 @@ def _mail(table: Table) -> ByMail | None:
     sender = table.text("from") or ""
     for key, addresses in (("to", to), ("from", [sender] if sender else [])):
         for address in addresses:
-            if not _ADDRESS.fullmatch(address):
+            if not ADDRESS.fullmatch(address):
                 message = f"{address!r} is no mail address"
                 table.wrong(table.at(key), "suite-notify", message, "NAME@HOST")
     password = _secret(table, "password")
