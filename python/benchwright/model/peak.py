@@ -15,6 +15,7 @@ import msgspec
 
 from benchwright.model.estimate import Estimate
 from benchwright.model.finding import Finding
+from benchwright.model.watched import ResourceUse
 
 
 class Criterion(msgspec.Struct, frozen=True):
@@ -206,6 +207,8 @@ class LoadTrial(msgspec.Struct, frozen=True, kw_only=True):
     """Doubts about the generator: codes such as `closed-loop-generator`."""
     started_ns: int = 0
     """CLOCK_REALTIME [ns]; 0 in a simulation."""
+    use: ResourceUse | None = None
+    """What was seen of the machine meanwhile; no policy looks at it."""
 
     @property
     def offered_rate(self) -> float:

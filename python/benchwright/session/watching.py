@@ -73,17 +73,20 @@ class Watching:
 
     def uses(self, result: RunResult) -> tuple[tuple[int, ResourceUse], ...]:
         """Return what was seen of the machine in the batch that was just ended."""
-        if self._sampler is None or not result.epochs:
+        windows = (exec_window(record) for record in result.epochs)
+        return self.seen([one for one in windows if one is not None])
+
+    def seen(self, windows: Windows) -> tuple[tuple[int, ResourceUse], ...]:
+        """Return what was seen in parts of the batch that was just ended."""
+        if self._sampler is None or not windows:
             return ()
-        windows = [exec_window(record) for record in result.epochs]
-        found = [one for one in windows if one is not None]
         try:
-            uses = self._sampler.uses(found)
+            uses = self._sampler.uses(windows)
         except (OSError, ValueError) as error:
-            uses = [_unseen(found, str(error))]
+            uses = [_unseen(windows, str(error))]
         return tuple(
             (window[0], use)
-            for window, use in zip(found, uses, strict=False)
+            for window, use in zip(windows, uses, strict=False)
             if use is not None
         )
 
@@ -109,9 +112,7 @@ def exec_window(record: EpochRecord) -> tuple[int, int, int] | None:
     return record.epoch, begin, end
 
 
-def _unseen(windows: Windows, why: str) -> ResourceUse | None:
-    if not windows:
-        return None
+def _unseen(windows: Windows, why: str) -> ResourceUse:
     begin, end = windows[0][1], windows[-1][2]
     return ResourceUse(
         seconds=(end - begin) / 1e9,

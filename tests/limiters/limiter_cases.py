@@ -1,0 +1,353 @@
+"""Benchmarks with a limiter that is made to happen for real, and clean ones without.
+
+A case is a context: it makes the limiter, yields the command to be measured, and puts all
+back. Commands are real programs (fio, PostMark, a compiler, nginx under ab, wrk and our
+own engine) and run for two to three seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from limiter_means import (
+    Lacking,
+    cgroup,
+    loop_device,
+    mounted,
+    needs,
+    running,
+    swap_on,
+    throttled,
+)
+
+Command = list[str]
+SECONDS = "2"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One limiter and a benchmark that meets it."""
+
+    code: str
+    """What `bw why` is to name first; empty for a clean run."""
+    name: str
+    make: Callable[[Path], AbstractContextManager[Command]]
+
+
+def shell(text: str) -> Command:
+    """Return a command line that a user gives to a shell."""
+    return ["/bin/sh", "-c", text]
+
+
+# -- benchmarks ------------------------------------------------------------------------
+
+
+def postmark(directory: Path, transactions: int = 60_000) -> str:
+    """Return the command line of a PostMark in a directory."""
+    needs("postmark")
+    config = directory / "postmark.cfg"
+    config.write_text(
+        f"set location {directory}\nset number 500\nset transactions {transactions}\n"
+        "set size 500 10000\nrun\nquit\n"
+    )
+    return f"postmark {config}"
+
+
+def fio(target: Path, *options: str) -> Command:
+    """Return the command of a fio job of random 4k requests."""
+    needs("fio")
+    return [
+        *("fio", "--name=job", f"--filename={target}", "--bs=4k", "--time_based"),
+        *(f"--runtime={SECONDS}", "--output-format=json", *options),
+    ]
+
+
+def compilation(directory: Path) -> Path:
+    """Return a C file whose compilation takes about a quarter of a second."""
+    needs("gcc")
+    source = directory / "big.c"
+    source.write_text(
+        "".join(
+            f"int f{n}(int x) {{ int s = 0; for (int i = 0; i < x; i++) "
+            f"s += (i * {n}) ^ (s >> {n % 7}); return s; }}\n"
+            for n in range(300)
+        )
+    )
+    return source
+
+
+@contextlib.contextmanager
+def nginx(directory: Path, workers: int = 1) -> Iterator[str]:
+    """Run nginx over a small file; yield its URL."""
+    needs("nginx")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    (directory / "file").write_text("x" * 100)
+    config = directory / "nginx.conf"
+    config.write_text(
+        f"worker_processes {workers};\nerror_log {directory}/error.log;\n"
+        f"pid {directory}/pid;\nevents {{ worker_connections 512; }}\n"
+        f"http {{ access_log off; keepalive_requests 1000000; server {{ "
+        f"listen 127.0.0.1:{port}; root {directory}; }} }}\n"
+    )
+    with running("nginx", "-c", str(config), "-g", "daemon off;"):
+        for _attempt in range(100):
+            with contextlib.suppress(OSError):
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            time.sleep(0.05)
+        yield f"http://127.0.0.1:{port}/file"
+
+
+# -- limiters --------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def quota(directory: Path) -> Iterator[Command]:
+    """PostMark in a cgroup with 30 % of a processor."""
+    with cgroup("cpu", {"cpu.cfs_quota_us": "30000"}) as enter:
+        yield shell(enter + postmark(directory, 15_000))
+
+
+@contextlib.contextmanager
+def io_throttle(directory: Path) -> Iterator[Command]:
+    """fio on a device that is limited to 300 reads a second."""
+    with (
+        loop_device(directory / "image", 64) as device,
+        throttled(device, "read_iops", 300),
+    ):
+        yield fio(
+            device, "--rw=randread", "--direct=1", "--ioengine=libaio", "--iodepth=8"
+        )
+
+
+@contextlib.contextmanager
+def saturated_disk(directory: Path) -> Iterator[Command]:
+    """fio with 16 requests in flight and a flush after each."""
+    with loop_device(directory / "image", 64) as device:
+        yield fio(
+            device,
+            *("--rw=randwrite", "--direct=1", "--ioengine=psync", "--numjobs=8"),
+            *("--fdatasync=1", "--group_reporting"),
+        )
+
+
+@contextlib.contextmanager
+def paused_disk(directory: Path) -> Iterator[Command]:
+    """fio on a device whose storage, a program, stands still most of the time."""
+    needs("bindfs")
+    below, above = directory / "below", directory / "above"
+    below.mkdir()
+    above.mkdir()
+    with ExitStack() as stack:
+        program = stack.enter_context(
+            running("bindfs", "-f", "--direct-io", str(below), str(above))
+        )
+        stack.callback(subprocess.run, ["umount", str(above)], check=False)
+        _wait_for(lambda: above.is_mount())
+        device = stack.enter_context(loop_device(above / "image", 32))
+        stack.enter_context(_pausing(program))
+        yield fio(device, "--rw=randread", "--direct=1", "--ioengine=psync")
+
+
+@contextlib.contextmanager
+def _pausing(program: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Stop a program for 0.8 of each second."""
+    over = threading.Event()
+
+    def pause() -> None:
+        while not over.wait(0.2):
+            program.send_signal(signal.SIGSTOP)
+            over.wait(0.8)
+            program.send_signal(signal.SIGCONT)
+
+    thread = threading.Thread(target=pause)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        program.send_signal(signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def swap(directory: Path) -> Iterator[Command]:
+    """A program that uses twice the memory that its cgroup may have, with swap space."""
+    needs("stress-ng")
+    with (
+        loop_device(directory / "image", 512) as device,
+        swap_on(device),
+        cgroup("memory", {"memory.limit_in_bytes": str(64 << 20)}) as enter,
+    ):
+        yield shell(
+            enter + f"stress-ng -q --vm 1 --vm-bytes 128M --vm-keep -t {SECONDS}"
+        )
+
+
+@contextlib.contextmanager
+def memory_limit(directory: Path) -> Iterator[Command]:
+    """fio over a file five times larger than its cgroup's memory."""
+    with (
+        loop_device(directory / "image", 300) as device,
+        mounted(device, directory / "mnt") as place,
+        cgroup("memory", {"memory.limit_in_bytes": str(48 << 20)}) as enter,
+    ):
+        job = fio(place / "data", "--rw=randread", "--size=240m", "--invalidate=0")
+        subprocess.run([*job, "--create_only=1"], check=True, capture_output=True)
+        yield shell(enter + shlex.join(job))
+
+
+@contextlib.contextmanager
+def one_thread(directory: Path) -> Iterator[Command]:
+    """gzip, which has one thread."""
+    data = directory / "data"
+    data.write_bytes(
+        bytes(range(256)) * 40_000 + directory.as_posix().encode() * 900_000
+    )
+    yield shell(f"gzip -9 -c {data} {data} {data} > /dev/null")
+
+
+@contextlib.contextmanager
+def all_processors(directory: Path) -> Iterator[Command]:
+    """Many compilations, as many at a time as there are processors, and more."""
+    source = compilation(directory)
+    one = f"gcc -O2 -c {source} -o {directory}/%.o"
+    yield shell(f"seq 12 | xargs -P 6 -I% {one}")
+
+
+@contextlib.contextmanager
+def neighbour(directory: Path) -> Iterator[Command]:
+    """A compilation beside three programs of somebody else that never rest."""
+    source = compilation(directory)
+    with ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(running("sha256sum", "/dev/zero"))
+        yield shell(f"for n in 1 2 3; do gcc -O2 -c {source} -o {directory}/o; done")
+
+
+@contextlib.contextmanager
+def cached(directory: Path) -> Iterator[Command]:
+    """fio that means to read a disk and reads memory."""
+    job = fio(directory / "data", "--rw=randread", "--size=64m", "--invalidate=0")
+    subprocess.run([*job, "--create_only=1"], check=True, capture_output=True)
+    (directory / "data").read_bytes()
+    yield job
+
+
+@contextlib.contextmanager
+def slow_generator(directory: Path) -> Iterator[Command]:
+    """ab, which has one thread, against an nginx that could do more."""
+    needs("ab")
+    with nginx(directory, workers=2) as url:
+        yield ["ab", "-q", "-k", "-c", "8", "-t", SECONDS, "-n", "9999999", url]
+
+
+@contextlib.contextmanager
+def open_files(directory: Path) -> Iterator[Command]:
+    """wrk with more connections than files that it may have open."""
+    needs("wrk")
+    with nginx(directory) as url:
+        yield shell(f"ulimit -n 48; exec wrk -t 1 -c 200 -d {SECONDS} {url}")
+
+
+@contextlib.contextmanager
+def kernel_error(directory: Path) -> Iterator[Command]:
+    """PostMark while a device of somebody else fails."""
+    with loop_device(directory / "image", 8) as device:
+        (directory / "image").open("r+b").truncate(1 << 20)
+
+        def fail() -> None:
+            time.sleep(1.0)
+            words = [
+                "dd",
+                f"if={device}",
+                "of=/dev/null",
+                "bs=4k",
+                "skip=1500",
+                "count=1",
+            ]
+            subprocess.run([*words, "iflag=direct"], check=False, capture_output=True)
+
+        thread = threading.Thread(target=fail)
+        command = shell(postmark(directory))
+        thread.start()
+        try:
+            yield command
+        finally:
+            thread.join()
+
+
+@contextlib.contextmanager
+def too_short(_directory: Path) -> Iterator[Command]:
+    """A command that does nothing."""
+    yield ["/bin/true"]
+
+
+# -- clean runs ------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def light_load(directory: Path) -> Iterator[Command]:
+    """A server at a small part of what it can do."""
+    with nginx(directory) as url:
+        load = [sys.executable, "-m", "benchwright.cli.main", "load", "--rate", "300"]
+        yield [*load, "--duration", f"{SECONDS}s", "--quiet", "--target", url]
+
+
+@contextlib.contextmanager
+def slow_disk_load(directory: Path) -> Iterator[Command]:
+    """A disk with twenty requests a second."""
+    with loop_device(directory / "image", 64) as device:
+        yield fio(device, "--rw=randread", "--direct=1", "--rate_iops=20")
+
+
+@contextlib.contextmanager
+def half_a_thread(_directory: Path) -> Iterator[Command]:
+    """A program that works for a third of the time and waits for the rest."""
+    needs("perl")
+    work = "for (1..2e5) { $s += $_ * 3 } select undef, undef, undef, 0.04"
+    yield ["perl", "-e", f"for my $n (1..40) {{ {work} }}"]
+
+
+CASES = (
+    Case("throttled-by-cgroup-quota", "quota", quota),
+    Case("io-throttled", "io throttle", io_throttle),
+    Case("memory-limit", "memory limit", memory_limit),
+    Case("fd-limit", "open files", open_files),
+    Case("generator-bound", "slow generator", slow_generator),
+    Case("noisy-neighbour", "neighbour", neighbour),
+    Case("swapping", "swap", swap),
+    Case("disk-saturated", "saturated disk", saturated_disk),
+    Case("disk-stalled", "paused disk", paused_disk),
+    Case("cpu-saturated", "all processors", all_processors),
+    Case("single-threaded-cpu-bound", "one thread", one_thread),
+    Case("answered-from-cache", "cached file", cached),
+    Case("errors-in-kernel-log", "kernel message", kernel_error),
+    Case("work-too-short-for-the-clock", "too short", too_short),
+)
+CLEAN = (
+    Case("", "light load", light_load),
+    Case("", "slow disk load", slow_disk_load),
+    Case("", "half a thread", half_a_thread),
+)
+
+
+def _wait_for(true: Callable[[], bool]) -> None:
+    for _attempt in range(100):
+        if true():
+            return
+        time.sleep(0.05)
+    raise Lacking("a file system that a program serves did not come up")

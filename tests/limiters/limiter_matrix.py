@@ -1,0 +1,127 @@
+"""The ground truth of `bw why`: limiters made to happen, and what it names first.
+
+Usage: python tests/limiters/limiter_matrix.py [--repetitions 20] [--only NAME] [--json FILE]
+
+Prints, for each case, in how many repetitions the limiter was named first, and what was
+named instead; for clean runs, in how many anything was named as the limit. Exit status 1
+if a case is under 95 % or a clean run has a limiter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from limiter_cases import CASES, CLEAN, Case
+from limiter_means import Lacking
+
+WANTED = 0.95
+BW = (sys.executable, "-m", "benchwright.cli.main")
+
+
+@dataclass
+class Tally:
+    """What was named first in the repetitions of one case."""
+
+    case: Case
+    named: Counter[str] = field(default_factory=Counter)
+    lacking: str = ""
+
+    @property
+    def repetitions(self) -> int:
+        """How often it was really tried."""
+        return self.named.total()
+
+    @property
+    def right(self) -> int:
+        """How often the limiter was named first; of a clean run: none was."""
+        return self.named[self.case.code]
+
+    @property
+    def holds(self) -> bool:
+        """Whether it was right often enough; a clean run has no room for a false one."""
+        wanted = WANTED if self.case.code else 1.0
+        return self.right >= wanted * self.repetitions
+
+
+def named_first(case: Case) -> str:
+    """Make the limiter happen once and return the code that is named first, or nothing.
+
+    Raises Lacking for what this machine has not.
+    """
+    place = Path(tempfile.mkdtemp(prefix="bw-limiters-"))
+    try:
+        with case.make(place) as command:
+            return _first(place / "study", command)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _first(study: Path, command: Sequence[str]) -> str:
+    kept = ("--study", str(study))
+    run = (*BW, "run", "--quiet", "--keep-going", "--min-runs", "1", "--max-runs", "1")
+    subprocess.run((*run, *kept, "--", *command), capture_output=True, timeout=120)
+    done = subprocess.run(
+        (*BW, "why", str(study), "--json"), capture_output=True, text=True, timeout=60
+    )
+    if done.returncode:
+        raise AssertionError(f"bw why: {done.stderr}")
+    (result,) = json.loads(done.stdout)["results"]
+    return result["first"] or ""
+
+
+def tallied(case: Case, repetitions: int) -> Tally:
+    """Return what is named first in so many repetitions."""
+    tally = Tally(case)
+    for _ in range(repetitions):
+        try:
+            tally.named[named_first(case)] += 1
+        except Lacking as why:
+            tally.lacking = str(why)
+            break
+    return tally
+
+
+def line_of(tally: Tally) -> str:
+    """Return a tally as a line of the table."""
+    case = tally.case
+    what = case.code or "(clean)"
+    if tally.lacking:
+        return f"| {case.name} | {what} | SKIPPED: {tally.lacking} | |"
+    others = {name or "nothing": n for name, n in tally.named.items()}
+    others.pop(case.code or "nothing", None)
+    instead = ", ".join(f"{name} {n}" for name, n in others.items())
+    return (
+        f"| {case.name} | {what} | {tally.right} of {tally.repetitions} | {instead} |"
+    )
+
+
+def main() -> int:
+    """Print the table; return 1 if something does not hold."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--repetitions", type=int, default=20)
+    parser.add_argument("--only", action="append", metavar="NAME")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    print("| case | limiter | named first | instead |\n|---|---|---|---|")
+    tallies = []
+    for case in (*CASES, *CLEAN):
+        if arguments.only is None or case.name in arguments.only:
+            tallies.append(tallied(case, arguments.repetitions))
+            print(line_of(tallies[-1]), flush=True)
+    if arguments.json:
+        found = {t.case.name: dict(t.named) for t in tallies}
+        arguments.json.write_text(json.dumps(found, indent=1))
+    return 0 if all(tally.holds for tally in tallies) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
