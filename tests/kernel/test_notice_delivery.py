@@ -1,0 +1,299 @@
+"""Notices over real sockets: a mail server, an HTTP server, a program, all on this machine."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+import importlib.util
+import json
+import os
+import shutil
+import ssl
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from benchwright.model.notice import (
+    ByApprise,
+    ByCommand,
+    ByMail,
+    ByWebhook,
+    Delivery,
+    Event,
+    Notice,
+    Notify,
+    Secret,
+    Target,
+)
+from benchwright.notice.deliver import Patience, World, deliver, sender_of
+from smtp_stand_in import MailServer, certificate, serving
+
+NOTICE = Notice(
+    event=Event.FAIL_FAST,
+    study="/s/bw-study",
+    session=1,
+    host="host",
+    suite="disk\nsuite.toml",
+    status="failed",
+    exit_status=1,
+    reason="fsck:1: `fsck` exited with 4 — schlecht",
+    tests=("fsck:1",),
+)
+QUICK = Patience(pauses_s=(0.0, 0.0), answer_s=5.0)
+
+
+def sent(
+    target: Target,
+    environment: dict[str, str] | None = None,
+    patience: Patience = QUICK,
+) -> Delivery:
+    """Deliver the notice to one target; return what became of it."""
+    variables = dict(os.environ) | (environment or {})
+    world = World(sender_of, variables, lambda _s: None)
+    (delivery,) = deliver([Notify((target,))], NOTICE, world, patience)
+    return delivery
+
+
+def mail_to(server: MailServer, **more: Any) -> ByMail:
+    """Return settings for the stand-in."""
+    defaults = {"to": ("me@example.org",), "sender": "bw@host", "port": server.port}
+    return ByMail(**{**defaults, "host": "127.0.0.1", **more})
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ssl.SSLContext]:
+    if shutil.which("openssl") is None:
+        pytest.skip("there is no openssl to make a certificate with")
+    return certificate(tmp_path_factory.mktemp("tls"))
+
+
+def test_mail_arrives_whole() -> None:
+    with serving(server := MailServer()):
+        delivery = sent(mail_to(server, to=("me@example.org", "you@example.org")))
+    assert delivery == Delivery(
+        "mail to me@example.org, you@example.org by 127.0.0.1", 1
+    )
+    (raw,) = server.messages
+    message = email.message_from_bytes(raw, policy=email.policy.default)
+    assert message["Subject"] == "bw: disk suite.toml failed, and ended there on host"
+    assert message["To"] == "me@example.org, you@example.org"
+    body = message.get_body()
+    assert body is not None
+    assert "exited with 4 — schlecht" in body.get_content()
+    (attached,) = message.iter_attachments()
+    assert json.loads(attached.get_content())["schema"] == "benchwright/notice/1"
+    assert [one for one in server.lines if one.upper().startswith("RCPT")] == [
+        "rcpt TO:<me@example.org>",
+        "rcpt TO:<you@example.org>",
+    ]
+
+
+def test_a_password_goes_over_starttls_from_a_private_file(
+    tmp_path: Path, tls: tuple[Path, ssl.SSLContext]
+) -> None:
+    (file := tmp_path / "password").write_text("right\n")
+    file.chmod(0o600)
+    with serving(server := MailServer(tls[1])):
+        mail = mail_to(
+            server,
+            host="localhost",
+            security="starttls",
+            user="me",
+            password=Secret("file", str(file)),
+            ca_file=str(tls[0]),
+        )
+        assert sent(mail).error == ""
+        file.chmod(0o644)
+        assert sent(mail).error.endswith(f"chmod 600 {file}")
+    assert server.logins == [("me", "right", True)]
+    assert len(server.messages) == 1
+
+
+def test_a_certificate_that_nobody_vouches_for_gets_no_password(
+    tls: tuple[Path, ssl.SSLContext],
+) -> None:
+    with serving(server := MailServer(tls[1])):
+        mail = mail_to(
+            server,
+            host="localhost",
+            security="starttls",
+            user="me",
+            password=Secret("variable", "PASSWORD"),
+        )
+        delivery = sent(mail, {"PASSWORD": "right"})
+    assert "certificate is not trusted" in delivery.error
+    assert (delivery.tries, server.logins) == (1, [])
+
+
+def test_starttls_is_not_left_out_where_the_server_has_none() -> None:
+    with serving(server := MailServer()):
+        assert "STARTTLS" in sent(mail_to(server, security="starttls")).error
+    assert server.messages == []
+
+
+def test_a_wrong_password_is_told_without_it() -> None:
+    with serving(server := MailServer()):
+        mail = mail_to(server, user="me", password=Secret("variable", "PASSWORD"))
+        delivery = sent(mail, {"PASSWORD": "very-secret"})
+    assert server.logins[0][1] == "very-secret"
+    assert delivery.error == "535 no entry with ***"
+    assert delivery.tries == 1
+
+
+def test_mail_is_tried_again_when_the_server_asks_for_it() -> None:
+    with serving(server := MailServer(answers=["450 later", "451 later"])):
+        assert sent(mail_to(server)) == Delivery(
+            "mail to me@example.org by 127.0.0.1", 3
+        )
+    with serving(server := MailServer(answers=["550 nobody of that name"])):
+        delivery = sent(mail_to(server))
+    assert (delivery.tries, delivery.error) == (1, "550 nobody of that name")
+
+
+def test_a_server_that_says_nothing_does_not_hold_anybody_up() -> None:
+    with serving(server := MailServer(silent=True)):
+        patience = Patience(pauses_s=(), answer_s=60.0, most_s=0.2)
+        delivery = sent(mail_to(server), patience=patience)
+    assert delivery.error == "given up: no answer in time"
+
+
+class Hook(ThreadingHTTPServer):
+    """An HTTP server that answers from a list, then 200."""
+
+    def __init__(self, *answers: int) -> None:
+        super().__init__(("127.0.0.1", 0), _Answer)
+        self.answers = list(answers)
+        self.posts: list[tuple[dict[str, str], Any]] = []
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class _Answer(BaseHTTPRequestHandler):
+    server: Hook
+
+    def do_POST(self) -> None:
+        data = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.posts.append((dict(self.headers), json.loads(data)))
+        self.send_response(self.server.answers.pop(0) if self.server.answers else 200)
+        self.send_header("Location", self.server.url)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Keep the tests' output clean."""
+
+
+def test_a_webhook_gets_the_document_and_a_token() -> None:
+    with serving(server := Hook()):
+        hook = ByWebhook(server.url + "/x", token=Secret("variable", "TOKEN"))
+        assert sent(hook, {"TOKEN": "secret"}).error == ""
+    ((headers, document),) = server.posts
+    assert headers["Authorization"] == "Bearer secret"
+    assert headers["Content-Type"] == "application/json"
+    assert document["schema"] == "benchwright/notice/1"
+    assert document["event"] == "fail-fast"
+    assert document["tests"] == ["fsck:1"]
+    assert document["reason"] == NOTICE.reason
+
+
+@pytest.mark.parametrize(("status", "tries"), [(503, 2), (429, 2), (404, 1), (307, 1)])
+def test_a_webhook_is_tried_again_only_where_that_may_help(
+    status: int, tries: int
+) -> None:
+    with serving(server := Hook(status)):
+        delivery = sent(ByWebhook(server.url))
+    assert delivery.tries == tries == len(server.posts)
+    assert (delivery.error == "") == (tries == 2)
+    keys = {headers["Idempotency-Key"] for headers, _ in server.posts}
+    assert len(keys) == 1
+
+
+def test_https_is_checked(tls: tuple[Path, ssl.SSLContext]) -> None:
+    server = Hook()
+    server.socket = tls[1].wrap_socket(server.socket, server_side=True)
+    url = f"https://localhost:{server.server_address[1]}/"
+    with serving(server):
+        assert sent(ByWebhook(url, ca_file=str(tls[0]))).error == ""
+        assert "certificate is not trusted" in sent(ByWebhook(url)).error
+    assert len(server.posts) == 1
+
+
+def test_an_url_from_a_variable_is_never_told() -> None:
+    hook = ByWebhook(url_from=Secret("variable", "URL"))
+    delivery = sent(hook, {"URL": "http://127.0.0.1:9/very-secret"})
+    assert delivery.error == "Connection refused"
+    assert "very-secret" not in repr(delivery)
+    assert sent(hook).error == "the environment variable URL is not set"
+
+
+def test_a_command_gets_the_notice_on_stdin_and_in_variables(tmp_path: Path) -> None:
+    text = (
+        "import json, os, sys; d = json.load(sys.stdin); open(sys.argv[1], 'w').write("
+        "' '.join([d['event'], os.environ['BW_NOTICE_EVENT'], os.environ['BW_NOTICE_TESTS']]))"
+    )
+    out = tmp_path / "out"
+    assert sent(ByCommand((sys.executable, "-c", text, str(out)))).error == ""
+    assert out.read_text() == "fail-fast fail-fast fsck:1"
+
+
+def test_what_a_command_did_wrong_is_told() -> None:
+    failed = sent(ByCommand(("/bin/sh", "-c", "echo no such pager >&2; exit 3")))
+    assert failed.error == "it ended with exit status 3: no such pager"
+    missing = sent(ByCommand(("/no/such/program",)))
+    assert missing.error == "it cannot be started: No such file or directory"
+    patience = msgspec.structs.replace(QUICK, command_s=0.1)
+    slow = sent(ByCommand(("sleep", "60")), patience=patience)
+    assert slow.error == "it did not end within 0.1 s"
+
+
+_BY_APPRISE = """
+import msgspec, os, sys
+from benchwright.model.notice import ByApprise, Notice, Secret
+from benchwright.notice import by_apprise
+notice = msgspec.json.decode(sys.argv[1], type=Notice)
+by_apprise.send(ByApprise(Secret("variable", "URLS")), notice, os.environ, 5)
+"""
+
+
+def test_apprise_notifies_by_its_own_urls() -> None:
+    """In a process of its own: the library leaves files open."""
+    if importlib.util.find_spec("apprise") is None:
+        pytest.skip("apprise is not installed (pip install 'benchwright[notify]')")
+    argv = [sys.executable, "-c", _BY_APPRISE, msgspec.json.encode(NOTICE).decode()]
+    with serving(server := Hook()):
+        for url, status in ((server.url, 0), ("http://127.0.0.1:9", 1)):
+            urls = {"URLS": url.replace("http://", "json://")}
+            done = subprocess.run(argv, env=os.environ | urls, capture_output=True)
+            assert done.returncode == status, done.stderr
+            assert (b"could not deliver" in done.stderr) == bool(status)
+    ((_, document),) = server.posts
+    assert document["type"] == "failure"
+    assert "exited with 4" in document["message"]
+
+
+def test_without_apprise_it_is_said_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "apprise", None)
+    delivery = sent(ByApprise(Secret("variable", "URLS")), {"URLS": "json://x"})
+    assert delivery.error == (
+        "apprise is not installed: pip install 'benchwright[notify]'"
+    )
+
+
+def test_targets_are_told_side_by_side() -> None:
+    """Each waits for the other: one after the other, neither would come back."""
+    both = threading.Barrier(2, timeout=20)
+
+    def wait(*_: object) -> None:
+        both.wait()
+
+    world = World(lambda _target: wait, {})
+    targets = (ByCommand(("a",)), ByCommand(("b",)))
+    deliveries = deliver([Notify(targets)], NOTICE, world, QUICK)
+    assert [one.error for one in deliveries] == ["", ""]
