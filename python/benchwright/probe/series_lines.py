@@ -1,0 +1,256 @@
+"""The lines of a series file, one type for each, and reading them one after the other.
+
+Purpose: the format of docs/watch-format.md as types. Decision: the file is decompressed in
+pieces by zlib and not by `gzip`, which gives up what it has read when the end is missing; a
+session that was killed leaves such a file, and all of its whole lines are good.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from benchwright.model.errors import OperatingError
+from benchwright.model.watched import IoLimit
+
+VERSION = 1
+_PIECE = 1 << 18
+"""Read at a time [bytes]."""
+_GZIP = 31
+"""zlib's word for: a gzip header, a window of any size."""
+
+Kind = Literal["counter", "gauge"]
+Belonging = Literal["own", "target"]
+
+
+class SeriesError(OperatingError):
+    """A series file that cannot be read: which one, where, and why."""
+
+    code = "series-damaged"
+
+    def __init__(self, path: Path, line: int, message: str) -> None:
+        self.path = path
+        self.line = line
+        super().__init__(
+            f"{path}:{line}: {message} [{self.code}]\n"
+            "  = the trial's figures are in the journal and are not touched by this"
+        )
+
+
+class Header(msgspec.Struct, frozen=True, tag="series"):
+    """What a series says of itself and of the machine."""
+
+    version: int
+    interval_ns: int
+    begin_ns: int
+    """CLOCK_MONOTONIC [ns], as all times in the file."""
+    realtime_ns: int
+    """CLOCK_REALTIME at that moment [ns since 1970]."""
+    root_pid: int
+    page_size: int = 4096
+    ticks_per_s: int = 100
+    cpus: int = 0
+    boot_id: str = ""
+    absent: tuple[tuple[str, str], ...] = ()
+    """What could not be read, and why."""
+    limits: dict[str, object] = {}
+    """What the machine tells of its own limits: `net/eth0/speed_mbit`."""
+
+
+class ColumnsLine(msgspec.Struct, frozen=True, tag="columns"):
+    """The columns of the rows that follow."""
+
+    names: tuple[str, ...]
+    kinds: tuple[Kind, ...]
+
+
+class RowLine(msgspec.Struct, frozen=True, tag="row"):
+    """One sample: differences from the row before."""
+
+    t: int
+    v: list[int | None]
+
+
+class ThreadRow(msgspec.Struct, frozen=True, array_like=True):
+    """One thread at one sample; times are totals since its start [ns]."""
+
+    pid: int
+    tid: int
+    name: str
+    state: str
+    run_ns: int | None
+    wait_ns: int | None
+
+
+class Threads(msgspec.Struct, frozen=True):
+    """The threads of a tree at one sample: at most 64, those that ran most."""
+
+    t: int
+    rows: tuple[ThreadRow, ...]
+    more: int = 0
+    """How many others there are."""
+
+
+class OwnThreads(Threads, frozen=True, tag="own"):
+    """Of the trial's own tree."""
+
+
+class TargetThreads(Threads, frozen=True, tag="target"):
+    """Of the targets' trees."""
+
+
+class WatcherThreads(Threads, frozen=True, tag="watcher"):
+    """Of bw itself."""
+
+
+class ProcessRow(msgspec.Struct, frozen=True, array_like=True):
+    """One process; ticks are of the header's `ticks_per_s`."""
+
+    pid: int
+    ppid: int
+    name: str
+    run_ticks: int
+    """User and system time."""
+    start_ticks: int
+    """After boot: tells two processes of one number apart."""
+
+
+class Processes(msgspec.Struct, frozen=True, tag="processes"):
+    """All processes of the machine at one moment."""
+
+    t: int
+    rows: tuple[ProcessRow, ...]
+
+
+class FilesRow(msgspec.Struct, frozen=True, array_like=True):
+    """The open files of one process."""
+
+    pid: int
+    name: str
+    open: int
+    limit: int | None
+
+
+class FilesOpenTable(msgspec.Struct, frozen=True, tag="files_open"):
+    """The open files of the own and target trees at one moment."""
+
+    t: int
+    rows: tuple[FilesRow, ...]
+
+
+class CgroupLimits(msgspec.Struct, frozen=True):
+    """The limits of a cgroup; None: none."""
+
+    cpu_cores: float | None = None
+    memory_bytes: int | None = None
+    swap_bytes: int | None = None
+    pids: int | None = None
+    cpus: str | None = None
+    io: tuple[IoLimit, ...] = ()
+
+
+class Cgroup(msgspec.Struct, frozen=True, tag="cgroup"):
+    """A cgroup when it was first seen."""
+
+    t: int
+    number: int
+    version: int
+    path: str
+    controller: str = ""
+    of: Belonging = "own"
+    limits: CgroupLimits = CgroupLimits()
+
+
+class KernelLine(msgspec.Struct, frozen=True, tag="kernel"):
+    """A message of the kernel's log."""
+
+    t: int
+    level: int
+    text: str
+
+
+class StatisticFile(msgspec.Struct, frozen=True, tag="file"):
+    """A copy of a statistic file; its text is not decoded."""
+
+    at: Literal["before", "after"]
+    path: str
+    text: msgspec.Raw
+
+
+class End(msgspec.Struct, frozen=True, tag="end"):
+    """The last line: what the sampler says of the whole."""
+
+    samples: int
+    begin_ns: int
+    end_ns: int
+    cost_ns: int
+    """Processor time of the sampler meanwhile."""
+    lost_ns: int = 0
+    """By how much samples were late, in all."""
+    error: str = ""
+
+
+Line = (
+    Header
+    | ColumnsLine
+    | RowLine
+    | OwnThreads
+    | TargetThreads
+    | WatcherThreads
+    | Processes
+    | FilesOpenTable
+    | Cgroup
+    | KernelLine
+    | StatisticFile
+    | End
+)
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, Line]]:
+    """Yield the file's lines with their numbers from 1; a last line cut short is left out.
+
+    Raises SeriesError.
+    """
+    decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
+    for number, text in enumerate(_texts(path), start=1):
+        try:
+            line = decoder.decode(text)
+        except msgspec.MsgspecError as error:
+            raise SeriesError(
+                path, number, f"this is no line of a series: {error}"
+            ) from None
+        yield number, line
+
+
+def _texts(path: Path) -> Iterator[bytes]:
+    number = 1
+    rest = b""
+    try:
+        for piece in _decompressed(path):
+            *lines, rest = (rest + piece).split(b"\n")
+            number += len(lines)
+            yield from lines
+    except OSError as error:
+        raise SeriesError(
+            path, number, f"cannot read it: {error.strerror or error}"
+        ) from None
+    except zlib.error as error:
+        raise SeriesError(
+            path, number, f"its compressed data are damaged: {error}"
+        ) from None
+
+
+def _decompressed(path: Path) -> Iterator[bytes]:
+    """Yield the file's data; what is missing at its end is not missed here."""
+    with open(path, "rb") as file:
+        member = zlib.decompressobj(_GZIP)
+        while data := file.read(_PIECE):
+            yield member.decompress(data)
+            while member.eof and (data := member.unused_data):
+                member = zlib.decompressobj(_GZIP)
+                yield member.decompress(data)
+        yield member.flush()

@@ -1,0 +1,200 @@
+"""A series file as arrays: differences undone, columns that come and go, damaged files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchwright.probe.series import Series, read_series, undone
+from benchwright.probe.series_lines import SeriesError
+from series_writer import SECOND, SeriesWriter
+
+TENTH = SECOND // 10
+
+
+def lists(series: Series, name: str) -> tuple[list[int], list[float]]:
+    """Return a column's times and values, -1 for an absent one."""
+    column = series.columns[name]
+    return column.times.tolist(), np.nan_to_num(column.values, nan=-1.0).tolist()
+
+
+def small() -> SeriesWriter:
+    """Return a writer with three samples of two columns, the second not always told."""
+    writer = SeriesWriter(absent=[["frequency", "no cpufreq"]])
+    for i, (a, b) in enumerate([(5, None), (7, 100), (7, None)]):
+        writer.row(i * TENTH, {"kernel/forks": a, "kernel/running": b})
+    return writer
+
+
+def test_differences_are_undone_and_absent_is_nan(tmp_path: Path) -> None:
+    writer = small()
+    writer.row(3 * TENTH, {"kernel/forks": 1, "kernel/running": 90})
+    writer.row(4 * TENTH, {"kernel/forks": 2, "kernel/running": 80})
+    writer.end(0, 4 * TENTH, cost_ns=7)
+    series = read_series(writer.write(tmp_path / "s"))
+    times = [i * TENTH for i in range(5)]
+    assert lists(series, "kernel/forks") == (times, [5, 7, 7, 1, 2])
+    assert lists(series, "kernel/running") == (times, [-1, 100, -1, 90, 80])
+    assert series.columns["kernel/running"].kind == "gauge"
+    assert series.times.tolist() == times
+    assert series.end is not None
+    assert series.end.cost_ns == 7
+    assert series.header.absent == (("frequency", "no cpufreq"),)
+
+
+def test_a_column_that_comes_and_goes_has_samples_of_its_own(tmp_path: Path) -> None:
+    writer = SeriesWriter()
+    for i in range(6):
+        more = {"disk/sdb/reads": 10 * i} if i in (1, 2, 4) else {}
+        writer.row(i, {**more, "kernel/forks": i})
+    series = read_series(writer.write(tmp_path / "s"))
+    assert lists(series, "disk/sdb/reads") == ([1, 2, 4], [10, 20, 40])
+    assert lists(series, "kernel/forks") == (list(range(6)), list(range(6)))
+
+
+@given(
+    st.lists(
+        st.lists(st.none() | st.integers(-(2**50), 2**50), min_size=3, max_size=3),
+        min_size=1,
+        max_size=12,
+    )
+)
+def test_what_is_written_is_read(rows: list[list[int | None]]) -> None:
+    writer = SeriesWriter()
+    for i, row in enumerate(rows):
+        writer.row(i, dict(zip("abc", row, strict=True)))
+    told = [line["v"] for line in writer.lines if line["type"] == "row"]
+    found = undone(np.array(told, dtype=np.float64).T)
+    np.testing.assert_array_equal(found, np.array(rows, dtype=np.float64).T)
+
+
+def test_more_rows_than_a_block(tmp_path: Path) -> None:
+    writer = SeriesWriter()
+    for i in range(1500):
+        writer.row(i, {"kernel/forks": i * i})
+    series = read_series(writer.write(tmp_path / "s"))
+    assert lists(series, "kernel/forks")[1] == [i * i for i in range(1500)]
+
+
+def test_all_kinds_of_lines_are_kept(tmp_path: Path) -> None:
+    writer = small()
+    thread = [100, 101, "postmark", "R", 5, None]
+    for type_ in ("own", "target", "watcher"):
+        writer.say(type_, t=1, rows=[thread], more=3)
+    writer.say("processes", t=2, rows=[[100, 1, "postmark", 7, 8]])
+    writer.say("files_open", t=3, rows=[[100, "postmark", 7, None]])
+    io = {"device": "8:0", "name": "sda", "write_bytes_per_s": 1048576}
+    writer.say(
+        "cgroup",
+        t=4,
+        number=0,
+        version=1,
+        controller="cpu",
+        path="/b",
+        of="own",
+        limits={"cpu_cores": 0.5, "io": [io]},
+    )
+    writer.say("kernel", t=5, level=4, text="oh")
+    writer.say("file", at="before", path="/proc/vmstat", text="a 1\n")
+    series = read_series(writer.write(tmp_path / "s"))
+    for tables in (series.own, series.target, series.watcher):
+        assert [(row.tid, row.name, row.wait_ns) for row in tables[0].rows] == [
+            (101, "postmark", None)
+        ]
+        assert tables[0].more == 3
+    assert series.processes[0].rows[0].start_ticks == 8
+    assert series.files_open[0].rows[0].limit is None
+    assert series.cgroups[0].limits.cpu_cores == 0.5
+    assert series.cgroups[0].limits.io[0].write_bytes_per_s == 1048576
+    assert series.cgroups[0].limits.memory_bytes is None
+    assert series.kernel[0].text == "oh"
+
+
+def test_a_file_cut_anywhere_is_read_up_to_its_last_whole_line(tmp_path: Path) -> None:
+    writer = SeriesWriter()
+    for i in range(50):
+        writer.row(i, {"kernel/forks": i * 977 % 1000})
+    whole = read_series(writer.write(tmp_path / "s"))
+    size = (tmp_path / "s").stat().st_size
+    lengths = set()
+    for cut in range(1, size - 200, 7):
+        series = read_series(writer.write(tmp_path / "s", cut=cut))
+        n = len(series.times)
+        lengths.add(n)
+        assert series.end is None
+        np.testing.assert_array_equal(series.times, whole.times[:n])
+    assert max(lengths) > 40
+    assert min(lengths) < 10
+
+
+def broken(writer: SeriesWriter, index: int, **fields: object) -> bytes:
+    """Return the text with some fields of one line changed."""
+    writer.lines[index] |= fields
+    return writer.text()
+
+
+def mistakes() -> dict[str, tuple[bytes, int, str]]:
+    """Return damaged texts, each with the line and the words that say so."""
+    row = {"type": "row", "t": 5 * TENTH, "v": [1, 2]}
+    return {
+        "nothing": (b"", 1, "not one whole line"),
+        "no header": (small().text().split(b"\n", 1)[1], 1, "begins with"),
+        "two headers": (2 * small().text(), 6, "begins with"),
+        "no JSON": (small().text() + b"{oh\n", 6, "no line of a series"),
+        "other line": (small().text() + b'{"type":"cat"}\n', 6, "cat"),
+        "newer": (broken(small(), 0, version=2), 1, "version 2"),
+        "interval": (broken(small(), 0, interval_ns=0), 1, "above 0"),
+        "same names": (broken(small(), 1, names=["a", "a"]), 2, "differ"),
+        "few kinds": (broken(small(), 1, kinds=["gauge"]), 2, "has a kind"),
+        "row first": (
+            small().text().split(b"\n")[0] + b"\n" + json.dumps(row).encode() + b"\n",
+            2,
+            "before its columns",
+        ),
+        "short row": (broken(small(), 3, v=[1]), 4, "1 values for 2"),
+        "back in time": (broken(small(), 3, t=0), 4, "not after"),
+    }
+
+
+@pytest.mark.parametrize("what", mistakes())
+def test_damage_is_told_with_its_line(what: str, tmp_path: Path) -> None:
+    text, line, words = mistakes()[what]
+    path = tmp_path / "s.gz"
+    path.write_bytes(gzip.compress(text))
+    with pytest.raises(SeriesError, match=words) as caught:
+        read_series(path)
+    assert caught.value.line == line
+    assert str(caught.value).startswith(f"{path}:{line}: ")
+
+
+def test_a_line_after_the_end_is_told(tmp_path: Path) -> None:
+    writer = small()
+    writer.end(0, 1)
+    writer.say("kernel", t=5, level=4, text="oh")
+    with pytest.raises(SeriesError, match="after the end"):
+        read_series(writer.write(tmp_path / "s"))
+
+
+@pytest.mark.parametrize(
+    ("data", "words"), [(b"no gzip at all", "damaged"), (None, "No such file")]
+)
+def test_no_series_at_all(data: bytes | None, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    if data is not None:
+        path.write_bytes(data)
+    with pytest.raises(SeriesError, match=words):
+        read_series(path)
+
+
+def test_flipped_bits_are_told(tmp_path: Path) -> None:
+    data = bytearray(small().write(tmp_path / "s").read_bytes())
+    data[-6] ^= 1  # In the checksum.
+    (tmp_path / "s").write_bytes(data)
+    with pytest.raises(SeriesError, match="data are damaged"):
+        read_series(tmp_path / "s")
