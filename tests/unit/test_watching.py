@@ -50,7 +50,7 @@ class Told:
     def uses(self, windows: Windows) -> list[ResourceUse | None]:
         self.asked.append(windows)
         if self._fails:
-            raise ValueError("line 3 is damaged")
+            raise OSError("line 3 is damaged")
         first = ResourceUse(seconds=1.0, samples=9, epochs=(1, len(windows)))
         return [first, *[None] * (len(windows) - 1)]
 

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from benchwright.cli.trial_options import add_around, add_hook, add_kept, add_metric
+from benchwright.cli.watch_options import add_watch
 
 if TYPE_CHECKING:
     from benchwright.model.comparison import NullResult
@@ -45,6 +46,9 @@ _RUNNING = (
     "rest",
     "timeout",
     "hooks",
+    "no_watch",
+    "profile",
+    "characterize",
     "baseline",
     "null",
 )
@@ -84,6 +88,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     _add_design(parser.add_argument_group("the design"))
     _add_trial(parser.add_argument_group("each trial"))
     add = parser.add_argument
+    add_watch(parser.add_argument_group("what watches the trials"))
     add_kept(parser)
     add("--junit", metavar="FILE", help="verdicts and gates as JUnit XML too")
     add("--quiet", action="store_true", help="no progress")
@@ -182,10 +187,13 @@ def run(arguments: argparse.Namespace) -> int:
         _check_stored(arguments)
         return compare_stored(arguments, request)
     from benchwright.cli.live import run_new
-    from benchwright.session.start import prepare_comparison, rehearse
+    from benchwright.cli.watch_options import watch_wish
+    from benchwright.session.observers import OPTION
+    from benchwright.session.start import prepare_comparison, rehearse, with_option
 
     request = _with_stored(arguments, request)
     prepared = prepare_comparison(request, arguments.study, sys.argv[1:])
+    prepared = with_option(prepared, OPTION, watch_wish(arguments))
     rehearse(prepared)
     return run_new(prepared, arguments)
 

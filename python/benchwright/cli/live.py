@@ -20,6 +20,7 @@ from benchwright.finding.compared import doubts_of
 from benchwright.model.errors import BenchError
 from benchwright.report.progress import listener
 from benchwright.session.ledger import Ledger
+from benchwright.session.observers import OPTION, watching_for
 from benchwright.session.performer import Performer
 from benchwright.session.resume import CRASH, CutTest, recover
 from benchwright.session.run import Session, Verdict
@@ -88,11 +89,19 @@ def _run(
     ):
         for text in notes:
             progress.note(text)
-        performer = Performer(bench, around, study.path, ledger.session)
+        wish = prepared.info.options.get(OPTION, "")
+        watching = watching_for(wish, bench.processes, study.path, ledger.session)
+        performer = Performer(
+            bench, around, study.path, ledger.session, watching=watching
+        )
         session = Session(prepared.program, ledger, performer, progress, cut)
         _make_testroot(Path(prepared.stored_environment["TESTROOT"]))
         kept = (study.path, ledger.session)
-        with stopping(performer.interrupt), telling_of_errors(prepared, kept):
+        with (
+            contextlib.closing(watching),
+            stopping(performer.interrupt),
+            telling_of_errors(prepared, kept),
+        ):
             verdict = session.run(prepared.defines, prepared.environment)
     try:
         _tell(prepared, session, verdict, (study, ledger.session), json=arguments.json)

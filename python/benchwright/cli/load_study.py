@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchwright.load.observe import DECLARED
-from benchwright.session.start import prepare_command, rehearse
+from benchwright.session.observers import OPTION, SAMPLE
+from benchwright.session.start import prepare_command, rehearse, with_option
 from benchwright.study.journal import Study
 from benchwright.suite.command_line import CommandRequest
 
@@ -35,6 +36,7 @@ def run_in_study(arguments: argparse.Namespace, command: str) -> int:
         metrics=DECLARED,
     )
     prepared = prepare_command(request, arguments.study, words)
+    prepared = with_option(prepared, OPTION, SAMPLE)
     rehearse(prepared)
     from benchwright.cli.live import run_new
 

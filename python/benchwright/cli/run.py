@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from benchwright.cli.trial_options import add_around, add_hook, add_kept, add_metric
+from benchwright.cli.watch_options import add_watch
 
 if TYPE_CHECKING:
     from benchwright.session.start import Prepared
@@ -120,15 +121,18 @@ def _add_command_options(group: argparse._ArgumentGroup) -> None:
 
 def _add_common_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
+    add_watch(parser.add_argument_group("what watches the trials"))
     add_kept(parser)
     add("--quiet", action="store_true", help="no progress")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Do what `bw run` was asked; return the exit code."""
-    from benchwright.session.start import rehearse
+    from benchwright.cli.watch_options import watch_wish
+    from benchwright.session.observers import OPTION
+    from benchwright.session.start import rehearse, with_option
 
-    prepared = _prepare(arguments)
+    prepared = with_option(_prepare(arguments), OPTION, watch_wish(arguments))
     planned = rehearse(prepared)
     if arguments.check:
         print(

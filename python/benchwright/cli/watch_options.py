@@ -5,10 +5,6 @@ from __future__ import annotations
 import argparse
 from argparse import _ActionsContainer as Container
 
-SAMPLE = "sample"
-PROFILE = "profile"
-CHARACTERIZE = "characterize"
-
 
 def add_watch(group: Container) -> None:
     """Add --no-watch, --profile and --characterize."""
@@ -32,6 +28,8 @@ def add_watch(group: Container) -> None:
 
 def watch_wish(arguments: argparse.Namespace) -> str:
     """Return what is to watch, as the session keeps it: words parted by a space."""
+    from benchwright.session.observers import CHARACTERIZE, PROFILE, SAMPLE
+
     wish = [] if arguments.no_watch else [SAMPLE]
     wish += [name for name in (PROFILE, CHARACTERIZE) if getattr(arguments, name)]
     return " ".join(wish)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from benchwright.bench.port import BenchProcesses, RunResult
+from benchwright.model.errors import OperatingError
 from benchwright.model.watched import ResourceUse
 from benchwright.probe.crew import Crew
 from benchwright.probe.observer import Watch
@@ -31,7 +32,8 @@ class Sampler(Protocol):
     def uses(self, windows: Windows) -> list[ResourceUse | None]:
         """Return the use of each window of the batch that was just ended.
 
-        Raises OSError, ValueError for a series that cannot be read.
+        Empty where the batch was not sampled. Raises OSError, SeriesError for a series
+        that cannot be read.
         """
 
 
@@ -77,18 +79,26 @@ class Watching:
         return self.seen([one for one in windows if one is not None])
 
     def seen(self, windows: Windows) -> tuple[tuple[int, ResourceUse], ...]:
-        """Return what was seen in parts of the batch that was just ended."""
-        if self._sampler is None or not windows:
+        """Return what was seen in parts of the batch that was just ended; where nothing
+        could be, a use that says why."""
+        if not windows:
             return ()
-        try:
-            uses = self._sampler.uses(windows)
-        except (OSError, ValueError) as error:
-            uses = [_unseen(windows, str(error))]
+        uses = self._uses(windows)
+        if not uses and self.crew.failures:
+            uses = [_unseen(windows, str(self.crew.failures[0]))]
         return tuple(
             (window[0], use)
             for window, use in zip(windows, uses, strict=False)
             if use is not None
         )
+
+    def _uses(self, windows: Windows) -> list[ResourceUse | None]:
+        if self._sampler is None:
+            return []
+        try:
+            return self._sampler.uses(windows)
+        except (OSError, OperatingError) as error:
+            return [_unseen(windows, str(error))]
 
     def close(self) -> None:
         """End everything that watches."""

@@ -1,0 +1,67 @@
+"""Which observers watch a session, from what was wished for when it was begun.
+
+Decision: the wish is one word each in the session's options, so a resume watches as the
+session began. What cannot be had (no sampler, no perf) is a reason kept with the crew's
+failures, and the session goes on without.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchwright.bench.find import find_sampler
+from benchwright.bench.port import BenchProcesses
+from benchwright.model.errors import BenchError
+from benchwright.model.watched import ResourceUse
+from benchwright.probe.crew import Crew
+from benchwright.probe.observer import Observer, ObserverError
+from benchwright.probe.series import read_series
+from benchwright.probe.use import uses_of
+from benchwright.probe.watcher import SamplerObserver
+from benchwright.session.watching import Watching, Windows
+
+OPTION = "watch"
+"""In a session's options: what watches it, words parted by a space."""
+SAMPLE = "sample"
+PROFILE = "profile"
+CHARACTERIZE = "characterize"
+DIRECTORY = "watched"
+"""In a study: what observers wrote, a directory for each session."""
+
+
+class SeriesSampler:
+    """Distils the series of the batch that the sampler has just ended."""
+
+    def __init__(self, observer: SamplerObserver, study: Path) -> None:
+        self._observer = observer
+        self._study = study
+
+    def uses(self, windows: Windows) -> list[ResourceUse | None]:
+        """Return the use of each window. Raises OSError, SeriesError."""
+        last = self._observer.last
+        if last is None:
+            return []
+        series = read_series(last.file)
+        name = last.file.resolve().relative_to(self._study.resolve())
+        return list(uses_of(series, str(name), windows))
+
+
+def watching_for(
+    wish: str, processes: BenchProcesses, study: Path, session: int
+) -> Watching:
+    """Return what watches a session's batches, as it was wished for."""
+    place = study / DIRECTORY / f"s{session}"
+    observers: list[Observer] = []
+    failures: list[ObserverError] = []
+    sampler: SeriesSampler | None = None
+    if SAMPLE in wish.split():
+        try:
+            observer = SamplerObserver(find_sampler())
+        except BenchError as error:
+            failures.append(ObserverError("not-watched", error.message))
+        else:
+            sampler = SeriesSampler(observer, study)
+            observers.append(observer)
+    crew = Crew(observers)
+    crew.failures += failures
+    return Watching(place, processes, crew, sampler)
