@@ -14,6 +14,7 @@ from benchwright import __version__
 from benchwright.cli import (
     chill,
     compare,
+    env,
     inside,
     load,
     peak,
@@ -41,6 +42,7 @@ _COMMANDS = (
     peak,
     surface,
     chill,
+    env,
     inside,
 )
 

@@ -1,0 +1,137 @@
+"""The captures that `bw env` is asked for: now, of a study, or of a file."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from benchwright.machine.capture import capture
+from benchwright.model.errors import Diagnostic, InputError, argument_error
+from benchwright.model.machine import Fact, Machine
+from benchwright.report.env_json import SCHEMA
+from benchwright.study.environment import environments_of
+from benchwright.study.journal import Study
+from benchwright.study.schema import JOURNAL
+
+NOW = "now"
+_PATIENCE_S = 5.0
+"""A person waits for a package's name; a session does not (capture.PATIENCE_S)."""
+_OF_SESSION = re.compile(r"(?P<study>.+?)(:(?P<session>\d+))?(:(?P<number>\d+))?\Z")
+_READS = "name a study, STUDY:SESSION, a file that `bw env --json` wrote, or now"
+
+
+class _File(msgspec.Struct):
+    """What `bw env --json` writes."""
+
+    schema: str
+    taken_ns: int
+    facts: tuple[Fact, ...]
+
+
+def check_options(arguments: argparse.Namespace) -> None:
+    """Raise InputError for options that say nothing together, all of them at once."""
+    wrong = []
+    named = [n for n in (arguments.input, arguments.study) if n is not None]
+    if len(named) > 1:
+        wrong.append(_wrong("--study", "an INPUT is named beside it", "name only one"))
+    if arguments.diff and named:
+        wrong.append(_wrong("--diff", f"it takes no third, {named[0]}", "name two"))
+    for option, asked in (
+        ("--all", arguments.all),
+        ("--exit-code", arguments.exit_code),
+    ):
+        if asked and not arguments.diff:
+            wrong.append(_wrong(option, "it belongs to --diff", "add --diff A B"))
+    command = arguments.command_argv
+    is_now = NOW in (arguments.diff or ()) or not (arguments.diff or named)
+    if command is not None and not (is_now or arguments.input == NOW):
+        message = "a command is looked up in a capture of now only"
+        wrong.append(_wrong("--", message, "leave the command out"))
+    elif arguments.program_version and not command:
+        message = "there is no program to ask"
+        wrong.append(_wrong("--program-version", message, "add -- COMMAND"))
+    if wrong:
+        raise InputError(wrong)
+
+
+def read_captures(
+    names: Sequence[str], arguments: argparse.Namespace
+) -> list[tuple[str, Machine]]:
+    """Return the named captures. Raises InputError with all mistakes, StudyError."""
+    found: list[tuple[str, Machine]] = []
+    wrong: list[Diagnostic] = []
+    for name in names:
+        try:
+            found.append((name, read_capture(name, arguments)))
+        except InputError as error:
+            wrong += error.diagnostics
+    if wrong:
+        raise InputError(wrong)
+    return found
+
+
+def read_capture(name: str, arguments: argparse.Namespace) -> Machine:
+    """Return one capture; `arguments` has the command. Raises InputError, StudyError."""
+    if name == NOW:
+        command = arguments.command_argv
+        return capture(
+            [command] if command else [],
+            patience_s=_PATIENCE_S,
+            ask_versions=arguments.program_version,
+        )
+    if Path(name).is_file():
+        return _of_file(name)
+    if Path(name).is_dir():
+        return _of_study(name, name, None, None)
+    match = _OF_SESSION.match(name)
+    if match and match["session"] and (Path(match["study"]) / JOURNAL).exists():
+        number = int(match["number"]) if match["number"] else None
+        return _of_study(name, match["study"], int(match["session"]), number)
+    raise argument_error("INPUT", name, f"{name}: there is no such capture", _READS)
+
+
+def _of_file(name: str) -> Machine:
+    try:
+        data = Path(name).read_bytes()
+        read = msgspec.json.decode(data, type=_File)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        message = f"{name}: not a capture: {reason}"
+        raise argument_error("INPUT", name, message, _READS) from None
+    if read.schema != SCHEMA:
+        message = f"{name}: its schema is {read.schema!r}, not {SCHEMA!r}"
+        raise argument_error("INPUT", name, message, _READS)
+    return Machine(read.taken_ns, read.facts)
+
+
+def _of_study(
+    name: str, place: str, session: int | None, number: int | None
+) -> Machine:
+    """Return a study's capture: of the last session, the last that it has."""
+    with contextlib.closing(Study.open_to_read(Path(place))) as study:
+        sessions = [s.number for s in study.sessions()]
+        if session is not None and session not in sessions:
+            known = ", ".join(map(str, sessions)) or "none"
+            message = f"{place} has no session {session}"
+            raise argument_error("INPUT", name, message, f"there are: {known}")
+        asked = sessions[::-1] if session is None else [session]
+        captures = next(filter(None, (environments_of(study, s) for s in asked)), ())
+    if not captures:
+        message = f"{name} holds no capture of the machine"
+        hint = "its sessions were recorded by a version that took none"
+        raise argument_error("INPUT", name, message, hint)
+    if number is None:
+        return captures[-1]
+    if not 1 <= number <= len(captures):
+        message = f"{name}: session {session} has {len(captures)} captures"
+        raise argument_error("INPUT", name, message, f"name 1 to {len(captures)}")
+    return captures[number - 1]
+
+
+def _wrong(option: str, message: str, hint: str) -> Diagnostic:
+    return Diagnostic("bad-argument", f"{option}: {message}", hint, file=option)

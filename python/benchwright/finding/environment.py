@@ -1,0 +1,161 @@
+"""Two captures compared, and the doubt about trials that ran on a changed machine.
+
+Purpose: `bw env --diff`, and `environment-changed-between-trials`. Decision: a fact's weight
+is what the capture gave it, the graver of the two; a device or mount that is there on one
+side only is one change, not twenty. What could not be read (permission, time) is no
+difference that is known. Source: reference list of ecosystem.md section 6, typed diff.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchwright.finding.machine_codes import MACHINE_CODES
+from benchwright.model.finding import Finding, Severity
+from benchwright.model.machine import Fact, Machine, Weight
+from benchwright.model.machine_difference import Change, Difference
+
+CODE = "environment-changed-between-trials"
+
+_ORDER = {Weight.FATAL: 0, Weight.SUSPICIOUS: 1, Weight.EXPECTED: 2}
+_GROUPED = ("block.", "partition.", "mount.", "net.", "numa.", "program.")
+"""Facts of several things of one kind: `block.vda.scheduler`."""
+_COMES_AND_GOES = ("mount.", "program.")
+"""Kinds of which one more or less changes no figure by itself."""
+_ROUGHLY = {"memory.total_kib": 0.02}
+"""Sizes that a new kernel changes a little: a share below which they weigh less."""
+_NOT_CAPTURED = "not captured"
+_NOT_SET = "not set"
+_TRULY_ABSENT = (
+    *("no such file", "no such device", "in no package", "no repository here"),
+    *("systemd does not run here", "on no branch", "on no mount", "empty", _NOT_SET),
+)
+"""Reasons that are themselves knowledge: there is no such thing."""
+_SHOWN = 6
+
+
+def difference(before: Machine, after: Machine) -> Difference:
+    """Return what differs between two captures, the gravest first, then by name."""
+    one, other = before.named(), after.named()
+    changes = _lone_things(one, other)
+    lone = {change.name for change in changes}
+    for name in sorted(one.keys() | other.keys()):
+        if name.rpartition(".")[0] not in lone:
+            change = _change(name, one.get(name), other.get(name))
+            if change is not None:
+                changes.append(change)
+    changes.sort(key=lambda c: (_ORDER[c.weight], c.name))
+    return Difference(tuple(changes))
+
+
+def environment_findings(captures: Sequence[Machine]) -> tuple[Finding, ...]:
+    """Return a finding for each capture of a session that differs from the one before.
+
+    Serious where the figures are of different machines, else a warning: with free
+    memory, load and the like nothing is compared.
+    """
+    found = []
+    for at in range(1, len(captures)):
+        told = difference(captures[at - 1], captures[at])
+        if told.matters:
+            found.append(_finding(told, at))
+    return tuple(found)
+
+
+def _finding(told: Difference, at: int) -> Finding:
+    changes = [*told.of(Weight.FATAL), *told.of(Weight.SUSPICIOUS)]
+    shown = "; ".join(change_text(change) for change in changes[:_SHOWN])
+    more = f"; and {len(changes) - _SHOWN} more" if len(changes) > _SHOWN else ""
+    code = MACHINE_CODES[CODE]
+    severity = code.severity if told.of(Weight.FATAL) else Severity.WARNING
+    evidence = f"{shown}{more}"
+    subject = f"machine, capture {at} to {at + 1}"
+    return Finding(CODE, severity, subject, evidence, code.remedy)
+
+
+def change_text(change: Change, most: int = 60) -> str:
+    """Return a change in a line: `cpu.governor: performance, then powersave`."""
+    before = value_text(change.before, change.before_absent, most)
+    after = value_text(change.after, change.after_absent, most)
+    return f"{change.name}: {before}, then {after}"
+
+
+def value_text(value: str | None, absent: str, most: int) -> str:
+    """Return a value as words, cut where it is long; its reason where there is none."""
+    if value is None:
+        return f"absent ({absent})"
+    text = " ".join(value.split()) or "none"
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def _change(name: str, before: Fact | None, after: Fact | None) -> Change | None:
+    """Return how a fact differs, or None where it does not, or is absent on both sides."""
+    one, one_absent = _side(name, before)
+    other, other_absent = _side(name, after)
+    if one == other:
+        return None
+    weight = min(
+        (fact.weight for fact in (before, after) if fact), key=lambda w: _ORDER[w]
+    )
+    absent = one_absent or other_absent
+    if absent:
+        # Without a value it cannot be said that the figures are of different machines.
+        lighter = max(weight, Weight.SUSPICIOUS, key=lambda w: _ORDER[w])
+        is_known = absent in _TRULY_ABSENT
+        return Change(name, one, other, one_absent, other_absent, lighter, is_known)
+    if _is_near(name, str(one), str(other)):
+        weight = Weight.SUSPICIOUS
+    return Change(name, one, other, "", "", weight)
+
+
+def _side(name: str, fact: Fact | None) -> tuple[str | None, str]:
+    """Return a fact's value, and why there is none."""
+    if fact is None:
+        # All variables are captured: one that is not there was not set.
+        return None, _NOT_SET if name.startswith("env.") else _NOT_CAPTURED
+    return fact.value, "" if fact.value is not None else fact.absent or _NOT_CAPTURED
+
+
+def _is_near(name: str, one: str, other: str) -> bool:
+    share = _ROUGHLY.get(name)
+    if share is None or not (one.isdigit() and other.isdigit()):
+        return False
+    return abs(int(one) - int(other)) <= share * max(int(one), int(other))
+
+
+def _lone_things(one: dict[str, Fact], other: dict[str, Fact]) -> list[Change]:
+    """Return the devices, mounts and programs that are in one capture only."""
+    there, here = _things(one), _things(other)
+    found = []
+    for name in sorted(there.keys() ^ here.keys()):
+        kind = next(k for k in _GROUPED if name.startswith(k))
+        # Where a kind was not captured at all, nothing is known of its things.
+        is_known = _has(there, kind) and _has(here, kind)
+        absent = "not there" if is_known else _NOT_CAPTURED
+        weight = _weight_of_thing(kind, there.get(name) or here[name])
+        if name in there:
+            found.append(Change(name, "there", None, "", absent, weight, is_known))
+        else:
+            found.append(Change(name, None, "there", absent, "", weight, is_known))
+    return found
+
+
+def _weight_of_thing(kind: str, weights: list[Weight]) -> Weight:
+    if kind in _COMES_AND_GOES or all(w is Weight.EXPECTED for w in weights):
+        return Weight.EXPECTED
+    return Weight.SUSPICIOUS
+
+
+def _has(things: dict[str, list[Weight]], kind: str) -> bool:
+    return any(name.startswith(kind) for name in things)
+
+
+def _things(facts: dict[str, Fact]) -> dict[str, list[Weight]]:
+    """Return the things that facts are of, each with the weights of its facts."""
+    things: dict[str, list[Weight]] = {}
+    for name, fact in facts.items():
+        kind = next((k for k in _GROUPED if name.startswith(k)), None)
+        thing, dot, _ = name.rpartition(".")
+        if kind is not None and dot and len(thing) > len(kind):
+            things.setdefault(thing, []).append(fact.weight)
+    return things

@@ -1,0 +1,234 @@
+"""The benchmarked programs: which files they are, their hashes, packages and versions.
+
+Decision: packages are looked up in dpkg's own files, since `dpkg -S` takes longer than
+all the rest of a capture; rpm keeps a database and is asked. A program is not run to learn
+its version unless the user asks. Sources: dpkg-query(1), rpm(8).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shlex
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from benchwright.machine.asked import Asked, Begin, Pending
+from benchwright.machine.redact import redacted_command, redacted_text
+from benchwright.machine.tree import Tree, known, missing, reason_of
+from benchwright.machine.vocabulary import EXPECTED, SUSPICIOUS
+from benchwright.model.machine import Fact
+
+MOST_PROGRAMS = 8
+MOST_HASHED_BYTES = 64 << 20
+"""About a tenth of a second; a larger file is known by its size and time of change."""
+
+_DPKG = "/var/lib/dpkg"
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_WRAPPERS = frozenset(
+    (
+        *("env", "nice", "ionice", "taskset", "numactl", "chrt", "time", "timeout"),
+        *("nohup", "setsid", "stdbuf", "exec", "sudo"),
+    )
+)
+"""Programs that run what follows them."""
+_NOT_PROGRAMS = frozenset(
+    (
+        *("if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done"),
+        *("case", "esac", "in", "{", "}", "!", "cd", "test", "[", "set", "export"),
+        *("ulimit", "true", "false", "echo", "wait"),
+    )
+)
+"""Words of the shell: keywords, and commands of its own."""
+_BREAKS = frozenset(("&&", "||", ";", "|", "&", "(", ")", ";;"))
+
+
+class Program(NamedTuple):
+    """A program that a command names, and its file."""
+
+    name: str
+    path: str
+
+
+class Deadline(NamedTuple):
+    """When a capture's slow parts end, CLOCK_MONOTONIC [ns]."""
+
+    at_ns: int
+
+    def is_over(self) -> bool:
+        """Tell whether no time is left."""
+        return time.monotonic_ns() >= self.at_ns
+
+
+def program_facts(
+    tree: Tree, commands: Sequence[Sequence[str]], surroundings: Mapping[str, str]
+) -> Iterator[Fact]:
+    """Yield the commands, redacted, and the file of each program that they name.
+
+    `surroundings` has PATH, and PWD as the directory that relative names are in.
+    """
+    for at, words in enumerate(commands, 1):
+        shown = shlex.join(redacted_command(words))
+        yield known(f"command.{at}", shown, "as given", EXPECTED)
+    for program in named_programs(commands, surroundings):
+        yield from _file_facts(tree, program)
+
+
+def named_programs(
+    commands: Sequence[Sequence[str]], surroundings: Mapping[str, str]
+) -> list[Program]:
+    """Return the programs that commands name and that are there, each once.
+
+    The first word of a command and every word that is the path of an executable file;
+    of `sh -c TEXT` also the programs that the text names.
+    """
+    found: dict[str, Program] = {}
+    for words in commands:
+        for word in _candidates(words):
+            path = resolved(word, surroundings)
+            if path is not None:
+                found.setdefault(path, Program(os.path.basename(word), path))
+    return list(found.values())[:MOST_PROGRAMS]
+
+
+def resolved(word: str, surroundings: Mapping[str, str]) -> str | None:
+    """Return the executable file that a word means, links followed, or None."""
+    directory = surroundings.get("PWD", "/")
+    if "/" in word:
+        places = [os.path.join(directory, word)]
+    else:
+        search = surroundings.get("PATH", os.defpath).split(":")
+        places = [os.path.join(directory, place or ".", word) for place in search]
+    for place in places:
+        if os.path.isfile(place) and os.access(place, os.X_OK):
+            return os.path.realpath(place)
+    return None
+
+
+def _candidates(words: Sequence[str]) -> Iterator[str]:
+    """Yield the words of a command that may name a program."""
+    first = True
+    for at, word in enumerate(words):
+        if word in _BREAKS:
+            first = True
+        elif first and (_ASSIGNMENT.match(word) or word in _NOT_PROGRAMS):
+            continue
+        elif first or "/" in word:
+            yield word
+            first = first and os.path.basename(word) in _WRAPPERS
+        if word == "-c" and at and at + 1 < len(words):
+            yield from _candidates(shell_words(words[at + 1]))
+
+
+def shell_words(line: str) -> list[str]:
+    """Return the words and signs of a shell command; none where it cannot be read."""
+    reader = shlex.shlex(line, posix=True, punctuation_chars=True)
+    reader.whitespace_split = True
+    try:
+        return list(reader)
+    except ValueError:
+        return []
+
+
+def _file_facts(tree: Tree, program: Program) -> Iterator[Fact]:
+    name, path = f"program.{program.name}", program.path
+    yield known(f"{name}.path", path, "PATH", SUSPICIOUS)
+    try:
+        status = os.stat(tree.root + path)
+    except OSError as error:
+        yield missing(f"{name}.sha256", path, reason_of(error), SUSPICIOUS)
+        return
+    yield known(f"{name}.size_bytes", str(status.st_size), path, SUSPICIOUS)
+    yield known(f"{name}.modified_ns", str(status.st_mtime_ns), path, EXPECTED)
+    if status.st_size > MOST_HASHED_BYTES:
+        reason = f"larger than {MOST_HASHED_BYTES >> 20} MiB"
+        yield missing(f"{name}.sha256", path, reason, SUSPICIOUS)
+        return
+    try:
+        with open(tree.root + path, "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        yield missing(f"{name}.sha256", path, reason_of(error), SUSPICIOUS)
+    else:
+        yield known(f"{name}.sha256", digest, path, SUSPICIOUS)
+
+
+class Packages(NamedTuple):
+    """The package questions of one capture: those to rpm are begun already."""
+
+    programs: list[Program]
+    asked: dict[str, Pending]
+
+    @classmethod
+    def begin(cls, tree: Tree, programs: list[Program], begin: Begin) -> Packages:
+        """Begin what has to be asked of a program."""
+        if tree.exists(f"{_DPKG}/status") or not programs:
+            return cls(programs, {})
+        words = ("rpm", "-qf", "--queryformat", "%{NAME} %{VERSION}-%{RELEASE}\\n")
+        return cls(programs, {p.path: begin((*words, p.path), "/") for p in programs})
+
+    def facts(self, tree: Tree, deadline: Deadline) -> Iterator[Fact]:
+        """Yield the package and version of each program, found by the deadline."""
+        for program in self.programs:
+            if program.path in self.asked:
+                told = self.asked[program.path].answer(deadline.at_ns)
+                source = "rpm -qf"
+            else:
+                told = _debian(tree, program.path, deadline)
+                source = f"{_DPKG}/info"
+            text = (told.text or "").strip().splitlines()[:1]
+            value = text[0] if text else None
+            absent = "" if value else told.absent or "in no package"
+            name = f"program.{program.name}.package"
+            yield Fact(name, value, source, absent, SUSPICIOUS)
+
+
+def _debian(tree: Tree, path: str, deadline: Deadline) -> Asked:
+    """Return the Debian package of a file and its version."""
+    # Since /bin became a link, packages list a file under either name.
+    paths = {path, path.removeprefix("/usr"), f"/usr{path}"}
+    marks = [f"{p}\n".encode() for p in paths if p.startswith("/")]
+    stem = os.path.basename(path)[:4]
+    lists = [n for n in tree.names(f"{_DPKG}/info") if n.endswith(".list")]
+    for name in sorted(lists, key=lambda n: not n.startswith(stem)):
+        if deadline.is_over():
+            return Asked(None, "looking for its package took too long")
+        data = b"\n" + _bytes(f"{tree.root}{_DPKG}/info/{name}")
+        if any(b"\n" + mark in data for mark in marks):
+            package = name.removesuffix(".list").split(":")[0]
+            return Asked(f"{package} {_debian_version(tree, package)}")
+    return Asked(None, "in no package")
+
+
+def _debian_version(tree: Tree, package: str) -> str:
+    data = b"\n" + _bytes(f"{tree.root}{_DPKG}/status")
+    start = data.find(f"\nPackage: {package}\n".encode())
+    end = data.find(b"\n\n", start)
+    found = re.search(rb"\nVersion: (\S+)", data[start:end]) if start >= 0 else None
+    return found[1].decode() if found else "(version unknown)"
+
+
+def _bytes(path: str) -> bytes:
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        return file.read()
+    return b""
+
+
+def begin_versions(
+    programs: Sequence[Program], begin: Begin, directory: str
+) -> dict[str, Pending]:
+    """Run each program with `--version`: only where the user asked for it."""
+    return {p.name: begin((p.path, "--version"), directory) for p in programs}
+
+
+def version_facts(asked: Mapping[str, Pending], deadline: Deadline) -> Iterator[Fact]:
+    """Yield the first line of what programs answered to `--version`."""
+    for name, pending in asked.items():
+        told = pending.answer(deadline.at_ns)
+        line = (told.text or "").strip().split("\n")[0]
+        absent = "" if line else told.absent or "it said nothing"
+        value = redacted_text(line) if line else None
+        yield Fact(f"program.{name}.version", value, "--version", absent, SUSPICIOUS)

@@ -1,0 +1,126 @@
+"""Secrets taken out of what is captured: environment, command lines, mount options.
+
+Purpose: a capture is shown, mailed and compared; it must hold no secret. Decision: two
+nets, the name of a setting (TOKEN, PASSW, ...) and the shape of its value (a password in a
+URL, a key's known prefix, a long random word), either is enough; what is taken out leaves
+nothing behind, no hash and no length: a short secret is found from its hash. Too much
+redacted costs little, too little cannot be mended. Non-goal: a secret that is an ordinary
+word under an ordinary name cannot be known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+REDACTED = "[redacted]"
+
+_SECRET_NAME = re.compile(
+    r"TOKEN|SECRET|PASSW|PASSPHRASE|PASSCODE|CREDENTIAL|AUTH|COOKIE|SESSION|DSN|KEY"
+    r"|APIKEY|PRIVATE|SIGNATURE|WEBHOOK|LICEN[CS]E|BEARER|OTP|_PWD|PWD_|(?<![A-Z])PIN(?![A-Z])"
+    r"|(?<![A-Z])(PASS|PW|SALT|JWT|SAS|CREDS?|NONCE|SEED_PHRASE|MNEMONIC)(?![A-Z])"
+    r"|CONN(ECTION)?_?STR",
+    re.IGNORECASE,
+)
+_PEM = re.compile(r"-----BEGIN .*?(-----END [^-\n]*-----|\Z)", re.DOTALL)
+_USERINFO = re.compile(r"(?<=://)[^/?#\s'\"]*@")
+_HEADER = re.compile(
+    r"\b((?:proxy-)?authorization|cookie|set-cookie|x-[\w-]*(?:key|token|auth)[\w-]*)"
+    r"(\s*[:=]\s*)[^'\"\n]*",
+    re.IGNORECASE,
+)
+_SCHEME = re.compile(r"\b(bearer|basic|digest)\s+[\w.+/=~-]{4,}", re.IGNORECASE)
+_JWT = re.compile(r"\beyJ[\w-]{4,}(?:\.[\w-]*){1,4}")
+_PREFIXED = re.compile(
+    r"(?<![A-Za-z0-9])(?:"
+    r"(?:AKIA|ASIA|AROA|AIDA|ABIA|ACCA)[0-9A-Z]{12,}"
+    r"|gh[pousr]_\w{8,}|github_pat_\w{8,}|gl(?:pat|dt|rt|cbt|ptt|soat)-[\w-]{8,}"
+    r"|xox[a-z]-[\w-]{6,}|xapp-[\w-]{6,}|sk-[\w-]{8,}|[spr]k_(?:live|test)_\w{6,}"
+    r"|whsec_\w{8,}|AIza[\w-]{16,}|ya29\.[\w.-]{8,}|npm_\w{16,}|pypi-[\w-]{16,}"
+    r"|SG\.[\w-]{8,}\.[\w-]{8,}|hf_\w{12,}|do[pors]_v1_\w{8,}|shp(?:at|ca|pa|ss)_\w{8,}"
+    r"|hv[sbr]\.[\w-]{12,}|dapi[0-9a-f]{16,}|key-[0-9a-f]{16,}|AGE-SECRET-KEY-\w+)"
+)
+_RUN = re.compile(r"[A-Za-z0-9+_=-]{20,}")
+_WHOLE = re.compile(r"[A-Za-z0-9+/_-]{20,}={0,2}\Z")
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.IGNORECASE)
+_KEYED = re.compile(
+    r"(?P<name>[A-Za-z][\w.-]*)(?P<sign>\s*=\s*|:\s*)"
+    r"(?P<value>\"[^\"]*\"|'[^']*'|[^\s,;&'\"]+)"
+)
+_ADDRESSES = frozenset({"SSH_AUTH_SOCK", "XAUTHORITY"})
+"""Secret by their names, and only the names of files."""
+
+
+def is_secret_name(name: str) -> bool:
+    """Tell whether a setting of this name may hold a secret."""
+    return _SECRET_NAME.search(name) is not None and name not in _ADDRESSES
+
+
+def redacted_variable(name: str, value: str) -> str:
+    """Return an environment variable's value, without what may be secret."""
+    if not value:
+        return value
+    if is_secret_name(name) or _UUID.match(value) or _is_random(value):
+        return REDACTED
+    return redacted_text(value)
+
+
+def redacted_text(text: str) -> str:
+    """Return a text (a command line, options of a mount) without what may be secret."""
+    if _PEM.search(text):
+        return REDACTED
+    text = _HEADER.sub(rf"\1\2{REDACTED}", text)
+    text = _USERINFO.sub(f"{REDACTED}@", text)
+    for shape in (_SCHEME, _JWT, _PREFIXED):
+        text = shape.sub(REDACTED, text)
+    text = _KEYED.sub(_keyed, text)
+    return _RUN.sub(_run, text)
+
+
+def redacted_command(words: Sequence[str]) -> list[str]:
+    """Return a command's words without what may be secret.
+
+    The word after an option whose name tells of a secret (`--token X`) is taken out too.
+    """
+    shown: list[str] = []
+    after = False
+    for word in words:
+        is_option = word.startswith("-")
+        if after and not (is_option and is_secret_name(word)):
+            shown.append(REDACTED)
+            after = False
+            continue
+        name, sign, _ = word.partition("=")
+        after = is_option and not sign and is_secret_name(name)
+        secret = bool(sign) and is_secret_name(name)
+        shown.append(f"{name}={REDACTED}" if secret else redacted_variable("", word))
+    return shown
+
+
+def _keyed(match: re.Match[str]) -> str:
+    if is_secret_name(match["name"]) or _is_random(match["value"]):
+        return f"{match['name']}{match['sign']}{REDACTED}"
+    return match[0]
+
+
+def _run(match: re.Match[str]) -> str:
+    # A run that ends in `=`, or has one inside, is a setting: look at both of its sides.
+    parts = re.split(r"(=+(?!\Z))", match[0])
+    return "".join(REDACTED if _is_random(part) else part for part in parts)
+
+
+def _is_random(word: str) -> bool:
+    """Tell whether a word looks drawn at random: no person writes such a mix."""
+    if not _WHOLE.match(word) or _UUID.match(word):
+        return False
+    if word.startswith("/") or word.count("/") > max(2, len(word) // 16):
+        return False
+    classes = [
+        any(c.isdigit() for c in word),
+        any(c.islower() for c in word),
+        any(c.isupper() for c in word),
+    ]
+    if all(classes):
+        return True
+    bare = word.replace("-", "").replace("_", "")
+    return len(bare) >= 32 and classes[0] and (classes[1] or classes[2])
