@@ -1,0 +1,106 @@
+"""Flame graphs: valid, whole, self-contained; a difference says who is who."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from benchwright.model.profiled import Folded
+from benchwright.probe.folded import profile_of
+from benchwright.report.flame import colour, flame_svg
+from benchwright.report.flame_difference import change_lines, changes, difference_svg
+from benchwright.report.flame_text import profile_lines
+
+SVG = "{http://www.w3.org/2000/svg}"
+STACKS = Folded(
+    {("a", "main"): 30, ("a", "main", "read", "vfs_[k]"): 60, ("b", "x<&\x1by"): 10}
+)
+
+
+def frames(svg: str) -> dict[str, tuple[float, float, str]]:
+    """Return left, width [samples] and title of each frame by its name."""
+    found = {}
+    for group in ET.fromstring(svg).iter(f"{SVG}g"):
+        if "data-n" in group.attrib:
+            place = float(group.attrib["data-x"]), float(group.attrib["data-w"])
+            title = group.find(f"{SVG}title")
+            assert title is not None
+            assert title.text is not None
+            found[group.attrib["data-n"]] = (*place, title.text)
+    return found
+
+
+def test_widths_are_samples_and_children_stay_above_their_parents() -> None:
+    found = frames(flame_svg(STACKS, "t"))
+    assert {name: place[:2] for name, place in found.items()} == {
+        "all": (0, 100),
+        "a": (0, 90),
+        "main": (0, 90),
+        "read": (0, 60),
+        "vfs": (0, 60),
+        "b": (90, 10),
+        "x<&?y": (90, 10),
+    }
+    assert found["vfs"][2] == "vfs (kernel): 60 samples, 60.00 %"
+
+
+def test_nothing_is_loaded_from_elsewhere() -> None:
+    svg = flame_svg(STACKS, "t")
+    assert "href" not in svg
+    assert svg.count("http") == 1
+
+
+def test_kernel_frames_are_bluer_than_red_and_programs_the_other_way() -> None:
+    for name in ("vfs", "read", "main"):
+        for kernel in (False, True):
+            text = colour(name + "_[k]" if kernel else name)
+            red, _, blue = map(int, text[4:-1].split(","))
+            assert (blue > red) is kernel
+
+
+def test_frames_too_narrow_to_see_are_left_out() -> None:
+    many = Folded({("a", "wide"): 100_000, ("a", "narrow"): 1})
+    assert set(frames(flame_svg(many, "t"))) == {"all", "a", "wide"}
+
+
+def test_a_graph_of_nothing_is_still_a_document() -> None:
+    assert set(frames(flame_svg(Folded({}), "t"))) == {"all"}
+
+
+def test_a_difference_is_of_shares_and_names_the_arms() -> None:
+    slow = Folded({("a", "main", "old"): 500, ("a", "main", "same"): 500})
+    fast = Folded({("a", "main", "new"): 20, ("a", "main", "same"): 180})
+    svg = difference_svg(slow, fast, ("one", "two"))
+    assert "two (candidate) against one (baseline)" in svg
+    found = frames(svg)
+    assert found["old"][2].startswith("old: 50.00 % of baseline, 0.00 % of candidate")
+    assert found["same"][2].endswith("(+40.00 points)")
+    total = found["all"][1]
+    assert found["same"][1] / total == pytest.approx((0.5 + 0.9) / 2)
+    assert list(change_lines(changes(slow, fast))) == [
+        "old: 50.0 % -> 0.0 % of the time (-50.0 points)",
+        "same: 50.0 % -> 90.0 % of the time (+40.0 points)",
+        "new: 0.0 % -> 10.0 % of the time (+10.0 points)",
+    ]
+
+
+def test_equal_arms_differ_nowhere() -> None:
+    same = Folded({("a", "x"): 53, ("a", "y"): 47})
+    nearly = Folded({("a", "x"): 47, ("a", "y"): 53})
+    assert list(change_lines(changes(same, nearly))) == []
+    assert "rgb(235," not in difference_svg(same, nearly, ("one", "two"))
+
+
+def test_an_arm_without_samples_is_refused() -> None:
+    with pytest.raises(ValueError, match="no samples"):
+        changes(STACKS, Folded({}))
+
+
+def test_the_words_name_the_busiest_and_what_has_no_name() -> None:
+    folded = Folded({("a", "read", "vfs_[k]"): 60, ("a", "[dash]"): 40})
+    assert list(profile_lines(profile_of(folded, 99))) == [
+        "profile: vfs (kernel) 60 %, [dash] 40 %; 60 % in the kernel (100 samples)",
+        "profile: 40 % in functions without a name: install debug symbols, "
+        "or build with -g -fno-omit-frame-pointer",
+    ]
