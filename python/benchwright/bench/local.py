@@ -60,6 +60,12 @@ class LocalBench:
         """The launcher's worker; its guard and ourselves."""
         return BenchProcesses(self.hello.pid, (os.getpid(), self._process.pid))
 
+    @property
+    def all_processes(self) -> BenchProcesses:
+        """As `processes`, where bw itself starts what is measured: a load engine."""
+        own = (os.getpid(), self._process.pid, self.hello.pid)
+        return BenchProcesses(os.getpid(), own)
+
     def run(
         self, request: RunRequest, *, abandoned: Callable[[], bool] = _never
     ) -> RunResult:

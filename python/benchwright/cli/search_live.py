@@ -19,11 +19,13 @@ from benchwright.cli.signals import stopping
 from benchwright.cli.streams import silence_stdout
 from benchwright.model.errors import Interrupted
 from benchwright.session.ledger import Ledger
+from benchwright.session.observers import OPTION, SAMPLE, watching_for
 from benchwright.session.resume import recover
 from benchwright.session.run import Verdict
 from benchwright.session.search import count_trials
 from benchwright.session.search_session import run_session
 from benchwright.session.search_start import search_surroundings, stored_spec
+from benchwright.session.watched_workbench import WatchedWorkbench
 from benchwright.study.journal import RESUMABLE, SessionInfo, Study
 from benchwright.study.journal import Session as StoredSession
 from benchwright.suite.program import SourceFile
@@ -131,8 +133,13 @@ def _run(info: SessionInfo, errand: Errand[Result], ledger: Ledger) -> int:
         site = Site(bench, around, ledger.study.path, ledger.session, recorded)
         stop = _Stop()
 
+        wish = info.options.get(OPTION, SAMPLE)
+        processes = bench.all_processes
+        watching = watching_for(wish, processes, ledger.study.path, ledger.session)
+
         def do() -> Result:
-            with contextlib.closing(errand.workbench(site)) as workbench:
+            made = WatchedWorkbench(errand.workbench(site), watching, recorded)
+            with contextlib.closing(watching), contextlib.closing(made) as workbench:
                 stop.reaches(workbench)
                 return errand.run(workbench, ledger)
 
