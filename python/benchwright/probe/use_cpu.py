@@ -19,7 +19,11 @@ _BUSY_SHARE = 0.5
 
 def cpu_use(window: Window) -> CpuUse | None:
     """Return the use of the processors; None where /proc/stat was not told."""
-    numbers = names_of(window.series, "cpu", "user")
+    numbers = tuple(
+        number
+        for number in names_of(window.series, "cpu", "user")
+        if window.growth(f"cpu/{number}/user") is not None
+    )
     if not numbers:
         return None
     each = tuple(_cores(window, numbers[i : i + 1], _BUSY) for i in range(len(numbers)))

@@ -57,6 +57,8 @@ class _Track:
 
     def share(self, window: Window, unit_s: float) -> float:
         """Return its mean processor time over the window [cores]."""
+        if min(self.run) == max(self.run):
+            return 0.0
         total = _total(self.times, self.run)
         used = total.between(window.begin_ns, window.end_ns)
         return used * unit_s / window.seconds
