@@ -15,6 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from benchwright.finding.codes import doubt
+from benchwright.finding.resources import resource_findings
+from benchwright.finding.sanity import Claims
 from benchwright.finding.series import series_findings
 from benchwright.finding.told import told_findings
 from benchwright.finding.words import epochs_text
@@ -41,6 +43,7 @@ def examine(
     observed: Sequence[TrialValues] | None = None,
     least_changes: Mapping[str, float] | None = None,
     deselected: int = 0,
+    claims: Claims | None = None,
 ) -> tuple[Finding, ...]:
     """Return the findings about one test, most grave cause first.
 
@@ -49,6 +52,7 @@ def examine(
     trials that count, where the caller has them already. `least_changes` are the
     smallest changes over a test, as a share of the median, that are a drift: by metric,
     before what `specs` say. `deselected` trials were left out before, by a selection.
+    `claims` are what the user says of the test: limits, the size of an operation.
     """
     book = RowBook(specs)
     if observed is None:
@@ -59,6 +63,7 @@ def examine(
         *_left_running(test_name, trials),
         *told_findings(test_name, trials),
         *_void(test_name, trials),
+        *resource_findings(test_name, trials, observed, book, claims),
         *_too_few(test_name, len(observed), deselected),
         *_nominal(test_name, rule, stop),
         *series_findings(

@@ -19,6 +19,11 @@ LIMITER_CODES: dict[str, Code] = {
         Severity.WARNING,
         "Lift the limit (io.max, blkio.throttle.*): the device was not what was measured.",
     ),
+    "swapping": Code(
+        Severity.WARNING,
+        "Give it more memory, or switch swap off for the run (bw quiet swap): the disk "
+        "stood in for memory.",
+    ),
     "memory-limit": Code(
         Severity.WARNING,
         "Raise the cgroup's memory limit, or say that the result is for this much memory.",
@@ -35,6 +40,19 @@ LIMITER_CODES: dict[str, Code] = {
         "Give the load generator more processors or a machine of its own, or use a lighter "
         "one: its own speed was measured, not the target's.",
     ),
+    "memory-pressure": Code(
+        Severity.WARNING,
+        "Give it more memory or a smaller working set: tasks waited for memory.",
+    ),
+    "disk-stalled": Code(
+        Severity.WARNING,
+        "Find out what paused the device (a snapshot, a freeze, its own housekeeping): "
+        "requests were in flight and none completed.",
+    ),
+    "disk-saturated": Code(
+        Severity.NOTE,
+        "The disk was the limit: a faster one, fewer or larger requests; else nothing.",
+    ),
     "noisy-neighbour": Code(
         Severity.WARNING,
         "Stop what else runs (bw quiet), or measure at another time: others used the processors.",
@@ -43,24 +61,6 @@ LIMITER_CODES: dict[str, Code] = {
         Severity.WARNING,
         "Use a machine of its own, or more trials spread over time: the hypervisor gave "
         "processor time to others.",
-    ),
-    "swapping": Code(
-        Severity.WARNING,
-        "Give it more memory, or switch swap off for the run (bw quiet swap): the disk "
-        "stood in for memory.",
-    ),
-    "memory-pressure": Code(
-        Severity.WARNING,
-        "Give it more memory or a smaller working set: tasks waited for memory.",
-    ),
-    "disk-saturated": Code(
-        Severity.NOTE,
-        "The disk was the limit: a faster one, fewer or larger requests; else nothing.",
-    ),
-    "disk-stalled": Code(
-        Severity.WARNING,
-        "Find out what paused the device (a snapshot, a freeze, its own housekeeping): "
-        "requests were in flight and none completed.",
     ),
     "network-limit": Code(
         Severity.NOTE,
@@ -77,7 +77,8 @@ LIMITER_CODES: dict[str, Code] = {
     ),
 }
 """What can be the limit of a result, in the order in which causes explain each other:
-a quota explains a waiting thread, a full disk explains nothing of a throttle."""
+a quota explains a waiting thread, swap space explains a busy disk, and a disk that stands
+still is busy; a neighbour is the limit only where neither memory nor a disk is waited for."""
 
 DOUBT_CODES: dict[str, Code] = {
     "answered-from-cache": Code(
@@ -128,6 +129,10 @@ DOUBT_CODES: dict[str, Code] = {
     ),
     "quiet-undone-late": Code(
         Severity.NOTE, "An earlier run was killed; what it had changed is as it was."
+    ),
+    "quiet-not-restored": Code(
+        Severity.WARNING,
+        "Put it back by hand, or try again: bw quiet --restore; bw quiet --status shows it.",
     ),
     "profiled": Code(
         Severity.NOTE,

@@ -1,0 +1,242 @@
+"""Limits of processors: a quota, others, all of them, one thread, the generator itself.
+
+Source: papers/methodology.txt 12.3.2 (Bonnie++ on one thread); reference figures for each
+threshold are in thresholds.py. Non-goal: what the time went into is a profile's to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchwright.finding import thresholds as t
+from benchwright.finding.limit import Limit
+from benchwright.finding.machine_words import cores_text, listed, share_text
+from benchwright.finding.processors import (
+    Shares,
+    drives_another,
+    served_by_others,
+    shares,
+    waited,
+    wanted,
+    whole_threads,
+)
+from benchwright.finding.programs import is_generator, is_kernel, plain
+from benchwright.finding.words import counted
+from benchwright.model.watched import CgroupUse, ResourceUse, TaskUse
+
+_MOST_TASKS = 8
+"""A use keeps no more threads than this."""
+
+
+def quota(use: ResourceUse) -> Limit | None:
+    """Return the cgroup whose quota of processor time stopped its tasks."""
+    stopped = [group for group in use.cgroups if _is_throttled(group, use.seconds)]
+    if not stopped:
+        return None
+    worst = max(stopped, key=lambda group: group.throttled_s)
+    used = ""
+    if worst.cpu_used_cores is not None and worst.cpu_limit_cores is not None:
+        used = (
+            f"; used {cores_text(worst.cpu_used_cores)} of {worst.cpu_limit_cores:.3g}"
+        )
+    evidence = (
+        f"cgroup {worst.path} was stopped for its quota in {worst.throttled} of "
+        f"{counted(worst.periods, 'period')}, {worst.throttled_s:.2f} s of "
+        f"{use.seconds:.2f} s{used}"
+    )
+    return Limit("throttled-by-cgroup-quota", worst.path, evidence)
+
+
+def _is_throttled(group: CgroupUse, seconds: float) -> bool:
+    return (
+        group.throttled > 0
+        and group.throttled >= t.QUOTA_PERIODS * group.periods
+        and group.throttled_s >= t.QUOTA_STOPPED * seconds
+    )
+
+
+def noisy_neighbour(use: ResourceUse) -> Limit | None:
+    """Return the neighbours that used much while the trial waited for a processor."""
+    cpu, found = use.cpu, shares(use)
+    if cpu is None or found is None or found.neighbours is None:
+        return None
+    used = found.neighbours + (found.trial or 0.0)
+    if found.neighbours < max(t.OTHERS_CORES, t.OTHERS_SHARE * used):
+        return None
+    waiting = _waiting_text(use, found)
+    if not waiting:
+        return None
+    names = ", ".join(
+        f"{task.name} {task.share:.2f}"
+        for task in use.others
+        if not is_kernel(task.name) and task not in served_by_others(use)
+    )
+    evidence = f"others used {cores_text(found.neighbours)} of {found.count}"
+    evidence += f" ({names})" if names else ""
+    return Limit("noisy-neighbour", "cpu", f"{evidence}, and {waiting}")
+
+
+def _waiting_text(use: ResourceUse, found: Shares) -> str:
+    """Return how the trial waited for processors; empty where it hardly did."""
+    waiting = waited(use)
+    if waiting is not None:
+        known = [task for task in use.tasks if task.waiting is not None]
+        if waiting < max(t.WAITED_OF_WINDOW, t.WAITED * wanted(known)):
+            return ""
+        return f"the trial's threads waited {share_text(waiting)} of the time for one"
+    runnable = use.cpu.runnable if use.cpu is not None else None
+    if not found.full or runnable is None or runnable < t.QUEUED * found.count:
+        return ""
+    return f"{runnable:.1f} tasks wanted to run on {found.count}"
+
+
+def steal(use: ResourceUse) -> Limit | None:
+    """Return the hypervisor that took processor time which was wanted."""
+    share = stolen(use)
+    if share is None or share < t.STEAL_LIMIT:
+        return None
+    return Limit("steal", "cpu", steal_text(use, share))
+
+
+def stolen(use: ResourceUse) -> float | None:
+    """Return the stolen share of the time that was wanted; None where nothing was."""
+    if use.cpu is None or use.cpu.steal <= 0:
+        return None
+    return use.cpu.steal / (use.cpu.busy + use.cpu.steal)
+
+
+def steal_text(use: ResourceUse, share: float) -> str:
+    """Return the evidence of stolen time."""
+    cpu = use.cpu
+    assert cpu is not None
+    return (
+        f"the hypervisor gave {cores_text(cpu.steal)} to others, {share_text(share)} of "
+        "what was wanted"
+    )
+
+
+def saturated(use: ResourceUse) -> Limit | None:
+    """Return the processors, where all that the trial may use were busy, and with it."""
+    found = shares(use)
+    if found is None:
+        return None
+    if not found.full or not _of_the_trial(found):
+        return _confined(use, found)
+    evidence = f"{cores_text(found.busy)} of {found.count} busy"
+    if found.trial is not None:
+        evidence += f", {found.trial:.2f} with the trial"
+    cpu = use.cpu
+    if cpu is not None and cpu.runnable is not None:
+        evidence += f"; {cpu.runnable:.1f} tasks wanted to run"
+    return Limit("cpu-saturated", "cpu", evidence)
+
+
+def _of_the_trial(found: Shares) -> bool:
+    if found.neighbours is not None:
+        return found.neighbours <= (1 - t.TRIAL_SHARE) * found.busy
+    return found.own is None or (found.trial or 0.0) >= t.TRIAL_SHARE * found.busy
+
+
+def _confined(use: ResourceUse, found: Shares) -> Limit | None:
+    """Return the few processors that the trial was kept on while others were idle."""
+    cpu, waiting = use.cpu, waited(use)
+    if cpu is None or waiting is None or found.trial is None:
+        return None
+    busy = [place for place, share in enumerate(cpu.each) if share >= t.WHOLE_PROCESSOR]
+    if not busy or found.idle < t.IDLE_CORES or waiting < max(0.25, 0.25 * len(busy)):
+        return None
+    if found.trial < t.WHOLE_PROCESSOR * len(busy):
+        return None
+    which = listed([str(place) for place in busy])
+    evidence = (
+        f"processor {which} was busy and the trial's threads waited "
+        f"{share_text(waiting)} of the time, while {cores_text(found.idle)} stood idle: "
+        "it may not use them (affinity, cpuset)"
+    )
+    return Limit("cpu-saturated", f"cpu {which}", evidence)
+
+
+def generator_bound(use: ResourceUse, *, late: bool = False) -> Limit | None:
+    """Return the load generator that was itself at its limit, not what it drives."""
+    whole = whole_threads(use, late=late)
+    of_generator = [
+        task for task in whole if task.of == "own" and is_generator(task.name)
+    ]
+    if not of_generator or not drives_another(use):
+        return None
+    if any(task.of == "target" for task in whole):
+        return None
+    name = plain(of_generator[0].name)
+    servers = served_by_others(use)
+    evidence = f"{_threads_text(of_generator)} of the load generator"
+    rest = max(servers, key=lambda task: task.share, default=None)
+    if rest is not None:
+        evidence += f", while {rest.name} used {rest.share:.2f}"
+    elif use.cpu is not None and use.cpu.target is not None:
+        evidence += f", while the target used {cores_text(use.cpu.target)}"
+    return Limit("generator-bound", name, evidence)
+
+
+def single_threaded(use: ResourceUse, *, late: bool = False) -> Limit | None:
+    """Return the thread that used a whole processor while there was room for more."""
+    found = shares(use)
+    if found is None or found.count < 2 or not _room(found):
+        return None
+    whole = whole_threads(use, late=late)
+    free = f"{cores_text(found.idle)} of {found.count} idle"
+    if whole:
+        evidence = f"{_threads_text(whole)}; {free}"
+        return Limit("single-threaded-cpu-bound", plain(whole[0].name), evidence)
+    if not _one_at_a_time(use):
+        return None
+    evidence = f"one process at a time, together {cores_text(found.own or 0.0)}; {free}"
+    return Limit("single-threaded-cpu-bound", "cpu", evidence)
+
+
+def _room(found: Shares) -> bool:
+    """Tell whether more threads would have had a processor: one was idle, or somebody
+    else had it."""
+    if found.full and _of_the_trial(found):
+        return False
+    if found.trial is None:
+        return found.idle >= t.IDLE_CORES
+    return not found.full or found.trial <= found.count - t.IDLE_CORES
+
+
+def _threads_text(tasks: Sequence[TaskUse]) -> str:
+    """Return `thread gzip ran 99 % of the time` of one or a few threads."""
+    named = listed([_thread_text(task) for task in tasks[:3]])
+    more = f" and {len(tasks) - 3} more" if len(tasks) > 3 else ""
+    word = "thread" if len(tasks) == 1 else "threads"
+    return f"{word} {named}{more} of a processor"
+
+
+def _thread_text(task: TaskUse) -> str:
+    where = "the target's " if task.of == "target" else ""
+    return f"{where}{task.name} used {share_text(task.share)}"
+
+
+def _one_at_a_time(use: ResourceUse) -> bool:
+    """Tell whether processes that come and go took turns at one processor's time.
+
+    Threads that live on and each work for a part of the time are no such thing: their
+    processor time may add up to one by chance.
+    """
+    cpu = use.cpu
+    if cpu is None or cpu.own is None:
+        return False
+    least, most = t.ONE_AT_A_TIME
+    if not least <= cpu.own <= most or cpu.runnable is None:
+        return False
+    others = max(cpu.busy - cpu.own, 0.0)
+    if cpu.runnable - others > t.RUNNABLE_ALONE:
+        return False
+    own = [task for task in use.tasks if task.of == "own"]
+    lasting = [
+        task
+        for task in own
+        if task.seen_s is None or task.seen_s >= t.SHORT_LIVED * use.seconds
+    ]
+    if len(own) >= _MOST_TASKS and 2 * len(lasting) > len(own):
+        return False
+    return sum(task.share for task in lasting) <= 0.3 * cpu.own

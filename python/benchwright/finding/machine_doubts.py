@@ -1,0 +1,166 @@
+"""Doubts that the machine itself raises: messages, frequency, heat, lost packets, changes.
+
+Each function returns its evidence in words, and nothing where there is none. A figure that
+the machine does not tell is no evidence of anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from benchwright.finding import thresholds as t
+from benchwright.finding.limiter_cpu import steal_text, stolen
+from benchwright.finding.machine_words import bytes_text
+from benchwright.finding.words import counted
+from benchwright.model.watched import KernelMessage, ResourceUse
+
+_TROUBLE = re.compile(
+    r"I/O error|EXT[234]-fs error|XFS.*(corrupt|error)|BTRFS.*error|Out of memory|oom-kill|"
+    r"hung task|blocked for more than|soft lockup|hard LOCKUP|Hardware Error|Machine check|"
+    r"\bBUG\b|\bOops\b|Remounting filesystem read-only|link is not ready|Link is Down|"
+    r"NETDEV WATCHDOG|table full|SYN flooding|segfault|critical (target|medium) error",
+    re.IGNORECASE,
+)
+_ERROR, _WARNING = 3, 4
+"""Levels of the kernel's log (syslog(2))."""
+
+
+def kernel_errors(use: ResourceUse) -> str:
+    """Return the messages of trouble: of level 3 and worse, or known by their words."""
+    return _messages([m for m in use.kernel if _is_trouble(m)])
+
+
+def kernel_warnings(use: ResourceUse) -> str:
+    """Return the other messages of level 4."""
+    return _messages(
+        [m for m in use.kernel if m.level == _WARNING and not _is_trouble(m)]
+    )
+
+
+def _is_trouble(message: KernelMessage) -> bool:
+    return message.level <= _ERROR or _TROUBLE.search(message.text) is not None
+
+
+def _messages(found: Sequence[KernelMessage]) -> str:
+    if not found:
+        return ""
+    first = min(found, key=lambda message: (message.level, message.at_s))
+    more = f" and {counted(len(found) - 1, 'more message')}" if len(found) > 1 else ""
+    return f"the kernel said {first.text!r} after {max(first.at_s, 0):.1f} s{more}"
+
+
+def frequency_within(use: ResourceUse) -> str:
+    """Return that busy processors' frequency moved far within a window."""
+    clock = use.clock
+    if clock is None or not clock.frequency_min or not clock.frequency_max:
+        return ""
+    if clock.frequency_min >= (1 - t.FREQUENCY_WITHIN) * clock.frequency_max:
+        return ""
+    return (
+        f"busy processors ran at {clock.frequency_min / 1e9:.2f} to "
+        f"{clock.frequency_max / 1e9:.2f} GHz"
+    )
+
+
+def frequency_between(uses: Sequence[ResourceUse]) -> str:
+    """Return that the mean frequency differs between windows."""
+    means = [
+        use.clock.frequency_mean
+        for use in uses
+        if use.clock is not None and use.clock.frequency_mean
+    ]
+    if len(means) < 2 or min(means) >= (1 - t.FREQUENCY_BETWEEN) * max(means):
+        return ""
+    low, high = min(means) / 1e9, max(means) / 1e9
+    return f"busy processors' mean was {low:.2f} GHz in one trial and {high:.2f} in another"
+
+
+def heat(use: ResourceUse) -> str:
+    """Return that a processor was slowed down by heat."""
+    clock = use.clock
+    if clock is None or not clock.thermal_throttles:
+        return ""
+    text = f"slowed down by heat {counted(clock.thermal_throttles, 'time')}"
+    if clock.temperature_max is not None:
+        text += f", at up to {clock.temperature_max:.0f} degrees C"
+    return text
+
+
+def steal_doubt(use: ResourceUse) -> str:
+    """Return that the hypervisor took some time, if less than makes it the limit."""
+    share = stolen(use)
+    if share is None or not t.STEAL_DOUBT <= share < t.STEAL_LIMIT:
+        return ""
+    return steal_text(use, share)
+
+
+def lost_packets(use: ResourceUse) -> str:
+    """Return what the network lost, dropped or did again."""
+    parts = [*_interfaces(use), *_sockets(use)]
+    return "; ".join(parts)
+
+
+def _interfaces(use: ResourceUse) -> Iterator[str]:
+    for one in use.networks:
+        packets = (one.receive_packets_per_s + one.send_packets_per_s) * use.seconds
+        if one.errors:
+            yield f"{one.name}: {counted(one.errors, 'error')}"
+        if one.dropped >= max(t.LOST_FEWEST, t.LOST_PACKETS * packets):
+            yield f"{one.name}: {counted(one.dropped, 'packet')} dropped"
+
+
+def _sockets(use: ResourceUse) -> Iterator[str]:
+    sockets = use.sockets
+    if sockets is None:
+        return
+    again = sockets.retransmits
+    if again >= max(t.LOST_FEWEST, t.LOST_PACKETS * sockets.segments_out):
+        yield f"{counted(again, 'segment')} sent again of {sockets.segments_out:,}"
+    if sockets.listen_overflows or sockets.listen_drops:
+        lost = max(sockets.listen_overflows, sockets.listen_drops)
+        yield f"{counted(lost, 'connection')} dropped by full listen queues"
+    if sockets.receive_errors >= t.LOST_FEWEST:
+        yield f"{counted(sockets.receive_errors, 'datagram')} lost to full receive buffers"
+    if sockets.softnet_dropped:
+        yield f"{counted(sockets.softnet_dropped, 'packet')} dropped before the network stack"
+
+
+def changed(uses: Sequence[ResourceUse]) -> str:
+    """Return what of the machine changed between windows: processors, memory, limits."""
+    return "; ".join(_changes(uses))
+
+
+def _changes(uses: Sequence[ResourceUse]) -> Iterator[str]:
+    counts = sorted({use.cpu.count for use in uses if use.cpu is not None})
+    if len(counts) > 1:
+        yield f"processors: {counts[0]} and {counts[-1]}"
+    totals = sorted({use.memory.total for use in uses if use.memory is not None})
+    if totals and totals[0] < 0.99 * totals[-1]:
+        yield f"memory: {bytes_text(totals[0])} and {bytes_text(totals[-1])}"
+    swaps = sorted({use.memory.swap_total for use in uses if use.memory is not None})
+    if len(swaps) > 1:
+        yield f"swap space: {bytes_text(swaps[0])} and {bytes_text(swaps[-1])}"
+    yield from _quota_changes(uses)
+
+
+def _quota_changes(uses: Sequence[ResourceUse]) -> Iterator[str]:
+    limits: dict[tuple[str, str], dict[str, None]] = {}
+    for use in uses:
+        for group in use.cgroups:
+            key = (group.controller, group.path)
+            limit = f"{group.cpu_limit_cores}, {group.memory_limit}, {group.io_limits}"
+            limits.setdefault(key, {})[limit] = None
+    for (_controller, path), found in limits.items():
+        if len(found) > 1:
+            yield f"limits of cgroup {path}: {counted(len(found), 'kind')}"
+
+
+def not_allowed(use: ResourceUse) -> str:
+    """Return what could not be seen for want of permission."""
+    names = [
+        what
+        for what, why in use.absent
+        if "ermission denied" in why or "not permitted" in why
+    ]
+    return f"not seen, for want of permission: {', '.join(names)}" if names else ""

@@ -1,0 +1,136 @@
+"""Who used the processors in a window, and how long tasks waited for one.
+
+Purpose: what the limits of processors are judged by. Decision: threads of the kernel and
+interrupts work for whoever asked, so they are nobody's load; a known server beside a
+load generator is what that drives, though nobody named it as a target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from benchwright.finding import thresholds as t
+from benchwright.finding.programs import (
+    is_engine,
+    is_generator,
+    is_kernel,
+    is_server,
+)
+from benchwright.model.watched import CpuUse, ResourceUse, TaskUse
+
+
+class Shares(msgspec.Struct, frozen=True):
+    """Processor time of a window by who had it [cores]."""
+
+    count: int
+    busy: float
+    steal: float
+    own: float | None
+    target: float
+    """Of the targets, and of a server that is taken for one."""
+    neighbours: float | None
+    """Of others, without the kernel's threads and that server; None: not known."""
+
+    @property
+    def trial(self) -> float | None:
+        """Of the trial and what it drives."""
+        return None if self.own is None else self.own + self.target
+
+    @property
+    def full(self) -> bool:
+        """Whether hardly any processor time was left."""
+        return self.busy + self.steal >= t.ALL_PROCESSORS * self.count
+
+    @property
+    def idle(self) -> float:
+        """Left to anybody [cores]."""
+        return max(self.count - self.busy - self.steal, 0.0)
+
+
+def shares(use: ResourceUse) -> Shares | None:
+    """Return who used the processors; None where they were not seen."""
+    cpu = use.cpu
+    if cpu is None:
+        return None
+    served = sum(task.share for task in served_by_others(use))
+    return Shares(
+        count=cpu.count,
+        busy=cpu.busy,
+        steal=cpu.steal,
+        own=cpu.own,
+        target=(cpu.target or 0.0) + served,
+        neighbours=_neighbours(use, cpu, served),
+    )
+
+
+def _neighbours(use: ResourceUse, cpu: CpuUse, served: float) -> float | None:
+    if cpu.others is None:
+        return None
+    kernel = sum(task.share for task in use.others if is_kernel(task.name))
+    return max(cpu.others - kernel - served, 0.0)
+
+
+def served_by_others(use: ResourceUse) -> tuple[TaskUse, ...]:
+    """Return the processes that a generator of the own tree is likely to drive."""
+    if not any(task.of == "own" and is_generator(task.name) for task in use.tasks):
+        return ()
+    return tuple(task for task in use.others if is_server(task.name))
+
+
+def drives_another(use: ResourceUse) -> bool:
+    """Tell whether the own tree is seen to drive a server: a target, one beside it, or
+    one at the other end of a network."""
+    if use.cpu is not None and (use.cpu.target or 0.0) > 0:
+        return True
+    if any(task.of == "target" for task in use.tasks) or served_by_others(use):
+        return True
+    packets = sum(
+        max(n.send_packets_per_s, n.receive_packets_per_s) for n in use.networks
+    )
+    return packets >= 100
+
+
+def is_whole(task: TaskUse) -> bool:
+    """Tell whether a thread did hardly anything but run."""
+    if task.share >= t.WHOLE_PROCESSOR:
+        return True
+    return (
+        task.share >= t.SEEN_MOST
+        and task.busiest_share is not None
+        and task.busiest_share >= t.WHOLE_WHILE_SEEN
+    )
+
+
+def whole_threads(use: ResourceUse, *, late: bool = False) -> tuple[TaskUse, ...]:
+    """Return the threads that used a whole processor each.
+
+    Our engine's spin until the next operation is due; they count only where it fell
+    behind its schedule (`late`).
+    """
+    return tuple(
+        task for task in use.tasks if is_whole(task) and (late or not _spins(task))
+    )
+
+
+def _spins(task: TaskUse) -> bool:
+    return task.of == "own" and is_engine(task.name)
+
+
+def waited(use: ResourceUse) -> float | None:
+    """Return what the trial's threads waited for a processor as a share of the window,
+    summed over threads; None where the threads that were seen are not most of it, or
+    no waiting is told."""
+    known = [task for task in use.tasks if task.waiting is not None]
+    if not known or use.cpu is None:
+        return None
+    work = (use.cpu.own or 0.0) + (use.cpu.target or 0.0)
+    if sum(task.share for task in known) < 0.5 * work:
+        return None
+    return sum(task.waiting or 0.0 for task in known)
+
+
+def wanted(tasks: Iterable[TaskUse]) -> float:
+    """Return the time that threads ran or wanted to, as a share of the window."""
+    return sum(task.share + (task.waiting or 0.0) for task in tasks)

@@ -1,0 +1,70 @@
+"""What programs are, by their names: generators, servers, storage benchmarks, the kernel's own.
+
+Purpose: a thread at 100 % means another thing in a load generator than in what it drives.
+Decision: lists of names; a program that is in none is taken for what is measured, which
+never accuses it of being a generator. Names as the kernel keeps them: 15 characters.
+"""
+
+from __future__ import annotations
+
+import re
+
+_GENERATORS = (
+    "ab autocannon bombardier cassowary dnsperf drill flent gatling ghz goose h2load hammer "
+    "hey httperf iperf iperf3 k6 locust mcperf memaslap memcslap memslap memtier_benchmark "
+    "memtier_benchma mutilate mysqlslap netperf oha perf_client pgbench plow qperf "
+    "queryperf redis-benchmark resperf siege sockperf sysbench tsung vegeta weighttp wrk wrk2 ycsb"
+)
+_SERVERS = (
+    "apache2 caddy clickhouse-serv etcd envoy glusterfsd h2o haproxy httpd iperf iperf3 lighttpd "
+    "mariadbd memcached mongod mysqld named netserver nfsd nginx ntpd postgres postmaster "
+    "redis-server smbd squid sshd traefik unbound unfsd uwsgi valkey-server varnishd"
+)
+_STORAGE = (
+    "bonnie bonnie++ bw-engine bw-worker dbench dd diskspd fileio filebench fio fs_mark fsx fsmark hdparm "
+    "ioping ior iozone mdtest postmark sysbench xdd"
+)
+GENERATORS = frozenset(name[:15] for name in _GENERATORS.split())
+"""Programs that drive another process, and do no work of their own."""
+SERVERS = frozenset(_SERVERS.split())
+"""Programs that a generator may drive without being told to us as a target."""
+STORAGE = frozenset(_STORAGE.split())
+"""Programs whose figures are of a disk or a file system."""
+_KERNEL = re.compile(
+    r"(kworker|ksoftirqd|migration|rcu\w*|cpuhp|irq|idle_inject|jbd2|xfs(aild|\w*)?|nvme\w*|"
+    r"kdmflush|scsi_\w+|dm\w*|md\w*)[/:-].*|"
+    r"(kthreadd|kswapd\d*|kcompactd\d*|khugepaged|ksmd|kblockd|kauditd|khungtaskd|oom_reaper|"
+    r"writeback|loop\d+|md\d+_\w+|btrfs-.*|rcu_\w+|kdevtmpfs|watchdogd|kthrotld|z_\w+)"
+)
+_ENGINE = ("bw-worker-", "bw-engine", "bw-file-", "bw-reporter")
+
+
+def plain(name: str) -> str:
+    """Return a thread's name without what it counts itself by: `nginx: worker` -> `nginx`."""
+    return re.split(r"[:\s\[(/]", name.strip(), maxsplit=1)[0][:15]
+
+
+def is_generator(name: str) -> bool:
+    """Tell whether a thread of this name belongs to a known load generator."""
+    return plain(name) in GENERATORS or is_engine(name)
+
+
+def is_engine(name: str) -> bool:
+    """Tell whether it is our engine, which spins: busy is no sign of work for it."""
+    return name.startswith(_ENGINE)
+
+
+def is_server(name: str) -> bool:
+    """Tell whether a process of this name is a known server."""
+    return plain(name) in SERVERS
+
+
+def is_storage(name: str) -> bool:
+    """Tell whether a thread of this name belongs to a known benchmark of storage."""
+    found = plain(name)
+    return found in STORAGE or is_engine(name)
+
+
+def is_kernel(name: str) -> bool:
+    """Tell whether a process of this name is a thread of the kernel, working for whoever asked."""
+    return _KERNEL.fullmatch(name) is not None

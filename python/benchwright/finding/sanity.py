@@ -1,0 +1,195 @@
+"""Whether a figure can be what it says: caches, known limits, sizes of I/O.
+
+Purpose: the simple sums of methodology.txt 12.3.8, done for every result: what was asked
+for by system calls against what devices moved, and what a figure implies against what a
+link, a cgroup's limit or the user's own word allows.
+Decision: a link is taken for a figure's limit only where a good part of the figure was seen
+on it; a local disk's rate says nothing of an idle link. For a figure that was answered
+by a cache as a whole, the user states the limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from benchwright.finding import thresholds as t
+from benchwright.finding.limit import Capacity, unit_factor
+from benchwright.finding.limiter_network import speed_of
+from benchwright.finding.machine_words import bytes_text, rate_text, share_text
+from benchwright.finding.programs import is_storage, plain
+from benchwright.model.watched import ResourceUse, TreeIo
+
+SIZE_FACTORS = frozenset(
+    (
+        *("bs", "block", "block_size", "blocksize", "io_size", "iosize"),
+        *("operation_size", "record_size", "recordsize"),
+    )
+)
+"""Names of factors that say how large an operation is."""
+_OPERATIONS = frozenset(
+    (
+        *("1/s", "op/s", "ops/s", "ops", "iops", "io/s", "ios/s", "tps"),
+        *("req/s", "reqs/s", "requests/s", "1/second"),
+    )
+)
+"""Units of a rate of operations, in lower case."""
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """A metric of a test as it is reported."""
+
+    name: str
+    value: float
+    """The median over its trials, in `unit`."""
+    unit: str = ""
+
+
+class Claims(msgspec.Struct, frozen=True):
+    """What the user says of a test beside its result."""
+
+    capacities: tuple[Capacity, ...] = ()
+    operation_bytes: float | None = None
+    """How large an operation is said to be [bytes]."""
+
+
+def from_cache(use: ResourceUse) -> str:
+    """Return in words that memory answered what was read or written; empty where not."""
+    parts = []
+    for io, whose in ((use.own_io, ""), (use.target_io, "the target: ")):
+        if io is not None:
+            parts += [f"{whose}{text}" for text in (_read(io, use), _written(io, use))]
+    return "; ".join(part for part in parts if part and not part.endswith(": "))
+
+
+def _read(io: TreeIo, use: ResourceUse) -> str:
+    received = sum(n.receive_bytes_per_s for n in use.networks) * use.seconds
+    asked = io.read_chars - received
+    if asked < t.CACHED_BYTES or io.read_bytes >= t.FROM_DEVICE * asked:
+        return ""
+    if _copies_zeros(io, use):
+        return ""
+    return (
+        f"{bytes_text(asked)} read by system calls, {bytes_text(io.read_bytes)} of it "
+        f"came from a device ({share_text(io.read_bytes / asked)})"
+    )
+
+
+def _copies_zeros(io: TreeIo, use: ResourceUse) -> bool:
+    """Tell whether dd writes all that it reads: most often from /dev/zero."""
+    copies = any(plain(task.name) == "dd" for task in use.tasks)
+    return copies and io.written_chars >= 0.9 * io.read_chars
+
+
+def _written(io: TreeIo, use: ResourceUse) -> str:
+    asked = io.write_bytes
+    if asked < t.CACHED_BYTES or any(what == "disk" for what, _ in use.absent):
+        return ""
+    moved = sum(disk.write_bytes_per_s for disk in use.disks) * use.seconds
+    if moved >= t.FROM_DEVICE * asked:
+        return ""
+    return (
+        f"{bytes_text(asked)} written to files, {bytes_text(moved)} had reached a device "
+        f"when it ended ({share_text(moved / asked)})"
+    )
+
+
+def about_storage(use: ResourceUse) -> bool:
+    """Tell whether a known benchmark of storage is among the busiest threads."""
+    return any(is_storage(task.name) for task in use.tasks)
+
+
+def implied(figure: Figure, claims: Claims) -> float | None:
+    """Return the bandwidth that a figure is or implies [bytes/s]; None for another kind."""
+    factor = unit_factor(figure.unit) if figure.unit else None
+    if factor is not None:
+        return figure.value * factor
+    if figure.unit == "" and figure.name.endswith("bytes_per_s"):
+        return figure.value
+    if claims.operation_bytes is None or not _is_rate(figure):
+        return None
+    return figure.value * claims.operation_bytes
+
+
+def _is_rate(figure: Figure) -> bool:
+    if figure.unit:
+        return figure.unit.lower() in _OPERATIONS
+    return figure.name.lower() in _OPERATIONS or figure.name.endswith("_per_s")
+
+
+def exceeded(figure: Figure, claims: Claims, uses: Sequence[ResourceUse]) -> str:
+    """Return in words which known limit a figure exceeds; empty where none."""
+    rate = implied(figure, claims)
+    if rate is None or not rate > 0:
+        return ""
+    stated = [
+        (one.bytes_per_s, f"{one.resource}, as stated") for one in claims.capacities
+    ]
+    limits = [*stated, *_detected(rate, claims, uses)]
+    over = [(most, what) for most, what in limits if rate > t.EXCEEDS * most]
+    if not over:
+        return ""
+    most, what = max(over)
+    how = "is"
+    if claims.operation_bytes is not None and not unit_factor(figure.unit or "-"):
+        how = f"at {bytes_text(claims.operation_bytes)} each implies"
+    return (
+        f"{figure.name} {figure.value:.4g} {figure.unit} {how} {rate_text(rate)}, over "
+        f"the {rate_text(most)} of {what}"
+    )
+
+
+def _detected(
+    rate: float, claims: Claims, uses: Sequence[ResourceUse]
+) -> Iterator[tuple[float, str]]:
+    """Yield the limits that the machine tells and that the figure has to do with."""
+    for use in uses:
+        for network in use.networks:
+            most = speed_of(network, claims.capacities)
+            moved = max(network.receive_bytes_per_s, network.send_bytes_per_s)
+            if most and moved >= t.EXCEEDS_RELATED * min(rate, most):
+                yield most, f"{network.name}'s link"
+        for group in use.cgroups:
+            for limit in group.io_limits:
+                both = (limit.read_bytes_per_s, limit.write_bytes_per_s)
+                if all(both) and any(d.name == limit.name for d in use.disks):
+                    yield (
+                        sum(filter(None, both)),
+                        f"cgroup {group.path} on {limit.name}",
+                    )
+
+
+def io_size(use: ResourceUse, claimed: float | None) -> str:
+    """Return in words that I/O had another size than was said; empty where not."""
+    io = use.own_io
+    if claimed is None or io is None:
+        return ""
+    told = [
+        (what, moved / calls)
+        for what, moved, calls in (
+            ("reads", io.read_chars, io.read_calls),
+            ("writes", io.written_chars, io.write_calls),
+        )
+        if calls >= t.IO_SIZE_CALLS
+        and moved >= 0.1 * (io.read_chars + io.written_chars)
+    ]
+    wrong = [(what, size) for what, size in told if not _near(size, claimed)]
+    if not wrong:
+        return ""
+    called = " and ".join(f"{what} of {bytes_text(size)}" for what, size in wrong)
+    return f"said to be {bytes_text(claimed)} each: {called} by system calls{_reached(use)}"
+
+
+def _near(size: float, claimed: float) -> bool:
+    return claimed / t.IO_SIZE_FACTOR <= size <= claimed * t.IO_SIZE_FACTOR
+
+
+def _reached(use: ResourceUse) -> str:
+    """Return the mean size of the requests of the busiest disk, in words."""
+    disk = max(use.disks, key=lambda disk: disk.busy, default=None)
+    if disk is None or not disk.reads_per_s + disk.writes_per_s:
+        return ""
+    moved = disk.read_bytes_per_s + disk.write_bytes_per_s
+    size = moved / (disk.reads_per_s + disk.writes_per_s)
+    return f", requests of {bytes_text(size)} to {disk.name}"

@@ -1,0 +1,137 @@
+"""From where on something is a limit or a doubt: every threshold of the machine's findings.
+
+Purpose: one table, each with its reason, so that it can be argued with in one place.
+Decision: fixed figures, not levels of significance: a window is one observation of the
+machine, and a limit that matters is far from a light load. They leave room on both sides:
+what is near a threshold is neither told as free nor as the limit for certain.
+"""
+
+from __future__ import annotations
+
+# -- the window --------------------------------------------------------------------------
+
+FEWEST_SAMPLES = 3
+"""Fewer and the shares are means over more than the trial: they say nothing of it."""
+SHORTEST_S = 0.25
+"""A processor's time is counted in ticks of 10 ms: below this a tick is 4 % and more."""
+MAJORITY = 0.5
+"""Of the watched time in which a limit must show, to be a test's limit [share]."""
+
+# -- processors --------------------------------------------------------------------------
+
+WHOLE_PROCESSOR = 0.90
+"""A thread with this share of the window on a processor did hardly anything else."""
+WHOLE_WHILE_SEEN = 0.95
+"""As much while it lived: a trial's beginning and end, with other processes, are left out,"""
+SEEN_MOST = 0.70
+"""... where it still had this share of the whole window."""
+ALL_PROCESSORS = 0.90
+"""Mean use of all of them that is full: a run that begins and ends with one thread still
+is, and half-loaded machines are far from it."""
+IDLE_CORES = 0.5
+"""Processors' time that was free for a further thread [cores]."""
+ONE_AT_A_TIME = (0.90, 1.08)
+"""Processor time of a tree whose processes run one after the other [cores]."""
+RUNNABLE_ALONE = 1.35
+"""Mean of runnable tasks on a machine where one at a time runs, others' now and then."""
+SHORT_LIVED = 0.5
+"""A task seen for less than this share of the window came or went within it."""
+OTHERS_SHARE = 0.10
+"""Of the processor time that was used: what others had when they mattered. Daemons of a
+quiet machine use 1 to 3 %."""
+OTHERS_CORES = 0.10
+"""The least that others must have had at all [cores]."""
+WAITED = 0.10
+"""Share of the time that tasks wanted to run and had no processor."""
+WAITED_OF_WINDOW = 0.05
+"""... and at least this share of the window: less moves no figure by much."""
+QUEUED = 1.1
+"""Runnable tasks for each processor, where no waiting of the tasks is known."""
+TRIAL_SHARE = 0.70
+"""Of the processor time that was used: with less, it is not the trial that fills them."""
+STEAL_LIMIT = 0.10
+"""Of the time that was wanted, busy and stolen: a tenth is in every figure."""
+STEAL_DOUBT = 0.03
+"""... a thirtieth moves figures by more than a good interval's width."""
+QUOTA_PERIODS = 0.25
+"""Of the quota's periods that ended with its tasks stopped,"""
+QUOTA_STOPPED = 0.05
+"""... and the time they were stopped, as a share of the window: short bursts over a
+quota cost less than this."""
+
+# -- memory ------------------------------------------------------------------------------
+
+MEMORY_FULL = 0.95
+"""Of a cgroup's memory limit. A page cache fills any limit: it needs one of these too."""
+REFAULTS_PER_S = 100.0
+"""Pages read again soon after they were thrown out, each a wait for a disk [1/s]."""
+PRESSURE = 0.10
+"""Share of the window in which some task waited for memory (PSI)."""
+SWAP_BYTES_PER_S = 1 << 20
+"""To and from swap space: 256 pages a second, each some tens of microseconds or more."""
+DIRECT_SCANS_PER_S = 1000.0
+"""Pages that tasks looked through themselves for free memory, where no PSI is told."""
+
+# -- disks -------------------------------------------------------------------------------
+
+DISK_BUSY = 0.95
+"""Share of the window with a request in flight; a queue must show too, since a parallel
+device can be busy and have room."""
+DISK_QUEUE = 1.7
+"""Mean requests in flight or waiting: more than one at a time asked for it."""
+DISK_BUSY_ALONE = 0.90
+"""At depth one, where the time between two requests is the benchmark's own,"""
+IO_WAIT = 0.60
+"""... and that its tasks waited for I/O (PSI, or iowait in cores)."""
+OWN_IO = 0.05
+"""Share of a disk's bytes that must be the trial's own for it to be its limit."""
+IO_LIMIT = 0.90
+"""Of a cgroup's limit on I/O that was reached; token buckets give no more than it."""
+IO_LIMIT_WAITING = 0.70
+"""... or this, while tasks waited for I/O half of the time,"""
+IO_LIMIT_PRESSURE = 0.50
+IO_LIMIT_ABOVE = 1.25
+"""Far above a limit it does not hold for that I/O (write-back belongs to nobody)."""
+STALL_S = 0.5
+"""Requests in flight and none completed for so long [s]: no disk is that slow."""
+STALL_SHARE = 0.10
+"""... and of the window."""
+
+# -- network, files, processes -----------------------------------------------------------
+
+LINK = 0.92
+"""Of a link's speed, frames' overhead counted: the rest is what batching hides of it."""
+FRAME_BYTES = 24
+"""Preamble, checksum and gap of a frame of Ethernet, which interfaces do not count."""
+FILES_FULL = 0.95
+PIDS_FULL = 0.98
+"""Of a limit on open files or processes: they are sampled, so the very top is missed."""
+
+# -- doubts ------------------------------------------------------------------------------
+
+CACHED_BYTES = 64 << 20
+"""So much must have been read or written for it to matter where it came from [bytes]."""
+FROM_DEVICE = 0.25
+"""Share of it that devices moved: with less, memory answered for them."""
+FREQUENCY_BETWEEN = 0.03
+"""Change of a trial's mean frequency to another's: it is in their times in full."""
+FREQUENCY_WITHIN = 0.20
+"""Lowest against highest within a trial; turbo modes move by a tenth all the time."""
+LOST_PACKETS = 0.001
+"""Dropped or sent again, of all; one in a thousand halves a TCP stream's rate on a long link."""
+LOST_FEWEST = 10
+EXCEEDS = 1.05
+"""Over a known limit: what rounding and mixed units (1000, 1024) cannot explain."""
+EXCEEDS_RELATED = 0.25
+"""Share of a figure that must have been seen on a link for the link to be its limit."""
+IO_SIZE_FACTOR = 1.5
+"""Mean size of I/O against the size said, either way."""
+IO_SIZE_CALLS = 100
+START_NS_SHARE = 0.10
+"""Of a trial that starting it may take."""
+START_S = 0.001
+"""Starting a process: execve to exit of /bin/true takes 0.5 to 1.5 ms [s]."""
+GRAIN = 0.05
+"""Step of the values as a share of their size: below it they are a clock's grain, not figures."""
+GRAIN_FEWEST = 5
+"""Values of which a grain can be told."""
