@@ -16,9 +16,11 @@ from benchwright.cli import (
     compare,
     env,
     inside,
+    leftovers,
     load,
     peak,
     plot,
+    quiet,
     ramp,
     replay,
     resume,
@@ -41,6 +43,7 @@ _COMMANDS = (
     ramp,
     peak,
     surface,
+    quiet,
     chill,
     env,
     inside,
@@ -79,11 +82,13 @@ def _parser() -> argparse.ArgumentParser:
 
 def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
     streams.prepare()
+    undone = leftovers.undo(argv)
     words, command = _split_command(list(argv))
     arguments, unknown = parser.parse_known_args(words)
     if unknown:
         _refuse_unknown(parser, words[0] if words else "", unknown)
     arguments.command_argv = command
+    arguments.undone = undone
     try:
         _check_text(argv)
         status: int = arguments.handler(arguments)

@@ -1,0 +1,247 @@
+"""What `bw quiet` does: lists, tells, restores, keeps, or runs a command meanwhile."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from types import FrameType
+
+from benchwright.machine.quiet.host import Host, Refused
+from benchwright.machine.quiet.log import read_log
+from benchwright.machine.quiet.owner import alive
+from benchwright.machine.quiet.place import state_directory
+from benchwright.machine.quiet.quieted import Asked, Quieted, hold, restore_now
+from benchwright.machine.quiet.registry import REGISTRY
+from benchwright.machine.quiet.transaction import plans
+from benchwright.model.errors import argument_error
+from benchwright.model.quiet import Wish, wishes
+from benchwright.report import quiet as report
+
+_SESSION, _STUDY = "BW_SESSION", "BW_STUDY"
+_INTERRUPTED = 130
+
+
+def handle(arguments: argparse.Namespace) -> int:
+    """Do what was asked; return the exit status. Raises InputError, BenchError."""
+    modes = ("list", "status", "restore", "keep")
+    chosen = [f"--{name}" for name in modes if getattr(arguments, name)]
+    if arguments.command_argv:
+        chosen.append("-- CMD")
+    if len(chosen) > 1:
+        message = f"{' and '.join(chosen)} do not go together"
+        raise argument_error("bw quiet", " ".join(chosen), message, "say one of them")
+    if arguments.list:
+        return _list(arguments)
+    if arguments.status:
+        return _status(arguments)
+    if arguments.restore:
+        return _restore(arguments)
+    wanted = _wishes(arguments)
+    if arguments.keep:
+        return _keep(arguments, wanted)
+    if not arguments.command_argv:
+        hint = "bw quiet NAME... -- CMD..., or --keep; bw quiet --list shows the names"
+        raise argument_error(
+            "bw quiet", "", "there is no command to be quiet for", hint
+        )
+    return _around(arguments, wanted)
+
+
+def _wishes(arguments: argparse.Namespace) -> tuple[Wish, ...]:
+    try:
+        wanted = wishes(arguments.settings)
+    except ValueError as error:
+        words = " ".join(arguments.settings)
+        raise argument_error("bw quiet", words, str(error)) from None
+    if not wanted:
+        hint = "bw quiet --list shows them; `all` stands for all of them"
+        raise argument_error("bw quiet", "", "no setting is named", hint)
+    return wanted
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    host = Host()
+    wanted = wishes(arguments.settings or ["all"])
+    offers = tuple(
+        report.Offer(wish.name, _now(host, wish.name), len(plan.changes), plan.lacking)
+        for wish, plan in plans(host, wanted)
+    )
+    if arguments.json:
+        import msgspec
+
+        told = {"settings": msgspec.to_builtins(offers)}
+        sys.stdout.write(report.document("list", told))
+    else:
+        _print(report.offer_lines(offers), to_stdout=True)
+    return 0
+
+
+def _now(host: Host, name: str) -> str:
+    try:
+        return REGISTRY[name].now(host)
+    except Refused as refused:
+        return f"not told: {refused}"
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    status = _present(Host())
+    if arguments.json:
+        import msgspec
+
+        told = {"status": None if status is None else msgspec.to_builtins(status)}
+        sys.stdout.write(report.document("status", told))
+    else:
+        _print(report.status_lines(status), to_stdout=True)
+    return 0
+
+
+def _present(host: Host) -> report.Status | None:
+    contents = read_log(Path(state_directory()))
+    if contents is None or contents.begin is None:
+        return None
+    changes = []
+    for intent, _ in contents.changes:
+        change = intent.change
+        try:
+            value = REGISTRY[change.setting].read(host, change)
+        except (Refused, KeyError) as error:
+            value = f"not told: {error}"
+        changes.append((change, "gone" if value is None else value))
+    begin = contents.begin
+    return report.Status(
+        begin.owner, alive(host, begin.owner), begin.at, tuple(changes)
+    )
+
+
+def _restore(arguments: argparse.Namespace) -> int:
+    session = os.environ.get(_SESSION, "")
+    restored = restore_now(Host(), Path(state_directory()), session)
+    if arguments.json:
+        told = {"restored": report.restored_object(restored, late=False)}
+        sys.stdout.write(report.document("restore", told))
+    elif restored is None:
+        print("quiet: nothing is changed", file=sys.stderr)
+    else:
+        _print(report.restored_lines(restored, late=False))
+    return 1 if restored is not None and restored.failed else 0
+
+
+def _keep(arguments: argparse.Namespace, wanted: tuple[Wish, ...]) -> int:
+    host, session = Host(), os.environ.get(_SESSION, "")
+    owner = _session_process(host) if session else 0
+    # The benchmark's tree, for isolation: the session, or the shell that called us.
+    host.own_pid = owner or os.getppid()
+    asked = Asked(wanted, session=session, require=arguments.require, host=host)
+    quiet, late = hold(asked, owner)
+    if arguments.json:
+        told = {
+            "quiet": report.quiet_object(quiet),
+            "undone_late": report.restored_object(late, late=True),
+        }
+        sys.stdout.write(report.document("keep", told))
+    else:
+        _print(report.restored_lines(late, late=True) if late else ())
+        _print(report.quiet_lines(quiet))
+    return 0
+
+
+def _session_process(host: Host) -> int:
+    """Return the `bw` of the session that we run in, 0 when that is not known.
+
+    It writes its process id into its study's lock.
+    """
+    study = os.environ.get(_STUDY, "")
+    try:
+        pid = int((Path(study) / "lock").read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return 0
+    return pid if pid in host.ancestors(os.getpid()) else 0
+
+
+# -- a command -------------------------------------------------------------------------
+
+
+class _Child:
+    """A command, and the signals for us that are passed on to it."""
+
+    def __init__(self, words: list[str], *, quiet: bool) -> None:
+        self._words = words
+        self._out = sys.stderr if quiet else None
+        self._process: subprocess.Popen[bytes] | None = None
+        self.interrupted = False
+
+    def note(self, number: int, _frame: FrameType | None) -> None:
+        """Pass a signal on; a second one kills."""
+        process = self._process
+        if process is not None and process.poll() is None:
+            if self.interrupted:
+                process.kill()
+            elif number != signal.SIGINT or not _from_terminal():
+                process.send_signal(number)
+        self.interrupted = True
+
+    def run(self) -> int:
+        """Run it to its end, unless a signal came before; return its exit status."""
+        if self.interrupted:
+            return _INTERRUPTED
+        self._process = subprocess.Popen(self._words, stdout=self._out)
+        if self.interrupted:
+            self._process.terminate()
+        return self._process.wait()
+
+
+def _from_terminal() -> bool:
+    """Tell whether Ctrl-C reaches the command by itself: it is in the foreground too."""
+    try:
+        return os.tcgetpgrp(0) == os.getpgrp()
+    except OSError:
+        return False
+
+
+def _around(arguments: argparse.Namespace, wanted: tuple[Wish, ...]) -> int:
+    words = arguments.command_argv
+    if shutil.which(words[0]) is None:
+        raise argument_error("bw quiet", words[0], f"there is no program {words[0]!r}")
+    child = _Child(words, quiet=arguments.json)
+    # A signal while it is put in order or back waits (machine/quiet/signals.py).
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, child.note)
+    quieted = Quieted(Asked(wanted, require=arguments.require))
+    with quieted:
+        if not arguments.json:
+            late = quieted.late
+            _print(report.restored_lines(late, late=True) if late else ())
+            _print(report.quiet_lines(quieted.quiet))
+        sys.stdout.flush()
+        status = child.run()
+    _tell(arguments, quieted, status)
+    if child.interrupted:
+        return _INTERRUPTED
+    failed = quieted.restored is not None and quieted.restored.failed
+    return 1 if status != 0 or failed else 0
+
+
+def _tell(arguments: argparse.Namespace, quieted: Quieted, status: int) -> None:
+    if not arguments.json:
+        if quieted.restored is not None:
+            _print(report.restored_lines(quieted.restored, late=False))
+        return
+    told = {
+        "quiet": report.quiet_object(quieted.quiet),
+        "undone_late": report.restored_object(quieted.late, late=True),
+        "restored": report.restored_object(quieted.restored, late=False),
+        "argv": arguments.command_argv,
+        "exit_status": status,
+    }
+    sys.stdout.write(report.document("run", told))
+
+
+def _print(lines: Iterable[str], *, to_stdout: bool = False) -> None:
+    for line in lines:
+        print(line, file=sys.stdout if to_stdout else sys.stderr)

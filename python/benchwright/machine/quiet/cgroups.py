@@ -1,0 +1,118 @@
+"""The cpuset controller of cgroups, version 1 or 2: groups, their members, moving.
+
+Source: kernel documentation, admin-guide/cgroup-v1/cgroups.rst, cgroup-v2.rst.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from benchwright.machine.quiet.host import Host, Refused
+
+_PASSES = 50
+
+
+class Hierarchy(msgspec.Struct, frozen=True):
+    """Where the cpuset controller is."""
+
+    root: Path
+    mount: Path
+    """What the paths in /proc/PID/cgroup are relative to."""
+    version: int
+
+    def enabled(self, host: Host) -> bool:
+        """Tell whether groups below the root have the controller."""
+        if self.version == 1:
+            return True
+        text = host.read(self.root / "cgroup.subtree_control") or ""
+        return "cpuset" in text.split()
+
+
+def cpuset(host: Host) -> Hierarchy | None:
+    """Return the hierarchy with the controller, None where there is none."""
+    first = host.sys / "fs/cgroup/cpuset"
+    if (first / "cpuset.cpus").exists():
+        return Hierarchy(host.cpuset or first, first, 1)
+    second = host.sys / "fs/cgroup"
+    if "cpuset" in (host.read(second / "cgroup.controllers") or "").split():
+        return Hierarchy(host.cpuset or second, second, 2)
+    return None
+
+
+def nodes(host: Host, tree: Hierarchy) -> str:
+    """Return the memory nodes that a new group gets: all of the root's."""
+    for name in ("cpuset.mems.effective", "cpuset.mems"):
+        if text := host.read(tree.root / name):
+            return text
+    return "0"
+
+
+def below(tree: Hierarchy) -> list[Path]:
+    """Return the groups below the root, parents before their children."""
+    found = []
+    for path, names, _ in os.walk(tree.root):
+        names.sort()
+        if Path(path) != tree.root:
+            found.append(Path(path))
+    return found
+
+
+def of(host: Host, tree: Hierarchy, pid: int) -> Path:
+    """Return the group of a process. Raises Refused."""
+    text = host.read(host.proc / str(pid) / "cgroup")
+    for line in (text or "").splitlines():
+        _, controllers, path = line.split(":", 2)
+        wanted = "" if tree.version == 2 else "cpuset"
+        if wanted in controllers.split(","):
+            return tree.mount / path.lstrip("/")
+    raise Refused(f"the cpuset of process {pid} is not told")
+
+
+def members(host: Host, group: Path) -> list[int]:
+    """Return the processes of a group; none where it does not exist."""
+    return [int(word) for word in (host.read(group / "cgroup.procs") or "").split()]
+
+
+def describe(host: Host, group: Path) -> str | None:
+    """Return a group's processors and memory nodes, None where there is no group.
+
+    One that was made and not yet given both is told as an empty text.
+    """
+    if not group.is_dir():
+        return None
+    cpu = host.read(group / "cpuset.cpus")
+    memory = host.read(group / "cpuset.mems")
+    return f"{cpu} {memory}" if cpu and memory else ""
+
+
+def remove(host: Host, group: Path) -> None:
+    """Remove a group without members, if it is there. Raises Refused."""
+    for _ in range(_PASSES):
+        # The last task of a group that ended a moment ago still counts.
+        if host.remove_directory(group):
+            return
+        host.rest(0.01)
+    raise Refused(f"{group}: there are still tasks in it")
+
+
+def move(host: Host, wanted: Callable[[], set[int]], group: Path) -> str:
+    """Move processes until no new one appears; return how many could not be moved."""
+    stuck: set[int] = set()
+    for _ in range(_PASSES):
+        left = wanted() - stuck
+        if not left:
+            break
+        for pid in left:
+            try:
+                host.write(group / "cgroup.procs", str(pid))
+            except Refused:
+                stuck.add(pid)
+    there = [process for pid in stuck if (process := host.process(pid))]
+    if not there:
+        return ""
+    kernel = sum(process.kernel for process in there)
+    return f"{len(there)} tasks cannot be moved ({kernel} threads of the kernel)"

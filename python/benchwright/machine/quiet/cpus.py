@@ -1,0 +1,58 @@
+"""Sets of processors as the kernel writes them, and which are the benchmark's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from benchwright.machine.quiet.host import Host, Refused
+
+
+def parse(text: str) -> set[int]:
+    """Return the processors of a list such as `0-2,5`. Raises ValueError."""
+    found: set[int] = set()
+    for part in text.replace("\n", "").split(","):
+        if not part.strip():
+            continue
+        first, _, last = part.partition("-")
+        found |= set(range(int(first), int(last or first) + 1))
+    return found
+
+
+def render(cpus: Iterable[int]) -> str:
+    """Return processors as the kernel's list: `0-2,5`."""
+    runs: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if runs and cpu == runs[-1][1] + 1:
+            runs[-1][1] = cpu
+        else:
+            runs.append([cpu, cpu])
+    return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in runs)
+
+
+def split(host: Host, values: tuple[str, ...]) -> tuple[set[int], set[int]]:
+    """Return the benchmark's processors and the others'.
+
+    `values` name the benchmark's; without any it has all but the first core. Raises
+    Refused where one of the two sets is empty.
+    """
+    online = parse(host.read(host.sys / "devices/system/cpu/online") or "0")
+    if values:
+        try:
+            bench = parse(",".join(values))
+        except ValueError:
+            raise Refused(f"{','.join(values)!r} is no list like 0-2,5") from None
+        if not bench <= online:
+            missing = render(bench - online)
+            raise Refused(f"processor {missing} is not online ({render(online)} are)")
+    else:
+        first = min(online)
+        topology = host.sys / f"devices/system/cpu/cpu{first}/topology"
+        core = host.read(topology / "thread_siblings_list") or str(first)
+        bench = online - parse(core) - {first}
+    others = online - bench
+    if not bench or not others:
+        raise Refused(
+            f"it takes two cores or more: the benchmark's processors would be "
+            f"{render(bench) or 'none'}, the others' {render(others) or 'none'}"
+        )
+    return bench, others

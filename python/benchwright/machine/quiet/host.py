@@ -1,0 +1,259 @@
+"""The machine that is put in order: the one seam for every effect of its settings.
+
+Purpose: each directory is a root that a test can replace by a made-up tree, and programs
+and signals go through functions that a test can replace. What a program is started with
+must not be the benchmark's: a daemon that `service X start` starts lives on.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+_PROGRAM_LIMIT_S = 120.0
+_OURS = "BW_"
+_STAT = re.compile(r"(\d+) \((.*)\) (\S) (.*)\Z", re.DOTALL)
+
+
+class Refused(Exception):
+    """Why a value cannot be read or written, in words for a person."""
+
+
+class Ran(msgspec.Struct, frozen=True):
+    """What a program said."""
+
+    status: int
+    output: str
+
+
+class Process(msgspec.Struct, frozen=True):
+    """One process, as /proc/PID/stat tells it."""
+
+    pid: int
+    name: str
+    state: str
+    parent: int
+    start: int
+    """Clock ticks since boot."""
+    kernel: bool
+    """A thread of the kernel."""
+
+
+def run_program(argv: tuple[str, ...]) -> Ran:
+    """Run a program to its end, away from our terminal. Raises Refused."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(_OURS)}
+    try:
+        done = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environment | {"LC_ALL": "C", "SYSTEMD_PAGER": ""},
+            # Ctrl-C goes to the whole foreground group: it must not end a half-way stop.
+            start_new_session=True,
+            timeout=_PROGRAM_LIMIT_S,
+        )
+    except subprocess.TimeoutExpired:
+        raise Refused(f"{argv[0]} did not end in {_PROGRAM_LIMIT_S:g} s") from None
+    except OSError as error:
+        raise Refused(f"{argv[0]}: {error.strerror}") from None
+    return Ran(done.returncode, done.stdout.decode(errors="replace").strip())
+
+
+class Host:
+    """Where the machine's files are, and how its programs and processes are reached."""
+
+    def __init__(
+        self,
+        root: Path = Path("/"),
+        *,
+        run: Callable[[tuple[str, ...]], Ran] = run_program,
+        kill: Callable[[int, int], None] = os.kill,
+        cpuset: Path | None = None,
+        superuser: bool | None = None,
+    ) -> None:
+        self.root = root
+        self.proc = root / "proc"
+        self.sys = root / "sys"
+        self.run = run
+        self.kill = kill
+        self.cpuset = cpuset
+        """The cpuset hierarchy's root; None: where the kernel has mounted it."""
+        self.superuser = os.geteuid() == 0 if superuser is None else superuser
+        self.own_pid = os.getpid()
+        """The process whose tree is the benchmark's: it is not moved out of the way."""
+
+    # -- files -----------------------------------------------------------------------
+
+    def read(self, path: Path) -> str | None:
+        """Return a file's text without its last newline; None when there is none."""
+        try:
+            return path.read_text(encoding="utf-8", errors="replace").strip("\n")
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise Refused(f"{path}: {error.strerror}") from None
+
+    def write(self, path: Path, text: str) -> None:
+        """Write a file that exists, in one system call. Raises Refused."""
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
+            try:
+                os.write(descriptor, (text + "\n").encode())
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise Refused(f"{path}: {error.strerror}") from None
+
+    def create(self, path: Path, text: str) -> None:
+        """Make a file that must not be there yet, readable by all. Raises Refused."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            descriptor = os.open(path, flags, 0o644)
+            try:
+                os.write(descriptor, (text + "\n").encode())
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise Refused(f"{path}: {error.strerror}") from None
+
+    def remove(self, path: Path) -> None:
+        """Remove a file, if it is there. Raises Refused."""
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise Refused(f"{path}: {error.strerror}") from None
+
+    def make_directory(self, path: Path) -> None:
+        """Make a directory (a cgroup), if it is not there. Raises Refused."""
+        try:
+            path.mkdir(exist_ok=True)
+        except OSError as error:
+            raise Refused(f"{path}: {error.strerror}") from None
+
+    def remove_directory(self, path: Path) -> bool:
+        """Remove an empty directory; return whether it is gone. Raises Refused."""
+        try:
+            path.rmdir()
+        except FileNotFoundError:
+            return True
+        except OSError as error:
+            if error.errno in (errno.EBUSY, errno.ENOTEMPTY):
+                return False
+            raise Refused(f"{path}: {error.strerror}") from None
+        return True
+
+    def writable(self, path: Path) -> bool:
+        """Tell whether this user may write to a file."""
+        return os.access(path, os.W_OK)
+
+    def has_program(self, name: str) -> bool:
+        """Tell whether a program is there; a made-up machine has those it is given."""
+        return self.run is not run_program or shutil.which(name) is not None
+
+    def same_device(self, name: str, path: str) -> bool:
+        """Tell whether fstab's name for a device (UUID=, LABEL=, a path) means a path."""
+        kind, _, value = name.partition("=")
+        if value and kind in ("UUID", "LABEL", "PARTUUID", "PARTLABEL"):
+            name = f"/dev/disk/by-{kind.lower()}/{value.strip(chr(34))}"
+        inside = (self.root / one.lstrip("/") for one in (name, path))
+        first, second = (os.path.realpath(one) for one in inside)
+        return first == second
+
+    def glob(self, pattern: str) -> list[Path]:
+        """Return the paths below the root that match, numbers in their order."""
+        return sorted(self.root.glob(pattern), key=lambda path: _natural(str(path)))
+
+    # -- processes -------------------------------------------------------------------
+
+    def processes(self) -> list[Process]:
+        """Return every process, by its id."""
+        try:
+            names = [e.name for e in self.proc.iterdir() if e.name.isdecimal()]
+        except OSError:
+            return []
+        found = (self.process(int(name)) for name in names)
+        return sorted((p for p in found if p is not None), key=lambda p: p.pid)
+
+    def process(self, pid: int) -> Process | None:
+        """Return one process; None when it is gone."""
+        try:
+            text = (self.proc / str(pid) / "stat").read_bytes().decode(errors="replace")
+        except OSError:
+            return None
+        match = _STAT.match(text)
+        if match is None:
+            return None
+        rest = match[4].split()
+        kernel = bool(int(rest[5]) & 0x00200000)  # PF_KTHREAD
+        parent, start = int(rest[0]), int(rest[18])
+        return Process(int(match[1]), match[2], match[3], parent, start, kernel)
+
+    def ancestors(self, pid: int) -> set[int]:
+        """Return a process and all that it descends from."""
+        found: set[int] = set()
+        while pid > 0 and pid not in found:
+            found.add(pid)
+            process = self.process(pid)
+            pid = process.parent if process else 0
+        return found
+
+    def tree(self, pid: int) -> set[int]:
+        """Return a process and all that descends from it."""
+        children: dict[int, list[int]] = {}
+        for process in self.processes():
+            children.setdefault(process.parent, []).append(process.pid)
+        found, open_ends = set(), [pid]
+        while open_ends:
+            one = open_ends.pop()
+            if one not in found:
+                found.add(one)
+                open_ends += children.get(one, [])
+        return found
+
+    def signal(self, pid: int, number: signal.Signals) -> None:
+        """Send a signal. Raises Refused."""
+        try:
+            self.kill(pid, number)
+        except OSError as error:
+            raise Refused(f"process {pid}: {error.strerror}") from None
+
+    def may_signal(self, pid: int) -> bool:
+        """Tell whether this user may stop a process: his own, or any for root."""
+        try:
+            return (
+                self.superuser or (self.proc / str(pid)).stat().st_uid == os.geteuid()
+            )
+        except OSError:
+            return False
+
+    # -- other -----------------------------------------------------------------------
+
+    def sync(self) -> None:
+        """Write what is dirty to the disks."""
+        os.sync()
+
+    def rest(self, seconds: float) -> None:
+        """Wait a little."""
+        time.sleep(seconds)
+
+    @property
+    def boot_id(self) -> str:
+        """The kernel's id of this boot."""
+        return self.read(self.proc / "sys/kernel/random/boot_id") or ""
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    return [
+        (int(part), "") if part.isdecimal() else (-1, part)
+        for part in re.split(r"(\d+)", text)
+    ]

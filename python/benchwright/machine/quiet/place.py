@@ -1,0 +1,26 @@
+"""Where transactions are kept. Imports `os` alone: every `bw` command looks here."""
+
+from __future__ import annotations
+
+import os
+
+LOG = "quiet.log"
+LOCK = "quiet.lock"
+
+
+def state_directory() -> str:
+    """Return the directory of this user's transaction, which need not exist.
+
+    $BW_STATE, else /var/lib/benchwright for root, else $XDG_STATE_HOME/benchwright.
+    """
+    if given := os.environ.get("BW_STATE"):
+        return given
+    if os.geteuid() == 0:
+        return "/var/lib/benchwright"
+    home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return os.path.join(home, "benchwright")
+
+
+def log_path() -> str:
+    """Return the path of the log; there is one while something is changed."""
+    return os.path.join(state_directory(), LOG)

@@ -1,0 +1,208 @@
+"""The machine held quiet for as long as something runs: what callers use.
+
+A context manager for what lives in this process (`bw quiet -- CMD`, a suite's `quiet`);
+`hold` for what outlives it (`--keep`); `restore_now` and `restore_dead` for the rest.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from benchwright.machine.quiet import place
+from benchwright.machine.quiet.host import Host
+from benchwright.machine.quiet.log import VERSION, Begin, Log, read_log
+from benchwright.machine.quiet.owner import Lock, alive, busy, owner_of
+from benchwright.machine.quiet.signals import Deferred
+from benchwright.machine.quiet.transaction import Transaction, plans, restore
+from benchwright.model.errors import BenchError
+from benchwright.model.quiet import Owner, Quiet, Restored, Wish
+
+
+class Asked:
+    """Settings that are wanted, where, and for whom."""
+
+    def __init__(
+        self,
+        wishes: Sequence[Wish],
+        *,
+        session: str = "",
+        require: bool = False,
+        host: Host | None = None,
+        directory: Path | None = None,
+        after: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.wishes = tuple(wishes)
+        self.session = session
+        self.require = require
+        self.host = host or Host()
+        self.directory = directory or Path(place.state_directory())
+        self.after = after
+        """Called after each durable record; a test ends the process in it."""
+
+
+class Quieted:
+    """The machine quiet inside a `with`; as it was after it, whatever happened.
+
+    Entering raises BenchError: `quiet-busy`, `quiet-lacking` (with `require`),
+    `quiet-unsafe`, `quiet-state`. What could not be undone is in `restored.failed`.
+    """
+
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
+        self._lock: Lock | None = None
+        self.quiet = Quiet()
+        self.late: Restored | None = None
+        """What an earlier one that was killed had left, put back on entering."""
+        self.restored: Restored | None = None
+        """What became of it all; there after leaving."""
+
+    def __enter__(self) -> Quieted:
+        asked = self._asked
+        with Deferred():
+            self._lock = Lock(asked.directory, asked.host)
+            try:
+                self.late = _clear(asked)
+                owner = owner_of(asked.host, asked.host.own_pid, asked.session)
+                self.quiet = _apply(asked, owner)
+            except BaseException:
+                self._lock.release()
+                raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with Deferred():
+            self._leave()
+
+    def _leave(self) -> None:
+        asked = self._asked
+        try:
+            self.restored = _restored(asked.host, asked.directory, asked.after)
+        finally:
+            if self._lock is not None:
+                self._lock.release()
+
+
+def hold(asked: Asked, owner_pid: int) -> tuple[Quiet, Restored | None]:
+    """Make the machine quiet and leave it so; return that, and what was undone late.
+
+    It holds while the process `owner_pid` lives, or, for 0, until `restore_now`.
+    """
+    with Deferred():
+        lock = Lock(asked.directory, asked.host)
+        try:
+            late = _clear(asked)
+            owner = owner_of(asked.host, owner_pid, asked.session)
+            return _apply(asked, owner), late
+        finally:
+            lock.release()
+
+
+def restore_now(host: Host, directory: Path, session: str = "") -> Restored | None:
+    """Put the machine back; return what became of it, None when it was not quiet.
+
+    Raises BenchError `quiet-busy` while another process lives that holds it: only what is
+    kept for nobody, for a dead one or for this session is put back.
+    """
+    if read_log(directory) is None:
+        return None
+    with Deferred():
+        lock = Lock(directory, host)
+        try:
+            contents = read_log(directory)
+            if contents is not None and contents.begin is not None:
+                owner = contents.begin.owner
+                ours = owner.pid == 0 or (session and owner.session == session)
+                if not ours and alive(host, owner):
+                    raise busy(host, contents)
+            return _restored(host, directory)
+        finally:
+            lock.release()
+
+
+def restore_dead(host: Host, directory: Path) -> Restored | None:
+    """Put back what an owner that is dead had changed; None when there is none.
+
+    While somebody holds the lock there is nothing to do: it is alive, or restoring.
+    """
+    contents = read_log(directory)
+    if contents is None:
+        return None
+    if contents.begin is not None and alive(host, contents.begin.owner):
+        return None
+    try:
+        return restore_now(host, directory)
+    except BenchError as error:
+        if error.code == "quiet-busy":
+            return None
+        raise
+
+
+def _clear(asked: Asked) -> Restored | None:
+    """Restore what a dead owner left. Raises BenchError where there is a living one."""
+    contents = read_log(asked.directory)
+    if contents is None:
+        return None
+    if contents.begin is not None and alive(asked.host, contents.begin.owner):
+        raise busy(asked.host, contents)
+    late = _restored(asked.host, asked.directory, asked.after)
+    if late is not None and late.failed:
+        left = ", ".join(f"{u.change.setting} {u.change.item}" for u in late.failed)
+        raise BenchError(
+            "quiet-left",
+            f"an earlier bw quiet left what cannot be put back: {left}",
+            "see `bw quiet --status`",
+        )
+    return late
+
+
+def _apply(asked: Asked, owner: Owner) -> Quiet:
+    """Make the changes; undo them again when that fails. Raises BenchError."""
+    if asked.require:
+        _refuse_lacking(asked)
+    log = Log(asked.directory / place.LOG, after=asked.after)
+    words = tuple(wish.name for wish in asked.wishes)
+    begin = Begin(owner, VERSION, words, int(time.time()))
+    try:
+        quiet = Transaction(asked.host, log).apply(begin, asked.wishes)
+        if asked.require and quiet.lacking:
+            raise _lacking_error(quiet.lacking[0].setting, quiet.lacking[0].why, 1)
+    except BaseException:
+        log.close()
+        _restored(asked.host, asked.directory, asked.after)
+        raise
+    log.close()
+    return quiet
+
+
+def _refuse_lacking(asked: Asked) -> None:
+    """Raise BenchError `quiet-lacking`, before anything is changed."""
+    for wish, plan in plans(asked.host, asked.wishes):
+        if plan.lacking:
+            raise _lacking_error(wish.name, plan.lacking[0], 2)
+
+
+def _lacking_error(setting: str, why: str, status: int) -> BenchError:
+    error = BenchError(
+        "quiet-lacking",
+        f"{setting} cannot be had: {why}",
+        "leave --require away to go on without it; the machine is as it was",
+    )
+    error.exit_status = status
+    return error
+
+
+def _restored(
+    host: Host, directory: Path, after: Callable[[], None] = lambda: None
+) -> Restored | None:
+    contents = read_log(directory)
+    if contents is None:
+        return None
+    return restore(host, Log(directory / place.LOG, after=after), contents)

@@ -1,0 +1,164 @@
+"""Services, stopped and started again: units, scripts, or processes that are paused.
+
+Decision: a unit's timers, sockets and paths are stopped before it, or they would start it
+again. A unit that is at work (`activating`: apt upgrading the system) is left: ending it
+half-way would harm the machine. Without systemd, a script in /etc/init.d whose
+`status` says that it runs is stopped; anything else is paused by SIGSTOP and continued
+by SIGCONT, known by process id and start, so that nothing is lost.
+Source: papers/auto-pilot.txt section 3.5; systemctl(1), service(8).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from signal import SIGCONT, SIGSTOP
+
+from benchwright.machine.quiet import systemd
+from benchwright.machine.quiet.host import Host, Process, Refused
+from benchwright.machine.quiet.setting import Plan, lacking
+from benchwright.model.quiet import Change, Wish
+
+RUNNING, STOPPED = "running", "stopped"
+DEFAULT = (
+    *("cron", "crond", "cronie", "anacron", "atd", "fcron", "systemd-cron"),
+    *("apt-daily", "apt-daily-upgrade", "unattended-upgrades", "unattended-upgr"),
+    *("dnf-makecache", "dnf-automatic", "yum-cron", "pacman-filesdb-refresh"),
+    *(
+        "packagekit",
+        "packagekitd",
+        "fwupd",
+        "fwupd-refresh",
+        "snapd",
+        "snapd.snap-repair",
+    ),
+    *("man-db", "updatedb", "plocate-updatedb", "mlocate", "mlocate-updatedb"),
+    *("fstrim", "logrotate", "e2scrub_all", "dpkg-db-backup", "systemd-tmpfiles-clean"),
+    *("motd-news", "update-notifier-download", "update-notifier-motd", "ua-timer"),
+    *("mdcheck_start", "mdcheck_continue", "mdmonitor-oneshot", "raid-check"),
+    *("sysstat", "sysstat-collect", "sysstat-summary", "sysstat-rotate", "atop", "pcp"),
+    *("sendmail", "exim4", "postfix", "opensmtpd", "nullmailer", "fetchmail"),
+    *("cups", "cupsd", "cups-browsed", "lpd", "lprng"),
+    *("inetd", "xinetd", "openbsd-inetd", "inetutils-inetd"),
+    *("avahi-daemon", "bluetooth", "ModemManager", "smartd", "smartmontools"),
+    *("tracker-miner-fs-3", "tracker-extract-3", "baloo_file", "geoclue"),
+    *("irqbalance", "thermald", "tuned", "power-profiles-daemon"),
+)
+"""What is stopped unless names are given: what works at times of its own choosing, and
+what would change the processors' settings while we hold them. ssh is not here."""
+_SSH = ("ssh", "sshd")
+_WAITS = 200
+
+
+class Services:
+    """Services, timers and daemons."""
+
+    name = "services"
+
+    def plan(self, host: Host, wish: Wish) -> Plan:
+        """Return what runs of those that are to be stopped."""
+        names = list(wish.values or DEFAULT)
+        left = []
+        if any(name in _SSH for name in names) and (who := _logged_in(host)):
+            names = [name for name in names if name not in _SSH]
+            left.append(f"ssh is left: somebody is logged in by it (process {who})")
+        way = systemd.plan if systemd.runs(host) else _plain
+        found = way(host, names)
+        return Plan(found.changes, (*left, *found.lacking))
+
+    def now(self, host: Host) -> str:
+        """Return which of the usual ones run."""
+        found = self.plan(host, Wish(self.name)).changes
+        return ", ".join(one.item for one in found) or "none of the usual ones runs"
+
+    def read(self, host: Host, change: Change) -> str | None:
+        """Return whether it runs; None when it is gone."""
+        kind, name = change.item.split(" ", 1)
+        if kind == "unit":
+            return systemd.state(host, name)
+        if kind == "script":
+            return RUNNING if _script_runs(host, name) else STOPPED
+        process = _known(host, name)
+        if process is None:
+            return None
+        return STOPPED if process.state in "Tt" else RUNNING
+
+    def write(self, host: Host, change: Change, value: str) -> str:
+        """Stop or start it."""
+        kind, name = change.item.split(" ", 1)
+        verb = "start" if value == RUNNING else "stop"
+        if kind == "process":
+            self._signal(host, change, name, value)
+            return ""
+        argv = ("systemctl", verb, name) if kind == "unit" else ("service", name, verb)
+        ran = host.run(argv)
+        if ran.status != 0:
+            raise Refused(f"{' '.join(argv)}: {ran.output or ran.status}")
+        return ""
+
+    def _signal(self, host: Host, change: Change, name: str, value: str) -> None:
+        process = _known(host, name)
+        if process is None:
+            raise Refused(f"{name.rsplit(' ', 1)[-1]} has ended")
+        host.signal(process.pid, SIGCONT if value == RUNNING else SIGSTOP)
+        for _ in range(_WAITS):
+            if self.read(host, change) in (value, None):
+                return
+            host.rest(0.005)
+
+
+def _plain(host: Host, names: Sequence[str]) -> Plan:
+    """Return the plan of a machine without systemd."""
+    changes, scripts = [], set()
+    for name in names:
+        script = host.root / "etc/init.d" / name
+        if os.access(script, os.X_OK) and "/" not in name and _script_runs(host, name):
+            scripts.add(name)
+            if not host.superuser:
+                return lacking(f"service {name} may not be stopped: run as root")
+            changes.append(_change(f"script {name}"))
+    mine = host.ancestors(host.own_pid) | host.tree(host.own_pid)
+    why = []
+    for process in host.processes():
+        wanted = process.name in (name[:15] for name in names if name not in scripts)
+        if not wanted or process.kernel or process.state in "TtZX":
+            continue
+        if process.pid in mine:
+            why.append(f"{process.name} (process {process.pid}) is part of this run")
+        elif not host.may_signal(process.pid):
+            why.append(
+                f"{process.name} (process {process.pid}) belongs to another user"
+            )
+        else:
+            item = f"process {process.pid} {process.start} {process.name}"
+            changes.append(_change(item))
+    return Plan(tuple(changes), tuple(why))
+
+
+def _change(item: str) -> Change:
+    return Change(Services.name, item, RUNNING, STOPPED)
+
+
+def _script_runs(host: Host, name: str) -> bool:
+    return host.run(("service", name, "status")).status == 0
+
+
+def _known(host: Host, name: str) -> Process | None:
+    """Return the process of an item `PID START NAME`, if it is still that one."""
+    pid, start, _ = name.split(" ", 2)
+    process = host.process(int(pid))
+    if process is None or process.start != int(start) or process.state in "ZX":
+        return None
+    return process
+
+
+def _logged_in(host: Host) -> int:
+    """Return a process that serves a login by ssh, 0 when there is none."""
+    found = {process.pid: process for process in host.processes()}
+    for process in found.values():
+        parent = found.get(process.parent)
+        if process.name == "sshd-session" or (
+            process.name == "sshd" and parent is not None and parent.name == "sshd"
+        ):
+            return process.pid
+    return 0

@@ -1,0 +1,114 @@
+"""Swap devices, off and on again with their priorities and options.
+
+Decision: `swapon` and `swapoff` of the system do it: they know labels, files and options.
+The devices go off from the lowest priority up. The kernel counts down negative priorities
+in the order of swapon, so the reverse order gives each its own back.
+Source: swapon(8), proc(5) on /proc/swaps.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from benchwright.machine.quiet.host import Host, Refused
+from benchwright.machine.quiet.setting import Plan, lacking
+from benchwright.model.quiet import Change, Wish
+
+_OFF = "off"
+_ESCAPE = re.compile(r"\\([0-7]{3})")
+_DISCARD = re.compile(r"discard(?:=\w+)?\Z")
+
+
+class Device(msgspec.Struct, frozen=True):
+    """One line of /proc/swaps."""
+
+    path: str
+    used_kib: int
+    priority: int
+
+
+class Swap:
+    """All swap devices and files."""
+
+    name = "swap"
+
+    def plan(self, host: Host, wish: Wish) -> Plan:
+        """Return one change for each device, lowest priority first."""
+        found = devices(host)
+        if wish.values:
+            found = [one for one in found if one.path in wish.values]
+        if not found:
+            return Plan()
+        if not host.superuser:
+            return lacking("swap may not be switched off: run as root")
+        used = sum(one.used_kib for one in found)
+        free = _available_kib(host)
+        if free is not None and used > free * 0.9:
+            return lacking(f"{used} KiB are swapped out and {free} KiB of memory free")
+        if not host.has_program("swapoff"):
+            return lacking("there is no program swapoff (package mount or util-linux)")
+        found.sort(key=lambda one: one.priority)
+        return Plan(tuple(Change(self.name, d.path, _state(d), _OFF) for d in found))
+
+    def now(self, host: Host) -> str:
+        """Return the devices."""
+        found = devices(host)
+        return ", ".join(f"{d.path} {_state(d)}" for d in found) or "no swap device"
+
+    def read(self, host: Host, change: Change) -> str | None:
+        """Return `on, priority N`, `off`, or None when the device itself is gone."""
+        for device in devices(host):
+            if device.path == change.item:
+                return _state(device)
+        return _OFF if (host.root / change.item.lstrip("/")).exists() else None
+
+    def write(self, host: Host, change: Change, value: str) -> str:
+        """Switch a device off, or on with its priority and the options of fstab."""
+        if value == _OFF:
+            argv = ("swapoff", change.item)
+        else:
+            priority = int(value.rsplit(" ", 1)[1])
+            # A negative one cannot be asked for: the kernel gives it out.
+            wanted = ("-p", str(priority)) if priority >= 0 else ()
+            argv = ("swapon", *_options(host, change.item), *wanted, change.item)
+        ran = host.run(argv)
+        if ran.status != 0:
+            raise Refused(f"{argv[0]} {change.item}: {ran.output or ran.status}")
+        return ""
+
+
+def devices(host: Host) -> list[Device]:
+    """Return what is swapped to now."""
+    lines = (host.read(host.proc / "swaps") or "").splitlines()[1:]
+    rows = (line.split() for line in lines)
+    return [
+        Device(_ESCAPE.sub(lambda m: chr(int(m[1], 8)), r[0]), int(r[3]), int(r[4]))
+        for r in rows
+        if len(r) >= 5
+    ]
+
+
+def _state(device: Device) -> str:
+    return f"on, priority {device.priority}"
+
+
+def _options(host: Host, path: str) -> tuple[str, ...]:
+    """Return swapon's option for discarding, where fstab has it for this device."""
+    for line in (host.read(host.root / "etc/fstab") or "").splitlines():
+        fields = line.split()
+        if len(fields) < 4 or line.startswith("#") or fields[2] != "swap":
+            continue
+        if not host.same_device(fields[0], path):
+            continue
+        for option in fields[3].split(","):
+            if _DISCARD.match(option):
+                return (f"--{option}",)
+    return ()
+
+
+def _available_kib(host: Host) -> int | None:
+    text = host.read(host.proc / "meminfo") or ""
+    match = re.search(r"^MemAvailable:\s+(\d+)", text, re.MULTILINE)
+    return int(match[1]) if match else None

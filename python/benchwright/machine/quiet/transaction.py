@@ -1,0 +1,153 @@
+"""Quieting and restoring as a transaction: durable, verified, undone in reverse.
+
+Each change is in the log with its old and new value before it is made, and is read back
+after it. Undoing reads first: the old value is there already (a boot put it back), ours
+is there (it is replaced), or another (somebody else changed it: it is left and told).
+Decision: undoing goes on after a failure and keeps in the log what is left. What lost: a
+list of old values alone, written in the end; a crash before it leaves nothing to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from benchwright.machine.quiet.host import Host, Refused
+from benchwright.machine.quiet.log import Begin, Closed, Contents, Intent, Log, Verified
+from benchwright.machine.quiet.registry import REGISTRY
+from benchwright.machine.quiet.setting import Plan, Setting, lacking
+from benchwright.model.quiet import (
+    AS_BEFORE,
+    FAILED,
+    FOREIGN,
+    GONE,
+    WRITTEN,
+    Change,
+    Done,
+    Lacking,
+    Owner,
+    Quiet,
+    Restored,
+    Undone,
+    Wish,
+)
+
+Registry = Mapping[str, Setting]
+
+
+def plans(
+    host: Host, wishes: Sequence[Wish], registry: Registry = REGISTRY
+) -> list[tuple[Wish, Plan]]:
+    """Return what each setting would do now."""
+    return [(wish, _planned(host, registry[wish.name], wish)) for wish in wishes]
+
+
+def _planned(host: Host, setting: Setting, wish: Wish) -> Plan:
+    try:
+        return setting.plan(host, wish)
+    except Refused as refused:
+        return lacking(str(refused))
+
+
+class Transaction:
+    """Changes that are being made, and their log."""
+
+    def __init__(self, host: Host, log: Log, registry: Registry = REGISTRY) -> None:
+        self._host = host
+        self._log = log
+        self._registry = registry
+        self._number = 0
+
+    def apply(self, begin: Begin, wishes: Sequence[Wish]) -> Quiet:
+        """Make all changes, setting by setting; return what was done and what not."""
+        self._log.add(begin)
+        done: list[Done] = []
+        absent: list[Lacking] = []
+        already = []
+        for wish in wishes:
+            # Planned again, now: an earlier change (SMT off) may have changed what is there.
+            plan = _planned(self._host, self._registry[wish.name], wish)
+            absent += (Lacking(wish.name, why) for why in plan.lacking)
+            if not plan.changes and not plan.lacking:
+                already.append(wish.name)
+            for change in plan.changes:
+                made = self._make(change)
+                if isinstance(made, Done):
+                    done.append(made)
+                    absent += _doubts(made)
+                else:
+                    absent.append(made)
+        return Quiet(tuple(done), tuple(absent), tuple(already))
+
+    def _make(self, change: Change) -> Done | Lacking:
+        setting = self._registry[change.setting]
+        self._number += 1
+        self._log.add(Intent(self._number, change))
+        try:
+            note = "" if change.keep else setting.write(self._host, change, change.new)
+            value = setting.read(self._host, change)
+        except Refused as refused:
+            # Not closed: a refusal may come after half of it. Undoing looks again.
+            return Lacking(change.setting, str(refused))
+        self._log.add(Verified(self._number, value or ""))
+        return Done(change, value or "", note)
+
+
+def _doubts(made: Done) -> Iterator[Lacking]:
+    """Yield what is not as it was asked, though nothing refused."""
+    change = made.change
+    if made.note:
+        yield Lacking(change.setting, made.note)
+    if made.value != change.new and not change.keep:
+        why = f"{change.item} is {made.value!r} after {change.new!r} was written"
+        yield Lacking(change.setting, why)
+
+
+def restore(
+    host: Host, log: Log, contents: Contents, registry: Registry = REGISTRY
+) -> Restored:
+    """Undo what a log tells, the last change first; remove the log if nothing is left."""
+    if contents.begin is None:
+        log.finish()
+        return Restored(Owner(0, 0, ""))
+    undone = []
+    for intent, seen in reversed(contents.changes):
+        one = _undo(host, registry, intent.change, seen)
+        undone.append(one)
+        if one.how != FAILED:
+            log.add(Closed(intent.number, one.how, one.value))
+    owner = contents.begin.owner
+    restored = Restored(owner, tuple(undone), owner.boot_id != host.boot_id)
+    if restored.failed:
+        log.close()
+    else:
+        log.finish()
+    return restored
+
+
+def _undo(host: Host, registry: Registry, change: Change, seen: str | None) -> Undone:
+    if change.action:
+        return Undone(change, AS_BEFORE)
+    setting = registry.get(change.setting)
+    if setting is None:
+        return Undone(
+            change, FAILED, why=f"this bw knows no setting {change.setting!r}"
+        )
+    try:
+        value = setting.read(host, change)
+        if value is None:
+            return Undone(change, GONE)
+        if value == change.old:
+            return Undone(change, AS_BEFORE, value)
+        if value not in (change.new, seen) and not change.keep:
+            return Undone(change, FOREIGN, value)
+        setting.write(host, change, change.old)
+        return _verified(change, setting.read(host, change))
+    except Refused as refused:
+        return Undone(change, FAILED, why=str(refused))
+
+
+def _verified(change: Change, value: str | None) -> Undone:
+    if value == change.old:
+        return Undone(change, WRITTEN, value)
+    why = f"it is {value!r} after {change.old!r} was written"
+    return Undone(change, FAILED, value or "", why)

@@ -1,0 +1,134 @@
+"""What was quieted, put back, or could be, for a person and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from benchwright.finding.quiet import doubts_of_quiet, doubts_of_restored
+from benchwright.model.quiet import (
+    AS_BEFORE,
+    FAILED,
+    FOREIGN,
+    GONE,
+    SETTINGS,
+    WRITTEN,
+    Change,
+    Owner,
+    Quiet,
+    Restored,
+)
+from benchwright.report.findings import finding_line
+from benchwright.report.json import encode, finding_object
+
+SCHEMA = "benchwright/quiet/1"
+_WORDS = {
+    WRITTEN: "put back",
+    AS_BEFORE: "as before",
+    GONE: "gone",
+    FOREIGN: "left, somebody else changed it",
+    FAILED: "NOT put back",
+}
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """What one setting could do on this machine."""
+
+    name: str
+    now: str
+    changes: int
+    """How many things it would change."""
+    lacking: tuple[str, ...] = ()
+
+
+class Status(msgspec.Struct, frozen=True):
+    """A transaction that is not finished."""
+
+    owner: Owner
+    alive: bool
+    begun_at: int
+    changes: tuple[tuple[Change, str], ...]
+    """Each with what is there now."""
+
+
+def quiet_lines(quiet: Quiet) -> Iterator[str]:
+    """Yield what was done, a line for each setting, then what could not be."""
+    by_setting: dict[str, list[str]] = {}
+    for done in quiet.done:
+        change = done.change
+        if change.keep:
+            continue
+        text = (
+            "done" if change.action else f"{change.item} {change.old} -> {done.value}"
+        )
+        by_setting.setdefault(change.setting, []).append(text)
+    for name, texts in by_setting.items():
+        more = f"; and {len(texts) - 4} more" if len(texts) > 5 else ""
+        yield f"quiet: {name}: {'; '.join(texts[: 4 if more else 5])}{more}"
+    for name in quiet.already:
+        yield f"quiet: {name}: nothing to change"
+    yield from (finding_line(one) for one in doubts_of_quiet(quiet))
+
+
+def restored_lines(restored: Restored, *, late: bool) -> Iterator[str]:
+    """Yield one line for all that went well, and one for each thing that did not."""
+    counts: dict[str, int] = {}
+    for one in restored.undone:
+        if not one.change.action:
+            counts[one.how] = counts.get(one.how, 0) + 1
+    told = ", ".join(
+        f"{counts[how]} {text}" for how, text in _WORDS.items() if how in counts
+    )
+    if told and not late:
+        yield f"quiet: {told}"
+    yield from (finding_line(one) for one in doubts_of_restored(restored, late=late))
+
+
+def offer_lines(offers: tuple[Offer, ...]) -> Iterator[str]:
+    """Yield a table of every setting: what it does, its state, what is lacking."""
+    width = max(len(offer.name) for offer in offers)
+    for offer in offers:
+        state = (
+            f"would change {offer.changes}" if offer.changes else "nothing to change"
+        )
+        if offer.lacking and not offer.changes:
+            state = "not available"
+        yield f"{offer.name:{width}}  {state:16}  {SETTINGS[offer.name]}"
+        yield f"{'':{width}}  {'':16}  now: {offer.now}"
+        for why in offer.lacking:
+            yield f"{'':{width}}  {'':16}  lacking: {why}"
+
+
+def status_lines(status: Status | None) -> Iterator[str]:
+    """Yield who holds the machine and what is changed."""
+    if status is None:
+        yield "nothing is changed"
+        return
+    owner = status.owner
+    life = "alive" if status.alive else "dead"
+    who = f"process {owner.pid} ({life})" if owner.pid else "nobody: until --restore"
+    yield f"held for {who}, {len(status.changes)} changes"
+    for change, now in status.changes:
+        if not change.action:
+            yield f"  {change.setting} {change.item}: {change.old} -> {change.new}, now {now}"
+
+
+def document(what: str, parts: Mapping[str, Any]) -> str:
+    """Return a JSON document; `what` says which command it answers."""
+    return encode({"schema": SCHEMA, "command": what, **parts})
+
+
+def quiet_object(quiet: Quiet) -> dict[str, Any]:
+    """Return what was done as plain objects."""
+    found = [finding_object(one) for one in doubts_of_quiet(quiet)]
+    return {**msgspec.to_builtins(quiet), "findings": found}
+
+
+def restored_object(restored: Restored | None, *, late: bool) -> dict[str, Any] | None:
+    """Return what was put back as plain objects, None when there was nothing."""
+    if restored is None:
+        return None
+    found = [finding_object(one) for one in doubts_of_restored(restored, late=late)]
+    return {**msgspec.to_builtins(restored), "findings": found}
