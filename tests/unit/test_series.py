@@ -36,7 +36,7 @@ def test_differences_are_undone_and_absent_is_nan(tmp_path: Path) -> None:
     writer = small()
     writer.row(3 * TENTH, {"kernel/forks": 1, "kernel/running": 90})
     writer.row(4 * TENTH, {"kernel/forks": 2, "kernel/running": 80})
-    writer.end(0, 4 * TENTH, cost_ns=7)
+    writer.end(0, 4 * TENTH, cost_ns=7, absent=[["kernel", "overwritten"]])
     series = read_series(writer.write(tmp_path / "s"))
     times = [i * TENTH for i in range(5)]
     assert lists(series, "kernel/forks") == (times, [5, 7, 7, 1, 2])
@@ -45,7 +45,7 @@ def test_differences_are_undone_and_absent_is_nan(tmp_path: Path) -> None:
     assert series.times.tolist() == times
     assert series.end is not None
     assert series.end.cost_ns == 7
-    assert series.header.absent == (("frequency", "no cpufreq"),)
+    assert series.absent == (("frequency", "no cpufreq"), ("kernel", "overwritten"))
 
 
 def test_a_column_that_comes_and_goes_has_samples_of_its_own(tmp_path: Path) -> None:

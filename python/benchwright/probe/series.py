@@ -72,6 +72,11 @@ class Series:
     end: End | None = None
     """None: the file was cut short."""
 
+    @property
+    def absent(self) -> tuple[tuple[str, str], ...]:
+        """What could not be read, and why."""
+        return self.header.absent + (self.end.absent if self.end else ())
+
 
 def read_series(path: Path) -> Series:
     """Return a series; one that was cut short, up to its last whole line.

@@ -192,6 +192,8 @@ class End(msgspec.Struct, frozen=True, tag="end"):
     lost_ns: int = 0
     """By how much samples were late, in all."""
     error: str = ""
+    absent: tuple[tuple[str, str], ...] = ()
+    """What came to be missing after the header was written."""
 
 
 Line = (

@@ -67,7 +67,7 @@ def resource_use(
         epochs=epochs,
         begin_ns=begin_ns,
         end_ns=end_ns,
-        absent=series.header.absent + _unseen(whole),
+        absent=series.absent + _unseen(whole),
         sampler_cost=_cost(series),
     )
     seen = _seen(whole)
