@@ -1,0 +1,24 @@
+//! `bw-sampler`: see docs/watch-format.md.
+
+use bw_watch::arguments::{Action, USAGE, parse};
+use bw_watch::serve::serve;
+
+fn main() {
+    let status = match parse(std::env::args_os().skip(1)) {
+        Ok(Action::Help) => say(USAGE),
+        Ok(Action::Version) => say(concat!("bw-sampler ", env!("CARGO_PKG_VERSION"), "\n")),
+        Ok(Action::Serve(roots)) => serve(&roots).map_or_else(|e| fail(1, &e.to_string()), |()| 0),
+        Err(message) => fail(2, &format!("{message}\n{USAGE}")),
+    };
+    std::process::exit(status);
+}
+
+fn say(text: &str) -> i32 {
+    print!("{text}");
+    0
+}
+
+fn fail(status: i32, message: &str) -> i32 {
+    eprintln!("bw-sampler: {message}");
+    status
+}

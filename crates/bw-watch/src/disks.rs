@@ -1,0 +1,188 @@
+//! /proc/diskstats: whole block devices that did any I/O since boot; partitions are left out.
+//!
+//! A line has 14 words on kernels before 4.18, 18 from there (discards), 20 from 5.5 (flushes).
+//! What is whole is what /sys/block has. Source: the kernel's admin-guide/iostats.
+
+use std::path::PathBuf;
+
+use crate::columns::{ABSENT, Columns, Kind, Parser};
+use crate::text::{lines, number, words};
+
+/// Our names, the place after the device's name (0 is reads completed), the kinds.
+const FIELDS: [(&str, usize, Kind); 14] = [
+    ("reads", 0, Kind::Counter),
+    ("reads_merged", 1, Kind::Counter),
+    ("read_sectors", 2, Kind::Counter),
+    ("read_ms", 3, Kind::Counter),
+    ("writes", 4, Kind::Counter),
+    ("writes_merged", 5, Kind::Counter),
+    ("written_sectors", 6, Kind::Counter),
+    ("write_ms", 7, Kind::Counter),
+    ("in_flight", 8, Kind::Gauge),
+    ("busy_ms", 9, Kind::Counter),
+    ("queue_ms", 10, Kind::Counter),
+    ("discards", 11, Kind::Counter),
+    ("flushes", 15, Kind::Counter),
+    ("flush_ms", 16, Kind::Counter),
+];
+const WORDS: usize = 17;
+
+/// One line of the file, and whether it is told.
+#[derive(Debug)]
+struct Line {
+    name: Vec<u8>,
+    whole: bool,
+    told: bool,
+}
+
+/// What is known of the text.
+#[derive(Debug)]
+pub struct Disks {
+    block: PathBuf,
+    known: Vec<Line>,
+}
+
+impl Disks {
+    /// Takes `/sys/block`.
+    pub fn new(block: PathBuf) -> Self {
+        Self {
+            block,
+            known: Vec::new(),
+        }
+    }
+
+    /// In /sys a `/` of a name is a `!`. Without /sys, all are taken for whole.
+    fn is_whole(&self, name: &[u8]) -> bool {
+        let name = String::from_utf8_lossy(name).replace('/', "!");
+        !self.block.exists() || self.block.join(name).exists()
+    }
+}
+
+impl Parser for Disks {
+    const WHAT: &'static str = "disk";
+
+    fn learn(&mut self, text: &[u8], columns: &mut Columns) {
+        let mut known = Vec::new();
+        for (name, numbers) in devices(text) {
+            let whole = self.is_whole(name);
+            let told = whole && did_anything(&numbers);
+            if told {
+                let prefix = format!("disk/{}/", String::from_utf8_lossy(name));
+                for (field, _, kind) in FIELDS {
+                    columns.add(format!("{prefix}{field}"), kind);
+                }
+            }
+            known.push(Line {
+                name: name.to_owned(),
+                whole,
+                told,
+            });
+        }
+        self.known = known;
+    }
+
+    fn parse(&self, text: &[u8], values: &mut [i64]) -> bool {
+        let mut known = self.known.iter();
+        let mut slots = values.chunks_exact_mut(FIELDS.len());
+        for (name, numbers) in devices(text) {
+            let Some(line) = known.next().filter(|line| line.name == name) else {
+                return false;
+            };
+            if !line.told {
+                if line.whole && did_anything(&numbers) {
+                    return false;
+                }
+                continue;
+            }
+            let Some(slot) = slots.next() else {
+                return false;
+            };
+            for (value, (_, place, _)) in slot.iter_mut().zip(FIELDS) {
+                *value = numbers[place];
+            }
+        }
+        known.next().is_none()
+    }
+}
+
+/// Returns each device's name and its numbers.
+fn devices(text: &[u8]) -> impl Iterator<Item = (&[u8], [i64; WORDS])> {
+    lines(text).filter_map(|line| {
+        let mut rest = words(line).skip(2);
+        let name = rest.next()?;
+        let mut numbers = [ABSENT; WORDS];
+        for (value, word) in numbers.iter_mut().zip(rest) {
+            *value = number(word).unwrap_or(ABSENT);
+        }
+        Some((name, numbers))
+    })
+}
+
+fn did_anything(numbers: &[i64; WORDS]) -> bool {
+    [0, 4, 11, 15].iter().any(|&place| numbers[place] > 0)
+}
+
+/// Returns the name of device `MAJOR:MINOR`.
+pub fn name_of(text: &[u8], device: &str) -> Option<String> {
+    lines(text).find_map(|line| {
+        let mut rest = words(line);
+        let (major, minor, name) = (rest.next()?, rest.next()?, rest.next()?);
+        let found = [major, b":", minor].concat();
+        (found == device.as_bytes()).then(|| String::from_utf8_lossy(name).into_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLD: &[u8] = b"   8       0 sda 10 1 80 5 20 2 160 7 1 9 12\n   \
+        8       1 sda1 10 1 80 5 20 2 160 7 1 9 12\n   7       0 loop0 0 0 0 0 0 0 0 0 0 0 0\n";
+    const NEW: &[u8] = b" 259 0 nvme0n1 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17\n \
+        259 1 nvme0n1p1 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17\n";
+
+    fn disks(names: &[&str]) -> (Disks, PathBuf) {
+        static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+        let next = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let block = std::env::temp_dir().join(format!("bw-block-{}-{next}", std::process::id()));
+        for name in names {
+            std::fs::create_dir_all(block.join(name)).unwrap();
+        }
+        (Disks::new(block.clone()), block)
+    }
+
+    #[test]
+    fn an_old_line_has_no_discards_and_no_flushes() {
+        let (mut disks, block) = disks(&["sda", "loop0"]);
+        let mut columns = Columns::default();
+        disks.learn(OLD, &mut columns);
+        std::fs::remove_dir_all(block).unwrap();
+        assert_eq!(columns.named.len(), 14);
+        assert_eq!(columns.named[0].0, "disk/sda/reads");
+        let mut values = [0; 14];
+        assert!(disks.parse(OLD, &mut values));
+        assert_eq!(values[..11], [10, 1, 80, 5, 20, 2, 160, 7, 1, 9, 12]);
+        assert_eq!(values[11..], [ABSENT; 3]);
+    }
+
+    #[test]
+    fn a_device_that_begins_to_work_is_a_change() {
+        let (mut disks, block) = disks(&["sda", "loop0"]);
+        disks.learn(OLD, &mut Columns::default());
+        std::fs::remove_dir_all(block).unwrap();
+        let woken = String::from_utf8_lossy(OLD).replace("loop0 0", "loop0 1");
+        assert!(!disks.parse(woken.as_bytes(), &mut [0; 14]));
+    }
+
+    #[test]
+    fn nvme_partitions_are_left_out_and_flushes_are_read() {
+        let (mut disks, block) = disks(&["nvme0n1"]);
+        let mut columns = Columns::default();
+        disks.learn(NEW, &mut columns);
+        std::fs::remove_dir_all(block).unwrap();
+        let mut values = [0; 14];
+        assert!(disks.parse(NEW, &mut values));
+        assert_eq!(values[11..], [12, 16, 17]);
+        assert_eq!(name_of(NEW, "259:1").as_deref(), Some("nvme0n1p1"));
+    }
+}

@@ -1,0 +1,126 @@
+//! A file that stays open and is read again from its beginning.
+//!
+//! Opening a file of /proc costs several times what reading it does. Where descriptors are
+//! scarce a file is opened for each reading instead: slower, never wrong.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Descriptors that may still be kept; `set_room` says how many.
+static ROOM: AtomicUsize = AtomicUsize::new(512);
+
+/// No file of the kernel is read beyond this [bytes].
+const LARGEST: usize = 16 << 20;
+
+/// Says how many files may be kept open.
+pub fn set_room(files: usize) {
+    ROOM.store(files, Ordering::Relaxed);
+}
+
+/// Bytes of a text, in a buffer that is used again.
+#[derive(Debug, Default)]
+pub struct Text {
+    bytes: Vec<u8>,
+    length: usize,
+}
+
+impl Text {
+    /// Returns the bytes that were read last.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+/// A file, open if there is room for it.
+#[derive(Debug)]
+pub struct Kept {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+impl Kept {
+    /// Opens the file. Errors: as open(2).
+    pub fn open(path: impl Into<PathBuf>) -> io::Result<Self> {
+        let path = path.into();
+        let file = File::open(&path)?;
+        let take = |room: usize| room.checked_sub(1);
+        let kept = ROOM.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        let file = kept.is_ok().then_some(file);
+        Ok(Self { path, file })
+    }
+
+    /// Returns its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads all of it into `text`. Errors: as pread(2).
+    pub fn read(&self, text: &mut Text) -> io::Result<()> {
+        self.with(|file| read_all(file, text))
+    }
+
+    /// Reads one record, which a file such as /proc/PID/stat gives in one call.
+    pub fn read_record(&self, text: &mut Text) -> io::Result<()> {
+        if text.bytes.len() < 4096 {
+            text.bytes.resize(4096, 0);
+        }
+        text.length = 0;
+        text.length = self.with(|file| file.read_at(&mut text.bytes, 0))?;
+        Ok(())
+    }
+
+    fn with<T>(&self, read: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
+        match &self.file {
+            Some(file) => read(file),
+            None => read(&File::open(&self.path)?),
+        }
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if self.file.is_some() {
+            ROOM.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The kernel's iterators return a page or so at a time: the end is where nothing comes.
+fn read_all(file: &File, text: &mut Text) -> io::Result<()> {
+    text.length = 0;
+    loop {
+        if text.bytes.len() - text.length < 2048 && text.bytes.len() < LARGEST {
+            let larger = (text.bytes.len() * 2).max(8192);
+            text.bytes.resize(larger, 0);
+        }
+        let offset = text.length as u64;
+        match file.read_at(&mut text.bytes[text.length..], offset)? {
+            0 => return Ok(()),
+            count => text.length += count,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_again_as_it_is_now() {
+        let path = std::env::temp_dir().join(format!("bw-kept-{}", std::process::id()));
+        std::fs::write(&path, vec![b'a'; 30_000]).unwrap();
+        let kept = Kept::open(&path).unwrap();
+        let mut text = Text::default();
+        kept.read(&mut text).unwrap();
+        assert_eq!(text.bytes().len(), 30_000);
+        std::fs::write(&path, b"12\n").unwrap();
+        kept.read(&mut text).unwrap();
+        assert_eq!(text.bytes(), b"12\n");
+        kept.read_record(&mut text).unwrap();
+        assert_eq!(text.bytes(), b"12\n");
+        std::fs::remove_file(&path).unwrap();
+    }
+}

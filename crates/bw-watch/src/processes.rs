@@ -1,0 +1,241 @@
+//! All processes of the machine, told apart by whose they are.
+//!
+//! A process belongs to whom its parent belonged when it was first seen, for as long as it
+//! lives: an orphan keeps its tree. Who is new is looked for only when the kernel's count of
+//! forks has risen: in the `children` files of the trees, or, where the kernel has none
+//! (CONFIG_PROC_CHILDREN), in one listing of /proc. Decision: files stay open, so a number
+//! that is used again is never mistaken: the old file answers ESRCH.
+//! Sources: proc_pid_stat(5), proc_tid_children(5).
+
+use std::path::{Path, PathBuf};
+
+use crate::kept::{Kept, Text};
+use crate::members::Member;
+use crate::process_text::{Stat, stat};
+use crate::text::{number, words};
+use crate::threads::numbers;
+
+/// Whose a process is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// The trial's own tree.
+    Own,
+    /// The tree of a server that the trial drives.
+    Target,
+    /// The program that measures.
+    Watcher,
+    /// Everybody else's.
+    Other,
+}
+
+/// One process, as it was seen last.
+#[derive(Debug)]
+pub struct Process {
+    /// Its number.
+    pub pid: i32,
+    /// Its name.
+    pub name: Vec<u8>,
+    /// Its numbers.
+    pub seen: Stat,
+    /// Whose it is.
+    pub class: Class,
+    /// What is looked at more often; None for Other.
+    pub member: Option<Box<Member>>,
+    stat: Kept,
+}
+
+impl Process {
+    fn open(proc: &Path, pid: i32, text: &mut Text) -> Option<Self> {
+        let mut process = Self {
+            pid,
+            name: Vec::new(),
+            seen: Stat::default(),
+            class: Class::Other,
+            member: None,
+            stat: Kept::open(proc.join(format!("{pid}/stat"))).ok()?,
+        };
+        process.read(text)?;
+        Some(process)
+    }
+
+    fn read(&mut self, text: &mut Text) -> Option<()> {
+        self.stat.read_record(text).ok()?;
+        let (name, seen) = stat(text.bytes())?;
+        if self.name != name {
+            self.name.clear();
+            self.name.extend_from_slice(name);
+        }
+        self.seen = seen;
+        Some(())
+    }
+
+    /// Reads it again. False: it is gone, and maybe another has its number.
+    fn refresh(&mut self, text: &mut Text) -> bool {
+        let start = self.seen.start;
+        self.read(text).is_some() && self.seen.start == start
+    }
+}
+
+/// The processes, in the order of their numbers.
+#[derive(Debug)]
+pub struct Table {
+    /// All of them.
+    pub all: Vec<Process>,
+    proc: PathBuf,
+    named: Vec<(i32, Class)>,
+    children_told: bool,
+    text: Text,
+}
+
+impl Table {
+    /// Looks at all processes there are. `named` says whose certain processes are.
+    pub fn new(proc: &Path, named: Vec<(i32, Class)>) -> Self {
+        let own = named.iter().find(|(_, class)| *class == Class::Own);
+        let told =
+            own.is_some_and(|(pid, _)| proc.join(format!("{pid}/task/{pid}/children")).exists());
+        let mut table = Self {
+            all: Vec::new(),
+            proc: proc.to_owned(),
+            named,
+            children_told: told,
+            text: Text::default(),
+        };
+        table.list();
+        table.settle();
+        // From here on a number may be used again by somebody else.
+        table.named.clear();
+        table
+    }
+
+    /// Returns whether there is a process of that number.
+    pub fn has(&self, pid: i32) -> bool {
+        self.place(pid).is_ok()
+    }
+
+    fn place(&self, pid: i32) -> Result<usize, usize> {
+        self.all.binary_search_by_key(&pid, |process| process.pid)
+    }
+
+    /// Finds who is new since the last time.
+    pub fn find_new(&mut self) {
+        if self.children_told {
+            self.descend();
+        } else {
+            self.list();
+        }
+        self.settle();
+    }
+
+    /// Reads every process again, and finds who is new on the whole machine.
+    pub fn refresh_all(&mut self) {
+        let text = &mut self.text;
+        self.all.retain_mut(|process| process.refresh(text));
+        self.list();
+        self.settle();
+    }
+
+    /// Reads the members again. Returns whether one has ended.
+    pub fn refresh_members(&mut self) -> bool {
+        let before = self.all.len();
+        let text = &mut self.text;
+        self.all
+            .retain_mut(|process| process.member.is_none() || process.refresh(text));
+        self.all.len() < before
+    }
+
+    fn list(&mut self) {
+        for pid in numbers(&self.proc) {
+            self.add(pid);
+        }
+    }
+
+    /// Adds a process that is not in the table.
+    fn add(&mut self, pid: i32) {
+        if let Err(place) = self.place(pid)
+            && let Some(process) = Process::open(&self.proc, pid, &mut self.text)
+        {
+            self.all.insert(place, process);
+        }
+    }
+
+    /// Adds the children of members, theirs, and so on.
+    fn descend(&mut self) {
+        let members = self.all.iter().filter(|process| process.inherited());
+        let mut open: Vec<i32> = members.map(|process| process.pid).collect();
+        while let Some(pid) = open.pop() {
+            for child in self.children(pid) {
+                let known = self.place(child);
+                let member = known.is_ok_and(|place| self.all[place].member.is_some());
+                if member {
+                    continue;
+                }
+                if let Ok(place) = known
+                    && !self.all[place].refresh(&mut self.text)
+                {
+                    self.all.remove(place);
+                }
+                self.add(child);
+                open.push(child);
+            }
+        }
+    }
+
+    fn children(&mut self, pid: i32) -> Vec<i32> {
+        let task = self.proc.join(format!("{pid}/task"));
+        let mut found = Vec::new();
+        for tid in numbers(&task) {
+            let path = task.join(format!("{tid}/children"));
+            let read = Kept::open(path).and_then(|file| file.read(&mut self.text));
+            if read.is_ok() {
+                let pids = words(self.text.bytes()).filter_map(number);
+                found.extend(pids.filter_map(|pid| i32::try_from(pid).ok()));
+            }
+        }
+        found
+    }
+
+    /// Gives those that are nobody's to whom their parents belong, until nothing changes: a
+    /// child may have a lower number than its parent.
+    fn settle(&mut self) {
+        loop {
+            let mut changed = false;
+            for place in 0..self.all.len() {
+                if self.all[place].class != Class::Other {
+                    continue;
+                }
+                let class = self.class_of(&self.all[place]);
+                if class == Class::Other {
+                    continue;
+                }
+                let process = &mut self.all[place];
+                process.class = class;
+                let directory = self.proc.join(process.pid.to_string());
+                process.member = Some(Box::new(Member::new(directory)));
+                changed = true;
+            }
+            if !changed {
+                return;
+            }
+        }
+    }
+
+    fn class_of(&self, process: &Process) -> Class {
+        if let Some((_, class)) = self.named.iter().find(|(pid, _)| *pid == process.pid) {
+            return *class;
+        }
+        let parent = i32::try_from(process.seen.ppid)
+            .ok()
+            .map(|pid| self.place(pid));
+        match parent {
+            Some(Ok(place)) if self.all[place].inherited() => self.all[place].class,
+            _ => Class::Other,
+        }
+    }
+}
+
+impl Process {
+    /// Returns whether its children are whose it is: a watcher's are not.
+    fn inherited(&self) -> bool {
+        matches!(self.class, Class::Own | Class::Target)
+    }
+}

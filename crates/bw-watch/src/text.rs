@@ -1,0 +1,89 @@
+//! Tokenizers over the kernel's texts: lines, words, numbers. Pure; nothing allocates.
+
+/// Returns the lines of a text, without their ends; a text that ends in a newline has no
+/// empty last line.
+pub fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let text = text.strip_suffix(b"\n").unwrap_or(text);
+    let empty = text.is_empty();
+    text.split(|&byte| byte == b'\n').skip(usize::from(empty))
+}
+
+/// Returns the words of a line, which blanks and tabs part.
+pub fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(|&byte| byte == b' ' || byte == b'\t')
+        .filter(|word| !word.is_empty())
+}
+
+/// Returns a decimal number of digits only, at most `i64::MAX`; None for anything else.
+pub fn number(word: &[u8]) -> Option<i64> {
+    if word.is_empty() {
+        return None;
+    }
+    word.iter().try_fold(0_i64, |sum, byte| {
+        let digit = byte.is_ascii_digit().then(|| i64::from(byte - b'0'))?;
+        Some(sum.saturating_mul(10).saturating_add(digit))
+    })
+}
+
+/// Returns a decimal number that may have a sign.
+pub fn signed(word: &[u8]) -> Option<i64> {
+    match word.strip_prefix(b"-") {
+        Some(digits) => number(digits).map(|value| -value),
+        None => number(word),
+    }
+}
+
+/// Returns a number of hexadecimal digits only, as /proc/net/softnet_stat has them.
+pub fn hex(word: &[u8]) -> Option<i64> {
+    if word.is_empty() || word.len() > 15 {
+        return None;
+    }
+    word.iter().try_fold(0_i64, |sum, &byte| {
+        let digit = char::from(byte).to_digit(16)?;
+        Some(sum * 16 + i64::from(digit))
+    })
+}
+
+/// Returns the first number of a whole file such as `memory.current`: `123\n`.
+pub fn only(text: &[u8]) -> Option<i64> {
+    signed(words(lines(text).next()?).next()?)
+}
+
+/// Returns the line's words after its first one, if that is `key`, with or without a colon.
+pub fn after<'a>(line: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
+    let rest = line.strip_prefix(key)?;
+    let rest = rest.strip_prefix(b":").unwrap_or(rest);
+    match rest.first() {
+        None | Some(b' ' | b'\t') => Some(rest),
+        Some(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_and_words_are_what_a_reader_sees() {
+        let found: Vec<&[u8]> = lines(b"a b\n\nc\n").collect();
+        assert_eq!(found, [b"a b" as &[u8], b"", b"c"]);
+        assert_eq!(lines(b"").count(), 0);
+        assert_eq!(words(b"  a\tb  ").count(), 2);
+    }
+
+    #[test]
+    fn numbers_saturate_and_refuse_what_is_none() {
+        assert_eq!(number(b"18446744073709551615"), Some(i64::MAX));
+        assert_eq!(number(b"12x"), None);
+        assert_eq!(number(b""), None);
+        assert_eq!(signed(b"-1"), Some(-1));
+        assert_eq!(hex(b"000000ff"), Some(255));
+        assert_eq!(only(b"-12\n"), Some(-12));
+    }
+
+    #[test]
+    fn a_key_is_a_whole_word() {
+        assert_eq!(after(b"Dirty:  12 kB", b"Dirty"), Some(&b"  12 kB"[..]));
+        assert_eq!(after(b"DirtyMore: 1", b"Dirty"), None);
+    }
+}

@@ -1,0 +1,160 @@
+//! The threads of one process: their time on a processor and waiting for one.
+//!
+//! `schedstat` of a thread has nanoseconds; where the kernel has none, ticks of `stat` stand
+//! in and waiting is absent. Source: the kernel's scheduler/sched-stats, proc_pid_task(5).
+
+use std::path::{Path, PathBuf};
+
+use crate::columns::ABSENT;
+use crate::kept::{Kept, Text};
+use crate::process_text::{schedstat, stat};
+
+/// One thread, as it was seen last.
+#[derive(Debug)]
+pub struct Thread {
+    /// Its number.
+    pub tid: i32,
+    /// Name.
+    pub name: Vec<u8>,
+    /// `R`, `S`, `D`...
+    pub state: u8,
+    /// On a processor since its start [ns].
+    pub run_ns: i64,
+    /// Runnable but not running since its start [ns].
+    pub wait_ns: i64,
+    /// On a processor since the sample before [ns].
+    pub ran_ns: i64,
+    schedstat: Option<Kept>,
+    stat: Option<Kept>,
+    directory: PathBuf,
+}
+
+impl Thread {
+    /// Opens a thread's files; None: it is gone.
+    fn open(directory: PathBuf, tid: i32) -> Option<Self> {
+        let schedstat = Kept::open(directory.join("schedstat")).ok();
+        let stat = match schedstat {
+            Some(_) => None,
+            None => Some(Kept::open(directory.join("stat")).ok()?),
+        };
+        Some(Self {
+            tid,
+            name: Vec::new(),
+            state: b'?',
+            run_ns: ABSENT,
+            wait_ns: ABSENT,
+            ran_ns: 0,
+            schedstat,
+            stat,
+            directory,
+        })
+    }
+
+    /// Reads its times. False: it is gone.
+    fn refresh(&mut self, text: &mut Text, tick_ns: i64) -> bool {
+        let seen = match &self.schedstat {
+            Some(file) => {
+                let read = file.read_record(text).ok();
+                read.and_then(|()| schedstat(text.bytes()))
+            }
+            None => self.describe(text).map(|ticks| (ticks * tick_ns, ABSENT)),
+        };
+        let Some((run_ns, wait_ns)) = seen else {
+            return false;
+        };
+        self.ran_ns = if self.run_ns == ABSENT {
+            run_ns
+        } else {
+            run_ns - self.run_ns
+        };
+        self.run_ns = run_ns;
+        self.wait_ns = wait_ns;
+        true
+    }
+
+    /// Reads its name and state; returns its ticks on a processor. Only those threads that
+    /// are told are asked: it costs as much as everything else of a thread.
+    pub fn describe(&mut self, text: &mut Text) -> Option<i64> {
+        if self.stat.is_none() {
+            self.stat = Kept::open(self.directory.join("stat")).ok();
+        }
+        self.stat.as_ref()?.read_record(text).ok()?;
+        let (name, seen) = stat(text.bytes())?;
+        self.call(name, seen.state);
+        Some(seen.user + seen.system)
+    }
+
+    fn call(&mut self, name: &[u8], state: u8) {
+        if self.name != name {
+            self.name.clear();
+            self.name.extend_from_slice(name);
+        }
+        self.state = state;
+    }
+}
+
+/// What is known of a process from its own `stat`.
+#[derive(Debug, Clone, Copy)]
+pub struct Leader<'a> {
+    /// Its number, which is that of its first thread.
+    pub pid: i32,
+    /// Name of the first thread.
+    pub name: &'a [u8],
+    /// State of the first thread.
+    pub state: u8,
+    /// How many threads there are.
+    pub threads: i64,
+}
+
+/// The threads of a process.
+#[derive(Debug, Default)]
+pub struct Threads {
+    /// All of them.
+    pub all: Vec<Thread>,
+}
+
+impl Threads {
+    /// Reads all threads; looks which there are if some may have come or gone.
+    pub fn refresh(
+        &mut self,
+        leader: Leader<'_>,
+        process: &Path,
+        (forked, tick_ns): (bool, i64),
+        text: &mut Text,
+    ) {
+        let changed = self.all.len() as i64 != leader.threads;
+        if changed || (forked && leader.threads > 1) {
+            self.look(process, leader);
+        }
+        self.all.retain_mut(|thread| thread.refresh(text, tick_ns));
+        if let Some(first) = self.all.iter_mut().find(|one| one.tid == leader.pid) {
+            first.call(leader.name, leader.state);
+        }
+    }
+
+    fn look(&mut self, process: &Path, leader: Leader<'_>) {
+        let task = process.join("task");
+        let there = if leader.threads == 1 && self.all.is_empty() {
+            vec![leader.pid]
+        } else {
+            numbers(&task)
+        };
+        self.all.retain(|thread| there.contains(&thread.tid));
+        for tid in there {
+            if self.all.iter().all(|thread| thread.tid != tid) {
+                let opened = Thread::open(task.join(tid.to_string()), tid);
+                self.all.extend(opened);
+            }
+        }
+    }
+}
+
+/// Returns the entries of a directory that are numbers, in order.
+pub fn numbers(directory: &Path) -> Vec<i32> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut found: Vec<i32> = entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect();
+    found.sort_unstable();
+    found
+}

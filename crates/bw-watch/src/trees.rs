@@ -1,0 +1,303 @@
+//! The trees of a trial, its targets and its watchers: their sums, and the lines about them.
+
+use crate::cgroup::Cgroups;
+use crate::columns::{ABSENT, Columns, Kind};
+use crate::json;
+use crate::kept::Text;
+use crate::open_files::OpenFiles;
+use crate::processes::{Class, Process, Table};
+use crate::roots::Roots;
+use crate::threads::Leader;
+
+/// Threads that one line has at most.
+const SHOWN: usize = 64;
+
+/// Columns of a tree, in order.
+const SUMS: [(&str, Kind); 12] = [
+    ("user_ns", Kind::Counter),
+    ("system_ns", Kind::Counter),
+    ("read_chars", Kind::Counter),
+    ("written_chars", Kind::Counter),
+    ("read_bytes", Kind::Counter),
+    ("write_bytes", Kind::Counter),
+    ("read_calls", Kind::Counter),
+    ("write_calls", Kind::Counter),
+    ("major_faults", Kind::Counter),
+    ("processes", Kind::Gauge),
+    ("threads", Kind::Gauge),
+    ("rss", Kind::Gauge),
+];
+/// Of watchers only these first ones are told.
+const OF_WATCHERS: usize = 2;
+
+/// Where the trees are looked at from.
+#[derive(Debug)]
+pub struct Trees {
+    /// All processes.
+    pub table: Table,
+    classes: Vec<Class>,
+    tick_ns: i64,
+    page_kib: i64,
+    open_files: OpenFiles,
+    text: Text,
+    shown: Vec<(i64, usize, usize)>,
+}
+
+impl Trees {
+    /// Finds the trees of `root`, `targets` and `watchers`.
+    pub fn new(roots: &Roots, named: Vec<(i32, Class)>, (page, ticks): (i64, i64)) -> Self {
+        let targets = named.iter().any(|(_, class)| *class == Class::Target);
+        let mut classes = vec![Class::Own];
+        classes.extend(targets.then_some(Class::Target));
+        classes.push(Class::Watcher);
+        Self {
+            table: Table::new(&roots.proc, named),
+            classes,
+            tick_ns: 1_000_000_000 / ticks.max(1),
+            page_kib: page / 1024,
+            open_files: OpenFiles::new(roots),
+            text: Text::default(),
+            shown: Vec::new(),
+        }
+    }
+
+    /// Names the columns.
+    pub fn learn(&self, columns: &mut Columns) {
+        for class in &self.classes {
+            let count = width(*class);
+            for (name, kind) in &SUMS[..count] {
+                columns.add(format!("{}/{name}", name_of(*class)), *kind);
+            }
+        }
+    }
+
+    /// Looks at the trees. `forked`: somebody may have been started since the last time.
+    pub fn look(&mut self, forked: bool, each_second: bool) {
+        if each_second {
+            self.table.refresh_all();
+        } else if forked {
+            self.table.find_new();
+        }
+        self.look_at_members(forked || each_second);
+        // What a process did moves to its parent when it ends: a sum that saw the one before
+        // and the other after has it twice, or not at all. A second look has it once.
+        if self.table.refresh_members() {
+            self.look_at_members(false);
+        }
+    }
+
+    fn look_at_members(&mut self, forked: bool) {
+        self.table.refresh_members();
+        let (text, tick_ns) = (&mut self.text, self.tick_ns);
+        for process in &mut self.table.all {
+            let leader = Leader {
+                pid: process.pid,
+                name: &process.name,
+                state: process.seen.state,
+                threads: process.seen.threads,
+            };
+            let Some(member) = &mut process.member else {
+                continue;
+            };
+            if process.class != Class::Watcher {
+                member.refresh_io(text);
+            }
+            member
+                .threads
+                .refresh(leader, &member.directory, (forked, tick_ns), text);
+        }
+    }
+
+    /// Takes note of the members' cgroups. Returns whether there are new columns.
+    pub fn note_cgroups(
+        &mut self,
+        cgroups: &mut Cgroups,
+        each_second: bool,
+        t: i64,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let mut changed = false;
+        for process in &mut self.table.all {
+            let of = name_of(process.class);
+            let told = matches!(process.class, Class::Own | Class::Target);
+            if let Some(member) = process.member.as_mut().filter(|_| told)
+                && let Some(text) = member.new_cgroups(each_second, &mut self.text)
+            {
+                changed |= cgroups.note(text, of, t, out);
+            }
+        }
+        changed
+    }
+
+    /// Writes the sums.
+    pub fn sum(&self, values: &mut [i64]) {
+        let mut rest = values;
+        for class in &self.classes {
+            let (into, others) = rest.split_at_mut(width(*class));
+            rest = others;
+            let sums = self.sums(*class);
+            into.copy_from_slice(&sums[..into.len()]);
+        }
+    }
+
+    /// A tree of which nobody is left has no sums; what cannot be read of all is absent.
+    fn sums(&self, class: Class) -> [i64; 12] {
+        let mut sums = [ABSENT; 12];
+        for process in self.members(class) {
+            let Some(member) = &process.member else {
+                continue;
+            };
+            let seen = &process.seen;
+            add(
+                &mut sums[0],
+                (seen.user + seen.children_user) * self.tick_ns,
+            );
+            add(
+                &mut sums[1],
+                (seen.system + seen.children_system) * self.tick_ns,
+            );
+            for (sum, value) in sums[2..8].iter_mut().zip(member.io) {
+                add(sum, value);
+            }
+            add(&mut sums[8], seen.major_faults);
+            add(&mut sums[9], 1);
+            add(&mut sums[10], seen.threads);
+            add(&mut sums[11], seen.resident * self.page_kib);
+        }
+        sums
+    }
+
+    fn members(&self, class: Class) -> impl Iterator<Item = &Process> {
+        self.table
+            .all
+            .iter()
+            .filter(move |process| process.class == class)
+    }
+
+    /// Writes the lines `own`, `target`, `watcher`.
+    pub fn write_threads(&mut self, t: i64, out: &mut Vec<u8>) {
+        for place in 0..self.classes.len() {
+            let class = self.classes[place];
+            let more = self.choose(class);
+            if self.shown.is_empty() {
+                continue;
+            }
+            json::begin(out, name_of(class), t);
+            out.extend_from_slice(b",\"rows\":");
+            let all = &self.table.all;
+            json::array(out, &self.shown, |out, (_, process, thread)| {
+                write_thread(out, &all[*process], *thread);
+            });
+            out.extend_from_slice(b",\"more\":");
+            json::integer(out, more);
+            out.extend_from_slice(b"}\n");
+        }
+    }
+
+    /// Chooses those that ran most and asks for their names; returns how many are left out.
+    fn choose(&mut self, class: Class) -> i64 {
+        self.shown.clear();
+        for (place, process) in self.table.all.iter().enumerate() {
+            if let Some(member) = process.member.as_ref().filter(|_| process.class == class) {
+                let threads = member.threads.all.iter().enumerate();
+                self.shown
+                    .extend(threads.map(|(nth, thread)| (-thread.ran_ns, place, nth)));
+            }
+        }
+        let more = self.shown.len().saturating_sub(SHOWN);
+        if more > 0 {
+            self.shown.sort_unstable();
+            self.shown.truncate(SHOWN);
+        }
+        for (_, place, nth) in &self.shown {
+            let process = &mut self.table.all[*place];
+            if let Some(member) = &mut process.member {
+                let thread = &mut member.threads.all[*nth];
+                if thread.tid != process.pid {
+                    thread.describe(&mut self.text);
+                }
+            }
+        }
+        more as i64
+    }
+
+    /// Writes the line `processes`.
+    pub fn write_processes(&self, t: i64, out: &mut Vec<u8>) {
+        json::begin(out, "processes", t);
+        out.extend_from_slice(b",\"rows\":");
+        json::array(out, &self.table.all, |out, process| {
+            let seen = &process.seen;
+            out.push(b'[');
+            json::integer(out, i64::from(process.pid));
+            out.push(b',');
+            json::integer(out, seen.ppid);
+            out.push(b',');
+            json::string(out, &process.name);
+            out.push(b',');
+            json::integer(out, seen.user + seen.system);
+            out.push(b',');
+            json::integer(out, seen.start);
+            out.push(b']');
+        });
+        out.extend_from_slice(b"}\n");
+    }
+
+    /// Writes the line `files_open`.
+    pub fn write_open_files(&mut self, t: i64, out: &mut Vec<u8>) {
+        let all = &self.table.all;
+        let told = all
+            .iter()
+            .filter(|p| matches!(p.class, Class::Own | Class::Target));
+        self.open_files.write(told, t, out);
+    }
+}
+
+fn add(sum: &mut i64, value: i64) {
+    if value != ABSENT {
+        *sum = if *sum == ABSENT {
+            value
+        } else {
+            sum.saturating_add(value)
+        };
+    }
+}
+
+fn write_thread(out: &mut Vec<u8>, process: &Process, thread: usize) {
+    let Some(thread) = process
+        .member
+        .as_ref()
+        .map(|member| &member.threads.all[thread])
+    else {
+        return;
+    };
+    out.push(b'[');
+    json::integer(out, i64::from(process.pid));
+    out.push(b',');
+    json::integer(out, i64::from(thread.tid));
+    out.push(b',');
+    json::string(out, &thread.name);
+    out.push(b',');
+    json::string(out, &[thread.state]);
+    out.push(b',');
+    json::value(out, thread.run_ns);
+    out.push(b',');
+    json::value(out, thread.wait_ns);
+    out.push(b']');
+}
+
+fn width(class: Class) -> usize {
+    if class == Class::Watcher {
+        OF_WATCHERS
+    } else {
+        SUMS.len()
+    }
+}
+
+fn name_of(class: Class) -> &'static str {
+    match class {
+        Class::Own => "own",
+        Class::Target => "target",
+        Class::Watcher => "watcher",
+        Class::Other => "other",
+    }
+}

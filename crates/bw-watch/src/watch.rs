@@ -1,0 +1,398 @@
+//! One watch: from its first sample to its last, into one file.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use serde::Serialize;
+
+use crate::cgroup::Cgroups;
+use crate::columns::{ABSENT, Columns, Kind, Source};
+use crate::copies;
+use crate::cpu::FORKS;
+use crate::json;
+use crate::kernel_log::KernelLog;
+use crate::limits;
+use crate::machine;
+use crate::processes::Class;
+use crate::protocol::{Begin, Done};
+use crate::roots::Roots;
+use crate::system::{cpu_ns, monotonic_ns, realtime_ns, reason, units};
+use crate::trees::Trees;
+use crate::writer::Writer;
+
+/// The file's version.
+const VERSION: u32 = 1;
+const SECOND_NS: i64 = 1_000_000_000;
+
+/// The line `series`.
+#[derive(Serialize)]
+struct Series<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    version: u32,
+    interval_ns: i64,
+    begin_ns: i64,
+    realtime_ns: i64,
+    boot_id: String,
+    page_size: i64,
+    ticks_per_s: i64,
+    cpus: usize,
+    root_pid: i32,
+    absent: &'a [(String, String)],
+    limits: BTreeMap<String, i64>,
+}
+
+/// The line `columns`.
+#[derive(Serialize)]
+struct Names<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    names: Vec<&'a str>,
+    kinds: Vec<&'static str>,
+}
+
+/// The line `end`.
+#[derive(Serialize)]
+struct End<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(flatten)]
+    done: &'a Done,
+    absent: &'a [(String, String)],
+}
+
+/// A watch that runs.
+pub struct Watch {
+    /// Of the request.
+    pub id: i64,
+    /// When the next sample is due (CLOCK_MONOTONIC).
+    pub next_ns: i64,
+    request: Begin,
+    roots: Roots,
+    sources: Vec<(Box<dyn Source>, usize)>,
+    cgroups: (Cgroups, usize),
+    trees: Trees,
+    log: Option<KernelLog>,
+    writer: Writer,
+    columns: Columns,
+    values: Vec<i64>,
+    before: Vec<i64>,
+    lines: Vec<u8>,
+    forks: (usize, i64),
+    second_ns: i64,
+    absent_told: usize,
+    cost_ns: i64,
+    done: Done,
+}
+
+impl Watch {
+    /// Makes the file and takes the first sample. Errors: what cannot be done, in words.
+    pub fn begin(request: Begin, roots: &Roots) -> Result<Self, String> {
+        let cost_ns = cpu_ns();
+        check(&request, roots)?;
+        let writer = Writer::create(&request.out)
+            .map_err(|error| format!("{}: {}", request.out.display(), reason(&error)))?;
+        let trees = Trees::new(roots, classes(&request), units());
+        let sources = machine::sources(roots);
+        let mut watch = Self {
+            id: request.id,
+            next_ns: 0,
+            sources: sources.into_iter().map(|source| (source, 0)).collect(),
+            cgroups: (Cgroups::new(roots), 0),
+            trees,
+            log: None,
+            writer,
+            columns: Columns::default(),
+            values: Vec::new(),
+            before: Vec::new(),
+            lines: Vec::new(),
+            forks: (usize::MAX, ABSENT),
+            second_ns: 0,
+            absent_told: 0,
+            cost_ns,
+            done: Done {
+                samples: 0,
+                begin_ns: 0,
+                end_ns: 0,
+                cost_ns: 0,
+                bytes: 0,
+                lost_ns: 0,
+                error: String::new(),
+            },
+            roots: roots.clone(),
+            request,
+        };
+        watch.open();
+        Ok(watch)
+    }
+
+    /// Returns when it began.
+    pub fn begin_ns(&self) -> i64 {
+        self.done.begin_ns
+    }
+
+    fn open(&mut self) {
+        let log = KernelLog::open(&self.roots.kmsg);
+        self.learn();
+        self.columns
+            .absent
+            .extend(absences(&self.request, &self.trees));
+        match log {
+            Ok(log) => self.log = Some(log),
+            Err(error) => self.columns.absent("kernel", &self.roots.kmsg, &error),
+        }
+        self.write_series();
+        self.copy("before");
+        self.take(true);
+        self.done.begin_ns = self.done.end_ns;
+        self.next_ns = self.done.begin_ns + self.request.interval_ns;
+    }
+
+    fn write_series(&mut self) {
+        let (page_size, ticks_per_s) = units();
+        let boot_id = self.roots.proc.join("sys/kernel/random/boot_id");
+        let names = self.columns.named.iter();
+        let line = Series {
+            kind: "series",
+            version: VERSION,
+            interval_ns: self.request.interval_ns,
+            begin_ns: monotonic_ns(),
+            realtime_ns: realtime_ns(),
+            boot_id: std::fs::read_to_string(boot_id)
+                .unwrap_or_default()
+                .trim()
+                .to_owned(),
+            page_size,
+            ticks_per_s,
+            cpus: names.filter(|(name, _)| is_processor(name)).count(),
+            root_pid: self.request.root_pid,
+            absent: &self.columns.absent,
+            limits: limits::of_machine(&self.roots),
+        };
+        write_line(&mut self.lines, &line);
+        self.absent_told = self.columns.absent.len();
+    }
+
+    fn copy(&mut self, at: &str) {
+        if self.request.copies {
+            let groups = self.cgroups.0.directories();
+            copies::write(&self.roots, groups, at, &mut self.lines);
+        }
+    }
+
+    /// Takes the sample that is due; skips those that are past.
+    pub fn sample(&mut self) {
+        let interval = self.request.interval_ns;
+        let late_ns = (monotonic_ns() - self.next_ns).max(0);
+        if late_ns > interval {
+            self.done.lost_ns += late_ns;
+        }
+        self.take(false);
+        self.next_ns += (late_ns / interval + 1) * interval;
+    }
+
+    fn take(&mut self, at_an_end: bool) {
+        let t = monotonic_ns().max(self.done.end_ns + 1);
+        let since = self.done.end_ns;
+        let each_second =
+            at_an_end || t - self.second_ns >= SECOND_NS - self.request.interval_ns / 2;
+        let mut same = self.read_machine();
+        let forks = self.values.get(self.forks.0).copied().unwrap_or(ABSENT);
+        self.trees
+            .look(forks == ABSENT || forks != self.forks.1, each_second);
+        self.forks.1 = forks;
+        let (cgroups, lines) = (&mut self.cgroups.0, &mut self.lines);
+        same &= !self.trees.note_cgroups(cgroups, each_second, t, lines);
+        same &= self.read_cgroups();
+        if !same {
+            self.learn();
+            self.read_machine();
+            self.read_cgroups();
+        }
+        if !same || self.done.samples == 0 {
+            self.write_columns();
+        }
+        let before_trees = self.machine_width() + self.cgroups.1;
+        self.trees.sum(&mut self.values[before_trees..]);
+        self.write_row(t);
+        self.write_tables(t, each_second);
+        if let Some(log) = &mut self.log {
+            log.write(if since == 0 { t } else { since }, t, &mut self.lines);
+        }
+        self.done.samples += 1;
+        self.done.end_ns = t;
+        self.put(each_second);
+        if each_second {
+            self.second_ns = t;
+        }
+    }
+
+    fn machine_width(&self) -> usize {
+        self.sources.iter().map(|(_, width)| width).sum()
+    }
+
+    /// Learns all columns anew.
+    fn learn(&mut self) {
+        let mut columns = Columns::default();
+        for (source, width) in &mut self.sources {
+            let before = columns.named.len();
+            source.learn(&mut columns);
+            *width = columns.named.len() - before;
+        }
+        let before = columns.named.len();
+        self.cgroups.0.learn(&mut columns);
+        self.cgroups.1 = columns.named.len() - before;
+        self.trees.learn(&mut columns);
+        let forks = columns.named.iter().position(|(name, _)| name == FORKS);
+        self.forks.0 = forks.unwrap_or(usize::MAX);
+        for absent in std::mem::take(&mut columns.absent) {
+            if !self.columns.absent.contains(&absent) {
+                self.columns.absent.push(absent);
+            }
+        }
+        self.columns.named = columns.named;
+        self.values.clear();
+        self.values.resize(self.columns.named.len(), ABSENT);
+        self.before.clone_from(&self.values);
+    }
+
+    fn read_machine(&mut self) -> bool {
+        let mut rest = &mut self.values[..];
+        let mut same = true;
+        for (source, width) in &mut self.sources {
+            let (values, others) = rest.split_at_mut(*width);
+            rest = others;
+            same &= source.read(values);
+        }
+        same
+    }
+
+    fn read_cgroups(&mut self) -> bool {
+        let begin = self.machine_width();
+        let (cgroups, width) = &mut self.cgroups;
+        cgroups.read(&mut self.values[begin..begin + *width])
+    }
+
+    fn write_columns(&mut self) {
+        let named = &self.columns.named;
+        let line = Names {
+            kind: "columns",
+            names: named.iter().map(|(name, _)| &name[..]).collect(),
+            kinds: named.iter().map(|(_, kind)| word(*kind)).collect(),
+        };
+        write_line(&mut self.lines, &line);
+    }
+
+    fn write_row(&mut self, t: i64) {
+        json::begin(&mut self.lines, "row", t);
+        self.lines.extend_from_slice(b",\"v\":");
+        let pairs = self.values.iter().zip(&self.before);
+        json::array(&mut self.lines, pairs, |out, (value, before)| {
+            json::value(out, difference(*value, *before));
+        });
+        self.lines.extend_from_slice(b"}\n");
+        self.before.copy_from_slice(&self.values);
+    }
+
+    fn write_tables(&mut self, t: i64, each_second: bool) {
+        self.trees.write_threads(t, &mut self.lines);
+        if each_second {
+            self.trees.write_processes(t, &mut self.lines);
+            self.trees.write_open_files(t, &mut self.lines);
+        }
+    }
+
+    fn put(&mut self, flush: bool) {
+        self.writer.write(&self.lines);
+        self.lines.clear();
+        if flush {
+            self.writer.flush();
+        }
+    }
+
+    /// Takes the last sample and ends the file.
+    pub fn end(mut self) -> Done {
+        self.take(true);
+        self.copy("after");
+        if self.log.as_ref().is_some_and(|log| log.lost > 0) {
+            let why = "messages were overwritten before they were read";
+            self.columns
+                .absent
+                .push(("kernel".to_owned(), why.to_owned()));
+        }
+        self.done.cost_ns = cpu_ns() - self.cost_ns;
+        let line = End {
+            kind: "end",
+            done: &self.done,
+            absent: &self.columns.absent[self.absent_told..],
+        };
+        write_line(&mut self.lines, &line);
+        self.put(false);
+        (self.done.bytes, self.done.error) = self.writer.finish();
+        self.done.cost_ns = cpu_ns() - self.cost_ns;
+        self.done
+    }
+}
+
+/// Returns what the row has: the value itself where there is none before it.
+fn difference(value: i64, before: i64) -> i64 {
+    if value == ABSENT || before == ABSENT {
+        value
+    } else {
+        value.wrapping_sub(before)
+    }
+}
+
+fn word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Counter => "counter",
+        Kind::Gauge => "gauge",
+    }
+}
+
+fn is_processor(name: &str) -> bool {
+    name.starts_with("cpu/") && name.ends_with("/idle")
+}
+
+fn write_line(out: &mut Vec<u8>, line: &impl Serialize) {
+    // Writing into memory cannot fail, and these types have no map with keys but strings.
+    let written: Result<(), io::Error> = serde_json::to_writer(&mut *out, line).map_err(Into::into);
+    debug_assert!(written.is_ok());
+    out.push(b'\n');
+}
+
+fn check(request: &Begin, roots: &Roots) -> Result<(), String> {
+    if !(1_000_000..=10_000_000_000).contains(&request.interval_ns) {
+        return Err("interval_ns: from 1000000 (1 ms) to 10000000000 (10 s)".to_owned());
+    }
+    let root = roots.proc.join(request.root_pid.to_string());
+    if !root.join("stat").exists() {
+        return Err(format!("root_pid: there is no {}", root.display()));
+    }
+    Ok(())
+}
+
+fn classes(request: &Begin) -> Vec<(i32, Class)> {
+    let targets = request.extra_pids.iter().map(|pid| (*pid, Class::Target));
+    let watchers = request
+        .watcher_pids
+        .iter()
+        .map(|pid| (*pid, Class::Watcher));
+    let own = std::process::id() as i32;
+    std::iter::once((request.root_pid, Class::Own))
+        .chain(targets)
+        .chain(watchers)
+        .chain(std::iter::once((own, Class::Watcher)))
+        .collect()
+}
+
+/// Returns the processes of the request that are not there.
+fn absences(request: &Begin, trees: &Trees) -> Vec<(String, String)> {
+    let targets = request.extra_pids.iter().map(|pid| ("target", *pid));
+    let watchers = request.watcher_pids.iter().map(|pid| ("watcher", *pid));
+    targets
+        .chain(watchers)
+        .filter(|(_, pid)| !trees.table.has(*pid))
+        .map(|(what, pid)| (what.to_owned(), format!("there is no process {pid}")))
+        .collect()
+}
