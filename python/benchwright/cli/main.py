@@ -29,6 +29,7 @@ from benchwright.cli import (
     streams,
     surface,
     trace,
+    why,
 )
 
 _COMMANDS = (
@@ -43,6 +44,7 @@ _COMMANDS = (
     ramp,
     peak,
     surface,
+    why,
     quiet,
     chill,
     env,

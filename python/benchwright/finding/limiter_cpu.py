@@ -83,7 +83,7 @@ def _waiting_text(use: ResourceUse, found: Shares) -> str:
         known = [task for task in use.tasks if task.waiting is not None]
         if waiting < max(t.WAITED_OF_WINDOW, t.WAITED * wanted(known)):
             return ""
-        return f"the trial's threads waited {share_text(waiting)} of the time for one"
+        return f"its threads together waited {share_text(waiting)} of the window for one"
     runnable = use.cpu.runnable if use.cpu is not None else None
     if not found.full or runnable is None or runnable < t.QUEUED * found.count:
         return ""

@@ -164,3 +164,11 @@ def not_allowed(use: ResourceUse) -> str:
         if "ermission denied" in why or "not permitted" in why
     ]
     return f"not seen, for want of permission: {', '.join(names)}" if names else ""
+
+
+def unseen(use: ResourceUse) -> str:
+    """Return why a trial could not be watched at all; empty where it was."""
+    if use.samples:
+        return ""
+    why = "; ".join(f"{what}: {why}" for what, why in use.absent)
+    return f"not watched: {why}" if why else "not watched: no sample fell into it"

@@ -29,6 +29,7 @@ _ANYWHERE: tuple[tuple[str, Callable[[ResourceUse], str], Severity | None], ...]
     ("thermal", doubts.heat, None),
     ("frequency-changed", doubts.frequency_within, None),
     ("network-errors", doubts.lost_packets, None),
+    ("not-watched", doubts.unseen, None),
     ("not-watched", doubts.not_allowed, None),
 )
 _MOSTLY: tuple[tuple[str, Callable[[ResourceUse], str], Severity | None], ...] = (

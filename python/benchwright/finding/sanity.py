@@ -19,6 +19,8 @@ from benchwright.finding.limit import Capacity, unit_factor
 from benchwright.finding.limiter_network import speed_of
 from benchwright.finding.machine_words import bytes_text, rate_text, share_text
 from benchwright.finding.programs import is_storage, plain
+from benchwright.model.plan import Pairs
+from benchwright.model.quantity import parse_size_bytes
 from benchwright.model.watched import ResourceUse, TreeIo
 
 SIZE_FACTORS = frozenset(
@@ -52,6 +54,22 @@ class Claims(msgspec.Struct, frozen=True):
     capacities: tuple[Capacity, ...] = ()
     operation_bytes: float | None = None
     """How large an operation is said to be [bytes]."""
+
+
+def with_sample(claims: Claims, sample: Pairs) -> Claims:
+    """Return the claims with the size of an operation that a factor of the sample tells,
+    `block_size=8k`, unless one was said."""
+    if claims.operation_bytes is not None:
+        return claims
+    for factor, level in sample:
+        if factor.lower() in SIZE_FACTORS:
+            try:
+                size = parse_size_bytes(level)
+            except ValueError:
+                continue
+            if size > 0:
+                return msgspec.structs.replace(claims, operation_bytes=float(size))
+    return claims
 
 
 def from_cache(use: ResourceUse) -> str:

@@ -1,0 +1,147 @@
+"""Users' rules, loaded and asked: files, the rules' directory, plug-ins.
+
+Purpose: `--rule FILE` of `bw why` and `bw stats`. Decision: a rule is Python that the user
+wrote and put there, so it is run as such; whatever goes wrong in it is a mistake of that
+file at that line, never a traceback of ours. A directory that others may write to is
+refused. Plug-ins are of the entry-point group `benchwright.rules`, as parsers are.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import traceback
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.machinery import SourceFileLoader
+from importlib.metadata import entry_points
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
+
+from benchwright.finding.rules import NamedRule, Result
+from benchwright.model.errors import Diagnostic, InputError
+from benchwright.model.finding import Finding
+
+GROUP = "benchwright.rules"
+_HOW = "write `def rule(result): ...`, which returns findings (docs/why.md)"
+
+
+def rules(
+    files: Sequence[str], environment: Mapping[str, str] | None = None
+) -> list[NamedRule]:
+    """Return the rules of the files, of the user's directory and of plug-ins.
+
+    Raises InputError with every file that cannot be read, is no Python, or has no rule.
+    """
+    env = os.environ if environment is None else environment
+    found: list[NamedRule] = []
+    wrong: list[Diagnostic] = []
+    for path in (*_kept(env, wrong), *map(Path, files)):
+        try:
+            found.append(_loaded(path))
+        except InputError as error:
+            wrong.extend(error.diagnostics)
+    found += _plug_ins(wrong)
+    if wrong:
+        raise InputError(wrong)
+    return found
+
+
+def ruled(known: Iterable[NamedRule], result: Result) -> tuple[Finding, ...]:
+    """Return what the rules find in a result. Raises InputError for one that fails."""
+    return tuple(finding for one in known for finding in _asked(one, result))
+
+
+def _kept(env: Mapping[str, str], wrong: list[Diagnostic]) -> list[Path]:
+    """Return the files of the user's own directory of rules, by name."""
+    home = env.get("XDG_CONFIG_HOME") or os.path.join(env.get("HOME", ""), ".config")
+    place = Path(home) / "benchwright" / "rules"
+    if not place.is_absolute() or not place.is_dir():
+        return []
+    state = place.stat()
+    if state.st_uid not in (os.getuid(), 0) or state.st_mode & stat.S_IWOTH:
+        message = f"{place} belongs to another user or may be written by anybody"
+        hint = f"its rules would run as you: chown or chmod o-w {place}"
+        wrong.append(Diagnostic("rule-unsafe", message, hint, str(place)))
+        return []
+    return sorted(place.glob("*.py"))
+
+
+def _plug_ins(wrong: list[Diagnostic]) -> list[NamedRule]:
+    found = []
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        try:
+            found.append(NamedRule(point.name, point.load()))
+        except Exception as error:
+            message = f"rule {point.value} cannot be loaded: {error}"
+            wrong.append(Diagnostic("bad-rule", message, file=point.name))
+    return found
+
+
+def _loaded(path: Path) -> NamedRule:
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        message = f"{path}: {error.strerror or error}"
+        raise InputError([Diagnostic("bad-rule", message, _HOW, "--rule")]) from None
+    loader = SourceFileLoader(f"benchwright_rule_{path.stem}", str(path))
+    spec = spec_from_loader(loader.name, loader)
+    assert spec is not None
+    module = module_from_spec(spec)
+    wrote, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise InputError([_mistake(str(path), error)]) from error
+    finally:
+        sys.dont_write_bytecode = wrote
+    rule = getattr(module, "rule", None)
+    if not callable(rule):
+        message = "there is no function `rule` in this file"
+        raise InputError([Diagnostic("bad-rule", message, _HOW, str(path))])
+    return NamedRule(str(path), rule)
+
+
+def _asked(one: NamedRule, result: Result) -> list[Finding]:
+    try:
+        found = list(one.apply(result))
+    except (Exception, SystemExit) as error:
+        raise InputError([_mistake(one.name, error)]) from error
+    for finding in found:
+        if not isinstance(finding, Finding):
+            kind = type(finding).__name__
+            message = f"the rule returned a {kind} of {result.test}, not a Finding"
+            raise InputError([Diagnostic("bad-rule", message, _HOW, one.name)])
+    return found
+
+
+def _mistake(name: str, error: BaseException) -> Diagnostic:
+    """Return the mistake at the last line of the rule's own file that was run."""
+    what = f"{type(error).__name__}: {error}"
+    if isinstance(error, SyntaxError) and error.filename == name:
+        text = (error.text or "").rstrip("\n")
+        column = max(error.offset or 1, 1)
+        message = f"this is no Python: {error.msg}"
+        return Diagnostic(
+            "bad-rule", message, "", name, error.lineno or 1, column, text
+        )
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if frame.filename == name:
+            return Diagnostic(
+                "bad-rule",
+                what,
+                "mend the rule, or leave it out",
+                name,
+                frame.lineno or 1,
+                (frame.colno or 0) + 1,
+                _line(name, frame.lineno or 1),
+            )
+    return Diagnostic("bad-rule", what, "mend the rule, or leave it out", name)
+
+
+def _line(name: str, number: int) -> str:
+    try:
+        lines = Path(name).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return lines[number - 1] if 0 < number <= len(lines) else ""

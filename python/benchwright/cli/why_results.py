@@ -1,0 +1,161 @@
+"""From a study to its explained results: tests, or the loads of a search."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from benchwright.cli.rule_files import ruled
+from benchwright.cli.stats_document import trials_of
+from benchwright.cli.stats_inputs import read_inputs
+from benchwright.cli.why_request import Asked
+from benchwright.finding.examine import examine
+from benchwright.finding.explained import Explained, explained, explained_windows
+from benchwright.finding.resources import limit_findings, window_findings
+from benchwright.finding.rules import result_of
+from benchwright.finding.sanity import with_sample
+from benchwright.finding.windows import Window
+from benchwright.model.errors import StudyError, argument_error
+from benchwright.model.estimate import Summary
+from benchwright.model.plan import StoppingRule, UntilPrecise
+from benchwright.model.search import SearchTrial
+from benchwright.stats.aggregate import TrialValues, columns, observe_trials
+from benchwright.stats.rows import RowBook
+from benchwright.stats.summaries import summarise_columns
+from benchwright.study.contents import SEARCHES, searches_of
+from benchwright.study.journal import Study
+from benchwright.study.parsers.api import ParsedInput
+from benchwright.study.schema import JOURNAL
+
+_LATE = frozenset(("generator-late", "load-not-offered", "generator-behind"))
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What there is to say of a study."""
+
+    study: str
+    session: int | None
+    """Of a search; tests are of the last session, or of the one that was named."""
+    results: tuple[Explained, ...]
+
+
+def results_of(request: Asked) -> Found:
+    """Return every result of what was asked for, explained.
+
+    Raises StudyError where there is no study, InputError for an unknown test.
+    """
+    place = Path(request.path)
+    if not place.exists() and not any(mark in request.path for mark in "@:"):
+        raise StudyError(
+            "not-a-study",
+            f"{request.path}: there is no such study",
+            "give one: bw why DIR; bw run keeps its in ./bw-study",
+        )
+    if (place / JOURNAL).is_file():
+        searched = _of_a_search(place)
+        if searched is not None:
+            return searched
+    inputs = read_inputs([request.path], "bw why explains studies")
+    chosen = [one for one in inputs if not request.tests or _asked_for(one, request)]
+    unknown = set(request.tests) - {name for one in inputs for name in _names(one)}
+    if unknown:
+        there = ", ".join(one.name for one in inputs)
+        name = min(unknown)
+        raise argument_error(
+            "--test", name, f"there is no test {name!r}", f"there are: {there}"
+        )
+    return Found(request.path, None, tuple(_explained(one, request) for one in chosen))
+
+
+def _names(one: ParsedInput) -> tuple[str, str]:
+    return one.name, one.test or one.name
+
+
+def _asked_for(one: ParsedInput, request: Asked) -> bool:
+    return any(name in request.tests for name in _names(one))
+
+
+def _explained(one: ParsedInput, request: Asked) -> Explained:
+    trials = trials_of(one)
+    book = RowBook(one.specs)
+    observed = observe_trials(trials, book)
+    findings = examine(
+        one.name,
+        trials,
+        one.specs,
+        rule=one.rule,
+        stop=one.stop,
+        observed=observed,
+        deselected=one.deselected,
+        claims=with_sample(request.claims, one.sample),
+    )
+    result = result_of(one.name, trials, observed, book, one.sample)
+    return explained(
+        one.name,
+        trials,
+        (*findings, *ruled(request.rules, result)),
+        figure=_figure(observed, book, one.rule),
+        sample=one.sample,
+    )
+
+
+def _figure(
+    observed: tuple[TrialValues, ...], book: RowBook, rule: StoppingRule | None
+) -> Summary | None:
+    """Return the quantity that a test is about: its rule's, the first declared, Elapsed."""
+    found = columns(observed, book)
+    about = [*(rule.metrics if isinstance(rule, UntilPrecise) else ()), *book.declared]
+    names = [*about, "elapsed", *book.shown(found)]
+    name = next((name for name in names if name in found), None)
+    if name is None:
+        return None
+    (summary,) = summarise_columns(found, [name], book)
+    return summary
+
+
+def _of_a_search(place: Path) -> Found | None:
+    """Return the explained loads of the study's last session, if that is a search."""
+    with contextlib.closing(Study.open_to_read(place)) as study:
+        sessions = study.sessions()
+        if not sessions or sessions[-1].info.kind not in SEARCHES:
+            return None
+        session = sessions[-1]
+        searches = searches_of(study, session.number)
+    kind = session.info.kind
+    results = [
+        one
+        for name, trials, forgotten in searches
+        for one in _loads(kind if len(searches) == 1 else name, trials, forgotten)
+    ]
+    return Found(str(place), session.number, tuple(results))
+
+
+def _loads(
+    name: str, trials: list[SearchTrial], forgotten: frozenset[int]
+) -> Iterator[Explained]:
+    """Yield each load of a search, the trials at one rate together, lowest rate first."""
+    by_rate: dict[float, list[SearchTrial]] = {}
+    for one in trials:
+        if one.number not in forgotten:
+            by_rate.setdefault(one.trial.rate, []).append(one)
+    for rate in sorted(by_rate):
+        same = by_rate[rate]
+        subject = f"{name} at {rate:.5g}/s"
+        windows = [
+            Window(
+                one.trial.use,
+                (one.number,),
+                any(mark in _LATE for mark in one.trial.marks),
+            )
+            for one in same
+            if one.trial.use is not None
+        ]
+        findings = [
+            *limit_findings(subject, windows, len(same)),
+            *window_findings(subject, windows, len(same)),
+        ]
+        found = explained_windows(subject, windows, len(same), findings)
+        yield msgspec.structs.replace(found, sample=same[0].sample)

@@ -1,0 +1,148 @@
+"""One result explained: its figure, what limited it, the USE table, every doubt.
+
+Purpose: what `bw why` says, as data. Decision: among causes, what says that the figure is not
+of what it seems comes first (a failing device), then limits that nobody meant to meet, then
+an answer by a cache or a clock's grain, then limits that a benchmark may well mean
+to reach. The table is that of the longest window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from benchwright.finding.codes import doubt
+from benchwright.finding.limiter import sentence
+from benchwright.finding.machine_codes import LIMITER_CODES
+from benchwright.finding.use_table import UseRow, use_table
+from benchwright.finding.windows import Window, epochs_of, windows_of
+from benchwright.model.estimate import Summary
+from benchwright.model.finding import Finding, Severity
+from benchwright.model.observation import Ending, Trial
+from benchwright.model.plan import Pairs
+from benchwright.model.watched import ResourceUse
+
+NOT_WATCHED = (
+    "no trial of it was watched: it was run with --no-watch or by a version that does not "
+    "watch, or was read from a file of results"
+)
+_OF_THE_FIGURE = frozenset(
+    (
+        "errors-in-kernel-log",
+        "environment-changed-between-trials",
+        "exceeds-known-limit",
+        "work-too-short-for-the-clock",
+        "answered-from-cache",
+    )
+)
+"""Doubts that explain a figure better than a limit that was meant."""
+
+
+class Explained(msgspec.Struct, frozen=True):
+    """What there is to say about one result."""
+
+    name: str
+    figure: Summary | None
+    """The quantity that the test is about."""
+    causes: tuple[Finding, ...]
+    """What explains the figure, first things first: limits, and doubts of the figure."""
+    sentence: str
+    """What to say where there is no limit; empty where there is one."""
+    table: tuple[UseRow, ...]
+    window: ResourceUse | None
+    """That the table is of."""
+    watched_s: float
+    watched: int
+    """Trials that were watched."""
+    trials: int
+    findings: tuple[Finding, ...]
+    """All others."""
+    sample: Pairs = ()
+    threads: int | None = None
+
+    @property
+    def first(self) -> str:
+        """The code of the first cause; empty without any."""
+        return self.causes[0].code if self.causes else ""
+
+    @property
+    def limited_by(self) -> str:
+        """The code of the first limit; empty without any."""
+        limits = (one.code for one in self.causes if one.code in LIMITER_CODES)
+        return next(limits, "")
+
+
+def explained(
+    name: str,
+    trials: Sequence[Trial],
+    findings: Sequence[Finding],
+    *,
+    figure: Summary | None = None,
+    sample: Pairs = (),
+) -> Explained:
+    """Return a test explained by its findings (examine's, and those of rules)."""
+    counted = [trial for trial in trials if trial.ending is not Ending.INTERRUPTED]
+    found = explained_windows(name, windows_of(trials), len(counted), findings)
+    return msgspec.structs.replace(
+        found,
+        figure=figure,
+        sample=sample,
+        threads=counted[0].threads if counted else None,
+    )
+
+
+def explained_windows(
+    name: str,
+    windows: Sequence[Window],
+    total: int,
+    findings: Sequence[Finding],
+) -> Explained:
+    """Return a result explained by its windows and findings; `total` trials made it."""
+    causes = sorted(filter(_is_cause, findings), key=_gravity)
+    limited = any(one.code in LIMITER_CODES for one in causes)
+    seen = [window for window in windows if window.use.samples]
+    longest = max(seen, key=lambda window: window.use.seconds, default=None)
+    window = None if longest is None else longest.use
+    others = [one for one in findings if one not in causes]
+    if not windows and total:
+        others.append(doubt("not-watched", name, NOT_WATCHED))
+    return Explained(
+        name=name,
+        figure=None,
+        causes=tuple(causes),
+        sentence="" if limited else _sentence(windows),
+        table=() if window is None else use_table(window),
+        window=window,
+        watched_s=sum(one.use.seconds for one in seen),
+        watched=len(epochs_of(seen)),
+        trials=total,
+        findings=tuple(others),
+    )
+
+
+def _sentence(windows: Sequence[Window]) -> str:
+    seen = [window.use for window in windows if window.use.samples]
+    if seen:
+        return sentence(seen)
+    why = [why for window in windows for _what, why in window.use.absent]
+    return (
+        f"not watched: {why[0]}" if why else "not watched: what limited it is not known"
+    )
+
+
+def _is_cause(finding: Finding) -> bool:
+    if finding.code in LIMITER_CODES:
+        return finding.code != "steal" or finding.severity is not Severity.NOTE
+    return finding.code in _OF_THE_FIGURE and finding.severity is not Severity.NOTE
+
+
+def _gravity(finding: Finding) -> int:
+    """Return a cause's place; equals keep the order of the findings, which for limits is
+    that of what explains more."""
+    if finding.severity is Severity.SERIOUS:
+        return 0
+    limit = finding.code in LIMITER_CODES
+    if finding.severity is Severity.WARNING:
+        return 1 if limit else 2
+    return 3

@@ -1,0 +1,179 @@
+"""`bw why` for a person: the figure, what limited it, the USE table, the other doubts.
+
+Decision: figures that are absent stand as `-` in the table, with the reasons below it once.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+
+from benchwright.finding.explained import Explained
+from benchwright.finding.machine_codes import LIMITER_CODES
+from benchwright.finding.machine_words import bytes_text, seconds_text, share_text
+from benchwright.finding.use_table import Reading, UseRow
+from benchwright.finding.words import counted
+from benchwright.model.estimate import Summary
+from benchwright.model.finding import Finding, Severity
+from benchwright.report.cells import ABSENT, decimals_for, number
+
+_HEADINGS = ("RESOURCE", "UTILIZATION", "SATURATION", "ERRORS")
+_NARROWEST = 72
+
+
+def render_why(results: Iterable[Explained], width: int = 100) -> str:
+    """Return the results, one after the other; lines of at most `width` characters."""
+    room = max(width, _NARROWEST)
+    return "\n".join(_result(one, room) for one in results)
+
+
+def _result(one: Explained, width: int) -> str:
+    lines = [_headline(one)]
+    if one.sentence:
+        lines += _wrapped(one.sentence, width, "  ")
+    for cause in one.causes:
+        lines += _cause(cause, width)
+    if one.window is not None:
+        lines += ["", _watched(one), *_table(one.table, width), *_absent(one, width)]
+    if one.findings:
+        lines.append("")
+        for finding in one.findings:
+            lines += _finding(finding, width)
+    return "".join(line + "\n" for line in lines)
+
+
+def _headline(one: Explained) -> str:
+    sample = "".join(f" {name}={level}" for name, level in one.sample)
+    figure = "no figure" if one.figure is None else figure_text(one.figure)
+    return f"{one.name}{sample}: {figure}"
+
+
+def figure_text(summary: Summary) -> str:
+    """Return a quantity in one line: `Elapsed 2.341 s, 2.290 to 2.392 (95 %, 10 trials)`."""
+    if not summary.count:
+        return f"{summary.label} is missing"
+    decimals = decimals_for(max(abs(summary.mean), abs(summary.maximum)))
+    text = f"{summary.label} {number(summary.mean, decimals)} {summary.unit}".rstrip()
+    trials = counted(summary.count, "trial")
+    if summary.low != summary.low:
+        return f"{text} ({trials}, no interval)"
+    low, high = number(summary.low, decimals), number(summary.high, decimals)
+    return f"{text}, {low} to {high} ({share_text(summary.confidence)}, {trials})"
+
+
+def _cause(cause: Finding, width: int) -> list[str]:
+    kind = "limited by" if cause.code in LIMITER_CODES else "doubtful:"
+    told = f"{kind} {cause.code}: {' '.join(cause.evidence.split())}"
+    return [*_wrapped(told, width, "  "), *_wrapped(cause.remedy, width, "    = ")]
+
+
+def _finding(finding: Finding, width: int) -> list[str]:
+    """Return a finding; a note without its remedy, as everywhere."""
+    told = f"{finding.severity}: {' '.join(finding.evidence.split())} [{finding.code}]"
+    lines = _wrapped(told, width, "  ")
+    if finding.severity is not Severity.NOTE and finding.remedy:
+        lines += _wrapped(finding.remedy, width, "    = ")
+    return lines
+
+
+def _wrapped(text: str, width: int, indent: str) -> list[str]:
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=indent,
+        subsequent_indent=" " * (len(indent) + (2 if indent == "  " else 0)),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _watched(one: Explained) -> str:
+    window = one.window
+    assert window is not None
+    first, last = window.epochs
+    which = f"epoch {first}" if first == last else f"epochs {first} to {last}"
+    return (
+        f"  watched {one.watched} of {counted(one.trials, 'trial')}, "
+        f"{seconds_text(one.watched_s)}; here {which}, {seconds_text(window.seconds)}:"
+    )
+
+
+def _table(rows: Sequence[UseRow], width: int) -> list[str]:
+    names = [f"{row.resource} {row.name}".rstrip() for row in rows]
+    first = min(max(map(len, (*names, _HEADINGS[0]))), 24)
+    cells = [[_cell(part) for part in _parts(row)] for row in rows]
+    room = width - first - 2 - 3 * 2
+    columns = _shared(cells, room)
+    lines = [_line(_HEADINGS, (first, *columns))]
+    for name, row in zip(names, cells, strict=True):
+        wrapped = [
+            textwrap.wrap(text, column, break_on_hyphens=False) or [""]
+            for text, column in zip((name, *row), (first, *columns), strict=True)
+        ]
+        for place in range(max(map(len, wrapped))):
+            here = [part[place] if place < len(part) else "" for part in wrapped]
+            lines.append(_line(here, (first, *columns)))
+    return lines
+
+
+def _shared(cells: Sequence[Sequence[str]], room: int) -> tuple[int, ...]:
+    """Return the widths of the three columns: what they need, or fair parts of the room."""
+    needed = [
+        max(len(heading), *(len(row[place]) for row in cells))
+        for place, heading in enumerate(_HEADINGS[1:])
+    ]
+    if sum(needed) <= room:
+        return tuple(needed)
+    errors = min(needed[2], room // 4)
+    saturation = min(needed[1], (room - errors) // 2)
+    return room - errors - saturation, saturation, errors
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    padded = [cell.ljust(wide) for cell, wide in zip(cells, widths, strict=True)]
+    return ("  " + "  ".join(padded)).rstrip()
+
+
+def _parts(row: UseRow) -> tuple[tuple[Reading, ...], ...]:
+    return row.utilization, row.saturation, row.errors
+
+
+def _cell(readings: Sequence[Reading]) -> str:
+    return ", ".join(f"{one.name} {reading_text(one)}" for one in readings)
+
+
+def reading_text(reading: Reading) -> str:
+    """Return a figure with its unit, its capacity, and its share of that; `-` if absent."""
+    if reading.value is None:
+        return ABSENT
+    text = _in_unit(reading.value, reading.unit)
+    if not reading.of:
+        return text
+    share = share_text(reading.value / reading.of)
+    return f"{text} of {_in_unit(reading.of, reading.unit)} ({share})"
+
+
+def _in_unit(value: float, unit: str) -> str:
+    if unit == "share":
+        return share_text(value)
+    if unit in ("B", "B/s"):
+        return bytes_text(value) + unit[1:]
+    if unit == "s":
+        return seconds_text(value)
+    if unit == "processors":
+        return f"{value:.2f}".rstrip("0").rstrip(".")
+    if value == int(value):
+        return f"{int(value):,}"
+    return f"{value:.3g}"
+
+
+def _absent(one: Explained, width: int) -> Iterator[str]:
+    reasons: dict[str, list[str]] = {}
+    for row in one.table:
+        for reading in (one for part in _parts(row) for one in part):
+            if reading.value is None and reading.absent:
+                name = f"{row.resource} {row.name}".rstrip()
+                reasons.setdefault(reading.absent, []).append(f"{name}: {reading.name}")
+    for why, what in reasons.items():
+        text = f"- {', '.join(dict.fromkeys(what))}: {why}"
+        yield from _wrapped(text, width, "  ")
