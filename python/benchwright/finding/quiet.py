@@ -41,12 +41,12 @@ def _restored(restored: Restored, late: bool) -> Iterator[Finding]:
         yield doubt("quiet-undone-late", "machine", text)
     for one in restored.foreign:
         text = (
-            f"{one.change.item} was left: somebody else changed it meanwhile (it was "
+            f"{one.change.place} was left: somebody else changed it meanwhile (it was "
             f"{one.change.old!r}, we made it {one.change.new!r}, it is {one.value!r})"
         )
         yield doubt("quiet-not-restored", f"quiet {one.change.setting}", text)
     for one in restored.failed:
-        text = f"{one.change.item} is not as it was, {one.change.old!r}: {one.why}"
+        text = f"{one.change.place} is not as it was, {one.change.old!r}: {one.why}"
         yield doubt("quiet-not-restored", f"quiet {one.change.setting}", text)
 
 

@@ -33,6 +33,7 @@ SETTINGS: dict[str, str] = {
 """Every setting, in the order of applying; restored in the reverse order."""
 
 ALL = "all"
+_PATHS = ("proc/", "sys/", "run/", "etc/")
 _WITHOUT_VALUES = ("nologin", "dirty", "smt", "caches")
 _WORD = re.compile(r"([a-z-]+)(?:=(.+))?\Z", re.DOTALL)
 
@@ -57,6 +58,11 @@ class Change(msgspec.Struct, frozen=True):
     """Done once, with nothing to put back (dropping caches)."""
     keep: bool = False
     """Not changed by us, but by a side effect of a later change: put back if so."""
+
+    @property
+    def place(self) -> str:
+        """The item for a person: a path from the root, if it is one."""
+        return f"/{self.item}" if self.item.startswith(_PATHS) else self.item
 
 
 class Lacking(msgspec.Struct, frozen=True):

@@ -61,7 +61,7 @@ def quiet_lines(quiet: Quiet) -> Iterator[str]:
         if change.keep:
             continue
         text = (
-            "done" if change.action else f"{change.item} {change.old} -> {done.value}"
+            "done" if change.action else f"{change.place} {change.old} -> {done.value}"
         )
         by_setting.setdefault(change.setting, []).append(text)
     for name, texts in by_setting.items():
@@ -95,10 +95,10 @@ def offer_lines(offers: tuple[Offer, ...]) -> Iterator[str]:
         )
         if offer.lacking and not offer.changes:
             state = "not available"
-        yield f"{offer.name:{width}}  {state:16}  {SETTINGS[offer.name]}"
-        yield f"{'':{width}}  {'':16}  now: {offer.now}"
+        yield f"{offer.name:{width}}  {state:17}  {SETTINGS[offer.name]}"
+        yield f"{'':{width}}  {'':17}  now: {offer.now}"
         for why in offer.lacking:
-            yield f"{'':{width}}  {'':16}  lacking: {why}"
+            yield f"{'':{width}}  {'':17}  lacking: {why}"
 
 
 def status_lines(status: Status | None) -> Iterator[str]:
@@ -112,7 +112,7 @@ def status_lines(status: Status | None) -> Iterator[str]:
     yield f"held for {who}, {len(status.changes)} changes"
     for change, now in status.changes:
         if not change.action:
-            yield f"  {change.setting} {change.item}: {change.old} -> {change.new}, now {now}"
+            yield f"  {change.setting} {change.place}: {change.old} -> {change.new}, now {now}"
 
 
 def document(what: str, parts: Mapping[str, Any]) -> str:

@@ -154,7 +154,7 @@ def _clear(asked: Asked) -> Restored | None:
         raise busy(asked.host, contents)
     late = _restored(asked.host, asked.directory, asked.after)
     if late is not None and late.failed:
-        left = ", ".join(f"{u.change.setting} {u.change.item}" for u in late.failed)
+        left = ", ".join(f"{u.change.setting} {u.change.place}" for u in late.failed)
         raise BenchError(
             "quiet-left",
             f"an earlier bw quiet left what cannot be put back: {left}",

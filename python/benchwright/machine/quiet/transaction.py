@@ -98,7 +98,7 @@ def _doubts(made: Done) -> Iterator[Lacking]:
     if made.note:
         yield Lacking(change.setting, made.note)
     if made.value != change.new and not change.keep:
-        why = f"{change.item} is {made.value!r} after {change.new!r} was written"
+        why = f"{change.place} is {made.value!r} after {change.new!r} was written"
         yield Lacking(change.setting, why)
 
 
