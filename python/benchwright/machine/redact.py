@@ -29,24 +29,25 @@ _HEADER = re.compile(
     r"(\s*[:=]\s*)[^'\"\n]*",
     re.IGNORECASE,
 )
-_SCHEME = re.compile(r"\b(bearer|basic|digest)\s+[\w.+/=~-]{4,}", re.IGNORECASE)
-_JWT = re.compile(r"\beyJ[\w-]{4,}(?:\.[\w-]*){1,4}")
+_SCHEME = re.compile(r"\bbearer\s+[\w.+/=~-]{4,}", re.IGNORECASE)
+_JWT = re.compile(r"eyJ[\w-]{4,}(?:\.[\w-]*){1,4}")
 _PREFIXED = re.compile(
-    r"(?<![A-Za-z0-9])(?:"
     r"(?:AKIA|ASIA|AROA|AIDA|ABIA|ACCA)[0-9A-Z]{12,}"
     r"|gh[pousr]_\w{8,}|github_pat_\w{8,}|gl(?:pat|dt|rt|cbt|ptt|soat)-[\w-]{8,}"
-    r"|xox[a-z]-[\w-]{6,}|xapp-[\w-]{6,}|sk-[\w-]{8,}|[spr]k_(?:live|test)_\w{6,}"
+    r"|xox[a-z]-[\w-]{6,}|xapp-[\w-]{6,}|[spr]k_(?:live|test)_\w{6,}"
     r"|whsec_\w{8,}|AIza[\w-]{16,}|ya29\.[\w.-]{8,}|npm_\w{16,}|pypi-[\w-]{16,}"
-    r"|SG\.[\w-]{8,}\.[\w-]{8,}|hf_\w{12,}|do[pors]_v1_\w{8,}|shp(?:at|ca|pa|ss)_\w{8,}"
-    r"|hv[sbr]\.[\w-]{12,}|dapi[0-9a-f]{16,}|key-[0-9a-f]{16,}|AGE-SECRET-KEY-\w+)"
+    r"|SG\.[\w-]{8,}\.[\w-]{8,}|hf_\w{12,}|do[opr]_v1_\w{8,}|shp(?:at|ca|pa|ss)_\w{8,}"
+    r"|hv[sbr]\.[\w-]{12,}|dapi[0-9a-f]{16,}|AGE-SECRET-KEY-\w+"
+    # In the middle of a word these are ordinary: disk-cache.
+    r"|(?<![A-Za-z0-9])(?:sk|key)-[\w-]{16,}"
 )
 _RUN = re.compile(r"[A-Za-z0-9+_=-]{20,}")
 _WHOLE = re.compile(r"[A-Za-z0-9+/_-]{20,}={0,2}\Z")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.IGNORECASE)
-_KEYED = re.compile(
-    r"(?P<name>[A-Za-z][\w.-]*)(?P<sign>\s*=\s*|:\s*)"
-    r"(?P<value>\"[^\"]*\"|'[^']*'|[^\s,;&'\"]+)"
-)
+# Anchored at the beginning of a word: a long one is looked at once, not at each letter.
+_KEY = re.compile(r"(?<![\w.-])([\w.-]+)[\"']?\s*[=:]\s*")
+_OPTION = re.compile(r"(?<![\w.-])(--?[A-Za-z][\w.-]*)\s+(?!-)")
+_VALUE = re.compile(r"\"[^\"]*\"?|'[^']*'?|[^\s,;&'\"]+")
 _ADDRESSES = frozenset({"SSH_AUTH_SOCK", "XAUTHORITY"})
 """Secret by their names, and only the names of files."""
 
@@ -73,8 +74,7 @@ def redacted_text(text: str) -> str:
     text = _USERINFO.sub(f"{REDACTED}@", text)
     for shape in (_SCHEME, _JWT, _PREFIXED):
         text = shape.sub(REDACTED, text)
-    text = _KEYED.sub(_keyed, text)
-    return _RUN.sub(_run, text)
+    return _RUN.sub(_run, _without_valued(_without_valued(text, _KEY), _OPTION))
 
 
 def redacted_command(words: Sequence[str]) -> list[str]:
@@ -97,10 +97,16 @@ def redacted_command(words: Sequence[str]) -> list[str]:
     return shown
 
 
-def _keyed(match: re.Match[str]) -> str:
-    if is_secret_name(match["name"]) or _is_random(match["value"]):
-        return f"{match['name']}{match['sign']}{REDACTED}"
-    return match[0]
+def _without_valued(text: str, name: re.Pattern[str]) -> str:
+    """Return a text without the values after names that tell of secrets."""
+    kept = []
+    at = 0
+    for match in name.finditer(text):
+        value = _VALUE.match(text, match.end())
+        if match.start() >= at and value is not None and is_secret_name(match[1]):
+            kept += [text[at : match.end()], REDACTED]
+            at = value.end()
+    return "".join(kept) + text[at:]
 
 
 def _run(match: re.Match[str]) -> str:

@@ -1,0 +1,105 @@
+"""No secret survives, wherever it stands, and nothing of it is left but the mark."""
+
+from __future__ import annotations
+
+import base64
+import shlex
+import string
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from benchwright.machine.redact import (
+    REDACTED,
+    redacted_command,
+    redacted_text,
+    redacted_variable,
+)
+
+LETTERS = string.ascii_letters + string.digits
+NAMES = st.sampled_from(
+    ["TOKEN", "api_key", "DB_PASSWORD", "client.secret", "AUTH", "COOKIE", "SENTRY_DSN"]
+)
+# A word of characters that no quoting and no URL touches, and that is in no text around it.
+PLAIN = st.text(LETTERS, min_size=6, max_size=60).filter(
+    lambda word: word.lower() not in REDACTED
+)
+MIXED = st.tuples(
+    st.text(LETTERS, min_size=29, max_size=80), st.integers(0, 1 << 30)
+).map(lambda pair: "aZ7" + pair[0])
+HEX = st.binary(min_size=16, max_size=64).map(bytes.hex)
+JWT = st.binary(min_size=12, max_size=60).map(
+    lambda data: "eyJ" + base64.urlsafe_b64encode(data).decode() + "." + "sig" * 5
+)
+PREFIXED = st.tuples(
+    st.sampled_from(["ghp_", "github_pat_", "glpat-", "sk_live_", "npm_", "hf_"]),
+    st.text(LETTERS, min_size=20, max_size=40),
+).map("".join)
+SHAPED = st.one_of(
+    MIXED, HEX.filter(lambda h: any(c.isalpha() for c in h)), JWT, PREFIXED
+)
+SHAPED = SHAPED.filter(lambda s: not s.isalpha() and not s.isdigit())
+
+
+def lost(secret: str, shown: str) -> None:
+    """Assert that no part of a secret as long as half of it is left."""
+    half = max(4, len(secret) // 2)
+    parts = (secret[at : at + half] for at in range(len(secret) - half + 1))
+    assert not any(part in shown for part in parts), (secret, shown)
+
+
+@given(NAMES, PLAIN)
+def test_what_a_name_calls_secret_leaves_nothing(name: str, secret: str) -> None:
+    assert redacted_variable(name, secret) == REDACTED
+    assume(secret.lower() not in name.lower())
+    lost(secret, redacted_text(f"rw,{name}={secret},vers=3"))
+    lost(secret, redacted_text(f"a {name}={secret} b"))
+    lost(secret, redacted_text(f"sh -c 'a --{name} {secret} b'"))
+    lost(secret, redacted_text(f'{{"x": 1, "{name}": "{secret}"}}'))
+    lost(secret, redacted_text(f"https://host/?{name}={secret}&x=1"))
+    lost(secret, shlex.join(redacted_command(["run", f"--{name}={secret}", "x"])))
+    lost(secret, shlex.join(redacted_command(["run", f"--{name}", secret, "x"])))
+
+
+@given(PLAIN, PLAIN)
+def test_passwords_in_urls_leave_nothing(user: str, secret: str) -> None:
+    text = f"postgres://{user}:{secret}@db:5432/x"
+    assert redacted_text(text) == f"postgres://{REDACTED}@db:5432/x"
+    assert redacted_variable("SERVER", text) == f"postgres://{REDACTED}@db:5432/x"
+
+
+@given(SHAPED)
+def test_what_looks_secret_leaves_nothing_wherever_it_stands(secret: str) -> None:
+    lost(secret, redacted_variable("SETTING", secret))
+    lost(secret, redacted_text(f"run {secret} now"))
+    lost(secret, redacted_text(f"run --setting={secret} now"))
+    lost(secret, redacted_text(f"run 'x: {secret}' now"))
+    lost(secret, shlex.join(redacted_command(["run", secret, f"-x{secret}"])))
+
+
+PIECES = st.sampled_from(
+    [
+        *("token", "=", ":", " ", "'", '"', "abc", "https://", "@", "/", "?", "&", ","),
+        *(
+            "-",
+            "Authorization",
+            "bearer",
+            "aZ7aZ7aZ7aZ7aZ7aZ7aZ7",
+            "eyJ",
+            ".",
+            "==",
+            "x",
+        ),
+    ]
+)
+
+
+@given(st.one_of(st.text(max_size=200), st.lists(PIECES, max_size=20).map("".join)))
+def test_any_text_can_be_looked_at_twice(text: str) -> None:
+    once = redacted_text(text)
+    assert redacted_text(once) == once
+
+
+@given(st.lists(st.text(max_size=40), max_size=6))
+def test_a_command_keeps_its_number_of_words(words: list[str]) -> None:
+    assert len(redacted_command(words)) == len(words)

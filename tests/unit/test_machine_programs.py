@@ -1,0 +1,226 @@
+"""Which programs commands name, their packages, and the commit of the directory."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from benchwright.machine.asked import begin
+from benchwright.machine.programs import (
+    Deadline,
+    Packages,
+    Program,
+    named_programs,
+    program_facts,
+)
+from benchwright.machine.repository import find_repository, repository_facts
+from benchwright.machine.tree import Tree
+from machine_trees import Answer
+
+LONG = Deadline(time.monotonic_ns() + 10**12)
+OVER = Deadline(0)
+REAL = Tree()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Return a directory with two programs and a file that is none."""
+    for name, mode in (("one", 0o755), ("two", 0o755), ("data", 0o644)):
+        (tmp_path / name).write_text(f"#!/bin/sh\necho {name} 1.2\n")
+        (tmp_path / name).chmod(mode)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["one", "two"], ["one"]),
+        (["./one", "./two", "./data"], ["one", "two"]),
+        (["env", "A=1", "one", "two"], ["one"]),
+        (["A=1", "two"], ["two"]),
+        (["none-such"], []),
+        (["one", "-c", "two && one"], ["one", "two"]),
+        (["one", "-c", "if true; then two | one; fi"], ["one", "two"]),
+        (["one", "-c", "unbalanced 'quote"], ["one"]),
+    ],
+)
+def test_the_programs_that_a_command_names(
+    place: Path, words: list[str], names: list[str]
+) -> None:
+    found = named_programs([words], {"PATH": str(place), "PWD": str(place)})
+    assert [p.name for p in found] == names
+    assert [p.path for p in found] == [str(place / name) for name in names]
+
+
+def test_a_link_is_the_file_that_it_names(place: Path) -> None:
+    (place / "alias").symlink_to("one")
+    (found,) = named_programs([["alias"]], {"PATH": str(place)})
+    assert found == Program("alias", str(place / "one"))
+
+
+def test_a_program_is_known_by_its_hash(place: Path) -> None:
+    path = {"PATH": str(place), "PWD": str(place)}
+    facts = {f.name: f for f in program_facts(REAL, [["one", "--key", "abc"]], path)}
+    data = (place / "one").read_bytes()
+    assert facts["program.one.sha256"].value == hashlib.sha256(data).hexdigest()
+    assert facts["program.one.size_bytes"].value == str(len(data))
+    assert facts["command.1"].value == "one --key '[redacted]'"
+
+
+def debian(root: Path) -> Tree:
+    """Return a root with two Debian packages."""
+    info = root / "var/lib/dpkg/info"
+    info.mkdir(parents=True)
+    (info / "tools.list").write_text("/.\n/bin\n/bin/tool\n")
+    (info / "lib2:amd64.list").write_text("/usr\n/usr/lib/x\n/usr/bin/tool-x\n")
+    (root / "var/lib/dpkg/status").write_text(
+        "Package: lib2\nVersion: 9\n\nPackage: tools\nStatus: ok\nVersion: 1:2.3-4\n\n"
+    )
+    return Tree(str(root))
+
+
+@pytest.mark.parametrize(
+    ("path", "package"),
+    [
+        ("/usr/bin/tool", "tools 1:2.3-4"),
+        ("/bin/tool", "tools 1:2.3-4"),
+        ("/usr/bin/tool-x", "lib2 9"),
+        ("/usr/bin/too", None),
+        ("/opt/tool", None),
+    ],
+)
+def test_the_debian_package_of_a_file(
+    tmp_path: Path, path: str, package: str | None
+) -> None:
+    tree = debian(tmp_path)
+    asked = Packages.begin(tree, [Program("tool", path)], begin)
+    (fact,) = asked.facts(tree, LONG)
+    assert fact.value == package
+    assert fact.absent == ("" if package else "in no package")
+
+
+def test_a_lookup_that_takes_too_long_is_absent_by_name(tmp_path: Path) -> None:
+    tree = debian(tmp_path)
+    asked = Packages.begin(tree, [Program("tool", "/bin/tool")], begin)
+    (fact,) = asked.facts(tree, OVER)
+    assert fact.value is None
+    assert "took too long" in fact.absent
+
+
+def test_rpm_is_asked_where_there_is_no_dpkg(tmp_path: Path) -> None:
+    words: list[str] = []
+
+    def rpm(asked: object, directory: str) -> Answer:
+        words.extend(asked if isinstance(asked, tuple) else ())
+        return Answer("coreutils 9.1-8.el9\n")
+
+    tree = Tree(str(tmp_path))
+    asked = Packages.begin(tree, [Program("ls", "/usr/bin/ls")], rpm)
+    (fact,) = asked.facts(tree, LONG)
+    assert fact.value == "coreutils 9.1-8.el9"
+    assert words[0] == "rpm"
+    assert words[-1] == "/usr/bin/ls"
+
+
+def alive_in(session: str) -> list[str]:
+    """Return the processes of a session that are not dead, reaped or not."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, _, of = path.read_text().rpartition(")")[2].split()[:4]
+        except OSError:
+            continue
+        if of == session and state not in "ZX":
+            found.append(path.parent.name)
+    return found
+
+
+def test_a_program_that_hangs_is_ended(tmp_path: Path) -> None:
+    pending = begin(
+        ["sh", "-c", "echo $$ > pid; sleep 1000 & sleep 1000"], str(tmp_path)
+    )
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+        time.sleep(0.01)
+    told = pending.answer(0)
+    assert (told.text, told.absent) == (None, "sh took too long")
+    session = (tmp_path / "pid").read_text().strip()
+    while alive_in(session):  # killed, and on its way out
+        time.sleep(0.01)
+
+
+def test_what_a_program_said_or_why_not(tmp_path: Path) -> None:
+    assert begin(["echo", "a"], "/").answer(LONG.at_ns).text == "a\n"
+    assert (
+        begin(["false"], "/").answer(LONG.at_ns).absent == "false ended with status 1"
+    )
+    missing = begin([str(tmp_path / "none")], "/").answer(LONG.at_ns)
+    assert missing.absent.endswith("is not installed")
+
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.mark.parametrize(
+    ("files", "commit", "branch"),
+    [
+        (
+            {"HEAD": "ref: refs/heads/main\n", "refs/heads/main": f"{COMMIT}\n"},
+            *(COMMIT, "main"),
+        ),
+        (
+            {
+                "HEAD": "ref: refs/heads/a/b\n",
+                "packed-refs": f"# pack-refs\n{COMMIT} refs/heads/a/b\n",
+            },
+            *(COMMIT, "a/b"),
+        ),
+        ({"HEAD": f"{COMMIT}\n"}, COMMIT, None),
+        ({"HEAD": "ref: refs/heads/new\n"}, None, "new"),
+    ],
+)
+def test_the_commit_is_read_from_the_repository(
+    tmp_path: Path, files: dict[str, str], commit: str | None, branch: str | None
+) -> None:
+    for name, text in files.items():
+        path = tmp_path / ".git" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (tmp_path / "deep/er").mkdir(parents=True)
+    repository = find_repository(REAL, str(tmp_path / "deep/er"))
+    assert repository == str(tmp_path / ".git")
+    facts = {f.name: f.value for f in repository_facts(REAL, repository, None)}
+    assert (facts["git.commit"], facts["git.branch"]) == (commit, branch)
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_a_real_repository_and_its_work_tree(tmp_path: Path) -> None:
+    from benchwright.machine.capture import Sources, capture
+
+    def git(*words: str) -> str:
+        who = ("-c", "user.name=a", "-c", "user.email=a@b")
+        done = subprocess.run(
+            ["git", *who, *words], cwd=main, capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    main, other = tmp_path / "main", tmp_path / "other"
+    main.mkdir()
+    git("init", "-q", "-b", "trunk")
+    (main / "file").write_text("1\n")
+    git("add", "file")
+    git("commit", "-qm", "first")
+    git("worktree", "add", "-q", "-b", "side", str(other))
+    (other / "file").write_text("changed\n")
+    for directory, branch, state in (
+        (main, "trunk", "clean"),
+        (other, "side", "1 files changed"),
+    ):
+        machine = capture(sources=Sources(directory=str(directory)), patience_s=60.0)
+        found = {f.name: f.value for f in machine.facts}
+        assert found["git.commit"] == git("rev-parse", "HEAD")
+        assert (found["git.branch"], found["git.state"]) == (branch, state)

@@ -1,0 +1,115 @@
+"""Secrets taken out by the name of a setting, and by the shape of its value."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchwright.machine.redact import (
+    REDACTED,
+    is_secret_name,
+    redacted_command,
+    redacted_text,
+    redacted_variable,
+)
+
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abc-DEF_123"
+PEM = "-----BEGIN OPENSSH PRIVATE KEY-----\nabc\n-----END OPENSSH PRIVATE KEY-----"
+
+
+SECRET_NAMES = (
+    *(
+        "GITHUB_TOKEN",
+        "AWS_SECRET_ACCESS_KEY",
+        "DB_PASSWORD",
+        "MYSQL_PWD",
+        "PGPASSWORD",
+    ),
+    *("api_key", "apikey", "GOOGLE_APPLICATION_CREDENTIALS", "HTTP_AUTHORIZATION"),
+    *("SESSION_COOKIE", "SENTRY_DSN", "PASS", "SSH_PASSPHRASE", "SLACK_WEBHOOK_URL"),
+    *("LICENSE_KEY", "jwt", "CONNECTION_STRING", "DB_PASS"),
+)
+
+
+@pytest.mark.parametrize("name", SECRET_NAMES)
+def test_names_of_secrets(name: str) -> None:
+    assert is_secret_name(name)
+    assert redacted_variable(name, "abc") == REDACTED
+
+
+@pytest.mark.parametrize("name", ["PATH", "PWD", "OLDPWD", "LANG", "COMPASS", "SHLVL"])
+def test_names_of_no_secrets(name: str) -> None:
+    assert not is_secret_name(name)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        JWT,
+        PEM,
+        "AKIAIOSFODNN7EXAMPLE",
+        "ghp_0123456789abcdefABCDEF0123456789abcd",
+        "xoxb-1234-5678-abcdef",
+        "sk-proj-0123456789abcdef",
+        "0123456789abcdef0123456789abcdef",
+        "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+        "123e4567-e89b-12d3-a456-426614174000",
+        "c2VjcmV0IHdvcmRzIGFyZSBoZXJl0123==",
+    ],
+)
+def test_shapes_of_secrets_are_taken_out_whole(value: str) -> None:
+    assert redacted_variable("SETTING", value) == REDACTED
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin",
+        "/root/.pyenv/versions/3.11.7/lib/x86_64-linux-gnu",
+        "C.UTF-8",
+        "-O2 -march=native -flto",
+        "glibc.malloc.tcache_count=0:glibc.malloc.arena_max=1",
+        "1,2,3-7",
+        "a_long_name_of_words_without_numbers_in_it",
+    ],
+)
+def test_ordinary_values_stay(value: str) -> None:
+    assert redacted_variable("SETTING", value) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("https://me:pw@host/x?y=1", "https://[redacted]@host/x?y=1"),
+        ("https://host/x?token=abc&y=1", "https://host/x?token=[redacted]&y=1"),
+        ("rw,username=a,password=b,vers=3", "rw,username=a,password=[redacted],vers=3"),
+        (
+            "root=/dev/sda1 luks.key=abc quiet",
+            "root=/dev/sda1 luks.key=[redacted] quiet",
+        ),
+        ("curl -H 'Authorization: Bearer x'", "curl -H 'Authorization: [redacted]'"),
+        ('PASSWORD="two words" run', "PASSWORD=[redacted] run"),
+        (f"run {JWT} now", f"run {REDACTED} now"),
+        ("root=UUID=123e4567-e89b-12d3-a456-426614174000 ro",) * 2,
+        ("fio --name=job --bs=4k --rw=randread",) * 2,
+    ],
+)
+def test_texts_keep_all_but_the_secret(text: str, shown: str) -> None:
+    assert redacted_text(text) == shown
+
+
+def test_commands_lose_the_word_after_a_telling_option() -> None:
+    words = ["run", "--token", "abc", "--api-key=def", "--size", "4k", "--password"]
+    assert redacted_command(words) == [
+        *("run", "--token", REDACTED, f"--api-key={REDACTED}"),
+        *("--size", "4k", "--password"),
+    ]
+
+
+def test_two_telling_options_in_a_row_both_count() -> None:
+    assert redacted_command(["run", "--auth", "--token", "abc"]) == [
+        *("run", "--auth", "--token", REDACTED)
+    ]
+
+
+def test_an_empty_secret_is_said_to_be_empty() -> None:
+    assert redacted_variable("TOKEN", "") == ""
