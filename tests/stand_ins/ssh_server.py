@@ -30,9 +30,12 @@ class SshServer:
         self.port = _free_port()
         self.config = directory / "ssh_config"
         self.known_hosts = directory / "known_hosts"
+        self.temporary = directory / "tmp"
+        """TMPDIR of what is run there."""
 
     def write(self) -> None:
         """Make the keys and both configurations."""
+        self.temporary.mkdir()
         for name in ("host", "user"):
             argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", name]
             subprocess.run(argv, cwd=self._directory, check=True)
@@ -46,6 +49,7 @@ class SshServer:
             f"AuthorizedKeysFile {self._directory}/authorized_keys\nStrictModes no\n"
             "PasswordAuthentication no\nKbdInteractiveAuthentication no\n"
             "AuthenticationMethods publickey\nMaxStartups 100\n"
+            f"SetEnv TMPDIR={self.temporary}\n"
         )
         self.config.write_text(
             f"Host server\n  HostName {self._address}\n  Port {self.port}\n"
