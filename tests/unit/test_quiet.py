@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import shutil
@@ -377,10 +378,10 @@ def test_killed_at_every_point_the_machine_comes_back(
         number += 1
         root = place / str(number)
         made_up(root, version=version, systemd=systemd)
-        killed = killed_at(number, lambda point, root=root: quieted(root, point))
+        killed = killed_at(number, functools.partial(quieted, root))
         bw_is_gone(machine(root, lambda: None))
         again = draw.randrange(1, 60)
-        killed_at(again, lambda point, root=root: restored(root, point))
+        killed_at(again, functools.partial(restored, root))
         restored(root, lambda: None)
         bw_is_back(machine(root, lambda: None))
         after = snapshot(machine(root, lambda: None))

@@ -46,6 +46,14 @@ class Wish(msgspec.Struct, frozen=True):
     """`cron,atd` of `services=cron,atd`; `2-5` of `isolation=2-5`."""
 
 
+class Quieting(msgspec.Struct, frozen=True):
+    """What a suite asks for."""
+
+    wishes: tuple[Wish, ...]
+    require: bool = False
+    """What cannot be had is an error, before anything is changed or run."""
+
+
 class Change(msgspec.Struct, frozen=True):
     """One thing that is changed: durable in the log before it is done."""
 

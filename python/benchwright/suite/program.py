@@ -15,6 +15,7 @@ import msgspec
 from benchwright.model.comparison import ComparisonRule, NullResult
 from benchwright.model.notice import Notify
 from benchwright.model.plan import MetricSpec, Mode, StoppingRule
+from benchwright.model.quiet import Quieting
 
 
 class Where(msgspec.Struct, frozen=True):
@@ -275,3 +276,5 @@ class Program(msgspec.Struct, frozen=True):
     """In the order read, the main file first: `compile_sources` needs nothing else."""
     notify: Notify | None = None
     """Who is told of the session's end."""
+    quiet: Quieting | None = None
+    """How the machine is put in order while it runs."""

@@ -17,7 +17,7 @@ from benchwright.model.comparison import ComparisonRule
 from benchwright.model.errors import Diagnostic, InputError
 from benchwright.model.plan import FixedCount, MetricSpec, Mode, StoppingRule
 from benchwright.suite import program as step
-from benchwright.suite import reading, toml_compare, toml_notify, toml_rule
+from benchwright.suite import reading, toml_compare, toml_notify, toml_quiet, toml_rule
 from benchwright.suite.check import unused_defines
 from benchwright.suite.fault import Fault, diagnostic
 from benchwright.suite.include import Reader, main_text
@@ -45,6 +45,7 @@ _TOP = (
     "until",
     "fail_fast",
     "notify",
+    "quiet",
     "test",
     "compare",
 )
@@ -89,12 +90,13 @@ def compile_toml(
     steps = _Suite(top).steps()
     notices = top.table("notify")
     notify = None if notices is None else toml_notify.notify_of(notices)
+    quiet = toml_quiet.quiet_of(top)
     if not found:
         found += unused_defines(steps, defines)
     if found:
         found.sort(key=lambda d: (d.line, d.column))
         raise InputError(list(dict.fromkeys(found)))
-    return Program(steps, (SourceFile(main, text),), notify)
+    return Program(steps, (SourceFile(main, text),), notify, quiet)
 
 
 def _refuse_nul(
