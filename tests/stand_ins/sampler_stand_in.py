@@ -70,14 +70,16 @@ class _Sampler:
 
     def _watch(self, request: dict[str, Any]) -> None:
         if self.does == "refuse":
-            return _say("error", id=request["id"], message="no such directory")
+            _say("error", id=request["id"], message="no such directory")
+            return
         if self.does == "babble":
-            return print("good morning", flush=True)
+            os.write(1, b"good \x80 morning\n")
+            return
         if self.does == "late-answers":
             _say("watched", id=0, samples=1, begin_ns=1, end_ns=2, cost_ns=3)
         self.watch = request
         self.begin_ns = time.monotonic_ns()
-        return _say("watching", id=request["id"], begin_ns=self.begin_ns)
+        _say("watching", id=request["id"], begin_ns=self.begin_ns)
 
     def _end(self, request: dict[str, Any]) -> None:
         if self.does == "die-at-end":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -23,6 +23,10 @@ _PIECE = 1 << 18
 _GZIP = 31
 """zlib's word for: a gzip header, a window of any size."""
 
+Ns = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+"""A time, or a length of time [ns]."""
+Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""Numbers beyond 64 bits are damage."""
 Kind = Literal["counter", "gauge"]
 Belonging = Literal["own", "target"]
 
@@ -44,16 +48,16 @@ class SeriesError(OperatingError):
 class Header(msgspec.Struct, frozen=True, tag="series"):
     """What a series says of itself and of the machine."""
 
-    version: int
-    interval_ns: int
-    begin_ns: int
+    version: Whole
+    interval_ns: Ns
+    begin_ns: Ns
     """CLOCK_MONOTONIC [ns], as all times in the file."""
-    realtime_ns: int
+    realtime_ns: Ns
     """CLOCK_REALTIME at that moment [ns since 1970]."""
-    root_pid: int
-    page_size: int = 4096
-    ticks_per_s: int = 100
-    cpus: int = 0
+    root_pid: Whole
+    page_size: Whole = 4096
+    ticks_per_s: Whole = 100
+    cpus: Whole = 0
     boot_id: str = ""
     absent: tuple[tuple[str, str], ...] = ()
     """What could not be read, and why."""
@@ -71,27 +75,27 @@ class ColumnsLine(msgspec.Struct, frozen=True, tag="columns"):
 class RowLine(msgspec.Struct, frozen=True, tag="row"):
     """One sample: differences from the row before."""
 
-    t: int
-    v: list[int | None]
+    t: Ns
+    v: list[Whole | None]
 
 
 class ThreadRow(msgspec.Struct, frozen=True, array_like=True):
     """One thread at one sample; times are totals since its start [ns]."""
 
-    pid: int
-    tid: int
+    pid: Whole
+    tid: Whole
     name: str
     state: str
-    run_ns: int | None
-    wait_ns: int | None
+    run_ns: Ns | None
+    wait_ns: Ns | None
 
 
 class Threads(msgspec.Struct, frozen=True):
     """The threads of a tree at one sample: at most 64, those that ran most."""
 
-    t: int
+    t: Ns
     rows: tuple[ThreadRow, ...]
-    more: int = 0
+    more: Whole = 0
     """How many others there are."""
 
 
@@ -110,35 +114,35 @@ class WatcherThreads(Threads, frozen=True, tag="watcher"):
 class ProcessRow(msgspec.Struct, frozen=True, array_like=True):
     """One process; ticks are of the header's `ticks_per_s`."""
 
-    pid: int
-    ppid: int
+    pid: Whole
+    ppid: Whole
     name: str
-    run_ticks: int
+    run_ticks: Whole
     """User and system time."""
-    start_ticks: int
+    start_ticks: Whole
     """After boot: tells two processes of one number apart."""
 
 
 class Processes(msgspec.Struct, frozen=True, tag="processes"):
     """All processes of the machine at one moment."""
 
-    t: int
+    t: Ns
     rows: tuple[ProcessRow, ...]
 
 
 class FilesRow(msgspec.Struct, frozen=True, array_like=True):
     """The open files of one process."""
 
-    pid: int
+    pid: Whole
     name: str
-    open: int
-    limit: int | None
+    open: Whole
+    limit: Whole | None
 
 
 class FilesOpenTable(msgspec.Struct, frozen=True, tag="files_open"):
     """The open files of the own and target trees at one moment."""
 
-    t: int
+    t: Ns
     rows: tuple[FilesRow, ...]
 
 
@@ -156,9 +160,9 @@ class CgroupLimits(msgspec.Struct, frozen=True):
 class Cgroup(msgspec.Struct, frozen=True, tag="cgroup"):
     """A cgroup when it was first seen."""
 
-    t: int
-    number: int
-    version: int
+    t: Ns
+    number: Whole
+    version: Whole
     path: str
     controller: str = ""
     of: Belonging = "own"
@@ -168,8 +172,8 @@ class Cgroup(msgspec.Struct, frozen=True, tag="cgroup"):
 class KernelLine(msgspec.Struct, frozen=True, tag="kernel"):
     """A message of the kernel's log."""
 
-    t: int
-    level: int
+    t: Ns
+    level: Whole
     text: str
 
 
@@ -184,12 +188,12 @@ class StatisticFile(msgspec.Struct, frozen=True, tag="file"):
 class End(msgspec.Struct, frozen=True, tag="end"):
     """The last line: what the sampler says of the whole."""
 
-    samples: int
-    begin_ns: int
-    end_ns: int
-    cost_ns: int
+    samples: Whole
+    begin_ns: Ns
+    end_ns: Ns
+    cost_ns: Ns
     """Processor time of the sampler meanwhile."""
-    lost_ns: int = 0
+    lost_ns: Ns = 0
     """By how much samples were late, in all."""
     error: str = ""
     absent: tuple[tuple[str, str], ...] = ()
@@ -221,7 +225,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, Line]]:
     for number, text in enumerate(_texts(path), start=1):
         try:
             line = decoder.decode(text)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise SeriesError(
                 path, number, f"this is no line of a series: {error}"
             ) from None

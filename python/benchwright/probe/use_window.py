@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -53,6 +53,8 @@ class Window:
     series: Series
     begin_ns: int
     end_ns: int
+    _growths: dict[str, float | None] = field(default_factory=dict)
+    """Those asked for so far: a processor's times are added up in several ways."""
 
     @property
     def seconds(self) -> float:
@@ -129,8 +131,12 @@ class Window:
         return slice(max(first, 0), last + 1)
 
     def _growth(self, name: str) -> float | None:
-        total = self.total(name)
-        return None if total is None else total.between(self.begin_ns, self.end_ns)
+        if name not in self._growths:
+            total = self.total(name)
+            self._growths[name] = (
+                None if total is None else total.between(self.begin_ns, self.end_ns)
+            )
+        return self._growths[name]
 
     def _around(self, column: Column) -> Column:
         # One sample more on each side: whether a step back is a slip is seen from beside.

@@ -199,7 +199,7 @@ class SamplerObserver:
             ) from None
         except EOFError:
             raise self._lost("the sampler ended by itself") from None
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise self._lost(f"cannot read the sampler's answer: {error}") from None
 
     def _lost(self, why: str) -> ObserverError:
