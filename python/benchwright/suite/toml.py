@@ -17,7 +17,14 @@ from benchwright.model.comparison import ComparisonRule
 from benchwright.model.errors import Diagnostic, InputError
 from benchwright.model.plan import FixedCount, MetricSpec, Mode, StoppingRule
 from benchwright.suite import program as step
-from benchwright.suite import reading, toml_compare, toml_notify, toml_quiet, toml_rule
+from benchwright.suite import (
+    reading,
+    toml_compare,
+    toml_notify,
+    toml_quiet,
+    toml_remote,
+    toml_rule,
+)
 from benchwright.suite.check import unused_defines
 from benchwright.suite.fault import Fault, diagnostic
 from benchwright.suite.include import Reader, main_text
@@ -45,6 +52,7 @@ _TOP = (
     "until",
     "fail_fast",
     "notify",
+    "remote",
     "quiet",
     "test",
     "compare",
@@ -138,7 +146,8 @@ class _Suite:
         body = (
             *self._assigned("variables", names, environment=False),
             *self._assigned("environment", None, environment=True),
-            *_settings(top),
+            *self._remote(),
+            *_settings(top, remote=self._has_remote),
             self._threads(),
             *self._tests(),
             *self._comparisons(),
@@ -218,6 +227,19 @@ class _Suite:
             steps.append(step.Assign(name, value, environment, False, where))
         return steps
 
+    @property
+    def _has_remote(self) -> bool:
+        return "remote" in self._top
+
+    def _remote(self) -> list[Step]:
+        """Return what tells the hook `remote` of its server, and asks for it."""
+        table = self._top.table("remote")
+        if table is None:
+            return []
+        where = table.where
+        names = (fixed(toml_remote.HOOK, where),)
+        return [*toml_remote.steps_of(table, self._known), step.Hooks(names, where)]
+
     # -- conditions ------------------------------------------------------------------
 
     def _where_wanted(self, table: Table, body: tuple[Step, ...]) -> tuple[Step, ...]:
@@ -255,7 +277,7 @@ class _Suite:
 
     def _test(self, table: Table) -> tuple[Step, ...]:
         table.only(_TEST)
-        body: list[Step] = list(_settings(table))
+        body: list[Step] = list(_settings(table, remote=self._has_remote))
         body += _rest(table if "rest" in table else self._top)
         for key in _MODES:
             body += self._commands(table, key)
@@ -273,7 +295,7 @@ class _Suite:
     def _comparison(self, table: Table) -> tuple[Step, ...]:
         table.only(_COMPARE)
         around = [
-            *_settings(table),
+            *_settings(table, remote=self._has_remote),
             *_rest(table if "rest" in table else self._top),
             *(
                 one
@@ -397,8 +419,11 @@ def _rest(table: Table) -> list[Step]:
     return [step.Phase(Mode.SETUP, fixed(reading.rest_command(text), where), where)]
 
 
-def _settings(table: Table) -> list[Step]:
-    """Return the steps of timeout, hooks and metrics, of the suite or of a test."""
+def _settings(table: Table, *, remote: bool) -> list[Step]:
+    """Return the steps of timeout, hooks and metrics, of the suite or of a test.
+
+    With `remote` its hook is one more of any list of hooks.
+    """
     steps: list[Step] = []
     timeout = table.text("timeout")
     if timeout is not None:
@@ -409,7 +434,8 @@ def _settings(table: Table) -> list[Step]:
         steps.append(step.Timeout(fixed(timeout, where), where))
     if "hooks" in table:
         where = table.at("hooks")
-        names = tuple(fixed(hook, where) for hook in table.texts("hooks"))
+        asked = [*table.texts("hooks"), *((toml_remote.HOOK,) if remote else ())]
+        names = tuple(fixed(hook, where) for hook in asked)
         steps.append(step.Hooks(names, where))
     steps += [step.Metric(spec, table.at("metrics")) for spec in _metrics(table)]
     return steps
