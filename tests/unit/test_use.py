@@ -168,8 +168,17 @@ def test_a_disk(tmp_path: Path) -> None:
             response_s=pytest.approx(0.003),
             flushes_per_s=pytest.approx(10),
             in_flight_min=2,
+            active=pytest.approx(1),
         ),
     )
+
+
+def test_a_disk_is_active_where_it_has_requests(tmp_path: Path) -> None:
+    rows = disk_rows(reads=10)
+    for row in rows[: len(rows) // 2]:
+        row["disk/sda/reads"] = rows[0]["disk/sda/reads"]
+    (disk,) = used(tmp_path, rows).disks
+    assert disk.active == pytest.approx(0.7)
 
 
 def test_a_disk_without_a_request_is_left_out(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from benchwright.finding.examine import examine
+from benchwright.finding.sanity import Claims, with_sample
 from benchwright.model.comparison import Comparison
 from benchwright.model.finding import Finding
 from benchwright.report.comparison import comparison_object, render_comparison
@@ -47,6 +48,7 @@ def document_of(tests: list[OpenTest]) -> Document:
             rule=test.rule,
             stop=test.stop,
             observed=test.observed,
+            claims=with_sample(Claims(), test.plan.sample if test.plan else ()),
         )
     return compose(entries, findings)
 

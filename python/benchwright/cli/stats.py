@@ -72,6 +72,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option("--command", metavar="NAME", help="only blocks of this command")
     option("--confidence", metavar="P", help="of the intervals (default: 95%%)")
     option("--dump", action="store_true", help="the raw rows as CSV, nothing computed")
+    option(
+        "--rule",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="findings of a rule of your own: a Python file with rule(result)",
+    )
     add_steps(parser)
     parser.set_defaults(handler=run)
 

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 
 import msgspec
 
+from benchwright.cli.rule_files import ruled
 from benchwright.cli.stats_request import Request
 from benchwright.finding.examine import examine
+from benchwright.finding.rules import result_of
+from benchwright.finding.sanity import Claims, with_sample
 from benchwright.model.errors import argument_error
 from benchwright.model.estimate import Summary
 from benchwright.model.finding import Finding
@@ -16,7 +19,12 @@ from benchwright.model.observation import Trial
 from benchwright.model.plan import MetricSpec
 from benchwright.report.document import Document, Entry, Notice, compose
 from benchwright.report.notices import high_z_scores
-from benchwright.stats.aggregate import columns, observe_trials, trials_of_blocks
+from benchwright.stats.aggregate import (
+    TrialValues,
+    columns,
+    observe_trials,
+    trials_of_blocks,
+)
 from benchwright.stats.moments import FloatArray
 from benchwright.stats.rows import RowBook
 from benchwright.stats.sample_comparison import InputComparison, compare_inputs
@@ -61,25 +69,38 @@ def _told(one: ParsedInput, request: Request) -> _Told:
     found = columns(observed, book)
     shown = book.shown((*found, *book.declared), everything=request.everything)
     summaries = summarise_columns(found, shown, book, request.confidence)
+    findings = examine(
+        one.name,
+        trials,
+        specs,
+        rule=one.rule,
+        stop=one.stop,
+        observed=observed,
+        least_changes=request.least_changes,
+        deselected=one.deselected,
+        claims=with_sample(Claims(), one.sample),
+    )
     present = [found[name] for name in shown if name in found]
     return _Told(
         Entry(one.name, summaries, one.stop, one.sample, _threads(one, trials)),
-        examine(
-            one.name,
-            trials,
-            specs,
-            rule=one.rule,
-            stop=one.stop,
-            observed=observed,
-            least_changes=request.least_changes,
-            deselected=one.deselected,
-        ),
+        (*findings, *_ruled(one, request, (trials, observed, book))),
         [
             *_skipped(one),
             *high_z_scores(one.name, present, request.threshold, book),
         ],
         {column.name: column.values for column in present},
     )
+
+
+def _ruled(
+    one: ParsedInput,
+    request: Request,
+    seen: tuple[Sequence[Trial], Sequence[TrialValues], RowBook],
+) -> tuple[Finding, ...]:
+    """Return what the user's own rules find."""
+    if not request.rules:
+        return ()
+    return ruled(request.rules, result_of(one.name, *seen, one.sample))
 
 
 def _skipped(one: ParsedInput) -> list[Notice]:

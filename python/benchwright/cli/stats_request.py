@@ -9,7 +9,9 @@ from typing import TypeVar
 import msgspec
 
 from benchwright.cli.checked import checked
+from benchwright.cli.rule_files import rules
 from benchwright.cli.stats_checked import Step, checked_steps
+from benchwright.finding.rules import NamedRule
 from benchwright.model.errors import Diagnostic, InputError
 from benchwright.model.quantity import parse_share
 from benchwright.stats.sample_comparison import Variances
@@ -36,6 +38,8 @@ class Request(msgspec.Struct, frozen=True):
     steps: tuple[Step, ...] = ()
     least_changes: dict[str, float] = {}
     """By quantity: the smallest change over a test that is a drift, as a share."""
+    rules: tuple[NamedRule, ...] = ()
+    """The user's own, loaded."""
 
 
 def request_of(arguments: argparse.Namespace) -> Request:
@@ -55,6 +59,7 @@ def request_of(arguments: argparse.Namespace) -> Request:
     wrong += _contradictions(arguments)
     least_changes = _least_changes(arguments.drift, wrong)
     steps = checked_steps(arguments.steps or (), wrong)
+    own = _rules(arguments.rule, wrong)
     if wrong:
         raise InputError(wrong)
     return Request(
@@ -72,7 +77,17 @@ def request_of(arguments: argparse.Namespace) -> Request:
         variances=variances,
         steps=steps,
         least_changes=least_changes,
+        rules=own,
     )
+
+
+def _rules(files: list[str], wrong: list[Diagnostic]) -> tuple[NamedRule, ...]:
+    """Return the user's rules; what is wrong with one is a mistake like any other."""
+    try:
+        return tuple(rules(files))
+    except InputError as error:
+        wrong.extend(error.diagnostics)
+        return ()
 
 
 def _contradictions(arguments: argparse.Namespace) -> list[Diagnostic]:

@@ -30,7 +30,7 @@ def start_text(trials: Sequence[Trial], elapsed: Sequence[float]) -> str:
         return ""
     middle = sorted(elapsed)[len(elapsed) // 2]
     share = t.START_S / max(middle, t.START_S)
-    if share <= t.START_NS_SHARE:
+    if share <= t.START_SHARE:
         return ""
     return (
         f"elapsed {seconds_text(middle)}: to start a process takes about "

@@ -81,9 +81,12 @@ def _waiting_text(use: ResourceUse, found: Shares) -> str:
     waiting = waited(use)
     if waiting is not None:
         known = [task for task in use.tasks if task.waiting is not None]
-        if waiting < max(t.WAITED_OF_WINDOW, t.WAITED * wanted(known)):
+        least = max(t.WAITED_OF_WINDOW, t.WAITED * wanted(known))
+        if wanted(known) < t.WANTED or waiting < least:
             return ""
-        return f"its threads together waited {share_text(waiting)} of the window for one"
+        return (
+            f"its threads together waited {share_text(waiting)} of the window for one"
+        )
     runnable = use.cpu.runnable if use.cpu is not None else None
     if not found.full or runnable is None or runnable < t.QUEUED * found.count:
         return ""

@@ -27,30 +27,30 @@ def io_throttle(use: ResourceUse) -> Limit | None:
     if not reached:
         return None
     _share, group, text = max(reached, key=lambda one: one[0])
-    return Limit("io-throttled", group.path, f"{text} (cgroup {group.path})")
+    return Limit("io-throttled", group.path, f"{text} of cgroup {group.path}")
 
 
 def _reached(limit: IoLimit, use: ResourceUse) -> Iterator[tuple[float, str]]:
     """Yield the limits of one device that were reached, with the share and the words."""
     disk = next((disk for disk in use.disks if disk.name == limit.name), None)
-    if disk is None:
+    if disk is None or (active := _active(disk)) < t.ACTIVE:
         return
     least = t.IO_LIMIT
     if use.io_pressure is not None and use.io_pressure >= t.IO_LIMIT_PRESSURE:
         least = t.IO_LIMIT_WAITING
     for kind, achieved, most in (
-        ("read", disk.read_bytes_per_s, limit.read_bytes_per_s),
-        ("written", disk.write_bytes_per_s, limit.write_bytes_per_s),
+        ("read", disk.read_bytes_per_s / active, limit.read_bytes_per_s),
+        ("written", disk.write_bytes_per_s / active, limit.write_bytes_per_s),
     ):
         if most and least <= achieved / most <= t.IO_LIMIT_ABOVE:
-            text = f"{disk.name}: {rate_text(achieved)} {kind} of a limit of {rate_text(most)}"
+            text = f"{disk.name}: {rate_text(achieved)} {kind}{_part(active)}, by a limit of {rate_text(most)}"
             yield achieved / most, text
     for kind, achieved, most in (
-        ("reads", disk.reads_per_s, limit.reads_per_s),
-        ("writes", disk.writes_per_s, limit.writes_per_s),
+        ("reads", disk.reads_per_s / active, limit.reads_per_s),
+        ("writes", disk.writes_per_s / active, limit.writes_per_s),
     ):
         if most and least <= achieved / most <= t.IO_LIMIT_ABOVE:
-            text = f"{disk.name}: {achieved:.4g} {kind}/s of a limit of {most:.4g} {kind}/s"
+            text = f"{disk.name}: {achieved:.4g} {kind}/s{_part(active)}, by a limit of {most:.4g}"
             yield achieved / most, text
 
 
@@ -68,25 +68,43 @@ def saturated(use: ResourceUse) -> Limit | None:
 def _is_saturated(disk: DiskUse, use: ResourceUse) -> bool:
     if not _is_own(disk, use):
         return False
-    if disk.busy >= t.DISK_BUSY and disk.queue >= t.DISK_QUEUE:
+    active = _active(disk)
+    if active < t.ACTIVE:
+        return False
+    busy, queue = disk.busy / active, disk.queue / active
+    if busy >= t.DISK_BUSY and queue >= t.DISK_QUEUE:
         return True
-    return disk.busy >= t.DISK_BUSY_ALONE and _waits_for_io(use)
+    return busy >= t.DISK_BUSY_ALONE and _waits_for_io(use)
+
+
+def _part(active: float) -> str:
+    """Return which part of the window figures are of; nothing for nearly all of it."""
+    return (
+        ""
+        if active >= 0.95
+        else f" in the {share_text(active)} of the time it was used"
+    )
+
+
+def _active(disk: DiskUse) -> float:
+    """Return the share of the window in which a disk was used; all of it if not told."""
+    return 1.0 if disk.active is None else min(disk.active, 1.0)
 
 
 def _disk_text(disk: DiskUse) -> str:
-    response = ""
+    active, response = _active(disk), ""
     if disk.response_s is not None:
         response = f", {seconds_text(disk.response_s)} a request"
     return (
-        f"{disk.name} busy {share_text(disk.busy)} with {disk.queue:.1f} requests in flight"
-        f"{response}; {disk.reads_per_s:.4g} reads/s, {disk.writes_per_s:.4g} writes/s, "
+        f"{disk.name} busy {share_text(min(disk.busy / active, 1.0))} with "
+        f"{disk.queue / active:.1f} requests in flight{response}{_part(active)}; {disk.reads_per_s:.4g} reads/s, {disk.writes_per_s:.4g} writes/s, "
         f"{rate_text(disk.read_bytes_per_s + disk.write_bytes_per_s)}"
     )
 
 
 def _processor_bound(use: ResourceUse) -> bool:
     found = shares(use)
-    return bool(whole_threads(use)) or (found is not None and found.full)
+    return bool(whole_threads(use)) or (found is not None and found.filled)
 
 
 def _waits_for_io(use: ResourceUse) -> bool:

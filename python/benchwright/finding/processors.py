@@ -44,6 +44,11 @@ class Shares(msgspec.Struct, frozen=True):
         return self.busy + self.steal >= t.ALL_PROCESSORS * self.count
 
     @property
+    def filled(self) -> bool:
+        """Whether it was the trial, more than all others, that left none."""
+        return self.full and (self.trial or 0.0) >= 0.5 * self.busy
+
+    @property
     def idle(self) -> float:
         """Left to anybody [cores]."""
         return max(self.count - self.busy - self.steal, 0.0)

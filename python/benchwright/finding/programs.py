@@ -66,5 +66,6 @@ def is_storage(name: str) -> bool:
 
 
 def is_kernel(name: str) -> bool:
-    """Tell whether a process of this name is a thread of the kernel, working for whoever asked."""
-    return _KERNEL.fullmatch(name) is not None
+    """Tell whether a process of this name is a thread of the kernel, working for whoever
+    asked; the sampler writes those in brackets."""
+    return name.startswith("[") or _KERNEL.fullmatch(name) is not None

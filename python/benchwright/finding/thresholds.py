@@ -42,9 +42,12 @@ quiet machine use 1 to 3 %."""
 OTHERS_CORES = 0.10
 """The least that others must have had at all [cores]."""
 WAITED = 0.10
-"""Share of the time that tasks wanted to run and had no processor."""
-WAITED_OF_WINDOW = 0.05
-"""... and at least this share of the window: less moves no figure by much."""
+"""Share of the time that threads wanted to run and had no processor,"""
+WAITED_OF_WINDOW = 0.15
+"""... at least this share of the window,"""
+WANTED = 0.50
+"""... of threads that wanted half a processor at least: one that mostly waits for something
+else is limited by that, though it waits for a processor now and then too."""
 QUEUED = 1.1
 """Runnable tasks for each processor, where no waiting of the tasks is known."""
 TRIAL_SHARE = 0.70
@@ -74,6 +77,9 @@ DIRECT_SCANS_PER_S = 1000.0
 
 # -- disks -------------------------------------------------------------------------------
 
+ACTIVE = 0.50
+"""Of the window in which a disk was used at all: rates and busy shares are judged over that
+part, since a benchmark's start and end have no I/O; a disk used less than this is no limit."""
 DISK_BUSY = 0.95
 """Share of the window with a request in flight; a queue must show too, since a parallel
 device can be busy and have room."""
@@ -127,8 +133,8 @@ EXCEEDS_RELATED = 0.25
 IO_SIZE_FACTOR = 1.5
 """Mean size of I/O against the size said, either way."""
 IO_SIZE_CALLS = 100
-START_NS_SHARE = 0.10
-"""Of a trial that starting it may take."""
+START_SHARE = 0.05
+"""Of a trial that starting it may take: 1 ms of 20 ms."""
 START_S = 0.001
 """Starting a process: execve to exit of /bin/true takes 0.5 to 1.5 ms [s]."""
 GRAIN = 0.05

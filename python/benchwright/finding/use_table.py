@@ -23,6 +23,8 @@ from benchwright.model.watched import (
 )
 
 NOT_TOLD = "not told"
+_NO_LIMIT = 1 << 62
+"""The kernel writes the largest number of 63 bits for no limit."""
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -304,7 +306,8 @@ def _files_row(use: ResourceUse) -> UseRow:
         cells.append(_absent(use, "machine", "files", "files"))
     else:
         opened, limit = use.files_of_machine
-        cells.append(Reading("machine", opened, "files", limit))
+        most = None if limit >= _NO_LIMIT else limit
+        cells.append(Reading("machine", opened, "files", most))
     return UseRow("files", "", tuple(cells))
 
 

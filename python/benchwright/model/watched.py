@@ -105,6 +105,9 @@ class DiskUse(msgspec.Struct, frozen=True, omit_defaults=True):
     """Least requests in flight at any sample: above 0 for a device that never drained."""
     longest_stall_s: float = 0.0
     """Longest stretch of samples with requests in flight and none completed."""
+    active: float | None = None
+    """Share of the window in whose samples any request was in flight or completed: a
+    mean over it is that of the time in which the disk was used at all."""
 
 
 class NetworkUse(msgspec.Struct, frozen=True, omit_defaults=True):

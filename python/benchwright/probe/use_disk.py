@@ -6,6 +6,8 @@ when it completes, so a disk that completes none is judged by its requests in fl
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from benchwright.model.watched import DiskUse, NetworkUse, SocketUse
@@ -68,14 +70,26 @@ def _disk(window: Window, name: str) -> DiskUse | None:
         flushes_per_s=rate("flushes"),
         in_flight_min=round(float(in_flight.min())) if len(in_flight) else 0,
         longest_stall_s=_longest_stall_s(window, name),
+        active=_active(window, name),
     )
 
 
-def _longest_stall_s(window: Window, name: str) -> float:
-    """Return the longest stretch with requests in flight at each sample, none completed."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Steps:
+    """A disk from sample to sample: requests in flight at both ends, those completed."""
+
+    lengths_s: Values
+    """Within the window."""
+    before: Values
+    after: Values
+    completed: Values
+
+
+def _steps(window: Window, name: str) -> _Steps | None:
+    """Return a disk's steps between samples; None where requests in flight are not told."""
     column = window.series.columns.get(f"disk/{name}/in_flight")
     if column is None:
-        return 0.0
+        return None
     part = window.around(column.times)
     times, in_flight = column.times[part], column.values[part]
     done = np.zeros(len(times))
@@ -83,9 +97,27 @@ def _longest_stall_s(window: Window, name: str) -> float:
         total = window.total(f"disk/{name}/{kind}")
         if total is not None:
             done += total.at(times)
-    stalled = (in_flight[:-1] > 0) & (in_flight[1:] > 0) & (np.diff(done) == 0)
     inside = times.clip(window.begin_ns, window.end_ns)
-    return _longest(stalled, np.diff(inside) / 1e9)
+    lengths = np.diff(inside) / 1e9
+    return _Steps(lengths, in_flight[:-1], in_flight[1:], np.diff(done))
+
+
+def _longest_stall_s(window: Window, name: str) -> float:
+    """Return the longest stretch with requests in flight at each sample, none completed."""
+    steps = _steps(window, name)
+    if steps is None:
+        return 0.0
+    stalled = (steps.before > 0) & (steps.after > 0) & (steps.completed == 0)
+    return _longest(stalled, steps.lengths_s)
+
+
+def _active(window: Window, name: str) -> float | None:
+    """Return the share of the window in steps with any request; None where not told."""
+    steps = _steps(window, name)
+    if steps is None or not len(steps.lengths_s):
+        return None
+    used = (steps.before > 0) | (steps.after > 0) | (steps.completed > 0)
+    return min(float(steps.lengths_s[used].sum()) / window.seconds, 1.0)
 
 
 def _longest(stalled: np.typing.NDArray[np.bool_], lengths: Values) -> float:
