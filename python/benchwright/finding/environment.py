@@ -27,7 +27,8 @@ _ROUGHLY = {"memory.total_kib": 0.02}
 _NOT_CAPTURED = "not captured"
 _NOT_SET = "not set"
 _TRULY_ABSENT = (
-    *("no such file", "no such device", "in no package", "no repository here"),
+    *("no such file", "no such device", "not in its file", "in no package"),
+    *("no repository here", "no cgroup hierarchy has its controller"),
     *("systemd does not run here", "on no branch", "on no mount", "empty", _NOT_SET),
 )
 """Reasons that are themselves knowledge: there is no such thing."""

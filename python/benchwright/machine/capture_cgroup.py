@@ -111,7 +111,7 @@ def _upward(path: str, mounted: tuple[str, str]) -> Iterator[str]:
 
 def _limit(tree: Tree, limit: Limit, place: Place | None) -> Fact:
     if place is None:
-        reason = f"no cgroup hierarchy has the controller {limit.controller!r}"
+        reason = "no cgroup hierarchy has its controller"
         return missing(limit.name, _CGROUP, reason, limit.weight)
     file = limit.files[place.version - 1]
     if not file:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from benchwright.machine.tree import Tree, known, missing
+from benchwright.machine.tree import NOT_IN_FILE, Tree, known, missing
 from benchwright.machine.vocabulary import EXPECTED, FATAL, PROCESSOR, SUSPICIOUS
 from benchwright.model.machine import Fact
 
@@ -83,7 +83,7 @@ def _info(tree: Tree) -> Iterator[Fact]:
         pairs.setdefault(key.strip(), value.strip())
     for name, keys, weight in _INFO:
         told = next((pairs[key] for key in keys if key in pairs), None)
-        reason = "" if told is not None else absent or f"no {keys[0]!r} in it"
+        reason = "" if told is not None else absent or NOT_IN_FILE
         yield Fact(name, told, _CPUINFO, reason, weight)
 
 
@@ -166,6 +166,6 @@ def _mitigations(tree: Tree) -> Iterator[Fact]:
 def _node_memory(tree: Tree, name: str, path: str) -> Fact:
     found = re.search(r"MemTotal:\s+(\d+)", tree.text(path))
     if found is None:
-        return missing(f"{name}.memory_kib", path, "no MemTotal in it", EXPECTED)
+        return missing(f"{name}.memory_kib", path, NOT_IN_FILE, EXPECTED)
     # The node's size changes a little with each boot; memory.total says how much matters.
     return known(f"{name}.memory_kib", found[1], path, EXPECTED)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 
 from benchwright.machine.redact import redacted_text
-from benchwright.machine.tree import Tree, known, missing
+from benchwright.machine.tree import NOT_IN_FILE, Tree, known, missing
 from benchwright.machine.vocabulary import EXPECTED, FATAL, FIRMWARE, HOST, SUSPICIOUS
 from benchwright.model.machine import Fact
 
@@ -63,7 +63,7 @@ def _system(tree: Tree) -> Iterator[Fact]:
         if key in pairs:
             yield known(name, pairs[key].strip("\"'"), path, SUSPICIOUS)
         else:
-            yield missing(name, path, absent or f"no {key} in it", SUSPICIOUS)
+            yield missing(name, path, absent or NOT_IN_FILE, SUSPICIOUS)
     yield tree.fact("os.debian_version", "/etc/debian_version")
 
 

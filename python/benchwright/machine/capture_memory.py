@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchwright.machine.tree import Tree, known, missing
+from benchwright.machine.tree import NOT_IN_FILE, Tree, known, missing
 from benchwright.machine.vocabulary import EXPECTED, FATAL, MEMORY, SUSPICIOUS
 from benchwright.model.machine import Fact
 
@@ -34,7 +34,7 @@ def memory_facts(tree: Tree) -> Iterator[Fact]:
         if key in sizes:
             yield known(name, sizes[key], _MEMINFO, weight)
         else:
-            yield missing(name, _MEMINFO, absent or f"no {key} in it", weight)
+            yield missing(name, _MEMINFO, absent or NOT_IN_FILE, weight)
     yield from tree.facts(MEMORY)
     yield _swaps(tree)
 

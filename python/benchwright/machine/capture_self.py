@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from benchwright.machine.tree import Tree, known, missing
+from benchwright.machine.tree import NOT_IN_FILE, Tree, known, missing
 from benchwright.machine.vocabulary import EXPECTED, FATAL, SUSPICIOUS
 from benchwright.model.machine import Fact
 
@@ -32,7 +32,7 @@ def self_facts(tree: Tree) -> Iterator[Fact]:
     for name, key, weight in _STATUS_ROWS:
         value = pairs.get(key)
         if value is None:
-            yield missing(name, _STATUS, absent or f"no {key} in it", weight)
+            yield missing(name, _STATUS, absent or NOT_IN_FILE, weight)
         else:
             yield known(name, value.strip(), _STATUS, weight)
     yield _user(pairs, absent)
@@ -45,7 +45,7 @@ def _user(pairs: dict[str, str], absent: str) -> Fact:
     """Return the effective user id: what could be had depends on it."""
     words = pairs.get("Uid", "").split()
     if len(words) < 2:
-        return missing("self.user_id", _STATUS, absent or "no Uid in it", SUSPICIOUS)
+        return missing("self.user_id", _STATUS, absent or NOT_IN_FILE, SUSPICIOUS)
     return known("self.user_id", words[1], _STATUS, SUSPICIOUS)
 
 

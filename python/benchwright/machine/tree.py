@@ -15,6 +15,9 @@ from typing import NamedTuple
 
 from benchwright.model.machine import Fact, Weight
 
+NOT_IN_FILE = "not in its file"
+"""Why a fact is absent whose source was read and says nothing of it."""
+
 _MOST_BYTES = 1 << 20
 _REASONS = {
     errno.ENOENT: "no such file",

@@ -1,0 +1,182 @@
+"""Two captures compared: what it means, what is not known, and the finding."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from benchwright.finding.environment import CODE, difference, environment_findings
+from benchwright.model.finding import Severity
+from benchwright.model.machine import Fact, Machine, Weight
+from benchwright.model.machine_difference import Change
+from benchwright.study.environment import environments_of, record_environment
+from benchwright.study.journal import SessionInfo, Study
+from machine_trees import CPU, bare_metal, guest
+
+FATAL, SUSPICIOUS, EXPECTED = Weight.FATAL, Weight.SUSPICIOUS, Weight.EXPECTED
+
+
+def machine(*facts: Fact) -> Machine:
+    """Return a capture of these facts."""
+    return Machine(1, facts)
+
+
+def fact(name: str, value: str | None, weight: Weight = SUSPICIOUS) -> Fact:
+    """Return a fact, of a file that is not there without a value."""
+    return Fact(name, value, "/x", "" if value is not None else "no such file", weight)
+
+
+def only_change(before: Machine, after: Machine) -> Change:
+    """Return the one thing that differs."""
+    (change,) = difference(before, after).changes
+    return change
+
+
+def test_a_machine_does_not_differ_from_itself(tmp_path: Path) -> None:
+    captured = bare_metal(tmp_path).capture()
+    assert difference(captured, captured).changes == ()
+    assert environment_findings([captured] * 3) == ()
+    assert environment_findings([captured]) == environment_findings([]) == ()
+
+
+@pytest.mark.parametrize("weight", list(Weight))
+def test_a_value_that_differs_has_its_weight(weight: Weight) -> None:
+    a, b = (machine(fact("kernel.release", v, weight)) for v in ("6.1", "6.2"))
+    found = difference(a, b)
+    assert [c.name for c in found.of(weight)] == ["kernel.release"]
+    assert found.matters == (weight is not EXPECTED)
+
+
+def test_what_a_machine_does_not_have_is_known_to_differ() -> None:
+    a = machine(fact("cpu.governor", "performance", FATAL))
+    b = machine(fact("cpu.governor", None, FATAL))
+    change = only_change(a, b)
+    assert (change.before, change.after) == ("performance", None)
+    assert change.after_absent == "no such file"
+    # It may be the same machine under another kernel.
+    assert (change.weight, change.known) == (SUSPICIOUS, True)
+
+
+@pytest.mark.parametrize("reason", ["permission denied", "git took too long"])
+def test_what_could_not_be_read_is_not_known_to_differ(reason: str) -> None:
+    a = machine(fact("kernel.lsm", "apparmor"))
+    b = machine(Fact("kernel.lsm", None, "/x", reason))
+    for found in (difference(a, b), difference(b, a)):
+        assert [c.name for c in found.unknown] == ["kernel.lsm"]
+        assert not found.matters
+    assert environment_findings([a, b]) == ()
+
+
+def test_absent_on_both_sides_is_the_same_whatever_the_reason() -> None:
+    a = machine(Fact("x.y", None, "/x", "permission denied"))
+    assert difference(a, machine(fact("x.y", None))).changes == ()
+
+
+def test_a_fact_that_an_older_version_did_not_capture_is_not_known() -> None:
+    change = only_change(machine(), machine(fact("kernel.lsm", "apparmor")))
+    assert (change.before_absent, change.known) == ("not captured", False)
+
+
+def test_a_variable_that_is_not_set_is_known() -> None:
+    change = only_change(machine(), machine(fact("env.LD_PRELOAD", "x.so")))
+    assert (change.before_absent, change.known) == ("not set", True)
+
+
+@pytest.mark.parametrize(("size", "weight"), [(101, SUSPICIOUS), (110, FATAL)])
+def test_a_size_that_a_kernel_changes_a_little(size: int, weight: Weight) -> None:
+    name = "memory.total_kib"
+    a, b = (machine(fact(name, str(value), FATAL)) for value in (100, size))
+    assert only_change(a, b).weight is weight
+
+
+@pytest.mark.parametrize(
+    ("name", "weight", "expected"),
+    [
+        ("block.sdb", SUSPICIOUS, SUSPICIOUS),
+        ("block.loop3", EXPECTED, EXPECTED),
+        ("mount./mnt/x.y", SUSPICIOUS, EXPECTED),
+        ("program.fio", SUSPICIOUS, EXPECTED),
+    ],
+)
+def test_a_thing_on_one_side_only_is_one_change(
+    name: str, weight: Weight, expected: Weight
+) -> None:
+    kind = name.partition(".")[0]
+    both = fact(f"{kind}.other.size", "1")
+    thing = (fact(f"{name}.size", "5", weight), fact(f"{name}.kind", "z", weight))
+    change = only_change(machine(both, *thing), machine(both))
+    assert (change.name, change.before, change.after) == (name, "there", None)
+    assert (change.weight, change.known) == (expected, True)
+    unknown = only_change(machine(*thing), machine())
+    assert (unknown.name, unknown.known) == (name, False)
+
+
+def test_a_mount_is_not_taken_for_another_that_begins_alike() -> None:
+    a = machine(fact("mount./a.type", "ext4"), fact("mount./a.b.type", "ext4"))
+    b = machine(fact("mount./a.b.type", "xfs"))
+    assert [c.name for c in difference(a, b).changes] == ["mount./a.b.type", "mount./a"]
+
+
+def test_the_gravest_comes_first(tmp_path: Path) -> None:
+    a = bare_metal(tmp_path / "a").capture()
+    b = guest(tmp_path / "b").capture()
+    weights = [c.weight for c in difference(a, b).changes]
+    assert weights == sorted(weights, key=[FATAL, SUSPICIOUS, EXPECTED].index)
+    fatal = {c.name for c in difference(a, b).of(FATAL)}
+    assert {"cpu.model", "cpu.online", "virtual.machine"} <= fatal
+
+
+def test_a_resumed_session_on_a_changed_machine(tmp_path: Path) -> None:
+    made = bare_metal(tmp_path)
+    before = made.capture()
+    made.write({"proc/loadavg": "9.00 9.00 9.00 5/200 9999\n", "proc/uptime": "1 1\n"})
+    quiet = made.capture()
+    assert environment_findings([before, quiet]) == ()
+    made.write({"proc/sys/vm/swappiness": "1\n"})
+    warned = made.capture()
+    made.write({f"{CPU}/intel_pstate/no_turbo": "1\n"})
+    found = environment_findings([before, quiet, warned, made.capture()])
+    assert [f.code for f in found] == [CODE, CODE]
+    assert [f.severity for f in found] == [Severity.WARNING, Severity.SERIOUS]
+    assert found[0].evidence == "sysctl.vm.swappiness: 60, then 1"
+    assert found[1].evidence == "cpu.no_turbo: 0, then 1"
+    assert [f.subject for f in found] == [
+        "machine, capture 2 to 3",
+        "machine, capture 3 to 4",
+    ]
+
+
+def test_many_changes_are_counted_and_the_gravest_named() -> None:
+    names = [f"sysctl.{letter}" for letter in "abcdefgh"]
+    a = machine(*(fact(n, "1") for n in names), fact("zz.model", "x", FATAL))
+    b = machine(*(fact(n, "2") for n in names), fact("zz.model", "y", FATAL))
+    (found,) = environment_findings([a, b])
+    assert found.evidence.startswith("zz.model: x, then y; sysctl.a: 1, then 2; ")
+    assert found.evidence.endswith("; and 3 more")
+
+
+def begin(study: Study) -> int:
+    """Begin a session and return its number."""
+    info = SessionInfo(1, "0", "b", "/", (), (), "x", (), {})
+    return study.begin_session(info)
+
+
+def test_a_study_keeps_the_captures_of_each_session(tmp_path: Path) -> None:
+    study = Study.create_or_open(tmp_path / "s")
+    first, second = begin(study), begin(study)
+    captures = [machine(fact("a.b", str(at))) for at in range(11)]
+    for captured in captures:
+        record_environment(study, first, captured)
+    study.close()
+    again = Study.open_to_read(tmp_path / "s")
+    assert environments_of(again, first) == tuple(captures)
+    assert environments_of(again, second) == ()
+    again.close()
+
+
+def test_a_capture_survives_the_journal(tmp_path: Path) -> None:
+    captured = bare_metal(tmp_path).capture(["ls", "-l"])
+    data = msgspec.json.encode(captured)
+    assert msgspec.json.decode(data, type=Machine) == captured
