@@ -1,0 +1,221 @@
+"""`[notify]` and `[remote]` of TOML suites, and the words of --notify."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchwright.cli.notify_option import read_notify
+from benchwright.model.errors import InputError
+from benchwright.model.notice import (
+    ALL_EVENTS,
+    ByApprise,
+    ByCommand,
+    ByMail,
+    ByWebhook,
+    Event,
+    Notify,
+    Secret,
+)
+from benchwright.suite.load import load
+from benchwright.suite.plan import PlannedTest, describe
+from benchwright.suite.program import Program
+
+TEST = '[[test]]\nexec = "true"\n'
+
+
+def program(text: str) -> Program:
+    """Compile a suite."""
+    return load("s.toml", lambda _path: text, defines={}, environment={})
+
+
+def mistakes(text: str) -> list[str]:
+    """Return the mistakes of a suite: `line:column message`."""
+    with pytest.raises(InputError) as caught:
+        program(text)
+    return [f"{d.line}:{d.column} {d.message}" for d in caught.value.diagnostics]
+
+
+def test_everything_that_notify_can_say() -> None:
+    notify = program(
+        """
+[notify]
+on = ["failure", "done"]
+command = [["beep"], ["notify-send", "bench"]]
+[notify.mail]
+to = ["a@b.c", "d@e.f"]
+from = "bw@host"
+host = "smtp.b.c"
+port = 2525
+security = "starttls"
+user = "me"
+password_file = "/home/me/.smtp"
+[[notify.webhook]]
+url = "https://hooks.b.c/x"
+token_variable = "TOKEN"
+[[notify.webhook]]
+url_variable = "HOOK_URL"
+[notify.apprise]
+urls_variable = "URLS"
+"""
+        + TEST
+    ).notify
+    assert notify == Notify(
+        (
+            ByMail(
+                ("a@b.c", "d@e.f"),
+                "bw@host",
+                "smtp.b.c",
+                2525,
+                "starttls",
+                "me",
+                Secret("file", "/home/me/.smtp"),
+            ),
+            ByWebhook("https://hooks.b.c/x", token=Secret("variable", "TOKEN")),
+            ByWebhook(url_from=Secret("variable", "HOOK_URL")),
+            ByCommand(("beep",)),
+            ByCommand(("notify-send", "bench")),
+            ByApprise(Secret("variable", "URLS")),
+        ),
+        (Event.FAILURE, Event.DONE),
+    )
+    assert notify.wants(Event.FAIL_FAST)
+    assert not notify.wants(Event.UNDECIDED)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("[notify]\n", "1:2 nobody is told anything"),
+        ('[notify]\non = "dnoe"\ncommand = ["x"]', "2:6 there is no event 'dnoe'"),
+        ("[notify]\non = []\ncommand = ['x']", "2:6 no event is told"),
+        ("[notify]\ncommand = 'beep'", "2:11 command is a string, expected an array"),
+        (
+            "[notify]\ncommand = ['']",
+            "2:11 a command is an array of words, none of them empty",
+        ),
+        ("[notify.mail]\nto = 'me'", "2:6 'me' is no mail address"),
+        (
+            "[notify.mail]\nto = 'a@b'\nuser = 'a'",
+            "1:2 a user and a password belong together",
+        ),
+        (
+            "[notify.mail]\nto = 'a@b'\nhost = 'h'\nuser = 'a'\npassword_variable = 'P'",
+            "1:2 the password would go to h in clear",
+        ),
+        ("[notify.mail]\nto = 'a@b'\npassword = 'x'", "3:1 unknown key 'password'"),
+        (
+            "[notify.webhook]\ntoken_variable = 'a b'\nurl = 'https://h'",
+            "2:18 this is no name of an environment variable",
+        ),
+        (
+            "[notify.webhook]\nurl = 'http://h/x'\ntoken_variable = 'T'",
+            "2:7 a token would cross the network in clear: use https://",
+        ),
+        (
+            "[notify.webhook]\nurl = 'https://me:secret@h/'",
+            "2:7 the URL holds a user or password: give a token instead",
+        ),
+        (
+            "[notify.apprise]\nurls = ['x']",
+            "2:1 unknown key 'urls'",
+        ),
+        ("[remote]\n", "1:2 [remote] has no host"),
+        (
+            "[remote]\nhost = 'h'\nhooks = ['free-beer']",
+            "3:10 'free-beer' is no hook to be sent: "
+            "one of disk-io, free-memory, network, other-cpu",
+        ),
+        (
+            "[remote]\nhost = 'h'\nprocesses = ['a b']",
+            "3:14 'a b' is no process: a name, or pid:/run/FILE.pid",
+        ),
+        (
+            "[remote]\nhost = 'h'\nprefix = 'Nfs'",
+            "3:10 'Nfs' cannot begin the names of values",
+        ),
+        ("[remote]\nhost = 'h'\ntimeout_s = 0", "3:13 timeout_s is out of range"),
+        (
+            '[remote]\nhost = "h"\nbefore = "a\\nb"',
+            "3:10 before is more than one line",
+        ),
+    ],
+)
+def test_mistakes_are_placed(text: str, found: str) -> None:
+    assert found in mistakes(text + "\n" + TEST)
+
+
+def test_remote_sets_the_hooks_variables_and_is_one_of_any_hooks() -> None:
+    suite = program("""
+[factors]
+fs = ["ext4"]
+[remote]
+host = "nfs"
+processes = ["nfsd", "pid:/run/x.pid"]
+before = "mount-{fs}"
+hooks = "disk-io"
+timeout_s = 5
+[[test]]
+exec = "true"
+[[test]]
+name = "own"
+exec = "true"
+hooks = "free-memory"
+""")
+    planned = describe(suite, defines={}, environment={})
+    plain, own = (one.plan for one in planned if isinstance(one, PlannedTest))
+    assert (plain.hooks, own.hooks) == (("remote",), ("free-memory", "remote"))
+    assert dict(plain.environment) == {
+        "BW_REMOTE_HOST": "nfs",
+        "BW_REMOTE_PROCESSES": "nfsd pid:/run/x.pid",
+        "BW_REMOTE_HOOKS": "disk-io",
+        "BW_REMOTE_BEFORE": "mount-ext4",
+        "BW_REMOTE_AFTER": "",
+        "BW_REMOTE_PREFIX": "",
+        "BW_REMOTE_SSH_CONFIG": "",
+        "BW_REMOTE_TIMEOUT_S": "5",
+    }
+
+
+def test_words_of_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOK", "https://h/secret")
+    monkeypatch.setenv("ROOM", "slack://secret")
+    file = tmp_path / "me.toml"
+    file.write_text("[notify]\non = 'done'\ncommand = ['beep']\n")
+    words = ["mail:a@b,c@d", "https://h/x", "env:HOOK", "env:ROOM", "command:say 'a b'"]
+    of_file, of_words = read_notify([*words, str(file)], None)
+    assert of_file == Notify((ByCommand(("beep",)),), (Event.DONE,))
+    assert of_words == Notify(
+        (
+            ByMail(("a@b", "c@d")),
+            ByWebhook("https://h/x"),
+            ByWebhook(url_from=Secret("variable", "HOOK")),
+            ByApprise(Secret("variable", "ROOM")),
+            ByCommand(("say", "a b")),
+        ),
+        ALL_EVENTS,
+    )
+    (told,) = read_notify(["https://h/x"], "failure, undecided")
+    assert told.on == (Event.FAILURE, Event.UNDECIDED)
+
+
+@pytest.mark.parametrize(
+    ("words", "on", "message"),
+    [
+        (["me@host"], None, "'me@host' tells nobody"),
+        (["mail:me"], None, "'me' is no mail address"),
+        (["env:NOT_THERE"], None, "the variable NOT_THERE is not set"),
+        (["env:a b"], None, "'a b' is no name of a variable"),
+        (["https://u:p@h"], None, "the URL holds a user or password"),
+        (["command:'"], None, "No closing quotation"),
+        (["/no/file.toml"], None, "it cannot be read: No such file or directory"),
+        (["mail:a@b"], "never", "there is no event 'never'"),
+        ([], "done", "there is no --notify"),
+    ],
+)
+def test_wrong_words(words: list[str], on: str | None, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_notify(words, on)
