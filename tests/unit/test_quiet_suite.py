@@ -32,7 +32,7 @@ def test_a_table_can_require_them() -> None:
     [
         ('quiet = ["swap", "trubo"]' + TEST, 1, 18),
         ("quiet = 3" + TEST, 1, 9),
-        (TEST + "[quiet]\nrequire = true\n", 4, 1),
+        (TEST + "[quiet]\nrequire = true\n", 4, 2),
         (TEST + '[quiet]\nsettings = ["swap"]\nneed = 1\n', 6, 1),
     ],
 )
