@@ -1,0 +1,210 @@
+"""What I/O really arrived: at the system calls, in the file system, at the block layer.
+
+Purpose: workload characterization; what a benchmark says of its I/O is held against this.
+Sizes are bytes that were moved, times seconds since the recording began. Absent is not
+zero: what a kernel or a method does not tell is None, or named in `absent`. Source:
+papers/methodology.txt 12.3.2 and 12.3.6.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Literal
+
+import msgspec
+
+Direction = Literal["read", "write"]
+COMMONEST = 12
+"""Sizes that are told one by one; the others by powers of two."""
+
+
+class SizeCalls(msgspec.Struct, frozen=True):
+    """How many were of one size."""
+
+    bytes: int
+    calls: int
+
+
+class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Calls of one name that moved data to or from one kind of thing."""
+
+    call: str
+    """`write`, `pread64`, `io_uring READ`, `io_submit write`."""
+    direction: Direction
+    kind: str
+    """`file`, `device`, `pipe`, `socket`, `character device`, `unknown`."""
+    calls: int
+    """Those that succeeded."""
+    bytes: int
+    direct: bool = False
+    """Past the page cache (O_DIRECT)."""
+    synchronous: bool = False
+    """Each write waits for the device (O_SYNC, O_DSYNC)."""
+    device: str = ""
+    """`MAJOR:MINOR` of the file system or the device; empty where there is none."""
+    sizes: tuple[SizeCalls, ...] = ()
+    """The commonest sizes, commonest first; of files and devices only."""
+    buckets: tuple[SizeCalls, ...] = ()
+    """The other calls by size, up to so many bytes (powers of two)."""
+    sequential: float | None = None
+    """Share of calls that begin where the one before on the same open file ended."""
+    seconds: float | None = None
+    """Time in these calls, summed over threads."""
+
+
+class OtherCalls(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Calls of one name that move no data: fsync, openat, lseek."""
+
+    call: str
+    calls: int
+    """All of them, failed ones too."""
+    seconds: float | None = None
+
+
+class FailedCalls(msgspec.Struct, frozen=True):
+    """Calls of one name that failed in one way."""
+
+    call: str
+    error: str
+    """The name of errno, `ENOSPC`."""
+    calls: int
+
+
+class Phase(msgspec.Struct, frozen=True):
+    """A stretch of time in which one kind of transfer was the commonest."""
+
+    begin_s: float
+    end_s: float
+    call: str
+    kind: str
+    bytes: int
+    """Of each such call."""
+    share: float
+    """Of all transfers in this time."""
+    calls_per_s: float
+    bytes_per_s: float
+    """Of these calls alone."""
+
+
+class FileSystemEvent(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One of the file system's own tracepoints, as the tasks of the trial met it."""
+
+    name: str
+    """`ext4_da_write_end`."""
+    means: str
+    """`buffered write`."""
+    count: int
+    bytes: int | None = None
+    sizes: tuple[SizeCalls, ...] = ()
+
+
+class FileSystemUse(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One file system that was used."""
+
+    device: str
+    type: str = ""
+    mount: str = ""
+    source: str = ""
+    cache_read_bytes: int | None = None
+    """Brought into the page cache by reads: what was not there yet, and read-ahead."""
+    cache_written_bytes: int | None = None
+    """Added to the page cache by writes."""
+    cache_other_bytes: int | None = None
+    """Added otherwise: page faults, starting programs."""
+    events: tuple[FileSystemEvent, ...] = ()
+
+
+class BlockUse(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Requests of one sort to one whole block device."""
+
+    device: str
+    """Its name, `vda`."""
+    direction: Literal["read", "write", "discard", "flush", "other"]
+    by: Literal["trial", "kernel", "others"]
+    """Issued by the trial's tasks, by kernel threads for anybody, or by other tasks."""
+    requests: int
+    bytes: int
+    sizes: tuple[SizeCalls, ...] = ()
+
+
+class BlockTrace(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The recording of the block layer, for `bw trace stat` and `bw trace compare`."""
+
+    file: str
+    """Relative to the study."""
+    operations: int
+    lost_events: int
+    devices: tuple[str, ...] = ()
+    """Those that the trial's file systems lie on; the file has all devices of the machine."""
+    sequential: float | None = None
+    queue_mean: float | None = None
+    """Requests under way, mean over time."""
+    response_s_p50: float | None = None
+    response_s_p99: float | None = None
+
+
+class Characterized(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What I/O the trial's tasks did, level by level."""
+
+    seconds: float
+    method: Literal["bpftrace", "tracefs"]
+    transfers: tuple[Transfer, ...] = ()
+    """Most calls first."""
+    others: tuple[OtherCalls, ...] = ()
+    failed: tuple[FailedCalls, ...] = ()
+    phases: tuple[Phase, ...] = ()
+    file_systems: tuple[FileSystemUse, ...] = ()
+    throttled: int | None = None
+    """How often a writer was made to wait for dirty pages to be written."""
+    throttled_s: float | None = None
+    blocks: tuple[BlockUse, ...] = ()
+    trace: BlockTrace | None = None
+    lost_events: int = 0
+    """Of system calls and file systems; above 0 all counts are too low."""
+    absent: tuple[tuple[str, str], ...] = ()
+    """What could not be seen, and why."""
+    file: str = ""
+    """Where this is kept, relative to the study."""
+
+
+def sizes_of(characterized: Characterized, direction: Direction) -> Counter[int]:
+    """Return how many calls of each size moved data of files and devices, by bytes.
+
+    Sizes of `buckets` are left out: they are not exact. For io-size-not-as-claimed.
+    """
+    found: Counter[int] = Counter()
+    for transfer in characterized.transfers:
+        if transfer.direction == direction and transfer.kind in ("file", "device"):
+            for size in transfer.sizes:
+                found[size.bytes] += size.calls
+    return found
+
+
+def bytes_moved(
+    characterized: Characterized, direction: Direction, kinds: tuple[str, ...]
+) -> int:
+    """Return the bytes that calls moved to (`write`) or from (`read`) some kinds of things."""
+    return sum(
+        transfer.bytes
+        for transfer in characterized.transfers
+        if transfer.direction == direction and transfer.kind in kinds
+    )
+
+
+def bytes_of_device(
+    characterized: Characterized, direction: Direction, *, all_of_it: bool
+) -> int | None:
+    """Return the bytes that went to or from the trial's devices, or None where none is known.
+
+    `all_of_it`: what other tasks issued too; else the trial's and the kernel's.
+    """
+    used = () if characterized.trace is None else characterized.trace.devices
+    if not used:
+        return None
+    return sum(
+        block.bytes
+        for block in characterized.blocks
+        if block.device in used
+        and block.direction == direction
+        and (all_of_it or block.by != "others")
+    )

@@ -1,0 +1,118 @@
+"""One bpftrace while it counts: begun, found ready, ended, its output a private file."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+from benchwright.probe.characterize_inside import Task
+from benchwright.probe.characterize_script import Depth
+from benchwright.probe.observer import ObserverError
+
+CODE = "characterize-unavailable"
+_DEPTHS = (Depth(), Depth(rings=False), Depth(files=False, rings=False))
+_BEGIN_S = 60
+"""How long bpftrace may take to begin: it compiles some seventy probes."""
+_END_S = 60
+_LOOK_S = 0.05
+
+
+class Counting:
+    """One bpftrace."""
+
+    def __init__(self, task: Task, place: Path) -> None:
+        self.place = place
+        self.depth = task.depth
+        self.begin_ns = 0
+        """When it was found to count, CLOCK_MONOTONIC [ns]."""
+        self._end_ns = 0
+        self._said = place.with_name(f"{place.name}.said")
+        with place.open("xb") as out, self._said.open("xb") as said:
+            place.chmod(0o600)
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "benchwright.probe.characterize_inside"],
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=said,
+                start_new_session=True,
+            )
+        assert self._process.stdin is not None, "it is a pipe"
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(msgspec.json.encode(task))
+            self._process.stdin.close()
+
+    def wait_until_ready(self) -> None:
+        """Return once it counts: its clock has ticked. Raises ObserverError."""
+        end = time.monotonic() + _BEGIN_S
+        while '"tick ' not in self.place.read_text(errors="replace"):
+            if self._process.poll() is not None or time.monotonic() > end:
+                raise ObserverError(CODE, f"bpftrace does not begin: {self._reason()}")
+            time.sleep(_LOOK_S)
+        self.begin_ns = time.monotonic_ns()
+
+    def finish(self) -> float:
+        """End it; return for how long it counted [s]. Raises ObserverError."""
+        self._end_ns = time.monotonic_ns()
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+        try:
+            status = self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            raise ObserverError(CODE, "bpftrace does not end") from None
+        if status:
+            raise ObserverError(CODE, f"bpftrace ended with {status}: {self._reason()}")
+        return (self._end_ns - self.begin_ns) / 1e9
+
+    def discard(self) -> None:
+        """End it, and remove its output."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        for left in (self.place, self._said):
+            left.unlink(missing_ok=True)
+
+    def absent(self) -> list[tuple[str, str]]:
+        """Return what this depth does not see, and why."""
+        found = []
+        if not self.depth.files:
+            why = "this kernel does not tell the layout of its structures (BTF)"
+            found.append(("what descriptors are, sequentiality", why))
+        if not self.depth.rings:
+            why = "this kernel's io_uring has no tracepoints that we know"
+            found.append(("io_uring", why))
+        return found
+
+    def _reason(self) -> str:
+        """Return the first error that bpftrace or what begins it told."""
+        lines = self._said.read_text(errors="replace").splitlines()
+        known = "couldn't set RLIMIT_MEMLOCK"
+        errors = [line.strip() for line in lines if line.strip() and known not in line]
+        told = [line for line in errors if "ERROR" in line] or errors
+        return told[0] if told else "it said nothing of why"
+
+
+def begun(bpftrace: str, threads: tuple[int, ...], place: Path) -> Counting:
+    """Return a bpftrace that counts a tree, at the greatest depth that this kernel takes.
+
+    Raises ObserverError with what was told at the last.
+    """
+    refused = ObserverError(CODE, "nothing was tried")
+    for depth in _DEPTHS:
+        counting = Counting(Task(threads, bpftrace, depth), place)
+        try:
+            counting.wait_until_ready()
+        except ObserverError as why:
+            counting.discard()
+            refused = why
+        except BaseException:
+            counting.discard()
+            raise
+        else:
+            return counting
+    raise refused

@@ -1,0 +1,127 @@
+"""All that was counted, level by level, as one description."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from benchwright.model.characterized import (
+    Characterized,
+    FileSystemEvent,
+    FileSystemUse,
+    Transfer,
+)
+from benchwright.probe.characterize_inside import MAP_KEYS
+from benchwright.probe.characterize_phases import phases
+from benchwright.probe.characterize_places import Mount
+from benchwright.probe.characterize_read import (
+    Maps,
+    Totals,
+    blocks,
+    cache_bytes,
+    failed,
+    file_system_events,
+    others,
+    transfers,
+)
+
+
+class Around(msgspec.Struct, frozen=True):
+    """What is known from elsewhere than the counts."""
+
+    begin_ns: int
+    """CLOCK_MONOTONIC [ns]."""
+    seconds: float
+    page_size: int
+    mounts: Mapping[str, Mount]
+    disks: Mapping[str, str]
+    """Names of whole disks, by `MAJOR:MINOR`."""
+    absent: tuple[tuple[str, str], ...] = ()
+
+
+def described(found: Totals, around: Around) -> Characterized:
+    """Return what I/O was done; the block layer's trace is still to be added."""
+    maps = found.maps
+    moved = tuple(transfers(maps))
+    return Characterized(
+        seconds=around.seconds,
+        method="bpftrace",
+        transfers=moved,
+        others=others(maps),
+        failed=failed(maps),
+        phases=phases(found.ticks, around.begin_ns),
+        file_systems=_file_systems(maps, moved, around),
+        throttled=maps.get("pauses", {}).get((), 0),
+        throttled_s=maps.get("paused", {}).get((), 0) / 1000,
+        blocks=blocks(maps, around.disks),
+        lost_events=found.lost,
+        absent=(*around.absent, *_missed(maps)),
+    )
+
+
+def devices_used(characterized: Characterized) -> list[str]:
+    """Return the `MAJOR:MINOR` of all file systems and devices that were used."""
+    found = {one.device for one in characterized.transfers if one.device}
+    return sorted(found | {one.device for one in characterized.file_systems})
+
+
+def _file_systems(
+    maps: Maps, moved: tuple[Transfer, ...], around: Around
+) -> tuple[FileSystemUse, ...]:
+    caches, events = cache_bytes(maps, around.page_size), file_system_events(maps)
+    raw = {one.device for one in moved if one.kind == "device"}
+    used = {one.device for one in moved if one.device} | caches.keys() | events.keys()
+    # What is not mounted and keeps no pages is the kernel's own: memfd, /proc seen by others.
+    known = around.mounts.keys() | caches.keys() | events.keys()
+    return tuple(
+        _file_system(device, around.mounts.get(device), caches.get(device), events)
+        for device in sorted((used & known) - raw - {""})
+    )
+
+
+def _file_system(
+    device: str,
+    mount: Mount | None,
+    cached: dict[str, int] | None,
+    events: Mapping[str, tuple[FileSystemEvent, ...]],
+) -> FileSystemUse:
+    cached = cached or {}
+    return FileSystemUse(
+        device=device,
+        type=mount.type if mount else "",
+        mount=mount.mount if mount else "",
+        source=mount.source if mount else "",
+        cache_read_bytes=cached.get("read", 0),
+        cache_written_bytes=cached.get("write", 0),
+        cache_other_bytes=cached.get("other", 0),
+        events=_events(mount, events.get(device, ()), events.get("", ())),
+    )
+
+
+def _events(
+    mount: Mount | None,
+    own: tuple[FileSystemEvent, ...],
+    nowhere: tuple[FileSystemEvent, ...],
+) -> tuple[FileSystemEvent, ...]:
+    """Return a file system's events; those without a device go by the name of its type."""
+    if mount is None:
+        return own
+    return (*own, *(e for e in nowhere if e.name.startswith(f"{mount.type}_")))
+
+
+def _missed(maps: Maps) -> list[tuple[str, str]]:
+    """Return what the maps had no room for."""
+    found = [
+        (f"some of {name}", f"more than {MAP_KEYS:,} different ones were seen")
+        for name, counts in (
+            ("sizes", maps.get("n", {})),
+            ("blocks", maps.get("blk", {})),
+        )
+        if len(counts) >= MAP_KEYS
+    ]
+    unseen = maps.get("unseen", {}).get((), 0)
+    if unseen:
+        why = "one io_submit hands over more operations than are looked at"
+        found.append((f"{unseen:,} operations of io_submit", why))
+    return found

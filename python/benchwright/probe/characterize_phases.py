@@ -1,0 +1,88 @@
+"""When which transfers were the commonest: totals at ticks -> phases. Pure.
+
+Decision: benchmarks have phases (Bonnie++ writes bytes, then blocks, then rewrites), and
+one total over all hides the shortest. A tick belongs to its commonest transfer, ticks in a row with
+the same one are one phase. Calls and not bytes decide: a phase of single bytes beside few
+large blocks is what one looks for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from benchwright.model.characterized import Phase
+from benchwright.probe.characterize_calls import data_name
+from benchwright.probe.characterize_read import WITH_SIZES, Tick, how_of
+
+MOST = 40
+"""Phases that are kept; of more, those with the most calls."""
+_PAUSE_NS = 500_000_000
+"""A phase may pause for so long and go on."""
+_Kind = tuple[str, str, int]
+"""(call, kind, bytes of each)."""
+
+
+class _Bin(msgspec.Struct, frozen=True):
+    begin_ns: int
+    end_ns: int
+    calls: Counter[_Kind]
+
+
+def phases(ticks: Sequence[Tick], begin_ns: int) -> tuple[Phase, ...]:
+    """Return the phases in order of time, from `begin_ns` on [CLOCK_MONOTONIC ns]."""
+    joined: list[tuple[_Kind, _Bin]] = []
+    for one in _bins(ticks, begin_ns):
+        top = max(sorted(one.calls), key=lambda kind: one.calls[kind])
+        if joined and joined[-1][0] == top and _follows(one, joined[-1][1]):
+            before = joined.pop()[1]
+            one = _Bin(before.begin_ns, one.end_ns, before.calls + one.calls)
+        joined.append((top, one))
+    largest = sorted(joined, key=lambda item: -item[1].calls[item[0]])[:MOST]
+    return tuple(
+        _phase(top, one, begin_ns) for top, one in joined if (top, one) in largest
+    )
+
+
+def _follows(one: _Bin, before: _Bin) -> bool:
+    return one.begin_ns - before.end_ns <= _PAUSE_NS
+
+
+def _bins(ticks: Sequence[Tick], begin_ns: int) -> Iterator[_Bin]:
+    before: Counter[_Kind] = Counter()
+    at_ns = begin_ns
+    for tick in ticks:
+        now = _kinds(tick)
+        # A size that left the commonest keeps its place: it was counted already.
+        grown = Counter({kind: n - before[kind] for kind, n in now.items()})
+        if +grown:
+            yield _Bin(at_ns, tick.at_ns, +grown)
+        before |= now
+        at_ns = tick.at_ns
+
+
+def _kinds(tick: Tick) -> Counter[_Kind]:
+    found: Counter[_Kind] = Counter()
+    for (call, how, _device, size), calls in tick.calls.items():
+        kind = how_of(int(how)).kind
+        if kind in WITH_SIZES:
+            found[data_name(int(call))[0], kind, int(size)] += calls
+    return found
+
+
+def _phase(top: _Kind, one: _Bin, begin_ns: int) -> Phase:
+    call, kind, size = top
+    seconds = (one.end_ns - one.begin_ns) / 1e9
+    calls = one.calls[top]
+    return Phase(
+        begin_s=(one.begin_ns - begin_ns) / 1e9,
+        end_s=(one.end_ns - begin_ns) / 1e9,
+        call=call,
+        kind=kind,
+        bytes=size,
+        share=calls / one.calls.total(),
+        calls_per_s=calls / seconds,
+        bytes_per_s=calls * size / seconds,
+    )

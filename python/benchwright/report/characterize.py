@@ -1,0 +1,239 @@
+"""The I/O that really arrived, level by level, for a person; and as an object for `--json`.
+
+Decision: one line for each way of moving data, with the sizes in it, because the size of a
+call is what benchmarks are most often wrong about; then the same over time, because a
+benchmark's phases differ; then what became of the bytes on their way to the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from benchwright.model.characterized import (
+    BlockUse,
+    Characterized,
+    Direction,
+    FileSystemEvent,
+    FileSystemUse,
+    OtherCalls,
+    Phase,
+    SizeCalls,
+    Transfer,
+    bytes_moved,
+    bytes_of_device,
+)
+from benchwright.report.load import bytes_words
+from benchwright.report.trace_stat import share_words
+
+_SIZES = 3
+_TRANSFERS = 8
+_OTHERS = 6
+_PHASES = 12
+_RARE = 0.001
+"""Share of calls below which a size is not told beside the commonest."""
+
+
+def characterize_lines(found: Characterized) -> Iterator[str]:
+    """Yield the description for the terminal."""
+    yield (
+        f"I/O of the trial in {found.seconds:.1f} s, counted by {found.method}; "
+        "being counted slows small calls down"
+    )
+    if found.lost_events:
+        yield f"  {found.lost_events:,} events were lost: all counts are too low"
+    yield from _calls(found)
+    yield from _over_time(found.phases)
+    for use in found.file_systems:
+        yield from _file_system(use, found)
+    yield from _device(found)
+    yield from _ratios(found)
+    for what, why in found.absent:
+        yield f"  not seen: {what}: {why}"
+
+
+def characterize_object(found: Characterized) -> dict[str, Any]:
+    """Return the description as plain data for JSON."""
+    plain: dict[str, Any] = msgspec.to_builtins(found)
+    return plain
+
+
+# -- system calls ----------------------------------------------------------------------
+
+
+def _calls(found: Characterized) -> Iterator[str]:
+    yield "  system calls"
+    if not found.transfers:
+        yield "    no data were moved by system calls"
+    for transfer in found.transfers[:_TRANSFERS]:
+        yield f"    {_transfer(transfer, found.seconds)}"
+    left = found.transfers[_TRANSFERS:]
+    if left:
+        calls, moved = sum(t.calls for t in left), sum(t.bytes for t in left)
+        yield f"    {len(left)} other sorts: {calls:,} calls, {bytes_words(moved)}"
+    if found.others:
+        shown = ", ".join(_other(one) for one in found.others[:_OTHERS])
+        yield f"    also {shown}"
+    if found.failed:
+        shown = ", ".join(
+            f"{one.call} {one.error} {one.calls:,}" for one in found.failed[:_OTHERS]
+        )
+        yield f"    failed: {shown}"
+
+
+def _transfer(one: Transfer, seconds: float) -> str:
+    words = [
+        f"{one.call}, {_what(one)}: {one.calls:,} calls{_size(one.sizes, one.calls)}",
+        f"{bytes_words(one.bytes)} in all",
+    ]
+    if one.sequential is not None:
+        words.append(f"sequential {share_words(one.sequential)}")
+    if seconds:
+        words.append(f"{bytes_words(round(one.bytes / seconds))}/s")
+    if one.seconds is not None:
+        words.append(f"{one.seconds:.3g} s in them")
+    return "; ".join(words)
+
+
+def _what(one: Transfer) -> str:
+    if one.kind not in ("file", "device"):
+        return one.kind
+    how = "direct" if one.direct else "buffered"
+    return f"{how}, synchronous {one.kind}" if one.synchronous else f"{how} {one.kind}"
+
+
+def _size(sizes: Sequence[SizeCalls], calls: int) -> str:
+    """Return ` of 1 B (100 %)`, the commonest sizes with their shares of calls."""
+    if not sizes:
+        return ""
+    common = [one for one in sizes[1:_SIZES] if one.calls >= calls * _RARE]
+    shown = [
+        f"{bytes_words(size.bytes)} ({share_words(size.calls / calls)})"
+        for size in (sizes[0], *common)
+    ]
+    more = ", ..." if len(sizes) > len(shown) else ""
+    return f" of {', '.join(shown)}{more}"
+
+
+def _other(one: OtherCalls) -> str:
+    spent = "" if one.seconds is None else f" ({one.seconds:.3g} s)"
+    return f"{one.call} {one.calls:,}{spent}"
+
+
+def _over_time(phases: Sequence[Phase]) -> Iterator[str]:
+    """Yield the largest phases in order of time, where there is more than one."""
+    if len(phases) < 2:
+        return
+    yield "  over time, the commonest call"
+    longest = sorted(phases, key=lambda one: one.begin_s - one.end_s)[:_PHASES]
+    for phase in phases:
+        if phase in longest:
+            yield (
+                f"    {phase.begin_s:6.1f} - {phase.end_s:.1f} s  {phase.call} of "
+                f"{bytes_words(phase.bytes)} ({phase.kind}): {phase.calls_per_s:,.0f}/s, "
+                f"{bytes_words(round(phase.bytes_per_s))}/s, "
+                f"{share_words(phase.share)} of calls"
+            )
+    if len(phases) > _PHASES:
+        yield f"    and {len(phases) - _PHASES} shorter phases"
+
+
+# -- the file system, the device -------------------------------------------------------
+
+
+def _file_system(use: FileSystemUse, found: Characterized) -> Iterator[str]:
+    name = use.type or "file system"
+    where = f" on {use.source} ({use.mount})" if use.mount else f" {use.device}"
+    yield f"  {name}{where}"
+    for event in use.events:
+        yield f"    {_event(event)}"
+    if not use.events:
+        yield "    it has no tracepoints that we know"
+    brought = use.cache_read_bytes
+    if brought is not None:
+        read = sum(
+            t.bytes
+            for t in found.transfers
+            if t.device == use.device and t.direction == "read" and not t.direct
+        )
+        words = f"    page cache: {bytes_words(brought)} brought in by reads"
+        if read:
+            words += f" of {bytes_words(read)}"
+        written = use.cache_written_bytes or 0
+        yield f"{words}, {bytes_words(written)} added by writes"
+
+
+def _event(event: FileSystemEvent) -> str:
+    words = f"{event.means}: {event.count:,}{_size(event.sizes, event.count)}"
+    total = "" if event.bytes is None else f"; {bytes_words(event.bytes)} in all"
+    return f"{words}{total} ({event.name})"
+
+
+def _device(found: Characterized) -> Iterator[str]:
+    trace = found.trace
+    used = () if trace is None else trace.devices
+    for device in used or sorted({b.device for b in found.blocks if b.by == "trial"}):
+        yield f"  device {device}"
+        sorts = [block for block in found.blocks if block.device == device]
+        for block in sorted(sorts, key=_order):
+            yield f"    {_block(block)}"
+    if trace is not None and trace.sequential is not None:
+        words = [f"sequential {share_words(trace.sequential)}"]
+        if trace.queue_mean is not None:
+            words.append(f"{trace.queue_mean:.3g} requests under way")
+        if trace.response_s_p50 is not None and trace.response_s_p99 is not None:
+            median, high = trace.response_s_p50 * 1e3, trace.response_s_p99 * 1e3
+            words.append(f"response p50 {median:.3g} ms, p99 {high:.3g} ms")
+        yield f"    all requests: {', '.join(words)}"
+    if found.throttled:
+        yield (
+            f"  writers were made to wait {found.throttled:,} times, "
+            f"{found.throttled_s:.3g} s in all, for dirty pages to be written"
+        )
+    if trace is not None and trace.operations:
+        yield f"  block trace: {trace.file} (bw trace stat, bw trace compare)"
+
+
+_BY = {
+    "trial": "by the trial's tasks",
+    "kernel": "by kernel threads, for anybody",
+    "others": "by other tasks",
+}
+
+
+def _order(block: BlockUse) -> tuple[str, int]:
+    return block.direction, list(_BY).index(block.by)
+
+
+def _block(block: BlockUse) -> str:
+    if not block.bytes:
+        return f"{block.direction} {_BY[block.by]}: {block.requests:,}"
+    sizes = _size(block.sizes, block.requests)
+    return (
+        f"{block.direction} {_BY[block.by]}: {block.requests:,}{sizes}; "
+        f"{bytes_words(block.bytes)} in all"
+    )
+
+
+def _ratios(found: Characterized) -> Iterator[str]:
+    lines = [_ratio(found, direction) for direction in ("write", "read")]
+    told = [line for line in lines if line]
+    if told:
+        yield "  from calls to the device"
+        yield from (f"    {line}" for line in told)
+
+
+def _ratio(found: Characterized, direction: Direction) -> str:
+    """Return `write: calls 41 MiB -> device 58 MiB (1.43 x)`; empty where nothing is known."""
+    called = bytes_moved(found, direction, ("file", "device", "unknown"))
+    device = bytes_of_device(found, direction, all_of_it=False)
+    if device is None or not called + device:
+        return ""
+    times = f" ({device / called:.3g} x)" if called else ""
+    waits = ", what is still in memory not counted" if direction == "write" else ""
+    return (
+        f"{direction}: {bytes_words(called)} by calls -> "
+        f"{bytes_words(device)} of the device{times}{waits}"
+    )
