@@ -24,6 +24,7 @@ from benchwright.machine.quiet.quieted import (
     hold,
     restore_dead,
     restore_now,
+    restore_session,
 )
 from benchwright.machine.quiet.registry import REGISTRY
 from benchwright.model.errors import BenchError
@@ -280,7 +281,9 @@ def test_one_owner_at_a_time(place: Path) -> None:
     assert restore_now(host, place / "state") is None
 
 
-def test_what_a_session_keeps_holds_while_it_lives(place: Path) -> None:
+def test_what_a_session_keeps_holds_while_it_lives(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     host = made_up(place / "m")
     before = snapshot(host)
     wanted = asked(host, place, "aslr")
@@ -289,7 +292,10 @@ def test_what_a_session_keeps_holds_while_it_lives(place: Path) -> None:
     assert restore_dead(host, place / "state") is None
     with pytest.raises(BenchError, match="a session holds the machine"):
         restore_now(host, place / "state")
-    assert restore_now(host, place / "state", "token") is not None
+    monkeypatch.setenv("BW_STATE", str(place / "state"))
+    assert restore_session("another", host) is None
+    assert restore_session("token", host) is not None
+    assert restore_session("token", host) is None
     assert snapshot(host) == before
     hold(wanted, 31)
     (host.proc / "31/stat").unlink()
@@ -324,6 +330,34 @@ def test_a_line_that_was_cut_short_is_dropped(place: Path) -> None:
     with (place / "state" / LOG).open("ab") as log:
         log.write(b'{"type":"change","number":2,"chan')
     assert restore_now(host, place / "state") is not None
+    assert snapshot(host) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_waits_and_then_undoes(place: Path, number: signal.Signals) -> None:
+    """It comes in the middle; all changes are made, then undone, then it takes effect."""
+
+    def fail(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    host = made_up(place / "m")
+    before = snapshot(host)
+    points: list[dict[str, str]] = []
+
+    def point() -> None:
+        points.append(snapshot(host))
+        if len(points) == 3:
+            signal.raise_signal(number)
+
+    host.point = point
+    old = signal.signal(number, fail)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            Quieted(asked(host, place, "swap", "thp", "aslr")).__enter__()
+    finally:
+        signal.signal(number, old)
+    assert len(points) == 12
+    assert points[-1] != points[5]
     assert snapshot(host) == before
 
 

@@ -60,17 +60,27 @@ class Quieted:
         """What became of it all; there after leaving."""
 
     def __enter__(self) -> Quieted:
-        asked = self._asked
-        with Deferred():
-            self._lock = Lock(asked.directory, asked.host)
-            try:
-                self.late = _clear(asked)
-                owner = owner_of(asked.host, asked.host.own_pid, asked.session)
-                self.quiet = _apply(asked, owner)
-            except BaseException:
-                self._lock.release()
-                raise
+        try:
+            with Deferred():
+                self._begin()
+        except BaseException:
+            # A signal that waited: what it interrupts is this very `with`.
+            if self._lock is not None:
+                self.__exit__(None, None, None)
+            raise
         return self
+
+    def _begin(self) -> None:
+        asked = self._asked
+        lock = Lock(asked.directory, asked.host)
+        try:
+            self.late = _clear(asked)
+        except BaseException:
+            lock.release()
+            raise
+        self._lock = lock
+        owner = owner_of(asked.host, asked.host.own_pid, asked.session)
+        self.quiet = _apply(asked, owner)
 
     def __exit__(
         self,
@@ -125,6 +135,22 @@ def restore_now(host: Host, directory: Path, session: str = "") -> Restored | No
             return _restored(host, directory)
         finally:
             lock.release()
+
+
+def restore_session(session: str, host: Host | None = None) -> Restored | None:
+    """Put back what `bw quiet --keep` keeps for a session, at its end; mostly None.
+
+    It costs one stat where nothing is kept.
+    """
+    directory = Path(place.state_directory())
+    if not (directory / place.LOG).exists():
+        return None
+    contents = read_log(directory)
+    if contents is None or contents.begin is None:
+        return None
+    if contents.begin.owner.session != session:
+        return None
+    return restore_now(host or Host(), directory, session)
 
 
 def restore_dead(host: Host, directory: Path) -> Restored | None:
