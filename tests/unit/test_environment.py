@@ -104,7 +104,7 @@ def test_a_thing_on_one_side_only_is_one_change(
     name: str, weight: Weight, expected: Weight
 ) -> None:
     kind = name.partition(".")[0]
-    both = fact(f"{kind}.other.size", "1")
+    both = fact("command.1" if kind == "program" else f"{kind}.other.size", "1")
     thing = (fact(f"{name}.size", "5", weight), fact(f"{name}.kind", "z", weight))
     change = only_change(machine(both, *thing), machine(both))
     assert (change.name, change.before, change.after) == (name, "there", None)

@@ -18,8 +18,10 @@ from benchwright.model.machine_difference import Change, Difference
 CODE = "environment-changed-between-trials"
 
 _ORDER = {Weight.FATAL: 0, Weight.SUSPICIOUS: 1, Weight.EXPECTED: 2}
-_GROUPED = ("block.", "partition.", "mount.", "net.", "numa.", "program.")
+_GROUPED = ("block.", "partition.", "mount.", "net.", "numa.", "gpu.", "program.")
 """Facts of several things of one kind: `block.vda.scheduler`."""
+_LOOKED_FOR = {"partition.": "block", "program.": "command"}
+"""Facts that show that a kind was looked for, where they are of another name."""
 _COMES_AND_GOES = ("mount.", "program.")
 """Kinds of which one more or less changes no figure by itself."""
 _ROUGHLY = {"memory.total_kib": 0.02}
@@ -131,7 +133,7 @@ def _lone_things(one: dict[str, Fact], other: dict[str, Fact]) -> list[Change]:
     for name in sorted(there.keys() ^ here.keys()):
         kind = next(k for k in _GROUPED if name.startswith(k))
         # Where a kind was not captured at all, nothing is known of its things.
-        is_known = _has(there, kind) and _has(here, kind)
+        is_known = _is_captured(one, kind) and _is_captured(other, kind)
         absent = "not there" if is_known else _NOT_CAPTURED
         weight = _weight_of_thing(kind, there.get(name) or here[name])
         if name in there:
@@ -147,8 +149,10 @@ def _weight_of_thing(kind: str, weights: list[Weight]) -> Weight:
     return Weight.SUSPICIOUS
 
 
-def _has(things: dict[str, list[Weight]], kind: str) -> bool:
-    return any(name.startswith(kind) for name in things)
+def _is_captured(facts: dict[str, Fact], kind: str) -> bool:
+    """Tell whether things of a kind were looked for, found or not."""
+    sign = _LOOKED_FOR.get(kind, kind.removesuffix("."))
+    return any(name == sign or name.startswith(f"{sign}.") for name in facts)
 
 
 def _things(facts: dict[str, Fact]) -> dict[str, list[Weight]]:

@@ -27,6 +27,7 @@ from benchwright.machine.capture_activity import (
 from benchwright.machine.capture_cgroup import cgroup_facts
 from benchwright.machine.capture_cpu import node_facts, processor_facts
 from benchwright.machine.capture_disk import Space, block_facts, mount_facts, space_of
+from benchwright.machine.capture_graphics import graphics_facts
 from benchwright.machine.capture_host import host_facts, virtualisation_facts
 from benchwright.machine.capture_memory import memory_facts
 from benchwright.machine.capture_network import Ask, network_facts
@@ -142,6 +143,7 @@ def _file_facts(tree: Tree, sources: Sources, directory: str) -> Iterator[Fact]:
     yield from block_facts(tree)
     yield from mount_facts(tree, sources.space, directory)
     yield from network_facts(tree, sources.ask_interface)
+    yield from graphics_facts(tree)
     yield from self_facts(tree)
     yield from cgroup_facts(tree)
     yield from load_facts(tree)

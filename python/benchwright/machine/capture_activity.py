@@ -25,7 +25,7 @@ LIST_UNITS = (
 )
 _CRON = ("/etc/cron.d", "/var/spool/cron/crontabs", "/var/spool/cron")
 _TIME_DAEMONS = ("chronyd", "ntpd", "ntpsec", "openntpd", "systemd-timesyn", "ptp4l")
-_MOST_PROCESSES = 4096
+_MOST_PROCESSES = 2048
 _MOST_NAMES = 200
 _KTHREADD = 2
 _PF_KTHREAD = 0x00200000
@@ -53,22 +53,26 @@ def load_facts(tree: Tree) -> Iterator[Fact]:
 
 
 def process_facts(tree: Tree) -> Iterator[Fact]:
-    """Yield what runs now, ourselves and those who started us not counted."""
-    found = processes(tree)
-    ours = _own_line(found)
-    users = [p for p in found if not p.is_kernel and p.pid not in ours]
+    """Yield what runs now, without the kernel's threads, ourselves and who started us."""
+    numbers = _user_processes(tree)
+    found = [p for p in (_process(tree, n) for n in numbers[:_MOST_PROCESSES]) if p]
     if not found:
         yield missing("process.names", "/proc", "no process can be seen", EXPECTED)
         return
-    yield known("process.count", str(len(users)), "/proc/*/stat", EXPECTED)
-    names = _counted(p.name for p in users)
-    yield known("process.names", names, "/proc/*/stat", EXPECTED)
-    busy = [p for p in found if p.state in "RD" and p.pid not in ours]
-    running = _counted(f"{p.name} {p.state}" for p in busy)
-    yield known("process.running", running, "/proc/*/stat", EXPECTED)
-    daemons = {p.name for p in users}.intersection(_TIME_DAEMONS)
-    text = ", ".join(sorted(daemons))
-    yield known("clock.sync_daemons", text, "/proc/*/stat", SUSPICIOUS)
+    ours = _own_line(found)
+    others = [p for p in found if not p.is_kernel and p.pid not in ours]
+    busy = (f"{p.name} {p.state}" for p in others if p.state in "RD")
+    daemons = {p.name for p in others}.intersection(_TIME_DAEMONS)
+    for name, text, weight in (
+        ("process.count", str(len(others)), EXPECTED),
+        ("process.names", _counted(p.name for p in others), EXPECTED),
+        ("process.running", _counted(busy), EXPECTED),
+        ("clock.sync_daemons", ", ".join(sorted(daemons)), SUSPICIOUS),
+    ):
+        yield known(name, text, "/proc/*/stat", weight)
+    if len(numbers) > _MOST_PROCESSES:
+        rest = f"not captured: {len(numbers) - _MOST_PROCESSES} more processes"
+        yield missing("process.more", "/proc", rest, EXPECTED)
 
 
 def service_facts(tree: Tree, units: Asked | None) -> Iterator[Fact]:
@@ -96,20 +100,18 @@ def _cron_files(tree: Tree) -> Iterator[str]:
         yield "/etc/crontab"
 
 
-def processes(tree: Tree) -> list[Process]:
-    """Return the processes that can be seen, at most some thousands of them."""
-    found: list[Process] = []
-    for name in tree.names("/proc"):
-        if name.isdigit() and len(found) < _MOST_PROCESSES:
-            process = _process(tree.text(f"/proc/{name}/stat"))
-            if process is not None:
-                found.append(process)
-    return found
+def _user_processes(tree: Tree) -> list[str]:
+    """Return the processes' numbers, without the kernel's threads where it lists them.
+
+    A large machine has thousands of those; reading of each would take most of a capture.
+    """
+    kernel = set(tree.text("/proc/2/task/2/children").split())
+    return [n for n in tree.names("/proc") if n.isdigit() and n not in kernel]
 
 
-def _process(stat: str) -> Process | None:
+def _process(tree: Tree, number: str) -> Process | None:
     """Return a process from its stat line; its name may hold blanks and brackets."""
-    head, bracket, tail = stat.rpartition(")")
+    head, bracket, tail = tree.text(f"/proc/{number}/stat").rpartition(")")
     pid, _, name = head.partition(" (")
     words = tail.split()
     if not bracket or not pid.isdigit() or len(words) < 7:

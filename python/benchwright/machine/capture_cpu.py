@@ -111,7 +111,12 @@ def _caches(tree: Tree) -> Iterator[Fact]:
     """Yield the caches of each kind: size, and how many there are."""
     kinds: dict[str, dict[str, set[str]]] = {}
     source = f"{_CPU}/cpu*/cache"
+    seen: set[int] = set()
     for cpu in expand(tree.text(f"{_CPU}/online")):
+        siblings = expand(tree.text(f"{_CPU}/cpu{cpu}/topology/thread_siblings_list"))
+        if cpu in seen:
+            continue  # The other thread of a core has the same caches.
+        seen.update(siblings)
         base = f"{_CPU}/cpu{cpu}/cache"
         for index in (n for n in tree.names(base) if n.startswith("index")):
             kind = tree.text(f"{base}/{index}/type")

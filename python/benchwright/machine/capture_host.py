@@ -45,9 +45,16 @@ def host_facts(tree: Tree) -> Iterator[Fact]:
 def virtualisation_facts(tree: Tree) -> Iterator[Fact]:
     """Yield the virtual machine and the container that this runs in, or `none`."""
     kind, source = _hypervisor(tree)
-    yield known("virtual.machine", kind, source, FATAL)
+    if kind:
+        yield known("virtual.machine", kind, source, FATAL)
+    else:
+        reason = "this architecture's /proc/cpuinfo does not tell"
+        yield missing("virtual.machine", source, reason, FATAL)
     kind, source = _container(tree)
-    yield known("virtual.container", kind, source, SUSPICIOUS)
+    if kind:
+        yield known("virtual.container", kind, source, SUSPICIOUS)
+    else:
+        yield missing("virtual.container", source, "no such file", SUSPICIOUS)
 
 
 def _system(tree: Tree) -> Iterator[Fact]:
@@ -86,7 +93,8 @@ def _machine_id(tree: Tree) -> Fact:
 
 
 def _hypervisor(tree: Tree) -> tuple[str, str]:
-    """Return what virtual machine this is, or `none`, and where that is from."""
+    """Return what virtual machine this is, or `none`, and where that is from; empty where
+    nothing tells."""
     path = "/sys/hypervisor/type"
     kind = tree.read(path).text
     if kind or tree.exists("/proc/xen"):
@@ -102,11 +110,13 @@ def _hypervisor(tree: Tree) -> tuple[str, str]:
                 return name, path
     if "qemu" in tree.text("/proc/device-tree/hypervisor/compatible"):
         return "qemu", "/proc/device-tree/hypervisor/compatible"
-    if "User Mode Linux" in (tree.read("/proc/cpuinfo", 4096).text or ""):
+    if "User Mode Linux" in _cpuinfo(tree):
         return "uml", "/proc/cpuinfo"
     if _has_hypervisor_flag(tree):
         return "a virtual machine of unknown kind", "/proc/cpuinfo"
-    return "none", "/proc/cpuinfo"
+    # Only x86 has a flag for it: without flags nothing is known.
+    has_flags = re.search(r"^flags\s*:", _cpuinfo(tree), re.MULTILINE)
+    return "none" if has_flags else "", "/proc/cpuinfo"
 
 
 def _is_guest(tree: Tree, name: str) -> bool:
@@ -115,8 +125,12 @@ def _is_guest(tree: Tree, name: str) -> bool:
 
 
 def _has_hypervisor_flag(tree: Tree) -> bool:
-    text = tree.read("/proc/cpuinfo", 1 << 14).text or ""
-    return re.search(r"^flags\s*:.*\bhypervisor\b", text, re.MULTILINE) is not None
+    found = re.search(r"^flags\s*:.*\bhypervisor\b", _cpuinfo(tree), re.MULTILINE)
+    return found is not None
+
+
+def _cpuinfo(tree: Tree) -> str:
+    return tree.read("/proc/cpuinfo", 1 << 14).text or ""
 
 
 def _container(tree: Tree) -> tuple[str, str]:
@@ -135,5 +149,9 @@ def _container(tree: Tree) -> tuple[str, str]:
         return "openvz", "/proc/vz"
     if "microsoft" in tree.text("/proc/sys/kernel/osrelease").lower():
         return "wsl", "/proc/sys/kernel/osrelease"
-    found = _IN_CGROUP.search(tree.text("/proc/self/cgroup"))
-    return (found[0] if found else "none"), "/proc/self/cgroup"
+    path = "/proc/self/cgroup"
+    text = tree.read(path).text
+    if text is None:
+        return "", path
+    found = _IN_CGROUP.search(text)
+    return (found[0] if found else "none"), path

@@ -58,6 +58,7 @@ PROCESSOR: tuple[Row, ...] = (
     ("cpu.pstate_status", f"{_CPU}/intel_pstate/status", SUSPICIOUS),
     ("cpu.amd_pstate_status", f"{_CPU}/amd_pstate/status", SUSPICIOUS),
     ("cpu.boost", f"{_CPU}/cpufreq/boost", FATAL),
+    ("cpu.interrupts_on", "/proc/irq/default_smp_affinity", SUSPICIOUS),
 )
 MEMORY: tuple[Row, ...] = (
     *(

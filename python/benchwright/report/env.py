@@ -21,6 +21,7 @@ GROUPS = (
     ("Memory", ("memory", "numa")),
     ("Storage", ("block", "partition", "mount", "workdir")),
     ("Network", ("net",)),
+    ("Graphics", ("gpu",)),
     ("Kernel settings", ("sysctl",)),
     ("What we may use", ("self", "limit", "cgroup")),
     ("What else runs", ("load", "process", "systemd", "cron")),
@@ -29,7 +30,7 @@ GROUPS = (
 )
 """Headings, and the first words of the names that stand under them."""
 
-_THINGS = ("block", "partition", "mount", "net", "numa", "program")
+_THINGS = ("block", "partition", "mount", "net", "numa", "gpu", "program")
 _WIDTH = 96
 _MOST_NAME = 40
 _UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
