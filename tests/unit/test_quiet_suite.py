@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from benchwright.model.errors import InputError
-from benchwright.model.quiet import Quieting, Wish
+from benchwright.model.quiet import SETTINGS, Quieting, Wish
 from benchwright.suite.load import load
 
 TEST = '\n[[test]]\nexec = "true"\n'
@@ -41,3 +44,14 @@ def test_a_mistake_is_placed(text: str, line: int, column: int) -> None:
         quiet_of(text)
     (found,) = caught.value.diagnostics
     assert (found.line, found.column) == (line, column)
+
+
+def test_the_page_has_every_setting_in_order() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "quiet.md").read_text()
+    assert re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE) == list(SETTINGS)
+
+
+def test_the_pages_suite_is_read() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "quiet.md").read_text()
+    (example,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    assert quiet_of(example + TEST) is not None
