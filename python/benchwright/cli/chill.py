@@ -67,6 +67,14 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def chill(arguments: argparse.Namespace) -> int:
     """Do what `bw chill` was asked; return the exit code."""
+    _check(arguments)
+    if arguments.method == "reboot":
+        _reboot(confirmed=arguments.yes)
+    return _chilled(arguments)
+
+
+def _chilled(arguments: argparse.Namespace) -> int:
+    """Make cold, and tell what came of it."""
     import sys
     from pathlib import Path
 
@@ -76,9 +84,6 @@ def chill(arguments: argparse.Namespace) -> int:
     from benchwright.model.chill import Method
     from benchwright.report.chill import chill_document, chill_text
 
-    _check(arguments)
-    if arguments.method == "reboot":
-        _reboot(confirmed=arguments.yes)
     request = Request(
         Method(arguments.method),
         mount=None if arguments.mount is None else Path(arguments.mount),

@@ -1,0 +1,132 @@
+"""CHECKPOINT over a reboot, in a machine that really restarts: QEMU, as tests/qemu/ makes it.
+
+The guest begins a suite of four epochs with a restart between them; the shipped rc.local
+goes on with it at each start. The study is then taken out of the disk and read here.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+PROJECT = Path(__file__).parents[2]
+SUITE = r"""
+FASTFAIL
+TEST value 4
+  METRIC value
+  CHECKPOINT /var/lib/benchwright/checkpoint
+  IF RESTORE = 0
+    IF EPOCH > 1
+      SYSTEM bw chill --method reboot
+    FI
+  FI
+  EXEC ./work.sh
+DONE
+SYSTEM touch finished
+"""
+WORK = """#!/bin/sh
+# The number of starts so far, and the epoch: each epoch must be of a start of its own.
+echo "value = $(wc -l <boots)$APEPOCH" >>"$APLOG"
+"""
+SESSION = """#!/bin/sh
+# What the machine does when it is up: begin the suite once, else what rc.local says.
+cd /work
+export PATH=/usr/local/bin:$PATH
+cat /proc/sys/kernel/random/boot_id >>boots
+if [ -d study ]; then
+  /etc/rc.local
+else
+  bw run suite.ap --study study --quiet >first.log 2>&1 &
+fi
+# A restart ends this script too. Looking is dear: each look is an emulated process.
+n=0
+until [ -e finished ] || [ $((n += 1)) -gt 120 ]; do sleep 0.5; done
+while pgrep -f local/bin/bw >/dev/null; do sleep 0.5; done
+cp /var/log/bw-resume.log /work/resume.log
+sync
+poweroff
+"""
+
+
+def guest() -> ModuleType:
+    """Return tests/qemu/guest.py as a module."""
+    place = PROJECT / "tests/qemu/guest.py"
+    spec = importlib.util.spec_from_file_location("qemu_guest", place)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def programs() -> list[Path]:
+    """Return our native programs, as bw finds them."""
+    from benchwright.bench.find import find_launcher, find_sampler
+
+    found = [find_launcher()]
+    try:
+        found.append(find_sampler())
+    except Exception as error:
+        print(f"without the sampler: {error}")
+    return found
+
+
+def disk_of(qemu: ModuleType, place: Path) -> Path:
+    """Make the disk that the guest mounts at /work."""
+    work = place / "work"
+    work.mkdir()
+    qemu.bw_files(PROJECT, programs(), work)
+    shutil.copy2(PROJECT / "packaging/rc.local", work / "rc.local")
+    (work / "state").mkdir()
+    (work / "suite.ap").write_text(SUITE)
+    for name, text in {"work.sh": WORK, "session": SESSION}.items():
+        (work / name).write_text(text)
+        (work / name).chmod(0o755)
+    disk = place / "work.img"
+    qemu.make_disk(work, disk, "64M")
+    return disk
+
+
+@pytest.mark.timeout(600)
+def test_a_suite_that_reboots_between_its_epochs_ends_complete(tmp_path: Path) -> None:
+    qemu = guest()
+    try:
+        qemu.image()
+    except qemu.Unavailable as reason:
+        pytest.skip(f"no guest machine: {reason}")
+    disk = disk_of(qemu, tmp_path)
+    console = qemu.boot([disk], timeout_s=560)
+    out = tmp_path / "out"
+    qemu.copy_out(disk, "/", out)
+    told = {name: (out / name).read_text() for name in ("first.log", "resume.log")}
+    assert (out / "finished").exists(), (console, told)
+    starts = (out / "boots").read_text().split()
+    assert len(set(starts)) == len(starts) == 4, (
+        "three restarts, each a boot of its own"
+    )
+    assert rows(out / "study") == [("1", 11), ("2", 22), ("3", 33), ("4", 44)], told
+
+
+def rows(study: Path) -> list[tuple[str, float]]:
+    """Return (epoch, value) of each row that `bw stats` computes its table of."""
+    words = [
+        sys.executable,
+        "-m",
+        "benchwright.cli.main",
+        "stats",
+        "--dump",
+        str(study),
+    ]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return [
+        (row["epoch"], float(row["value"]))
+        for row in csv.DictReader(done.stdout.splitlines())
+    ]
