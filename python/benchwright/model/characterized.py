@@ -32,7 +32,7 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
     """`write`, `pread64`, `io_uring READ`, `io_submit write`."""
     direction: Direction
     kind: str
-    """`file`, `device`, `pipe`, `socket`, `character device`, `unknown`."""
+    """`file`, `device`, `pipe`, `socket`, `character device`, `other`; `unknown`: not told."""
     calls: int
     """Those that succeeded."""
     bytes: int

@@ -28,7 +28,6 @@ from benchwright.probe.characterize_calls import (
 )
 
 _KINDS = {
-    0: "unknown",
     1: "pipe",
     2: "character device",
     4: "directory",
@@ -36,7 +35,7 @@ _KINDS = {
     8: "file",
     12: "socket",
 }
-"""By the kind in st_mode (inode(7)), which is 0 also for what has none (an eventfd)."""
+"""By the kind in st_mode (inode(7)); an eventfd has none."""
 WITH_SIZES = ("unknown", "device", "file")
 _O_DSYNC = os.O_DSYNC
 _DEVICE_MINOR_BITS = 20
@@ -110,7 +109,7 @@ class How(msgspec.Struct, frozen=True):
 
 def how_of(number: int) -> How:
     """Return what a descriptor is from its number in a map: its kind, open(2)'s flags."""
-    kind = _KINDS.get(number & 15, "unknown")
+    kind = _KINDS.get(number & 15, "other") if number else "unknown"
     flags = number >> 8
     plain = kind not in ("file", "device")
     return How(

@@ -83,7 +83,7 @@ def script(threads: Iterable[int], events: Events, depth: Depth) -> str:
         *_file_systems(events),
         _cache(events),
         _throttled(events),
-        _block(events),
+        _block(events, depth),
         _END,
     ]
     return "\n".join(part for part in parts if part)
@@ -261,11 +261,13 @@ def _throttled(events: Events) -> str:
     )
 
 
-def _block(events: Events) -> str:
+def _block(events: Events, depth: Depth) -> str:
     event = "block/block_rq_issue"
     if not {"dev", "rwbs", "bytes"} <= events.get(event, frozenset()):
         return ""
+    # PF_KTHREAD: what the page cache writes later, for whomever.
     kernel = "(((struct task_struct *)curtask)->flags & 0x200000) ? 2 : 0"
+    kernel = kernel if depth.files else "0"
     return (
         f"{_point(event)} {{ $by = @own[tid] ? 1 : ({kernel}); "
         "@blk[$by, (uint64)args->dev, args->rwbs, (uint64)args->bytes] = count(); }"

@@ -47,7 +47,8 @@ def characterize_lines(found: Characterized) -> Iterator[str]:
     yield from _calls(found)
     yield from _over_time(found.phases)
     for use in found.file_systems:
-        yield from _file_system(use, found)
+        if use.events or use.cache_read_bytes or use.cache_written_bytes:
+            yield from _file_system(use, found)
     yield from _device(found)
     yield from _ratios(found)
     for what, why in found.absent:
@@ -67,8 +68,10 @@ def _calls(found: Characterized) -> Iterator[str]:
     yield "  system calls"
     if not found.transfers:
         yield "    no data were moved by system calls"
+    places = {use.device: _place(use) for use in found.file_systems}
     for transfer in found.transfers[:_TRANSFERS]:
-        yield f"    {_transfer(transfer, found.seconds)}"
+        where = places.get(transfer.device, "")
+        yield f"    {_transfer(transfer, where, found.seconds)}"
     left = found.transfers[_TRANSFERS:]
     if left:
         calls, moved = sum(t.calls for t in left), sum(t.bytes for t in left)
@@ -83,9 +86,14 @@ def _calls(found: Characterized) -> Iterator[str]:
         yield f"    failed: {shown}"
 
 
-def _transfer(one: Transfer, seconds: float) -> str:
+def _place(use: FileSystemUse) -> str:
+    """Return ` on ext4 /home`, or nothing where it is not mounted anywhere."""
+    return f" on {use.type} {use.mount}" if use.mount else ""
+
+
+def _transfer(one: Transfer, where: str, seconds: float) -> str:
     words = [
-        f"{one.call}, {_what(one)}: {one.calls:,} calls{_size(one.sizes, one.calls)}",
+        f"{one.call}, {_what(one)}{where}: {one.calls:,} calls{_size(one.sizes, one.calls)}",
         f"{bytes_words(one.bytes)} in all",
     ]
     if one.sequential is not None:
@@ -127,17 +135,22 @@ def _over_time(phases: Sequence[Phase]) -> Iterator[str]:
     if len(phases) < 2:
         return
     yield "  over time, the commonest call"
-    longest = sorted(phases, key=lambda one: one.begin_s - one.end_s)[:_PHASES]
-    for phase in phases:
-        if phase in longest:
-            yield (
-                f"    {phase.begin_s:6.1f} - {phase.end_s:.1f} s  {phase.call} of "
-                f"{bytes_words(phase.bytes)} ({phase.kind}): {phase.calls_per_s:,.0f}/s, "
-                f"{bytes_words(round(phase.bytes_per_s))}/s, "
-                f"{share_words(phase.share)} of calls"
-            )
-    if len(phases) > _PHASES:
-        yield f"    and {len(phases) - _PHASES} shorter phases"
+    most = sorted(phases, key=_calls_of, reverse=True)[:_PHASES]
+    least = _RARE * sum(map(_calls_of, phases))
+    shown = [phase for phase in phases if phase in most and _calls_of(phase) >= least]
+    for phase in shown:
+        yield (
+            f"    {phase.begin_s:6.1f} - {phase.end_s:.1f} s  {phase.call} of "
+            f"{bytes_words(phase.bytes)} ({phase.kind}): {phase.calls_per_s:,.0f}/s, "
+            f"{bytes_words(round(phase.bytes_per_s))}/s, "
+            f"{share_words(phase.share)} of calls"
+        )
+    if len(phases) > len(shown):
+        yield f"    and {len(phases) - len(shown)} with fewer calls"
+
+
+def _calls_of(phase: Phase) -> float:
+    return phase.calls_per_s * (phase.end_s - phase.begin_s)
 
 
 # -- the file system, the device -------------------------------------------------------

@@ -1,0 +1,175 @@
+"""What is counted in the kernel against programs whose I/O is known exactly.
+
+One recording serves most tests: bpftrace takes seconds to begin and end. Beside it a
+stranger writes, which must not be seen. What is skipped is printed by pytest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchwright.bench.find import find_engine
+from benchwright.model.characterized import Characterized, Transfer, sizes_of
+from benchwright.probe.characterize import Characterizer
+from benchwright.probe.observer import ObserverError, Watch
+from benchwright.report.characterize import characterize_lines
+
+needs_bpftrace = pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("bpftrace") is None,
+    reason="counting in the kernel needs root and bpftrace",
+)
+WORK = """
+dd if=/dev/zero of=bytes bs=1 count=3000
+dd if=/dev/zero of=pages bs=4096 count=200 conv=fsync
+dd if=/dev/zero of=direct bs=64k count=10 oflag=direct
+dd if=/dev/zero of=synchronous bs=2k count=7 oflag=sync
+(dd if=pages of=/dev/null bs=5000; cat pages) | wc -c
+"""
+FIO = """
+fio --name=a --directory=. --size=2M --bs=4k --rw=randwrite --direct=1 --iodepth=8 \\
+    --ioengine=ENGINE --output=/dev/null
+"""
+STRANGER = "while :; do dd if=/dev/zero of=stranger bs=777 count=50; sleep 0.1; done"
+
+
+def characterized(place: Path, script: str) -> tuple[Characterized, Path]:
+    """Return what was counted of a script that runs in `place`, and the study."""
+    study = place / "study"
+    directory = study / "watched" / "s1"
+    directory.mkdir(parents=True)
+    stranger = _shell(STRANGER, place)
+    # The shell lives before the counting begins, and what it starts is followed.
+    worker = _shell(f"read line; {script}", place)
+    observer = Characterizer(find_engine())
+    try:
+        observer.begin(Watch(directory, "io_1-1", worker.pid))
+        worker.communicate(b"go\n")
+        observer.end()
+    finally:
+        observer.close()
+        for process in (stranger, worker):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    assert observer.characterized is not None
+    return observer.characterized, study
+
+
+def _shell(script: str, place: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        ["sh", "-c", script],
+        cwd=place,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory: pytest.TempPathFactory) -> tuple[Characterized, Path]:
+    engines = [e for e in ("libaio", "io_uring") if shutil.which("fio")]
+    script = WORK + "".join(FIO.replace("ENGINE", engine) for engine in engines)
+    return characterized(tmp_path_factory.mktemp("io"), script)
+
+
+@pytest.fixture
+def counted(known: tuple[Characterized, Path]) -> Characterized:
+    return known[0]
+
+
+def files(counted: Characterized, call: str) -> Iterator[Transfer]:
+    return (t for t in counted.transfers if t.call == call and t.kind == "file")
+
+
+@needs_bpftrace
+def test_sizes_are_exact_and_strangers_are_not_seen(counted: Characterized) -> None:
+    [plain] = (t for t in files(counted, "write") if not t.direct and not t.synchronous)
+    sizes = {size.bytes: size.calls for size in plain.sizes}
+    assert (sizes[1], sizes[4096]) == (3000, 200)
+    assert 777 not in sizes_of(counted, "write")
+    assert plain.sequential is not None
+    assert plain.sequential > 0.99
+    [direct] = (t for t in files(counted, "write") if t.direct)
+    assert (direct.calls, direct.bytes) == (10, 10 * 65536)
+    [synchronous] = (t for t in files(counted, "write") if t.synchronous)
+    assert (synchronous.calls, synchronous.bytes) == (7, 7 * 2048)
+    reads = sizes_of(counted, "read")
+    assert reads[5000] == 200 * 4096 // 5000
+    assert (counted.lost_events, counted.method) == (0, "bpftrace")
+
+
+@needs_bpftrace
+def test_pipes_are_told_apart_from_files(counted: Characterized) -> None:
+    moved = Counter[str]()
+    for transfer in counted.transfers:
+        if transfer.kind == "pipe":
+            moved[transfer.direction] += transfer.bytes
+    assert moved["write"] >= 200 * 4096
+    assert moved["read"] >= 200 * 4096
+    assert [one.calls for one in counted.others if one.call == "fsync"] == [1]
+
+
+@needs_bpftrace
+@pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed")
+@pytest.mark.parametrize("call", ["io_submit write", "io_uring WRITE"])
+def test_what_bypasses_write_is_seen_too(counted: Characterized, call: str) -> None:
+    [one] = files(counted, call)
+    assert (one.calls, one.bytes, one.direct) == (512, 2 << 20, True)
+    assert [size.bytes for size in one.sizes] == [4096]
+    assert one.sequential is not None
+    assert one.sequential < 0.5
+
+
+@needs_bpftrace
+def test_what_reached_the_device_is_recorded_as_a_trace(
+    known: tuple[Characterized, Path],
+) -> None:
+    counted, study = known
+    assert counted.trace is not None
+    assert (study / counted.trace.file).read_bytes()[:8] == b"bwtrace\n"
+    if not counted.trace.devices:
+        pytest.skip("the temporary directory lies on no block device")
+    own = sum(
+        block.bytes
+        for block in counted.blocks
+        if block.direction == "write" and block.device in counted.trace.devices
+    )
+    assert own >= 10 * 65536 + 200 * 4096
+    assert (study / counted.file).is_file()
+    assert {p.suffix for p in (study / "watched" / "s1").iterdir()} == {".bw", ".json"}
+
+
+@needs_bpftrace
+@pytest.mark.skipif(
+    shutil.which("bonnie++") is None, reason="bonnie++ is not installed"
+)
+def test_per_chr_of_bonnie_is_one_byte(tmp_path: Path) -> None:
+    """The case of papers/methodology.txt 12.3.2: what `per chr` writes really are."""
+    command = "bonnie++ -u root -d . -s 16M -r 8 -n 0"
+    counted, _ = characterized(tmp_path, command)
+    [write] = files(counted, "write")
+    assert not write.direct
+    assert write.sizes[0].bytes == 1
+    assert write.sizes[0].calls / write.calls > 0.95
+    text = list(characterize_lines(counted))
+    assert any("write, buffered file" in line and "of 1 B (99" in line for line in text)
+    # The phase of single bytes stands by itself, before the blocks.
+    assert next(p.bytes for p in counted.phases if p.call == "write") == 1
+    assert any(" s  write of 1 B (file): " in line for line in text)
+
+
+def test_without_bpftrace_it_says_so(tmp_path: Path) -> None:
+    observer = Characterizer(None, bpftrace="no-such-bpftrace")
+    with pytest.raises(ObserverError, match="no bpftrace") as refused:
+        observer.begin(Watch(tmp_path, "x", os.getpid()))
+    assert refused.value.code == "characterize-unavailable"

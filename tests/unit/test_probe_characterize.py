@@ -1,0 +1,262 @@
+"""bpftrace's words -> what I/O arrived; the script for kernels that have less; places."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from benchwright.model.characterized import SizeCalls, sizes_of
+from benchwright.probe.characterize_describe import Around, described, devices_used
+from benchwright.probe.characterize_inside import events, fields_of
+from benchwright.probe.characterize_phases import phases
+from benchwright.probe.characterize_places import (
+    Mount,
+    disk_name,
+    disks_below,
+    mounts_of,
+)
+from benchwright.probe.characterize_read import (
+    Tick,
+    blocks,
+    how_of,
+    totals,
+    transfers,
+)
+from benchwright.probe.characterize_script import Depth, script, wanted_events
+
+FILE, PIPE = 8, 1
+DIRECT = FILE | os.O_DIRECT << 8
+VDA = 254 << 20
+WRITE, READ = 2, 1
+S = 10**9
+
+
+def said(*objects: dict[str, object]) -> list[str]:
+    """Return bpftrace's output: what it says of itself, then these."""
+    head = {"type": "attached_probes", "data": {"probes": 70}}
+    return ["", *(json.dumps(one) for one in (head, *objects))]
+
+
+def a_map(name: str, **values: int) -> dict[str, object]:
+    return {"type": "map", "data": {f"@{name}": values}}
+
+
+def counts(*items: tuple[tuple[int, ...], int]) -> dict[str, int]:
+    return {",".join(map(str, key)): value for key, value in items}
+
+
+N = counts(
+    ((WRITE, FILE, VDA, 1), 900),
+    ((WRITE, FILE | 1 << 8, VDA, 1), 50),
+    ((WRITE, FILE, VDA, 8192), 50),
+    ((WRITE, DIRECT, VDA, 4096), 7),
+    ((READ, PIPE, 0, 0), 3),
+)
+
+
+def test_transfers_join_what_differs_only_in_the_mode_of_opening() -> None:
+    lines = said(
+        a_map("n", **N),
+        a_map("sum", **counts(((READ, PIPE), 12345))),
+        a_map("seq", **counts(((WRITE, FILE, VDA), 500))),
+        a_map("ns", **counts(((WRITE, FILE, VDA), 2 * S))),
+    )
+    plain, direct, pipe = transfers(totals(lines).maps)
+    assert (plain.calls, plain.bytes) == (1000, 950 + 50 * 8192)
+    assert plain.sizes == (SizeCalls(1, 950), SizeCalls(8192, 50))
+    assert (plain.sequential, plain.seconds, plain.device) == (0.5, 2.0, "254:0")
+    assert (direct.direct, direct.calls, plain.direct) == (True, 7, False)
+    assert (pipe.kind, pipe.bytes, pipe.sequential, pipe.sizes) == (
+        "pipe",
+        12345,
+        None,
+        (),
+    )
+
+
+def test_rare_sizes_are_told_by_powers_of_two() -> None:
+    many = counts(*(((WRITE, FILE, VDA, size), 100 - size) for size in range(1, 21)))
+    [one] = transfers(totals(said(a_map("n", **many))).maps)
+    assert [size.bytes for size in one.sizes] == list(range(1, 13))
+    assert [(b.bytes, b.calls) for b in one.buckets] == [
+        (16, 87 + 86 + 85 + 84),
+        (32, 83 + 82 + 81 + 80),
+    ]
+    assert sum(s.calls for s in (*one.sizes, *one.buckets)) == one.calls
+
+
+def test_flags_mean_nothing_for_a_pipe() -> None:
+    assert not how_of(PIPE | os.O_DIRECT << 8).direct
+    assert how_of(FILE | os.O_SYNC << 8).synchronous
+    assert (how_of(0).kind, how_of(2 << 8).kind) == ("unknown", "other")
+
+
+def test_lost_events_and_foreign_lines_do_not_hide() -> None:
+    lines = [*said({"type": "lost_events", "data": {"events": 5}}), "garbage {"]
+    assert totals(lines).lost == 5
+
+
+def test_phases_follow_the_commonest_call() -> None:
+    def tick(seconds: int, ones: int, blocks: int) -> Tick:
+        key = (str(WRITE), str(FILE), str(VDA))
+        return Tick(seconds * S, {(*key, "1"): ones, (*key, "8192"): blocks})
+
+    ticks = [
+        tick(1, 1000, 0),
+        tick(2, 3000, 5),
+        tick(3, 3000, 205),
+        tick(4, 3000, 205),
+    ]
+    first, second = phases(ticks, 0)
+    assert (first.begin_s, first.end_s, first.bytes) == (0, 2, 1)
+    assert first.calls_per_s == 1500
+    assert first.share == pytest.approx(3000 / 3005)
+    assert (second.begin_s, second.end_s, second.bytes) == (2, 3, 8192)
+    assert second.bytes_per_s == 200 * 8192
+
+
+def test_a_long_pause_parts_a_phase_and_pipes_have_none() -> None:
+    key = (str(WRITE), str(FILE), str(VDA), "1")
+    pipe = (str(READ), str(PIPE), "0", "0")
+    ticks = [
+        Tick(S, {key: 5}),
+        Tick(2 * S, {key: 5, pipe: 9}),
+        Tick(3 * S, {key: 8, pipe: 9}),
+    ]
+    assert [(p.begin_s, p.end_s) for p in phases(ticks, 0)] == [(0, 1), (2, 3)]
+
+
+def test_block_requests_are_by_whom_and_what() -> None:
+    blk = {
+        f"1,{VDA},WS,4096": 3,
+        f"2,{VDA},FWFS,4096": 2,
+        f"2,{VDA},FF,0": 1,
+        f"0,{VDA},RAM,8192": 4,
+        f"2,{VDA},DS,512": 1,
+    }
+    found = blocks(totals(said(a_map("blk", **blk))).maps, {"254:0": "vda"})
+    assert {(b.device, b.by, b.direction, b.requests) for b in found} == {
+        ("vda", "trial", "write", 3),
+        ("vda", "kernel", "write", 2),
+        ("vda", "kernel", "flush", 1),
+        ("vda", "others", "read", 4),
+        ("vda", "kernel", "discard", 1),
+    }
+
+
+MOUNTINFO = """\
+21 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
+22 21 0:21 / /proc rw - proc proc rw
+23 21 254:0 /sub /with\\040blank rw - ext4 /dev/vda rw
+24 21 0:40 / /data rw - btrfs /dev/no-such rw
+too short
+"""
+
+
+def test_mounts_are_the_first_of_each_device() -> None:
+    found = mounts_of(MOUNTINFO)
+    assert found["254:0"] == Mount("254:0", "ext4", "/", "/dev/vda")
+    assert found["0:40"].mount == "/data"
+    assert set(found) == {"254:0", "0:21", "0:40"}
+
+
+def test_disks_are_whole_and_what_has_none_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "block/vda/vda1").mkdir(parents=True)
+    (tmp_path / "block/vda/vda1/partition").write_text("1\n")
+    devices = tmp_path / "dev"
+    devices.mkdir()
+    (devices / "254:0").symlink_to(tmp_path / "block/vda")
+    (devices / "254:1").symlink_to(tmp_path / "block/vda/vda1")
+    assert disk_name("254:1", devices) == "vda"
+    assert disk_name("9:9", devices) is None
+    found = disks_below(["254:1", "0:21", "0:40"], mounts_of(MOUNTINFO), devices)
+    assert found == ["vda"]
+
+
+def test_everything_counted_is_described() -> None:
+    lines = said(
+        a_map("n", **N),
+        a_map("cache", **counts(((VDA, WRITE), 10), ((VDA, READ), 2), ((VDA, 0), 1))),
+        a_map("fs", **counts(((0, VDA, 1), 950), ((8, VDA, 4096), 7))),
+        a_map("k", **{"40": 2}),
+        a_map("kns", **{"40": S // 2}),
+        a_map("bad", **{"2,28": 4}),
+        {"type": "map", "data": {"@pauses": 3}},
+        {"type": "map", "data": {"@paused": 1500}},
+        {"type": "map", "data": {"@unseen": 6}},
+    )
+    around = Around(0, 10.0, 4096, mounts_of(MOUNTINFO), {})
+    found = described(totals(lines), around)
+    [use] = found.file_systems
+    assert (use.type, use.mount) == ("ext4", "/")
+    assert (use.cache_read_bytes, use.cache_written_bytes, use.cache_other_bytes) == (
+        8192,
+        40960,
+        4096,
+    )
+    assert [(e.means, e.count, e.bytes) for e in use.events] == [
+        ("buffered write", 950, 950),
+        ("direct I/O", 7, 7 * 4096),
+    ]
+    assert [(o.call, o.calls, o.seconds) for o in found.others] == [("fsync", 2, 0.5)]
+    assert [(f.call, f.error, f.calls) for f in found.failed] == [
+        ("write", "ENOSPC", 4)
+    ]
+    assert (found.throttled, found.throttled_s) == (3, 1.5)
+    assert found.absent[0][0] == "6 operations of io_submit"
+    assert sizes_of(found, "write") == {1: 950, 8192: 50, 4096: 7}
+    assert devices_used(found) == ["254:0"]
+
+
+# -- the script ------------------------------------------------------------------------
+
+FORMAT = """\
+name: mm_filemap_add_to_page_cache
+format:
+\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
+
+\tfield:dev_t s_dev;\toffset:32;\tsize:4;\tsigned:0;
+\tfield:char name[32];\toffset:36;\tsize:32;\tsigned:0;
+\tfield:__data_loc char[] cmd;\toffset:68;\tsize:4;\tsigned:0;
+"""
+
+
+def test_fields_are_read_from_a_format() -> None:
+    assert fields_of(FORMAT) == {"common_type", "s_dev", "name", "cmd"}
+
+
+def test_events_that_the_kernel_has_not_are_not_asked_for(tmp_path: Path) -> None:
+    place = tmp_path / "events/syscalls/sys_enter_read"
+    place.mkdir(parents=True)
+    (place / "format").write_text(FORMAT)
+    found = events(tmp_path, wanted_events())
+    assert set(found) == {"syscalls/sys_enter_read"}
+    text = script([7, 8], found, Depth())
+    assert "@own[7] = 1; @own[8] = 1;" in text
+    assert "sys_exit_read " in text
+    for absent in ("sys_enter_write", "ext4", "block", "io_uring", "balance", "cache"):
+        assert absent not in text
+
+
+def test_without_the_kernels_structures_none_are_read() -> None:
+    everything = {
+        name: frozenset({"req", "res", "opcode", "dev", "bytes", "rwbs", "s_dev"})
+        for name in wanted_events()
+    }
+    full = script([7], everything, Depth())
+    plain = script([7], everything, Depth(files=False, rings=False))
+    assert "task_struct" in full
+    for structure in ("task_struct", "f_pos", "io_rw"):
+        assert structure not in plain
+    assert full.count("{") == full.count("}")
+
+
+def test_pages_of_older_kernels_are_counted_one_by_one() -> None:
+    event = "filemap/mm_filemap_add_to_page_cache"
+    old = script([7], {event: frozenset({"s_dev"})}, Depth())
+    new = script([7], {event: frozenset({"s_dev", "order"})}, Depth())
+    assert "args->order" not in old
+    assert "1 << args->order" in new
