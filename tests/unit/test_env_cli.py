@@ -60,6 +60,13 @@ def test_the_printed_difference_is_as_recorded(
     compare("difference.txt", text)
 
 
+def test_no_value_reaches_the_terminal_as_a_command(metal: MachineTree) -> None:
+    metal.environment["PS1"] = "\x1b]0;title\x07 $"
+    text = machine_text(metal.capture())
+    assert "\x1b" not in text
+    assert "\\x1b]0;title\\x07 $" in text
+
+
 def capture_file(path: Path, machine: Machine) -> str:
     """Write what `bw env --json` would, and return its name."""
     path.write_text(json.dumps(machine_document("now", machine)))

@@ -226,6 +226,28 @@ def test_what_virtual_machine_it_is(
     assert machine.values()["virtual.machine"] == kind
 
 
+@pytest.mark.parametrize(
+    "stat",
+    [
+        "",
+        "7 (x) S",
+        "x (x) S 1 1 0 0 0 0",
+        "7 (x) S p 1 0 0 0 f 0",
+        "7 (x) S 1 1 0 0 0 f",
+    ],
+)
+def test_a_process_that_cannot_be_read_is_left_out(
+    metal: MachineTree, stat: str
+) -> None:
+    metal.write({"proc/71/stat": stat})
+    assert metal.values()["process.names"] == "chronyd, worker x 2"
+
+
+def test_an_endless_list_of_processors_ends(metal: MachineTree) -> None:
+    metal.write({f"{CPU}/online": f"0-{10**18}\n"})
+    assert metal.values()["cpu.threads"] == "8"
+
+
 def test_an_empty_machine_is_all_absent(tmp_path: Path) -> None:
     machine = MachineTree(tmp_path, {})
     facts = machine.capture().facts

@@ -17,7 +17,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         description="Print what machine this is: hardware, kernel, settings, limits and, "
         "with `-- COMMAND`, the versions of the programs that it names. Secrets are left out; "
         "what cannot be read is listed with the reason.",
-        usage="bw env [INPUT] [--json] [--program-version] [-- COMMAND...]\n"
+        usage="bw env [INPUT | --study DIR] [--json] [--program-version] [-- COMMAND...]\n"
         "       bw env --diff A B [--all] [--exit-code] [--json]",
     )
     parser.add_argument(

@@ -87,8 +87,18 @@ def value_text(value: str | None, absent: str, most: int) -> str:
     """Return a value as words, cut where it is long; its reason where there is none."""
     if value is None:
         return f"absent ({absent})"
-    text = " ".join(value.split()) or "none"
+    text = one_line(value) or "none"
     return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def one_line(value: str) -> str:
+    """Return a value in one line that no terminal takes for a command to itself."""
+    text = " ".join(value.split())
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode() for c in text
+    )
 
 
 def _change(name: str, before: Fact | None, after: Fact | None) -> Change | None:
@@ -121,7 +131,7 @@ def _side(name: str, fact: Fact | None) -> tuple[str | None, str]:
 
 def _is_near(name: str, one: str, other: str) -> bool:
     share = _ROUGHLY.get(name)
-    if share is None or not (one.isdigit() and other.isdigit()):
+    if share is None or not (one.isdecimal() and other.isdecimal()):
         return False
     return abs(int(one) - int(other)) <= share * max(int(one), int(other))
 

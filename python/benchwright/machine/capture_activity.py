@@ -106,7 +106,7 @@ def _user_processes(tree: Tree) -> list[str]:
     A large machine has thousands of those; reading of each would take most of a capture.
     """
     kernel = set(tree.text("/proc/2/task/2/children").split())
-    return [n for n in tree.names("/proc") if n.isdigit() and n not in kernel]
+    return [n for n in tree.names("/proc") if n.isdecimal() and n not in kernel]
 
 
 def _process(tree: Tree, number: str) -> Process | None:
@@ -114,7 +114,8 @@ def _process(tree: Tree, number: str) -> Process | None:
     head, bracket, tail = tree.text(f"/proc/{number}/stat").rpartition(")")
     pid, _, name = head.partition(" (")
     words = tail.split()
-    if not bracket or not pid.isdigit() or len(words) < 7:
+    numbers = (pid, *words[1:2], *words[6:7])
+    if not bracket or len(numbers) < 3 or not all(n.isdecimal() for n in numbers):
         return None
     parent, flags = int(words[1]), int(words[6])
     is_kernel = bool(flags & _PF_KTHREAD) or int(pid) == _KTHREADD

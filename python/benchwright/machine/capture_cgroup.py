@@ -147,14 +147,14 @@ def _cores(tree: Tree, path: str) -> float | None:
     else:
         quota = tree.text(path)
         period = tree.text(path.replace("quota", "period"))
-    if not quota.isdigit() or not period.isdigit() or period == "0":
+    if not quota.isdecimal() or not period.isdecimal() or period == "0":
         return None
     return int(quota) / int(period)
 
 
 def _number(tree: Tree, path: str) -> float | None:
     text = tree.text(path)
-    return int(text) if text.isdigit() and int(text) < _UNLIMITED else None
+    return int(text) if text.isdecimal() and int(text) < _UNLIMITED else None
 
 
 _LIMITS = (

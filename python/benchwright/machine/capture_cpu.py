@@ -16,6 +16,8 @@ from benchwright.model.machine import Fact
 
 _CPU = "/sys/devices/system/cpu"
 _CPUINFO = "/proc/cpuinfo"
+_MOST_CPUS = 8192
+"""As many as Linux can be built for."""
 _FIRST_BYTES = 1 << 16
 """Enough for one processor's part: hundreds of them say the same, and take long."""
 _INFO = (
@@ -70,8 +72,9 @@ def expand(cpus: str) -> list[int]:
     found: list[int] = []
     for part in cpus.split(","):
         first, _, last = part.strip().partition("-")
-        if first.isdigit() and (last or first).isdigit():
-            found.extend(range(int(first), int(last or first) + 1))
+        if first.isdecimal() and (last or first).isdecimal():
+            end = min(int(last or first), int(first) + _MOST_CPUS)
+            found.extend(range(int(first), end + 1))
     return found
 
 

@@ -149,7 +149,7 @@ def _serial(tree: Tree, fact: str, base: str) -> Fact:
 
 def _sectors(text: str) -> str:
     """Return a count of sectors, which are of 512 bytes whatever the device's, in bytes."""
-    return str(int(text) * 512) if text.isdigit() else text
+    return str(int(text) * 512) if text.isdecimal() else text
 
 
 def _working_directory(

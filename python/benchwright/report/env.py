@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import groupby
 
+from benchwright.finding.environment import one_line
 from benchwright.model.machine import Fact, Machine
 
 GROUPS = (
@@ -50,7 +51,7 @@ def taken_text(machine: Machine) -> str:
 
 def shown_value(name: str, value: str) -> str:
     """Return a value as it is shown: sizes with a unit, flags counted, long texts cut."""
-    text = " ".join(value.split()) or "none"
+    text = one_line(value) or "none"
     if name == "cpu.flags":
         digest = hashlib.sha256(" ".join(sorted(value.split())).encode()).hexdigest()
         return f"{len(value.split())} flags, sha256 {digest[:16]}"
@@ -137,7 +138,7 @@ def _thing(fact: Fact) -> str:
 
 def _size(name: str, text: str) -> str:
     """Return a size in a unit that a person reads, empty for what is no size."""
-    if not text.isdigit() or not name.endswith(("_bytes", "_kib")):
+    if not text.isdecimal() or not name.endswith(("_bytes", "_kib")):
         return ""
     size = int(text) / (1024 if name.endswith("_bytes") else 1)
     if size < 1:

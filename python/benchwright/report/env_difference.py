@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from benchwright.finding.environment import value_text
+from benchwright.finding.environment import one_line, value_text
 from benchwright.model.machine import Machine, Weight
 from benchwright.model.machine_difference import Change, Difference
 from benchwright.report.env import shown_value, taken_text
@@ -88,10 +88,14 @@ def _parts(name: str, value: str) -> list[str]:
 
 
 def _only(parts: list[str]) -> str:
-    return f"only here: {', '.join(parts)}" if parts else "nothing that the other lacks"
+    return (
+        f"only here: {one_line(', '.join(parts))}"
+        if parts
+        else "nothing that the other lacks"
+    )
 
 
 def _side(name: str, value: str | None, absent: str) -> str:
     if value is None:
         return value_text(None, absent, _LONG)
-    return " ".join(value.split()) if name == "cpu.flags" else shown_value(name, value)
+    return one_line(value) if name == "cpu.flags" else shown_value(name, value)
