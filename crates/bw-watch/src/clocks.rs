@@ -1,7 +1,7 @@
-//! Frequencies, temperatures, thermal throttling: one small file each, read once a second.
+//! Frequencies, temperatures, thermal throttling: one small file each.
 //!
 //! Reading a temperature may ask the firmware, and a frequency another processor, so these
-//! are not read at every sample; between readings a column keeps its value.
+//! are read at a slow pace.
 //! Sources: the kernel's admin-guide/pm/cpufreq, driver-api/thermal.
 
 use std::fs;
@@ -10,19 +10,14 @@ use std::path::{Path, PathBuf};
 use crate::columns::{ABSENT, Columns, Kind, Source};
 use crate::kept::{Kept, Text};
 use crate::roots::Roots;
-use crate::system::monotonic_ns;
 use crate::text::only;
-
-const EVERY_NS: i64 = 1_000_000_000;
 
 /// The source.
 #[derive(Debug)]
 pub struct Clocks {
     sys: PathBuf,
     files: Vec<Kept>,
-    values: Vec<i64>,
     text: Text,
-    next_ns: i64,
 }
 
 impl Clocks {
@@ -31,9 +26,7 @@ impl Clocks {
         Self {
             sys: roots.sys.clone(),
             files: Vec::new(),
-            values: Vec::new(),
             text: Text::default(),
-            next_ns: 0,
         }
     }
 
@@ -83,22 +76,14 @@ impl Source for Clocks {
             "throttle",
             &cpus.join("cpu0/thermal_throttle"),
         );
-        self.values = vec![ABSENT; self.files.len()];
-        self.next_ns = 0;
     }
 
     fn read(&mut self, values: &mut [i64]) -> bool {
-        let now = monotonic_ns();
-        if now >= self.next_ns {
-            self.next_ns = now + EVERY_NS;
-            for (file, value) in self.files.iter().zip(&mut self.values) {
-                let read = file.read_record(&mut self.text).ok();
-                *value = read
-                    .and_then(|()| only(self.text.bytes()))
-                    .unwrap_or(ABSENT);
-            }
+        for (file, value) in self.files.iter().zip(values) {
+            let read = file.read_record(&mut self.text).ok();
+            let found = read.and_then(|()| only(self.text.bytes()));
+            *value = found.unwrap_or(ABSENT);
         }
-        values.copy_from_slice(&self.values);
         true
     }
 }

@@ -61,6 +61,8 @@ pub trait Source {
 pub trait Parser {
     /// What `absent` calls it where the file cannot be read.
     const WHAT: &'static str;
+    /// Whether the kernel gives the whole text in one call, however long it is.
+    const ONE_RECORD: bool = true;
 
     /// Looks at a text and names the columns.
     fn learn(&mut self, text: &[u8], columns: &mut Columns);
@@ -109,7 +111,12 @@ impl<P: Parser> Source for FileSource<P> {
 
     fn read(&mut self, values: &mut [i64]) -> bool {
         let Some(file) = &self.file else { return true };
-        match file.read(&mut self.text) {
+        let read = if P::ONE_RECORD {
+            file.read_record(&mut self.text)
+        } else {
+            file.read(&mut self.text)
+        };
+        match read {
             Ok(()) => self.parser.parse(self.text.bytes(), values),
             Err(_) => false,
         }

@@ -59,6 +59,7 @@ impl Disks {
 }
 
 impl Parser for Disks {
+    const ONE_RECORD: bool = false;
     const WHAT: &'static str = "disk";
 
     fn learn(&mut self, text: &[u8], columns: &mut Columns) {

@@ -22,6 +22,7 @@ pub struct Interfaces {
 }
 
 impl Parser for Interfaces {
+    const ONE_RECORD: bool = false;
     const WHAT: &'static str = "net";
 
     fn learn(&mut self, text: &[u8], columns: &mut Columns) {

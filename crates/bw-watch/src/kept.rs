@@ -14,6 +14,8 @@ static ROOM: AtomicUsize = AtomicUsize::new(512);
 
 /// No file of the kernel is read beyond this [bytes].
 const LARGEST: usize = 16 << 20;
+/// A page less the longest line of the files that are read by pieces [bytes].
+const SHORT: usize = 3072;
 
 /// Says how many files may be kept open.
 pub fn set_room(files: usize) {
@@ -62,14 +64,18 @@ impl Kept {
         self.with(|file| read_all(file, text))
     }
 
-    /// Reads one record, which a file such as /proc/PID/stat gives in one call.
+    /// Reads one record, which a file such as /proc/PID/stat gives in one call. It has no
+    /// end that would have to be looked for.
     pub fn read_record(&self, text: &mut Text) -> io::Result<()> {
         if text.bytes.len() < 4096 {
             text.bytes.resize(4096, 0);
         }
         text.length = 0;
         text.length = self.with(|file| file.read_at(&mut text.bytes, 0))?;
-        Ok(())
+        if text.length < text.bytes.len() {
+            return Ok(());
+        }
+        self.read(text)
     }
 
     fn with<T>(&self, read: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
@@ -88,7 +94,8 @@ impl Drop for Kept {
     }
 }
 
-/// The kernel's iterators return a page or so at a time: the end is where nothing comes.
+/// The kernel's iterators return lines as long as they fit into a page: what ends before is
+/// the whole, else the end is where nothing comes.
 fn read_all(file: &File, text: &mut Text) -> io::Result<()> {
     text.length = 0;
     loop {
@@ -97,9 +104,10 @@ fn read_all(file: &File, text: &mut Text) -> io::Result<()> {
             text.bytes.resize(larger, 0);
         }
         let offset = text.length as u64;
-        match file.read_at(&mut text.bytes[text.length..], offset)? {
-            0 => return Ok(()),
-            count => text.length += count,
+        let count = file.read_at(&mut text.bytes[text.length..], offset)?;
+        text.length += count;
+        if count == 0 || text.length < SHORT {
+            return Ok(());
         }
     }
 }

@@ -49,6 +49,7 @@ impl<const MEMORY: bool> Keyed<MEMORY> {
 }
 
 impl<const MEMORY: bool> Parser for Keyed<MEMORY> {
+    const ONE_RECORD: bool = MEMORY;
     const WHAT: &'static str = if MEMORY { "memory" } else { "vm" };
 
     /// Columns are only those whose lines are there.

@@ -41,10 +41,17 @@ impl Member {
     }
 
     /// Reads what it has read and written; of a process that is ending the last is kept.
-    pub fn refresh_io(&mut self, text: &mut Text) {
-        let read = self.io_file.as_ref().map(|file| file.read_record(text));
-        if let Some(Ok(())) = read {
-            self.io = io(text.bytes()).unwrap_or(self.io);
+    /// False: it has ended.
+    pub fn refresh_io(&mut self, text: &mut Text) -> bool {
+        let Some(file) = &self.io_file else {
+            return true;
+        };
+        match file.read_record(text) {
+            Ok(()) => {
+                self.io = io(text.bytes()).unwrap_or(self.io);
+                true
+            }
+            Err(error) => error.raw_os_error() != Some(libc::ESRCH),
         }
     }
 

@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use crate::kept::{Kept, Text};
 use crate::members::Member;
 use crate::process_text::{Stat, stat};
-use crate::text::{number, words};
 use crate::threads::numbers;
 
 /// Whose a process is.
@@ -122,8 +121,8 @@ impl Table {
             self.descend();
         } else {
             self.list();
+            self.settle();
         }
-        self.settle();
     }
 
     /// Reads every process again, and finds who is new on the whole machine.
@@ -160,38 +159,44 @@ impl Table {
 
     /// Adds the children of members, theirs, and so on.
     fn descend(&mut self) {
-        let members = self.all.iter().filter(|process| process.inherited());
-        let mut open: Vec<i32> = members.map(|process| process.pid).collect();
-        while let Some(pid) = open.pop() {
-            for child in self.children(pid) {
-                let known = self.place(child);
-                let member = known.is_ok_and(|place| self.all[place].member.is_some());
-                if member {
-                    continue;
+        let mut found = Vec::new();
+        loop {
+            found.clear();
+            for process in self.all.iter_mut().filter(|process| process.inherited()) {
+                if let Some(member) = &mut process.member {
+                    let threads = &mut member.threads;
+                    threads.children(&member.directory, &mut self.text, &mut found);
                 }
-                if let Ok(place) = known
-                    && !self.all[place].refresh(&mut self.text)
-                {
-                    self.all.remove(place);
-                }
-                self.add(child);
-                open.push(child);
+            }
+            found.retain(|child| !self.is_member(*child));
+            if found.is_empty() {
+                return;
+            }
+            for child in &found {
+                self.look_again(*child);
+            }
+            self.settle();
+            // One that ended meanwhile will be no member whatever is done.
+            found.retain(|child| self.is_member(*child));
+            if found.is_empty() {
+                return;
             }
         }
     }
 
-    fn children(&mut self, pid: i32) -> Vec<i32> {
-        let task = self.proc.join(format!("{pid}/task"));
-        let mut found = Vec::new();
-        for tid in numbers(&task) {
-            let path = task.join(format!("{tid}/children"));
-            let read = Kept::open(path).and_then(|file| file.read(&mut self.text));
-            if read.is_ok() {
-                let pids = words(self.text.bytes()).filter_map(number);
-                found.extend(pids.filter_map(|pid| i32::try_from(pid).ok()));
-            }
+    fn is_member(&self, pid: i32) -> bool {
+        self.place(pid)
+            .is_ok_and(|place| self.all[place].member.is_some())
+    }
+
+    /// Reads one process, whether it is known or not: its number may have been somebody's.
+    fn look_again(&mut self, pid: i32) {
+        if let Ok(place) = self.place(pid)
+            && !self.all[place].refresh(&mut self.text)
+        {
+            self.all.remove(place);
         }
-        found
+        self.add(pid);
     }
 
     /// Gives those that are nobody's to whom their parents belong, until nothing changes: a

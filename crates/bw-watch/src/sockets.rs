@@ -72,6 +72,7 @@ impl Parser for Sockets {
 pub struct Softnet;
 
 impl Parser for Softnet {
+    const ONE_RECORD: bool = false;
     const WHAT: &'static str = "softnet";
 
     fn learn(&mut self, _text: &[u8], columns: &mut Columns) {

@@ -1,27 +1,70 @@
 //! Tokenizers over the kernel's texts: lines, words, numbers. Pure; nothing allocates.
 
+use memchr::memchr;
+
+/// The lines of a text, see `lines`.
+#[derive(Debug, Clone)]
+pub struct Lines<'a>(&'a [u8]);
+
+impl<'a> Iterator for Lines<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let end = memchr(b'\n', self.0).unwrap_or(self.0.len());
+        let line = &self.0[..end];
+        self.0 = self.0.get(end + 1..).unwrap_or_default();
+        Some(line)
+    }
+}
+
 /// Returns the lines of a text, without their ends; a text that ends in a newline has no
 /// empty last line.
-pub fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let text = text.strip_suffix(b"\n").unwrap_or(text);
-    let empty = text.is_empty();
-    text.split(|&byte| byte == b'\n').skip(usize::from(empty))
+pub fn lines(text: &[u8]) -> Lines<'_> {
+    Lines(text)
+}
+
+/// The words of a line, see `words`.
+#[derive(Debug, Clone)]
+pub struct Words<'a>(&'a [u8]);
+
+impl<'a> Iterator for Words<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let begin = self.0.iter().position(|byte| !is_blank(*byte))?;
+        let rest = &self.0[begin..];
+        let length = rest.iter().position(|byte| is_blank(*byte));
+        let (word, rest) = rest.split_at(length.unwrap_or(rest.len()));
+        self.0 = rest;
+        Some(word)
+    }
 }
 
 /// Returns the words of a line, which blanks and tabs part.
-pub fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
-    line.split(|&byte| byte == b' ' || byte == b'\t')
-        .filter(|word| !word.is_empty())
+pub fn words(line: &[u8]) -> Words<'_> {
+    Words(line)
+}
+
+fn is_blank(byte: u8) -> bool {
+    byte == b' ' || byte == b'\t'
 }
 
 /// Returns a decimal number of digits only, at most `i64::MAX`; None for anything else.
 pub fn number(word: &[u8]) -> Option<i64> {
-    if word.is_empty() {
+    if word.is_empty() || !word.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    word.iter().try_fold(0_i64, |sum, byte| {
-        let digit = byte.is_ascii_digit().then(|| i64::from(byte - b'0'))?;
-        Some(sum.saturating_mul(10).saturating_add(digit))
+    let digits = word.iter().map(|byte| i64::from(byte - b'0'));
+    // 18 digits cannot overflow.
+    Some(if word.len() <= 18 {
+        digits.fold(0, |sum, digit| sum * 10 + digit)
+    } else {
+        digits.fold(0, |sum: i64, digit| {
+            sum.saturating_mul(10).saturating_add(digit)
+        })
     })
 }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::columns::ABSENT;
 use crate::kept::{Kept, Text};
 use crate::process_text::{schedstat, stat};
+use crate::text::{lines, number, words};
 
 /// One thread, as it was seen last.
 #[derive(Debug)]
@@ -26,6 +27,7 @@ pub struct Thread {
     pub ran_ns: i64,
     schedstat: Option<Kept>,
     stat: Option<Kept>,
+    children: Option<Kept>,
     directory: PathBuf,
 }
 
@@ -46,6 +48,7 @@ impl Thread {
             ran_ns: 0,
             schedstat,
             stat,
+            children: None,
             directory,
         })
     }
@@ -82,6 +85,18 @@ impl Thread {
         let (name, seen) = stat(text.bytes())?;
         self.call(name, seen.state);
         Some(seen.user + seen.system)
+    }
+
+    /// Adds the processes that this thread started and that live.
+    fn children(&mut self, text: &mut Text, found: &mut Vec<i32>) {
+        if self.children.is_none() {
+            self.children = Kept::open(self.directory.join("children")).ok();
+        }
+        let read = self.children.as_ref().map(|file| file.read(text));
+        if let Some(Ok(())) = read {
+            let pids = lines(text.bytes()).flat_map(words).filter_map(number);
+            found.extend(pids.filter_map(|pid| i32::try_from(pid).ok()));
+        }
     }
 
     fn call(&mut self, name: &[u8], state: u8) {
@@ -124,7 +139,7 @@ impl Threads {
     ) {
         let changed = self.all.len() as i64 != leader.threads;
         if changed || (forked && leader.threads > 1) {
-            self.look(process, leader);
+            self.look(process);
         }
         self.all.retain_mut(|thread| thread.refresh(text, tick_ns));
         if let Some(first) = self.all.iter_mut().find(|one| one.tid == leader.pid) {
@@ -132,13 +147,19 @@ impl Threads {
         }
     }
 
-    fn look(&mut self, process: &Path, leader: Leader<'_>) {
+    /// Adds the processes that these threads started and that live.
+    pub fn children(&mut self, process: &Path, text: &mut Text, found: &mut Vec<i32>) {
+        if self.all.is_empty() {
+            self.look(process);
+        }
+        for thread in &mut self.all {
+            thread.children(text, found);
+        }
+    }
+
+    fn look(&mut self, process: &Path) {
         let task = process.join("task");
-        let there = if leader.threads == 1 && self.all.is_empty() {
-            vec![leader.pid]
-        } else {
-            numbers(&task)
-        };
+        let there = numbers(&task);
         self.all.retain(|thread| there.contains(&thread.tid));
         for tid in there {
             if self.all.iter().all(|thread| thread.tid != tid) {

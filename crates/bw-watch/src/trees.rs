@@ -78,16 +78,20 @@ impl Trees {
         } else if forked {
             self.table.find_new();
         }
-        self.look_at_members(forked || each_second);
         // What a process did moves to its parent when it ends: a sum that saw the one before
         // and the other after has it twice, or not at all. A second look has it once.
         if self.table.refresh_members() {
+            self.table.refresh_members();
+        }
+        if self.look_at_members(forked || each_second) {
+            self.table.refresh_members();
             self.look_at_members(false);
         }
     }
 
-    fn look_at_members(&mut self, forked: bool) {
-        self.table.refresh_members();
+    /// Returns whether one of them ended meanwhile.
+    fn look_at_members(&mut self, forked: bool) -> bool {
+        let mut ended = false;
         let (text, tick_ns) = (&mut self.text, self.tick_ns);
         for process in &mut self.table.all {
             let leader = Leader {
@@ -100,12 +104,13 @@ impl Trees {
                 continue;
             };
             if process.class != Class::Watcher {
-                member.refresh_io(text);
+                ended |= !member.refresh_io(text);
             }
             member
                 .threads
                 .refresh(leader, &member.directory, (forked, tick_ns), text);
         }
+        ended
     }
 
     /// Takes note of the members' cgroups. Returns whether there are new columns.

@@ -12,7 +12,7 @@ use crate::cpu::FORKS;
 use crate::json;
 use crate::kernel_log::KernelLog;
 use crate::limits;
-use crate::machine;
+use crate::machine::{Pace, Paced, sources};
 use crate::processes::Class;
 use crate::protocol::{Begin, Done};
 use crate::roots::Roots;
@@ -69,7 +69,7 @@ pub struct Watch {
     pub next_ns: i64,
     request: Begin,
     roots: Roots,
-    sources: Vec<(Box<dyn Source>, usize)>,
+    sources: Vec<Paced>,
     cgroups: (Cgroups, usize),
     trees: Trees,
     log: Option<KernelLog>,
@@ -93,11 +93,10 @@ impl Watch {
         let writer = Writer::create(&request.out)
             .map_err(|error| format!("{}: {}", request.out.display(), reason(&error)))?;
         let trees = Trees::new(roots, classes(&request), units());
-        let sources = machine::sources(roots);
         let mut watch = Self {
             id: request.id,
             next_ns: 0,
-            sources: sources.into_iter().map(|source| (source, 0)).collect(),
+            sources: sources(roots),
             cgroups: (Cgroups::new(roots), 0),
             trees,
             log: None,
@@ -196,7 +195,7 @@ impl Watch {
         let since = self.done.end_ns;
         let each_second =
             at_an_end || t - self.second_ns >= SECOND_NS - self.request.interval_ns / 2;
-        let mut same = self.read_machine();
+        let mut same = self.read_machine(each_second);
         let forks = self.values.get(self.forks.0).copied().unwrap_or(ABSENT);
         self.trees
             .look(forks == ABSENT || forks != self.forks.1, each_second);
@@ -206,7 +205,7 @@ impl Watch {
         same &= self.read_cgroups();
         if !same {
             self.learn();
-            self.read_machine();
+            self.read_machine(true);
             self.read_cgroups();
         }
         if !same || self.done.samples == 0 {
@@ -228,16 +227,16 @@ impl Watch {
     }
 
     fn machine_width(&self) -> usize {
-        self.sources.iter().map(|(_, width)| width).sum()
+        self.sources.iter().map(|paced| paced.width).sum()
     }
 
     /// Learns all columns anew.
     fn learn(&mut self) {
         let mut columns = Columns::default();
-        for (source, width) in &mut self.sources {
+        for paced in &mut self.sources {
             let before = columns.named.len();
-            source.learn(&mut columns);
-            *width = columns.named.len() - before;
+            paced.source.learn(&mut columns);
+            paced.width = columns.named.len() - before;
         }
         let before = columns.named.len();
         self.cgroups.0.learn(&mut columns);
@@ -256,13 +255,16 @@ impl Watch {
         self.before.clone_from(&self.values);
     }
 
-    fn read_machine(&mut self) -> bool {
+    /// Reads the sources, those of the slow pace only at full seconds.
+    fn read_machine(&mut self, each_second: bool) -> bool {
         let mut rest = &mut self.values[..];
         let mut same = true;
-        for (source, width) in &mut self.sources {
-            let (values, others) = rest.split_at_mut(*width);
+        for paced in &mut self.sources {
+            let (values, others) = rest.split_at_mut(paced.width);
             rest = others;
-            same &= source.read(values);
+            if each_second || paced.pace == Pace::Sample {
+                same &= paced.source.read(values);
+            }
         }
         same
     }
