@@ -15,6 +15,7 @@ import msgspec
 from benchwright.finding.codes import doubt
 from benchwright.finding.limiter import sentence
 from benchwright.finding.machine_codes import LIMITER_CODES
+from benchwright.finding.machine_doubts import unseen
 from benchwright.finding.use_table import UseRow, use_table
 from benchwright.finding.windows import Window, epochs_of, windows_of
 from benchwright.model.estimate import Summary
@@ -99,9 +100,9 @@ def explained_windows(
     findings: Sequence[Finding],
 ) -> Explained:
     """Return a result explained by its windows and findings; `total` trials made it."""
-    causes = sorted(filter(_is_cause, findings), key=_gravity)
+    causes = _ordered([one for one in findings if _is_cause(one)])
     limited = any(one.code in LIMITER_CODES for one in causes)
-    seen = [window for window in windows if window.use.samples]
+    seen = [window for window in windows if not unseen(window.use)]
     longest = max(seen, key=lambda window: window.use.seconds, default=None)
     window = None if longest is None else longest.use
     others = [one for one in findings if one not in causes]
@@ -122,13 +123,11 @@ def explained_windows(
 
 
 def _sentence(windows: Sequence[Window]) -> str:
-    seen = [window.use for window in windows if window.use.samples]
+    seen = [window.use for window in windows if not unseen(window.use)]
     if seen:
         return sentence(seen)
-    why = [why for window in windows for _what, why in window.use.absent]
-    return (
-        f"not watched: {why[0]}" if why else "not watched: what limited it is not known"
-    )
+    why = next((unseen(window.use) for window in windows), "not watched")
+    return f"{why}: what limited it is not known"
 
 
 def _is_cause(finding: Finding) -> bool:
@@ -137,12 +136,13 @@ def _is_cause(finding: Finding) -> bool:
     return finding.code in _OF_THE_FIGURE and finding.severity is not Severity.NOTE
 
 
-def _gravity(finding: Finding) -> int:
-    """Return a cause's place; equals keep the order of the findings, which for limits is
-    that of what explains more."""
-    if finding.severity is Severity.SERIOUS:
-        return 0
-    limit = finding.code in LIMITER_CODES
-    if finding.severity is Severity.WARNING:
-        return 1 if limit else 2
-    return 3
+def _ordered(causes: Sequence[Finding]) -> list[Finding]:
+    """Return the causes, first things first; limits keep their order, which is that of
+    what explains more."""
+    limits = [one for one in causes if one.code in LIMITER_CODES]
+    doubts = [one for one in causes if one not in limits]
+    grave = [one for one in doubts if one.severity is Severity.SERIOUS]
+    lesser = [one for one in doubts if one not in grave]
+    if limits and limits[0].severity is not Severity.NOTE:
+        return [*grave, *limits, *lesser]
+    return [*grave, *lesser, *limits]

@@ -80,13 +80,9 @@ def _waiting_text(use: ResourceUse, found: Shares) -> str:
     """Return how the trial waited for processors; empty where it hardly did."""
     waiting = waited(use)
     if waiting is not None:
-        known = [task for task in use.tasks if task.waiting is not None]
-        least = max(t.WAITED_OF_WINDOW, t.WAITED * wanted(known))
-        if wanted(known) < t.WANTED or waiting < least:
+        if wanted(use) < t.WANTED or waiting < t.WAITED:
             return ""
-        return (
-            f"its threads together waited {share_text(waiting)} of the window for one"
-        )
+        return f"its threads waited {share_text(waiting)} of their time for one"
     runnable = use.cpu.runnable if use.cpu is not None else None
     if not found.full or runnable is None or runnable < t.QUEUED * found.count:
         return ""
@@ -146,14 +142,14 @@ def _confined(use: ResourceUse, found: Shares) -> Limit | None:
     if cpu is None or waiting is None or found.trial is None:
         return None
     busy = [place for place, share in enumerate(cpu.each) if share >= t.WHOLE_PROCESSOR]
-    if not busy or found.idle < t.IDLE_CORES or waiting < max(0.25, 0.25 * len(busy)):
+    if not busy or found.idle < t.IDLE_CORES or waiting < t.CONFINED:
         return None
     if found.trial < t.WHOLE_PROCESSOR * len(busy):
         return None
     which = listed([str(place) for place in busy])
     evidence = (
         f"processor {which} was busy and the trial's threads waited "
-        f"{share_text(waiting)} of the time, while {cores_text(found.idle)} stood idle: "
+        f"{share_text(waiting)} of their time, while {cores_text(found.idle)} stood idle: "
         "it may not use them (affinity, cpuset)"
     )
     return Limit("cpu-saturated", f"cpu {which}", evidence)

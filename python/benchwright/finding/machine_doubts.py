@@ -167,8 +167,7 @@ def not_allowed(use: ResourceUse) -> str:
 
 
 def unseen(use: ResourceUse) -> str:
-    """Return why a trial could not be watched at all; empty where it was."""
-    if use.samples:
-        return ""
-    why = "; ".join(f"{what}: {why}" for what, why in use.absent)
-    return f"not watched: {why}" if why else "not watched: no sample fell into it"
+    """Return why a trial could not be watched at all; empty where it was, if only by the
+    samples around it."""
+    why = next((why for what, why in use.absent if what == "series"), "")
+    return f"not watched: {why}" if why and not use.samples else ""

@@ -7,8 +7,6 @@ load generator is what that drives, though nobody named it as a target.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import msgspec
 
 from benchwright.finding import thresholds as t
@@ -124,18 +122,37 @@ def _spins(task: TaskUse) -> bool:
 
 
 def waited(use: ResourceUse) -> float | None:
-    """Return what the trial's threads waited for a processor as a share of the window,
-    summed over threads; None where the threads that were seen are not most of it, or
-    no waiting is told."""
+    """Return which share of their lives the trial's threads waited for a processor, each
+    weighted with the time that it wanted one.
+
+    None where the threads that were seen are not most of the trial, or no waiting is
+    told. A sum over threads would make much of many that mostly wait for a disk.
+    """
     known = [task for task in use.tasks if task.waiting is not None]
     if not known or use.cpu is None:
         return None
     work = (use.cpu.own or 0.0) + (use.cpu.target or 0.0)
     if sum(task.share for task in known) < 0.5 * work:
         return None
-    return sum(task.waiting or 0.0 for task in known)
+    weights = [_wanted(task) for task in known]
+    lives = [_waited_of_life(task, use.seconds) for task in known]
+    total = sum(weights)
+    if not total:
+        return 0.0
+    return sum(w * life for w, life in zip(weights, lives, strict=True)) / total
 
 
-def wanted(tasks: Iterable[TaskUse]) -> float:
-    """Return the time that threads ran or wanted to, as a share of the window."""
-    return sum(task.share + (task.waiting or 0.0) for task in tasks)
+def wanted(use: ResourceUse) -> float:
+    """Return the time that the trial's threads ran or wanted to [cores]."""
+    return sum(map(_wanted, use.tasks))
+
+
+def _wanted(task: TaskUse) -> float:
+    return task.share + (task.waiting or 0.0)
+
+
+def _waited_of_life(task: TaskUse, seconds: float) -> float:
+    waiting = task.waiting or 0.0
+    if not task.seen_s or task.seen_s >= seconds:
+        return min(waiting, 1.0)
+    return min(waiting * seconds / task.seen_s, 1.0)

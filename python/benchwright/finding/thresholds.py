@@ -41,13 +41,13 @@ OTHERS_SHARE = 0.10
 quiet machine use 1 to 3 %."""
 OTHERS_CORES = 0.10
 """The least that others must have had at all [cores]."""
-WAITED = 0.10
-"""Share of the time that threads wanted to run and had no processor,"""
-WAITED_OF_WINDOW = 0.15
-"""... at least this share of the window,"""
+WAITED = 0.15
+"""Share of their lives that threads waited for a processor, on average,"""
 WANTED = 0.50
 """... of threads that wanted half a processor at least: one that mostly waits for something
 else is limited by that, though it waits for a processor now and then too."""
+CONFINED = 0.25
+"""... and where processors stand idle, which no scheduler leaves so by chance."""
 QUEUED = 1.1
 """Runnable tasks for each processor, where no waiting of the tasks is known."""
 TRIAL_SHARE = 0.70

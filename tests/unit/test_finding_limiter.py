@@ -1,0 +1,341 @@
+"""Each limit is named by its evidence, on the right side of its thresholds, and no other."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchwright.finding.limit import Capacity
+from benchwright.finding.limiter import LIMITER_CODES, Seen, limiters
+from benchwright.model.watched import (
+    CgroupUse,
+    FilesOpen,
+    IoLimit,
+    ResourceUse,
+    TaskUse,
+    TreeIo,
+)
+from watched_uses import MIB, cpu, disk, group, memory, network, task, use
+
+
+def codes(seen: ResourceUse, known: Seen | None = None) -> list[str]:
+    """Return what was at its limit, most explanatory first."""
+    return [limit.code for limit in limiters(seen, known)]
+
+
+def quota(throttled: int, seconds: float) -> CgroupUse:
+    """Return a cgroup of half a processor whose tasks were stopped."""
+    return group(
+        cpu_limit_cores=0.5,
+        cpu_used_cores=0.5,
+        periods=100,
+        throttled=throttled,
+        throttled_s=seconds,
+    )
+
+
+def throttled(limit: IoLimit) -> CgroupUse:
+    """Return a cgroup with a limit on I/O."""
+    return group(io_limits=(limit,))
+
+
+def waiting_for_io(**more: object) -> ResourceUse:
+    """Return a window in which the trial's only thread waits for the disk."""
+    parts = {
+        "cpu": cpu(0.05, iowait=0.9),
+        "tasks": (task(share=0.05),),
+        "io_pressure": 0.9,
+        "own_io": TreeIo(8 * MIB, 0, 8 * MIB, 0, 2000, 0),
+    }
+    return use(**(parts | more))
+
+
+ONE_THREAD = use(cpu=cpu(1.0), tasks=(task("gzip", 0.99),))
+ALL_BUSY = use(
+    cpu=cpu(1.96, runnable=4.0),
+    tasks=tuple(task("cc1", 0.49, waiting=0.5) for _ in range(4)),
+)
+NEIGHBOUR = use(
+    cpu=cpu(0.7, 1.3, runnable=4.0),
+    tasks=(task("cc1", 0.7, waiting=0.3),),
+    others=(TaskUse(9, 0, "sha256sum", 0.65, of="other"),) * 2,
+)
+GENERATOR = use(
+    cpu=cpu(0.97, 0.6, runnable=1.6),
+    tasks=(task("ab", 0.97),),
+    others=(TaskUse(9, 0, "nginx", 0.3, of="other"),) * 2,
+)
+SWAPPING = use(
+    memory=memory(swap_total=512 * MIB, swapped_in=200 * MIB, swapped_out=150 * MIB)
+)
+MEMORY_LIMIT = use(
+    memory=memory(refaults=50_000),
+    cgroups=(
+        group(memory_limit=64 * MIB, memory_max=64 * MIB, memory_limit_hits=9000),
+    ),
+)
+
+
+def test_every_code_has_a_case_on_both_sides() -> None:
+    covered = {code for code, _ in LIMITED}
+    assert covered == set(LIMITER_CODES)
+
+
+LIMITED = [
+    ("throttled-by-cgroup-quota", use(cgroups=(quota(30, 0.6),))),
+    (
+        "io-throttled",
+        use(
+            disks=(disk(0.01, 0.1),),
+            cgroups=(throttled(IoLimit("8:0", "vda", reads_per_s=105.0)),),
+        ),
+    ),
+    ("swapping", SWAPPING),
+    ("memory-limit", MEMORY_LIMIT),
+    ("fd-limit", use(files=FilesOpen(3, "wrk", 47, 48))),
+    ("pids-limit", use(cgroups=(group(pids_limit=100, pids_max=99),))),
+    ("generator-bound", GENERATOR),
+    ("memory-pressure", use(memory=memory(pressure=0.12))),
+    ("disk-stalled", use(disks=(disk(0.9, 1.0, longest_stall_s=1.2),))),
+    ("disk-saturated", waiting_for_io(disks=(disk(0.97, 7.0),))),
+    ("noisy-neighbour", NEIGHBOUR),
+    ("steal", use(cpu=cpu(1.2, steal=0.2))),
+    (
+        "network-limit",
+        use(networks=(network(receive_bytes_per_s=119e6, speed_bits_per_s=1e9),)),
+    ),
+    ("cpu-saturated", ALL_BUSY),
+    ("single-threaded-cpu-bound", ONE_THREAD),
+]
+
+FREE = [
+    ("few periods", use(cgroups=(quota(20, 0.6),))),
+    ("short stops", use(cgroups=(quota(30, 0.3),))),
+    (
+        "far below an I/O limit",
+        use(
+            disks=(disk(0.01, 0.1),),
+            cgroups=(throttled(IoLimit("8:0", "vda", reads_per_s=115.0)),),
+        ),
+    ),
+    (
+        "far above an I/O limit, which is for other I/O",
+        use(
+            disks=(disk(0.01, 0.1),),
+            cgroups=(throttled(IoLimit("8:0", "vda", reads_per_s=50.0)),),
+        ),
+    ),
+    (
+        "another disk's limit",
+        use(
+            disks=(disk(0.01, 0.1),),
+            cgroups=(throttled(IoLimit("8:16", "vdb", reads_per_s=100.0)),),
+        ),
+    ),
+    (
+        "idle pages went to swap space",
+        use(memory=memory(swapped_out=200 * MIB)),
+    ),
+    ("a little swapping", use(memory=memory(swapped_in=5 * MIB, swapped_out=3 * MIB))),
+    (
+        "a page cache fills a memory limit",
+        use(
+            cgroups=(
+                group(memory_limit=64 * MIB, memory_max=64 * MIB, memory_limit_hits=90),
+            )
+        ),
+    ),
+    ("some files open", use(files=FilesOpen(3, "wrk", 45, 48))),
+    ("no limit of files", use(files=FilesOpen(3, "wrk", 4500, None))),
+    ("some processes", use(cgroups=(group(pids_limit=100, pids_max=97),))),
+    ("a little pressure", use(memory=memory(pressure=0.08))),
+    ("a slow request", use(disks=(disk(0.5, 1.0, longest_stall_s=0.4),))),
+    ("a short stall of a long run", use(disks=(disk(0.5, 1, longest_stall_s=0.9),))),
+    (
+        "busy with a short queue",
+        waiting_for_io(io_pressure=0.2, disks=(disk(0.97, 1.2),), cpu=cpu(0.1)),
+    ),
+    (
+        "a queue and time to spare",
+        waiting_for_io(disks=(disk(0.85, 7.0),), cpu=cpu(0.1)),
+    ),
+    ("a disk that others use", use(disks=(disk(0.99, 9.0, read_bytes_per_s=50e6),))),
+    (
+        "neighbours that leave room",
+        use(cpu=cpu(0.8, 0.9), tasks=(task(share=0.8, waiting=0.02),)),
+    ),
+    (
+        "a light load beside neighbours that use all",
+        use(
+            cpu=cpu(0.05, 1.95, runnable=4.0),
+            tasks=(task(share=0.05, waiting=0.09),),
+        ),
+    ),
+    ("a little steal", use(cpu=cpu(1.2, steal=0.1))),
+    (
+        "half a link",
+        use(networks=(network(send_bytes_per_s=100e6, speed_bits_per_s=1e9),)),
+    ),
+    ("a link of no speed", use(networks=(network("lo", send_bytes_per_s=9e9),))),
+    (
+        "most of both processors",
+        use(cpu=cpu(1.7), tasks=(task(share=0.85), task(share=0.85))),
+    ),
+    ("most of a processor", use(cpu=cpu(0.85), tasks=(task(share=0.85),))),
+    ("two half threads", use(cpu=cpu(1.0), tasks=(task(share=0.5),) * 2)),
+    ("nothing seen", ResourceUse(seconds=10.0, samples=100, epochs=(1, 1))),
+]
+
+
+@pytest.mark.parametrize(("code", "seen"), LIMITED, ids=[c for c, _ in LIMITED])
+def test_a_limit_is_named_first(code: str, seen: ResourceUse) -> None:
+    assert codes(seen)[:1] == [code]
+
+
+@pytest.mark.parametrize("seen", [seen for _, seen in FREE], ids=[n for n, _ in FREE])
+def test_what_is_no_limit_is_not_named(seen: ResourceUse) -> None:
+    assert codes(seen) == []
+
+
+@pytest.mark.parametrize(
+    "seen", [seen for _, seen in LIMITED], ids=[c for c, _ in LIMITED]
+)
+def test_a_short_window_has_no_limit(seen: ResourceUse) -> None:
+    import msgspec
+
+    for short in ({"samples": 2}, {"seconds": 0.2}):
+        assert codes(msgspec.structs.replace(seen, **short)) == []
+
+
+def test_evidence_has_figures_with_units() -> None:
+    evidence = {
+        limit.code: limit.evidence for _, one in LIMITED for limit in limiters(one)
+    }
+    assert evidence["throttled-by-cgroup-quota"] == (
+        "cgroup /bench was stopped for its quota in 30 of 100 periods, 0.60 s of 10.00 s; "
+        "used 0.5 processors of 0.5"
+    )
+    assert evidence["single-threaded-cpu-bound"] == (
+        "thread gzip used 99 % of a processor; 0.98 processors of 2 idle"
+    )
+    assert (
+        "vda busy 97 % with 7.0 requests in flight, 10 ms a request"
+        in evidence["disk-saturated"]
+    )
+    assert (
+        "others used 1.3 processors of 2 (sha256sum 0.65" in evidence["noisy-neighbour"]
+    )
+    assert (
+        "its threads waited 30 % of their time for one" in evidence["noisy-neighbour"]
+    )
+    assert evidence["fd-limit"] == "wrk (3) had 47 of 48 files open"
+    assert "119 MB/s on the wire, 95 % of 125 MB/s" in evidence["network-limit"]
+
+
+def test_what_explains_more_comes_first() -> None:
+    both = use(
+        cpu=cpu(0.5),
+        tasks=(task(share=0.5),),
+        cgroups=(quota(90, 5.0), *MEMORY_LIMIT.cgroups),
+        memory=memory(refaults=50_000, swapped_in=100 * MIB, swapped_out=90 * MIB),
+    )
+    assert codes(both) == ["throttled-by-cgroup-quota", "swapping", "memory-limit"]
+
+
+def test_rates_are_judged_where_the_disk_was_used() -> None:
+    limit = throttled(IoLimit("8:0", "vda", reads_per_s=140.0))
+    assert codes(use(disks=(disk(0.01, 0.1),), cgroups=(limit,))) == []
+    assert codes(use(disks=(disk(0.01, 0.1, active=0.72),), cgroups=(limit,))) == [
+        "io-throttled"
+    ]
+    assert codes(use(disks=(disk(0.01, 0.1, active=0.4),), cgroups=(limit,))) == []
+    starting = waiting_for_io(disks=(disk(0.8, 6.0, active=0.82),))
+    assert codes(starting) == ["disk-saturated"]
+
+
+def test_a_disk_at_depth_one_limits_who_waits_for_it() -> None:
+    assert codes(waiting_for_io(disks=(disk(0.93, 0.93),))) == ["disk-saturated"]
+
+
+def test_a_busy_disk_is_no_limit_of_a_busy_thread() -> None:
+    busy = (disk(1.0, 4.0),)
+    seen = use(cpu=cpu(1.0), tasks=(task("dd", 0.97),), disks=busy, own_io=None)
+    assert codes(seen) == ["single-threaded-cpu-bound"]
+
+
+def test_a_thread_is_bound_while_it_runs_at_all() -> None:
+    late = task("fio", 0.8, busiest_share=0.99, seen_s=8.0)
+    assert codes(use(cpu=cpu(0.82), tasks=(late,))) == ["single-threaded-cpu-bound"]
+    seldom = task("fio", 0.5, busiest_share=0.99, seen_s=5.0)
+    assert codes(use(cpu=cpu(0.52), tasks=(seldom,))) == []
+
+
+def test_processes_that_take_turns_are_one_thread() -> None:
+    turns = tuple(task("cc1", 0.03, busiest_share=1.0, seen_s=0.3) for _ in range(8))
+    assert codes(use(cpu=cpu(0.96), tasks=turns)) == ["single-threaded-cpu-bound"]
+    lasting = tuple(task("worker", 0.12, seen_s=10.0) for _ in range(8))
+    assert codes(use(cpu=cpu(0.96), tasks=lasting)) == []
+
+
+def test_two_whole_threads_of_four_processors_are_bound() -> None:
+    two = (task("a", 0.98), task("b", 0.97))
+    (limit,) = limiters(use(cpu=cpu(1.96, count=4), tasks=two))
+    assert limit.evidence.startswith("threads a used 98 % and b used 97 %")
+
+
+def test_threads_kept_on_one_processor_have_no_more() -> None:
+    kept = tuple(task("w", 0.49, waiting=0.5) for _ in range(2))
+    (limit,) = limiters(use(cpu=cpu(0.98, each=(0.98, 0.03)), tasks=kept))
+    assert (limit.code, limit.resource) == ("cpu-saturated", "cpu 0")
+    assert "affinity" in limit.evidence
+
+
+def test_a_generator_is_bound_only_if_it_drives_something_that_has_room() -> None:
+    alone = use(cpu=cpu(0.97), tasks=(task("wrk", 0.97),))
+    assert codes(alone) == ["single-threaded-cpu-bound"]
+    remote = use(
+        cpu=cpu(0.97),
+        tasks=(task("wrk", 0.97),),
+        networks=(network(send_packets_per_s=9000.0),),
+    )
+    assert codes(remote)[0] == "generator-bound"
+    server = task("nginx", 0.98, of="target")
+    both = use(cpu=cpu(0.97, target=0.98), tasks=(server, task("wrk", 0.97)))
+    assert codes(both) == ["cpu-saturated"]
+    idle = use(cpu=cpu(0.5, target=0.98, count=4), tasks=(server, task("wrk", 0.5)))
+    assert codes(idle) == ["single-threaded-cpu-bound"]
+
+
+def test_our_engine_spins_and_is_bound_only_where_it_is_late() -> None:
+    spinning = use(cpu=cpu(0.99, target=0.3), tasks=(task("bw-worker-0", 0.99),))
+    assert codes(spinning) == []
+    assert codes(spinning, Seen(late=True))[0] == "generator-bound"
+
+
+def test_the_kernels_threads_and_a_driven_server_are_no_neighbours() -> None:
+    worker = TaskUse(9, 0, "[kworker/u8:2-loop1]", 1.2, of="other")
+    seen = use(
+        cpu=cpu(0.6, 1.25, runnable=3.0),
+        tasks=(task("fio", 0.6, waiting=0.3),),
+        others=(worker,),
+    )
+    assert "noisy-neighbour" not in codes(seen)
+    assert "noisy-neighbour" not in codes(GENERATOR)
+
+
+def test_neighbours_are_known_by_the_run_queue_where_no_thread_is() -> None:
+    seen = use(cpu=cpu(1.3, 0.7, runnable=3.0), tasks=())
+    assert codes(seen) == ["noisy-neighbour"]
+    alone = use(cpu=cpu(1.98, 0.02, runnable=3.0), tasks=())
+    assert codes(alone) == ["cpu-saturated"]
+
+
+def test_a_stated_speed_counts_for_a_link_that_tells_none() -> None:
+    shaped = use(networks=(network("veth0", send_bytes_per_s=12.2e6),))
+    assert codes(shaped) == []
+    stated = Seen((Capacity("veth0", 12.5e6),))
+    assert codes(shaped, stated) == ["network-limit"]
+
+
+def test_the_whole_machine_may_have_too_many_files_open() -> None:
+    assert codes(use(files_of_machine=(999, 1000))) == ["fd-limit"]
+    assert codes(use(files_of_machine=(900, 1000))) == []

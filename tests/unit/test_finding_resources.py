@@ -1,0 +1,310 @@
+"""A test's findings from what was seen of the machine: limits of most of it, doubts of figures."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from benchwright.finding.examine import examine
+from benchwright.finding.granularity import grain_text
+from benchwright.finding.limit import Capacity, bytes_per_s
+from benchwright.finding.machine_codes import DOUBT_CODES
+from benchwright.finding.sanity import Claims, with_sample
+from benchwright.model.finding import Finding, Severity
+from benchwright.model.observation import Ending, ProcessRecord
+from benchwright.model.plan import MetricSpec
+from benchwright.model.watched import (
+    ClockUse,
+    IoLimit,
+    KernelMessage,
+    ResourceUse,
+    SocketUse,
+    TreeIo,
+)
+from watched_uses import MIB, cpu, disk, group, memory, network, task, trial, use
+
+BOUND = use(cpu=cpu(1.0), tasks=(task("gzip", 0.99),))
+GIB = 1024 * MIB
+
+
+def machine_findings(*uses: ResourceUse | None, **more: object) -> list[Finding]:
+    """Return the machine's findings of a test with a trial for each use."""
+    trials = [trial(epoch, seen) for epoch, seen in enumerate(uses, 1)]
+    return [one for one in examine("t", trials, **more) if one.code in CODES_HERE]
+
+
+def codes(*uses: ResourceUse | None, **more: object) -> list[str]:
+    return [one.code for one in machine_findings(*uses, **more)]
+
+
+CODES_HERE = frozenset(DOUBT_CODES) | {"single-threaded-cpu-bound", "steal"}
+
+
+def test_a_light_load_on_a_quiet_machine_has_no_finding() -> None:
+    assert codes(use(), use(), use()) == []
+
+
+def test_a_limit_is_one_finding_with_its_epochs() -> None:
+    (one,) = machine_findings(BOUND, BOUND, use())
+    assert one.code == "single-threaded-cpu-bound"
+    assert one.severity is Severity.NOTE
+    assert one.evidence.endswith("idle (epochs 1, 2 (2 of 3 trials))")
+    (every,) = machine_findings(BOUND, BOUND)
+    assert every.evidence.endswith("(all 2 trials)")
+
+
+def test_a_limit_must_show_in_most_of_the_watched_time() -> None:
+    assert codes(BOUND, use()) == []
+    long = msgspec.structs.replace(BOUND, seconds=11.0)
+    assert codes(long, use()) == ["single-threaded-cpu-bound"]
+
+
+def test_trials_seen_together_name_all_their_epochs() -> None:
+    together = msgspec.structs.replace(BOUND, epochs=(1, 3))
+    trials = [trial(1, together), trial(2), trial(3), trial(4)]
+    found = [one for one in examine("t", trials) if one.code in CODES_HERE]
+    assert [one.code for one in found] == ["single-threaded-cpu-bound", "not-watched"]
+    assert "epochs 1, 2, 3 (3 of 4 trials)" in found[0].evidence
+    assert found[1].evidence == "not watched: epoch 4 (1 of 4 trials)"
+
+
+def test_a_void_trial_says_nothing() -> None:
+    trials = [trial(1, use()), trial(2, BOUND, ending=Ending.INTERRUPTED)]
+    assert not {one.code for one in examine("t", trials)} & CODES_HERE
+
+
+@pytest.mark.parametrize(
+    ("code", "seen", "free"),
+    [
+        (
+            "errors-in-kernel-log",
+            use(kernel=(KernelMessage(1.5, 3, "I/O error, dev loop0"),)),
+            use(kernel=(KernelMessage(1.5, 6, "loop0: detected capacity change"),)),
+        ),
+        (
+            "frequency-changed",
+            use(clock=ClockUse(2.0e9, 3.0e9, 2.5e9)),
+            use(clock=ClockUse(2.7e9, 3.0e9, 2.9e9)),
+        ),
+        (
+            "thermal",
+            use(clock=ClockUse(thermal_throttles=3, temperature_max=97.0)),
+            use(clock=ClockUse(thermal_throttles=0, temperature_max=97.0)),
+        ),
+        (
+            "network-errors",
+            use(sockets=SocketUse(retransmits=200, segments_out=10_000)),
+            use(sockets=SocketUse(retransmits=9, segments_out=8000)),
+        ),
+        (
+            "network-errors",
+            use(sockets=SocketUse(listen_overflows=1)),
+            use(networks=(network(dropped=9),)),
+        ),
+        ("network-errors", use(networks=(network(dropped=20),)), use()),
+        ("network-errors", use(networks=(network(errors=1),)), use()),
+        ("steal", use(cpu=cpu(1.2, steal=0.08)), use(cpu=cpu(1.2, steal=0.02))),
+        (
+            "not-watched",
+            use(absent=(("kernel", "/dev/kmsg: Permission denied"),)),
+            use(absent=(("frequency", "cpufreq: No such file or directory"),)),
+        ),
+    ],
+)
+def test_a_doubt_of_the_machine(
+    code: str, seen: ResourceUse, free: ResourceUse
+) -> None:
+    assert codes(seen, seen) == [code]
+    assert codes(free, free) == []
+
+
+def test_the_kernels_message_is_told_with_its_time() -> None:
+    seen = use(
+        kernel=(
+            KernelMessage(0.5, 4, "workqueue: hogged CPU"),
+            KernelMessage(1.5, 3, "Buffer I/O error"),
+            KernelMessage(1.6, 4, "EXT4-fs error (device loop0)"),
+        )
+    )
+    grave, warning = machine_findings(seen)
+    assert grave.severity is Severity.SERIOUS
+    assert grave.evidence == (
+        "the kernel said 'Buffer I/O error' after 1.5 s and 1 more message"
+    )
+    assert (warning.code, warning.severity) == (grave.code, Severity.NOTE)
+
+
+def test_what_could_not_be_watched_says_why() -> None:
+    unseen = ResourceUse(1.0, 0, (1, 1), absent=(("series", "bw-sampler: killed"),))
+    (one,) = machine_findings(unseen)
+    assert one.evidence == "not watched: bw-sampler: killed"
+    brief = ResourceUse(0.01, 0, (1, 1), absent=(("frequency", "no such file"),))
+    assert codes(brief) == []
+
+
+def test_a_machine_that_changed_between_trials() -> None:
+    more = use(cpu=cpu(0.4, count=4), memory=memory(swap_total=GIB))
+    (one,) = machine_findings(use(), more)
+    assert one.code == "environment-changed-between-trials"
+    assert "processors: 2 and 4" in one.evidence
+    assert "swap space: 0 B and 1.07 GB" in one.evidence
+    assert codes(
+        use(cgroups=(group(cpu_limit_cores=0.5),)),
+        use(cgroups=(group(cpu_limit_cores=1.0),)),
+    ) == ["environment-changed-between-trials"]
+    slow, fast = (use(clock=ClockUse(f, f, f)) for f in (2.0e9, 2.2e9))
+    assert codes(slow, fast) == ["frequency-changed"]
+
+
+READ = TreeIo(1000 * MIB, 0, 10 * MIB, 0, 250_000, 0)
+
+
+def test_what_memory_answered_is_told_and_matters_for_storage() -> None:
+    (one,) = machine_findings(use(own_io=READ, tasks=(task("fio", 0.4),)))
+    assert (one.code, one.severity) == ("answered-from-cache", Severity.WARNING)
+    assert one.evidence == (
+        "1.05 GB read by system calls, 10.5 MB of it came from a device (1.0 %)"
+    )
+    (note,) = machine_findings(use(own_io=READ, tasks=(task("cc1", 0.4),)))
+    assert note.severity is Severity.NOTE
+
+
+@pytest.mark.parametrize(
+    "free",
+    [
+        use(own_io=TreeIo(60 * MIB, 0, 0, 0)),
+        use(own_io=TreeIo(1000 * MIB, 0, 300 * MIB, 0)),
+        use(own_io=READ, networks=(network(receive_bytes_per_s=104.0 * MIB),)),
+        use(own_io=TreeIo(GIB, GIB, 0, 0), tasks=(task("dd", 0.4),)),
+        use(own_io=None),
+    ],
+    ids=["little", "from the disk", "from the network", "dd of zeros", "not seen"],
+)
+def test_what_no_cache_answered(free: ResourceUse) -> None:
+    assert "answered-from-cache" not in codes(free)
+
+
+def test_what_had_not_reached_the_disk_is_told() -> None:
+    written = TreeIo(0, 500 * MIB, 0, 500 * MIB)
+    slow = disk(0.2, 0.2, write_bytes_per_s=5.0 * MIB)
+    (one,) = machine_findings(use(own_io=written, disks=(slow,)))
+    assert one.code == "answered-from-cache"
+    assert "524 MB written to files, 52.4 MB had reached a device" in one.evidence
+    quick = disk(0.2, 0.2, write_bytes_per_s=15.0 * MIB)
+    assert codes(use(own_io=written, disks=(quick,))) == []
+
+
+def nfs(rate: float, unit: str, seen: ResourceUse, **claims: object) -> list[Finding]:
+    """Return the findings of a test with one metric."""
+    trials = [
+        trial(1, seen, values={"rate": rate}),
+        trial(2, seen, values={"rate": rate}),
+    ]
+    specs = [MetricSpec("rate", pointer="/r", unit=unit, better="higher")]
+    return [
+        one
+        for one in examine("t", trials, specs, claims=Claims(**claims))
+        if one.code in CODES_HERE
+    ]
+
+
+def test_the_texts_example_exceeds_its_link() -> None:
+    """methodology.txt 12.3.8: 50,000 reads of 8 KiB over 1 Gbit/s."""
+    link = network(receive_bytes_per_s=60e6, speed_bits_per_s=1e9)
+    (one,) = nfs(50_000, "1/s", use(networks=(link,)), operation_bytes=8192.0)
+    assert one.code == "exceeds-known-limit"
+    assert one.severity is Severity.SERIOUS
+    assert one.evidence == (
+        "rate 5e+04 1/s at 8.19 kB each implies 410 MB/s, over the 125 MB/s of eth0's link"
+    )
+
+
+def test_a_figure_is_held_against_limits_it_has_to_do_with() -> None:
+    idle = network(speed_bits_per_s=1e9)
+    stated = (Capacity("bus", bytes_per_s("1Gbit/s")),)
+    assert nfs(350, "MB/s", use(networks=(idle,))) == []
+    assert [f.code for f in nfs(350, "MB/s", use(), capacities=stated)] == [
+        "exceeds-known-limit"
+    ]
+    assert nfs(120, "MB/s", use(), capacities=stated) == []
+    assert nfs(350, "ms", use(), capacities=stated) == []
+    assert nfs(50_000, "1/s", use(), capacities=stated) == []
+    limit = IoLimit("8:0", "vda", read_bytes_per_s=1e6, write_bytes_per_s=1e6)
+    seen = use(cgroups=(group(io_limits=(limit,)),), disks=(disk(0.1, 0.1),))
+    assert [f.code for f in nfs(3, "MB/s", seen)] == ["exceeds-known-limit"]
+    assert nfs(1.9, "MB/s", seen) == []
+
+
+def test_an_operation_has_the_size_that_was_said() -> None:
+    io = TreeIo(400 * 4096, 0, 0, 0, 400, 0)
+    claims = with_sample(Claims(), (("FS", "ext4"), ("block_size", "8k")))
+    assert claims.operation_bytes == 8192
+    (one,) = machine_findings(use(own_io=io, disks=(disk(0.1, 0.1),)), claims=claims)
+    assert one.code == "io-size-not-as-claimed"
+    assert one.evidence == (
+        "said to be 8.19 kB each: reads of 4.1 kB by system calls, requests of 4.1 kB to vda"
+    )
+    assert codes(use(own_io=io), claims=with_sample(Claims(), (("bs", "4k"),))) == []
+    assert codes(use(own_io=io)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [("1Gbit/s", 1.25e8), ("200MB/s", 2e8), ("64KiB/s", 65536), ("8 Mb/s", 1e6)],
+)
+def test_a_rate_is_read(text: str, rate: float) -> None:
+    assert bytes_per_s(text) == rate
+
+
+@pytest.mark.parametrize("text", ["fast", "1", "1GB", "0MB/s", "-1MB/s", "1XB/s"])
+def test_what_is_no_rate(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a rate"):
+        bytes_per_s(text)
+
+
+def started(elapsed: float) -> list[str]:
+    """Return the doubts about commands that a launcher ran for so long."""
+    process = ProcessRecord("EXEC", 0, 1, 0, int(elapsed * 1e9), 0, 0, 0)
+    trials = [
+        trial(epoch, values={"elapsed": elapsed + 1e-6 * epoch}, processes=(process,))
+        for epoch in (1, 2)
+    ]
+    found = [one.code for one in examine("t", trials)]
+    return [code for code in found if code in CODES_HERE]
+
+
+def test_a_command_that_is_over_at_once_measures_its_start() -> None:
+    assert started(0.002) == ["work-too-short-for-the-clock"]
+    assert started(0.015) == ["work-too-short-for-the-clock"]
+    assert started(0.025) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "values"),
+    [
+        ("total", "s", [3, 3, 4, 3, 3, 4]),
+        ("total", "s", [1] * 6),
+        ("elapsed", "s", [0.02, 0.03, 0.02, 0.02, 0.03, 0.02]),
+        ("tps", "", [8333, 6250, 8333, 8333, 6250]),
+        ("rate", "1/s", [5000, 2500, 5000, 1667, 5000, 2500]),
+    ],
+)
+def test_a_clock_of_coarse_grain(name: str, unit: str, values: list[float]) -> None:
+    assert "the grain of a clock" in grain_text(name, unit, values)
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "values"),
+    [
+        ("total", "s", [3.01, 3.02, 4.11, 3.0, 3.3, 4.2]),
+        ("total", "s", [30, 31, 30, 30, 31, 30]),
+        ("length", "s", [10] * 6),
+        ("total", "s", [3, 4, 3, 4]),
+        ("errors", "", [1, 2, 1, 1, 1, 2]),
+        ("rate", "1/s", [0, 1, 0, 0, 1, 0]),
+        ("rate", "1/s", [8333, 7312, 8333, 8333, 7312]),
+        ("rate", "1/s", [8333.1, 6250.2, 8334.3, 8331.2, 6251.9]),
+    ],
+)
+def test_a_clock_that_is_fine_enough(name: str, unit: str, values: list[float]) -> None:
+    assert grain_text(name, unit, values) == ""
