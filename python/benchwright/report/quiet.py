@@ -82,7 +82,8 @@ def restored_lines(restored: Restored, *, late: bool) -> Iterator[str]:
         f"{counts[how]} {text}" for how, text in _WORDS.items() if how in counts
     )
     if told and not late:
-        yield f"quiet: {told}"
+        names = dict.fromkeys(one.change.setting for one in restored.undone)
+        yield f"quiet: {told} ({', '.join(names)})"
     yield from (finding_line(one) for one in doubts_of_restored(restored, late=late))
 
 

@@ -1,0 +1,72 @@
+"""The machine quiet while a session runs: what its suite asks for, and what it keeps.
+
+Enter it innermost, within the session's signal handlers: a signal that comes while the
+machine is put in order, or back, waits and is then the session's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+
+from benchwright.finding.quiet import doubts_of_quiet, doubts_of_restored
+from benchwright.machine.quiet.quieted import Asked, Quieted, restore_session
+from benchwright.model.finding import Finding
+from benchwright.model.quiet import Quieting, Restored
+from benchwright.report.quiet import quiet_lines, restored_lines
+
+
+class QuietSession:
+    """A context around a session's run; `findings` are whole when it is left.
+
+    `undone` is what this `bw` put back on starting (`arguments.undone`): what a killed one
+    had left. Entering raises BenchError (`quiet-busy`, `quiet-lacking`).
+    """
+
+    def __init__(
+        self,
+        wanted: Quieting | None,
+        token: str,
+        say: Callable[[str], None],
+        undone: Restored | None = None,
+    ) -> None:
+        self._token = token
+        self._say = say
+        self._quieted: Quieted | None = None
+        if wanted is not None:
+            asked = Asked(wanted.wishes, session=token, require=wanted.require)
+            self._quieted = Quieted(asked)
+        self.findings: tuple[Finding, ...] = ()
+        if undone is not None:
+            self.findings = doubts_of_restored(undone, late=True)
+
+    def __enter__(self) -> QuietSession:
+        if self._quieted is None:
+            return self
+        self._quieted.__enter__()
+        for line in quiet_lines(self._quieted.quiet):
+            self._say(line)
+        if self._quieted.late is not None:
+            self._note(self._quieted.late, late=True)
+        self.findings += doubts_of_quiet(self._quieted.quiet)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._quieted is not None:
+            self._quieted.__exit__(kind, error, trace)
+            restored = self._quieted.restored
+        else:
+            # What a script of the suite kept (noservices.sh) ends with the session.
+            restored = restore_session(self._token)
+        if restored is not None:
+            self._note(restored, late=False)
+
+    def _note(self, restored: Restored, *, late: bool) -> None:
+        for line in restored_lines(restored, late=late):
+            self._say(line)
+        self.findings += doubts_of_restored(restored, late=late)
