@@ -111,7 +111,7 @@ def machine(daemon: int) -> dict[str, str]:
     """Return the machine field by field: what `bw quiet` could have left changed."""
     found = {
         "swap": Path("/proc/swaps").read_text(),
-        "service": Path(f"/proc/{daemon}/stat").read_text().rpartition(") ")[2][0],
+        "service": "paused" if _state(daemon) in "Tt" else "runs",
         "nologin": str([Path(p).exists() for p in ("/run/nologin", "/etc/nologin")]),
         "mounts": "".join(_mounts()),
         "cgroups of this process": Path("/proc/self/cgroup").read_text(),
@@ -130,6 +130,10 @@ def machine(daemon: int) -> dict[str, str]:
         for path in Path("/sys").glob(pattern):
             found[str(path)] = _text(path) if path.is_file() else ""
     return found
+
+
+def _state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
 
 
 def _mounts() -> Iterator[str]:
