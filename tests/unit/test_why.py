@@ -1,0 +1,206 @@
+"""`bw why`: causes in order, its two forms, users' rules, and what it says of bad input."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from benchwright.cli import rule_files
+from benchwright.finding.codes import doubt
+from benchwright.finding.explained import Explained, explained
+from benchwright.finding.rules import result_of
+from benchwright.finding.use_table import Reading
+from benchwright.model.errors import InputError
+from benchwright.model.finding import Finding, Severity
+from benchwright.model.observation import Trial
+from benchwright.model.watched import ResourceUse, TaskUse
+from benchwright.report.why import reading_text, render_why
+from benchwright.report.why_json import why_object
+from benchwright.stats.aggregate import observe_trials
+from benchwright.stats.rows import RowBook
+from benchwright.stats.summaries import summarise_trials
+from watched_uses import cpu, task, trial, use
+
+PAGE = Path(__file__).parents[2] / "docs" / "why.md"
+BACKUP = use(others=(TaskUse(9, 0, "restic", 0.4, of="other"),))
+
+
+def told(*codes: str, trials: tuple[Trial, ...] | None = None) -> Explained:
+    """Return a test explained by findings of these codes."""
+    seen = trials or (trial(1, use()), trial(2, use()))
+    findings = [doubt(code, "t", f"evidence of {code}") for code in codes]
+    (figure, *_) = summarise_trials(seen)
+    return explained("t", seen, findings, figure=figure, sample=(("FS", "ext4"),))
+
+
+@pytest.mark.parametrize(
+    ("codes", "first"),
+    [
+        (("single-threaded-cpu-bound", "answered-from-cache"), "answered-from-cache"),
+        (
+            ("throttled-by-cgroup-quota", "answered-from-cache"),
+            "throttled-by-cgroup-quota",
+        ),
+        (("throttled-by-cgroup-quota", "errors-in-kernel-log"), "errors-in-kernel-log"),
+        (("disk-saturated", "noisy-neighbour"), "disk-saturated"),
+        (("disk-saturated", "network-errors"), "disk-saturated"),
+        (("network-errors", "drift"), ""),
+    ],
+)
+def test_the_first_cause(codes: tuple[str, ...], first: str) -> None:
+    assert told(*codes).first == first
+
+
+def test_without_a_limit_it_says_so() -> None:
+    assert (
+        told().sentence == "nothing was at its limit: the system was not driven to it"
+    )
+    assert told("disk-saturated").sentence == ""
+    assert told("answered-from-cache").sentence.startswith("nothing was at its limit")
+    brief = ResourceUse(0.01, 0, (1, 1), cpu=cpu(0.1))
+    assert told(trials=(trial(1, brief),)).sentence.startswith(
+        "too short to be watched"
+    )
+    unseen = ResourceUse(1.0, 0, (1, 1), absent=(("series", "no sampler"),))
+    assert told(trials=(trial(1, unseen),)).sentence.startswith(
+        "not watched: no sampler"
+    )
+
+
+def test_a_study_that_was_not_watched_says_so() -> None:
+    one = told(trials=(trial(1), trial(2)))
+    assert (one.watched, one.table, one.first) == (0, (), "")
+    (finding,) = one.findings
+    assert finding.code == "not-watched"
+    assert "--no-watch" in finding.evidence
+    text = render_why([one])
+    assert "not watched: what limited it is not known" in text
+    assert "UTILIZATION" not in text
+
+
+def test_the_text_for_a_person() -> None:
+    text = render_why([told("single-threaded-cpu-bound", "drift")], 80)
+    lines = text.splitlines()
+    assert lines[0] == "t FS=ext4: Elapsed 10.015 s, 9.951 to 10.079 (95 %, 2 trials)"
+    assert lines[1].startswith("  limited by single-threaded-cpu-bound: evidence of")
+    assert "  watched 2 of 2 trials, 20 s; here epoch 1, 10 s:" in lines
+    assert any(line.startswith("  thread work") for line in lines)
+    assert "  - swap: used: there is no swap space" in lines
+    assert "  warning: evidence of drift [drift]" in lines
+    assert max(map(len, lines)) <= 80
+
+
+def test_the_document_for_programs() -> None:
+    document = why_object([told("disk-saturated"), told()], "s", None)
+    document = json.loads(json.dumps(document))
+    assert document["schema"] == "benchwright/why/1"
+    limited, free = document["results"]
+    assert (limited["first"], limited["limited_by"]) == ("disk-saturated",) * 2
+    assert (free["first"], free["limited_by"]) == (None, None)
+    assert limited["figure"]["count"] == 2
+    swap = next(row for row in free["use"] if row["resource"] == "swap")
+    assert swap["utilization"][0]["value"] is None
+    assert swap["utilization"][0]["absent"] == "there is no swap space"
+
+
+@pytest.mark.parametrize(
+    ("reading", "text"),
+    [
+        (Reading("busy", 0.974, "share"), "97 %"),
+        (Reading("busy", 1.5, "processors", 2), "1.5 of 2 (75 %)"),
+        (Reading("used", 1.5e9, "B", 6e9), "1.5 GB of 6 GB (25 %)"),
+        (Reading("sent", 2e6, "B/s"), "2 MB/s"),
+        (Reading("response", 0.0123, "s"), "12.3 ms"),
+        (Reading("pages", 12000, "pages"), "12,000"),
+        (Reading("busy", None, "share", absent="gone"), "-"),
+    ],
+)
+def test_a_reading_in_words(reading: Reading, text: str) -> None:
+    assert reading_text(reading) == text
+
+
+# -- rules -----------------------------------------------------------------------------
+
+
+def asked(path: Path, *uses: ResourceUse) -> tuple[Finding, ...]:
+    """Return what a rule's file finds in a test with these uses."""
+    trials = [trial(epoch, seen) for epoch, seen in enumerate(uses, 1)]
+    book = RowBook()
+    observed = observe_trials(trials, book)
+    result = result_of("t", trials, observed, book, (("FS", "ext4"),))
+    return rule_files.ruled(rule_files.rules([str(path)], {}), result)
+
+
+def test_the_pages_example_is_a_rule(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    path = tmp_path / "backup.py"
+    path.write_text(example)
+    (one,) = asked(path, BACKUP, BACKUP)
+    assert one == Finding(
+        "backup-ran",
+        Severity.WARNING,
+        "t",
+        "restic used 0.40 processors in 2 windows",
+        "Measure when no backup runs.",
+    )
+    assert asked(path, use()) == ()
+    assert [p.name for p in tmp_path.iterdir()] == ["backup.py"]
+
+
+def test_a_rule_sees_values_factors_and_limits(tmp_path: Path) -> None:
+    path = tmp_path / "r.py"
+    path.write_text(
+        "from benchwright.finding.rules import Finding, Severity\n"
+        "def rule(result):\n"
+        "    seen = (result.factors, result.values['elapsed'], result.units['elapsed'])\n"
+        "    yield Finding('x', Severity.NOTE, result.test, f'{seen} {result.limits}')\n"
+    )
+    bound = use(cpu=cpu(1.0), tasks=(task("gzip", 0.99),))
+    (one,) = asked(path, bound)
+    assert one.evidence == (
+        "({'FS': 'ext4'}, (10.01,), 's') ('single-threaded-cpu-bound',)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        ("def rule(result):\n    return [1 / 0]\n", "2:13", "ZeroDivisionError"),
+        ("def rule(result:\n", "1:9", "this is no Python"),
+        ("x = 1\n", "1:1", "there is no function `rule`"),
+        ("import nothing_like_it\n", "1:1", "ModuleNotFoundError"),
+        ("def rule(result):\n    return ['x']\n", "1:1", "returned a str of t"),
+        ("raise SystemExit(0)\n", "1:1", "SystemExit"),
+    ],
+)
+def test_a_mistake_in_a_rule_has_its_place(
+    tmp_path: Path, text: str, place: str, message: str
+) -> None:
+    path = tmp_path / "r.py"
+    path.write_text(text)
+    with pytest.raises(InputError) as raised:
+        asked(path, use())
+    assert str(raised.value).startswith(f"{path}:{place}: ")
+    assert message in str(raised.value)
+
+
+def test_a_rule_that_is_not_there_is_told_with_all_others(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as raised:
+        rule_files.rules([str(tmp_path / "a.py"), str(tmp_path / "b.py")], {})
+    assert len(raised.value.diagnostics) == 2
+    assert "No such file" in str(raised.value)
+
+
+def test_rules_of_the_users_directory(tmp_path: Path) -> None:
+    place = tmp_path / "benchwright" / "rules"
+    place.mkdir(parents=True)
+    (place / "one.py").write_text("def rule(result):\n    return []\n")
+    env = {"XDG_CONFIG_HOME": str(tmp_path)}
+    assert [one.name for one in rule_files.rules([], env)] == [str(place / "one.py")]
+    assert rule_files.rules([], {"HOME": str(tmp_path)}) == []
+    place.chmod(0o777)
+    with pytest.raises(InputError, match="may be written by anybody"):
+        rule_files.rules([], env)
