@@ -32,6 +32,7 @@ COMMANDS = (
     ("ramp",),
     ("peak",),
     ("surface",),
+    ("why",),
     ("env",),
     ("measure",),
     ("barrier",),

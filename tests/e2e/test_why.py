@@ -1,0 +1,113 @@
+"""`bw why` over real runs: the whole way from the sampler to the explanation."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+QUEUE = """\
+import json, sys, time
+load, seconds = float(sys.argv[1]), float(sys.argv[2])
+time.sleep(0.4)
+left = 1 - load / 300
+print(json.dumps({"mean_ms": 10 / left if left > 0 else 500 + 1000 * seconds}))
+"""
+RULE = """\
+from benchwright.finding.rules import Finding, Severity
+def rule(result):
+    slow = [v for v in result.values["elapsed"] if v > 0.1]
+    seen = len(result.uses)
+    return [Finding("slow", Severity.NOTE, result.test, f"{len(slow)} slow, {seen} seen")]
+"""
+
+
+def bw(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run bw in a directory."""
+    return subprocess.run(
+        [sys.executable, "-m", "benchwright.cli.main", *words],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def why(directory: Path, *words: str) -> list[dict[str, Any]]:
+    """Return the results that `bw why --json` explains."""
+    done = bw(directory, "why", "--json", *words)
+    assert done.returncode == 0, done.stderr
+    results: list[dict[str, Any]] = json.loads(done.stdout)["results"]
+    return results
+
+
+def test_a_run_is_explained(tmp_path: Path) -> None:
+    """A busy thread is limited by it, or by those who take its processor here; a
+    sleeping one by nothing."""
+    spin = "while ($i++ < 8e6) {}"
+    assert (
+        bw(tmp_path, "run", "--min-runs", "2", "--", "perl", "-e", spin).returncode == 0
+    )
+    (one,) = why(tmp_path)
+    assert one["limited_by"] in {
+        *("single-threaded-cpu-bound", "noisy-neighbour", "cpu-saturated", "steal"),
+        "throttled-by-cgroup-quota",
+    }
+    assert one["trials_watched"] == 2
+    thread = next(row for row in one["use"] if row["resource"] == "thread")
+    assert thread["name"] == "perl"
+    assert thread["utilization"][0]["value"] > 0
+    (tmp_path / "rule.py").write_text(RULE)
+    stats = bw(tmp_path, "stats", "bw-study", "--json", "--rule", "rule.py")
+    by_code = {one["code"]: one for one in json.loads(stats.stdout)["findings"]}
+    assert one["limited_by"] in by_code
+    assert by_code["slow"]["evidence"].startswith("2 slow, ")
+    text = bw(tmp_path, "why", "--rule", "rule.py").stdout
+    assert "UTILIZATION" in text
+    assert " seen [slow]" in text
+
+
+def test_what_sleeps_is_not_limited(tmp_path: Path) -> None:
+    bw(tmp_path, "run", "--study", "s", "--min-runs", "2", "--", "sleep", "0.5")
+    (one,) = why(tmp_path, "s", "--test", "sleep")
+    assert (one["first"], one["limited_by"]) == (None, None)
+    assert one["sentence"].startswith("nothing was at its limit")
+
+
+def test_a_run_that_was_not_watched_says_so(tmp_path: Path) -> None:
+    bw(tmp_path, "run", "--no-watch", "--min-runs", "2", "--", "sleep", "0.1")
+    (one,) = why(tmp_path)
+    assert one["sentence"].startswith("not watched")
+    assert "not-watched" in {finding["code"] for finding in one["findings"]}
+
+
+def test_each_load_of_a_search_is_a_result(tmp_path: Path) -> None:
+    (tmp_path / "queue.py").write_text(QUEUE)
+    generator = f"{sys.executable} queue.py {{rate}} {{duration}}"
+    words = ("--command", generator, "--response", "/mean_ms", "--limit", "40ms")
+    done = bw(tmp_path, "peak", *words, "--max-trials", "3", "--study", "p")
+    assert done.returncode in (0, 3), done.stderr
+    results = why(tmp_path, "p")
+    assert results
+    assert all(one["name"].startswith("peak at ") for one in results)
+    assert all(one["trials_watched"] == one["trials"] for one in results)
+
+
+def test_bad_input_is_a_clear_error(tmp_path: Path) -> None:
+    for words, message in (
+        (("why",), "bw-study: there is no such study"),
+        (("why", "a", "b"), "one study at a time"),
+        (("why", "--limit", "eth0=fast"), "'fast' is not a rate"),
+        (("why", "--operation-size", "big"), "'big' is not a size"),
+        (("why", "--rule", "none.py"), "none.py: No such file"),
+    ):
+        done = bw(tmp_path, *words)
+        assert done.returncode == 2, words
+        assert message in done.stderr
+        assert "Traceback" not in done.stderr
+    bw(tmp_path, "run", "--no-watch", "--min-runs", "1", "--", "true")
+    done = bw(tmp_path, "why", "--test", "other")
+    assert done.returncode == 2
+    assert "there are: true" in done.stderr
