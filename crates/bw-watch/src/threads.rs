@@ -23,8 +23,8 @@ pub struct Thread {
     pub run_ns: i64,
     /// Runnable but not running since its start [ns].
     pub wait_ns: i64,
-    /// On a processor since the sample before [ns].
-    pub ran_ns: i64,
+    /// `run_ns` when a line had it last [ns].
+    pub told_ns: i64,
     schedstat: Option<Kept>,
     stat: Option<Kept>,
     children: Option<Kept>,
@@ -45,7 +45,7 @@ impl Thread {
             state: b'?',
             run_ns: ABSENT,
             wait_ns: ABSENT,
-            ran_ns: 0,
+            told_ns: 0,
             schedstat,
             stat,
             children: None,
@@ -53,26 +53,25 @@ impl Thread {
         })
     }
 
-    /// Reads its times. False: it is gone.
-    fn refresh(&mut self, text: &mut Text, tick_ns: i64) -> bool {
-        let seen = match &self.schedstat {
+    /// Reads its times; returns whether it ran since the last time, None where it is gone.
+    fn refresh(&mut self, text: &mut Text, tick_ns: i64) -> Option<bool> {
+        let (run_ns, wait_ns) = match &self.schedstat {
             Some(file) => {
-                let read = file.read_record(text).ok();
-                read.and_then(|()| schedstat(text.bytes()))
+                file.read_record(text).ok()?;
+                schedstat(text.bytes())?
             }
-            None => self.describe(text).map(|ticks| (ticks * tick_ns, ABSENT)),
+            None => (self.describe(text)? * tick_ns, ABSENT),
         };
-        let Some((run_ns, wait_ns)) = seen else {
-            return false;
-        };
-        self.ran_ns = if self.run_ns == ABSENT {
-            run_ns
-        } else {
-            run_ns - self.run_ns
-        };
+        // Ticks are too coarse to say that it did not run.
+        let ran = run_ns != self.run_ns || self.schedstat.is_none();
         self.run_ns = run_ns;
         self.wait_ns = wait_ns;
-        true
+        Some(ran)
+    }
+
+    /// Returns its time on a processor since it was told the last time [ns].
+    pub fn untold_ns(&self) -> i64 {
+        self.run_ns - self.told_ns
     }
 
     /// Reads its name and state; returns its ticks on a processor. Only those threads that
@@ -129,8 +128,20 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// Reads all threads; looks which there are if some may have come or gone.
-    pub fn refresh(
+    /// Reads the times of the threads that are known. False: none of them ran, so nothing
+    /// else of the process can have changed either.
+    pub fn refresh(&mut self, text: &mut Text, tick_ns: i64) -> bool {
+        let mut changed = self.all.is_empty();
+        self.all.retain_mut(|thread| {
+            let ran = thread.refresh(text, tick_ns);
+            changed |= ran != Some(false);
+            ran.is_some()
+        });
+        changed
+    }
+
+    /// Looks which threads there are, if some may have come or gone, and names the first.
+    pub fn look_again(
         &mut self,
         leader: Leader<'_>,
         process: &Path,
@@ -140,8 +151,10 @@ impl Threads {
         let changed = self.all.len() as i64 != leader.threads;
         if changed || (forked && leader.threads > 1) {
             self.look(process);
+            self.all.retain_mut(|thread| {
+                thread.run_ns != ABSENT || thread.refresh(text, tick_ns).is_some()
+            });
         }
-        self.all.retain_mut(|thread| thread.refresh(text, tick_ns));
         if let Some(first) = self.all.iter_mut().find(|one| one.tid == leader.pid) {
             first.call(leader.name, leader.state);
         }

@@ -5,9 +5,8 @@ use crate::columns::{ABSENT, Columns, Kind};
 use crate::json;
 use crate::kept::Text;
 use crate::open_files::OpenFiles;
-use crate::processes::{Class, Process, Table};
+use crate::processes::{Class, Look, Process, Table};
 use crate::roots::Roots;
-use crate::threads::Leader;
 
 /// Threads that one line has at most.
 const SHOWN: usize = 64;
@@ -74,43 +73,19 @@ impl Trees {
     /// Looks at the trees. `forked`: somebody may have been started since the last time.
     pub fn look(&mut self, forked: bool, each_second: bool) {
         if each_second {
-            self.table.refresh_all();
+            self.table.refresh_others();
         } else if forked {
             self.table.find_new();
         }
+        let look = Look {
+            forked: forked || each_second,
+            tick_ns: self.tick_ns,
+        };
         // What a process did moves to its parent when it ends: a sum that saw the one before
         // and the other after has it twice, or not at all. A second look has it once.
-        if self.table.refresh_members() {
-            self.table.refresh_members();
+        if self.table.refresh_members(look) {
+            self.table.refresh_members(look);
         }
-        if self.look_at_members(forked || each_second) {
-            self.table.refresh_members();
-            self.look_at_members(false);
-        }
-    }
-
-    /// Returns whether one of them ended meanwhile.
-    fn look_at_members(&mut self, forked: bool) -> bool {
-        let mut ended = false;
-        let (text, tick_ns) = (&mut self.text, self.tick_ns);
-        for process in &mut self.table.all {
-            let leader = Leader {
-                pid: process.pid,
-                name: &process.name,
-                state: process.seen.state,
-                threads: process.seen.threads,
-            };
-            let Some(member) = &mut process.member else {
-                continue;
-            };
-            if process.class != Class::Watcher {
-                ended |= !member.refresh_io(text);
-            }
-            member
-                .threads
-                .refresh(leader, &member.directory, (forked, tick_ns), text);
-        }
-        ended
     }
 
     /// Takes note of the members' cgroups. Returns whether there are new columns.
@@ -206,7 +181,7 @@ impl Trees {
             if let Some(member) = process.member.as_ref().filter(|_| process.class == class) {
                 let threads = member.threads.all.iter().enumerate();
                 self.shown
-                    .extend(threads.map(|(nth, thread)| (-thread.ran_ns, place, nth)));
+                    .extend(threads.map(|(nth, thread)| (-thread.untold_ns(), place, nth)));
             }
         }
         let more = self.shown.len().saturating_sub(SHOWN);
@@ -218,9 +193,10 @@ impl Trees {
             let process = &mut self.table.all[*place];
             if let Some(member) = &mut process.member {
                 let thread = &mut member.threads.all[*nth];
-                if thread.tid != process.pid {
+                if thread.tid != process.pid && (thread.untold_ns() > 0 || thread.name.is_empty()) {
                     thread.describe(&mut self.text);
                 }
+                thread.told_ns = thread.run_ns;
             }
         }
         more as i64
