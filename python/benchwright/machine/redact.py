@@ -24,13 +24,11 @@ _SECRET_NAME = re.compile(
 )
 _PEM = re.compile(r"-----BEGIN .*?(-----END [^-\n]*-----|\Z)", re.DOTALL)
 _USERINFO = re.compile(r"(?<=://)[^/?#\s'\"]*@")
-_HEADER = re.compile(
-    r"\b((?:proxy-)?authorization|cookie|set-cookie|x-[\w-]*(?:key|token|auth)[\w-]*)"
-    r"(\s*[:=]\s*)[^'\"\n]*",
-    re.IGNORECASE,
-)
+_HEADER_NAME = r"((?:proxy-)?authorization|(?:set-)?cookie|x-[\w-]*(?:key|token|auth)[\w-]*)(\s*[:=]\s*)"
+_QUOTED_HEADER = re.compile(rf"([\"']){_HEADER_NAME}(?:(?!\1)[^\n])*", re.IGNORECASE)
+_HEADER = re.compile(rf"(?<![\w\"'-]){_HEADER_NAME}[^\n]*", re.IGNORECASE)
 _SCHEME = re.compile(r"\bbearer\s+[\w.+/=~-]{4,}", re.IGNORECASE)
-_JWT = re.compile(r"eyJ[\w-]{4,}(?:\.[\w-]*){1,4}")
+_JWT = re.compile(r"eyJ[\w-]{4,}=*(?:\.[\w=-]*){1,4}")
 _PREFIXED = re.compile(
     r"(?:AKIA|ASIA|AROA|AIDA|ABIA|ACCA)[0-9A-Z]{12,}"
     r"|gh[pousr]_\w{8,}|github_pat_\w{8,}|gl(?:pat|dt|rt|cbt|ptt|soat)-[\w-]{8,}"
@@ -47,7 +45,8 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.IGNORECASE
 # Anchored at the beginning of a word: a long one is looked at once, not at each letter.
 _KEY = re.compile(r"(?<![\w.-])([\w.-]+)[\"']?\s*[=:]\s*")
 _OPTION = re.compile(r"(?<![\w.-])(--?[A-Za-z][\w.-]*)\s+(?!-)")
-_VALUE = re.compile(r"\"[^\"]*\"?|'[^']*'?|[^\s,;&'\"]+")
+# A shell puts quoted and other parts together to one word: "a"'b'c.
+_VALUE = re.compile(r"(?:\"[^\"]*\"?|'[^']*'?|[^\s,;&'\"])+")
 _ADDRESSES = frozenset({"SSH_AUTH_SOCK", "XAUTHORITY"})
 """Secret by their names, and only the names of files."""
 
@@ -70,10 +69,10 @@ def redacted_text(text: str) -> str:
     """Return a text (a command line, options of a mount) without what may be secret."""
     if _PEM.search(text):
         return REDACTED
+    text = _QUOTED_HEADER.sub(rf"\1\2\3{REDACTED}", text)
     text = _HEADER.sub(rf"\1\2{REDACTED}", text)
     text = _USERINFO.sub(f"{REDACTED}@", text)
-    for shape in (_SCHEME, _JWT, _PREFIXED):
-        text = shape.sub(REDACTED, text)
+    text = _without_shapes(text)
     return _RUN.sub(_run, _without_valued(_without_valued(text, _KEY), _OPTION))
 
 
@@ -90,6 +89,8 @@ def redacted_command(words: Sequence[str]) -> list[str]:
             shown.append(REDACTED)
             after = False
             continue
+        # A key with padding has a `=` in its midst, and may spell a telling name.
+        word = _without_shapes(word)
         name, sign, _ = word.partition("=")
         after = is_option and not sign and is_secret_name(name)
         secret = bool(sign) and is_secret_name(name)
@@ -97,11 +98,19 @@ def redacted_command(words: Sequence[str]) -> list[str]:
     return shown
 
 
+def _without_shapes(text: str) -> str:
+    for shape in (_SCHEME, _JWT, _PREFIXED):
+        text = shape.sub(REDACTED, text)
+    return text
+
+
 def _without_valued(text: str, name: re.Pattern[str]) -> str:
     """Return a text without the values after names that tell of secrets."""
     kept = []
     at = 0
     for match in name.finditer(text):
+        if text.startswith(REDACTED, match.end()):
+            continue
         value = _VALUE.match(text, match.end())
         if match.start() >= at and value is not None and is_secret_name(match[1]):
             kept += [text[at : match.end()], REDACTED]
