@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,10 +13,14 @@ import pytest
 
 import ssh_server
 from ssh_server import SshServer
+from web_server import nginx
 
 pytestmark = pytest.mark.skipif(
     bool(ssh_server.missing()), reason=ssh_server.missing() or "-"
 )
+
+BW = [sys.executable, "-m", "benchwright.cli.main"]
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 SUITE = """
 [remote]
@@ -40,7 +45,7 @@ def test_a_suite_measures_its_server(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(SUITE.format(config=server.config, log=log))
     with server.running():
         done = subprocess.run(
-            [sys.executable, "-m", "benchwright.cli.main", "run", "s.toml", "--json"],
+            [*BW, "run", "s.toml", "--json"],
             cwd=tmp_path,
             capture_output=True,
             text=True,
@@ -58,3 +63,38 @@ def test_a_suite_measures_its_server(tmp_path: Path) -> None:
     # The connection is no process that a trial left behind.
     codes = {finding["code"] for finding in document["findings"]}
     assert "processes-left-running" not in codes
+
+
+def test_the_example_tells_what_compressing_costs_the_server(tmp_path: Path) -> None:
+    """The paper's case in small: a client's trials, the CPU time of the server's workers."""
+    lacking = [name for name in ("nginx", "curl") if shutil.which(name) is None]
+    if lacking:
+        pytest.skip(f"there is no {', '.join(lacking)} here")
+    for name in ("remote-nginx.toml", "remote-requests.sh"):
+        shutil.copy(EXAMPLES / name, tmp_path)
+    suite = tmp_path / "remote-nginx.toml"
+    suite.write_text(suite.read_text().replace("count = 10", "count = 2"))
+    for part in ("ssh", "web"):
+        (tmp_path / part).mkdir()
+    server = SshServer(tmp_path / "ssh")
+    server.write()
+    with server.running(), nginx(tmp_path / "web", "127.0.0.1") as web:
+        page = f"http://127.0.0.1:{(tmp_path / 'web/port').read_text()}/large"
+        settings = {"host": "server", "ssh_config": str(server.config)}
+        settings |= {"page": page, "requests": "3"}
+        defines = [word for item in settings.items() for word in ("-D", "=".join(item))]
+        done = subprocess.run(
+            [*BW, "run", suite.name, "--json", *defines],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        web.terminate()
+    assert done.returncode == 0, done.stderr
+    cpu_s = {}
+    for test in json.loads(done.stdout)["tests"]:
+        means = {one["name"]: one["mean"] for one in test["quantities"]}
+        cpu_s[test["name"]] = means["server_nginx_cpu_s"]
+        assert means["server_loopback_bytes"] >= 3 * (4 << 20)
+    assert cpu_s["gzip"] > 2 * cpu_s["identity"]

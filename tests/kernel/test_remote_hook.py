@@ -11,7 +11,6 @@ import re
 import shutil
 import subprocess
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,6 +21,7 @@ import benchwright
 import ssh_server
 from benchwright.trial.aplog import numbers, parse
 from ssh_server import SshServer
+from web_server import fetched, nginx
 
 HOOK = Path(benchwright.__file__).parent / "hooks" / "remote"
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -107,47 +107,6 @@ def measured(hook: Remote, pids: list[int], work: Callable[[], object]) -> None:
 # -- the paper's case in small: a client's trial, the server's CPU time ----------------
 
 
-def nginx(directory: Path, address: str, *prefix: str) -> subprocess.Popen[bytes]:
-    """Start nginx on a free port of an address; its port file is written here."""
-    (directory / "large").write_bytes(os.urandom(4 << 20))
-    port = ssh_server._free_port()
-    (directory / "port").write_text(str(port))
-    (directory / "nginx.conf").write_text(
-        f"daemon off; worker_processes 2; pid {directory}/nginx.pid;\n"
-        f"error_log {directory}/error.log;\n"
-        + ("user root;\n" if os.geteuid() == 0 else "")
-        + "events {}\nhttp { access_log off; gzip on; gzip_types *; gzip_comp_level 6;\n"
-        + "".join(
-            f"{kind}_temp_path {directory}/{kind};\n"
-            for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-        )
-        + f"server {{ listen {address}:{port}; root {directory}; }} }}\n"
-    )
-    argv = [*prefix, "nginx", "-p", str(directory), "-c", f"{directory}/nginx.conf"]
-    process = subprocess.Popen(argv)
-    for _ in range(500):
-        if _answers(f"http://{address}:{port}/port"):
-            return process
-        time.sleep(0.02)
-    process.terminate()
-    raise AssertionError((directory / "error.log").read_text())
-
-
-def _answers(url: str) -> bool:
-    try:
-        return bool(_get(url, 1.0))
-    except OSError:
-        return False
-
-
-def _get(url: str, limit_s: float = 30.0) -> bytes:
-    request = urllib.request.Request(url, headers={"Accept-Encoding": "gzip"})
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(request, timeout=limit_s) as answer:
-        data: bytes = answer.read()
-        return data
-
-
 def tree(pid: int) -> list[int]:
     """Return a process and its children."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -216,7 +175,7 @@ def _check_case(hook: Remote, pids: list[int], url: str, place: str) -> None:
     before = ticks(pids)
     received = 0
     while ticks(pids) < before + 10:
-        received += len(_get(url))
+        received += len(fetched(url))
     inside = ticks(pids) - before
     found = values(text := hook("end"))
     outside = ticks(pids) - outside
@@ -409,6 +368,20 @@ def test_a_failing_command_is_told_with_its_last_words(
     hook("final")
 
 
+def test_a_hook_that_fails_there_is_told_and_the_others_are_not_lost(
+    server: SshServer, tmp_path: Path
+) -> None:
+    hook = Remote(server.config, tmp_path / "state", HOOKS="disk-io free-memory")
+    hook("premeasure")
+    (away,) = server.temporary.iterdir()
+    (away / "disk-io").rename(away / "elsewhere")
+    assert hook.errors(hook("start")) == ["disk-io: exit status 2"]
+    text = hook("end")
+    assert [name for name in values(text) if "disk" in name] == []
+    assert "server_free_memory_change_bytes" in values(text)
+    hook("final")
+
+
 def test_a_server_that_goes_away_is_told_once_and_holds_nobody_up(
     tmp_path: Path,
 ) -> None:
@@ -432,6 +405,7 @@ def test_a_server_that_goes_away_is_told_once_and_holds_nobody_up(
     [
         ({"HOST": ""}, "BW_REMOTE_HOST is not set"),
         ({"HOST": "-oProxyCommand=x"}, "BW_REMOTE_HOST begins with a dash"),
+        ({"HOST": "a b"}, "BW_REMOTE_HOST is no name of a host"),
         ({"PREFIX": "A;b"}, "BW_REMOTE_PREFIX is not a-z, 0-9, _"),
         ({"TIMEOUT_S": "1.5"}, "BW_REMOTE_TIMEOUT_S is no whole number"),
         ({"HOOKS": "../x"}, "../x is no hook that can be sent"),

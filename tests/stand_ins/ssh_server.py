@@ -27,7 +27,7 @@ class SshServer:
     def __init__(self, directory: Path, address: str = "127.0.0.1") -> None:
         self._directory = directory
         self._address = address
-        self.port = _free_port()
+        self.port = free_port()
         self.config = directory / "ssh_config"
         self.known_hosts = directory / "known_hosts"
         self.temporary = directory / "tmp"
@@ -88,7 +88,8 @@ def _program(name: str) -> str | None:
     return shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port of loopback that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
