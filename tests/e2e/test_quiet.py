@@ -26,7 +26,6 @@ ORDINARY = (
     *("--inh-caps=-all,+dac_read_search", "--ambient-caps=-all,+dac_read_search"),
 )
 """Nobody in particular, who can read this Python wherever it lies, and write nothing."""
-unwired = pytest.mark.xfail(strict=True, reason="cli/live.py enters no QuietSession")
 KNOBS = ("nologin", "aslr", "thp", "swappiness")
 VOLATILE = ("random/", "ns_last_pid", "pty/nr", "perf_event_max_sample_rate", "tainted")
 SETTINGS = f"{' '.join(KNOBS)} swap=%s services=bwquietd"
@@ -300,9 +299,7 @@ def kill_all(process: subprocess.Popen[str], user: User) -> None:
 
 @needs_root
 @without_systemd
-@pytest.mark.parametrize(
-    "kind", ["around", "noservices", pytest.param("toml", marks=unwired)]
-)
+@pytest.mark.parametrize("kind", ["around", "noservices", "toml"])
 def test_any_bw_after_a_kill_puts_the_machine_back(
     user: User, daemon: int, swap: str, kind: str
 ) -> None:
@@ -338,7 +335,6 @@ def test_services_are_back_at_the_end_of_a_suite(user: User, daemon: int) -> Non
 
 
 @needs_root
-@unwired
 def test_a_suites_settings_and_what_its_scripts_keep_end_with_the_session(
     user: User,
 ) -> None:

@@ -15,6 +15,7 @@ from benchwright.model.finding import Finding
 from benchwright.report.comparison import SCHEMA, comparison_object, render_comparison
 from benchwright.report.findings import condensed_lines
 from benchwright.report.json import encode, finding_object
+from benchwright.study.doubts import doubts_of_session
 
 if TYPE_CHECKING:
     from benchwright.session.comparison import OpenComparison
@@ -38,7 +39,7 @@ def tell_comparison(
     comparison = answer_of(opened, verdict)
     if junit is not None:
         write_junit(junit, comparison)
-    findings = findings_of(opened, comparison)
+    findings = (*doubts_of_session(*kept), *findings_of(opened, comparison))
     head = {
         "study": str(study.path),
         "session": session,

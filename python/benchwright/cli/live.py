@@ -14,6 +14,7 @@ from benchwright.bench import leftovers
 from benchwright.bench.local import LocalBench
 from benchwright.cli.notified import Ended, tell_of_session, telling_of_errors
 from benchwright.cli.outcome import document_of, tell
+from benchwright.cli.quiet_session import QuietSession
 from benchwright.cli.signals import stopping
 from benchwright.cli.streams import silence_stdout
 from benchwright.finding.compared import doubts_of
@@ -30,6 +31,7 @@ from benchwright.session.start import (
     comparison_request,
     surroundings,
 )
+from benchwright.study.doubts import doubts_of_session, record_doubts
 from benchwright.study.journal import RESUMABLE, SessionInfo, Study
 
 if TYPE_CHECKING:
@@ -97,12 +99,20 @@ def _run(
         session = Session(prepared.program, ledger, performer, progress, cut)
         _make_testroot(Path(prepared.stored_environment["TESTROOT"]))
         kept = (study.path, ledger.session)
+        quiet = QuietSession(
+            prepared.program.quiet,
+            prepared.token,
+            progress.note,
+            getattr(arguments, "undone", None),
+        )
         with (
             contextlib.closing(watching),
             stopping(performer.interrupt),
             telling_of_errors(prepared, kept),
+            quiet,
         ):
             verdict = session.run(prepared.defines, prepared.environment)
+    record_doubts(study, ledger.session, quiet.findings)
     try:
         _tell(prepared, session, verdict, (study, ledger.session), json=arguments.json)
     except BrokenPipeError:
@@ -136,7 +146,10 @@ def _tell_suite(
     """Print a suite's tests, and the comparisons that came to an end."""
     document = document_of(session.tests)
     ended = [c.result for c in session.comparisons if c.result is not None]
-    doubts = tuple(one for comparison in ended for one in doubts_of(comparison))
+    doubts = (
+        *doubts_of_session(*kept),
+        *(one for comparison in ended for one in doubts_of(comparison)),
+    )
     document = msgspec.structs.replace(document, findings=(*doubts, *document.findings))
     tell(document, verdict, kept, json=json, comparisons=ended)
 
