@@ -20,6 +20,9 @@ import pytest
 from benchwright.bench.find import find_engine
 from benchwright.model.characterized import Characterized, Transfer, sizes_of
 from benchwright.probe.characterize import Characterizer
+from benchwright.probe.characterize_counting import Counting
+from benchwright.probe.characterize_inside import Task
+from benchwright.probe.characterize_script import Depth
 from benchwright.probe.observer import ObserverError, Watch
 from benchwright.report.characterize import characterize_lines
 
@@ -41,7 +44,9 @@ fio --name=a --directory=. --size=2M --bs=4k --rw=randwrite --direct=1 --iodepth
 STRANGER = "while :; do dd if=/dev/zero of=stranger bs=777 count=50; sleep 0.1; done"
 
 
-def characterized(place: Path, script: str) -> tuple[Characterized, Path]:
+def characterized(
+    place: Path, script: str, bpftrace: str = "bpftrace"
+) -> tuple[Characterized, Path]:
     """Return what was counted of a script that runs in `place`, and the study."""
     study = place / "study"
     directory = study / "watched" / "s1"
@@ -49,7 +54,7 @@ def characterized(place: Path, script: str) -> tuple[Characterized, Path]:
     stranger = _shell(STRANGER, place)
     # The shell lives before the counting begins, and what it starts is followed.
     worker = _shell(f"read line; {script}", place)
-    observer = Characterizer(find_engine())
+    observer = Characterizer(find_engine(), bpftrace)
     try:
         observer.begin(Watch(directory, "io_1-1", worker.pid))
         worker.communicate(b"go\n")
@@ -59,7 +64,7 @@ def characterized(place: Path, script: str) -> tuple[Characterized, Path]:
         for process in (stranger, worker):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            process.communicate()
     assert observer.characterized is not None
     return observer.characterized, study
 
@@ -168,8 +173,42 @@ def test_per_chr_of_bonnie_is_one_byte(tmp_path: Path) -> None:
     assert any(" s  write of 1 B (file): " in line for line in text)
 
 
-def test_without_bpftrace_it_says_so(tmp_path: Path) -> None:
-    observer = Characterizer(None, bpftrace="no-such-bpftrace")
-    with pytest.raises(ObserverError, match="no bpftrace") as refused:
-        observer.begin(Watch(tmp_path, "x", os.getpid()))
+@pytest.mark.skipif(os.geteuid() != 0, reason="tracefs is root's")
+def test_without_bpftrace_events_are_read(tmp_path: Path) -> None:
+    script = (
+        "dd if=/dev/zero of=a bs=3000 count=100 conv=fsync; "
+        "dd if=a of=/dev/null bs=1500; dd if=a of=b bs=1500 oflag=direct"
+    )
+    counted, study = characterized(tmp_path, script, bpftrace="no-such-bpftrace")
+    assert (counted.method, counted.lost_events) == ("tracefs", 0)
+    writes = sizes_of(counted, "write")
+    assert writes[3000] == 100
+    assert sizes_of(counted, "read")[1500] >= 200
+    assert [one.calls for one in counted.others if one.call == "fsync"] == [1]
+    assert ("write", "EINVAL") in {(one.call, one.error) for one in counted.failed}
+    assert any("no bpftrace" in why for _, why in counted.absent)
+    assert {p.suffix for p in (study / "watched" / "s1").iterdir()} == {".bw", ".json"}
+
+
+@needs_bpftrace
+@pytest.mark.parametrize(
+    "depth", [Depth(rings=False), Depth(files=False, rings=False)], ids=str
+)
+def test_kernels_that_tell_less_are_counted_too(tmp_path: Path, depth: Depth) -> None:
+    bpftrace = shutil.which("bpftrace") or ""
+    counting = Counting(Task((os.getpid(),), bpftrace, depth), tmp_path / "counts")
+    try:
+        counting.wait_until_ready()
+        assert counting.absent()
+    finally:
+        counting.discard()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_ordinary_user_is_told_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 65534)
+    with pytest.raises(ObserverError, match="only root") as refused:
+        Characterizer(None).begin(Watch(tmp_path, "x", os.getpid()))
     assert refused.value.code == "characterize-unavailable"

@@ -10,6 +10,7 @@ import pytest
 
 from benchwright.model.characterized import SizeCalls, sizes_of
 from benchwright.probe.characterize_describe import Around, described, devices_used
+from benchwright.probe.characterize_events import EventCounts
 from benchwright.probe.characterize_inside import events, fields_of
 from benchwright.probe.characterize_phases import phases
 from benchwright.probe.characterize_places import (
@@ -147,6 +148,32 @@ def test_block_requests_are_by_whom_and_what() -> None:
     }
 
 
+def test_events_are_counted_from_text_cut_anywhere() -> None:
+    text = (
+        b" dd-9 [000] ..... 6.1: sys_write -> 0x1000\n"
+        b" dd-9 [000] ..... 6.2: sys_write -> 0x1000\n"
+        b" a: sys_b-9 [000] ..... 6.3: sys_read -> 0xfffffffffffffff5\n"
+        b"CPU:0 [LOST 7 EVENTS]\n"
+        b" dd-9 [000] ..... 6.4: sys_fsync -> 0x0\n"
+        b" dd-9 [000] ..... 6.5: sys_futex -> 0x0\n"
+        b" dd-9 [000] ..... 6.6: sys_wri"
+    )
+    for cut in range(0, len(text), 11):
+        counts = EventCounts()
+        counts.take(text[:cut])
+        counts.take(text[cut:])
+        maps = counts.maps()
+        assert maps == {"@n": {"2,0,0,4096": 2}, "@k": {"40": 1}, "@bad": {"1,11": 1}}
+        assert counts.lost == 7
+    [one] = transfers(totals(said(a_map("n", **maps["@n"]))).maps)
+    assert (one.call, one.kind, one.bytes, one.sequential) == (
+        "write",
+        "unknown",
+        8192,
+        None,
+    )
+
+
 MOUNTINFO = """\
 21 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
 22 21 0:21 / /proc rw - proc proc rw
@@ -188,7 +215,7 @@ def test_everything_counted_is_described() -> None:
         {"type": "map", "data": {"@paused": 1500}},
         {"type": "map", "data": {"@unseen": 6}},
     )
-    around = Around(0, 10.0, 4096, mounts_of(MOUNTINFO), {})
+    around = Around("bpftrace", 0, 10.0, 4096, mounts_of(MOUNTINFO), {})
     found = described(totals(lines), around)
     [use] = found.file_systems
     assert (use.type, use.mount) == ("ext4", "/")

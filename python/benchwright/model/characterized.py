@@ -14,6 +14,9 @@ from typing import Literal
 import msgspec
 
 Direction = Literal["read", "write"]
+Method = Literal["bpftrace", "tracefs"]
+"""Counted in the kernel, or event by event."""
+_ON_DISK = ("file", "device", "unknown")
 COMMONEST = 12
 """Sizes that are told one by one; the others by powers of two."""
 
@@ -147,7 +150,7 @@ class Characterized(msgspec.Struct, frozen=True, omit_defaults=True):
     """What I/O the trial's tasks did, level by level."""
 
     seconds: float
-    method: Literal["bpftrace", "tracefs"]
+    method: Method
     transfers: tuple[Transfer, ...] = ()
     """Most calls first."""
     others: tuple[OtherCalls, ...] = ()
@@ -158,6 +161,7 @@ class Characterized(msgspec.Struct, frozen=True, omit_defaults=True):
     """How often a writer was made to wait for dirty pages to be written."""
     throttled_s: float | None = None
     blocks: tuple[BlockUse, ...] = ()
+    """Counted by bpftrace only; the trace has them otherwise too."""
     trace: BlockTrace | None = None
     lost_events: int = 0
     """Of system calls and file systems; above 0 all counts are too low."""
@@ -170,11 +174,12 @@ class Characterized(msgspec.Struct, frozen=True, omit_defaults=True):
 def sizes_of(characterized: Characterized, direction: Direction) -> Counter[int]:
     """Return how many calls of each size moved data of files and devices, by bytes.
 
-    Sizes of `buckets` are left out: they are not exact. For io-size-not-as-claimed.
+    Where it is not known what descriptors are, calls on anything count. Sizes of `buckets`
+    are left out: they are not exact. For io-size-not-as-claimed.
     """
     found: Counter[int] = Counter()
     for transfer in characterized.transfers:
-        if transfer.direction == direction and transfer.kind in ("file", "device"):
+        if transfer.direction == direction and transfer.kind in _ON_DISK:
             for size in transfer.sizes:
                 found[size.bytes] += size.calls
     return found

@@ -52,10 +52,6 @@ class Characterizer:
         """Begin to count. Raises ObserverError `characterize-unavailable`."""
         self.close()
         self.characterized = None
-        program = shutil.which(self._bpftrace)
-        if program is None:
-            what = "there is no bpftrace on this machine (Debian: apt install bpftrace)"
-            raise ObserverError(CODE, what)
         if os.geteuid() != 0:
             raise ObserverError(CODE, "only root may ask the kernel what I/O is done")
         self._watch = watch
@@ -63,7 +59,7 @@ class Characterizer:
         pids = tree_pids([watch.root_pid, *watch.target_pids], self._proc)
         threads = tuple(thread_ids(pids, self._proc))
         place = watch.directory / f"{watch.stem}.counts"
-        self._counting = begun(program, threads, place)
+        self._counting = begun(shutil.which(self._bpftrace), threads, place)
         self._record(watch)
 
     def end(self) -> None:
@@ -111,6 +107,7 @@ class Characterizer:
         self._mounts = {**self._mounted(self._watch), **self._mounts}
         numbers = {device_name(int(key[1])) for key in found.maps.get("blk", {})}
         around = Around(
+            method=counting.method,
             begin_ns=counting.begin_ns,
             seconds=seconds,
             page_size=os.sysconf("SC_PAGE_SIZE"),

@@ -103,6 +103,7 @@ def _asked(engine: Path, request: dict[str, Any]) -> subprocess.Popen[bytes]:
     assert process.stdin is not None, "it is a pipe"
     with contextlib.suppress(BrokenPipeError):
         process.stdin.write(msgspec.json.encode(request) + b"\n")
+    with contextlib.suppress(BrokenPipeError):
         process.stdin.close()
     return process
 

@@ -1,4 +1,4 @@
-"""One bpftrace while it counts: begun, found ready, ended, its output a private file."""
+"""One program while it counts, bpftrace or our own: begun, found ready, ended, its output a private file."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from benchwright.model.characterized import Method
 from benchwright.probe.characterize_inside import Task
 from benchwright.probe.characterize_script import Depth
 from benchwright.probe.observer import ObserverError
@@ -20,15 +21,18 @@ _DEPTHS = (Depth(), Depth(rings=False), Depth(files=False, rings=False))
 _BEGIN_S = 60
 """How long bpftrace may take to begin: it compiles some seventy probes."""
 _END_S = 60
+_LEAVE_S = 5
 _LOOK_S = 0.05
+_TRACEFS = Depth(files=False, rings=False)
 
 
 class Counting:
-    """One bpftrace."""
+    """One program that counts."""
 
     def __init__(self, task: Task, place: Path) -> None:
         self.place = place
         self.depth = task.depth
+        self.method: Method = "bpftrace" if task.bpftrace else "tracefs"
         self.begin_ns = 0
         """When it was found to count, CLOCK_MONOTONIC [ns]."""
         self._end_ns = 0
@@ -45,6 +49,7 @@ class Counting:
         assert self._process.stdin is not None, "it is a pipe"
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(msgspec.json.encode(task))
+        with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
 
     def wait_until_ready(self) -> None:
@@ -52,7 +57,9 @@ class Counting:
         end = time.monotonic() + _BEGIN_S
         while '"tick ' not in self.place.read_text(errors="replace"):
             if self._process.poll() is not None or time.monotonic() > end:
-                raise ObserverError(CODE, f"bpftrace does not begin: {self._reason()}")
+                raise ObserverError(
+                    CODE, f"{self.method} does not begin: {self._reason()}"
+                )
             time.sleep(_LOOK_S)
         self.begin_ns = time.monotonic_ns()
 
@@ -64,25 +71,41 @@ class Counting:
         try:
             status = self._process.wait(_END_S)
         except subprocess.TimeoutExpired:
-            raise ObserverError(CODE, "bpftrace does not end") from None
+            raise ObserverError(CODE, f"{self.method} does not end") from None
         if status:
-            raise ObserverError(CODE, f"bpftrace ended with {status}: {self._reason()}")
+            raise ObserverError(
+                CODE, f"{self.method} ended with {status}: {self._reason()}"
+            )
         return (self._end_ns - self.begin_ns) / 1e9
 
     def discard(self) -> None:
         """End it, and remove its output."""
         if self._process.poll() is None:
-            self._process.kill()
+            # It may have an instance of tracefs to remove.
+            self._process.terminate()
+            try:
+                self._process.wait(_LEAVE_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
         self._process.wait()
         for left in (self.place, self._said):
             left.unlink(missing_ok=True)
 
     def absent(self) -> list[tuple[str, str]]:
         """Return what this depth does not see, and why."""
+        if self.method == "tracefs":
+            why = "there is no bpftrace: each call is an event that is read one by one"
+            return [
+                (
+                    "what descriptors are, sequentiality, time in calls, file systems",
+                    why,
+                ),
+                ("io_uring, libaio", why),
+            ]
         found = []
         if not self.depth.files:
             why = "this kernel does not tell the layout of its structures (BTF)"
-            found.append(("what descriptors are, sequentiality", why))
+            found.append(("what descriptors are, sequentiality, libaio", why))
         if not self.depth.rings:
             why = "this kernel's io_uring has no tracepoints that we know"
             found.append(("io_uring", why))
@@ -97,14 +120,16 @@ class Counting:
         return told[0] if told else "it said nothing of why"
 
 
-def begun(bpftrace: str, threads: tuple[int, ...], place: Path) -> Counting:
-    """Return a bpftrace that counts a tree, at the greatest depth that this kernel takes.
+def begun(bpftrace: str | None, threads: tuple[int, ...], place: Path) -> Counting:
+    """Return what counts a tree: bpftrace at the greatest depth that this kernel takes.
 
-    Raises ObserverError with what was told at the last.
+    Without one, or where it does not begin at all, events of tracefs are read. Raises
+    ObserverError with what was told at the last.
     """
+    tasks = [Task(threads, bpftrace, depth) for depth in _DEPTHS] if bpftrace else []
     refused = ObserverError(CODE, "nothing was tried")
-    for depth in _DEPTHS:
-        counting = Counting(Task(threads, bpftrace, depth), place)
+    for task in (*tasks, Task(threads, "", _TRACEFS)):
+        counting = Counting(task, place)
         try:
             counting.wait_until_ready()
         except ObserverError as why:

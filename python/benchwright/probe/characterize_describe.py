@@ -10,6 +10,7 @@ from benchwright.model.characterized import (
     Characterized,
     FileSystemEvent,
     FileSystemUse,
+    Method,
     Transfer,
 )
 from benchwright.probe.characterize_inside import MAP_KEYS
@@ -30,6 +31,7 @@ from benchwright.probe.characterize_read import (
 class Around(msgspec.Struct, frozen=True):
     """What is known from elsewhere than the counts."""
 
+    method: Method
     begin_ns: int
     """CLOCK_MONOTONIC [ns]."""
     seconds: float
@@ -44,16 +46,17 @@ def described(found: Totals, around: Around) -> Characterized:
     """Return what I/O was done; the block layer's trace is still to be added."""
     maps = found.maps
     moved = tuple(transfers(maps))
+    in_kernel = around.method == "bpftrace"
     return Characterized(
         seconds=around.seconds,
-        method="bpftrace",
+        method=around.method,
         transfers=moved,
         others=others(maps),
         failed=failed(maps),
         phases=phases(found.ticks, around.begin_ns),
         file_systems=_file_systems(maps, moved, around),
-        throttled=maps.get("pauses", {}).get((), 0),
-        throttled_s=maps.get("paused", {}).get((), 0) / 1000,
+        throttled=maps.get("pauses", {}).get((), 0) if in_kernel else None,
+        throttled_s=maps.get("paused", {}).get((), 0) / 1000 if in_kernel else None,
         blocks=blocks(maps, around.disks),
         lost_events=found.lost,
         absent=(*around.absent, *_missed(maps)),

@@ -1,4 +1,5 @@
-"""A small program: sees tracefs, asks what the kernel has, and becomes bpftrace.
+"""A small program: sees tracefs, asks what the kernel has, and becomes bpftrace, or
+where there is none counts the events itself.
 
 Decision: where tracefs is not mounted it is mounted in a mount namespace of this process's
 own, so that the machine stays as it is; a program, because a namespace cannot be left again.
@@ -21,6 +22,7 @@ from pathlib import Path
 
 import msgspec
 
+from benchwright.probe.characterize_events import count_events
 from benchwright.probe.characterize_script import Depth, Events, script, wanted_events
 
 TRACEFS = Path("/sys/kernel/tracing")
@@ -38,6 +40,7 @@ class Task(msgspec.Struct, frozen=True):
     threads: tuple[int, ...]
     """The tree's threads that live now."""
     bpftrace: str
+    """Its path; empty: events are read one by one from tracefs."""
     depth: Depth
 
 
@@ -54,6 +57,8 @@ def main() -> int:
     except TracefsError as why:
         print(why, file=sys.stderr)
         return 2
+    if not task.bpftrace:
+        return count_events(root, task.threads)
     text = script(task.threads, events(root, wanted_events()), task.depth)
     with contextlib.suppress(OSError, ValueError):
         # Kernels before 5.11 count maps against it.

@@ -57,10 +57,10 @@ def _bins(ticks: Sequence[Tick], begin_ns: int) -> Iterator[_Bin]:
         now = _kinds(tick)
         # A size that left the commonest keeps its place: it was counted already.
         grown = Counter({kind: n - before[kind] for kind, n in now.items()})
-        if +grown:
+        if +grown and tick.at_ns > at_ns:
             yield _Bin(at_ns, tick.at_ns, +grown)
         before |= now
-        at_ns = tick.at_ns
+        at_ns = max(at_ns, tick.at_ns)
 
 
 def _kinds(tick: Tick) -> Counter[_Kind]:

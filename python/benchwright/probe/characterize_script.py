@@ -84,9 +84,9 @@ def script(threads: Iterable[int], events: Events, depth: Depth) -> str:
         _cache(events),
         _throttled(events),
         _block(events, depth),
-        _END,
     ]
-    return "\n".join(part for part in parts if part)
+    text = "\n".join(part for part in parts if part)
+    return f"{text}\n{_end(text)}"
 
 
 def _tree(threads: Iterable[int]) -> str:
@@ -278,8 +278,11 @@ def _point(event: str) -> str:
     return f"tracepoint:{event.replace('/', ':')}"
 
 
-_END = (
-    f'interval:ms:{TICK_MS} {{ printf("tick %llu\\n", nsecs); print(@n, {SHOWN}); '
-    "print(@sum); }\n"
-    "END { clear(@own); clear(@s); clear(@at); clear(@since); clear(@u); }"
-)
+def _end(text: str) -> str:
+    """Return what prints the totals; working maps, which are no totals, are emptied at the end."""
+    working = ("own", "s", "at", "since", "u")
+    clear = " ".join(f"clear(@{name});" for name in working if f"@{name}[" in text)
+    return (
+        f'interval:ms:{TICK_MS} {{ printf("tick %llu\\n", nsecs); print(@n, {SHOWN}); '
+        f"print(@sum); }}\nEND {{ {clear} }}"
+    )

@@ -1,0 +1,172 @@
+"""Calls counted event by event, where there is no bpftrace: a private instance of tracefs.
+
+Decision: only the ends of calls are recorded, one event a call, because a call's value is the
+size that was moved; what the descriptor is would need the beginnings too, and half as many
+calls would fit. What the kernel's buffer cannot hold is lost, counted and told. It speaks as
+bpftrace does, so that one reader reads both. Source: Documentation/trace/ftrace.rst.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import select
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from benchwright.probe.characterize_calls import (
+    COUNTED_CALLS,
+    DATA_CALLS,
+    FIRST_COUNTED,
+    FIRST_DATA,
+    FIRST_TIMED,
+    TIMED_CALLS,
+)
+
+BUFFER_KIB = 16 * 1024
+"""For each processor: some 200,000 events."""
+_TICK_S = 0.25
+_CALL = re.compile(rb": sys_(\w+) -> 0x([0-9a-f]+)\n")
+_LOST = re.compile(rb"LOST (\d+) EVENTS")
+_NAME = "bw-characterize-"
+_NEGATIVE = 1 << 63
+
+
+class EventCounts:
+    """The counts so far. Pure: it is given text."""
+
+    def __init__(self) -> None:
+        self._data = _numbers((call.name for call in DATA_CALLS), FIRST_DATA)
+        self._others = _numbers(TIMED_CALLS, FIRST_TIMED) | _numbers(
+            COUNTED_CALLS, FIRST_COUNTED
+        )
+        self._seen: Counter[tuple[bytes, bytes]] = Counter()
+        self._part = b""
+        self.lost = 0
+        """Events that the kernel's buffer could not hold."""
+
+    def take(self, text: bytes) -> None:
+        """Take in text of trace_pipe as it comes, cut anywhere."""
+        whole, end, self._part = (self._part + text).rpartition(b"\n")
+        self._seen.update(_CALL.findall(whole + end))
+        if b"LOST" in whole:
+            self.lost += sum(int(count) for count in _LOST.findall(whole))
+
+    def maps(self) -> dict[str, dict[str, int]]:
+        """Return the counts as bpftrace prints its maps."""
+        found: dict[str, Counter[str]] = {"@n": Counter(), "@k": Counter()}
+        found["@bad"] = Counter()
+        for (name, value), calls in self._seen.items():
+            result = int(value, 16)
+            data = self._data.get(name)
+            number = self._others.get(name) if data is None else data
+            if number is None:
+                continue
+            if data is None:
+                found["@k"][f"{number}"] += calls
+            elif result < _NEGATIVE:
+                found["@n"][f"{number},0,0,{result}"] += calls
+            if result >= _NEGATIVE:
+                found["@bad"][f"{number},{2 * _NEGATIVE - result}"] += calls
+        return {name: dict(counts) for name, counts in found.items()}
+
+
+def _numbers(names: Iterable[str], first: int) -> dict[bytes, int]:
+    return {name.encode(): number for number, name in enumerate(names, first)}
+
+
+def count_events(root: Path, threads: Iterable[int]) -> int:
+    """Count a tree's calls until SIGINT, and print totals as bpftrace does; return 0.
+
+    `root`: tracefs, which the caller may write to.
+    """
+    ending: list[int] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda which, _frame: ending.append(which))
+    counts = EventCounts()
+    with _instance(root, threads) as instance:
+        pipe = os.open(instance / "trace_pipe", os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            while not ending:
+                _read(pipe, counts, _TICK_S)
+                _say({"type": "printf", "data": f"tick {time.monotonic_ns()}\n"})
+                _say({"type": "map", "data": {"@n": counts.maps()["@n"]}})
+            (instance / "tracing_on").write_text("0")
+            _read(pipe, counts, 0.0)
+        finally:
+            os.close(pipe)
+        lost = max(counts.lost, _overrun(instance))
+    for name, values in counts.maps().items():
+        _say({"type": "map", "data": {name: values}})
+    if lost:
+        _say({"type": "lost_events", "data": {"events": lost}})
+    return 0
+
+
+def _read(pipe: int, counts: EventCounts, length_s: float) -> None:
+    """Read what comes for so long, and then what is there."""
+    end = time.monotonic() + length_s
+    while True:
+        try:
+            counts.take(os.read(pipe, 1 << 20))
+        except BlockingIOError:
+            left = end - time.monotonic()
+            if left <= 0:
+                return
+            with contextlib.suppress(InterruptedError):
+                select.select([], [], [], min(left, 0.01))
+        else:
+            if length_s and time.monotonic() > end:
+                return
+
+
+@contextlib.contextmanager
+def _instance(root: Path, threads: Iterable[int]) -> Iterator[Path]:
+    """Yield an instance that records the ends of a tree's calls, and remove it afterwards."""
+    _remove_left_over(root)
+    instance = root / "instances" / f"{_NAME}{os.getpid()}"
+    instance.mkdir()
+    try:
+        (instance / "buffer_size_kb").write_text(str(BUFFER_KIB))
+        (instance / "set_event_pid").write_text(" ".join(map(str, threads)))
+        (instance / "options" / "event-fork").write_text("1")
+        names = (*(call.name for call in DATA_CALLS), *TIMED_CALLS, *COUNTED_CALLS)
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                event = instance / "events" / "syscalls" / f"sys_exit_{name}"
+                (event / "enable").write_text("1")
+        yield instance
+    finally:
+        with contextlib.suppress(OSError):
+            (instance / "events" / "enable").write_text("0")
+        instance.rmdir()
+
+
+def _remove_left_over(root: Path) -> None:
+    """Remove the instances of those of us that were killed."""
+    for left in (root / "instances").glob(f"{_NAME}*"):
+        pid = left.name.removeprefix(_NAME)
+        if not Path("/proc", pid).exists():
+            with contextlib.suppress(OSError):
+                left.rmdir()
+
+
+def _overrun(instance: Path) -> int:
+    """Return how many events were overwritten before they were read, on all processors."""
+    texts = (path.read_text() for path in instance.glob("per_cpu/cpu*/stats"))
+    return sum(
+        int(count)
+        for text in texts
+        for count in re.findall(r"^overrun: (\d+)$", text, re.M)
+    )
+
+
+def _say(what: dict[str, object]) -> None:
+    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.flush()
