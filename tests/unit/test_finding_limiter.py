@@ -305,6 +305,25 @@ def test_a_generator_is_bound_only_if_it_drives_something_that_has_room() -> Non
     assert codes(idle) == ["single-threaded-cpu-bound"]
 
 
+def test_a_generator_that_never_rests_is_bound_though_it_shares_a_processor() -> None:
+    server = TaskUse(9, 0, "nginx", 0.8, of="other")
+    for share, waiting, found in (
+        (0.73, 0.19, "generator-bound"),
+        (0.73, 0.10, ""),
+        (0.55, 0.40, ""),
+    ):
+        ab = task("ab", share, waiting=waiting)
+        seen = use(cpu=cpu(share, 0.85), tasks=(ab,), others=(server,))
+        assert ("generator-bound" in codes(seen)) is bool(found)
+
+
+def test_a_thread_that_was_always_ready_is_bound() -> None:
+    ready = task("gzip", 0.87, waiting=0.10)
+    assert codes(use(cpu=cpu(0.87), tasks=(ready,))) == ["single-threaded-cpu-bound"]
+    resting = task("gzip", 0.87, waiting=0.02)
+    assert codes(use(cpu=cpu(0.87), tasks=(resting,))) == []
+
+
 def test_our_engine_spins_and_is_bound_only_where_it_is_late() -> None:
     spinning = use(cpu=cpu(0.99, target=0.3), tasks=(task("bw-worker-0", 0.99),))
     assert codes(spinning) == []

@@ -14,8 +14,10 @@ from benchwright.finding.machine_words import cores_text, listed, share_text
 from benchwright.finding.processors import (
     Shares,
     drives_another,
+    never_rests,
     served_by_others,
     shares,
+    spins,
     waited,
     wanted,
     whole_threads,
@@ -157,17 +159,22 @@ def _confined(use: ResourceUse, found: Shares) -> Limit | None:
 
 def generator_bound(use: ResourceUse, *, late: bool = False) -> Limit | None:
     """Return the load generator that was itself at its limit, not what it drives."""
-    whole = whole_threads(use, late=late)
     of_generator = [
-        task for task in whole if task.of == "own" and is_generator(task.name)
+        task
+        for task in use.tasks
+        if task.of == "own" and is_generator(task.name) and (late or not spins(task))
     ]
-    if not of_generator or not drives_another(use):
+    unresting = [task for task in of_generator if never_rests(task, use.seconds)]
+    if not unresting or not drives_another(use):
         return None
-    if any(task.of == "target" for task in whole):
-        return None
-    name = plain(of_generator[0].name)
     servers = served_by_others(use)
-    evidence = f"{_threads_text(of_generator)} of the load generator"
+    targets = [task for task in use.tasks if task.of == "target"]
+    if any(never_rests(task, use.seconds) for task in targets) or any(
+        task.share >= t.WHOLE_PROCESSOR for task in servers
+    ):
+        return None
+    name = plain(unresting[0].name)
+    evidence = f"{_threads_text(unresting)} of the load generator"
     rest = max(servers, key=lambda task: task.share, default=None)
     if rest is not None:
         evidence += f", while {rest.name} used {rest.share:.2f}"

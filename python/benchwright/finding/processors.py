@@ -95,15 +95,31 @@ def drives_another(use: ResourceUse) -> bool:
     return packets >= 100
 
 
-def is_whole(task: TaskUse) -> bool:
-    """Tell whether a thread did hardly anything but run."""
+def is_whole(task: TaskUse, seconds: float) -> bool:
+    """Tell whether a thread did hardly anything but run, in a window of so many seconds.
+
+    One that was always ready to run, and hardly ever waited for a processor, is too.
+    """
     if task.share >= t.WHOLE_PROCESSOR:
         return True
-    return (
-        task.share >= t.SEEN_MOST
-        and task.busiest_share is not None
-        and task.busiest_share >= t.WHOLE_WHILE_SEEN
-    )
+    ran, wished = _of_life(task, seconds)
+    if task.share < t.SEEN_MOST:
+        return False
+    ready = wished >= t.WHOLE_WHILE_SEEN and ran >= t.READY_RAN
+    return ran >= t.WHOLE_WHILE_SEEN or ready
+
+
+def never_rests(task: TaskUse, seconds: float) -> bool:
+    """Tell whether a thread always ran or wanted to, and ran for most of it."""
+    _ran, wished = _of_life(task, seconds)
+    return task.share >= t.NEVER_RESTS_RAN and wished >= t.WHOLE_PROCESSOR
+
+
+def _of_life(task: TaskUse, seconds: float) -> tuple[float, float]:
+    """Return how much a thread ran, and ran or wanted to, of the time it was there."""
+    life = min(task.seen_s or seconds, seconds)
+    ran = task.busiest_share or min(task.share * seconds / life, 1.0)
+    return ran, ran + (task.waiting or 0.0) * seconds / life
 
 
 def whole_threads(use: ResourceUse, *, late: bool = False) -> tuple[TaskUse, ...]:
@@ -113,11 +129,14 @@ def whole_threads(use: ResourceUse, *, late: bool = False) -> tuple[TaskUse, ...
     behind its schedule (`late`).
     """
     return tuple(
-        task for task in use.tasks if is_whole(task) and (late or not _spins(task))
+        task
+        for task in use.tasks
+        if is_whole(task, use.seconds) and (late or not spins(task))
     )
 
 
-def _spins(task: TaskUse) -> bool:
+def spins(task: TaskUse) -> bool:
+    """Tell whether a thread is our engine's, which is busy while it has nothing to do."""
     return task.of == "own" and is_engine(task.name)
 
 

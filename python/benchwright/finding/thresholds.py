@@ -25,6 +25,12 @@ WHOLE_WHILE_SEEN = 0.95
 """As much while it lived: a trial's beginning and end, with other processes, are left out,"""
 SEEN_MOST = 0.70
 """... where it still had this share of the whole window."""
+READY_RAN = 0.85
+"""A thread that is always ready and runs so much of its life has lost too little to others
+(WAITED) for them to be its limit."""
+NEVER_RESTS_RAN = 0.60
+"""A load generator that always wants to run never waits for what it drives; it shares the
+processors with that, so it need not have had one all the time."""
 ALL_PROCESSORS = 0.90
 """Mean use of all of them that is full: a run that begins and ends with one thread still
 is, and half-loaded machines are far from it."""
