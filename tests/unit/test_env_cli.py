@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
+from benchwright.cli.env_session import commands_of, record_machine
 from benchwright.cli.main import main
 from benchwright.finding.environment import difference
 from benchwright.model.machine import Machine
 from benchwright.report.env import machine_text
 from benchwright.report.env_difference import difference_text
 from benchwright.report.env_json import machine_document
+from benchwright.session.start import prepare_suite
 from benchwright.study.environment import record_environment
 from benchwright.study.journal import SessionInfo, Study
 from machine_trees import CPU, MachineTree, bare_metal, guest
@@ -213,3 +215,26 @@ def test_what_is_refused_is_said_with_what_to_do(
     assert (code, out) == (2, "")
     assert said in err
     assert "\n  = " in err
+
+
+def test_a_session_keeps_what_its_programs_were(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tool = tmp_path / "fast-tool"
+    tool.write_text("#!/bin/sh\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    suite = tmp_path / "suite.ap"
+    suite.write_text("TEST t 1\nTHREADS 1\nEXEC fast-tool --token=hunter2\nDONE\n")
+    prepared = prepare_suite(str(suite), (), str(tmp_path / "study"), ())
+    kept = Study.create_or_open(tmp_path / "study")
+    number = kept.begin_session(prepared.info)
+    record_machine(kept, number, commands_of(prepared))
+    kept.close()
+    _, out, _ = bw(capsys, str(tmp_path / "study"), "--json")
+    facts = {f["name"]: f["value"] for f in json.loads(out)["facts"]}
+    assert facts["command.1"] == "/bin/sh -c 'fast-tool --token=[redacted]'"
+    assert facts["program.fast-tool.path"] == str(tool)
+    assert facts["program.fast-tool.size_bytes"] == "10"

@@ -72,6 +72,19 @@ def test_a_program_is_known_by_its_hash(place: Path) -> None:
     assert facts["command.1"].value == "one --key '[redacted]'"
 
 
+def test_what_is_too_much_to_capture_is_counted(place: Path) -> None:
+    for at in range(10):
+        (place / f"p{at}").symlink_to("one")  # ten names of one program
+        (place / f"q{at}").write_text("")
+        (place / f"q{at}").chmod(0o755)
+    path = {"PATH": str(place), "PWD": str(place)}
+    commands = [[f"{letter}{at % 10}"] for letter in "pq" for at in range(20)]
+    facts = {f.name: f for f in program_facts(REAL, commands, path)}
+    assert facts["command.more"].absent == "not captured: 8 more commands"
+    assert facts["program.more"].absent == "not captured: 3 more programs"
+    assert sum(name.endswith(".sha256") for name in facts) == 8
+
+
 def debian(root: Path) -> Tree:
     """Return a root with two Debian packages."""
     info = root / "var/lib/dpkg/info"

@@ -65,8 +65,7 @@ def _show(arguments: argparse.Namespace) -> int:
 
     from benchwright.cli.env_inputs import NOW, read_capture
     from benchwright.report.env import machine_text
-    from benchwright.report.env_json import machine_document
-    from benchwright.report.json import encode
+    from benchwright.report.env_json import encode, machine_document
 
     name = arguments.input or arguments.study or NOW
     machine = read_capture(name, arguments)
@@ -83,8 +82,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     from benchwright.cli.env_inputs import read_captures
     from benchwright.finding.environment import difference
     from benchwright.report.env_difference import difference_text
-    from benchwright.report.env_json import difference_document
-    from benchwright.report.json import encode
+    from benchwright.report.env_json import difference_document, encode
 
     a, b = read_captures(arguments.diff, arguments)
     found = difference(a[1], b[1])

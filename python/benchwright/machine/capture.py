@@ -34,6 +34,7 @@ from benchwright.machine.capture_network import Ask, network_facts
 from benchwright.machine.capture_self import self_facts
 from benchwright.machine.clock_sync import synchronised
 from benchwright.machine.programs import (
+    MOST_PROGRAMS,
     Deadline,
     Packages,
     begin_versions,
@@ -122,7 +123,7 @@ def _begin(
     sources, ask_versions = how
     directory = surroundings["PWD"]
     repository = find_repository(tree, directory)
-    programs = named_programs(commands, surroundings)
+    programs = named_programs(commands, surroundings)[:MOST_PROGRAMS]
     units = sources.begin(LIST_UNITS, "/") if tree.exists(SYSTEMD) else None
     return _Begun(
         repository,

@@ -23,6 +23,7 @@ from benchwright.machine.vocabulary import EXPECTED, SUSPICIOUS
 from benchwright.model.machine import Fact
 
 MOST_PROGRAMS = 8
+MOST_COMMANDS = 32
 MOST_HASHED_BYTES = 64 << 20
 """About a tenth of a second; a larger file is known by its size and time of change."""
 
@@ -70,11 +71,18 @@ def program_facts(
 
     `surroundings` has PATH, and PWD as the directory that relative names are in.
     """
-    for at, words in enumerate(commands, 1):
+    for at, words in enumerate(commands[:MOST_COMMANDS], 1):
         shown = shlex.join(redacted_command(words))
         yield known(f"command.{at}", shown, "as given", EXPECTED)
-    for program in named_programs(commands, surroundings):
+    if len(commands) > MOST_COMMANDS:
+        rest = f"not captured: {len(commands) - MOST_COMMANDS} more commands"
+        yield missing("command.more", "as given", rest, EXPECTED)
+    programs = named_programs(commands, surroundings)
+    for program in programs[:MOST_PROGRAMS]:
         yield from _file_facts(tree, program)
+    if len(programs) > MOST_PROGRAMS:
+        rest = f"not captured: {len(programs) - MOST_PROGRAMS} more programs"
+        yield missing("program.more", "PATH", rest, EXPECTED)
 
 
 def named_programs(
@@ -91,7 +99,7 @@ def named_programs(
             path = resolved(word, surroundings)
             if path is not None:
                 found.setdefault(path, Program(os.path.basename(word), path))
-    return list(found.values())[:MOST_PROGRAMS]
+    return list(found.values())
 
 
 def resolved(word: str, surroundings: Mapping[str, str]) -> str | None:

@@ -1,8 +1,13 @@
-"""Captures and their differences as JSON: `benchwright/env/1`, `benchwright/env-diff/1`."""
+"""Captures and their differences as JSON: `benchwright/env/1`, `benchwright/env-diff/1`.
+
+Decision: no use of report/json.py, whose imports (numpy) take longer than a capture.
+"""
 
 from __future__ import annotations
 
 from typing import Any
+
+import msgspec
 
 from benchwright.model.machine import Fact, Machine, Weight
 from benchwright.model.machine_difference import Change, Difference
@@ -33,6 +38,11 @@ def difference_document(
         "counts": counts | {"unknown": len(difference.unknown)},
         "changes": [_change(change) for change in difference.changes],
     }
+
+
+def encode(document: dict[str, Any]) -> str:
+    """Return plain objects as indented JSON with a newline at its end."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
 def _fact(fact: Fact) -> dict[str, Any]:
