@@ -26,7 +26,7 @@ SUITE = """
 [remote]
 host = "server"
 ssh_config = "{config}"
-processes = ["sshd"]
+processes = ["sshd", "nobody-s-daemon"]
 hooks = ["free-memory"]
 before = "echo before >>{log}"
 after = "echo after >>{log}"
@@ -56,13 +56,15 @@ def test_a_suite_measures_its_server(tmp_path: Path) -> None:
     document = json.loads(done.stdout)
     (test,) = document["tests"]
     counts = {one["name"]: one["count"] for one in test["quantities"]}
-    for name in ("sshd_cpu_s", "cpu_s", "free_memory_bytes"):
+    for name in ("sshd_cpu_s", "free_memory_bytes"):
         assert counts[f"server_{name}"] == 2
+    assert "server_nobody_s_daemon_cpu_s" not in counts
     assert log.read_text() == "before\nafter\n" * 2
     assert list(server.temporary.iterdir()) == []
     # The connection is no process that a trial left behind.
-    codes = {finding["code"] for finding in document["findings"]}
-    assert "processes-left-running" not in codes
+    said = {finding["code"]: finding["evidence"] for finding in document["findings"]}
+    assert "processes-left-running" not in said
+    assert "there is no process nobody-s-daemon" in said["remote-incomplete"]
 
 
 def test_the_example_tells_what_compressing_costs_the_server(tmp_path: Path) -> None:

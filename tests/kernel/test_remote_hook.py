@@ -263,7 +263,9 @@ def test_what_is_not_there_is_absent_and_not_zero(
         hook("start")
         gone.kill()
     text = hook("end")
-    hook("final")
+    (told,) = parse(hook("final")).sections
+    assert (told.name, told.fields["code"]) == ("finding", "remote-incomplete")
+    assert all(error in told.fields["evidence"] for error in hook.errors(text))
     assert sorted(hook.errors(text)) == [
         f"pid:{tmp_path}/gone.pid ended during the measurement",
         "there is no process nfsd-of-mars",
@@ -329,7 +331,8 @@ def test_a_host_that_is_not_known_is_not_trusted(
     (tmp_path / "config").write_text(text)
     hook = Remote(tmp_path / "config", tmp_path / "state", PROCESSES="sshd")
     assert hook.errors(hook("premeasure")) == ["Host key verification failed."]
-    assert [hook(event) for event in ("start", "end", "final")] == ["", "", ""]
+    assert [hook(event) for event in ("start", "end")] == ["", ""]
+    assert "evidence = server: Host key verification failed.\n" in hook("final")
     assert (tmp_path / "known").read_text() == ""
     assert server.known_hosts.read_text() == known
 
@@ -354,7 +357,8 @@ def test_a_command_that_hangs_is_given_up_and_after_still_runs(
         PROCESSES="sshd",
     )
     assert hook.errors(hook("premeasure")) == ["before: no answer within 3 s"]
-    assert [hook(event) for event in ("start", "end", "final")] == ["", "", ""]
+    assert [hook(event) for event in ("start", "end")] == ["", ""]
+    assert "evidence = server: before: no answer" in hook("final")
     assert (tmp_path / "log").read_text() == "after\n"
 
 
@@ -418,4 +422,4 @@ def test_settings_are_checked(
 ) -> None:
     hook = Remote(tmp_path / "none", tmp_path / "state", **settings)
     assert hook("premeasure").endswith(f": {error}\n")
-    assert hook("final") == ""
+    assert f": {error}\n" in hook("final")

@@ -149,6 +149,11 @@ DOUBT_CODES: dict[str, Code] = {
         Severity.WARNING,
         "Install bpftrace (it counts in the kernel), or characterize a shorter run.",
     ),
+    "remote-incomplete": Code(
+        Severity.WARNING,
+        "Mend what the hook `remote` says of its server (docs/remote.md): these figures of "
+        "the server are absent.",
+    ),
     "chill-incomplete": Code(
         Severity.WARNING,
         "Use another method (bw chill --method): some of the data were still in memory.",
