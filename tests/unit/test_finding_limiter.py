@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from benchwright.finding.limit import Capacity
@@ -200,10 +201,13 @@ def test_what_is_no_limit_is_not_named(seen: ResourceUse) -> None:
     "seen", [seen for _, seen in LIMITED], ids=[c for c, _ in LIMITED]
 )
 def test_a_short_window_has_no_limit(seen: ResourceUse) -> None:
-    import msgspec
-
     for short in ({"samples": 2}, {"seconds": 0.2}):
         assert codes(msgspec.structs.replace(seen, **short)) == []
+
+
+def test_a_window_that_is_just_long_enough_has_its_limit() -> None:
+    seen = msgspec.structs.replace(ONE_THREAD, samples=3, seconds=0.25)
+    assert codes(seen) == ["single-threaded-cpu-bound"]
 
 
 def test_evidence_has_figures_with_units() -> None:

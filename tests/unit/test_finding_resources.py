@@ -68,8 +68,13 @@ def test_trials_seen_together_name_all_their_epochs() -> None:
     assert found[1].evidence == "not watched: epoch 4 (1 of 4 trials)"
 
 
-def test_a_void_trial_says_nothing() -> None:
-    trials = [trial(1, use()), trial(2, BOUND, ending=Ending.INTERRUPTED)]
+def test_trials_that_do_not_count_say_nothing() -> None:
+    trials = [
+        trial(1, use()),
+        trial(2, BOUND, ending=Ending.INTERRUPTED),
+        trial(3, BOUND, warmup=True),
+        trial(4, None, warmup=True),
+    ]
     assert not {one.code for one in examine("t", trials)} & CODES_HERE
 
 

@@ -17,10 +17,10 @@ from benchwright.finding.limiter import sentence
 from benchwright.finding.machine_codes import LIMITER_CODES
 from benchwright.finding.machine_doubts import unseen
 from benchwright.finding.use_table import UseRow, use_table
-from benchwright.finding.windows import Window, epochs_of, windows_of
+from benchwright.finding.windows import Window, counts, epochs_of, windows_of
 from benchwright.model.estimate import Summary
 from benchwright.model.finding import Finding, Severity
-from benchwright.model.observation import Ending, Trial
+from benchwright.model.observation import Trial
 from benchwright.model.plan import Pairs
 from benchwright.model.watched import ResourceUse
 
@@ -83,7 +83,7 @@ def explained(
     sample: Pairs = (),
 ) -> Explained:
     """Return a test explained by its findings (examine's, and those of rules)."""
-    counted = [trial for trial in trials if trial.ending is not Ending.INTERRUPTED]
+    counted = [trial for trial in trials if counts(trial)]
     found = explained_windows(name, windows_of(trials), len(counted), findings)
     return msgspec.structs.replace(
         found,

@@ -15,10 +15,16 @@ from benchwright.finding.codes import doubt
 from benchwright.finding.granularity import grain_text, start_text
 from benchwright.finding.limit import Capacity
 from benchwright.finding.sanity import Claims, Figure
-from benchwright.finding.windows import Window, named_limits, showing, windows_of
+from benchwright.finding.windows import (
+    Window,
+    counts,
+    named_limits,
+    showing,
+    windows_of,
+)
 from benchwright.finding.words import epochs_text
 from benchwright.model.finding import Finding, Severity
-from benchwright.model.observation import Ending, Trial
+from benchwright.model.observation import Trial
 from benchwright.model.watched import ResourceUse
 from benchwright.stats.aggregate import TrialValues, columns
 from benchwright.stats.rows import RowBook
@@ -162,9 +168,7 @@ def _partly_watched(
     if not seen:
         return
     missed = [
-        trial.epoch
-        for trial in trials
-        if trial.ending is not Ending.INTERRUPTED and trial.epoch not in seen
+        trial.epoch for trial in trials if counts(trial) and trial.epoch not in seen
     ]
     if missed:
         text = f"not watched: {epochs_text(missed, len(trials))}"

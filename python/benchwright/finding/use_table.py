@@ -133,8 +133,9 @@ def _throttles(use: ResourceUse) -> Reading:
 
 
 def _thread_rows(use: ResourceUse) -> Iterator[UseRow]:
-    """Yield the busiest threads; of more than three the busiest three."""
-    for task in use.tasks[:3]:
+    """Yield the busiest threads: at most three, the first even if it hardly ran."""
+    busy = [task for task in use.tasks if task.share >= 0.01] or use.tasks[:1]
+    for task in busy[:3]:
         yield UseRow(
             "thread" if task.of == "own" else f"{task.of}'s thread",
             task.name,

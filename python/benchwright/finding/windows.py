@@ -41,10 +41,9 @@ class Named(msgspec.Struct, frozen=True):
 
 
 def windows_of(trials: Sequence[Trial]) -> tuple[Window, ...]:
-    """Return the windows of a test's trials, in order; void trials have none."""
-    counted = {
-        trial.epoch: trial for trial in trials if trial.ending is not Ending.INTERRUPTED
-    }
+    """Return the windows of a test's trials, in order; void ones and those that were
+    there to warm up have none."""
+    counted = {trial.epoch: trial for trial in trials if counts(trial)}
     found = []
     for trial in counted.values():
         if trial.use is not None:
@@ -53,6 +52,11 @@ def windows_of(trials: Sequence[Trial]) -> tuple[Window, ...]:
             late = any(_is_late(counted[epoch]) for epoch in epochs)
             found.append(Window(trial.use, epochs or (trial.epoch,), late))
     return tuple(found)
+
+
+def counts(trial: Trial) -> bool:
+    """Tell whether a trial is one of a result, if only a failed one."""
+    return trial.ending is not Ending.INTERRUPTED and not trial.warmup
 
 
 def _is_late(trial: Trial) -> bool:
