@@ -9,7 +9,8 @@ use crate::kept;
 use crate::protocol::{PROTOCOL, Reply, Request};
 use crate::roots::Roots;
 use crate::system::{
-    die_with_parent, monotonic_ns, raise_open_files, set_timer_slack, told_to_end, wait,
+    ask_for_short_turns, die_with_parent, monotonic_ns, raise_open_files, set_timer_slack,
+    told_to_end, wait,
 };
 use crate::watch::Watch;
 
@@ -17,12 +18,15 @@ use crate::watch::Watch;
 const LARGEST: usize = 1 << 20;
 /// The kernel may join our waking with others' within a hundredth of the interval, up to this.
 const MOST_SLACK_NS: i64 = 1_000_000;
+/// The shortest turn that the kernel grants.
+const TURN_NS: u64 = 100_000;
 
 /// Serves until the end of input or a signal. Errors: standard input or output is broken.
 pub fn serve(roots: &Roots) -> io::Result<()> {
     if !die_with_parent() {
         return Ok(());
     }
+    ask_for_short_turns(TURN_NS);
     kept::set_room(raise_open_files() / 2);
     let mut server = Server {
         roots,
