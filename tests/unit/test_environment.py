@@ -84,11 +84,25 @@ def test_a_variable_that_is_not_set_is_known() -> None:
     assert (change.before_absent, change.known) == ("not set", True)
 
 
-@pytest.mark.parametrize(("size", "weight"), [(101, SUSPICIOUS), (110, FATAL)])
-def test_a_size_that_a_kernel_changes_a_little(size: int, weight: Weight) -> None:
-    name = "memory.total_kib"
-    a, b = (machine(fact(name, str(value), FATAL)) for value in (100, size))
-    assert only_change(a, b).weight is weight
+@pytest.mark.parametrize(
+    ("name", "a", "b", "weight"),
+    [
+        ("memory.total_kib", "100000", "100050", EXPECTED),
+        ("memory.total_kib", "100000", "101000", SUSPICIOUS),
+        ("memory.total_kib", "100000", "110000", FATAL),
+        ("sysctl.net.ipv4.tcp_mem", "100 200\t300", "101 200\t300", EXPECTED),
+        ("sysctl.net.ipv4.tcp_mem", "100 200\t300", "100 200\t400", FATAL),
+        ("sysctl.net.ipv4.tcp_mem", "100 200", "100 200 300", FATAL),
+        ("limit.processes", "1000, hard 1000", "1001, hard 1001", EXPECTED),
+        ("limit.processes", "1000, hard 1000", "1000, hard unlimited", FATAL),
+        ("sysctl.vm.swappiness", "1000", "1001", FATAL),
+    ],
+)
+def test_sizes_that_a_reboot_changes_a_little(
+    name: str, a: str, b: str, weight: Weight
+) -> None:
+    before, after = (machine(fact(name, value, FATAL)) for value in (a, b))
+    assert only_change(before, after).weight is weight
 
 
 @pytest.mark.parametrize(

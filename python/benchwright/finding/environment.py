@@ -8,6 +8,8 @@ difference that is known. Source: reference list of ecosystem.md section 6, type
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 
 from benchwright.finding.machine_codes import MACHINE_CODES
@@ -24,8 +26,17 @@ _LOOKED_FOR = {"partition.": "block", "program.": "command"}
 """Facts that show that a kind was looked for, where they are of another name."""
 _COMES_AND_GOES = ("mount.", "program.")
 """Kinds of which one more or less changes no figure by itself."""
-_ROUGHLY = {"memory.total_kib": 0.02}
-"""Sizes that a new kernel changes a little: a share below which they weigh less."""
+_MEMORY = "memory.total_kib"
+_FROM_MEMORY = frozenset(
+    (
+        *("sysctl.net.ipv4.tcp_mem", "sysctl.kernel.threads-max"),
+        *("sysctl.vm.min_free_kbytes", "sysctl.net.ipv4.tcp_max_syn_backlog"),
+        *("limit.processes", "limit.pending_signals", "workdir.size_bytes"),
+    )
+)
+"""Numbers that the kernel works out from the memory that it finds at boot."""
+_HARDLY, _LITTLE = 0.001, 0.02
+"""Shares by which a size may differ after a reboot, and under another kernel."""
 _NOT_CAPTURED = "not captured"
 _NOT_SET = "not set"
 _TRULY_ABSENT = (
@@ -34,6 +45,7 @@ _TRULY_ABSENT = (
     *("systemd does not run here", "on no branch", "on no mount", "empty", _NOT_SET),
 )
 """Reasons that are themselves knowledge: there is no such thing."""
+_NUMBER = re.compile(r"[0-9]+")
 _SHOWN = 6
 
 
@@ -116,8 +128,8 @@ def _change(name: str, before: Fact | None, after: Fact | None) -> Change | None
         lighter = max(weight, Weight.SUSPICIOUS, key=lambda w: _ORDER[w])
         is_known = absent in _TRULY_ABSENT
         return Change(name, one, other, one_absent, other_absent, lighter, is_known)
-    if _is_near(name, str(one), str(other)):
-        weight = Weight.SUSPICIOUS
+    if name == _MEMORY or name in _FROM_MEMORY:
+        weight = _weight_of_size(name, weight, _apart(str(one), str(other)))
     return Change(name, one, other, "", "", weight)
 
 
@@ -129,11 +141,20 @@ def _side(name: str, fact: Fact | None) -> tuple[str | None, str]:
     return fact.value, "" if fact.value is not None else fact.absent or _NOT_CAPTURED
 
 
-def _is_near(name: str, one: str, other: str) -> bool:
-    share = _ROUGHLY.get(name)
-    if share is None or not (one.isdecimal() and other.isdecimal()):
-        return False
-    return abs(int(one) - int(other)) <= share * max(int(one), int(other))
+def _weight_of_size(name: str, weight: Weight, apart: float) -> Weight:
+    """Return what a size that differs by this share means."""
+    if name == _MEMORY and apart <= _LITTLE:
+        return Weight.EXPECTED if apart <= _HARDLY else Weight.SUSPICIOUS
+    return Weight.EXPECTED if name != _MEMORY and apart <= _LITTLE else weight
+
+
+def _apart(one: str, other: str) -> float:
+    """Return the largest share by which numbers in two texts differ; else infinity."""
+    pairs = list(zip(_NUMBER.findall(one), _NUMBER.findall(other), strict=False))
+    if _NUMBER.sub("0", one) != _NUMBER.sub("0", other) or not pairs:
+        return math.inf
+    shares = (abs(int(a) - int(b)) / max(int(a), int(b), 1) for a, b in pairs)
+    return max(shares)
 
 
 def _lone_things(one: dict[str, Fact], other: dict[str, Fact]) -> list[Change]:
