@@ -6,7 +6,13 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from benchwright.cli.trial_options import add_around, add_hook, add_kept, add_metric
+from benchwright.cli.trial_options import (
+    add_around,
+    add_hook,
+    add_kept,
+    add_metric,
+    add_notify,
+)
 from benchwright.cli.watch_options import add_watch
 
 if TYPE_CHECKING:
@@ -51,6 +57,8 @@ _RUNNING = (
     "characterize",
     "baseline",
     "null",
+    "notify",
+    "notify_on",
 )
 _LISTS = ("names", "metrics", "hooks", "fail_if")
 
@@ -90,6 +98,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add = parser.add_argument
     add_watch(parser.add_argument_group("what watches the trials"))
     add_kept(parser)
+    add_notify(parser)
     add("--junit", metavar="FILE", help="verdicts and gates as JUnit XML too")
     add("--quiet", action="store_true", help="no progress")
     parser.set_defaults(handler=run)
@@ -186,7 +195,10 @@ def run(arguments: argparse.Namespace) -> int:
 
         _check_stored(arguments)
         return compare_stored(arguments, request)
+    import msgspec
+
     from benchwright.cli.live import run_new
+    from benchwright.cli.notify_option import notifying
     from benchwright.cli.watch_options import watch_wish
     from benchwright.session.observers import OPTION
     from benchwright.session.start import prepare_comparison, rehearse, with_option
@@ -194,6 +206,8 @@ def run(arguments: argparse.Namespace) -> int:
     request = _with_stored(arguments, request)
     prepared = prepare_comparison(request, arguments.study, sys.argv[1:])
     prepared = with_option(prepared, OPTION, watch_wish(arguments))
+    info = notifying(prepared.info, arguments)
+    prepared = msgspec.structs.replace(prepared, info=info)
     rehearse(prepared)
     return run_new(prepared, arguments)
 

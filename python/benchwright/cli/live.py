@@ -108,7 +108,7 @@ def _run(
         with (
             contextlib.closing(watching),
             stopping(performer.interrupt),
-            telling_of_errors(prepared, kept),
+            telling_of_errors(prepared.info, prepared.program.notify, kept),
             quiet,
         ):
             verdict = session.run(prepared.defines, prepared.environment)

@@ -54,7 +54,9 @@ def tell_of_session(prepared: Prepared, session: Session, end: Ended) -> None:
 
 
 @contextlib.contextmanager
-def telling_of_errors(prepared: Prepared, kept: tuple[Path, int]) -> Iterator[None]:
+def telling_of_errors(
+    info: SessionInfo, suite: Notify | None, kept: tuple[Path, int]
+) -> Iterator[None]:
     """Tell of an operating error that ends a session, and let it pass."""
     try:
         yield
@@ -62,8 +64,8 @@ def telling_of_errors(prepared: Prepared, kept: tuple[Path, int]) -> Iterator[No
         from benchwright.session.run import Verdict
 
         verdict = Verdict("failed", str(error), error.exit_status)
-        notify = notices_of(prepared.info, prepared.program.notify)
-        tell_of_end(prepared.info, notify, Ended(*kept, verdict, broken=True))
+        end = Ended(*kept, verdict, broken=True)
+        tell_of_end(info, notices_of(info, suite), end)
         raise
 
 

@@ -30,7 +30,7 @@ from benchwright.model.notice import (
 )
 
 if TYPE_CHECKING:
-    from argparse import _ActionsContainer as Container
+    from argparse import Namespace
 
     from benchwright.study.journal import SessionInfo
 
@@ -39,22 +39,6 @@ KEY = "notify"
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HINT = "mail:ADDRESS, https://..., env:NAME, command:PROGRAM, or FILE.toml"
-
-
-def add_notify(container: Container) -> None:
-    """Add --notify and --notify-on."""
-    container.add_argument(
-        "--notify",
-        action="append",
-        default=[],
-        metavar="WHOM",
-        help=f"tell of the end: {_HINT} (docs/notices.md)",
-    )
-    container.add_argument(
-        "--notify-on",
-        metavar="EVENTS",
-        help="of which ends: " + ",".join(ALL_EVENTS) + " (default: all)",
-    )
 
 
 def read_notify(words: Sequence[str], on: str | None) -> tuple[Notify, ...]:
@@ -69,9 +53,9 @@ def read_notify(words: Sequence[str], on: str | None) -> tuple[Notify, ...]:
     return (*files, *((Notify(targets, events),) if targets else ()))
 
 
-def with_notify(info: SessionInfo, words: Sequence[str], on: str | None) -> SessionInfo:
+def notifying(info: SessionInfo, arguments: Namespace) -> SessionInfo:
     """Return what a session is begun with, and what --notify asked. Raises InputError."""
-    asked = read_notify(words, on)
+    asked = read_notify(arguments.notify, arguments.notify_on)
     if not asked:
         return info
     options = {**info.options, KEY: msgspec.json.encode(asked).decode()}

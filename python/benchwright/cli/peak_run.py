@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
+from benchwright.cli.notify_option import notifying
 from benchwright.cli.peak_command import check_program, command_spec, first_output
 from benchwright.cli.plot_file import write_plot
 from benchwright.cli.search_errand import SearchErrand, tell_recorded
@@ -57,7 +58,7 @@ def begin(
     errand = PeakErrand(request, source, arguments)
     if source is None:
         check_program(errand.spec)
-    info = search_info("peak", request, source, words)
+    info = notifying(search_info("peak", request, source, words), arguments)
     return run_new(info, errand, arguments.study)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from benchwright.cli.notify_option import notifying
 from benchwright.cli.peak_command import check_program
 from benchwright.cli.plot_file import write_plot
 from benchwright.cli.ramp_command import command_spec, first_output
@@ -73,7 +74,7 @@ def begin(
     errand = RampErrand(request, source, arguments)
     if source is None:
         check_program(errand.spec)
-    info = search_info("ramp", request, source, words)
+    info = notifying(search_info("ramp", request, source, words), arguments)
     return run_new(info, errand, arguments.study)
 
 

@@ -15,6 +15,8 @@ import msgspec
 from benchwright.bench import leftovers
 from benchwright.bench.local import LocalBench
 from benchwright.cli.live import cause_of_crash
+from benchwright.cli.notified import Ended, tell_of_end, telling_of_errors
+from benchwright.cli.notify_option import notices_of
 from benchwright.cli.signals import stopping
 from benchwright.cli.streams import silence_stdout
 from benchwright.model.errors import Interrupted
@@ -143,7 +145,8 @@ def _run(info: SessionInfo, errand: Errand[Result], ledger: Ledger) -> int:
                 stop.reaches(workbench)
                 return errand.run(workbench, ledger)
 
-        with stopping(stop.asked):
+        ours = (ledger.study.path, ledger.session)
+        with stopping(stop.asked), telling_of_errors(info, None, ours):
             ended = run_session(ledger, do, errand.verdict)
     result, verdict = ended
     kept = Kept(ledger.study.path, ledger.session, ledger)
@@ -151,6 +154,7 @@ def _run(info: SessionInfo, errand: Errand[Result], ledger: Ledger) -> int:
         errand.tell(result, verdict, kept)
     except BrokenPipeError:
         silence_stdout()
+    tell_of_end(info, notices_of(info), Ended(*ours, verdict))
     return verdict.exit_status
 
 

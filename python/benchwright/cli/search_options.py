@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TypeVar
 
-from benchwright.cli.trial_options import add_kept
+from benchwright.cli.trial_options import add_kept, add_notify
 
 Request = TypeVar("Request")
 Misfit = tuple[str, str, str, str]
@@ -49,6 +49,7 @@ def add_told(group: Container) -> None:
 def add_result(group: Container) -> None:
     """Add where the result is kept and how it is told."""
     add_kept(group)
+    add_notify(group)
     add_told(group)
 
 

@@ -99,9 +99,10 @@ def _add_inner(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_result(group: argparse._ArgumentGroup) -> None:
-    from benchwright.cli.trial_options import add_kept
+    from benchwright.cli.trial_options import add_kept, add_notify
 
     add_kept(group)
+    add_notify(group)
     group.add_argument(
         "--predict",
         action="append",

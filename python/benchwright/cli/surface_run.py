@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from benchwright.cli.notify_option import notifying
 from benchwright.cli.plot_file import form_of, panel_style, write_rendered
 from benchwright.cli.search_errand import SearchErrand, stored_verdict
 from benchwright.cli.search_live import Kept, Site, run_again, run_new
@@ -64,9 +65,8 @@ def begin(
 ) -> int:
     """Map as a new session of a study; return the exit code. Raises InputError."""
     errand = SurfaceErrand(request, source, arguments)
-    return run_new(
-        search_info("surface", request, source, words), errand, arguments.study
-    )
+    info = notifying(search_info("surface", request, source, words), arguments)
+    return run_new(info, errand, arguments.study)
 
 
 def go_on(study: Study, stored: Session, arguments: argparse.Namespace) -> int:

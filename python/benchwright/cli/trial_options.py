@@ -39,6 +39,23 @@ def add_hook(group: Container, what: str) -> None:
     )
 
 
+def add_notify(group: Container) -> None:
+    """Add --notify and --notify-on; cli/notify_option.py reads them."""
+    group.add_argument(
+        "--notify",
+        action="append",
+        default=[],
+        metavar="WHOM",
+        help="tell of the end: mail:ADDRESS, https://..., env:NAME, command:PROGRAM, "
+        "FILE.toml (docs/notices.md)",
+    )
+    group.add_argument(
+        "--notify-on",
+        metavar="EVENTS",
+        help="only of these: fail-fast,failure,done,undecided,interrupted",
+    )
+
+
 def add_kept(group: Container) -> None:
     """Add where the study is, and the form of the answer."""
     group.add_argument(
