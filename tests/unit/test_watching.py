@@ -129,16 +129,15 @@ def test_uses_go_with_their_epochs(tmp_path: Path) -> None:
     told = Told()
     watching = Watching(tmp_path, PROCESSES, Crew([]), told)
     records = (record(1, ("EXEC", 1, 1)), record(2), record(3, ("EXEC", 5, 1)))
-    uses = watching.uses(RunResult(records, "complete"))
+    uses = watching.described(RunResult(records, "complete")).uses
     assert told.asked == [[(1, 1, 2), (3, 5, 6)]]
     assert [epoch for epoch, _ in uses] == [1]
 
 
 def test_a_series_that_cannot_be_read_is_told_as_absent(tmp_path: Path) -> None:
     watching = Watching(tmp_path, PROCESSES, Crew([]), Told(fails=True))
-    ((epoch, use),) = watching.uses(
-        RunResult((record(7, ("EXEC", 10, 20)),), "complete")
-    )
+    records = (record(7, ("EXEC", 10, 20)),)
+    ((epoch, use),) = watching.described(RunResult(records, "complete")).uses
     assert epoch == 7
     assert use.samples == 0
     assert use.absent == (("series", "line 3 is damaged"),)

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import msgspec
 
+from benchwright.model.profiled import Profile
 from benchwright.model.watched import ResourceUse
 from benchwright.trial.record import EpochRecord, RunRequest
 
@@ -19,6 +20,8 @@ class RunResult(msgspec.Struct, frozen=True):
     """`complete`, `budget`, `failed` or `interrupted`."""
     uses: tuple[tuple[int, ResourceUse], ...] = ()
     """What was seen of the machine, where it was watched: (epoch, use)."""
+    profiles: tuple[tuple[int, Profile], ...] = ()
+    """Where processor time went, where that was asked for: (epoch, profile)."""
 
 
 class BenchProcesses(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchwright.cli.outcome import observed_objects, print_observed
 from benchwright.finding.compared import doubts_of
 from benchwright.finding.examine import examine
 from benchwright.model.comparison import Comparison
@@ -46,9 +47,11 @@ def tell_comparison(
         "status": verdict.status,
         "detail": verdict.detail,
         "exit_status": verdict.exit_status,
+        **observed_objects(opened.tests),
     }
     print_comparison(comparison, findings, head, json=json)
     if not json:
+        print_observed(opened.tests)
         sys.stdout.flush()
         print(
             f"bw: {verdict.status}: {verdict.detail}; kept in {study.path}",

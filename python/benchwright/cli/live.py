@@ -19,9 +19,10 @@ from benchwright.cli.signals import stopping
 from benchwright.cli.streams import silence_stdout
 from benchwright.finding.compared import doubts_of
 from benchwright.model.errors import BenchError
+from benchwright.report.flame import flame_svg
 from benchwright.report.progress import listener
 from benchwright.session.ledger import Ledger
-from benchwright.session.observers import OPTION, watching_for
+from benchwright.session.observers import OPTION, Place, watching_for
 from benchwright.session.performer import Performer
 from benchwright.session.resume import CRASH, CutTest, recover
 from benchwright.session.run import Session, Verdict
@@ -92,7 +93,8 @@ def _run(
         for text in notes:
             progress.note(text)
         wish = prepared.info.options.get(OPTION, "")
-        watching = watching_for(wish, bench.processes, study.path, ledger.session)
+        place = Place(study.path, ledger.session, flame_svg)
+        watching = watching_for(wish, bench.processes, place)
         performer = Performer(
             bench, around, study.path, ledger.session, watching=watching
         )
@@ -112,7 +114,7 @@ def _run(
             quiet,
         ):
             verdict = session.run(prepared.defines, prepared.environment)
-    record_doubts(study, ledger.session, quiet.findings)
+    record_doubts(study, ledger.session, (*quiet.findings, *watching.doubts()))
     try:
         _tell(prepared, session, verdict, (study, ledger.session), json=arguments.json)
     except BrokenPipeError:
@@ -151,7 +153,7 @@ def _tell_suite(
         *(one for comparison in ended for one in doubts_of(comparison)),
     )
     document = msgspec.structs.replace(document, findings=(*doubts, *document.findings))
-    tell(document, verdict, kept, json=json, comparisons=ended)
+    tell(document, verdict, kept, json=json, comparisons=ended, tests=session.tests)
 
 
 def _make_testroot(path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from benchwright.finding.examine import examine
 from benchwright.finding.sanity import Claims, with_sample
@@ -14,6 +14,7 @@ from benchwright.report.comparison import comparison_object, render_comparison
 from benchwright.report.document import Document, Entry, compose
 from benchwright.report.findings import condensed_lines
 from benchwright.report.json import encode, finding_object, section_object
+from benchwright.report.observed import observed_lines, observed_object
 from benchwright.report.stop import stop_line
 from benchwright.report.table import render_table
 from benchwright.stats.summaries import summarise_trials
@@ -60,10 +61,12 @@ def tell(
     *,
     json: bool,
     comparisons: Sequence[Comparison] = (),
+    tests: Sequence[OpenTest] = (),
 ) -> None:
     """Print the outcome: one JSON document on stdout, or the table and its doubts.
 
-    `kept` are the study and the session's number; `comparisons` those of the suite.
+    `kept` are the study and the session's number; `comparisons` those of the suite;
+    of `tests` is told what was profiled and characterized.
     """
     study, session = kept
     if json:
@@ -79,6 +82,7 @@ def tell(
                     "exit_status": verdict.exit_status,
                     "tests": [section_object(s) for s in document.sections],
                     **({"comparisons": compared} if compared else {}),
+                    **observed_objects(tests),
                     "findings": [finding_object(f) for f in document.findings],
                 }
             )
@@ -91,7 +95,25 @@ def tell(
             print(stop_line(section.name, section.stop))
     for comparison in comparisons:
         sys.stdout.write("\n" + render_comparison(comparison))
+    print_observed(tests)
     sys.stdout.flush()
     print(
         f"bw: {verdict.status}: {verdict.detail}; kept in {study.path}", file=sys.stderr
     )
+
+
+def print_observed(tests: Sequence[OpenTest]) -> None:
+    """Print what was profiled and characterized, test by test."""
+    for test in tests:
+        for line in observed_lines(test.name, test.trials, test.characterized):
+            print(line)
+
+
+def observed_objects(tests: Sequence[OpenTest]) -> dict[str, Any]:
+    """Return the same for JSON, by test; nothing where there is none."""
+    found = {
+        test.name: seen
+        for test in tests
+        if (seen := observed_object(test.trials, test.characterized))
+    }
+    return {"observed": found} if found else {}

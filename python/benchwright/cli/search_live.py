@@ -20,8 +20,9 @@ from benchwright.cli.notify_option import notices_of
 from benchwright.cli.signals import stopping
 from benchwright.cli.streams import silence_stdout
 from benchwright.model.errors import Interrupted
+from benchwright.report.flame import flame_svg
 from benchwright.session.ledger import Ledger
-from benchwright.session.observers import OPTION, SAMPLE, watching_for
+from benchwright.session.observers import OPTION, SAMPLE, Place, watching_for
 from benchwright.session.resume import recover
 from benchwright.session.run import Verdict
 from benchwright.session.search import count_trials
@@ -137,7 +138,8 @@ def _run(info: SessionInfo, errand: Errand[Result], ledger: Ledger) -> int:
 
         wish = info.options.get(OPTION, SAMPLE)
         processes = bench.all_processes
-        watching = watching_for(wish, processes, ledger.study.path, ledger.session)
+        place = Place(ledger.study.path, ledger.session, flame_svg)
+        watching = watching_for(wish, processes, place)
 
         def do() -> Result:
             made = WatchedWorkbench(errand.workbench(site), watching, recorded)

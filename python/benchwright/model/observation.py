@@ -10,6 +10,7 @@ import enum
 
 import msgspec
 
+from benchwright.model.profiled import Profile
 from benchwright.model.watched import ResourceUse
 
 
@@ -100,3 +101,5 @@ class Trial(msgspec.Struct, frozen=True, omit_defaults=True):
     """Run to warm the machine up: kept, and in no figure."""
     use: ResourceUse | None = None
     """What was seen of the machine: in the first of the trials that were seen together."""
+    profile: Profile | None = None
+    """Where processor time went; trials of few samples share one."""

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchwright.bench.find import find_sampler
+import msgspec
+
+from benchwright.bench.find import find_engine, find_sampler
 from benchwright.bench.port import BenchProcesses
 from benchwright.model.errors import BenchError
 from benchwright.model.watched import ResourceUse
+from benchwright.probe.characterize import Characterizer
 from benchwright.probe.crew import Crew
 from benchwright.probe.observer import Observer, ObserverError
+from benchwright.probe.profile import Draw, Profiler
 from benchwright.probe.series import read_series
 from benchwright.probe.use import uses_of
 from benchwright.probe.watcher import SamplerObserver
-from benchwright.session.watching import Watching, Windows
+from benchwright.session.watching import Aids, Watching, Windows
 
 OPTION = "watch"
 """In a session's options: what watches it, words parted by a space."""
@@ -27,6 +31,19 @@ PROFILE = "profile"
 CHARACTERIZE = "characterize"
 DIRECTORY = "watched"
 """In a study: what observers wrote, a directory for each session."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where observers write, and how a profile is drawn there (report/ is above us)."""
+
+    study: Path
+    session: int
+    draw: Draw
+
+    @property
+    def directory(self) -> Path:
+        """Of the session's series, stacks and counts."""
+        return self.study / DIRECTORY / f"s{self.session}"
 
 
 class SeriesSampler:
@@ -46,11 +63,9 @@ class SeriesSampler:
         return list(uses_of(series, str(name), windows))
 
 
-def watching_for(
-    wish: str, processes: BenchProcesses, study: Path, session: int
-) -> Watching:
+def watching_for(wish: str, processes: BenchProcesses, place: Place) -> Watching:
     """Return what watches a session's batches, as it was wished for."""
-    place = study / DIRECTORY / f"s{session}"
+    study = place.study
     observers: list[Observer] = []
     failures: list[ObserverError] = []
     sampler: SeriesSampler | None = None
@@ -62,6 +77,17 @@ def watching_for(
         else:
             sampler = SeriesSampler(observer, study)
             observers.append(observer)
+    profiler = Profiler(place.draw) if PROFILE in wish.split() else None
+    if profiler is not None:
+        observers.append(profiler)
     crew = Crew(observers)
     crew.failures += failures
-    return Watching(place, processes, crew, sampler)
+    aids = Aids(profiler, _characterizer() if CHARACTERIZE in wish.split() else None)
+    return Watching(place.directory, processes, crew, sampler, aids)
+
+
+def _characterizer() -> Characterizer:
+    try:
+        return Characterizer(find_engine())
+    except BenchError:
+        return Characterizer(None)

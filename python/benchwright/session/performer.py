@@ -11,6 +11,7 @@ import msgspec
 
 from benchwright.bench.hooks import resolve
 from benchwright.bench.port import Bench, RunResult
+from benchwright.model.characterized import Characterized
 from benchwright.model.errors import BenchError, Interrupted
 from benchwright.model.plan import Command, Mode, Pairs, TestPlan
 from benchwright.session.watching import Watching
@@ -77,18 +78,31 @@ class Performer:
 
     def epochs(self, plan: TestPlan, first: int, count: int) -> RunResult:
         """Run a batch of epochs; the records may be fewer than asked for."""
-        request = epochs_request(
+        request = self._request(plan, first, count)
+        if self._watching is None:
+            return self._run(request)
+        with self._watching.batch(plan.name, first):
+            result = self._run(request)
+        return self._watching.described(result)
+
+    def characterized(self, plan: TestPlan, epoch: int) -> Characterized | None:
+        """Run one more epoch, in no figure, and return its I/O; None where that was not
+        asked for, could not be, or was interrupted."""
+        if self._watching is None or not self._watching.characterizes:
+            return None
+        request = self._request(plan, epoch, 1)
+        return self._watching.characterized(
+            plan.name, epoch, lambda: self._run(request).reason != "interrupted"
+        )
+
+    def _request(self, plan: TestPlan, first: int, count: int) -> RunRequest:
+        return epochs_request(
             msgspec.structs.replace(plan, hooks=self._hooks(plan)),
             first,
             count,
             self.surroundings,
             self._logs(plan.name),
         )
-        if self._watching is None:
-            return self._run(request)
-        with self._watching.batch(plan.name, first):
-            result = self._run(request)
-        return msgspec.structs.replace(result, uses=self._watching.uses(result))
 
     def _run(self, request: RunRequest) -> RunResult:
         return self._bench.run(request, abandoned=lambda: self.interrupts >= 1)

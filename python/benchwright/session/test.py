@@ -9,6 +9,7 @@ import msgspec
 
 from benchwright.bench.port import RunResult
 from benchwright.control.history import History, HistoryBuilder
+from benchwright.model.characterized import Characterized
 from benchwright.model.decision import Stop
 from benchwright.model.errors import BenchError, Interrupted
 from benchwright.model.observation import Ending, ProcessRecord, Trial
@@ -54,6 +55,8 @@ class OpenTest:
         """The trial that ended the session under fail-fast: void, and in no figure."""
         self._history: HistoryBuilder | None = None
         self.stop: Stop | None = None
+        self.characterized: Characterized | None = None
+        """The I/O of a trial of its own, which is in no figure."""
         self.live = False
         """True once something of this test was really done in this process."""
         self._ledger = ledger
@@ -146,10 +149,12 @@ class OpenTest:
             data = read_output(study.path, session, plan.name, process, stream)
             return data.decode("utf-8", "replace")
 
-        uses = dict(result.uses)
+        uses, profiles = dict(result.uses), dict(result.profiles)
         trials = [
             msgspec.structs.replace(
-                observe(record, plan, output), use=uses.get(record.epoch)
+                observe(record, plan, output),
+                use=uses.get(record.epoch),
+                profile=profiles.get(record.epoch),
             )
             for record in result.epochs
         ]
@@ -257,9 +262,22 @@ class OpenTest:
         self._ledger.note(f"{self.key}/ready/{self._suspensions}", True)
 
     def close(self) -> None:
-        """Run POSTCLEANUP, once, if the test was set up and not suspended since."""
+        """Run POSTCLEANUP, once, if the test was set up and not suspended since; before it
+        the trial that is characterized, if one was asked for."""
         if self._ledger.recorded(f"{self.key}/ready/{self._suspensions}", bool):
+            self._characterize()
             self._post_cleanup(patience=1)
+
+    def _characterize(self) -> None:
+        """Have one more trial, in no figure, show what I/O it really does."""
+        key = f"{self.key}/characterized"
+        self.characterized = self._ledger.recorded(key, Characterized)
+        if self.characterized is not None or self.plan is None or not self.trials:
+            return
+        found = self._performer.characterized(self.plan, self.trials[-1].epoch + 1)
+        if found is not None:
+            self.characterized = found
+            self._ledger.note(key, found)
 
     def settle(self, cut: CutTest) -> None:
         """Leave the machine in order after a crash, as an interrupt would have: what

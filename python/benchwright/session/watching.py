@@ -10,17 +10,26 @@ with the reason, and never ends a run.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
 from benchwright.bench.port import BenchProcesses, RunResult
+from benchwright.finding.codes import doubt
+from benchwright.model.characterized import Characterized
 from benchwright.model.errors import OperatingError
+from benchwright.model.finding import Finding
+from benchwright.model.profiled import Profile
 from benchwright.model.watched import ResourceUse
 from benchwright.probe.crew import Crew
-from benchwright.probe.observer import Watch
+from benchwright.probe.observer import Observer, ObserverError, Watch
 from benchwright.study.names import file_name
 from benchwright.trial.record import EpochRecord
+
+PROFILE_CODE = "profile-unavailable"
+UNSEEN = "not-watched"
 
 Windows = Sequence[tuple[int, int, int]]
 """(epoch, begin, end) of each trial's EXEC, CLOCK_MONOTONIC [ns]."""
@@ -37,6 +46,32 @@ class Sampler(Protocol):
         """
 
 
+class ProfilerPort(Protocol):
+    """What is asked of the observer that samples stacks."""
+
+    def profiles(self, windows: Windows) -> list[tuple[int, Profile]]:
+        """Return each trial's profile, by epoch, of the batch that was just ended.
+
+        Raises OSError for what cannot be written.
+        """
+
+
+class CharacterizerPort(Observer, Protocol):
+    """What is asked of the observer that counts I/O."""
+
+    characterized: Characterized | None
+    """Of the batch that was just ended."""
+
+
+class Aids(msgspec.Struct, frozen=True):
+    """What watches only where it was asked for."""
+
+    profiler: ProfilerPort | None = None
+    """In the crew too."""
+    characterizer: CharacterizerPort | None = None
+    """In no crew: it watches a trial of its own."""
+
+
 class Watching:
     """Watches batches with a crew; without one, nothing is watched."""
 
@@ -46,21 +81,28 @@ class Watching:
         processes: BenchProcesses | None,
         crew: Crew,
         sampler: Sampler | None,
+        aids: Aids | None = None,
     ) -> None:
         self._place = place
         self._processes = processes
         self.crew = crew
         self._sampler = sampler
+        self._aids = aids or Aids()
 
     @contextlib.contextmanager
     def batch(self, test: str, first: int) -> Iterator[None]:
         """Watch while the body runs a batch of a test's epochs, from `first` on."""
+        with self._watched(self.crew, test, first):
+            yield
+
+    @contextlib.contextmanager
+    def _watched(self, crew: Crew, test: str, first: int) -> Iterator[None]:
         if self._processes is None:
             yield
             return
         with contextlib.suppress(OSError):
             self._place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.crew.begin(
+        crew.begin(
             Watch(
                 self._place,
                 self._stem(test, first),
@@ -71,12 +113,7 @@ class Watching:
         try:
             yield
         finally:
-            self.crew.end()
-
-    def uses(self, result: RunResult) -> tuple[tuple[int, ResourceUse], ...]:
-        """Return what was seen of the machine in the batch that was just ended."""
-        windows = (exec_window(record) for record in result.epochs)
-        return self.seen([one for one in windows if one is not None])
+            crew.end()
 
     def seen(self, windows: Windows) -> tuple[tuple[int, ResourceUse], ...]:
         """Return what was seen in parts of the batch that was just ended; where nothing
@@ -100,9 +137,54 @@ class Watching:
         except (OSError, OperatingError) as error:
             return [_unseen(windows, str(error))]
 
+    def described(self, result: RunResult) -> RunResult:
+        """Return a batch's result with what was seen of it."""
+        windows = [w for w in map(exec_window, result.epochs) if w is not None]
+        return msgspec.structs.replace(
+            result, uses=self.seen(windows), profiles=self._profiles(windows)
+        )
+
+    def _profiles(self, windows: Windows) -> tuple[tuple[int, Profile], ...]:
+        profiler = self._aids.profiler
+        if profiler is None or not windows:
+            return ()
+        try:
+            return tuple(profiler.profiles(windows))
+        except OSError as error:
+            self.crew.failures.append(ObserverError(PROFILE_CODE, str(error)))
+            return ()
+
+    @property
+    def characterizes(self) -> bool:
+        """Whether a trial of each test is to be characterized."""
+        return self._aids.characterizer is not None
+
+    def characterized(
+        self, test: str, epoch: int, run: Callable[[], bool]
+    ) -> Characterized | None:
+        """Have the epoch that `run` runs characterized; None where it could not be, or
+        where `run` returns False: it was cut short."""
+        characterizer = self._aids.characterizer
+        assert characterizer is not None
+        crew = Crew([characterizer])
+        with self._watched(crew, f"{test}-io", epoch):
+            whole = run()
+        self.crew.failures += crew.failures
+        return characterizer.characterized if whole else None
+
+    def doubts(self) -> tuple[Finding, ...]:
+        """Return why some of what was asked for could not be had; that the machine was
+        not seen is told with each trial."""
+        found = {(one.code, str(one)): None for one in self.crew.failures}
+        return tuple(
+            doubt(code, "watching", why) for code, why in found if code != UNSEEN
+        )
+
     def close(self) -> None:
         """End everything that watches."""
         self.crew.close()
+        if self._aids.characterizer is not None:
+            self._aids.characterizer.close()
 
     def _stem(self, test: str, first: int) -> str:
         """Return a name that no earlier batch has: one may have been cut and run again."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from benchwright.model.characterized import Characterized
 from benchwright.model.comparison import NullResult
 from benchwright.model.decision import Stop
 from benchwright.model.observation import Trial
@@ -45,6 +46,8 @@ class TestContents(msgspec.Struct):
     void: list[VoidBatch] = []
     """What was cut short, in the order in which it was: kept, never counted."""
     stop: Stop | None = None
+    characterized: Characterized | None = None
+    """Of a trial of its own, which is in no figure."""
 
 
 class _VoidPayload(msgspec.Struct):
@@ -105,6 +108,8 @@ def _add(test: TestContents, entry: Entry) -> None:
     what = entry.key.removeprefix(f"{test.key}/")
     if what.startswith("epoch/"):
         _add_trial(test, entry.kind, entry.payload)
+    elif what == "characterized" and entry.kind == "outcome":
+        test.characterized = msgspec.json.decode(entry.payload, type=Characterized)
     elif what == "stop" and entry.kind == "outcome":
         test.stop = msgspec.json.decode(entry.payload, type=Stop)
 
