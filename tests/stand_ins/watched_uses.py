@@ -11,6 +11,7 @@ from benchwright.model.watched import (
     CgroupUse,
     CpuUse,
     DiskUse,
+    IoLimit,
     MemoryUse,
     NetworkUse,
     ResourceUse,
@@ -95,6 +96,22 @@ def use(**more: Any) -> ResourceUse:
         io_pressure=0.0,
     )
     return msgspec.structs.replace(start, **more)
+
+
+def throttled(limit: IoLimit) -> CgroupUse:
+    """Return a cgroup with a limit on I/O."""
+    return group(io_limits=(limit,))
+
+
+def waiting_for_io(**more: Any) -> ResourceUse:
+    """Return a window in which the trial's only thread waits for the disk."""
+    parts = {
+        "cpu": cpu(0.05, iowait=0.9),
+        "tasks": (task(share=0.05),),
+        "io_pressure": 0.9,
+        "own_io": TreeIo(8 * MIB, 0, 8 * MIB, 0, 2000, 0),
+    }
+    return use(**(parts | more))
 
 
 def trial(epoch: int, seen: ResourceUse | None = None, **more: Any) -> Trial:

@@ -6,16 +6,27 @@ import msgspec
 import pytest
 
 from benchwright.finding.limit import Capacity
-from benchwright.finding.limiter import LIMITER_CODES, Seen, limiters
+from benchwright.finding.limiter import Seen, limiters
+from benchwright.finding.machine_codes import LIMITER_CODES
 from benchwright.model.watched import (
     CgroupUse,
     FilesOpen,
     IoLimit,
     ResourceUse,
     TaskUse,
-    TreeIo,
 )
-from watched_uses import MIB, cpu, disk, group, memory, network, task, use
+from watched_uses import (
+    MIB,
+    cpu,
+    disk,
+    group,
+    memory,
+    network,
+    task,
+    throttled,
+    use,
+    waiting_for_io,
+)
 
 
 def codes(seen: ResourceUse, known: Seen | None = None) -> list[str]:
@@ -32,22 +43,6 @@ def quota(throttled: int, seconds: float) -> CgroupUse:
         throttled=throttled,
         throttled_s=seconds,
     )
-
-
-def throttled(limit: IoLimit) -> CgroupUse:
-    """Return a cgroup with a limit on I/O."""
-    return group(io_limits=(limit,))
-
-
-def waiting_for_io(**more: object) -> ResourceUse:
-    """Return a window in which the trial's only thread waits for the disk."""
-    parts = {
-        "cpu": cpu(0.05, iowait=0.9),
-        "tasks": (task(share=0.05),),
-        "io_pressure": 0.9,
-        "own_io": TreeIo(8 * MIB, 0, 8 * MIB, 0, 2000, 0),
-    }
-    return use(**(parts | more))
 
 
 ONE_THREAD = use(cpu=cpu(1.0), tasks=(task("gzip", 0.99),))

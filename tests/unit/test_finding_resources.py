@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -27,13 +29,13 @@ BOUND = use(cpu=cpu(1.0), tasks=(task("gzip", 0.99),))
 GIB = 1024 * MIB
 
 
-def machine_findings(*uses: ResourceUse | None, **more: object) -> list[Finding]:
+def machine_findings(*uses: ResourceUse | None, **more: Any) -> list[Finding]:
     """Return the machine's findings of a test with a trial for each use."""
     trials = [trial(epoch, seen) for epoch, seen in enumerate(uses, 1)]
     return [one for one in examine("t", trials, **more) if one.code in CODES_HERE]
 
 
-def codes(*uses: ResourceUse | None, **more: object) -> list[str]:
+def codes(*uses: ResourceUse | None, **more: Any) -> list[str]:
     return [one.code for one in machine_findings(*uses, **more)]
 
 
@@ -199,7 +201,7 @@ def test_what_had_not_reached_the_disk_is_told() -> None:
     assert codes(use(own_io=written, disks=(quick,))) == []
 
 
-def nfs(rate: float, unit: str, seen: ResourceUse, **claims: object) -> list[Finding]:
+def nfs(rate: float, unit: str, seen: ResourceUse, **claims: Any) -> list[Finding]:
     """Return the findings of a test with one metric."""
     trials = [
         trial(1, seen, values={"rate": rate}),

@@ -202,11 +202,7 @@ def single_threaded(use: ResourceUse, *, late: bool = False) -> Limit | None:
 def _room(found: Shares) -> bool:
     """Tell whether more threads would have had a processor: one was idle, or somebody
     else had it."""
-    if found.full and _of_the_trial(found):
-        return False
-    if found.trial is None:
-        return found.idle >= t.IDLE_CORES
-    return not found.full or found.trial <= found.count - t.IDLE_CORES
+    return not (found.full and _of_the_trial(found))
 
 
 def _threads_text(tasks: Sequence[TaskUse]) -> str:

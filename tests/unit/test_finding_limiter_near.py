@@ -1,0 +1,184 @@
+"""Each threshold of a limit, with a value on either side and near."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from benchwright.finding.limiter import limiters
+from benchwright.model.watched import IoLimit, ResourceUse, TreeIo
+from watched_uses import (
+    MIB,
+    cpu,
+    disk,
+    group,
+    memory,
+    network,
+    task,
+    throttled,
+    use,
+    waiting_for_io,
+)
+
+
+def codes(seen: ResourceUse) -> list[str]:
+    """Return what was at its limit."""
+    return [limit.code for limit in limiters(seen)]
+
+
+def beside(neighbours: float, **more: Any) -> ResourceUse:
+    """Return a full machine on which others used so many processors."""
+    own = more.pop("share", 2 - neighbours)
+    threads = (task("cc1", own, waiting=more.pop("waiting", 0.4)),)
+    return use(cpu=cpu(own, neighbours, runnable=4.0, **more), tasks=threads)
+
+
+def turning(runnable: float = 1.0, lasting: float = 0.2) -> ResourceUse:
+    """Return processes that take turns at one processor."""
+    turns = tuple(task("cc1", 0.3, seen_s=10 * lasting) for _ in range(3))
+    return use(cpu=cpu(0.95, 0.0, runnable=0.95 + runnable - 1), tasks=turns)
+
+
+def full(memory_max: float = 1.0, refaults_per_s: float = 500) -> ResourceUse:
+    """Return a cgroup near its memory limit."""
+    limit = 100 * MIB
+    return use(
+        memory=memory(refaults=int(10 * refaults_per_s)),
+        cgroups=(
+            group(
+                memory_limit=limit,
+                memory_max=int(memory_max * limit),
+                memory_limit_hits=5,
+            ),
+        ),
+    )
+
+
+NEAR = [
+    ("noisy-neighbour", lambda v: beside(v), 0.17, 0.23),
+    (
+        "noisy-neighbour",
+        lambda v: beside(v, count=4, share=0.3, waiting=0.3),
+        0.09,
+        0.11,
+    ),
+    ("noisy-neighbour", lambda v: beside(1.0, waiting=v), 0.13, 0.17),
+    ("noisy-neighbour", lambda v: beside(1.8, share=0.2, waiting=v), 0.28, 0.32),
+    (
+        "noisy-neighbour",
+        lambda v: use(cpu=cpu(1.3, 0.7, runnable=v), tasks=()),
+        2.1,
+        2.3,
+    ),
+    (
+        "single-threaded-cpu-bound",
+        lambda v: use(cpu=cpu(0.97), tasks=(task("gzip", v, waiting=0.96 - v),)),
+        0.83,
+        0.87,
+    ),
+    ("single-threaded-cpu-bound", lambda v: turning(runnable=v), 1.42, 1.28),
+    ("single-threaded-cpu-bound", lambda v: turning(lasting=v), 0.55, 0.45),
+    (
+        "cpu-saturated",
+        lambda v: use(
+            cpu=cpu(0.98, each=(0.98, 0.03)),
+            tasks=(task("w", 0.49, waiting=v),) * 2,
+        ),
+        0.23,
+        0.27,
+    ),
+    (
+        "cpu-saturated",
+        lambda v: use(
+            cpu=cpu(0.98, 1.02 - v, each=(0.98, 0.03)),
+            tasks=(task("w", 0.49, waiting=0.5),) * 2,
+        ),
+        0.45,
+        0.55,
+    ),
+    ("memory-limit", lambda v: full(memory_max=v), 0.93, 0.96),
+    ("memory-limit", lambda v: full(refaults_per_s=v), 90, 110),
+    (
+        "swapping",
+        lambda v: use(memory=memory(swapped_in=int(v * MIB), swapped_out=MIB)),
+        8,
+        10,
+    ),
+    (
+        "memory-pressure",
+        lambda v: use(memory=memory(pressure=None, scanned_direct=int(v))),
+        9000,
+        11_000,
+    ),
+    (
+        "disk-saturated",
+        lambda v: waiting_for_io(io_pressure=0.1, cpu=cpu(0.1), disks=(disk(v, 3.0),)),
+        0.93,
+        0.96,
+    ),
+    (
+        "disk-saturated",
+        lambda v: waiting_for_io(io_pressure=0.1, cpu=cpu(0.1), disks=(disk(0.97, v),)),
+        1.5,
+        1.9,
+    ),
+    (
+        "disk-saturated",
+        lambda v: waiting_for_io(io_pressure=v, cpu=cpu(0.1), disks=(disk(0.93, 1),)),
+        0.55,
+        0.65,
+    ),
+    ("disk-saturated", lambda v: waiting_for_io(disks=(disk(v, 0.9),)), 0.88, 0.92),
+    (
+        "disk-saturated",
+        lambda v: waiting_for_io(
+            own_io=TreeIo(0, 0, int(v * 4096000), 0), disks=(disk(0.97, 7.0),)
+        ),
+        0.04,
+        0.06,
+    ),
+    (
+        "io-throttled",
+        lambda v: waiting_for_io(
+            io_pressure=0.55,
+            cpu=cpu(0.1),
+            disks=(disk(0.01, 0.1),),
+            cgroups=(throttled(IoLimit("8:0", "vda", reads_per_s=100 / v)),),
+        ),
+        0.67,
+        0.73,
+    ),
+    (
+        "network-limit",
+        lambda v: use(
+            networks=(network(send_bytes_per_s=v * 125e6, speed_bits_per_s=1e9),)
+        ),
+        0.90,
+        0.93,
+    ),
+    (
+        "cpu-saturated",
+        lambda v: use(cpu=cpu(v, 0.0, runnable=3.0), tasks=()),
+        1.78,
+        1.82,
+    ),
+    (
+        "cpu-saturated",
+        lambda v: use(cpu=cpu(2 - v, v, runnable=2.0), tasks=()),
+        0.65,
+        0.55,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("code", "made", "free", "limited"),
+    NEAR,
+    ids=[f"{one[0]}-{one[3]}" for one in NEAR],
+)
+def test_near_both_sides_of_a_threshold(
+    code: str, made: Any, free: float, limited: float
+) -> None:
+    assert code not in codes(made(free))
+    assert code in codes(made(limited))
