@@ -154,3 +154,41 @@ def test_mail_of_a_failure_and_no_password_in_the_study(tmp_path: Path) -> None:
     assert "535 no entry with ***" in done.stderr
     for path in (tmp_path / "bw-study").rglob("*"):
         assert path.is_dir() or b"Tr0ub4dor" not in path.read_bytes(), path
+
+
+def test_a_comparison_tells_whom_the_command_line_names(tmp_path: Path) -> None:
+    whom = ("--notify", "command:sh -c 'cat >told-$BW_NOTICE_EVENT'")
+    words = (
+        "--max-blocks",
+        "10",
+        "--max-time",
+        "20s",
+        "--json",
+        "--",
+        "true",
+        "sleep 0.02",
+    )
+    done = bw(tmp_path, "compare", *whom, "--notify-on", "done,undecided", *words)
+    assert done.returncode == 0, done.stderr
+    document = told(tmp_path)
+    assert document["event"] == "done"
+    assert document["suite"] == "<comparison>"
+    assert "times as slow" in document["summary"]
+    assert {one["test"] for one in document["results"]} == {"true", "sleep"}
+
+
+def test_a_search_that_finds_nothing_to_run_is_told(tmp_path: Path) -> None:
+    whom = ("--notify", "command:sh -c 'cat >told-$BW_NOTICE_EVENT'")
+    words = (
+        "--response",
+        "/mean",
+        "--limit",
+        "10ms",
+        "--command",
+        "false {rate} {duration}",
+    )
+    done = bw(tmp_path, "peak", *whom, *words)
+    assert done.returncode == 1, done.stderr
+    document = told(tmp_path)
+    assert document["event"] in ("failure", "fail-fast")
+    assert document["exit_status"] == 1
