@@ -12,6 +12,7 @@ import msgspec
 
 from benchwright.bench import leftovers
 from benchwright.bench.local import LocalBench
+from benchwright.cli.env_session import commands_of, record_machine
 from benchwright.cli.notified import Ended, tell_of_session, telling_of_errors
 from benchwright.cli.outcome import document_of, tell
 from benchwright.cli.quiet_session import QuietSession
@@ -113,13 +114,18 @@ def _run(
             telling_of_errors(prepared.info, prepared.program.notify, kept),
             quiet,
         ):
+            programs = commands_of(prepared)
+            record_machine(study, ledger.session, programs)
             verdict = session.run(prepared.defines, prepared.environment)
+            # Again: what changed meanwhile changed between trials.
+            record_machine(study, ledger.session, programs)
     record_doubts(study, ledger.session, (*quiet.findings, *watching.doubts()))
     try:
         _tell(prepared, session, verdict, (study, ledger.session), json=arguments.json)
     except BrokenPipeError:
         silence_stdout()
-    tell_of_session(prepared, session, Ended(*kept, verdict))
+    paused = ledger.at_checkpoint and verdict.status in ("stopped", "interrupted")
+    tell_of_session(prepared, session, Ended(*kept, verdict, paused=paused))
     return verdict.exit_status
 
 

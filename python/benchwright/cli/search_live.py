@@ -14,6 +14,7 @@ import msgspec
 
 from benchwright.bench import leftovers
 from benchwright.bench.local import LocalBench
+from benchwright.cli.env_session import record_machine
 from benchwright.cli.live import cause_of_crash
 from benchwright.cli.notified import Ended, tell_of_end, telling_of_errors
 from benchwright.cli.notify_option import notices_of
@@ -148,6 +149,7 @@ def _run(info: SessionInfo, errand: Errand[Result], ledger: Ledger) -> int:
                 return errand.run(workbench, ledger)
 
         ours = (ledger.study.path, ledger.session)
+        record_machine(ledger.study, ledger.session)
         with stopping(stop.asked), telling_of_errors(info, None, ours):
             ended = run_session(ledger, do, errand.verdict)
     result, verdict = ended
