@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchwright.cli.outcome import observed_objects, print_observed
+from benchwright.cli.profile import difference_lines
 from benchwright.finding.compared import doubts_of
 from benchwright.finding.examine import examine
 from benchwright.model.comparison import Comparison
@@ -41,6 +42,7 @@ def tell_comparison(
     if junit is not None:
         write_junit(junit, comparison)
     findings = (*doubts_of_session(*kept), *findings_of(opened, comparison))
+    differences = list(difference_lines(opened.tests, study.path, session))
     head = {
         "study": str(study.path),
         "session": session,
@@ -48,10 +50,13 @@ def tell_comparison(
         "detail": verdict.detail,
         "exit_status": verdict.exit_status,
         **observed_objects(opened.tests),
+        **({"profile_differences": differences} if differences else {}),
     }
     print_comparison(comparison, findings, head, json=json)
     if not json:
         print_observed(opened.tests)
+        for line in differences:
+            print(line)
         sys.stdout.flush()
         print(
             f"bw: {verdict.status}: {verdict.detail}; kept in {study.path}",

@@ -22,7 +22,7 @@ from benchwright.report.flame_page import WIDTH_PX, Box, page
 _GREY = "rgb(222,222,222)"
 _FULL = 0.10
 """The difference of shares that has the full colour."""
-_ERRORS = 2.0
+_ERRORS = 3.0
 """Standard errors of the difference within which it is grey."""
 
 
