@@ -17,6 +17,7 @@ import pytest
 from smtp_stand_in import MailServer, serving
 
 BW = [sys.executable, "-m", "benchwright.cli.main"]
+WHOM = ("--notify", "command:sh -c 'cat >told-$BW_NOTICE_EVENT'")
 TELL = '[notify]\ncommand = ["/bin/sh", "-c", "cat >told-$BW_NOTICE_EVENT"]\n'
 
 
@@ -157,7 +158,6 @@ def test_mail_of_a_failure_and_no_password_in_the_study(tmp_path: Path) -> None:
 
 
 def test_a_comparison_tells_whom_the_command_line_names(tmp_path: Path) -> None:
-    whom = ("--notify", "command:sh -c 'cat >told-$BW_NOTICE_EVENT'")
     words = (
         "--max-blocks",
         "10",
@@ -168,7 +168,7 @@ def test_a_comparison_tells_whom_the_command_line_names(tmp_path: Path) -> None:
         "true",
         "sleep 0.02",
     )
-    done = bw(tmp_path, "compare", *whom, "--notify-on", "done,undecided", *words)
+    done = bw(tmp_path, "compare", *WHOM, "--notify-on", "done,undecided", *words)
     assert done.returncode == 0, done.stderr
     document = told(tmp_path)
     assert document["event"] == "done"
@@ -178,7 +178,6 @@ def test_a_comparison_tells_whom_the_command_line_names(tmp_path: Path) -> None:
 
 
 def test_a_search_that_finds_nothing_to_run_is_told(tmp_path: Path) -> None:
-    whom = ("--notify", "command:sh -c 'cat >told-$BW_NOTICE_EVENT'")
     words = (
         "--response",
         "/mean",
@@ -187,7 +186,7 @@ def test_a_search_that_finds_nothing_to_run_is_told(tmp_path: Path) -> None:
         "--command",
         "false {rate} {duration}",
     )
-    done = bw(tmp_path, "peak", *whom, *words)
+    done = bw(tmp_path, "peak", *WHOM, *words)
     assert done.returncode == 1, done.stderr
     document = told(tmp_path)
     assert document["event"] in ("failure", "fail-fast")

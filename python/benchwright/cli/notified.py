@@ -44,12 +44,14 @@ class Ended(msgspec.Struct, frozen=True):
     """As it was printed."""
     broken: bool = False
     """An operating error ended it, not a benchmark."""
+    paused: bool = False
+    """It ends at a checkpoint, as before a reboot, and goes on by itself: no end to tell."""
 
 
 def tell_of_session(prepared: Prepared, session: Session, end: Ended) -> None:
     """Tell everybody whom the suite and --notify name of a session's end."""
     notify = notices_of(prepared.info, prepared.program.notify)
-    if any(one.wants(event_of(end)) for one in notify):
+    if not end.paused and any(one.wants(event_of(end)) for one in notify):
         tell_of_end(prepared.info, notify, _described(session, end))
 
 
