@@ -34,13 +34,17 @@ def reboot(
 
     Raises BenchError `chill-no-reboot` when it is refused, or has not come.
     """
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        signal.signal(number, signal.SIG_IGN)
-    os.sync()
-    complaint = run(_command(booted))
-    if not complaint:
-        sleep(PATIENCE_S)
-        complaint = f"the machine was asked to, and is still here {PATIENCE_S} s later"
+    deaf = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+    before = [signal.signal(number, signal.SIG_IGN) for number in deaf]
+    try:
+        os.sync()
+        complaint = run(_command(booted))
+        if not complaint:
+            sleep(PATIENCE_S)
+            complaint = f"it was asked for, and has not come in {PATIENCE_S} s"
+    finally:
+        for number, handler in zip(deaf, before, strict=True):
+            signal.signal(number, handler)
     raise BenchError(
         "chill-no-reboot",
         f"no restart: {complaint}",

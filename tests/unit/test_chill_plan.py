@@ -1,0 +1,60 @@
+"""How much memory chill takes next, and when it stops, from made-up readings."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchwright.machine.chill_memory import Memory
+from benchwright.machine.chill_plan import LARGEST_STEP, PATIENCE, next_step
+from benchwright.model.chill import Stopped
+
+MIB = 1 << 20
+RESERVE = 256 * MIB
+
+
+def reading(available: int, cached: int, swapped: int = 0) -> Memory:
+    return Memory(4096 * MIB, available * MIB, cached * MIB, swapped)
+
+
+def test_far_from_the_reserve_a_step_is_large() -> None:
+    assert next_step([reading(3000, 900)], [], RESERVE) == LARGEST_STEP
+
+
+def test_the_reserve_is_approached_and_never_overrun() -> None:
+    """A machine that loses exactly what is taken, and caches more than the reserve."""
+    available, readings, taken = 3000 * MIB, [], []
+    while True:
+        readings.append(Memory(4096 * MIB, available, available, 0))
+        step = next_step(readings, taken, RESERVE)
+        if isinstance(step, Stopped):
+            break
+        taken.append(step)
+        available -= step
+        assert available >= RESERVE
+    assert step is Stopped.RESERVE
+    assert available - RESERVE < 8 * MIB
+
+
+@pytest.mark.parametrize(
+    ("now", "reason"),
+    [
+        (reading(3000, 900, swapped=1), Stopped.SWAP),
+        (reading(3000, 2), Stopped.EMPTY),
+        (reading(257, 900), Stopped.RESERVE),
+    ],
+)
+def test_it_stops_for_a_reason(now: Memory, reason: Stopped) -> None:
+    assert next_step([reading(3000, 900), now], [LARGEST_STEP], RESERVE) is reason
+
+
+def test_a_cache_that_shrank_and_no_longer_does_is_steady() -> None:
+    falling = [reading(3000 - 64 * n, 900 - 64 * n) for n in range(10)]
+    assert next_step(falling, [LARGEST_STEP] * 9, RESERVE) == LARGEST_STEP
+    level = falling + [reading(2400 - 64 * n, 324) for n in range(PATIENCE + 1)]
+    taken = [LARGEST_STEP] * (len(level) - 1)
+    assert next_step(level, taken, RESERVE) is Stopped.STEADY
+
+
+def test_while_free_memory_is_taken_a_level_cache_is_no_reason() -> None:
+    level = [reading(3000 - 64 * n, 900) for n in range(20)]
+    assert next_step(level, [LARGEST_STEP] * 19, RESERVE) == LARGEST_STEP
