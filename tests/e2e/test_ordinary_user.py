@@ -142,6 +142,34 @@ def test_chill_is_refused_clearly(
     assert told in done.stderr
 
 
+def test_a_suite_that_wants_quiet_goes_on_and_tells_what_it_lacked(user: User) -> None:
+    text = 'quiet = ["aslr"]\n[[test]]\nexec = "true"\nuntil = {count = 3}\n'
+    (user.home / "quiet.toml").write_text(text)
+    done = user.bw("run", "quiet.toml", "--study", "quieted", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "randomize_va_space" in evidence(json.loads(done.stdout), "quiet-incomplete")
+
+
+@pytest.mark.parametrize(
+    ("option", "code"),
+    [
+        ("--profile", "profile-unavailable"),
+        ("--characterize", "characterize-unavailable"),
+    ],
+)
+def test_what_needs_more_rights_is_a_finding_or_is_there(
+    user: User, option: str, code: str
+) -> None:
+    study = f"study{option}"
+    words = ("run", option, "--json", "--study", study, "--min-runs", "3", "--")
+    done = user.bw(*words, "sh", "-c", WORK)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    kept = [p.name for p in (user.home / study / "watched").rglob("*") if p.is_file()]
+    beyond = [name for name in kept if not name.endswith(".jsonl.gz")]
+    assert beyond or evidence(document, code)
+
+
 def test_notices_are_sent(user: User) -> None:
     head = '[notify]\ncommand = ["/bin/sh", "-c", "cat >told"]\n'
     text = head + '[[test]]\nexec = "false"\n'
