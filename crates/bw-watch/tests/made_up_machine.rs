@@ -1,0 +1,270 @@
+//! Whole watches over a made-up /proc and /sys: what comes and goes, and other machines.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::io::Read as _;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bw_watch::protocol::Begin;
+use bw_watch::roots::Roots;
+use bw_watch::watch::Watch;
+use serde_json::Value;
+
+/// A machine in a directory, removed at the end.
+struct Machine {
+    root: PathBuf,
+}
+
+impl Machine {
+    /// One processor, one disk with a partition; process 10 with a child 11 and a thread.
+    fn new() -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!(
+            "bw-machine-{}-{}",
+            std::process::id(),
+            NEXT.fetch_add(1, Ordering::Relaxed)
+        );
+        let machine = Self {
+            root: std::env::temp_dir().join(name),
+        };
+        machine.write(
+            "proc/stat",
+            "cpu  1 2\ncpu0 10 0 5 100 0 0 0 0 0 0\nctxt 5\nprocesses 20\n",
+        );
+        machine.write(
+            "proc/diskstats",
+            "8 0 sda 1 0 8 1 0 0 0 0 0 1 1\n8 1 sda1 1 0 8 1 0 0 0 0 0 1 1\n",
+        );
+        machine.write("sys/block/sda/size", "2048\n");
+        machine.process(10, 1, "root");
+        machine.process(11, 10, "child");
+        machine
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn process(&self, pid: i32, ppid: i32, name: &str) {
+        let stat =
+            format!("{pid} ({name}) S {ppid} 0 0 0 -1 0 0 0 1 0 7 3 2 1 20 0 1 0 {pid}00 0 25 0\n");
+        self.write(&format!("proc/{pid}/stat"), &stat);
+        self.write(&format!("proc/{pid}/task/{pid}/stat"), &stat);
+    }
+
+    /// Watches while `act` does something between two samples; returns the lines.
+    fn watch(&self, act: impl FnOnce(&Self)) -> Vec<Value> {
+        let out = self.root.join("series.jsonl.gz");
+        let roots = Roots {
+            proc: self.root.join("proc"),
+            sys: self.root.join("sys"),
+            kmsg: self.root.join("kmsg"),
+        };
+        let request = Begin {
+            id: 1,
+            out: out.clone(),
+            root_pid: 10,
+            interval_ns: 1_000_000,
+            copies: false,
+            watcher_pids: Vec::new(),
+            extra_pids: Vec::new(),
+        };
+        let watch = Watch::begin(request, &roots).unwrap();
+        act(self);
+        let done = watch.end();
+        assert_eq!(done.error, "");
+        assert_eq!(done.samples, 2);
+        let mut text = String::new();
+        let file = fs::File::open(out).unwrap();
+        let mut file = flate2::read::GzDecoder::new(file);
+        file.read_to_string(&mut text).unwrap();
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.root);
+    }
+}
+
+fn of<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    lines.iter().filter(|line| line["type"] == kind).collect()
+}
+
+/// Returns the value of a column in the row of that place, after the last names before it.
+fn value(lines: &[Value], row: usize, name: &str) -> Value {
+    let mut names = &Value::Null;
+    let mut seen = 0;
+    for line in lines {
+        if line["type"] == "columns" {
+            names = &line["names"];
+        }
+        if line["type"] == "row" {
+            if seen == row {
+                let place = names.as_array().unwrap().iter().position(|n| n == name);
+                return place.map_or(Value::Null, |place| line["v"][place].clone());
+            }
+            seen += 1;
+        }
+    }
+    Value::Null
+}
+
+#[test]
+fn a_machine_that_tells_little_is_watched_and_what_is_missing_is_named() {
+    let lines = Machine::new().watch(|_| {});
+    let absent = of(&lines, "series")[0]["absent"].as_array().unwrap();
+    let absent: Vec<&str> = absent
+        .iter()
+        .map(|pair| pair[0].as_str().unwrap())
+        .collect();
+    for what in [
+        "memory",
+        "vm",
+        "net",
+        "tcp",
+        "softnet",
+        "pressure",
+        "frequency",
+        "kernel",
+    ] {
+        assert!(absent.contains(&what), "{what}");
+    }
+    assert_eq!(value(&lines, 0, "cpu/0/user"), 10);
+    assert_eq!(value(&lines, 1, "cpu/0/user"), 0);
+    assert_eq!(value(&lines, 0, "disk/sda1/reads"), Value::Null);
+    assert_eq!(value(&lines, 0, "disk/sda/flushes"), Value::Null);
+    assert_eq!(
+        of(&lines, "series")[0]["limits"]["disk/sda/size_bytes"],
+        2048 * 512
+    );
+    assert_eq!(of(&lines, "columns").len(), 1);
+    assert_eq!(lines.last().unwrap()["type"], "end");
+}
+
+#[test]
+fn a_tree_without_children_files_schedstat_and_io_is_found_by_parents() {
+    let lines = Machine::new().watch(|machine| {
+        machine.process(5, 11, "low");
+        machine.process(12, 5, "new");
+        machine.process(13, 1, "other");
+        machine.write("proc/stat", "cpu0 10 0 5 100 0 0 0 0 0 0\nprocesses 23\n");
+    });
+    let own = of(&lines, "own");
+    let pids = |line: &Value| -> Vec<i64> {
+        let rows = line["rows"].as_array().unwrap().iter();
+        rows.map(|row| row[0].as_i64().unwrap()).collect()
+    };
+    assert_eq!(pids(own[0]), [10, 11]);
+    assert_eq!(pids(own[1]), [5, 10, 11, 12]);
+    // 7 + 3 ticks; waiting cannot be told.
+    let ticks = 1_000_000_000 / 100;
+    assert_eq!(own[0]["rows"][0][4], 10 * ticks);
+    assert_eq!(own[0]["rows"][0][5], Value::Null);
+    assert_eq!(value(&lines, 0, "own/user_ns"), 2 * (7 + 2) * ticks);
+    assert_eq!(value(&lines, 0, "own/read_chars"), Value::Null);
+    assert_eq!(
+        of(&lines, "processes")[1]["rows"].as_array().unwrap().len(),
+        5
+    );
+}
+
+#[test]
+fn a_disk_that_comes_makes_new_columns_and_its_values_are_whole() {
+    let lines = Machine::new().watch(|machine| {
+        machine.write("sys/block/nvme0n1/size", "1\n");
+        machine.write(
+            "proc/diskstats",
+            "8 0 sda 3 0 8 1 0 0 0 0 0 1 1\n259 0 nvme0n1 9 0 8 1 0 0 0 0 0 1 1\n",
+        );
+    });
+    assert_eq!(of(&lines, "columns").len(), 2);
+    assert_eq!(value(&lines, 0, "disk/nvme0n1/reads"), Value::Null);
+    assert_eq!(value(&lines, 1, "disk/nvme0n1/reads"), 9);
+    assert_eq!(value(&lines, 1, "disk/sda/reads"), 3);
+}
+
+#[test]
+fn a_processor_that_goes_has_no_columns_any_more() {
+    let machine = Machine::new();
+    machine.write("proc/stat", "cpu0 1 1 1 1\ncpu1 1 1 1 1\nprocesses 20\n");
+    let lines = machine.watch(|machine| {
+        machine.write("proc/stat", "cpu0 4 1 1 1\nprocesses 20\n");
+    });
+    assert_eq!(of(&lines, "series")[0]["cpus"], 2);
+    assert_eq!(value(&lines, 0, "cpu/1/user"), 1);
+    assert_eq!(value(&lines, 1, "cpu/1/user"), Value::Null);
+    assert_eq!(value(&lines, 1, "cpu/0/user"), 4);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_any_more_is_absent_and_named_at_the_end() {
+    let machine = Machine::new();
+    machine.write("proc/sys/fs/file-nr", "7 0 100\n");
+    let lines = machine.watch(|machine| {
+        let path = machine.root.join("proc/sys/fs/file-nr");
+        fs::remove_file(&path).unwrap();
+        // The open file is still there: only a change elsewhere makes it be looked for.
+        machine.write("proc/diskstats", "");
+    });
+    assert_eq!(value(&lines, 0, "files/open"), 7);
+    assert_eq!(value(&lines, 1, "files/open"), Value::Null);
+    let end = lines.last().unwrap();
+    assert_eq!(end["absent"][0][0], "files");
+}
+
+#[test]
+fn cgroups_of_version_2_are_told_with_their_ancestors_limits() {
+    let machine = Machine::new();
+    let mount = "41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+    machine.write("proc/self/mountinfo", mount);
+    machine.write("proc/10/cgroup", "0::/slice/bench\n");
+    machine.write("proc/11/cgroup", "0::/slice/bench\n");
+    machine.write("sys/devices/system/cpu/online", "0-7\n");
+    machine.write("sys/fs/cgroup/slice/cpu.max", "150000 100000\n");
+    machine.write(
+        "sys/fs/cgroup/slice/cpu.stat",
+        "usage_usec 1\nnr_throttled 2\n",
+    );
+    let group = "sys/fs/cgroup/slice/bench";
+    machine.write(&format!("{group}/cpu.max"), "max 100000\n");
+    machine.write(&format!("{group}/cpuset.cpus.effective"), "0-3\n");
+    machine.write(&format!("{group}/memory.max"), "1048576\n");
+    machine.write(&format!("{group}/memory.current"), "4096\n");
+    machine.write(
+        &format!("{group}/memory.events"),
+        "low 0\nhigh 0\nmax 5\noom_kill 1\n",
+    );
+    machine.write(
+        &format!("{group}/io.max"),
+        "8:0 rbps=max wbps=1000 riops=max wiops=max\n",
+    );
+    let lines = machine.watch(|machine| {
+        machine.write(
+            &format!("{group}/memory.events"),
+            "low 0\nhigh 0\nmax 9\noom_kill 1\n",
+        );
+    });
+    let told = of(&lines, "cgroup");
+    assert_eq!(told.len(), 2);
+    assert_eq!(told[0]["path"], "/slice/bench");
+    let limits = &told[0]["limits"];
+    assert_eq!(
+        (&limits["cpus"], &limits["memory_bytes"]),
+        (&"0-3".into(), &1_048_576.into())
+    );
+    assert_eq!(limits["io"][0]["name"], "sda");
+    assert_eq!(limits["io"][0]["write_bytes_per_s"], 1000);
+    assert_eq!(limits["cpu_cores"], Value::Null);
+    assert_eq!(told[1]["limits"]["cpu_cores"], 1.5);
+    assert_eq!(value(&lines, 0, "cgroup/0/memory_limit_hits"), 5);
+    assert_eq!(value(&lines, 1, "cgroup/0/memory_limit_hits"), 4);
+    assert_eq!(value(&lines, 1, "cgroup/1/throttled"), 0);
+}
