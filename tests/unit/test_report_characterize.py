@@ -55,6 +55,7 @@ FOUND = Characterized(
         BlockUse("vda", "write", "kernel", 2, 24576, (SizeCalls(12288, 2),)),
         BlockUse("vda", "write", "others", 1, 4096, (SizeCalls(4096, 1),)),
         BlockUse("vda", "flush", "kernel", 1, 0),
+        BlockUse("vda", "read", "trial", 2, 8192, (SizeCalls(4096, 2),)),
         BlockUse("vdb", "write", "others", 9, 9216),
     ),
     trace=BlockTrace(
@@ -90,14 +91,16 @@ I/O of the trial in 10.0 s, counted by bpftrace; being counted slows small calls
     page cache: 0 B brought in by reads, 40 KiB added by writes
   device vda
     flush by kernel threads, for anybody: 1
+    read by the trial's tasks: 2 of 4 KiB (100 %); 8 KiB in all
     write by kernel threads, for anybody: 2 of 12 KiB (100 %); 24 KiB in all
     write by other tasks: 1 of 4 KiB (100 %); 4 KiB in all
     all requests: sequential 50 %, 0.25 requests under way, response p50 1 ms, p99 2 ms
   writers were made to wait 3 times, 1.5 s in all, for dirty pages to be written
   block trace: watched/s1/a.bw (bw trace stat, bw trace compare)
   from calls to the device
-    write: 16.97 KiB by calls -> 24 KiB of the device (1.41 x), what is still in memory \
-not counted
+    write: 16.97 KiB by calls -> 0 B (0 x) of the device by itself, at most 24 KiB (1.41 x) \
+with what the kernel wrote meanwhile
+    read: 0 B by calls -> 8 KiB of the device
   not seen: io_uring: no tracepoints"""
     )
 

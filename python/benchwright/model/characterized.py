@@ -197,19 +197,17 @@ def bytes_moved(
 
 
 def bytes_of_device(
-    characterized: Characterized, direction: Direction, *, all_of_it: bool
+    characterized: Characterized, direction: Direction, by: tuple[str, ...]
 ) -> int | None:
-    """Return the bytes that went to or from the trial's devices, or None where none is known.
+    """Return the bytes of the trial's devices that some (`trial`, `kernel`) asked for.
 
-    `all_of_it`: what other tasks issued too; else the trial's and the kernel's.
+    None where it is not known which devices or who asked.
     """
     used = () if characterized.trace is None else characterized.trace.devices
-    if not used:
+    if not used or not characterized.blocks:
         return None
     return sum(
         block.bytes
         for block in characterized.blocks
-        if block.device in used
-        and block.direction == direction
-        and (all_of_it or block.by != "others")
+        if block.device in used and block.direction == direction and block.by in by
     )
