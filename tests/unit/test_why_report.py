@@ -194,6 +194,24 @@ def test_a_rule_that_is_not_there_is_told_with_all_others(tmp_path: Path) -> Non
     assert "No such file" in str(raised.value)
 
 
+def test_a_plug_in_is_a_rule_and_a_broken_one_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "plugged.py").write_text("def rule(result):\n    return []\n")
+    info = tmp_path / "plugged-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: plugged\nVersion: 1.0\n"
+    )
+    points = info / "entry_points.txt"
+    points.write_text("[benchwright.rules]\nours = plugged:rule\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert [one.name for one in rule_files.rules([], {})] == ["ours"]
+    points.write_text("[benchwright.rules]\nours = plugged:nothing\n")
+    with pytest.raises(InputError, match="plugged:nothing cannot be loaded"):
+        rule_files.rules([], {})
+
+
 def test_rules_of_the_users_directory(tmp_path: Path) -> None:
     place = tmp_path / "benchwright" / "rules"
     place.mkdir(parents=True)

@@ -23,6 +23,7 @@ from benchwright.model.estimate import Summary
 from benchwright.model.plan import StoppingRule, UntilPrecise
 from benchwright.model.search import SearchTrial
 from benchwright.stats.aggregate import TrialValues, columns, observe_trials
+from benchwright.stats.describe import summarise
 from benchwright.stats.rows import RowBook
 from benchwright.stats.summaries import summarise_columns
 from benchwright.study.contents import SEARCHES, searches_of
@@ -158,4 +159,16 @@ def _loads(
             *window_findings(subject, windows, len(same)),
         ]
         found = explained_windows(subject, windows, len(same), findings)
-        yield msgspec.structs.replace(found, sample=same[0].sample)
+        yield msgspec.structs.replace(
+            found, sample=same[0].sample, figure=_response(same)
+        )
+
+
+def _response(trials: list[SearchTrial]) -> Summary | None:
+    """Return the first value that the trials at one load have, which the search is about."""
+    values = [one.trial.values for one in trials if one.trial.values]
+    if not values:
+        return None
+    name = next(iter(values[0]))
+    unit = "ms" if "_ms" in name else ""
+    return summarise(name, [one[name] for one in values if name in one], unit=unit)
