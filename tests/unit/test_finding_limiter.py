@@ -343,6 +343,10 @@ def test_the_kernels_threads_and_a_driven_server_are_no_neighbours() -> None:
 def test_neighbours_are_known_by_the_run_queue_where_no_thread_is() -> None:
     seen = use(cpu=cpu(1.3, 0.7, runnable=3.0), tasks=())
     assert codes(seen) == ["noisy-neighbour"]
+    light = use(cpu=cpu(0.15, 1.85, runnable=5.0), tasks=())
+    assert codes(light) == []
+    squeezed = use(cpu=cpu(0.25, 1.75, runnable=5.0), tasks=())
+    assert codes(squeezed) == ["noisy-neighbour"]
     alone = use(cpu=cpu(1.98, 0.02, runnable=3.0), tasks=())
     assert codes(alone) == ["cpu-saturated"]
 

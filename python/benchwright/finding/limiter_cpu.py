@@ -79,7 +79,11 @@ def noisy_neighbour(use: ResourceUse) -> Limit | None:
 
 
 def _waiting_text(use: ResourceUse, found: Shares) -> str:
-    """Return how the trial waited for processors; empty where it hardly did."""
+    """Return how the trial waited for processors; empty where it hardly did.
+
+    Of processes that come and go only the run queue is known. A trial that wants half a
+    processor gets half a fair share at least, so one with less did not want it.
+    """
     waiting = waited(use)
     if waiting is not None:
         if wanted(use) < t.WANTED or waiting < t.WAITED:
@@ -87,6 +91,9 @@ def _waiting_text(use: ResourceUse, found: Shares) -> str:
         return f"its threads waited {share_text(waiting)} of their time for one"
     runnable = use.cpu.runnable if use.cpu is not None else None
     if not found.full or runnable is None or runnable < t.QUEUED * found.count:
+        return ""
+    fair = found.count / runnable
+    if (found.trial or 0.0) < t.WANTED * fair:
         return ""
     return f"{runnable:.1f} tasks wanted to run on {found.count}"
 
