@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -343,6 +344,18 @@ def test_nobody_is_asked_for_a_password(server: SshServer, tmp_path: Path) -> No
     hook = Remote(tmp_path / "config", tmp_path / "state")
     (error,) = hook.errors(hook("premeasure"))
     assert "Permission denied" in error
+
+
+def test_a_host_that_says_nothing_holds_nobody_up(tmp_path: Path) -> None:
+    """Something listens there, and never speaks."""
+    (tmp_path / "config").write_text("UserKnownHostsFile none\n")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        host = f"ssh://127.0.0.1:{silent.getsockname()[1]}"
+        hook = Remote(tmp_path / "config", tmp_path / "state", HOST=host, TIMEOUT_S="1")
+        told = hook("premeasure")
+        assert told.startswith(f"# error: remote {host}: ")
+        assert "no answer within 1 s" in told or "timed out" in told
+        assert [hook(event) for event in ("start", "end")] == ["", ""]
 
 
 def test_a_command_that_hangs_is_given_up_and_after_still_runs(
