@@ -300,6 +300,12 @@ def test_a_generator_is_bound_only_if_it_drives_something_that_has_room() -> Non
     server = task("nginx", 0.98, of="target")
     both = use(cpu=cpu(0.97, target=0.98), tasks=(server, task("wrk", 0.97)))
     assert codes(both) == ["cpu-saturated"]
+    started = use(
+        cpu=cpu(1.95),
+        tasks=(task("nginx", 0.98), task("wrk", 0.97)),
+        networks=remote.networks,
+    )
+    assert codes(started) == ["cpu-saturated"]
     idle = use(cpu=cpu(0.5, target=0.98, count=4), tasks=(server, task("wrk", 0.5)))
     assert codes(idle) == ["single-threaded-cpu-bound"]
 

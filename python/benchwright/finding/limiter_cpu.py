@@ -22,7 +22,7 @@ from benchwright.finding.processors import (
     wanted,
     whole_threads,
 )
-from benchwright.finding.programs import is_generator, is_kernel, plain
+from benchwright.finding.programs import is_generator, is_kernel, is_server, plain
 from benchwright.finding.words import counted
 from benchwright.model.watched import CgroupUse, ResourceUse, TaskUse
 
@@ -175,7 +175,7 @@ def generator_bound(use: ResourceUse, *, late: bool = False) -> Limit | None:
     if not unresting or not drives_another(use):
         return None
     servers = served_by_others(use)
-    targets = [task for task in use.tasks if task.of == "target"]
+    targets = [task for task in use.tasks if _is_driven(task)]
     if any(never_rests(task, use.seconds) for task in targets) or any(
         task.share >= t.WHOLE_PROCESSOR for task in servers
     ):
@@ -188,6 +188,12 @@ def generator_bound(use: ResourceUse, *, late: bool = False) -> Limit | None:
     elif use.cpu is not None and use.cpu.target is not None:
         evidence += f", while the target used {cores_text(use.cpu.target)}"
     return Limit("generator-bound", name, evidence)
+
+
+def _is_driven(task: TaskUse) -> bool:
+    """Tell whether a thread is what a generator drives: a target's, or that of a known
+    server in the own tree, where a search starts both."""
+    return task.of == "target" or (is_server(task.name) and not is_generator(task.name))
 
 
 def single_threaded(use: ResourceUse, *, late: bool = False) -> Limit | None:
