@@ -176,3 +176,24 @@ def test_who_is_in_the_way_is_named_and_nothing_is_changed(mounted: Path) -> Non
     assert caught.value.code == "chill-busy"
     assert f"sleep ({holder.pid}): cwd" in caught.value.message
     assert line_of(mounted) == before
+
+
+@needs_root
+def test_a_mount_in_another_namespace_keeps_the_caches_and_is_told(
+    mounted: Path,
+) -> None:
+    (mounted / "file").write_bytes(os.urandom(MIB))
+    words = ["unshare", "--mount", "--propagation", "private", "sh", "-c"]
+    with subprocess.Popen(
+        [*words, "echo; exec sleep 60"], stdout=subprocess.PIPE
+    ) as other:
+        try:
+            assert other.stdout is not None
+            if not other.stdout.readline():
+                pytest.skip("no mount namespace can be made here")
+            told = remount(mounted)
+        finally:
+            other.kill()
+    # Other tests of the machine may have namespaces of their own.
+    assert any(f"({other.pid})" in who for who in told.kept_by)
+    assert residency(mounted / "file").resident == 256

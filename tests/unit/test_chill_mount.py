@@ -71,12 +71,10 @@ def made_up(place: Path) -> tuple[Places, Path]:
 def test_it_unmounts_then_mounts(tmp_path: Path) -> None:
     places, target = made_up(tmp_path)
     ran: list[list[str]] = []
-    command, notes = remount(
-        target, places=places, run=lambda w: ran.append(list(w)) or ""
-    )
+    told = remount(target, places=places, run=lambda w: ran.append(list(w)) or "")
     assert [words[0] for words in ran] == ["umount", "mount"]
-    assert command == f"mount -t ext4 -o rw -- /dev/none7 {target}"
-    assert notes == []
+    assert told.command == f"mount -t ext4 -o rw -- /dev/none7 {target}"
+    assert (told.kept_by, told.notes) == ((), ())
 
 
 def test_a_mount_that_fails_says_how_to_mend_it(tmp_path: Path) -> None:

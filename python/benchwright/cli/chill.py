@@ -49,7 +49,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "before and after",
     )
     parser.add_argument(
-        "--strict", action="store_true", help="exit 1 when something of FILE is warm"
+        "--strict", action="store_true", help="exit 1 when something is warm"
     )
     parser.add_argument(
         "--scratch",
@@ -115,7 +115,7 @@ def _check(arguments: argparse.Namespace) -> None:
             f"--method {arguments.method} remounts nothing",
             "leave --mount out, or give --method remount",
         )
-    if arguments.strict and not arguments.check:
+    if arguments.strict and not (arguments.check or remounts):
         raise argument_error(
             "--strict", "--strict", "nothing is checked", "say --check FILE"
         )

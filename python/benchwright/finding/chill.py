@@ -18,12 +18,17 @@ _REASONS = {
 
 def doubts_of_chill(chilled: Chilled) -> list[Finding]:
     """Return `chill-incomplete` for each checked file that is still in memory in part,
-    or could not be looked at."""
-    return [
+    or could not be looked at; and for a file system that others kept mounted."""
+    found = [
         doubt("chill-incomplete", one.path, _evidence(one, chilled))
         for one in chilled.checked
         if one.after_pages or one.unread
     ]
+    if chilled.kept_by:
+        who = ", ".join(chilled.kept_by)
+        kept = f"it is also mounted in the mount namespace of {who}: its caches stayed"
+        found.append(doubt("chill-incomplete", "remount", kept))
+    return found
 
 
 def _evidence(one: Checked, chilled: Chilled) -> str:

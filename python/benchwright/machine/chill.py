@@ -47,6 +47,7 @@ class _Done(msgspec.Struct, frozen=True):
 
     squeeze: Squeeze | None = None
     mounted: str | None = None
+    kept_by: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -68,6 +69,7 @@ def chill(request: Request, source: Source = MACHINE) -> Chilled:
         elapsed,
         squeeze=done.squeeze,
         mounted=done.mounted,
+        kept_by=done.kept_by,
         checked=_checked(request.check, before),
         notes=done.notes,
     )
@@ -98,8 +100,8 @@ def _by_method(request: Request, source: Source) -> _Done:
             return _Done()
         case Method.REMOUNT:
             assert request.mount is not None, "the command line asks for it"
-            command, notes = remount(request.mount)
-            return _Done(mounted=command, notes=tuple(notes))
+            told = remount(request.mount)
+            return _Done(mounted=told.command, kept_by=told.kept_by, notes=told.notes)
     raise AssertionError("a reboot has no report")
 
 

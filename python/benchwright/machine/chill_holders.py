@@ -10,6 +10,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchwright.machine.chill_mount import parse_mountinfo
+
 _LINKS = ("cwd", "root", "exe")
 
 
@@ -19,11 +21,29 @@ def holders(device: int, proc: Path = Path("/proc")) -> list[str]:
     `device` is st_dev of the mounted directory. Processes that may not be looked at are
     left out.
     """
-    entries = sorted(
-        (e for e in proc.iterdir() if e.name.isdecimal()), key=lambda e: int(e.name)
-    )
-    found = ((entry, _held(entry, device)) for entry in entries)
+    found = ((entry, _held(entry, device)) for entry in _processes(proc))
     return [f"{_name(e)} ({e.name}): {what}" for e, what in found if what]
+
+
+def namespaces_with(device: str, proc: Path = Path("/proc")) -> list[str]:
+    """Return `NAME (PID)` for each mount namespace that has a device (`7:0`) mounted.
+
+    One process stands for each; those that may not be looked at are left out.
+    """
+    found: dict[str, str] = {}
+    for entry in _processes(proc):
+        with contextlib.suppress(OSError):
+            space = os.readlink(entry / "ns/mnt")
+            if space not in found:
+                text = (entry / "mountinfo").read_text(errors="surrogateescape")
+                has = any(m.device == device for m in parse_mountinfo(text))
+                found[space] = f"{_name(entry)} ({entry.name})" if has else ""
+    return [who for who in found.values() if who]
+
+
+def _processes(proc: Path) -> list[Path]:
+    entries = (entry for entry in proc.iterdir() if entry.name.isdecimal())
+    return sorted(entries, key=lambda entry: int(entry.name))
 
 
 def _held(entry: Path, device: int) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.machine.chill_holders import holders
+from benchwright.machine.chill_holders import holders, namespaces_with
 from benchwright.machine.chill_mount import Mount, parse_mountinfo, remountable
 from benchwright.model.errors import BenchError
 
@@ -41,6 +41,16 @@ def run_command(words: Sequence[str]) -> str:
     )
 
 
+class Remounted(msgspec.Struct, frozen=True):
+    """What a remount has to tell."""
+
+    command: str
+    """That mounted it again."""
+    kept_by: tuple[str, ...]
+    """Who has it mounted in a mount namespace of its own: its caches stayed."""
+    notes: tuple[str, ...]
+
+
 class Places(msgspec.Struct, frozen=True):
     """The file trees that a remount reads."""
 
@@ -54,8 +64,8 @@ MACHINE = Places()
 
 def remount(
     target: Path, *, places: Places = MACHINE, run: Runner = run_command
-) -> tuple[str, list[str]]:
-    """Unmount and mount again; return the mounting command, and notes.
+) -> Remounted:
+    """Unmount and mount again; return what there is to tell of it.
 
     Raises BenchError `chill-no-mount`, `chill-not-remountable`, `chill-busy`,
     `chill-not-permitted` or `chill-unmounted` (which says how to mount it again).
@@ -69,6 +79,7 @@ def remount(
         if complaint:
             _refuse_busy(mount, places)
             raise BenchError("chill-busy", f"{mount.target} stays mounted: {complaint}")
+        kept_by = namespaces_with(mount.device, places.proc)
         notes = _dropped(behind)
         complaint = run(mount.command())
     command = shlex.join(mount.command())
@@ -78,7 +89,7 @@ def remount(
             f"{mount.target} is unmounted, and mounting it again failed: {complaint}",
             command,
         )
-    return command, notes
+    return Remounted(command, tuple(kept_by), tuple(notes))
 
 
 def _refuse_busy(mount: Mount, places: Places) -> None:

@@ -90,6 +90,8 @@ class Chilled(msgspec.Struct, frozen=True):
     """For the method chill."""
     mounted: str | None = None
     """For the method remount: the command that mounted it again."""
+    kept_by: tuple[str, ...] = ()
+    """Who still has the file system mounted, in a mount namespace of its own."""
     checked: tuple[Checked, ...] = ()
     notes: tuple[str, ...] = ()
     """What else there is to know, a sentence each."""
