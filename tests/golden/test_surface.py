@@ -34,6 +34,7 @@ COMMANDS = (
     ("surface",),
     ("why",),
     ("env",),
+    ("chill",),
     ("measure",),
     ("barrier",),
 )
