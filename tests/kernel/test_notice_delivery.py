@@ -94,6 +94,18 @@ def test_mail_arrives_whole() -> None:
     ]
 
 
+def test_a_host_with_an_odd_name_sends_mail_too() -> None:
+    notice = msgspec.structs.replace(NOTICE, host="my box\n.local")
+    with serving(server := MailServer()):
+        world = World(sender_of, os.environ, lambda _s: None)
+        mail = mail_to(server, sender="")
+        (delivery,) = deliver([Notify((mail,))], notice, world, QUICK)
+    assert delivery.error == ""
+    message = email.message_from_bytes(server.messages[0], policy=email.policy.default)
+    assert message["From"].endswith("@localhost")
+    assert server.lines[0].lower() == "ehlo localhost"
+
+
 def test_a_password_goes_over_starttls_from_a_private_file(
     tmp_path: Path, tls: tuple[Path, ssl.SSLContext]
 ) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import email.utils
 import getpass
+import re
 import smtplib
 import socket
 import ssl
@@ -21,6 +22,7 @@ from benchwright.notice import text
 from benchwright.notice.failure import Undelivered
 from benchwright.notice.secret import revealed
 
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 PORTS = {"none": 25, "starttls": 587, "tls": 465}
 
 
@@ -29,8 +31,9 @@ def send(
 ) -> None:
     """Hand a notice to the mail server. Raises Undelivered."""
     password = revealed(mail.password, environment) if mail.password else ""
-    message = message_of(mail, notice)
-    with _told(password), _connected(mail, timeout_s) as server:
+    with _told(password):
+        message = message_of(mail, notice)
+    with _told(password), _connected(mail, own_name(notice), timeout_s) as server:
         if password:
             server.login(mail.user, password)
         refused = server.send_message(message)
@@ -43,10 +46,10 @@ def message_of(mail: ByMail, notice: Notice) -> EmailMessage:
     """Return the message: the text, and the notice's document attached."""
     message = EmailMessage()
     message["Subject"] = text.subject(notice)
-    message["From"] = mail.sender or f"{getpass.getuser()}@{notice.host}"
+    message["From"] = mail.sender or f"{_user()}@{own_name(notice)}"
     message["To"] = ", ".join(mail.to)
     message["Date"] = email.utils.formatdate(notice.at_ns / 1e9, usegmt=True)
-    message["Message-ID"] = email.utils.make_msgid(domain=notice.host or None)
+    message["Message-ID"] = email.utils.make_msgid(domain=own_name(notice))
     message["Auto-Submitted"] = "auto-generated"
     message.set_content(text.body(notice))
     message.add_attachment(
@@ -55,15 +58,27 @@ def message_of(mail: ByMail, notice: Notice) -> EmailMessage:
     return message
 
 
+def own_name(notice: Notice) -> str:
+    """Return what this host is called in mail; smtplib would ask the DNS, and wait."""
+    return notice.host if _HOST.fullmatch(notice.host) else "localhost"
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have no name
+        return "bw"
+
+
 @contextlib.contextmanager
-def _connected(mail: ByMail, timeout_s: float) -> Iterator[smtplib.SMTP]:
+def _connected(mail: ByMail, own_name: str, timeout_s: float) -> Iterator[smtplib.SMTP]:
     port = mail.port or PORTS[mail.security]
     if mail.security == "tls":
         server: smtplib.SMTP = smtplib.SMTP_SSL(
-            mail.host, port, timeout=timeout_s, context=_context(mail)
+            mail.host, port, own_name, timeout=timeout_s, context=_context(mail)
         )
     else:
-        server = smtplib.SMTP(mail.host, port, timeout=timeout_s)
+        server = smtplib.SMTP(mail.host, port, own_name, timeout=timeout_s)
     with server:
         if mail.security == "starttls":
             server.starttls(context=_context(mail))
@@ -89,7 +104,10 @@ def _told(password: str) -> Iterator[None]:
         raise Undelivered(message) from None
     except smtplib.SMTPNotSupportedError as error:
         raise Undelivered(str(error)) from None
-    except (smtplib.SMTPException, socket.gaierror, ValueError) as error:
+    except ValueError as error:
+        message = text.one_line(_hidden(str(error), password), 200)
+        raise Undelivered(f"it cannot be written: {message}") from None
+    except (smtplib.SMTPException, socket.gaierror) as error:
         raise Undelivered(_hidden(str(error), password), again=True) from None
     except OSError as error:
         raise Undelivered(error.strerror or str(error), again=True) from None
