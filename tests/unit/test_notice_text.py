@@ -1,0 +1,97 @@
+"""What a notice says, and which event an end is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from benchwright.cli.notified import Ended, event_of
+from benchwright.model.notice import Doubt, Event, Notice, Notify, Result
+from benchwright.notice.text import MOST_LINES, body, document, subject, variables
+from benchwright.session.run import Verdict
+
+NOTICE = Notice(
+    event=Event.UNDECIDED,
+    study="/s",
+    session=2,
+    host="vm",
+    suite="a.toml",
+    status="undecided",
+    exit_status=3,
+    reason="no answer for it",
+    tests=("it", "and it"),
+    results=(
+        Result("it", "elapsed", "s", 30, 0.51, 0.02, 0.95),
+        Result("it", "ops", "", 1, 7.0, None, 0.95),
+        Result("it", "gone", "B", 0, None, None, 0.95),
+    ),
+    findings=(Doubt("drift", "warning", "it elapsed"), Doubt("drift", "note", "it")),
+    at_ns=1_795_303_460_609_507_493,
+)
+
+
+def test_a_body_says_what_why_which_and_where() -> None:
+    assert body(NOTICE) == (
+        "bw: a.toml ended without an answer on vm.\n\n"
+        "no answer for it\ntests: it, and it\n\n"
+        "findings:\n  drift (warning): it elapsed\n  drift (note): it\n\n"
+        "it elapsed: 0.51 +- 0.02 s (n 30)\nit ops: 7 (n 1)\nit gone: absent B (n 0)\n\n"
+        "study: /s on vm, session 2\nstatus: undecided, exit status 3\n"
+        "at: 2026-11-21T23:24:20Z, bw \n"
+    )
+
+
+def test_a_summary_stands_for_the_figures_and_is_cut() -> None:
+    lines = "\n".join(str(n) for n in range(MOST_LINES + 5))
+    text = body(msgspec.structs.replace(NOTICE, summary=lines))
+    assert "+-" not in text
+    assert f"\n{MOST_LINES - 1}\n... 5 more lines: bw stats /s\n" in text
+
+
+def test_a_subject_is_one_line() -> None:
+    odd = msgspec.structs.replace(NOTICE, suite="a\r\nBcc: x@y\x1b[m" + "z" * 500)
+    assert subject(odd).isprintable()
+    assert len(subject(odd)) == 200
+
+
+def test_the_document_is_told_by_its_schema_and_reads_back() -> None:
+    fields = json.loads(document(NOTICE))
+    assert next(iter(fields)) == "schema"
+    assert fields["at"] == "2026-11-21T23:24:20Z"
+    assert fields["results"][2]["mean"] is None
+    assert msgspec.json.decode(document(NOTICE), type=Notice) == NOTICE
+
+
+def test_a_command_finds_codes_once_and_tests_one_a_line() -> None:
+    found = variables(NOTICE)
+    assert found["BW_NOTICE_FINDINGS"] == "drift"
+    assert found["BW_NOTICE_TESTS"] == "it\nand it"
+    assert found["BW_NOTICE_EXIT_STATUS"] == "3"
+
+
+@pytest.mark.parametrize(
+    ("status", "exit_status", "broken", "event"),
+    [
+        ("complete", 0, False, Event.DONE),
+        ("complete", 1, False, Event.FAILURE),
+        ("failed", 1, False, Event.FAIL_FAST),
+        ("failed", 1, True, Event.FAILURE),
+        ("failed", 2, True, Event.FAILURE),
+        ("undecided", 3, False, Event.UNDECIDED),
+        ("stopped", 0, False, Event.DONE),
+        ("interrupted", 130, False, Event.INTERRUPTED),
+    ],
+)
+def test_each_end_is_one_event(
+    status: str, exit_status: int, broken: bool, event: Event
+) -> None:
+    verdict = Verdict(status, "", exit_status)
+    assert event_of(Ended(Path("s"), 1, verdict, broken=broken)) is event
+
+
+def test_failure_stands_for_fail_fast_and_nothing_else() -> None:
+    notify = Notify((), (Event.FAILURE,))
+    assert [e for e in Event if notify.wants(e)] == [Event.FAIL_FAST, Event.FAILURE]
