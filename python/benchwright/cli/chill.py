@@ -10,7 +10,7 @@ SUMMARY = "make caches cold: chill, drop-caches, remount or reboot"
 _EPILOG = """\
 methods:
   chill        dirty memory until the kernel has given up what it cached; needs no root.
-               5 % of memory (at least 256 MiB) is left alone, nothing is swapped out
+               5 % of memory (at least 256 MiB) is left alone; it stops when swapping begins
   drop-caches  write back, then drop clean pages, dentries and inodes (root)
   remount      unmount --mount DIR and mount it again as it was (root). `mount -o remount`
                only changes options: it empties no cache, and is not this
