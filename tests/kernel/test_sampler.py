@@ -9,10 +9,14 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
+import math
 import os
+import resource
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -39,12 +43,15 @@ PATIENCE_S = 20.0
 class Sampler:
     """A sampler, and the file that it writes."""
 
-    def __init__(self, out: Path, *options: str) -> None:
+    def __init__(
+        self, out: Path, program: Path | None = SAMPLER, user: str | None = None
+    ) -> None:
         self.out = out
         self.process = subprocess.Popen(
-            [str(SAMPLER), "serve", *options],
+            [str(program), "serve"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            user=user,
         )
         self.hello = self._answer()
 
@@ -424,3 +431,38 @@ def test_what_cannot_be_done_is_answered(
     assert "end it first" in sampler.ask(**asked)["message"]
     assert sampler.ask(type="end", id=9)["type"] == "error"
     sampler.end()
+
+
+def test_a_full_disk_is_told_and_ends_nothing(
+    tmp_path: Path, start: Callable[..., subprocess.Popen[bytes]]
+) -> None:
+    sampler = Sampler(tmp_path / "series.jsonl.gz")
+    resource.prlimit(sampler.process.pid, resource.RLIMIT_FSIZE, (2000, 2000))
+    sampler.watch(start("sleep", "1000").pid, copies=True)
+    done = sampler.end()
+    assert done["error"] == "File too large"
+    assert done["bytes"] == sampler.out.stat().st_size == 2000
+    assert sampler.ask(type="end", id=1)["type"] == "error"
+    sampler.close()
+
+
+@needs_root
+def test_an_ordinary_user_is_told_what_he_may_not_see(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory() as home:
+        program = Path(home, "bw-sampler")
+        shutil.copy(str(SAMPLER), program)
+        for path, mode in ((home, 0o777), (program, 0o755)):
+            os.chmod(path, mode)
+        sampler = Sampler(Path(home, "out.gz"), program=program, user="nobody")
+        sampler.watch(1)
+        sampler.end()
+        (series,) = sampler.lines("series")
+        absent = dict(series["absent"])
+        assert absent["own/read_chars"] == "/proc/1/io: Permission denied"
+        assert "files_open" in absent
+        restricted = Path("/proc/sys/kernel/dmesg_restrict").read_text().strip()
+        assert ("kernel" in absent) == (restricted == "1")
+        columns = sampler.series().columns
+        assert math.isnan(columns["own/read_chars"].values[-1])
+        assert columns["own/processes"].values[-1] >= 1
+        sampler.close()

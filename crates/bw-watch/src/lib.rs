@@ -30,6 +30,7 @@ pub mod pressure;
 pub mod process_text;
 pub mod processes;
 pub mod protocol;
+pub mod records;
 pub mod roots;
 pub mod serve;
 pub mod small;

@@ -109,6 +109,8 @@ pub fn die_with_parent() -> bool {
             libc::signal(signal, action as libc::sighandler_t);
         }
         libc::signal(libc::SIGINT, libc::SIG_IGN);
+        // A limit of the file's size is an error of write(2), as a full disk is.
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
         libc::signal(libc::SIGPIPE, libc::SIG_IGN);
         let mut mask = std::mem::zeroed();
         libc::sigemptyset(&mut mask);

@@ -88,6 +88,22 @@ impl Trees {
         }
     }
 
+    /// Returns what may not be read of a tree, and why, once for each tree.
+    pub fn unreadable(&self) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        for class in &self.classes {
+            let unread = self.members(*class).find_map(|process| {
+                let member = process.member.as_ref()?;
+                (process.class != Class::Watcher).then(|| member.io_reason())?
+            });
+            if let Some(why) = unread {
+                found.push((format!("{}/read_chars", name_of(*class)), why.clone()));
+                found.push(("files_open".to_owned(), why));
+            }
+        }
+        found
+    }
+
     /// Takes note of the members' cgroups. Returns whether there are new columns.
     pub fn note_cgroups(
         &mut self,
@@ -120,9 +136,11 @@ impl Trees {
         }
     }
 
-    /// A tree of which nobody is left has no sums; what cannot be read of all is absent.
+    /// A tree of which nobody is left has no sums; nor has one of which a living process may
+    /// not be read: a part is no sum, and a whole after it would look like a burst.
     fn sums(&self, class: Class) -> [i64; 12] {
         let mut sums = [ABSENT; 12];
+        let mut all_read = true;
         for process in self.members(class) {
             let Some(member) = &process.member else {
                 continue;
@@ -136,6 +154,7 @@ impl Trees {
                 &mut sums[1],
                 (seen.system + seen.children_system) * self.tick_ns,
             );
+            all_read &= member.io[0] != ABSENT || seen.state == b'Z';
             for (sum, value) in sums[2..8].iter_mut().zip(member.io) {
                 add(sum, value);
             }
@@ -143,6 +162,9 @@ impl Trees {
             add(&mut sums[9], 1);
             add(&mut sums[10], seen.threads);
             add(&mut sums[11], seen.resident * self.page_kib);
+        }
+        if !all_read {
+            sums[2..8].fill(ABSENT);
         }
         sums
     }

@@ -1,65 +1,21 @@
 //! One watch: from its first sample to its last, into one file.
 
-use std::collections::BTreeMap;
-use std::io;
-
-use serde::Serialize;
-
 use crate::cgroup::Cgroups;
-use crate::columns::{ABSENT, Columns, Kind, Source};
+use crate::columns::{ABSENT, Columns, Source};
 use crate::copies;
 use crate::cpu::FORKS;
 use crate::json;
 use crate::kernel_log::KernelLog;
-use crate::limits;
 use crate::machine::{Pace, Paced, sources};
 use crate::processes::Class;
 use crate::protocol::{Begin, Done};
+use crate::records::{End, Names, Series, write_line};
 use crate::roots::Roots;
-use crate::system::{cpu_ns, monotonic_ns, realtime_ns, reason, units};
+use crate::system::{cpu_ns, monotonic_ns, reason, units};
 use crate::trees::Trees;
 use crate::writer::Writer;
 
-/// The file's version.
-const VERSION: u32 = 1;
 const SECOND_NS: i64 = 1_000_000_000;
-
-/// The line `series`.
-#[derive(Serialize)]
-struct Series<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    version: u32,
-    interval_ns: i64,
-    begin_ns: i64,
-    realtime_ns: i64,
-    boot_id: String,
-    page_size: i64,
-    ticks_per_s: i64,
-    cpus: usize,
-    root_pid: i32,
-    absent: &'a [(String, String)],
-    limits: BTreeMap<String, i64>,
-}
-
-/// The line `columns`.
-#[derive(Serialize)]
-struct Names<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    names: Vec<&'a str>,
-    kinds: Vec<&'static str>,
-}
-
-/// The line `end`.
-#[derive(Serialize)]
-struct End<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    #[serde(flatten)]
-    done: &'a Done,
-    absent: &'a [(String, String)],
-}
 
 /// A watch that runs.
 pub struct Watch {
@@ -132,15 +88,21 @@ impl Watch {
 
     fn open(&mut self) {
         let log = KernelLog::open(&self.roots.kmsg);
+        self.trees.look(true, true);
+        let mut groups = Vec::new();
+        let t = monotonic_ns();
+        self.trees
+            .note_cgroups(&mut self.cgroups.0, true, t, &mut groups);
         self.learn();
-        self.columns
-            .absent
-            .extend(absences(&self.request, &self.trees));
+        let missing = absences(&self.request, &self.trees);
+        self.columns.absent.extend(missing);
+        self.columns.absent.extend(self.trees.unreadable());
         match log {
             Ok(log) => self.log = Some(log),
             Err(error) => self.columns.absent("kernel", &self.roots.kmsg, &error),
         }
         self.write_series();
+        self.lines.extend_from_slice(&groups);
         self.copy("before");
         self.take(true);
         self.done.begin_ns = self.done.end_ns;
@@ -148,26 +110,7 @@ impl Watch {
     }
 
     fn write_series(&mut self) {
-        let (page_size, ticks_per_s) = units();
-        let boot_id = self.roots.proc.join("sys/kernel/random/boot_id");
-        let names = self.columns.named.iter();
-        let line = Series {
-            kind: "series",
-            version: VERSION,
-            interval_ns: self.request.interval_ns,
-            begin_ns: monotonic_ns(),
-            realtime_ns: realtime_ns(),
-            boot_id: std::fs::read_to_string(boot_id)
-                .unwrap_or_default()
-                .trim()
-                .to_owned(),
-            page_size,
-            ticks_per_s,
-            cpus: names.filter(|(name, _)| is_processor(name)).count(),
-            root_pid: self.request.root_pid,
-            absent: &self.columns.absent,
-            limits: limits::of_machine(&self.roots),
-        };
+        let line = Series::now(&self.request, &self.roots, &self.columns);
         write_line(&mut self.lines, &line);
         self.absent_told = self.columns.absent.len();
     }
@@ -276,13 +219,7 @@ impl Watch {
     }
 
     fn write_columns(&mut self) {
-        let named = &self.columns.named;
-        let line = Names {
-            kind: "columns",
-            names: named.iter().map(|(name, _)| &name[..]).collect(),
-            kinds: named.iter().map(|(_, kind)| word(*kind)).collect(),
-        };
-        write_line(&mut self.lines, &line);
+        write_line(&mut self.lines, &Names::of(&self.columns));
     }
 
     fn write_row(&mut self, t: i64) {
@@ -323,12 +260,8 @@ impl Watch {
                 .push(("kernel".to_owned(), why.to_owned()));
         }
         self.done.cost_ns = cpu_ns() - self.cost_ns;
-        let line = End {
-            kind: "end",
-            done: &self.done,
-            absent: &self.columns.absent[self.absent_told..],
-        };
-        write_line(&mut self.lines, &line);
+        let absent = &self.columns.absent[self.absent_told..];
+        write_line(&mut self.lines, &End::new(&self.done, absent));
         self.put(false);
         (self.done.bytes, self.done.error) = self.writer.finish();
         self.done.cost_ns = cpu_ns() - self.cost_ns;
@@ -343,24 +276,6 @@ fn difference(value: i64, before: i64) -> i64 {
     } else {
         value.wrapping_sub(before)
     }
-}
-
-fn word(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Counter => "counter",
-        Kind::Gauge => "gauge",
-    }
-}
-
-fn is_processor(name: &str) -> bool {
-    name.starts_with("cpu/") && name.ends_with("/idle")
-}
-
-fn write_line(out: &mut Vec<u8>, line: &impl Serialize) {
-    // Writing into memory cannot fail, and these types have no map with keys but strings.
-    let written: Result<(), io::Error> = serde_json::to_writer(&mut *out, line).map_err(Into::into);
-    debug_assert!(written.is_ok());
-    out.push(b'\n');
 }
 
 fn check(request: &Begin, roots: &Roots) -> Result<(), String> {
