@@ -191,3 +191,14 @@ def test_a_search_that_finds_nothing_to_run_is_told(tmp_path: Path) -> None:
     document = told(tmp_path)
     assert document["event"] in ("failure", "fail-fast")
     assert document["exit_status"] == 1
+# append to tests/e2e/test_notices.py once 8-run.patch is applied
+
+def test_a_stop_at_a_checkpoint_is_no_end(tmp_path: Path) -> None:
+    """As a suite that restarts the machine does; --notify, kept, holds after the resume."""
+    text = "CHECKPOINT\nIF RESTORE = 0\n  STOP\nFI\nTEST it 3\n  EXEC true\nDONE\n"
+    (tmp_path / "s.ap").write_text(text.replace("RESTORE", "%RESTORE%"))
+    assert bw(tmp_path, "run", "s.ap", *WHOM).returncode == 0
+    assert list(tmp_path.glob("told-*")) == []
+    done = bw(tmp_path, "resume")
+    assert done.returncode == 0, done.stderr
+    assert told(tmp_path)["event"] == "done"

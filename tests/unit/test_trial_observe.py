@@ -182,6 +182,21 @@ def test_a_hooks_value_is_one_of_the_trial_not_one_of_each_command() -> None:
     assert trial.blocks[1].values["user"] == 0.5
 
 
+def test_a_hook_that_fails_is_a_finding_with_what_it_said() -> None:
+    hooks = (
+        ("free-memory", "end", "free_bytes = 1\n"),
+        ("mine", "start", "# error: exited with status 3\n"),
+        ("mine", "end", "# error: exited with status 3\n"),
+        ("told", "end", "# error: x\n[finding]\ncode = remote-incomplete\n"),
+    )
+    trial = observe(record(process(), hooks=hooks), plan(), silent)
+    (found,) = [b for b in trial.extra_blocks if b.get("code") == "hook-failed"]
+    assert found["evidence"] == (
+        "mine start: exited with status 3; mine end: exited with status 3"
+    )
+    assert trial.blocks[0].values["free_bytes"] == 1
+
+
 def test_a_command_with_a_form_feed_adds_no_field() -> None:
     log = "[measurement]\ncommand = echo \x0cops = 77\x1cfoo = 1\nelapsed = 3\n\n"
     trial = observe(record(process(), aplog=((1, log),)), plan(), silent)

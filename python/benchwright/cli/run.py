@@ -6,7 +6,13 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from benchwright.cli.trial_options import add_around, add_hook, add_kept, add_metric
+from benchwright.cli.trial_options import (
+    add_around,
+    add_hook,
+    add_kept,
+    add_metric,
+    add_notify,
+)
 from benchwright.cli.watch_options import add_watch
 
 if TYPE_CHECKING:
@@ -114,7 +120,7 @@ def _add_command_options(group: argparse._ArgumentGroup) -> None:
     add("--name", metavar="NAME", help="the test's name (default: the program's)")
     add_hook(
         group,
-        "a measurement hook: free-memory, disk-io, other-cpu, network, or a path",
+        "a measurement hook: free-memory, disk-io, other-cpu, network, remote, or a path",
     )
     add("--keep-going", action="store_true", help="go on after a failed trial")
 
@@ -123,16 +129,22 @@ def _add_common_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add_watch(parser.add_argument_group("what watches the trials"))
     add_kept(parser)
+    add_notify(parser)
     add("--quiet", action="store_true", help="no progress")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Do what `bw run` was asked; return the exit code."""
+    import msgspec
+
+    from benchwright.cli.notify_option import notifying
     from benchwright.cli.watch_options import watch_wish
     from benchwright.session.observers import OPTION
     from benchwright.session.start import rehearse, with_option
 
     prepared = with_option(_prepare(arguments), OPTION, watch_wish(arguments))
+    info = notifying(prepared.info, arguments)
+    prepared = msgspec.structs.replace(prepared, info=info)
     planned = rehearse(prepared)
     if arguments.check:
         print(

@@ -15,6 +15,10 @@ CODES: dict[str, Code] = MACHINE_CODES | {
         Severity.SERIOUS,
         "Read the command's output in the study's logs; failed trials are in no figure.",
     ),
+    "hook-failed": Code(
+        Severity.WARNING,
+        "Mend the measurement hook (logs/*/hook-0.err): its values of those trials are absent.",
+    ),
     "timeout": Code(
         Severity.SERIOUS,
         "Raise TIMEOUT, or find out what the command waits for; the trial is in no figure.",

@@ -26,6 +26,7 @@ ALWAYS_THERE = frozenset(
     {"elapsed", "user", "system", "rss_bytes", "wait", "cpu_percent"}
 )
 _MEASURED = ALWAYS_THERE | EXTRAS
+_HOOK_ERROR = "# error: "
 _EVENTS_WITH_VALUES = frozenset({"premeasure", "start", "end"})
 
 
@@ -144,7 +145,22 @@ def _hooks(record: EpochRecord) -> tuple[dict[str, float], list[dict[str, str]]]
         if event in _EVENTS_WITH_VALUES:
             values.update(_unmeasured(numbers(log.values)))
         blocks.extend({"": s.name, **s.fields} for s in log.sections)
-    return values, blocks
+    return values, [*blocks, *_failed_hooks(record)]
+
+
+def _failed_hooks(record: EpochRecord) -> list[dict[str, str]]:
+    """Return a `[finding]` block for the errors of hooks that told no finding themselves."""
+    told = {name for name, _, text in record.hooks if "\n[finding]" in "\n" + text}
+    errors = [
+        f"{name} {event}: {line.removeprefix(_HOOK_ERROR)}"
+        for name, event, text in record.hooks
+        for line in text.splitlines()
+        if line.startswith(_HOOK_ERROR) and name not in told
+    ]
+    if not errors:
+        return []
+    evidence = "; ".join(dict.fromkeys(errors))
+    return [{"": "finding", "code": "hook-failed", "evidence": evidence}]
 
 
 def _thread_values(
