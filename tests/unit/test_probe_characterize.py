@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.model.characterized import SizeCalls, sizes_of
+from benchwright.model.characterized import BusiestThread, SizeCalls, sizes_of
 from benchwright.probe.characterize_describe import Around, described, devices_used
 from benchwright.probe.characterize_events import EventCounts
 from benchwright.probe.characterize_inside import events, fields_of
@@ -20,6 +20,7 @@ from benchwright.probe.characterize_places import (
     mounts_of,
 )
 from benchwright.probe.characterize_read import (
+    Key,
     Tick,
     blocks,
     how_of,
@@ -103,7 +104,10 @@ def test_lost_events_and_foreign_lines_do_not_hide() -> None:
 def test_phases_follow_the_commonest_call() -> None:
     def tick(seconds: int, ones: int, blocks: int) -> Tick:
         key = (str(WRITE), str(FILE), str(VDA))
-        return Tick(seconds * S, {(*key, "1"): ones, (*key, "8192"): blocks})
+        calls: dict[Key, int] = {(*key, "1"): ones, (*key, "8192"): blocks}
+        ran: dict[Key, int] = {("7", "bonnie,x"): S * min(seconds, 2), ("8", "a"): S}
+        waited: dict[Key, int] = {("7", "bonnie,x"): S // 2}
+        return Tick(seconds * S, calls, ran, waited)
 
     ticks = [
         tick(1, 1000, 0),
@@ -114,6 +118,8 @@ def test_phases_follow_the_commonest_call() -> None:
     first, second = phases(ticks, 0)
     assert (first.begin_s, first.end_s, first.bytes) == (0, 2, 1)
     assert first.calls_per_s == 1500
+    assert first.busiest == BusiestThread("bonnie,x", 1.0, 0.25, 1.75)
+    assert second.busiest is None
     assert first.share == pytest.approx(3000 / 3005)
     assert (second.begin_s, second.end_s, second.bytes) == (2, 3, 8192)
     assert second.bytes_per_s == 200 * 8192

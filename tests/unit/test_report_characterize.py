@@ -5,6 +5,7 @@ from __future__ import annotations
 from benchwright.model.characterized import (
     BlockTrace,
     BlockUse,
+    BusiestThread,
     Characterized,
     FailedCalls,
     FileSystemEvent,
@@ -16,6 +17,8 @@ from benchwright.model.characterized import (
 )
 from benchwright.report.characterize import characterize_lines, characterize_object
 
+BONNIE = BusiestThread("bonnie", 0.8, 0.15, 0.8)
+DD = BusiestThread("dd", 0.95, 0.0, 1.9)
 ONES = (SizeCalls(1, 998), SizeCalls(8192, 2))
 FOUND = Characterized(
     seconds=10.0,
@@ -33,8 +36,8 @@ FOUND = Characterized(
     others=(OtherCalls("fsync", 2, 0.5), OtherCalls("lseek", 1)),
     failed=(FailedCalls("write", "ENOSPC", 4),),
     phases=(
-        Phase(0.0, 8.0, "write", "file", 1, 1.0, 1000.0, 1000.0),
-        Phase(8.0, 9.0, "write", "file", 8192, 0.5, 200.0, 1638400.0),
+        Phase(0.0, 8.0, "write", "file", 1, 1.0, 1000.0, 1000.0, BONNIE),
+        Phase(8.0, 9.0, "write", "file", 8192, 0.5, 200.0, 1638400.0, DD),
         Phase(9.0, 10.0, "write", "file", 512, 1.0, 1.0, 512.0),
     ),
     file_systems=(
@@ -81,8 +84,11 @@ I/O of the trial in 10.0 s, counted by bpftrace; being counted slows small calls
     also fsync 2 (0.5 s), lseek 1
     failed: write ENOSPC 4
   over time, the commonest call
-       0.0 - 8.0 s  write of 1 B (file): 1,000/s, 1000 B/s, 100 % of calls
-       8.0 - 9.0 s  write of 8 KiB (file): 200/s, 1.562 MiB/s, 50 % of calls
+       0.0 - 8.0 s  write of 1 B (file): 1,000/s, 1000 B/s, 100 % of calls; \
+one thread (bonnie) ran 80 % of it and could have run another 15 %: \
+it is the limit
+       8.0 - 9.0 s  write of 8 KiB (file): 200/s, 1.562 MiB/s, 50 % of calls; \
+one thread (dd) ran 95 % of it
     and 1 with fewer calls
   ext4 on /dev/vda (/)
     buffered write: 1,000 of 1 B (99.8 %), 8 KiB (0.2 %); 16.97 KiB in all \

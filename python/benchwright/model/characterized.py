@@ -73,7 +73,19 @@ class FailedCalls(msgspec.Struct, frozen=True):
     calls: int
 
 
-class Phase(msgspec.Struct, frozen=True):
+class BusiestThread(msgspec.Struct, frozen=True):
+    """The trial's thread that ran most in a phase; shares are of the phase's length."""
+
+    name: str
+    ran: float
+    """On a processor."""
+    waited: float
+    """Put aside for others while it could run on."""
+    wanted: float
+    """Processors that all threads of the trial ran on, or could have."""
+
+
+class Phase(msgspec.Struct, frozen=True, omit_defaults=True):
     """A stretch of time in which one kind of transfer was the commonest."""
 
     begin_s: float
@@ -87,6 +99,8 @@ class Phase(msgspec.Struct, frozen=True):
     calls_per_s: float
     bytes_per_s: float
     """Of these calls alone."""
+    busiest: BusiestThread | None = None
+    """None where it was not seen."""
 
 
 class FileSystemEvent(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -50,6 +50,10 @@ class Tick(msgspec.Struct, frozen=True):
     at_ns: int
     calls: Mapping[Key, int]
     """By (call, how, device, bytes of each)."""
+    ran: Mapping[Key, int] = {}
+    """Time of the busiest threads on a processor [ns], by (thread, name)."""
+    waited: Mapping[Key, int] = {}
+    """The same of time in which they were put aside while they could run on."""
 
 
 class Totals(msgspec.Struct, frozen=True):
@@ -75,7 +79,8 @@ def totals(lines: Iterable[str]) -> Totals:
                 for name, values in data.items():
                     maps[name[1:]] = _by_key(values)
                     if name == "@n" and at_ns:
-                        ticks.append(Tick(at_ns, maps["n"]))
+                        ran, waited = maps.get("cpu", {}), maps.get("wait", {})
+                        ticks.append(Tick(at_ns, maps["n"], ran, waited))
                         at_ns = 0
             case {"type": "lost_events", "data": {"events": int(count)}}:
                 lost += count

@@ -32,6 +32,9 @@ from benchwright.probe.characterize_calls import (
 
 TICK_MS = 100
 """Between two printings."""
+FLUSH_HERTZ = 49
+"""How often a running thread's time is added up while it runs on."""
+THREADS_SHOWN = 16
 SHOWN = 64
 """Sizes in a printing, the commonest; the last one has all."""
 
@@ -69,6 +72,7 @@ def script(threads: Iterable[int], events: Events, depth: Depth) -> str:
     """Return the whole program for a tree whose threads are these now."""
     parts = [
         _tree(threads),
+        _PROCESSORS,
         *(
             _data(n, call, events, depth)
             for n, call in enumerate(DATA_CALLS, FIRST_DATA)
@@ -95,8 +99,35 @@ def _tree(threads: Iterable[int]) -> str:
         f"BEGIN {{ {seeds} }}\n"
         "tracepoint:sched:sched_process_fork /@own[tid]/ { @own[args->child_pid] = 1; }\n"
         "tracepoint:sched:sched_process_exit /@own[tid]/ "
-        "{ delete(@own[tid]); delete(@s[tid]); }"
+        "{ delete(@own[tid]); delete(@s[tid]); delete(@off[tid]); }"
     )
+
+
+_PROCESSORS = f"""\
+tracepoint:sched:sched_switch {{
+  if (@own[args->prev_pid]) {{
+    if (@on[args->prev_pid]) {{
+      @cpu[args->prev_pid, args->prev_comm] = sum(nsecs - @on[args->prev_pid]);
+      delete(@on[args->prev_pid]);
+    }}
+    if (args->prev_state == 0 || (args->prev_state & 0x100)) {{
+      @off[args->prev_pid] = nsecs;
+    }}
+  }}
+  if (@own[args->next_pid]) {{
+    @on[args->next_pid] = nsecs;
+    if (@off[args->next_pid]) {{
+      @wait[args->next_pid, args->next_comm] = sum(nsecs - @off[args->next_pid]);
+      delete(@off[args->next_pid]);
+    }}
+  }}
+}}
+profile:hz:{FLUSH_HERTZ} /@own[tid] && @on[tid]/ {{
+  @cpu[(int32)tid, comm] = sum(nsecs - @on[tid]);
+  @on[tid] = nsecs;
+}}"""
+"""Who runs, and who was put aside while it could run on (0x100: preempted). Samples alone lost:
+those that fall into a program like this one are not taken, and here many do."""
 
 
 def _file(descriptor: str) -> str:
@@ -280,9 +311,10 @@ def _point(event: str) -> str:
 
 def _end(text: str) -> str:
     """Return what prints the totals; working maps, which are no totals, are emptied at the end."""
-    working = ("own", "s", "at", "since", "u")
+    working = ("own", "s", "at", "since", "u", "on", "off")
     clear = " ".join(f"clear(@{name});" for name in working if f"@{name}[" in text)
     return (
-        f'interval:ms:{TICK_MS} {{ printf("tick %llu\\n", nsecs); print(@n, {SHOWN}); '
-        f"print(@sum); }}\nEND {{ {clear} }}"
+        f'interval:ms:{TICK_MS} {{ printf("tick %llu\\n", nsecs); '
+        f"print(@cpu, {THREADS_SHOWN}); print(@wait, {THREADS_SHOWN}); "
+        f"print(@n, {SHOWN}); }}\nEND {{ {clear} }}"
     )

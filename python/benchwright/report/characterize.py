@@ -32,6 +32,11 @@ _SIZES = 3
 _TRANSFERS = 8
 _OTHERS = 6
 _PHASES = 12
+_ALWAYS = 0.9
+"""Share of a processor from which on a thread is what a phase waits for."""
+_ALONE = 1.5
+"""Processors that a trial could use from which on no single thread is the limit."""
+_WAITED = 0.05
 _RARE = 0.001
 """Share of calls below which a size is not told beside the commonest."""
 
@@ -131,8 +136,8 @@ def _other(one: OtherCalls) -> str:
 
 
 def _over_time(phases: Sequence[Phase]) -> Iterator[str]:
-    """Yield the largest phases in order of time, where there is more than one."""
-    if len(phases) < 2:
+    """Yield the largest phases in order of time."""
+    if not phases:
         return
     yield "  over time, the commonest call"
     most = sorted(phases, key=_calls_of, reverse=True)[:_PHASES]
@@ -143,10 +148,23 @@ def _over_time(phases: Sequence[Phase]) -> Iterator[str]:
             f"    {phase.begin_s:6.1f} - {phase.end_s:.1f} s  {phase.call} of "
             f"{bytes_words(phase.bytes)} ({phase.kind}): {phase.calls_per_s:,.0f}/s, "
             f"{bytes_words(round(phase.bytes_per_s))}/s, "
-            f"{share_words(phase.share)} of calls"
+            f"{share_words(phase.share)} of calls{_thread(phase)}"
         )
     if len(phases) > len(shown):
         yield f"    and {len(phases) - len(shown)} with fewer calls"
+
+
+def _thread(phase: Phase) -> str:
+    """Return what the busiest thread of a phase says of its limit."""
+    busiest = phase.busiest
+    if busiest is None:
+        return ""
+    words = f"; one thread ({busiest.name}) ran {100 * busiest.ran:.0f} % of it"
+    if busiest.waited >= _WAITED:
+        words += f" and could have run another {100 * busiest.waited:.0f} %"
+    if busiest.wanted < _ALONE and busiest.ran + busiest.waited >= _ALWAYS:
+        return f"{words}: it is the limit"
+    return words
 
 
 def _calls_of(phase: Phase) -> float:

@@ -1,0 +1,82 @@
+"""`--profile` and `--characterize` as a user meets them, with the real launcher.
+
+What is skipped is printed by pytest with its reason.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from benchwright.probe.folded import read_folded
+
+Done = subprocess.CompletedProcess[str]
+needs_perf = pytest.mark.skipif(
+    shutil.which("perf") is None, reason="perf is not installed"
+)
+SPIN = "awk 'BEGIN{for(i=0;i<4000000;i++)x=x+i}'"
+COPY = "dd if=/dev/zero of=/dev/null bs=64 count=1000000"
+
+
+def bw(directory: Path, *words: str) -> Done:
+    """Run bw in a directory and return what it did."""
+    return subprocess.run(
+        [sys.executable, "-m", "benchwright.cli.main", *words],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
+
+
+@needs_perf
+def test_a_profiled_comparison_ends_with_a_difference(tmp_path: Path) -> None:
+    done = bw(
+        tmp_path,
+        *("compare", "--json", "--profile", "--warmup", "0", "--max-blocks", "2"),
+        *("--", SPIN, COPY),
+    )
+    document = json.loads(done.stdout)
+    assert len(document["observed"]) == 2, done.stderr
+    study = tmp_path / "bw-study"
+    for seen in document["observed"].values():
+        for profile in seen["profiles"]:
+            text = (study / profile["folded"]).read_text()
+            assert read_folded(text, "x").samples == profile["samples"] > 0
+            ElementTree.parse(study / profile["svg"])
+    told = document["profile_differences"]
+    [picture] = (study / "watched" / "s1").glob("difference-*.svg")
+    assert told[-1].endswith(f"difference flame graph watched/s1/{picture.name}")
+    assert "(candidate) against" in "".join(
+        ElementTree.parse(picture).getroot().itertext()
+    )
+    assert len(told) > 1
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not all(map(shutil.which, ("bpftrace", "bonnie++"))),
+    reason="needs root, bpftrace and bonnie++",
+)
+def test_bonnie_shows_what_per_chr_writes_are(tmp_path: Path) -> None:
+    """The case of papers/methodology.txt 12.3.2, without further digging."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    bonnie = ("bonnie++", "-u", "root", "-d", str(scratch), "-s", "16M", "-r", "8")
+    done = bw(
+        tmp_path, "run", "--characterize", "--max-runs", "1", "--", *bonnie, "-n", "0"
+    )
+    assert done.returncode == 0, done.stderr
+    # The calls: buffered, of one byte each.
+    assert re.search(r"write, buffered file[^\n]* calls of 1 B \(9\d", done.stdout)
+    # When: a phase of their own; and what limits it: one thread.
+    [phase] = re.findall(r".* s  write of 1 B \(file\): .*", done.stdout)
+    assert "one thread (bonnie++)" in phase
+    assert phase.endswith("it is the limit")
