@@ -150,6 +150,46 @@ NEAR = [
         0.73,
     ),
     (
+        "io-throttled",
+        lambda v: waiting_for_io(
+            io_pressure=v,
+            cpu=cpu(0.1),
+            disks=(disk(0.01, 0.1),),
+            cgroups=(throttled(IoLimit("8:0", "vda", reads_per_s=130.0)),),
+        ),
+        0.45,
+        0.55,
+    ),
+    (
+        "io-throttled",
+        lambda v: use(
+            disks=(disk(0.01, 0.1, active=v),),
+            cgroups=(throttled(IoLimit("8:0", "vda", reads_per_s=200.0)),),
+        ),
+        0.45,
+        0.55,
+    ),
+    (
+        "disk-stalled",
+        lambda v: use(seconds=4.0, disks=(disk(0.5, 1, longest_stall_s=v),)),
+        0.45,
+        0.55,
+    ),
+    (
+        "network-limit",
+        lambda v: use(
+            networks=(
+                network(
+                    send_bytes_per_s=100e6,
+                    send_packets_per_s=v,
+                    speed_bits_per_s=1e9,
+                ),
+            )
+        ),
+        600e3,
+        650e3,
+    ),
+    (
         "network-limit",
         lambda v: use(
             networks=(network(send_bytes_per_s=v * 125e6, speed_bits_per_s=1e9),)

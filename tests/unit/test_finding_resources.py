@@ -110,7 +110,7 @@ def test_trials_that_do_not_count_say_nothing() -> None:
         ),
         ("network-errors", use(networks=(network(dropped=20),)), use()),
         ("network-errors", use(networks=(network(errors=1),)), use()),
-        ("steal", use(cpu=cpu(1.2, steal=0.08)), use(cpu=cpu(1.2, steal=0.02))),
+        ("steal", use(cpu=cpu(1.2, steal=0.043)), use(cpu=cpu(1.2, steal=0.03))),
         (
             "not-watched",
             use(absent=(("kernel", "/dev/kmsg: Permission denied"),)),
