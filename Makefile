@@ -7,7 +7,7 @@ export VENV
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test lint test-rust test-python calibration peak-table bench peak-servers paper-workbench clean
+.PHONY: help setup build demo test lint test-rust test-python calibration peak-table bench limiters peak-servers paper-workbench clean
 .NOTPARALLEL:
 
 help: ## list these targets
@@ -44,6 +44,9 @@ LONG_BENCHES := benches/peak_servers.py benches/paper_workbench.py
 bench: setup ## the benchmarks in benches/, with the peers' figures beside ours
 	@scripts/packages.sh hyperfine:hyperfine wrk:wrk
 	@set -e; for file in $(filter-out $(LONG_BENCHES),$(wildcard benches/*.py)); do echo "== $$file"; $(BIN)/python "$$file"; done
+
+limiters: setup ## the ground truth of bw why: each limiter made to happen twenty times; half an hour, on a quiet machine
+	$(BIN)/python tests/limiters/limiter_matrix.py --repetitions 20
 
 peak-servers: setup ## repeated searches of real servers, the workbench paper's beside them; hours, on a quiet machine
 	$(BIN)/python benches/peak_servers.py --out target/peak-servers

@@ -52,7 +52,9 @@ debian_packages() {
         pg_ctlcluster:postgresql pgbench:postgresql redis-server:redis-server \
         perf:linux-perf bpftrace:bpftrace bonnie++:bonnie++ stress-ng:stress-ng \
         sshd:openssh-server ssh:openssh-client qemu-system-x86_64:qemu-system-x86 \
-        busybox:busybox-static cpio:cpio debugfs:e2fsprogs
+        busybox:busybox-static cpio:cpio debugfs:e2fsprogs \
+        ab:apache2-utils wrk:wrk bindfs:bindfs curl:curl openssl:openssl ip:iproute2 \
+        setpriv:util-linux swapon:mount
 }
 
 make_venv() {
@@ -120,7 +122,7 @@ install_wheel() {
         --force-reinstall --no-deps dist/benchwright-*.whl
     "$venv/bin/python" -m compileall -q "$("$venv/bin/python" -c \
         'import sysconfig; print(sysconfig.get_path("purelib"))')/benchwright"
-    for program in bw getstats graphit bw-launcher bw-engine; do
+    for program in bw getstats graphit bw-launcher bw-engine bw-sampler; do
         [ -x "$venv/bin/$program" ] || fail "the wheel did not install $venv/bin/$program"
     done
 }
