@@ -7,6 +7,7 @@ of a machine where tests run, and that is then rightly named. `make limiters` is
 from __future__ import annotations
 
 import pytest
+
 from limiter_cases import CASES, CLEAN, Case
 from limiter_matrix import named_first
 from limiter_means import Lacking
