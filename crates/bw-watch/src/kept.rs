@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Descriptors that may still be kept; `set_room` says how many.
@@ -52,11 +52,6 @@ impl Kept {
         let kept = ROOM.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
         let file = kept.is_ok().then_some(file);
         Ok(Self { path, file })
-    }
-
-    /// Returns its path.
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Reads all of it into `text`. Errors: as pread(2).

@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::io::Read as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bw_watch::protocol::Begin;
@@ -59,32 +59,20 @@ impl Machine {
     /// Watches while `act` does something between two samples; returns the lines.
     fn watch(&self, act: impl FnOnce(&Self)) -> Vec<Value> {
         let out = self.root.join("series.jsonl.gz");
-        let roots = Roots {
-            proc: self.root.join("proc"),
-            sys: self.root.join("sys"),
-            kmsg: self.root.join("kmsg"),
-        };
-        let request = Begin {
-            id: 1,
-            out: out.clone(),
-            root_pid: 10,
-            interval_ns: 1_000_000,
-            copies: false,
-            watcher_pids: Vec::new(),
-            extra_pids: Vec::new(),
-        };
-        let watch = Watch::begin(request, &roots).unwrap();
+        let watch = Watch::begin(request(&out), &self.roots()).unwrap();
         act(self);
         let done = watch.end();
         assert_eq!(done.error, "");
         assert_eq!(done.samples, 2);
-        let mut text = String::new();
-        let file = fs::File::open(out).unwrap();
-        let mut file = flate2::read::GzDecoder::new(file);
-        file.read_to_string(&mut text).unwrap();
-        text.lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect()
+        read(&out)
+    }
+
+    fn roots(&self) -> Roots {
+        Roots {
+            proc: self.root.join("proc"),
+            sys: self.root.join("sys"),
+            kmsg: self.root.join("kmsg"),
+        }
     }
 }
 
@@ -92,6 +80,29 @@ impl Drop for Machine {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.root);
     }
+}
+
+fn request(out: &Path) -> Begin {
+    Begin {
+        id: 1,
+        out: out.to_owned(),
+        root_pid: 10,
+        interval_ns: 1_000_000,
+        copies: false,
+        watcher_pids: Vec::new(),
+        extra_pids: Vec::new(),
+    }
+}
+
+fn read(out: &Path) -> Vec<Value> {
+    let mut text = String::new();
+    let file = fs::File::open(out).unwrap();
+    let mut file = flate2::read::GzDecoder::new(file);
+    file.read_to_string(&mut text).unwrap();
+    let lines = text.lines();
+    lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 fn of<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
@@ -267,4 +278,46 @@ fn cgroups_of_version_2_are_told_with_their_ancestors_limits() {
     assert_eq!(value(&lines, 0, "cgroup/0/memory_limit_hits"), 5);
     assert_eq!(value(&lines, 1, "cgroup/0/memory_limit_hits"), 4);
     assert_eq!(value(&lines, 1, "cgroup/1/throttled"), 0);
+}
+
+#[test]
+fn frequencies_temperatures_and_throttling_are_told_where_they_are() {
+    let machine = Machine::new();
+    let cpus = "sys/devices/system/cpu";
+    for (cpu, khz) in [(0, "3500000\n"), (10, "800000\n")] {
+        machine.write(&format!("{cpus}/cpu{cpu}/cpufreq/scaling_cur_freq"), khz);
+    }
+    let throttled = format!("{cpus}/cpu0/thermal_throttle/core_throttle_count");
+    machine.write(&throttled, "4\n");
+    machine.write("sys/class/thermal/thermal_zone1/temp", "-5000\n");
+    let lines = machine.watch(|machine| {
+        machine.write(&throttled, "6\n");
+        machine.write("sys/class/thermal/thermal_zone1/temp", "oops\n");
+    });
+    assert_eq!(value(&lines, 0, "frequency/10"), 800_000);
+    assert_eq!(value(&lines, 0, "thermal/1"), -5000);
+    assert_eq!(value(&lines, 1, "thermal/1"), Value::Null);
+    assert_eq!(value(&lines, 1, "throttle/0"), 2);
+}
+
+#[test]
+fn children_are_found_in_the_lists_of_threads() {
+    let machine = Machine::new();
+    machine.write("proc/10/task/10/children", "11 ");
+    machine.write("proc/11/task/11/children", "");
+    let out = machine.root.join("series.jsonl.gz");
+    let mut watch = Watch::begin(request(&out), &machine.roots()).unwrap();
+    machine.process(12, 11, "listed");
+    machine.process(13, 11, "unlisted");
+    machine.write("proc/11/task/11/children", "12 ");
+    machine.write("proc/stat", "cpu0 1 1 1 1\nprocesses 22\n");
+    watch.sample();
+    // At the end all of /proc is looked through.
+    watch.end();
+    let lines = read(&out);
+    let own = of(&lines, "own");
+    let counts = own
+        .iter()
+        .map(|line| line["rows"].as_array().unwrap().len());
+    assert_eq!(counts.collect::<Vec<_>>(), [2, 3, 4]);
 }
