@@ -116,6 +116,7 @@ def shape(value: Any) -> Any:
         ("plan", ("run", "--plan", "--json", "-P", "n=1", "--", "echo", "{n}")),
         ("compare", ("compare", "--json", *EASY, "--", "sleep 0.01", "sleep 0.01")),
         ("stats", ("stats", "--json", "results.csv")),
+        ("why", ("why", "--json", "results.csv")),
         ("plot", ("plot", "--json", "--mode", "bar", "A", "results.csv")),
         (
             "ramp",
