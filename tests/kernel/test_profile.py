@@ -5,10 +5,12 @@ What is skipped is printed by pytest with its reason.
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
@@ -21,6 +23,7 @@ from benchwright.probe.observer import ObserverError, Watch
 from benchwright.probe.profile import Profiler
 from benchwright.report.flame import flame_svg
 
+NOBODY = 65534
 needs_perf = pytest.mark.skipif(
     shutil.which("perf") is None, reason="perf is not installed"
 )
@@ -103,3 +106,46 @@ def test_a_process_that_is_gone_is_refused_in_perfs_words(tmp_path: Path) -> Non
     with pytest.raises(ObserverError) as refused:
         Profiler(flame_svg).begin(watch(tmp_path, gone.pid))
     assert refused.value.code == "profile-unavailable"
+
+
+def _profile_as_nobody(place: str, answer: multiprocessing.Queue[str]) -> None:
+    """Profile a child of our own as an ordinary user; answer what came of it."""
+    os.setgroups([])
+    os.setgid(NOBODY)
+    os.setuid(NOBODY)
+    work = subprocess.Popen(
+        ["sh", "-c", "read line; i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"],
+        stdin=subprocess.PIPE,
+    )
+    try:
+        profiler = Profiler(flame_svg)
+        profiler.begin(watch(Path(place), work.pid))
+        begin = time.monotonic_ns()
+        work.communicate(b"go\n")
+        profiler.end()
+        [(_, profile)] = profiler.profiles([(1, begin, time.monotonic_ns())])
+        answer.put(
+            f"{profile.user_only} {profile.kernel_share:g} {profile.top[0].kernel}"
+        )
+    except ObserverError as why:
+        answer.put(f"{why.code}: {why}")
+
+
+@needs_perf
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_an_ordinary_user_sees_the_programs_or_is_told_why() -> None:
+    paranoid = int(Path("/proc/sys/kernel/perf_event_paranoid").read_text())
+    fork = multiprocessing.get_context("fork")
+    answer: multiprocessing.Queue[str] = fork.Queue()
+    with tempfile.TemporaryDirectory() as place:
+        os.chown(place, NOBODY, NOBODY)
+        child = fork.Process(target=_profile_as_nobody, args=(place, answer))
+        child.start()
+        said = answer.get(timeout=60)
+        child.join()
+    if paranoid > 2:
+        assert said.startswith("profile-unavailable")
+    elif paranoid == 2:
+        assert said == "True 0 False"
+    else:
+        assert said.startswith("False ")
