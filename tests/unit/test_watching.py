@@ -63,6 +63,15 @@ def record(epoch: int, *spans: tuple[str, int, int]) -> EpochRecord:
     return EpochRecord(1, epoch, Ending.OK, 0, 0, 0, 0, processes)
 
 
+def seen(
+    watching: Watching, records: tuple[EpochRecord, ...]
+) -> tuple[tuple[int, ResourceUse], ...]:
+    """Return the uses of a batch with these records, of the test t."""
+    with watching.batch("t", records[0].epoch, len(records)):
+        pass
+    return watching.described("t", RunResult(records, "complete")).uses
+
+
 def test_the_first_to_begin_is_the_last_to_end(tmp_path: Path) -> None:
     log: list[str] = []
     watching = Watching(
@@ -129,7 +138,7 @@ def test_uses_go_with_their_epochs(tmp_path: Path) -> None:
     told = Told()
     watching = Watching(tmp_path, PROCESSES, Crew([]), told)
     records = (record(1, ("EXEC", 1, 1)), record(2), record(3, ("EXEC", 5, 1)))
-    uses = watching.described(RunResult(records, "complete")).uses
+    uses = seen(watching, records)
     assert told.asked == [[(1, 1, 2), (3, 5, 6)]]
     assert [epoch for epoch, _ in uses] == [1]
 
@@ -137,7 +146,24 @@ def test_uses_go_with_their_epochs(tmp_path: Path) -> None:
 def test_a_series_that_cannot_be_read_is_told_as_absent(tmp_path: Path) -> None:
     watching = Watching(tmp_path, PROCESSES, Crew([]), Told(fails=True))
     records = (record(7, ("EXEC", 10, 20)),)
-    ((epoch, use),) = watching.described(RunResult(records, "complete")).uses
+    ((epoch, use),) = seen(watching, records)
     assert epoch == 7
     assert use.samples == 0
     assert use.absent == (("series", "line 3 is damaged"),)
+
+
+def test_a_batch_that_is_over_too_soon_is_left_alone(tmp_path: Path) -> None:
+    told = Told()
+    observer = Noted("a", [])
+    watching = Watching(tmp_path, PROCESSES, Crew([observer]), told)
+    second = 1_000_000_000
+    for epoch, length in ((1, second // 100), (2, second), (3, second)):
+        seen(watching, (record(epoch, ("EXEC", 5, length)),))
+    # The first is watched, since nothing is known; the second, as short as the first by all
+    # that is known, is not; it was long, so the third is.
+    assert [len(windows) for windows in told.asked] == [1, 1]
+    assert [watch.stem for watch in observer.watches] == ["t-1", "t-3"]
+    many = tuple(record(n, ("EXEC", 5, second // 100)) for n in range(4, 34))
+    seen(watching, many)
+    seen(watching, many)
+    assert [watch.stem for watch in observer.watches][2:] == ["t-4", "t-4"]

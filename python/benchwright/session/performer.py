@@ -81,9 +81,9 @@ class Performer:
         request = self._request(plan, first, count)
         if self._watching is None:
             return self._run(request)
-        with self._watching.batch(plan.name, first):
+        with self._watching.batch(plan.name, first, count):
             result = self._run(request)
-        return self._watching.described(result)
+        return self._watching.described(plan.name, result)
 
     def characterized(self, plan: TestPlan, epoch: int) -> Characterized | None:
         """Run one more epoch, in no figure, and return its I/O; None where that was not

@@ -30,6 +30,9 @@ from benchwright.trial.record import EpochRecord
 
 PROFILE_CODE = "profile-unavailable"
 UNSEEN = "not-watched"
+WORTH_NS = 250_000_000
+"""A batch shorter than this tells of no limit (finding/thresholds.py), and beginning and
+ending a watch takes some milliseconds: as much as such a trial itself."""
 
 Windows = Sequence[tuple[int, int, int]]
 """(epoch, begin, end) of each trial's EXEC, CLOCK_MONOTONIC [ns]."""
@@ -88,11 +91,22 @@ class Watching:
         self.crew = crew
         self._sampler = sampler
         self._aids = aids or Aids()
+        self._lengths_ns: dict[str, float] = {}
+        """By test: how long a trial of its last batch was, where that is known."""
+        self._is_watched = False
 
     @contextlib.contextmanager
-    def batch(self, test: str, first: int) -> Iterator[None]:
-        """Watch while the body runs a batch of a test's epochs, from `first` on."""
+    def batch(self, test: str, first: int, count: int = 1) -> Iterator[None]:
+        """Watch while the body runs a batch of `count` epochs of a test, from `first` on.
+
+        One that will be over too soon for its window to tell anything is left alone.
+        """
+        if self._lengths_ns.get(test, WORTH_NS) * count < WORTH_NS:
+            self._is_watched = False
+            yield
+            return
         with self._watched(self.crew, test, first):
+            self._is_watched = True
             yield
 
     @contextlib.contextmanager
@@ -137,9 +151,14 @@ class Watching:
         except (OSError, OperatingError) as error:
             return [_unseen(windows, str(error))]
 
-    def described(self, result: RunResult) -> RunResult:
+    def described(self, test: str, result: RunResult) -> RunResult:
         """Return a batch's result with what was seen of it."""
         windows = [w for w in map(exec_window, result.epochs) if w is not None]
+        if windows:
+            length_ns = sum(end - begin for _, begin, end in windows)
+            self._lengths_ns[test] = length_ns / len(windows)
+        if not self._is_watched:
+            return result
         return msgspec.structs.replace(
             result, uses=self.seen(windows), profiles=self._profiles(windows)
         )
