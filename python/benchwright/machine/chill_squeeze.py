@@ -35,7 +35,7 @@ from benchwright.model.chill import Squeeze, Stopped
 
 _PIECE = 1 << 20
 """Read at once [bytes]."""
-_ROUNDS = 3
+_ROUNDS = 2
 """Times that the file of holes is gone through: pages used twice give way last."""
 
 
@@ -89,10 +89,11 @@ class Squeezer:
 
     def _displace(self, scratch: Path) -> int:
         """Read holes until they are what is cached; return how much was read [bytes]."""
-        left = self._read().cached_bytes
-        size = 2 * left // _PIECE * _PIECE
+        now = self._read()
+        # What is free is filled first: less than all that is available displaces nothing.
+        size = 2 * max(now.available_bytes, now.cached_bytes) // _PIECE * _PIECE
         done = 0
-        if left <= EMPTY:
+        if now.cached_bytes <= EMPTY:
             return done
         buffer = memoryview(bytearray(_PIECE))
         with contextlib.suppress(OSError), tempfile.TemporaryFile(dir=scratch) as holes:
