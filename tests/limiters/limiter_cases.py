@@ -269,17 +269,14 @@ def kernel_error(directory: Path) -> Iterator[Command]:
     with loop_device(directory / "image", 8) as device:
         (directory / "image").open("r+b").truncate(1 << 20)
 
+        over = threading.Event()
+        words = ["dd", f"if={device}", "of=/dev/null", "bs=4k", "skip=1500", "count=1"]
+
         def fail() -> None:
-            time.sleep(1.0)
-            words = [
-                "dd",
-                f"if={device}",
-                "of=/dev/null",
-                "bs=4k",
-                "skip=1500",
-                "count=1",
-            ]
-            subprocess.run([*words, "iflag=direct"], check=False, capture_output=True)
+            while not over.wait(0.5):
+                subprocess.run(
+                    [*words, "iflag=direct"], check=False, capture_output=True
+                )
 
         thread = threading.Thread(target=fail)
         command = shell(postmark(directory))
@@ -287,6 +284,7 @@ def kernel_error(directory: Path) -> Iterator[Command]:
         try:
             yield command
         finally:
+            over.set()
             thread.join()
 
 

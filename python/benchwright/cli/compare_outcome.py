@@ -11,6 +11,7 @@ from benchwright.cli.outcome import observed_objects, print_observed
 from benchwright.cli.profile import difference_lines
 from benchwright.finding.compared import doubts_of
 from benchwright.finding.examine import examine
+from benchwright.finding.sanity import Claims, with_sample
 from benchwright.model.comparison import Comparison
 from benchwright.model.decision import Stop
 from benchwright.model.finding import Finding
@@ -83,6 +84,7 @@ def findings_of(opened: OpenComparison, comparison: Comparison) -> tuple[Finding
             rule=test.rule,
             stop=test.stop,
             observed=test.observed,
+            claims=with_sample(Claims(), test.plan.sample if test.plan else ()),
         )
     return tuple(found)
 

@@ -25,8 +25,8 @@ from benchwright.model.plan import Pairs
 from benchwright.model.watched import ResourceUse
 
 NOT_WATCHED = (
-    "no trial of it was watched: it was run with --no-watch or by a version that does not "
-    "watch, or was read from a file of results"
+    "no trial of it was watched: trials that are over in 0.25 s are not, nor those of "
+    "--no-watch, of a version that does not watch, or from a file of results"
 )
 _OF_THE_FIGURE = frozenset(
     (
