@@ -125,6 +125,19 @@ def test_phases_follow_the_commonest_call() -> None:
     assert second.bytes_per_s == 200 * 8192
 
 
+def test_a_long_trial_keeps_fewer_ticks_and_all_calls() -> None:
+    def printed(second: int) -> list[dict[str, object]]:
+        tick: dict[str, object] = {"type": "printf", "data": f"tick {second * S}\n"}
+        return [tick, a_map("n", **counts(((WRITE, FILE, VDA, 1), second)))]
+
+    lines = said(*(one for second in range(1, 10_001) for one in printed(second)))
+    found = totals(lines)
+    assert 2000 < len(found.ticks) <= 4096
+    [phase] = phases(found.ticks, 0)
+    assert phase.end_s == found.ticks[-1].at_ns / S > 9990
+    assert phase.calls_per_s == pytest.approx(1)
+
+
 def test_a_long_pause_parts_a_phase_and_pipes_have_none() -> None:
     key = (str(WRITE), str(FILE), str(VDA), "1")
     pipe = (str(READ), str(PIPE), "0", "0")

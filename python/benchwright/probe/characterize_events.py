@@ -95,13 +95,14 @@ def count_events(root: Path, threads: Iterable[int]) -> int:
         try:
             while not ending:
                 _read(pipe, counts, _TICK_S)
-                _say({"type": "printf", "data": f"tick {time.monotonic_ns()}\n"})
+                _say_time()
                 _say({"type": "map", "data": {"@n": counts.maps()["@n"]}})
             (instance / "tracing_on").write_text("0")
             _read(pipe, counts, 0.0)
         finally:
             os.close(pipe)
         lost = max(counts.lost, _overrun(instance))
+    _say_time()
     for name, values in counts.maps().items():
         _say({"type": "map", "data": {name: values}})
     if lost:
@@ -165,6 +166,10 @@ def _overrun(instance: Path) -> int:
         for text in texts
         for count in re.findall(r"^overrun: (\d+)$", text, re.M)
     )
+
+
+def _say_time() -> None:
+    _say({"type": "printf", "data": f"tick {time.monotonic_ns()}\n"})
 
 
 def _say(what: dict[str, object]) -> None:
