@@ -40,7 +40,9 @@ def chill_text(chilled: Chilled, findings: Sequence[Finding]) -> str:
 def _lines(chilled: Chilled, findings: Sequence[Finding]) -> Iterator[str]:
     before, after = chilled.before, chilled.after
     yield _row("method", f"{chilled.method}, {time_words(chilled.elapsed_ns)}")
-    yield _row("page cache", _change(before.page_bytes, after.page_bytes))
+    limited = chilled.squeeze is not None and chilled.squeeze.limit_bytes is not None
+    whole = " (of the whole machine)" if limited else ""
+    yield _row("page cache", _change(before.page_bytes, after.page_bytes) + whole)
     yield _row("slab", _change(before.slab_bytes, after.slab_bytes))
     if chilled.squeeze is not None:
         yield _row("memory", _squeezed(chilled.squeeze))
