@@ -52,6 +52,7 @@ def test_a_profiled_comparison_ends_with_a_difference(tmp_path: Path) -> None:
             text = (study / profile["folded"]).read_text()
             assert read_folded(text, "x").samples == profile["samples"] > 0
             ElementTree.parse(study / profile["svg"])
+    assert "profiled" in {finding["code"] for finding in document["findings"]}
     told = document["profile_differences"]
     [picture] = (study / "watched" / "s1").glob("difference-*.svg")
     assert told[-1].endswith(f"difference flame graph watched/s1/{picture.name}")
@@ -71,9 +72,12 @@ def test_bonnie_shows_what_per_chr_writes_are(tmp_path: Path) -> None:
     scratch.mkdir()
     bonnie = ("bonnie++", "-u", "root", "-d", str(scratch), "-s", "16M", "-r", "8")
     done = bw(
-        tmp_path, "run", "--characterize", "--max-runs", "1", "--", *bonnie, "-n", "0"
+        tmp_path,
+        *("run", "--characterize", "--max-runs", "1", "-P", "block_size=8k", "--"),
+        *(*bonnie, "-n", "0"),
     )
     assert done.returncode == 0, done.stderr
+    assert "of 1 B [io-size-not-as-claimed]" in done.stdout
     # The calls: buffered, of one byte each.
     assert re.search(r"write, buffered file[^\n]* calls of 1 B \(9\d", done.stdout)
     # When: a phase of their own; and what limits it: one thread.

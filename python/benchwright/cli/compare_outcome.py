@@ -7,7 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchwright.cli.outcome import observed_objects, print_observed
+from benchwright.cli.outcome import (
+    observed_doubts,
+    observed_objects,
+    print_observed,
+)
 from benchwright.cli.profile import difference_lines
 from benchwright.finding.compared import doubts_of
 from benchwright.finding.examine import examine
@@ -42,7 +46,11 @@ def tell_comparison(
     comparison = answer_of(opened, verdict)
     if junit is not None:
         write_junit(junit, comparison)
-    findings = (*doubts_of_session(*kept), *findings_of(opened, comparison))
+    findings = (
+        *doubts_of_session(*kept),
+        *observed_doubts(opened.tests),
+        *findings_of(opened, comparison),
+    )
     differences = list(difference_lines(opened.tests, study.path, session))
     head = {
         "study": str(study.path),

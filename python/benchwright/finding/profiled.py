@@ -1,0 +1,19 @@
+"""That a test's trials were profiled, which costs some time itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchwright.finding.codes import doubt
+from benchwright.model.finding import Finding
+from benchwright.model.observation import Trial
+
+
+def doubts_of_profiles(subject: str, trials: Sequence[Trial]) -> list[Finding]:
+    """Return the note that these trials were profiled; nothing where none was."""
+    profiled = [trial.profile for trial in trials if trial.profile is not None]
+    if not profiled:
+        return []
+    hertz = profiled[0].hertz
+    evidence = f"{len(profiled)} trials were profiled, {hertz} samples a second of each processor"
+    return [doubt("profiled", subject, evidence)]
