@@ -153,7 +153,7 @@ def paused_disk(directory: Path) -> Iterator[Command]:
     above.mkdir()
     with ExitStack() as stack:
         program = stack.enter_context(
-            running("bindfs", "-f", "--direct-io", str(below), str(above))
+            running("bindfs", "-f", "-o", "direct_io", str(below), str(above))
         )
         stack.callback(subprocess.run, ["umount", str(above)], check=False)
         _wait_for(lambda: above.is_mount())
@@ -185,7 +185,7 @@ def _pausing(program: subprocess.Popen[bytes]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def swap(directory: Path) -> Iterator[Command]:
-    """A program that uses twice the memory that its cgroup may have, with swap space."""
+    """A program that uses half as much memory again as its cgroup may have, with swap space."""
     needs("stress-ng")
     with (
         loop_device(directory / "image", 512) as device,
@@ -193,19 +193,19 @@ def swap(directory: Path) -> Iterator[Command]:
         cgroup("memory", {"memory.limit_in_bytes": str(64 << 20)}) as enter,
     ):
         yield shell(
-            enter + f"stress-ng -q --vm 1 --vm-bytes 128M --vm-keep -t {SECONDS}"
+            enter + f"stress-ng -q --vm 1 --vm-bytes 96M --vm-keep -t {SECONDS}"
         )
 
 
 @contextlib.contextmanager
 def memory_limit(directory: Path) -> Iterator[Command]:
-    """fio over a file five times larger than its cgroup's memory."""
+    """fio over a file half as large again than its cgroup's memory."""
     with (
         loop_device(directory / "image", 300) as device,
         mounted(device, directory / "mnt") as place,
         cgroup("memory", {"memory.limit_in_bytes": str(48 << 20)}) as enter,
     ):
-        job = fio(place / "data", "--rw=randread", "--size=240m", "--invalidate=0")
+        job = fio(place / "data", "--rw=randread", "--size=72m", "--invalidate=0")
         subprocess.run([*job, "--create_only=1"], check=True, capture_output=True)
         yield shell(enter + shlex.join(job))
 
@@ -230,12 +230,12 @@ def all_processors(directory: Path) -> Iterator[Command]:
 
 @contextlib.contextmanager
 def neighbour(directory: Path) -> Iterator[Command]:
-    """A compilation beside three programs of somebody else that never rest."""
+    """Two compilations at a time beside three programs of somebody else that never rest."""
     source = compilation(directory)
     with ExitStack() as stack:
         for _ in range(3):
             stack.enter_context(running("sha256sum", "/dev/zero"))
-        yield shell(f"for n in 1 2 3; do gcc -O2 -c {source} -o {directory}/o; done")
+        yield shell(f"seq 4 | xargs -P 2 -I% gcc -O2 -c {source} -o {directory}/%.o")
 
 
 @contextlib.contextmanager

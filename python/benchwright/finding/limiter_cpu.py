@@ -24,7 +24,7 @@ from benchwright.finding.processors import (
 )
 from benchwright.finding.programs import is_generator, is_kernel, is_server, plain
 from benchwright.finding.words import counted
-from benchwright.model.watched import CgroupUse, ResourceUse, TaskUse
+from benchwright.model.watched import CgroupUse, CpuUse, ResourceUse, TaskUse
 
 _MOST_TASKS = 8
 """A use keeps no more threads than this."""
@@ -71,7 +71,9 @@ def noisy_neighbour(use: ResourceUse) -> Limit | None:
     names = ", ".join(
         f"{task.name} {task.share:.2f}"
         for task in use.others
-        if not is_kernel(task.name) and task not in served_by_others(use)
+        if task.share >= t.NAMED_CORES
+        and not is_kernel(task.name)
+        and task not in served_by_others(use)
     )
     evidence = f"others used {cores_text(found.neighbours)} of {found.count}"
     evidence += f" ({names})" if names else ""
@@ -231,6 +233,19 @@ def _thread_text(task: TaskUse) -> str:
     return f"{where}{task.name} used {share_text(task.share)}"
 
 
+def _alone(use: ResourceUse, cpu: CpuUse) -> bool:
+    """Tell whether no second process of the trial wanted a processor beside the first.
+
+    By the run queue, from which others are taken off as if each had a processor; beside
+    many that share one it tells nothing, and the threads' own waiting does.
+    """
+    others = max(cpu.busy - (cpu.own or 0.0), 0.0)
+    waiting = waited(use)
+    if others >= t.CROWD_CORES and waiting is not None:
+        return waiting < t.WAITED
+    return cpu.runnable is not None and cpu.runnable - others <= t.RUNNABLE_ALONE
+
+
 def _one_at_a_time(use: ResourceUse) -> bool:
     """Tell whether processes that come and go took turns at one processor's time.
 
@@ -241,10 +256,7 @@ def _one_at_a_time(use: ResourceUse) -> bool:
     if cpu is None or cpu.own is None:
         return False
     least, most = t.ONE_AT_A_TIME
-    if not least <= cpu.own <= most or cpu.runnable is None:
-        return False
-    others = max(cpu.busy - cpu.own, 0.0)
-    if cpu.runnable - others > t.RUNNABLE_ALONE:
+    if not least <= cpu.own <= most or not _alone(use, cpu):
         return False
     own = [task for task in use.tasks if task.of == "own"]
     lasting = [

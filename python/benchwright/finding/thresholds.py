@@ -45,6 +45,10 @@ SHORT_LIVED = 0.5
 OTHERS_SHARE = 0.10
 """Of the processor time that was used: what others had when they mattered. Daemons of a
 quiet machine use 1 to 3 %."""
+CROWD_CORES = 0.5
+"""From here on others in the run queue may be more than they use processors."""
+NAMED_CORES = 0.02
+"""Others that used less are not named [processors]."""
 OTHERS_CORES = 0.10
 """The least that others must have had at all [cores]."""
 WAITED = 0.15
