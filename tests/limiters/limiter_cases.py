@@ -88,7 +88,7 @@ def compilation(directory: Path) -> Path:
 
 
 @contextlib.contextmanager
-def nginx(directory: Path, workers: int = 1) -> Iterator[str]:
+def nginx(directory: Path) -> Iterator[str]:
     """Run nginx over a small file; yield its URL."""
     needs("nginx")
     with socket.socket() as probe:
@@ -97,7 +97,7 @@ def nginx(directory: Path, workers: int = 1) -> Iterator[str]:
     (directory / "file").write_text("x" * 100)
     config = directory / "nginx.conf"
     config.write_text(
-        f"worker_processes {workers};\nerror_log {directory}/error.log;\n"
+        f"worker_processes 1;\nerror_log {directory}/error.log;\n"
         f"pid {directory}/pid;\nevents {{ worker_connections 512; }}\n"
         f"http {{ access_log off; keepalive_requests 1000000; server {{ "
         f"listen 127.0.0.1:{port}; root {directory}; }} }}\n"
@@ -108,6 +108,8 @@ def nginx(directory: Path, workers: int = 1) -> Iterator[str]:
                 socket.create_connection(("127.0.0.1", port), 1).close()
                 break
             time.sleep(0.05)
+        else:
+            raise AssertionError(f"nginx did not come up: {directory}/error.log")
         yield f"http://127.0.0.1:{port}/file"
 
 
@@ -249,10 +251,15 @@ def cached(directory: Path) -> Iterator[Command]:
 
 @contextlib.contextmanager
 def slow_generator(directory: Path) -> Iterator[Command]:
-    """ab, which has one thread, against an nginx that could do more."""
-    needs("ab")
-    with nginx(directory, workers=2) as url:
-        yield ["ab", "-q", "-k", "-c", "8", "-t", SECONDS, "-n", "9999999", url]
+    """wrk with one thread whose script works long on each request."""
+    needs("wrk")
+    script = directory / "slow.lua"
+    script.write_text(
+        "request = function() local s = 0 for i = 1, 50000 do s = s + i % 7 end "
+        "return wrk.format(s % 2 == 2 and 'HEAD' or 'GET') end\n"
+    )
+    with nginx(directory) as url:
+        yield ["wrk", "-t", "1", "-c", "8", "-d", SECONDS, "-s", str(script), url]
 
 
 @contextlib.contextmanager
