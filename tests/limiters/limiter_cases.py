@@ -8,6 +8,7 @@ own engine) and run for two to three seconds.
 from __future__ import annotations
 
 import contextlib
+import random
 import shlex
 import signal
 import socket
@@ -187,16 +188,19 @@ def _pausing(program: subprocess.Popen[bytes]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def swap(directory: Path) -> Iterator[Command]:
-    """A program that uses half as much memory again as its cgroup may have, with swap space."""
-    needs("stress-ng")
+    """sort in memory, with more than its cgroup may have, and swap space."""
+    lines = random.Random(1)
+    data = directory / "data"
+    with data.open("w") as file:
+        for _ in range(500_000):
+            file.write(f"{lines.getrandbits(200):060x}\n")
     with (
         loop_device(directory / "image", 512) as device,
         swap_on(device),
-        cgroup("memory", {"memory.limit_in_bytes": str(64 << 20)}) as enter,
+        cgroup("memory", {"memory.limit_in_bytes": str(32 << 20)}) as enter,
     ):
-        yield shell(
-            enter + f"stress-ng -q --vm 1 --vm-bytes 96M --vm-keep -t {SECONDS}"
-        )
+        sort = f"sort --parallel=1 -S 400M -o {directory}/sorted {data}"
+        yield shell(f"{enter}{sort}")
 
 
 @contextlib.contextmanager

@@ -27,6 +27,7 @@ from watched_uses import MIB, cpu, disk, group, memory, network, task, trial, us
 
 BOUND = use(cpu=cpu(1.0), tasks=(task("gzip", 0.99),))
 GIB = 1024 * MIB
+KILLED = KernelMessage(1.0, 3, "Memory cgroup out of memory: Killed process 7 (sort)")
 
 
 def machine_findings(*uses: ResourceUse | None, **more: Any) -> list[Finding]:
@@ -87,6 +88,12 @@ def test_trials_that_do_not_count_say_nothing() -> None:
             "errors-in-kernel-log",
             use(kernel=(KernelMessage(1.5, 3, "I/O error, dev loop0"),)),
             use(kernel=(KernelMessage(1.5, 6, "loop0: detected capacity change"),)),
+        ),
+        (
+            "errors-in-kernel-log",
+            use(kernel=(KILLED,), cgroups=(group(),)),
+            # The limit's own evidence, where the kernel counts it for the cgroup.
+            use(kernel=(KILLED,), cgroups=(group(oom_kills=1),)),
         ),
         (
             "frequency-changed",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchwright.cli.outcome import (
-    observed_doubts,
+    doubts_of_observed,
     observed_objects,
     print_observed,
 )
@@ -48,7 +48,7 @@ def tell_comparison(
         write_junit(junit, comparison)
     findings = (
         *doubts_of_session(*kept),
-        *observed_doubts(opened.tests),
+        *doubts_of_observed(opened.tests),
         *findings_of(opened, comparison),
     )
     differences = list(difference_lines(opened.tests, study.path, session))

@@ -14,7 +14,7 @@ from benchwright.bench import leftovers
 from benchwright.bench.local import LocalBench
 from benchwright.cli.env_session import commands_of, record_machine
 from benchwright.cli.notified import Ended, tell_of_session, telling_of_errors
-from benchwright.cli.outcome import document_of, observed_doubts, tell
+from benchwright.cli.outcome import document_of, doubts_of_observed, tell
 from benchwright.cli.quiet_session import QuietSession
 from benchwright.cli.signals import stopping
 from benchwright.cli.streams import silence_stdout
@@ -157,7 +157,7 @@ def _tell_suite(
     doubts = (
         *doubts_of_session(*kept),
         *(one for comparison in ended for one in doubts_of(comparison)),
-        *observed_doubts(session.tests),
+        *doubts_of_observed(session.tests),
     )
     document = msgspec.structs.replace(document, findings=(*doubts, *document.findings))
     tell(document, verdict, kept, json=json, comparisons=ended, tests=session.tests)

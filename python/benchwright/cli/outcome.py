@@ -6,9 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from benchwright.finding.characterized import doubts_of_io
 from benchwright.finding.examine import examine
-from benchwright.finding.profiled import doubts_of_profiles
+from benchwright.finding.observed import observed_doubts
 from benchwright.finding.sanity import Claims, with_sample
 from benchwright.model.comparison import Comparison
 from benchwright.model.finding import Finding
@@ -111,16 +110,18 @@ def print_observed(tests: Sequence[OpenTest]) -> None:
             print(line)
 
 
-def observed_doubts(tests: Sequence[OpenTest]) -> list[Finding]:
+def doubts_of_observed(tests: Sequence[OpenTest]) -> list[Finding]:
     """Return what profiles and characterized trials make doubtful, test by test."""
-    found: list[Finding] = []
-    for test in tests:
-        found += doubts_of_profiles(test.name, test.trials)
-        if test.characterized is not None:
-            sample = test.plan.sample if test.plan else ()
-            claimed = with_sample(Claims(), sample).operation_bytes
-            found += doubts_of_io(test.name, test.characterized, claimed)
-    return found
+    return [
+        finding
+        for test in tests
+        for finding in observed_doubts(
+            test.name,
+            test.trials,
+            test.characterized,
+            test.plan.sample if test.plan else (),
+        )
+    ]
 
 
 def observed_objects(tests: Sequence[OpenTest]) -> dict[str, Any]:

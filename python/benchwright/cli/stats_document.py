@@ -83,7 +83,7 @@ def _told(one: ParsedInput, request: Request) -> _Told:
     present = [found[name] for name in shown if name in found]
     return _Told(
         Entry(one.name, summaries, one.stop, one.sample, _threads(one, trials)),
-        (*findings, *_ruled(one, request, (trials, observed, book))),
+        (*one.doubts, *findings, *_ruled(one, request, (trials, observed, book))),
         [
             *_skipped(one),
             *high_z_scores(one.name, present, request.threshold, book),

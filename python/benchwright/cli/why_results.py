@@ -97,7 +97,7 @@ def _explained(one: ParsedInput, request: Asked) -> Explained:
     return explained(
         one.name,
         trials,
-        (*findings, *ruled(request.rules, result)),
+        (*one.doubts, *findings, *ruled(request.rules, result)),
         figure=_figure(observed, book, one.rule),
         sample=one.sample,
     )

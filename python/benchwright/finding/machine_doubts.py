@@ -22,13 +22,26 @@ _TROUBLE = re.compile(
     r"NETDEV WATCHDOG|table full|SYN flooding|segfault|critical (target|medium) error",
     re.IGNORECASE,
 )
+_OUT_OF_MEMORY = re.compile(r"out of memory|oom-kill|oom_reaper", re.IGNORECASE)
 _ERROR, _WARNING = 3, 4
 """Levels of the kernel's log (syslog(2))."""
 
 
 def kernel_errors(use: ResourceUse) -> str:
-    """Return the messages of trouble: of level 3 and worse, or known by their words."""
-    return _messages([m for m in use.kernel if _is_trouble(m)])
+    """Return the messages of trouble: of level 3 and worse, or known by their words.
+
+    Not those of a task that was ended for its cgroup's limit: that is the limit's own
+    evidence (limiter_memory.py).
+    """
+    limited = any(group.oom_kills for group in use.cgroups)
+    return _messages(
+        [
+            message
+            for message in use.kernel
+            if _is_trouble(message)
+            and not (limited and _OUT_OF_MEMORY.search(message.text))
+        ]
+    )
 
 
 def kernel_warnings(use: ResourceUse) -> str:

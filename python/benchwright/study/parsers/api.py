@@ -17,6 +17,7 @@ import msgspec
 
 from benchwright.model.decision import Stop
 from benchwright.model.errors import Diagnostic, InputError
+from benchwright.model.finding import Finding
 from benchwright.model.observation import Block, Trial
 from benchwright.model.plan import Arm, MetricSpec, StoppingRule
 
@@ -42,6 +43,8 @@ class ParsedInput(msgspec.Struct, frozen=True):
     """Its name there, before names were made to differ."""
     skipped: tuple[str, ...] = ()
     """Columns without any number, which are in no table."""
+    doubts: tuple[Finding, ...] = ()
+    """What its source itself says of it, or of all its tests with the first of them."""
     deselected: int = 0
     """Trials that a selection or grouping left out."""
 

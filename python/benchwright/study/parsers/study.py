@@ -12,7 +12,9 @@ import contextlib
 import re
 from pathlib import Path
 
+from benchwright.finding.observed import observed_doubts
 from benchwright.model.errors import InputError, StudyError, argument_error
+from benchwright.model.finding import Finding
 from benchwright.model.observation import Trial
 from benchwright.study.contents import (
     SEARCHES,
@@ -20,6 +22,7 @@ from benchwright.study.contents import (
     search_trials_of,
     tests_of,
 )
+from benchwright.study.doubts import doubts_of_session
 from benchwright.study.journal import Session, Study
 from benchwright.study.parsers.api import ParsedInput
 from benchwright.study.schema import JOURNAL
@@ -50,13 +53,14 @@ class _StudyParser:
             if chosen_session.info.kind in SEARCHES:
                 raise _a_search(study, chosen_session)
             tests = tests_of(study, chosen_session.number)
+            doubts = doubts_of_session(study, chosen_session.number)
         if name is not None:
             chosen = [test for test in tests if test.plan.name == name]
             if not chosen:
                 names = [test.plan.name for test in tests]
                 raise _unknown(path, f"there is no test {name!r}", names)
             tests = chosen
-        return [_parsed(test) for test in tests]
+        return [_parsed(test, doubts if test is tests[0] else ()) for test in tests]
 
 
 def _a_search(study: Study, session: Session) -> StudyError:
@@ -76,7 +80,7 @@ def _a_search(study: Study, session: Session) -> StudyError:
     )
 
 
-def _parsed(test: TestContents) -> ParsedInput:
+def _parsed(test: TestContents, doubts: tuple[Finding, ...]) -> ParsedInput:
     seen = (void.trial for void in test.void if void.trial is not None)
     trials: tuple[Trial, ...] = tuple(
         sorted((*test.trials, *seen), key=lambda trial: trial.epoch)
@@ -92,6 +96,12 @@ def _parsed(test: TestContents) -> ParsedInput:
         stop=test.stop,
         sample=test.plan.sample,
         arm=test.plan.arm,
+        doubts=(
+            *doubts,
+            *observed_doubts(
+                test.plan.name, trials, test.characterized, test.plan.sample
+            ),
+        ),
     )
 
 
