@@ -19,8 +19,6 @@ from benchwright.probe.characterize import Characterizer
 from benchwright.probe.crew import Crew
 from benchwright.probe.observer import Observer, ObserverError
 from benchwright.probe.profile import Draw, Profiler
-from benchwright.probe.series import read_series
-from benchwright.probe.use import uses_of
 from benchwright.probe.watcher import SamplerObserver
 from benchwright.session.watching import Aids, Watching, Windows
 
@@ -55,6 +53,10 @@ class SeriesSampler:
 
     def uses(self, windows: Windows) -> list[ResourceUse | None]:
         """Return the use of each window. Raises OSError, SeriesError."""
+        # numpy takes longer to import than a session to begin.
+        from benchwright.probe.series import read_series
+        from benchwright.probe.use import uses_of
+
         last = self._observer.last
         if last is None:
             return []
