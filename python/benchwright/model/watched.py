@@ -61,6 +61,8 @@ class CpuUse(msgspec.Struct, frozen=True, omit_defaults=True):
     """Used by everybody else: busy - own - target - watcher - interrupts; not below 0."""
     own_user: float | None = None
     """The part of `own` that is user time."""
+    kernel: float | None = None
+    """Used by all the kernel's own threads, whoever they worked for; a part of `others`."""
 
 
 class MemoryUse(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -157,6 +159,8 @@ class CgroupUse(msgspec.Struct, frozen=True, omit_defaults=True):
     pids_limit: int | None = None
     pids_max: int | None = None
     io_limits: tuple[IoLimit, ...] = ()
+    cpus: tuple[int, ...] = ()
+    """The processors that its cpuset allows; empty where none is told or all are."""
 
 
 class TreeIo(msgspec.Struct, frozen=True, omit_defaults=True):
