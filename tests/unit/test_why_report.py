@@ -62,7 +62,7 @@ def test_without_a_limit_it_says_so() -> None:
     assert told("answered-from-cache").sentence.startswith("nothing was at its limit")
     brief = ResourceUse(0.01, 0, (1, 1), cpu=cpu(0.1))
     assert told(trials=(trial(1, brief),)).sentence.startswith(
-        "too short to be watched"
+        "watched too briefly to tell"
     )
     unseen = ResourceUse(1.0, 0, (1, 1), absent=(("series", "no sampler"),))
     assert told(trials=(trial(1, unseen),)).sentence.startswith(
@@ -219,6 +219,10 @@ def test_rules_of_the_users_directory(tmp_path: Path) -> None:
     env = {"XDG_CONFIG_HOME": str(tmp_path)}
     assert [one.name for one in rule_files.rules([], env)] == [str(place / "one.py")]
     assert rule_files.rules([], {"HOME": str(tmp_path)}) == []
-    place.chmod(0o777)
-    with pytest.raises(InputError, match="may be written by anybody"):
-        rule_files.rules([], env)
+    for path, mode in ((place, 0o770), (place, 0o707), (place / "one.py", 0o664)):
+        before = path.stat().st_mode
+        path.chmod(mode)
+        with pytest.raises(InputError, match="may be written by others"):
+            rule_files.rules([], env)
+        path.chmod(before)
+    assert len(rule_files.rules([], env)) == 1

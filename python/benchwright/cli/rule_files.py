@@ -58,13 +58,20 @@ def _kept(env: Mapping[str, str], wrong: list[Diagnostic]) -> list[Path]:
     place = Path(home) / "benchwright" / "rules"
     if not place.is_absolute() or not place.is_dir():
         return []
-    state = place.stat()
-    if state.st_uid not in (os.getuid(), 0) or state.st_mode & stat.S_IWOTH:
-        message = f"{place} belongs to another user or may be written by anybody"
-        hint = f"its rules would run as you: chown or chmod o-w {place}"
-        wrong.append(Diagnostic("rule-unsafe", message, hint, str(place)))
-        return []
-    return sorted(place.glob("*.py"))
+    files = sorted(place.glob("*.py"))
+    for path in (place, *files):
+        if _others_write(path):
+            message = f"{path} belongs to another user or may be written by others"
+            hint = f"its rules would run as you: chown, or chmod go-w {path}"
+            wrong.append(Diagnostic("rule-unsafe", message, hint, str(path)))
+            return []
+    return files
+
+
+def _others_write(path: Path) -> bool:
+    state = path.stat()
+    others = stat.S_IWGRP | stat.S_IWOTH
+    return state.st_uid not in (os.getuid(), 0) or bool(state.st_mode & others)
 
 
 def _plug_ins(wrong: list[Diagnostic]) -> list[NamedRule]:

@@ -21,7 +21,7 @@ from benchwright.finding.machine_codes import LIMITER_CODES
 from benchwright.model.watched import ResourceUse
 
 NOTHING = "nothing was at its limit: the system was not driven to it"
-TOO_SHORT = "too short to be watched: what limited it is not known"
+TOO_SHORT = "watched too briefly to tell a limit: what limited it is not known"
 
 
 class Seen(msgspec.Struct, frozen=True):
