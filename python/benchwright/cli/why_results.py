@@ -46,14 +46,29 @@ class Found(msgspec.Struct, frozen=True):
 def results_of(request: Asked) -> Found:
     """Return every result of what was asked for, explained.
 
-    Raises StudyError where there is no study, InputError for an unknown test.
+    Raises StudyError where there is no study or it may not be read, InputError for an
+    unknown test.
     """
+    try:
+        return _results(request)
+    except PermissionError as error:
+        message = f"cannot read {error.filename}: {error.strerror}"
+        raise StudyError("study-unusable", message) from None
+
+
+def _results(request: Asked) -> Found:
     place = Path(request.path)
     if not place.exists() and not any(mark in request.path for mark in "@:"):
         raise StudyError(
             "not-a-study",
             f"{request.path}: there is no such study",
             "give one: bw why DIR; bw run keeps its in ./bw-study",
+        )
+    if place.exists() and not (place / JOURNAL).is_file():
+        raise StudyError(
+            "not-a-study",
+            f"{request.path} is not a study: it has no {JOURNAL}",
+            "bw why explains studies, which were watched; bw stats reads files too",
         )
     if (place / JOURNAL).is_file():
         searched = _of_a_search(place)
