@@ -434,6 +434,40 @@ def test_short_trials_are_seen_together(tmp_path: Path) -> None:
     ]
 
 
+def test_what_lies_between_trials_is_not_told_as_theirs(tmp_path: Path) -> None:
+    """Two short trials that use nothing, and a SETUP between them that computes."""
+    rows: list[Row] = [
+        {"cpu/0/user": max(0, min(i, 8) - 2) * 10, "cpu/0/idle": 0} for i in range(11)
+    ]
+    series = series_of(tmp_path, rows)
+    uses = uses_of(series, "x", [(1, 0, 2 * TENTH), (2, 8 * TENTH, SECOND)])
+    for use in uses:
+        assert use is not None
+        assert use.seconds == pytest.approx(0.2)
+        assert use.cpu is not None
+        assert use.cpu.busy == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize(
+    ("gaps_ms", "expected"),
+    [
+        ((20, 10), [(1, 3)]),  # A tenth of the EXEC time each time.
+        ((21, 10), [(1, 1), (2, 3)]),
+        ((10, 21), [(1, 2), (3, 3)]),  # Together they are more than a tenth of 300.
+    ],
+)
+def test_trials_with_little_between_them_are_seen_together(
+    gaps_ms: tuple[int, int], expected: list[tuple[int, int]], tmp_path: Path
+) -> None:
+    series = series_of(tmp_path, even({"cpu/0/user": 5}))
+    windows, begin = [], 0
+    for epoch, gap_ms in enumerate((*gaps_ms, 0), start=1):
+        windows.append((epoch, begin, begin + TENTH))
+        begin += TENTH + gap_ms * 1_000_000
+    uses = uses_of(series, "x", windows)
+    assert [use.epochs for use in uses if use] == expected
+
+
 def test_the_samplers_cost(tmp_path: Path) -> None:
     writer = SeriesWriter()
     for i in range(11):

@@ -226,7 +226,8 @@ class ResourceUse(msgspec.Struct, frozen=True, omit_defaults=True):
     samples: int
     """Within the window; below about 3 shares are means over more than the window."""
     epochs: tuple[int, int]
-    """First and last trial seen together: trials shorter than three samples share one."""
+    """First and last trial seen together: trials shorter than three samples share one, where
+    little lies between them."""
     series: str = ""
     """The file of the series, relative to the study."""
     begin_ns: int = 0

@@ -3,7 +3,8 @@
 Purpose: the evidence of findings, distilled once, right after a batch. Pure: a function of
 the series and the windows. Decision: trials of less than three sampling intervals are seen
 together, since most of such a window lies between two samples, and shares of a single one
-would be shares of its neighbours. Source: docs/watch-format.md, model/watched.py.
+would be shares of its neighbours. What lies between trials (SETUP, CLEANUP, rest) would be
+told as theirs, so trials with much between them are not seen together. Source: docs/watch-format.md, model/watched.py.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ _WARNING = 4
 """The kernel's level of a warning; lower is worse."""
 _FEWEST_INTERVALS = 3
 """Shorter trials are seen together."""
+_MOST_BETWEEN = 0.1
+"""Of their EXEC time: what may lie between trials that are seen together."""
 _LATE_SHARE = 0.1
 """From here on samples that came late are told: shares of single samples are coarse."""
 
@@ -40,7 +43,7 @@ def uses_of(
     """Return what each trial of a batch used, in order; None: it is in one before it.
 
     `path` is the file's, relative to the study. Trials shorter than three sampling
-    intervals that follow each other are seen together, by the first of them.
+    intervals that follow each other closely are seen together, by the first of them.
     """
     uses: list[ResourceUse | None] = []
     for group in _groups(windows, _FEWEST_INTERVALS * series.header.interval_ns):
@@ -100,13 +103,21 @@ def _groups(windows: Sequence[Trial], shortest_ns: int) -> Iterator[list[Trial]]
     """Yield the trials that are seen together, in order."""
     group: list[Trial] = []
     for window in windows:
-        short = window[2] - window[1] < shortest_ns
-        if group and not (short and group[-1][2] - group[-1][1] < shortest_ns):
+        if group and not _belongs(group, window, shortest_ns):
             yield group
             group = []
         group.append(window)
     if group:
         yield group
+
+
+def _belongs(group: list[Trial], window: Trial, shortest_ns: int) -> bool:
+    """Return whether a trial is seen with those before it: all short, little between."""
+    if any(end - begin >= shortest_ns for _, begin, end in (group[-1], window)):
+        return False
+    exec_ns = sum(end - begin for _, begin, end in (*group, window))
+    between_ns = window[2] - group[0][1] - exec_ns
+    return between_ns <= _MOST_BETWEEN * exec_ns
 
 
 def _seen(window: Window) -> Window | None:
