@@ -17,8 +17,8 @@ use crate::kept::{Kept, Text};
 use crate::roots::Roots;
 use crate::text::{lines, number, words};
 
-/// One number of a file: the kernel's key (empty: the whole file), our name, its kind, and
-/// what the kernel's value is divided by.
+/// One number of a file: the kernel's key (empty: the whole file; several: their sum), our
+/// name, its kind, and what the kernel's value is divided by.
 type Number = (&'static str, &'static str, Kind, i64);
 
 const V2: &[(&str, &[Number])] = &[
@@ -35,7 +35,8 @@ const V2: &[(&str, &[Number])] = &[
     (
         "memory.events",
         &[
-            ("max", "memory_limit_hits", Kind::Counter, 1),
+            // The limit that is told is the lower of memory.max and memory.high.
+            ("max high", "memory_limit_hits", Kind::Counter, 1),
             ("oom_kill", "oom_kill", Kind::Counter, 1),
         ],
     ),
@@ -211,13 +212,16 @@ fn open(directory: &Path, version: u8) -> Vec<(Kept, Vec<Number>)> {
 }
 
 fn value(text: &[u8], (key, _, _, divisor): &Number) -> Option<i64> {
-    let found = lines(text).find_map(|line| {
+    let keys = || key.split(' ');
+    let told = lines(text).filter_map(|line| {
         let mut rest = words(line);
-        if !key.is_empty() && rest.next()? != key.as_bytes() {
-            return None;
+        if !key.is_empty() {
+            let found = rest.next()?;
+            keys().find(|key| key.as_bytes() == found)?;
         }
         rest.next().and_then(number)
     });
+    let found = told.take(keys().count()).reduce(i64::saturating_add);
     found.map(|found| found / divisor)
 }
 
@@ -264,5 +268,15 @@ mod tests {
         );
         assert_eq!(value(text, &("nr_periods", "", Kind::Counter, 1)), None);
         assert_eq!(value(b"7\n", &("", "", Kind::Gauge, 1)), Some(7));
+        assert_eq!(value(b"7\n8\n", &("", "", Kind::Gauge, 1)), Some(7));
+    }
+
+    #[test]
+    fn numbers_of_several_keys_are_added_up() {
+        let both = ("max high", "", Kind::Counter, 1);
+        let text = b"low 1\nhigh 20\nmax 300\noom 4000\n";
+        assert_eq!(value(text, &both), Some(320));
+        assert_eq!(value(b"max 300\nmaximum 9\n", &both), Some(300));
+        assert_eq!(value(b"low 1\n", &both), None);
     }
 }

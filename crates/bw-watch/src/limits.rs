@@ -7,14 +7,18 @@ use std::path::Path;
 use crate::roots::Roots;
 use crate::text::only;
 
-/// Returns `net/I/speed_mbit` (where told), `disk/D/{size_bytes,requests,rotational}`,
+/// Returns `net/I/speed_mbit` (of a device or a bond, where told), `disk/D/{size_bytes,requests,rotational}`,
 /// `processes`, `threads`, `files`.
 pub fn of_machine(roots: &Roots) -> BTreeMap<String, i64> {
     let mut found = BTreeMap::new();
     for name in entries(&roots.sys.join("class/net")) {
-        let path = roots.sys.join("class/net").join(&name).join("speed");
-        // -1: unknown.
-        add(&mut found, format!("net/{name}/speed_mbit"), &path, 1);
+        let link = roots.sys.join("class/net").join(&name);
+        // A virtual interface states a speed that holds nothing back: veth 10000, tun 10.
+        if link.join("device").exists() || link.join("bonding").exists() {
+            // -1: unknown.
+            let path = link.join("speed");
+            add(&mut found, format!("net/{name}/speed_mbit"), &path, 1);
+        }
     }
     for name in entries(&roots.sys.join("block")) {
         let block = roots.sys.join("block").join(&name);

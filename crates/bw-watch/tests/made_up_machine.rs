@@ -248,6 +248,7 @@ fn cgroups_of_version_2_are_told_with_their_ancestors_limits() {
     machine.write(&format!("{group}/cpu.max"), "max 100000\n");
     machine.write(&format!("{group}/cpuset.cpus.effective"), "0-3\n");
     machine.write(&format!("{group}/memory.max"), "1048576\n");
+    machine.write(&format!("{group}/memory.high"), "2097152\n");
     machine.write(&format!("{group}/memory.current"), "4096\n");
     machine.write(
         &format!("{group}/memory.events"),
@@ -260,7 +261,7 @@ fn cgroups_of_version_2_are_told_with_their_ancestors_limits() {
     let lines = machine.watch(|machine| {
         machine.write(
             &format!("{group}/memory.events"),
-            "low 0\nhigh 0\nmax 9\noom_kill 1\n",
+            "low 0\nhigh 30\nmax 9\noom_kill 1\n",
         );
     });
     let told = of(&lines, "cgroup");
@@ -276,8 +277,38 @@ fn cgroups_of_version_2_are_told_with_their_ancestors_limits() {
     assert_eq!(limits["cpu_cores"], Value::Null);
     assert_eq!(told[1]["limits"]["cpu_cores"], 1.5);
     assert_eq!(value(&lines, 0, "cgroup/0/memory_limit_hits"), 5);
-    assert_eq!(value(&lines, 1, "cgroup/0/memory_limit_hits"), 4);
+    assert_eq!(value(&lines, 1, "cgroup/0/memory_limit_hits"), 34);
     assert_eq!(value(&lines, 1, "cgroup/1/throttled"), 0);
+}
+
+#[test]
+fn speeds_are_told_of_devices_and_bonds_only() {
+    let machine = Machine::new();
+    for (link, speed) in [
+        ("eth0", "1000"),
+        ("eth1", "-1"),
+        ("bond0", "2000"),
+        ("veth1", "10000"),
+        ("tun0", "10"),
+    ] {
+        machine.write(&format!("sys/class/net/{link}/speed"), speed);
+    }
+    for link in ["eth0", "eth1"] {
+        machine.write(&format!("sys/class/net/{link}/device/vendor"), "0x8086\n");
+    }
+    machine.write("sys/class/net/bond0/bonding/mode", "802.3ad 4\n");
+    let lines = machine.watch(|_| {});
+    let limits = of(&lines, "series")[0]["limits"].as_object().unwrap();
+    let speeds: Vec<_> = limits
+        .iter()
+        .filter(|(name, _)| name.starts_with("net/"))
+        .map(|(name, speed)| (name.as_str(), speed.as_i64().unwrap()))
+        .collect();
+    let expected = [
+        ("net/bond0/speed_mbit", 2000),
+        ("net/eth0/speed_mbit", 1000),
+    ];
+    assert_eq!(speeds, expected);
 }
 
 #[test]
