@@ -20,13 +20,16 @@ from benchwright.session.start import prepare_command, rehearse, with_option
 from benchwright.study.journal import Study
 from benchwright.suite.command_line import CommandRequest
 
+OWN = (sys.executable, "-P", "-m", "benchwright.cli.main")
+"""The words of `bw` itself; -P: no module of the current directory stands in for ours."""
+
 
 def run_in_study(arguments: argparse.Namespace, command: str) -> int:
     """Run one trial of the load in a study; return the exit code of the session."""
     words = sys.argv[1:]
     request = CommandRequest(
         command=(
-            *(sys.executable, "-m", "benchwright.cli.main"),
+            *OWN,
             *trial_words(words),
             *_samples(arguments),
         ),

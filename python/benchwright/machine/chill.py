@@ -121,7 +121,9 @@ def _drop_caches(proc: Path) -> None:
 def _squeezed(scratch: Path) -> Squeeze:
     """Run the child that dirties memory; return what it did."""
     os.sync()
-    words = [sys.executable, "-m", "benchwright.machine.chill_squeeze", str(scratch)]
+    # -P: what lies in the current directory is nobody's that root should run.
+    module = "benchwright.machine.chill_squeeze"
+    words = [sys.executable, "-P", "-m", module, str(scratch)]
     with subprocess.Popen(
         words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as child:

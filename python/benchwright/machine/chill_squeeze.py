@@ -1,6 +1,6 @@
 """The child that chill is done by: it dirties memory, then reads a file of holes.
 
-Purpose: `python -m benchwright.machine.chill_squeeze SCRATCH`, started by chill.py; it
+Purpose: `python -P -m benchwright.machine.chill_squeeze SCRATCH`, started by chill.py; it
 prints a `Squeeze` as JSON. Decision: a child, because its memory is free the moment it
 ends, however it ends; it offers itself to the kernel's out-of-memory killer first
 (oom_score_adj 1000), and it ends when its parent does (end of file on stdin).
