@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -58,6 +62,25 @@ def test_what_would_be_lost_or_useless_is_refused(
     assert reason in caught.value.message
 
 
+class Ended(Exception):
+    """What the handler of a signal raises here."""
+
+
+def ended(_number: int, _frame: object) -> None:
+    raise Ended
+
+
+@contextlib.contextmanager
+def handled_by(
+    number: signal.Signals, handler: Callable[[int, object], None]
+) -> Iterator[None]:
+    before = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
 def made_up(place: Path) -> tuple[Places, Path]:
     """Make the files of a machine with one mount, at a directory that exists."""
     target = place / "mnt"
@@ -83,6 +106,56 @@ def test_a_mount_that_fails_says_how_to_mend_it(tmp_path: Path) -> None:
         remount(target, places=places, run=lambda w: "" if w[0] == "umount" else "no")
     assert caught.value.code == "chill-unmounted"
     assert caught.value.hint.startswith("mount -t ext4")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("during", ["umount", "mount"])
+def test_a_signal_waits_until_it_is_mounted_again(
+    tmp_path: Path, during: str, number: signal.Signals
+) -> None:
+    places, target = made_up(tmp_path)
+    ran: list[str] = []
+
+    def run(words: Sequence[str]) -> str:
+        ran.append(words[0])
+        if words[0] == during:
+            signal.raise_signal(number)
+        return ""
+
+    with pytest.raises(Ended), handled_by(number, ended):
+        remount(target, places=places, run=run)
+    assert ran == ["umount", "mount"]
+
+
+def test_what_is_left_unmounted_is_told_whatever_signal_came(tmp_path: Path) -> None:
+    places, target = made_up(tmp_path)
+
+    def run(words: Sequence[str]) -> str:
+        signal.raise_signal(signal.SIGINT)
+        return "" if words[0] == "umount" else "no"
+
+    with pytest.raises(BenchError) as caught, handled_by(signal.SIGINT, ended):
+        remount(target, places=places, run=run)
+    assert caught.value.code == "chill-unmounted"
+
+
+def test_it_is_mounted_again_whatever_fails_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(_behind: object) -> list[str]:
+        raise OSError("no")
+
+    places, target = made_up(tmp_path)
+    monkeypatch.setattr(chill_remount, "_dropped", failing)
+    ran: list[str] = []
+    with pytest.raises(OSError, match="no"):
+        remount(target, places=places, run=lambda w: ran.append(w[0]) or "")
+    assert ran == ["umount", "mount"]
+
+
+def test_a_program_is_out_of_reach_of_the_terminal() -> None:
+    program = f"import os, sys; sys.exit(os.getsid(0) == {os.getsid(0)})"
+    assert chill_remount.run_command([sys.executable, "-c", program]) == ""
 
 
 def test_a_holder_is_named_and_nothing_is_run(tmp_path: Path) -> None:

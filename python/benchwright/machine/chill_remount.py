@@ -1,7 +1,8 @@
 """Unmounts a file system and mounts it again: its pages, inodes and names are gone.
 
 Decision: everything that can be known beforehand is checked beforehand, because half of
-it (unmounted, and not mounted again) is worse than nothing. Under a loop device the
+it (unmounted, and not mounted again) is worse than nothing; signals wait meanwhile, and
+whatever fails between the two, it is mounted again. Under a loop device the
 file behind it is cached too, and is dropped with it. Source: papers/auto-pilot.txt
 section 3.5; loop(4).
 """
@@ -14,11 +15,13 @@ import shlex
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import TracebackType
 
 import msgspec
 
 from benchwright.machine.chill_holders import holders, namespaces_with
 from benchwright.machine.chill_mount import Mount, parse_mountinfo, remountable
+from benchwright.machine.quiet.signals import Deferred
 from benchwright.model.errors import BenchError
 
 Runner = Callable[[Sequence[str]], str]
@@ -29,8 +32,14 @@ def run_command(words: Sequence[str]) -> str:
     """Run a command without a shell; return its complaint, empty for success."""
     environment = {**os.environ, "LC_ALL": "C"}
     try:
+        # A session of its own: a Ctrl-C of the terminal would end it half-way.
         done = subprocess.run(
-            words, capture_output=True, text=True, errors="replace", env=environment
+            words,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            env=environment,
+            start_new_session=True,
         )
     except OSError as error:
         return f"{words[0]}: {error.strerror}"
@@ -74,22 +83,48 @@ def remount(
     mount = remountable(parse_mountinfo(text), os.path.realpath(target))
     _refuse_busy(mount, places)
     os.sync()
-    with _kept_loop(mount, places) as behind:
-        complaint = run(["umount", "--", mount.target])
-        if complaint:
-            _refuse_busy(mount, places)
-            raise BenchError("chill-busy", f"{mount.target} stays mounted: {complaint}")
-        kept_by = namespaces_with(mount.device, places.proc)
-        notes = _dropped(behind)
-        complaint = run(mount.command())
-    command = shlex.join(mount.command())
+    with _WholeOrTold(), _kept_loop(mount, places) as behind:
+        _unmount(mount, places, run)
+        try:
+            kept_by = namespaces_with(mount.device, places.proc)
+            notes = _dropped(behind)
+        finally:
+            _mount(mount, run)
+    return Remounted(shlex.join(mount.command()), tuple(kept_by), tuple(notes))
+
+
+class _WholeOrTold(Deferred):
+    """Signals take effect when this is left, unless an error is on its way out.
+
+    The error ends the program too, and is the only word of a file system left unmounted.
+    """
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            self._seen.clear()
+        super().__exit__(kind, error, trace)
+
+
+def _unmount(mount: Mount, places: Places, run: Runner) -> None:
+    complaint = run(["umount", "--", mount.target])
+    if complaint:
+        _refuse_busy(mount, places)
+        raise BenchError("chill-busy", f"{mount.target} stays mounted: {complaint}")
+
+
+def _mount(mount: Mount, run: Runner) -> None:
+    complaint = run(mount.command())
     if complaint:
         raise BenchError(
             "chill-unmounted",
             f"{mount.target} is unmounted, and mounting it again failed: {complaint}",
-            command,
+            shlex.join(mount.command()),
         )
-    return Remounted(command, tuple(kept_by), tuple(notes))
 
 
 def _refuse_busy(mount: Mount, places: Places) -> None:
