@@ -330,6 +330,31 @@ def test_cgroups(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ("0-3,8", (0, 1, 2, 3, 8)),
+        ("5", (5,)),
+        (None, ()),
+        ("", ()),
+        ("0-", ()),
+        ("0-99999999999", ()),
+        ("0-3,many", ()),
+    ],
+)
+def test_the_processors_of_a_cpuset(
+    told: str | None, expected: tuple[int, ...], tmp_path: Path
+) -> None:
+    writer = SeriesWriter()
+    group = {"number": 0, "version": 2, "path": "/b", "of": "own"}
+    writer.say("cgroup", t=0, limits={"cpus": told}, **group)
+    for i, row in enumerate(even({"kernel/forks": 1})):
+        writer.row(i * TENTH, row)
+    series = read_series(writer.write(tmp_path / "s"))
+    (one,) = resource_use(series, 0, SECOND, (1, 1)).cgroups
+    assert one.cpus == expected
+
+
 def test_what_a_tree_read_and_wrote(tmp_path: Path) -> None:
     kinds = ("read_chars", "written_chars", "read_bytes", "write_bytes", "read_calls")
     rates = {f"own/{kind}": 10 + i for i, kind in enumerate(kinds)}

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from benchwright.model.watched import CgroupUse
 from benchwright.probe.series_lines import Cgroup
 from benchwright.probe.use_window import Window
+
+_RANGE = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 
 
 def cgroups_use(window: Window) -> tuple[CgroupUse, ...]:
@@ -35,7 +39,20 @@ def _use(window: Window, one: Cgroup, seen: dict[int, Cgroup]) -> CgroupUse:
         pids_limit=one.limits.pids,
         pids_max=None if pids is None else round(pids),
         io_limits=one.limits.io,
+        cpus=_cpus(one.limits.cpus or ""),
     )
+
+
+def _cpus(text: str) -> tuple[int, ...]:
+    """Return the processors of a cpuset's list, `0-3,8`; none of what is no such list."""
+    found: set[int] = set()
+    for part in text.split(","):
+        match = _RANGE.fullmatch(part)
+        if match is None:
+            return ()
+        first = int(match[1])
+        found.update(range(first, int(match[2] or first) + 1))
+    return tuple(sorted(found))
 
 
 def _cpu_used(window: Window, one: Cgroup, seen: dict[int, Cgroup]) -> float | None:
