@@ -154,3 +154,42 @@ def test_a_window_between_two_tables_gets_its_part(tmp_path: Path) -> None:
     tables = {i: [[60, 1, "cron", 10 * i, 1]] for i in (0, 10)}
     (one,) = used(tmp_path, {}, begin=4, end=5, processes=tables).others
     assert one.share == pytest.approx(1.0)
+
+
+def kernel_tables(kthreadd: str = "kthreadd") -> Tables:
+    """Return two tables a second apart: eight workers use a tenth of a processor each."""
+
+    def table(ticks: int) -> list[list[Any]]:
+        workers = [[10 + n, 2, f"kworker/{n}", 500 + ticks * 10, 1] for n in range(8)]
+        first: list[list[Any]] = [[1, 0, "init", 50 * ticks, 1]]
+        return [*first, [2, 0, kthreadd, 3, 1], *workers]
+
+    return {0: table(0), 10: table(1)}
+
+
+def used_by_kernel(path: Path, processes: Tables) -> float | None:
+    """Return what the kernel's threads used in a second."""
+    writer = SeriesWriter()
+    for i in range(11):
+        writer.row(i * TENTH, {"kernel/forks": i, "cpu/0/user": 9 * i})
+        if i in processes:
+            writer.say("processes", t=i * TENTH, rows=processes[i])
+    series = read_series(writer.write(path / "s"))
+    cpu = resource_use(series, 0, SECOND, (1, 1)).cpu
+    assert cpu is not None
+    return cpu.kernel
+
+
+def test_all_threads_of_the_kernel_are_added_up(tmp_path: Path) -> None:
+    assert used_by_kernel(tmp_path, kernel_tables()) == pytest.approx(0.8)
+
+
+def test_where_the_kernels_threads_are_not_seen_nothing_is_told_of_them(
+    tmp_path: Path,
+) -> None:
+    """In a PID namespace 2 is a process like any other; one table tells no use."""
+    shell = kernel_tables("sh")
+    assert used_by_kernel(tmp_path, shell) is None
+    others = used(tmp_path, {}, processes=shell).others
+    assert not any(one.name.startswith("[") for one in others)
+    assert used_by_kernel(tmp_path, {0: kernel_tables()[0]}) is None

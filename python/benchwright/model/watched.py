@@ -211,9 +211,12 @@ class ClockUse(msgspec.Struct, frozen=True, omit_defaults=True):
     """Frequencies [Hz], temperatures [degrees C], throttling events; None: not told."""
 
     frequency_min: float | None = None
+    """Of that processor whose frequency changed most while it was busy; those of different
+    processors differ for good."""
     frequency_max: float | None = None
+    """Of the same processor."""
     frequency_mean: float | None = None
-    """Of the busy processors' samples."""
+    """Of all busy processors' samples."""
     temperature_max: float | None = None
     thermal_throttles: int | None = None
 

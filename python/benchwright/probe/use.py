@@ -78,11 +78,12 @@ def resource_use(
 
 
 def _filled(bare: ResourceUse, window: Window) -> ResourceUse:
+    others, of_kernel = others_use(window)
     return msgspec.structs.replace(
         bare,
-        cpu=cpu_use(window),
+        cpu=cpu_use(window, of_kernel),
         tasks=tasks_use(window),
-        others=others_use(window),
+        others=others,
         memory=memory_use(window),
         disks=disks_use(window),
         io_pressure=pressure(window, "io"),

@@ -17,8 +17,11 @@ _BUSY_SHARE = 0.5
 """From here on a processor's frequency counts: an idle one's says nothing of the trial."""
 
 
-def cpu_use(window: Window) -> CpuUse | None:
-    """Return the use of the processors; None where /proc/stat was not told."""
+def cpu_use(window: Window, of_kernel: float | None = None) -> CpuUse | None:
+    """Return the use of the processors; None where /proc/stat was not told.
+
+    `of_kernel` is what the kernel's own threads used [cores].
+    """
     numbers = tuple(
         number
         for number in names_of(window.series, "cpu", "user")
@@ -46,6 +49,7 @@ def cpu_use(window: Window) -> CpuUse | None:
         watcher=watcher,
         others=_others(busy - interrupts, own, target, watcher),
         own_user=_seconds(window, "own/user_ns"),
+        kernel=of_kernel,
     )
 
 
@@ -58,15 +62,16 @@ def pressure(window: Window, resource: str, of: str = "some") -> float | None:
 def clock_use(window: Window) -> ClockUse | None:
     """Return frequencies, temperature and throttling; None where nothing is told."""
     series = window.series
-    frequencies = _frequencies(window)
+    each = _frequencies(window)
+    changed = min(each, key=lambda one: float(one.min()) / one.max(), default=None)
     hottest = [
         window.most(name) for name in series.columns if name.startswith("thermal/")
     ]
     throttles = [name for name in series.columns if name.startswith("throttle/")]
     use = ClockUse(
-        frequency_min=float(frequencies.min()) if len(frequencies) else None,
-        frequency_max=float(frequencies.max()) if len(frequencies) else None,
-        frequency_mean=float(frequencies.mean()) if len(frequencies) else None,
+        frequency_min=None if changed is None else float(changed.min()),
+        frequency_max=None if changed is None else float(changed.max()),
+        frequency_mean=float(np.concatenate(each).mean()) if each else None,
         temperature_max=max(
             (one / 1000 for one in hottest if one is not None), default=None
         ),
@@ -103,22 +108,24 @@ def _runnable(window: Window) -> float | None:
     return None if found is None else max(found - 1, 0.0)
 
 
-def _frequencies(window: Window) -> Values:
-    """Return the frequencies [Hz] of processors at samples before which they were busy."""
+def _frequencies(window: Window) -> list[Values]:
+    """Return each processor's frequencies [Hz] at samples before which it was busy.
+
+    One that never was busy is not among them.
+    """
     found = [
-        _while_busy(window, number, column)
+        _while_busy(window, name.removeprefix("frequency/"), column) * 1000.0
         for name, column in window.series.columns.items()
         if name.startswith("frequency/")
-        for number in [name.removeprefix("frequency/")]
     ]
-    return np.concatenate([*found, np.zeros(0)]) * 1000.0
+    return [values for values in found if len(values)]
 
 
 def _while_busy(window: Window, number: str, column: Column) -> Values:
     inside = (
         (column.times >= window.begin_ns)
         & (column.times <= window.end_ns)
-        & ~np.isnan(column.values)
+        & (column.values > 0)  # 0 is no frequency, and NaN is not above it.
     )
     times = column.times[inside]
     interval_ns = window.series.header.interval_ns

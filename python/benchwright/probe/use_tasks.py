@@ -7,6 +7,7 @@ may have been among those not told, is counted from there.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
@@ -14,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from benchwright.model.watched import TaskUse
-from benchwright.probe.series_lines import Processes, ProcessRow, Threads
+from benchwright.probe.series_lines import Processes, Threads
 from benchwright.probe.use_window import Total, Window, total_of
 
 MOST_TASKS = 8
@@ -22,7 +23,9 @@ MOST_OTHERS = 5
 _LEAST_SHARE = 0.0005
 """Below it a task did nothing that a table of percents could show [cores]."""
 _KERNEL_THREADS = 2
-"""The process whose children are threads of the kernel: kthreadd."""
+"""The process whose children are threads of the kernel, with itself."""
+_KTHREADD = (_KERNEL_THREADS, 0, "kthreadd")
+"""Its number, its parent's and its name: in a PID namespace 2 is some process."""
 
 Of = Literal["own", "target"]
 
@@ -37,6 +40,8 @@ class _Track:
     of: Literal["own", "target", "other"]
     began: bool = False
     """The first sample is the moment before it was there, with nothing used."""
+    of_kernel: bool = False
+    """A thread of the kernel's own."""
     times: list[int] = field(default_factory=list)
     run: list[int] = field(default_factory=list)
     wait_times: list[int] = field(default_factory=list)
@@ -74,32 +79,37 @@ def tasks_use(window: Window) -> tuple[TaskUse, ...]:
     tracks = [
         track for of, tables in sides for track in _thread_tracks(window, of, tables)
     ]
+    shares = [(track.share(window, 1e-9), track) for track in tracks]
     return tuple(
-        _thread(window, track, share)
-        for share, track in _busiest(window, tracks, 1e-9, MOST_TASKS)
+        _thread(window, track, share) for share, track in _busiest(shares, MOST_TASKS)
     )
 
 
-def others_use(window: Window) -> tuple[TaskUse, ...]:
+def others_use(window: Window) -> tuple[tuple[TaskUse, ...], float | None]:
     """Return the busiest processes that are nobody's of this trial, busiest first.
 
-    A thread of the kernel is one too; its name stands in brackets, as in ps.
+    A thread of the kernel is one too; its name stands in brackets, as in ps. With them comes
+    what all threads of the kernel used [cores]; None where they are not seen.
     """
     tick_s = 1 / window.series.header.ticks_per_s
-    tracks = _process_tracks(window)
-    return tuple(
+    tables = _process_tables(window)
+    sees_kernel = len(tables) > 1 and _sees_kernel(tables[0])
+    tracks = _process_tracks(window, tables, sees_kernel)
+    shares = [(track.share(window, tick_s), track) for track in tracks]
+    busiest = tuple(
         TaskUse(track.pid, 0, track.name, share, "other")
-        for share, track in _busiest(window, tracks, tick_s, MOST_OTHERS)
+        for share, track in _busiest(shares, MOST_OTHERS)
     )
+    of_kernel = math.fsum(share for share, track in shares if track.of_kernel)
+    return busiest, of_kernel if sees_kernel else None
 
 
 def _busiest(
-    window: Window, tracks: Iterable[_Track], unit_s: float, most: int
+    shares: Iterable[tuple[float, _Track]], most: int
 ) -> list[tuple[float, _Track]]:
-    shares = [(track.share(window, unit_s), track) for track in tracks]
-    shares = [one for one in shares if one[0] >= _LEAST_SHARE]
-    shares.sort(key=lambda one: (-one[0], one[1].pid, one[1].tid))
-    return shares[:most]
+    busy = [one for one in shares if one[0] >= _LEAST_SHARE]
+    busy.sort(key=lambda one: (-one[0], one[1].pid, one[1].tid))
+    return busy[:most]
 
 
 def _thread(window: Window, track: _Track, share: float) -> TaskUse:
@@ -174,11 +184,21 @@ def _by_sample(
         last_row, complete = row, table.more == 0
 
 
-def _process_tracks(window: Window) -> Iterable[_Track]:
+def _process_tables(window: Window) -> tuple[Processes, ...]:
+    """Return the tables of all processes around the window."""
+    tables = window.series.processes
+    times = np.array([table.t for table in tables], dtype=np.int64)
+    return tables[window.around(times)]
+
+
+def _sees_kernel(table: Processes) -> bool:
+    return any((row.pid, row.ppid, row.name) == _KTHREADD for row in table.rows)
+
+
+def _process_tracks(
+    window: Window, tables: tuple[Processes, ...], sees_kernel: bool
+) -> Iterable[_Track]:
     """Return the processes around the window that are nobody's of the trial."""
-    all_tables = window.series.processes
-    times = np.array([table.t for table in all_tables], dtype=np.int64)
-    tables = all_tables[window.around(times)]
     ours = _ours(window, tables)
     tracks: dict[tuple[int, int], _Track] = {}
     before_ns: int | None = None
@@ -188,18 +208,15 @@ def _process_tracks(window: Window) -> Iterable[_Track]:
                 continue
             key = (row.pid, row.start_ticks)
             if key not in tracks:
-                tracks[key] = _Track(row.pid, 0, _name(row), "other")
+                of_kernel = sees_kernel and _KERNEL_THREADS in (row.pid, row.ppid)
+                tracks[key] = _Track(row.pid, 0, "", "other", of_kernel=of_kernel)
                 if before_ns is not None:
                     tracks[key].begin(before_ns)
-            tracks[key].name = _name(row)
-            tracks[key].add(table.t, row.run_ticks, None)
+            track = tracks[key]
+            track.name = f"[{row.name}]" if track.of_kernel else row.name
+            track.add(table.t, row.run_ticks, None)
         before_ns = table.t
     return tracks.values()
-
-
-def _name(row: ProcessRow) -> str:
-    of_kernel = _KERNEL_THREADS in (row.pid, row.ppid)
-    return f"[{row.name}]" if of_kernel else row.name
 
 
 def _ours(window: Window, tables: tuple[Processes, ...]) -> set[int]:
