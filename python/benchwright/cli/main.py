@@ -119,15 +119,18 @@ def _refuse_unknown(
 def _reported(error: Exception) -> int:
     """Print an operating error and return its exit code; anything else is a bug."""
     from benchwright.model.errors import OperatingError
+    from benchwright.model.visible import visible_lines
 
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
-        print(f"bw: {where}{error.strerror or error} [system]", file=sys.stderr)
+        said = f"bw: {where}{error.strerror or error} [system]"
+        print(visible_lines(said), file=sys.stderr)
         streams.silence_stdout()
         return 1
     if not isinstance(error, OperatingError):
         raise error
-    print(f"bw: {error}" if "\n" not in str(error) else error, file=sys.stderr)
+    said = visible_lines(str(error))
+    print(f"bw: {said}" if "\n" not in said else said, file=sys.stderr)
     return error.exit_status
 
 

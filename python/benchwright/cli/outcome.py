@@ -11,6 +11,7 @@ from benchwright.finding.observed import observed_doubts
 from benchwright.finding.sanity import Claims, with_sample
 from benchwright.model.comparison import Comparison
 from benchwright.model.finding import Finding
+from benchwright.model.visible import visible_lines
 from benchwright.report.comparison import comparison_object, render_comparison
 from benchwright.report.document import Document, Entry, compose
 from benchwright.report.findings import condensed_lines
@@ -98,9 +99,8 @@ def tell(
         sys.stdout.write("\n" + render_comparison(comparison))
     print_observed(tests)
     sys.stdout.flush()
-    print(
-        f"bw: {verdict.status}: {verdict.detail}; kept in {study.path}", file=sys.stderr
-    )
+    said = f"bw: {verdict.status}: {verdict.detail}; kept in {study.path}"
+    print(visible_lines(said), file=sys.stderr)
 
 
 def print_observed(tests: Sequence[OpenTest]) -> None:

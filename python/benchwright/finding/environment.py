@@ -16,6 +16,7 @@ from benchwright.finding.machine_codes import MACHINE_CODES
 from benchwright.model.finding import Finding, Severity
 from benchwright.model.machine import Fact, Machine, Weight
 from benchwright.model.machine_difference import Change, Difference
+from benchwright.model.visible import one_line
 
 CODE = "environment-changed-between-trials"
 
@@ -101,16 +102,6 @@ def value_text(value: str | None, absent: str, most: int) -> str:
         return f"absent ({absent})"
     text = one_line(value) or "none"
     return text if len(text) <= most else f"{text[: most - 3]}..."
-
-
-def one_line(value: str) -> str:
-    """Return a value in one line that no terminal takes for a command to itself."""
-    text = " ".join(value.split())
-    if text.isprintable():
-        return text
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode() for c in text
-    )
 
 
 def _change(name: str, before: Fact | None, after: Fact | None) -> Change | None:

@@ -10,6 +10,7 @@ import msgspec
 from benchwright.finding.load import time_words
 from benchwright.model.chill import Checked, Chilled, Squeeze, Stopped
 from benchwright.model.finding import Finding
+from benchwright.model.visible import visible_lines
 from benchwright.report.findings import finding_line
 from benchwright.report.load import bytes_words
 
@@ -33,8 +34,8 @@ def chill_document(chilled: Chilled, findings: Sequence[Finding]) -> str:
 
 
 def chill_text(chilled: Chilled, findings: Sequence[Finding]) -> str:
-    """Return the report for a person, ended by a newline."""
-    return "\n".join(_lines(chilled, findings)) + "\n"
+    """Return the report for a person, ended by a newline; nothing in it moves a cursor."""
+    return visible_lines("\n".join(_lines(chilled, findings))) + "\n"
 
 
 def _lines(chilled: Chilled, findings: Sequence[Finding]) -> Iterator[str]:

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import groupby
 
-from benchwright.finding.environment import one_line
 from benchwright.model.machine import Fact, Machine
+from benchwright.model.visible import one_line
 
 GROUPS = (
     ("Host", ("host", "os", "kernel", "firmware", "virtual", "clock")),

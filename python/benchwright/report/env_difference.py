@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from benchwright.finding.environment import one_line, value_text
+from benchwright.finding.environment import value_text
 from benchwright.model.machine import Machine, Weight
 from benchwright.model.machine_difference import Change, Difference
+from benchwright.model.visible import one_line
 from benchwright.report.env import shown_value, taken_text
 
 Named = tuple[str, Machine]

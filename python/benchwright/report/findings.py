@@ -7,18 +7,19 @@ from collections.abc import Iterable
 import msgspec
 
 from benchwright.model.finding import Finding, Severity
+from benchwright.model.visible import one_line, visible
 
 
 def finding_line(finding: Finding) -> str:
     """Return a finding as one line: `SUBJECT: what was seen`.
 
-    Beyond a note, its severity, code and remedy too.
+    Beyond a note, its severity, code and remedy too. What is not printable is escaped.
     """
-    evidence = " ".join(finding.evidence.split())
+    subject, evidence = visible(finding.subject), one_line(finding.evidence)
     if finding.severity is Severity.NOTE:
-        return f"{finding.subject}: {evidence}"
-    line = f"{finding.subject}: {finding.severity}: {evidence} [{finding.code}]"
-    return f"{line} {finding.remedy}" if finding.remedy else line
+        return f"{subject}: {evidence}"
+    line = f"{subject}: {finding.severity}: {evidence} [{finding.code}]"
+    return f"{line} {visible(finding.remedy)}" if finding.remedy else line
 
 
 def finding_lines(findings: Iterable[Finding]) -> str:

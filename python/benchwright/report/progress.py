@@ -18,6 +18,7 @@ from benchwright.control.progress import Progress, telling_width
 from benchwright.model.comparison import Comparison, ComparisonProgress
 from benchwright.model.decision import Stop
 from benchwright.model.plan import Pairs
+from benchwright.model.visible import visible_lines
 from benchwright.report.stop import stop_line
 from benchwright.session.events import Listener
 
@@ -125,7 +126,7 @@ class PlainProgress:
         self._stream.flush()
 
     def _write(self, text: str) -> None:
-        self._stream.write(text + "\n")
+        self._stream.write(visible_lines(text) + "\n")
         self._stream.flush()
 
 
@@ -167,7 +168,9 @@ class TerminalProgress:
             return
         from rich.text import Text
 
-        self._live.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
+        self._live.update(
+            Text(visible_lines(text), no_wrap=True, overflow="ellipsis"), refresh=True
+        )
 
     def test_closed(self, name: str, stop: Stop) -> None:
         """End the live line and print why the test ended."""
@@ -204,7 +207,7 @@ class TerminalProgress:
             self._live = None
 
     def _print(self, text: str) -> None:
-        self._console.print(text, markup=False, soft_wrap=True)
+        self._console.print(visible_lines(text), markup=False, soft_wrap=True)
 
 
 class Opening:

@@ -15,6 +15,7 @@ from benchwright.finding.use_table import Reading, UseRow
 from benchwright.finding.words import counted
 from benchwright.model.estimate import Summary
 from benchwright.model.finding import Finding, Severity
+from benchwright.model.visible import one_line, visible, visible_lines
 from benchwright.report.cells import ABSENT, decimals_for, number
 
 _HEADINGS = ("RESOURCE", "UTILIZATION", "SATURATION", "ERRORS")
@@ -22,9 +23,12 @@ _NARROWEST = 72
 
 
 def render_why(results: Iterable[Explained], width: int = 100) -> str:
-    """Return the results, one after the other; lines of at most `width` characters."""
+    """Return the results, one after the other; lines of at most `width` characters.
+
+    What is not printable is escaped, whatever it is from.
+    """
     room = max(width, _NARROWEST)
-    return "\n".join(_result(one, room) for one in results)
+    return visible_lines("\n".join(_result(one, room) for one in results))
 
 
 def _result(one: Explained, width: int) -> str:
@@ -63,13 +67,13 @@ def figure_text(summary: Summary) -> str:
 
 def _cause(cause: Finding, width: int) -> list[str]:
     kind = "limited by" if cause.code in LIMITER_CODES else "doubtful:"
-    told = f"{kind} {cause.code}: {' '.join(cause.evidence.split())}"
+    told = f"{kind} {cause.code}: {cause.evidence}"
     return [*_wrapped(told, width, "  "), *_wrapped(cause.remedy, width, "    = ")]
 
 
 def _finding(finding: Finding, width: int) -> list[str]:
     """Return a finding; a note without its remedy, as everywhere."""
-    told = f"{finding.severity}: {' '.join(finding.evidence.split())} [{finding.code}]"
+    told = f"{finding.severity}: {finding.evidence} [{finding.code}]"
     lines = _wrapped(told, width, "  ")
     if finding.severity is not Severity.NOTE and finding.remedy:
         lines += _wrapped(finding.remedy, width, "    = ")
@@ -77,8 +81,9 @@ def _finding(finding: Finding, width: int) -> list[str]:
 
 
 def _wrapped(text: str, width: int, indent: str) -> list[str]:
+    # Escaped before it is wrapped: an escape is longer than its character.
     return textwrap.wrap(
-        text,
+        one_line(text),
         width,
         initial_indent=indent,
         subsequent_indent=" " * (len(indent) + (2 if indent == "  " else 0)),
@@ -99,7 +104,7 @@ def _watched(one: Explained) -> str:
 
 
 def _table(rows: Sequence[UseRow], width: int) -> list[str]:
-    names = [f"{row.resource} {row.name}".rstrip() for row in rows]
+    names = [visible(f"{row.resource} {row.name}".rstrip()) for row in rows]
     first = min(max(map(len, (*names, _HEADINGS[0]))), 24)
     cells = [[_cell(part) for part in _parts(row)] for row in rows]
     room = width - first - 2 - 3 * 2

@@ -1,0 +1,28 @@
+"""Text of others as a person may see it: nothing that a terminal takes for a command.
+
+Purpose: names of processes, messages of servers and of programs come from anybody; with
+an escape character in them they could rewrite a screen. Decision: escaped (`\\x1b`) and
+not dropped, so that it shows.
+"""
+
+from __future__ import annotations
+
+
+def visible(text: str, keep: str = "") -> str:
+    """Return a text with all that is not printable escaped, but for the characters of `keep`."""
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() or c in keep else c.encode("unicode_escape").decode()
+        for c in text
+    )
+
+
+def visible_lines(text: str) -> str:
+    """Return a text of several lines so, its line ends and tabs kept."""
+    return visible(text, "\n\t")
+
+
+def one_line(text: str) -> str:
+    """Return a text in one line so, its white space as single blanks."""
+    return visible(" ".join(text.split()))
