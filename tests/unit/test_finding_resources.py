@@ -267,6 +267,59 @@ def test_a_figure_is_held_against_limits_it_has_to_do_with() -> None:
     assert nfs(1.9, "MB/s", seen) == []
 
 
+def links(*speeds: float, name: str = "eth", sent: float = 1e6) -> tuple[Any, ...]:
+    """Return links that move nearly all that they can, one way."""
+    return tuple(
+        network(
+            f"{name}{place}",
+            receive_bytes_per_s=0.9 * speed / 8,
+            send_bytes_per_s=sent,
+            speed_bits_per_s=speed,
+        )
+        for place, speed in enumerate(speeds)
+    )
+
+
+def test_a_figure_is_held_against_all_links_together() -> None:
+    pair = links(10e9, 10e9)
+    for rate, found in ((17.6, 0), (20.9, 0), (21.1, 1)):
+        for seen in (pair, (*links(20e9, name="bond"), *pair)):
+            assert len(nfs(rate, "Gbit/s", use(networks=seen))) == found
+    (one,) = nfs(22, "Gbit/s", use(networks=pair))
+    assert one.evidence.endswith("over the 2.5 GB/s of eth0 and eth1's links")
+    idle = network("eth9", speed_bits_per_s=100e9)
+    assert len(nfs(22, "Gbit/s", use(networks=(*pair, idle)))) == 1
+
+
+def test_a_figure_of_both_directions_is_held_against_both() -> None:
+    both = use(networks=links(1e9, sent=110e6))
+    assert nfs(1.84, "Gbit/s", both) == []
+    (one,) = nfs(2.2, "Gbit/s", both)
+    assert one.evidence.endswith("over the 250 MB/s of eth0's link (both ways)")
+    assert len(nfs(1.84, "Gbit/s", use(networks=links(1e9)))) == 1
+    stated = (Capacity("eth0", 125e6),)
+    assert nfs(1.84, "Gbit/s", both, capacities=stated) == []
+    assert len(nfs(2.2, "Gbit/s", both, capacities=stated)) == 1
+
+
+def test_a_figure_is_not_held_against_a_speed_that_is_only_a_name() -> None:
+    tunnel = network("tun0", receive_bytes_per_s=20e6, speed_bits_per_s=1e7)
+    assert nfs(20, "MB/s", use(networks=(tunnel,))) == []
+    loopback = network("lo", receive_bytes_per_s=3e9, send_bytes_per_s=3e9)
+    beside = use(networks=(loopback, *links(1e9)))
+    assert nfs(24, "Gbit/s", beside) == []
+
+
+def test_what_went_to_a_server_of_files_was_written() -> None:
+    written = TreeIo(0, 1000 * MIB, 0, 1000 * MIB)
+    for sent, found in ((115e6, []), (20e6, ["answered-from-cache"])):
+        link = network(send_bytes_per_s=sent)
+        assert codes(use(own_io=written, networks=(link,))) == found
+    local = network("lo", send_bytes_per_s=115e6)
+    seen = use(own_io=written, networks=(local,))
+    assert codes(seen) == ["answered-from-cache"]
+
+
 def test_an_operation_has_the_size_that_was_said() -> None:
     few = TreeIo(90 * 4096, 0, 0, 0, 90, 0)
     assert codes(use(own_io=few), claims=Claims(operation_bytes=8192.0)) == []

@@ -36,11 +36,18 @@ def network_limit(
 
 
 def speed_of(network: NetworkUse, capacities: Sequence[Capacity]) -> float | None:
-    """Return what a link can move in one direction [bytes/s]; the user's word first."""
+    """Return what a link can move in one direction [bytes/s]; the user's word first.
+
+    None where none is told, and where the link itself moved more: then it is but a name.
+    """
     for capacity in capacities:
         if capacity.resource == network.name:
             return capacity.bytes_per_s
-    return None if network.speed_bits_per_s is None else network.speed_bits_per_s / 8
+    if network.speed_bits_per_s is None:
+        return None
+    told = network.speed_bits_per_s / 8
+    moved = max(network.receive_bytes_per_s, network.send_bytes_per_s)
+    return told if moved <= t.EXCEEDS * told else None
 
 
 def _directions(network: NetworkUse) -> tuple[tuple[str, float], ...]:

@@ -3,8 +3,9 @@
 Purpose: the simple sums of methodology.txt 12.3.8, done for every result: what was asked
 for by system calls against what devices moved, and what a figure implies against what a
 link, a cgroup's limit or the user's own word allows.
-Decision: a link is taken for a figure's limit only where a good part of the figure was seen
-on it; a local disk's rate says nothing of an idle link. For a figure that was answered
+Decision: links are taken for a figure's limit only where a good part of the figure was seen
+on them, all of them and both directions together, if both were used; a local disk's rate
+says nothing of an idle link. For a figure that was answered
 by a cache as a whole, the user states the limit.
 """
 
@@ -17,11 +18,16 @@ import msgspec
 from benchwright.finding import thresholds as t
 from benchwright.finding.limit import Capacity, unit_factor
 from benchwright.finding.limiter_network import speed_of
-from benchwright.finding.machine_words import bytes_text, rate_text, share_text
+from benchwright.finding.machine_words import (
+    bytes_text,
+    listed,
+    rate_text,
+    share_text,
+)
 from benchwright.finding.programs import is_storage, plain
 from benchwright.model.plan import Pairs
 from benchwright.model.quantity import parse_size_bytes
-from benchwright.model.watched import ResourceUse, TreeIo
+from benchwright.model.watched import NetworkUse, ResourceUse, TreeIo
 
 SIZE_FACTORS = frozenset(
     (
@@ -37,6 +43,9 @@ _OPERATIONS = frozenset(
     )
 )
 """Units of a rate of operations, in lower case."""
+
+
+_BONDS = ("bond", "team")
 
 
 class Figure(msgspec.Struct, frozen=True):
@@ -101,7 +110,9 @@ def _copies_zeros(io: TreeIo, use: ResourceUse) -> bool:
 
 
 def _written(io: TreeIo, use: ResourceUse) -> str:
-    asked = io.write_bytes
+    sent = sum(n.send_bytes_per_s for n in use.networks if n.name != "lo") * use.seconds
+    # What went over a network may be a file's: NFS and CIFS have no device here.
+    asked = io.write_bytes - sent
     if asked < t.CACHED_BYTES or any(what == "disk" for what, _ in use.absent):
         return ""
     moved = sum(disk.write_bytes_per_s for disk in use.disks) * use.seconds
@@ -142,7 +153,8 @@ def exceeded(figure: Figure, claims: Claims, uses: Sequence[ResourceUse]) -> str
     if rate is None or not rate > 0:
         return ""
     stated = [
-        (one.bytes_per_s, f"{one.resource}, as stated") for one in claims.capacities
+        (one.bytes_per_s * _stated_ways(one, uses), f"{one.resource}, as stated")
+        for one in claims.capacities
     ]
     limits = [*stated, *_detected(rate, claims, uses)]
     over = [(most, what) for most, what in limits if rate > t.EXCEEDS * most]
@@ -158,16 +170,18 @@ def exceeded(figure: Figure, claims: Claims, uses: Sequence[ResourceUse]) -> str
     )
 
 
+def _stated_ways(one: Capacity, uses: Sequence[ResourceUse]) -> int:
+    """Return how many directions of a stated link were used; 1 of anything else."""
+    named = [n for use in uses for n in use.networks if n.name == one.resource]
+    return max(map(_ways, named), default=1)
+
+
 def _detected(
     rate: float, claims: Claims, uses: Sequence[ResourceUse]
 ) -> Iterator[tuple[float, str]]:
     """Yield the limits that the machine tells and that the figure has to do with."""
     for use in uses:
-        for network in use.networks:
-            most = speed_of(network, claims.capacities)
-            moved = max(network.receive_bytes_per_s, network.send_bytes_per_s)
-            if most and moved >= t.EXCEEDS_RELATED * min(rate, most):
-                yield most, f"{network.name}'s link"
+        yield from _links(rate, claims, use.networks)
         for group in use.cgroups:
             for limit in group.io_limits:
                 both = (limit.read_bytes_per_s, limit.write_bytes_per_s)
@@ -176,6 +190,46 @@ def _detected(
                         sum(filter(None, both)),
                         f"cgroup {group.path} on {limit.name}",
                     )
+
+
+def _links(
+    rate: float, claims: Claims, networks: Sequence[NetworkUse]
+) -> Iterator[tuple[float, str]]:
+    """Yield what all links together can move that may have carried the figure.
+
+    Nothing where an interface of no speed (loopback, a tunnel) may have carried it.
+    """
+    told = {n.name: speed_of(n, claims.capacities) for n in networks}
+    if any(
+        not told[n.name] and _moved(n) >= t.EXCEEDS_RELATED * rate for n in networks
+    ):
+        return
+    links = _without_slaves([n for n in networks if told[n.name]])
+    total = sum(map(_moved, links))
+    used = [n for n in links if total and _moved(n) >= t.EXCEEDS_PATH * total]
+    most = sum((told[n.name] or 0.0) * _ways(n) for n in used)
+    if most and total >= t.EXCEEDS_RELATED * min(rate, most):
+        both = " (both ways)" if any(_ways(n) > 1 for n in used) else ""
+        link = "link" if len(used) == 1 else "links"
+        yield most, f"{listed([n.name for n in used])}'s {link}{both}"
+
+
+def _moved(network: NetworkUse) -> float:
+    return network.receive_bytes_per_s + network.send_bytes_per_s
+
+
+def _ways(network: NetworkUse) -> int:
+    """Return 2 where both directions carried something, else 1."""
+    ways = (network.receive_bytes_per_s, network.send_bytes_per_s)
+    return 2 if min(ways) >= t.EXCEEDS_WAY * max(ways) > 0 else 1
+
+
+def _without_slaves(links: Sequence[NetworkUse]) -> list[NetworkUse]:
+    """Return links without those that a bond is made of: they moved what it moved."""
+    bonds = [n for n in links if n.name.startswith(_BONDS)]
+    rest = [n for n in links if n not in bonds]
+    bonded, moved = sum(map(_moved, bonds)), sum(map(_moved, rest))
+    return bonds if bonds and abs(moved - bonded) <= 0.1 * bonded else list(links)
 
 
 def io_size(use: ResourceUse, claimed: float | None) -> str:

@@ -63,9 +63,24 @@ QUEUED = 1.1
 TRIAL_SHARE = 0.70
 """Of the processor time that was used: with less, it is not the trial that fills them."""
 STEAL_LIMIT = 0.10
-"""Of the time that was wanted, busy and stolen: a tenth is in every figure."""
+"""Of the time that was wanted, busy and stolen: a tenth is in every figure,"""
+STEAL_CORES = 0.05
+"""... where it is time that a trial could miss: an idle machine has shares of nothing."""
 STEAL_DOUBT = 0.03
-"""... a thirtieth moves figures by more than a good interval's width."""
+"""A thirtieth moves figures by more than a good interval's width,"""
+STEAL_DOUBT_CORES = 0.02
+"""... of a trial that wants most of a processor."""
+DRIVEN_CORES = 0.05
+"""What a server used that is driven: an idle one uses a thousandth [cores]."""
+DRIVEN_PACKETS_PER_S = 1000.0
+"""Of a generator for each processor that it uses, where its server is not seen: each
+request is two packets and costs it 10 to 500 us; a remote shell sends a hundred."""
+ONE_PROCESS = 1.10
+"""A server process with more has several threads, none of which need be a whole one."""
+FEW_THREADS = 2
+"""More whole threads than this are no program of one thread,"""
+THREADS_SHARE = 0.25
+"""... nor is one whose whole threads have less than this of its processor time."""
 QUOTA_PERIODS = 0.25
 """Of the quota's periods that ended with its tasks stopped,"""
 QUOTA_STOPPED = 0.05
@@ -99,6 +114,8 @@ DISK_BUSY_ALONE = 0.90
 """At depth one, where the time between two requests is the benchmark's own,"""
 IO_WAIT = 0.60
 """... and that its tasks waited for I/O (PSI, or iowait in cores)."""
+IO_WAIT_LEAST = 0.10
+"""With a queue so little will do; write-back can keep a device busy and nobody waits."""
 OWN_IO = 0.05
 """Share of a disk's bytes that must be the trial's own for it to be its limit."""
 IO_LIMIT = 0.90
@@ -140,6 +157,10 @@ EXCEEDS = 1.05
 """Over a known limit: what rounding and mixed units (1000, 1024) cannot explain."""
 EXCEEDS_RELATED = 0.25
 """Share of a figure that must have been seen on a link for the link to be its limit."""
+EXCEEDS_WAY = 0.10
+"""Of the busier direction: with more the other one is used too, not by acknowledgements."""
+EXCEEDS_PATH = 0.05
+"""Of what all links moved: one with more may have carried a part of the figure."""
 IO_SIZE_FACTOR = 1.5
 """Mean size of I/O against the size said, either way."""
 IO_SIZE_CALLS = 100
