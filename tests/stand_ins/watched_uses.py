@@ -92,7 +92,7 @@ def use(**more: Any) -> ResourceUse:
         cpu=cpu(0.4),
         tasks=(task(share=0.4),),
         memory=memory(),
-        own_io=TreeIo(MIB, MIB, 0, 0, 100, 100),
+        own_io=TreeIo(MIB, MIB, MIB, 0, 100, 100),
         io_pressure=0.0,
     )
     return msgspec.structs.replace(start, **more)

@@ -210,7 +210,8 @@ def test_evidence_has_figures_with_units() -> None:
         limit.code: limit.evidence for _, one in LIMITED for limit in limiters(one)
     }
     assert evidence["throttled-by-cgroup-quota"] == (
-        "cgroup /bench was stopped for its quota in 30 of 100 periods, 0.60 s of 10.00 s; "
+        "cgroup /bench was stopped for its quota in 30 of 100 periods, 0.60 thread-seconds in "
+        "10.00 s; "
         "used 0.5 processors of 0.5"
     )
     assert evidence["single-threaded-cpu-bound"] == (

@@ -59,7 +59,11 @@ NEAR = [
     ("noisy-neighbour", lambda v: beside(v), 0.17, 0.23),
     (
         "noisy-neighbour",
-        lambda v: beside(v, count=4, share=0.3, waiting=0.3),
+        lambda v: use(
+            cpu=cpu(0.85, v, count=4, each=(0.85 + v, 0.0, 0.0, 0.0)),
+            tasks=(task("cc1", 0.85, waiting=0.2),),
+            cgroups=(group(cpus=(0,)),),
+        ),
         0.09,
         0.11,
     ),

@@ -16,6 +16,7 @@ import msgspec
 from benchwright.finding import limiter_cpu, limiter_memory, limiter_storage
 from benchwright.finding import thresholds as t
 from benchwright.finding.limit import Capacity, Limit
+from benchwright.finding.limiter_neighbour import noisy_neighbour
 from benchwright.finding.limiter_network import network_limit
 from benchwright.finding.machine_codes import LIMITER_CODES
 from benchwright.model.watched import ResourceUse
@@ -40,7 +41,7 @@ _KINDS: tuple[Callable[[ResourceUse], Limit | None], ...] = (
     limiter_storage.processes,
     limiter_memory.swapping,
     limiter_memory.memory_limit,
-    limiter_cpu.noisy_neighbour,
+    noisy_neighbour,
     limiter_cpu.steal,
     limiter_memory.pressure,
     limiter_storage.stalled,

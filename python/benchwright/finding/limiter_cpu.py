@@ -1,4 +1,4 @@
-"""Limits of processors: a quota, others, all of them, one thread, the generator itself.
+"""Limits of processors: a quota, all of them, one thread, the generator itself.
 
 Source: papers/methodology.txt 12.3.2 (Bonnie++ on one thread); reference figures for each
 threshold are in thresholds.py. Non-goal: what the time went into is a profile's to say.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchwright.finding import thresholds as t
+from benchwright.finding.kept import confined_to, fills, kept
 from benchwright.finding.limit import Limit
 from benchwright.finding.machine_words import cores_text, listed, share_text
 from benchwright.finding.processors import (
@@ -19,10 +20,15 @@ from benchwright.finding.processors import (
     shares,
     spins,
     waited,
-    wanted,
     whole_threads,
 )
-from benchwright.finding.programs import is_generator, is_kernel, is_server, plain
+from benchwright.finding.programs import (
+    has_one_thread,
+    is_generator,
+    is_server,
+    plain,
+    polls,
+)
 from benchwright.finding.words import counted
 from benchwright.model.watched import CgroupUse, CpuUse, ResourceUse, TaskUse
 
@@ -43,74 +49,36 @@ def quota(use: ResourceUse) -> Limit | None:
         )
     evidence = (
         f"cgroup {worst.path} was stopped for its quota in {worst.throttled} of "
-        f"{counted(worst.periods, 'period')}, {worst.throttled_s:.2f} s of "
+        f"{counted(worst.periods, 'period')}, {worst.throttled_s:.2f} thread-seconds in "
         f"{use.seconds:.2f} s{used}"
     )
     return Limit("throttled-by-cgroup-quota", worst.path, evidence)
 
 
 def _is_throttled(group: CgroupUse, seconds: float) -> bool:
+    """Tell whether a quota stopped a cgroup's tasks for a time that matters.
+
+    The kernel adds up the time over the processors that they were stopped on.
+    """
+    stopped_s = group.throttled_s / max(1.0, group.cpu_limit_cores or 1.0)
     return (
         group.throttled > 0
         and group.throttled >= t.QUOTA_PERIODS * group.periods
-        and group.throttled_s >= t.QUOTA_STOPPED * seconds
+        and stopped_s >= t.QUOTA_STOPPED * seconds
     )
-
-
-def noisy_neighbour(use: ResourceUse) -> Limit | None:
-    """Return the neighbours that used much while the trial waited for a processor."""
-    cpu, found = use.cpu, shares(use)
-    if cpu is None or found is None or found.neighbours is None:
-        return None
-    used = found.neighbours + (found.trial or 0.0)
-    if found.neighbours < max(t.OTHERS_CORES, t.OTHERS_SHARE * used):
-        return None
-    waiting = _waiting_text(use, found)
-    if not waiting:
-        return None
-    names = ", ".join(
-        f"{task.name} {task.share:.2f}"
-        for task in use.others
-        if task.share >= t.NAMED_CORES
-        and not is_kernel(task.name)
-        and task not in served_by_others(use)
-    )
-    evidence = f"others used {cores_text(found.neighbours)} of {found.count}"
-    evidence += f" ({names})" if names else ""
-    return Limit("noisy-neighbour", "cpu", f"{evidence}, and {waiting}")
-
-
-def _waiting_text(use: ResourceUse, found: Shares) -> str:
-    """Return how the trial waited for processors; empty where it hardly did.
-
-    Of processes that come and go only the run queue is known. A trial that wants half a
-    processor gets half a fair share at least, so one with less did not want it.
-    """
-    waiting = waited(use)
-    if waiting is not None:
-        if wanted(use) < t.WANTED or waiting < t.WAITED:
-            return ""
-        return f"its threads waited {share_text(waiting)} of their time for one"
-    runnable = use.cpu.runnable if use.cpu is not None else None
-    if not found.full or runnable is None or runnable < t.QUEUED * found.count:
-        return ""
-    fair = found.count / runnable
-    if (found.trial or 0.0) < t.WANTED * fair:
-        return ""
-    return f"{runnable:.1f} tasks wanted to run on {found.count}"
 
 
 def steal(use: ResourceUse) -> Limit | None:
     """Return the hypervisor that took processor time which was wanted."""
-    share = stolen(use)
+    share = stolen(use, t.STEAL_CORES)
     if share is None or share < t.STEAL_LIMIT:
         return None
     return Limit("steal", "cpu", steal_text(use, share))
 
 
-def stolen(use: ResourceUse) -> float | None:
-    """Return the stolen share of the time that was wanted; None where nothing was."""
-    if use.cpu is None or use.cpu.steal <= 0:
+def stolen(use: ResourceUse, least: float) -> float | None:
+    """Return the stolen share of the time that was wanted; None under `least` [cores]."""
+    if use.cpu is None or use.cpu.steal < least:
         return None
     return use.cpu.steal / (use.cpu.busy + use.cpu.steal)
 
@@ -131,14 +99,17 @@ def saturated(use: ResourceUse) -> Limit | None:
     if found is None:
         return None
     if not found.full or not _of_the_trial(found):
-        return _confined(use, found)
+        return _kept_full(use, found) or _confined(use, found)
     evidence = f"{cores_text(found.busy)} of {found.count} busy"
     if found.trial is not None:
         evidence += f", {found.trial:.2f} with the trial"
-    cpu = use.cpu
-    if cpu is not None and cpu.runnable is not None:
-        evidence += f"; {cpu.runnable:.1f} tasks wanted to run"
-    return Limit("cpu-saturated", "cpu", evidence)
+    return Limit("cpu-saturated", "cpu", evidence + _queue_text(use))
+
+
+def _queue_text(use: ResourceUse) -> str:
+    if use.cpu is None or use.cpu.runnable is None:
+        return ""
+    return f"; {use.cpu.runnable:.1f} tasks wanted to run"
 
 
 def _of_the_trial(found: Shares) -> bool:
@@ -147,19 +118,28 @@ def _of_the_trial(found: Shares) -> bool:
     return found.own is None or (found.trial or 0.0) >= t.TRIAL_SHARE * found.busy
 
 
+def _kept_full(use: ResourceUse, found: Shares) -> Limit | None:
+    """Return the few processors that a cpuset allows, where the trial filled them."""
+    full = [one for one in kept(use) if one.filled]
+    if not full:
+        return None
+    least = min(full, key=lambda one: len(one.cpus))
+    evidence = (
+        f"{cores_text(least.trial)} of the {len(least.cpus)} that its cpuset allows "
+        f"used by the trial, while {cores_text(found.idle)} of {found.count} stood idle"
+    )
+    return Limit("cpu-saturated", "cpuset", evidence + _queue_text(use))
+
+
 def _confined(use: ResourceUse, found: Shares) -> Limit | None:
     """Return the few processors that the trial was kept on while others were idle."""
-    cpu, waiting = use.cpu, waited(use)
-    if cpu is None or waiting is None or found.trial is None:
-        return None
-    busy = [place for place, share in enumerate(cpu.each) if share >= t.WHOLE_PROCESSOR]
-    if not busy or found.idle < t.IDLE_CORES or waiting < t.CONFINED:
-        return None
-    if found.trial < t.WHOLE_PROCESSOR * len(busy):
+    busy, waiting, trial = confined_to(use, found), waited(use), found.trial or 0.0
+    if not busy or waiting is None or kept(use) or not fills(trial, len(busy)):
         return None
     which = listed([str(place) for place in busy])
+    word = "processor" if len(busy) == 1 else "processors"
     evidence = (
-        f"processor {which} was busy and the trial's threads waited "
+        f"{word} {which} busy, and the trial's threads had {cores_text(trial)} and waited "
         f"{share_text(waiting)} of their time, while {cores_text(found.idle)} stood idle: "
         "it may not use them (affinity, cpuset)"
     )
@@ -179,7 +159,7 @@ def generator_bound(use: ResourceUse, *, late: bool = False) -> Limit | None:
     servers = served_by_others(use)
     targets = [task for task in use.tasks if _is_driven(task)]
     if any(never_rests(task, use.seconds) for task in targets) or any(
-        task.share >= t.WHOLE_PROCESSOR for task in servers
+        _may_be_full(task, use) for task in servers
     ):
         return None
     name = plain(unresting[0].name)
@@ -190,6 +170,19 @@ def generator_bound(use: ResourceUse, *, late: bool = False) -> Limit | None:
     elif use.cpu is not None and use.cpu.target is not None:
         evidence += f", while the target used {cores_text(use.cpu.target)}"
     return Limit("generator-bound", name, evidence)
+
+
+def _may_be_full(server: TaskUse, use: ResourceUse) -> bool:
+    """Tell whether a server's process may be at its own limit.
+
+    Its threads are not seen: one of a single thread is, with a whole processor; of one
+    with many only where no processor was left.
+    """
+    if server.share < t.WHOLE_PROCESSOR:
+        return False
+    found = shares(use)
+    full = found is None or found.full
+    return full or server.share <= t.ONE_PROCESS or has_one_thread(server.name)
 
 
 def _is_driven(task: TaskUse) -> bool:
@@ -203,15 +196,48 @@ def single_threaded(use: ResourceUse, *, late: bool = False) -> Limit | None:
     found = shares(use)
     if found is None or found.count < 2 or not _room(found):
         return None
+    if _kept_full(use, found) is not None:
+        return None
     whole = whole_threads(use, late=late)
     free = f"{cores_text(found.idle)} of {found.count} idle"
     if whole:
+        whole = _few(whole, use, late=late)
+        if not whole:
+            return None
         evidence = f"{_threads_text(whole)}; {free}"
         return Limit("single-threaded-cpu-bound", plain(whole[0].name), evidence)
     if not _one_at_a_time(use):
         return None
     evidence = f"one process at a time, together {cores_text(found.own or 0.0)}; {free}"
     return Limit("single-threaded-cpu-bound", "cpu", evidence)
+
+
+def _few(
+    whole: Sequence[TaskUse], use: ResourceUse, *, late: bool
+) -> tuple[TaskUse, ...]:
+    """Return the whole threads of a side, trial or target, that hardly works in others.
+
+    Of many threads that each use a processor no single one is the limit.
+    """
+    found: tuple[TaskUse, ...] = ()
+    for of in ("target", "own"):
+        mine = tuple(task for task in whole if task.of == of)
+        least = t.THREADS_SHARE * _work(use, of, late=late)
+        if len(mine) <= t.FEW_THREADS and sum(task.share for task in mine) >= least:
+            found += mine
+    return tuple(sorted(found, key=lambda task: -task.share))
+
+
+def _work(use: ResourceUse, of: str, *, late: bool) -> float:
+    """Return the processor time of a side without threads that spin [cores]."""
+    if use.cpu is None:
+        return 0.0
+    idle = sum(
+        task.share
+        for task in use.tasks
+        if task.of == of and (polls(task.name) or (spins(task) and not late))
+    )
+    return max(((use.cpu.own if of == "own" else use.cpu.target) or 0.0) - idle, 0.0)
 
 
 def _room(found: Shares) -> bool:

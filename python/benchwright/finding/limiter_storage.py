@@ -33,7 +33,7 @@ def io_throttle(use: ResourceUse) -> Limit | None:
 def _reached(limit: IoLimit, use: ResourceUse) -> Iterator[tuple[float, str]]:
     """Yield the limits of one device that were reached, with the share and the words."""
     disk = next((disk for disk in use.disks if disk.name == limit.name), None)
-    if disk is None or (active := _active(disk)) < t.ACTIVE:
+    if disk is None or not _is_own(disk, use) or (active := _active(disk)) < t.ACTIVE:
         return
     least = t.IO_LIMIT
     if use.io_pressure is not None and use.io_pressure >= t.IO_LIMIT_PRESSURE:
@@ -72,7 +72,7 @@ def _is_saturated(disk: DiskUse, use: ResourceUse) -> bool:
     if active < t.ACTIVE:
         return False
     busy, queue = disk.busy / active, disk.queue / active
-    if busy >= t.DISK_BUSY and queue >= t.DISK_QUEUE:
+    if busy >= t.DISK_BUSY and queue >= t.DISK_QUEUE and _waited_for_io(use):
         return True
     return busy >= t.DISK_BUSY_ALONE and _waits_for_io(use)
 
@@ -103,8 +103,20 @@ def _disk_text(disk: DiskUse) -> str:
 
 
 def _processor_bound(use: ResourceUse) -> bool:
+    """Tell whether processors keep the trial from asking more of a disk: all of them, or
+    one of a thread that nothing else waits for a disk beside."""
     found = shares(use)
-    return bool(whole_threads(use)) or (found is not None and found.filled)
+    if found is not None and found.filled:
+        return True
+    polled = use.io_pressure is not None and use.io_pressure >= t.IO_WAIT
+    return bool(whole_threads(use)) and not polled
+
+
+def _waited_for_io(use: ResourceUse) -> bool:
+    """Tell whether anything waited for I/O for a good part of the time."""
+    if use.io_pressure is not None:
+        return use.io_pressure >= t.IO_WAIT_LEAST
+    return use.cpu is not None and use.cpu.iowait >= t.IO_WAIT_LEAST
 
 
 def _waits_for_io(use: ResourceUse) -> bool:
@@ -115,19 +127,24 @@ def _waits_for_io(use: ResourceUse) -> bool:
 
 
 def _is_own(disk: DiskUse, use: ResourceUse) -> bool:
-    """Tell whether a good part of a disk's bytes is the trial's or its target's."""
-    moved = (disk.read_bytes_per_s + disk.write_bytes_per_s) * use.seconds
+    """Tell whether a good part of a disk's bytes is the trial's or its target's; of one
+    that moved none, whether they asked for any."""
     known = [io for io in (use.own_io, use.target_io) if io is not None]
-    if not known or not moved:
+    if not known:
         return True
+    moved = (disk.read_bytes_per_s + disk.write_bytes_per_s) * use.seconds
     asked = sum(io.read_bytes + io.write_bytes for io in known)
-    return asked >= t.OWN_IO * moved
+    return asked > 0 and asked >= t.OWN_IO * moved
 
 
 def stalled(use: ResourceUse) -> Limit | None:
     """Return the disk that had requests in flight and completed none for long."""
     least = max(t.STALL_S, t.STALL_SHARE * use.seconds)
-    still = [disk for disk in use.disks if disk.longest_stall_s >= least]
+    still = [
+        disk
+        for disk in use.disks
+        if disk.longest_stall_s >= least and _is_own(disk, use)
+    ]
     if not still:
         return None
     worst = max(still, key=lambda disk: disk.longest_stall_s)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from benchwright.finding import thresholds as t
-from benchwright.finding.limiter_cpu import steal_text, stolen
+from benchwright.finding.limiter_cpu import steal, steal_text, stolen
 from benchwright.finding.machine_words import bytes_text
 from benchwright.finding.words import counted
 from benchwright.model.watched import KernelMessage, ResourceUse
@@ -102,8 +102,8 @@ def heat(use: ResourceUse) -> str:
 
 def steal_doubt(use: ResourceUse) -> str:
     """Return that the hypervisor took some time, if less than makes it the limit."""
-    share = stolen(use)
-    if share is None or not t.STEAL_DOUBT <= share < t.STEAL_LIMIT:
+    share = stolen(use, t.STEAL_DOUBT_CORES)
+    if share is None or share < t.STEAL_DOUBT or steal(use) is not None:
         return ""
     return steal_text(use, share)
 

@@ -15,6 +15,8 @@ from benchwright.finding.programs import (
     is_generator,
     is_kernel,
     is_server,
+    may_drive_nothing,
+    polls,
 )
 from benchwright.model.watched import CpuUse, ResourceUse, TaskUse
 
@@ -71,7 +73,9 @@ def shares(use: ResourceUse) -> Shares | None:
 def _neighbours(use: ResourceUse, cpu: CpuUse, served: float) -> float | None:
     if cpu.others is None:
         return None
-    kernel = sum(task.share for task in use.others if is_kernel(task.name))
+    kernel = cpu.kernel
+    if kernel is None:
+        kernel = sum(task.share for task in use.others if is_kernel(task.name))
     return max(cpu.others - kernel - served, 0.0)
 
 
@@ -83,16 +87,24 @@ def served_by_others(use: ResourceUse) -> tuple[TaskUse, ...]:
 
 
 def drives_another(use: ResourceUse) -> bool:
-    """Tell whether the own tree is seen to drive a server: a target, one beside it, or
-    one at the other end of a network."""
-    if use.cpu is not None and (use.cpu.target or 0.0) > 0:
+    """Tell whether the own tree is seen to drive a server: a target or one beside it that
+    worked, or one that is not seen, at the other end of a network."""
+    found = shares(use)
+    driven = [task for task in use.tasks if task.of == "target"]
+    served = max(found.target if found else 0.0, sum(task.share for task in driven))
+    if served >= t.DRIVEN_CORES:
         return True
-    if any(task.of == "target" for task in use.tasks) or served_by_others(use):
-        return True
+    generators = [
+        task.share
+        for task in use.tasks
+        if task.of == "own"
+        and is_generator(task.name)
+        and not may_drive_nothing(task.name)
+    ]
     packets = sum(
         max(n.send_packets_per_s, n.receive_packets_per_s) for n in use.networks
     )
-    return packets >= 100
+    return packets > 0 and packets >= t.DRIVEN_PACKETS_PER_S * sum(generators) > 0
 
 
 def is_whole(task: TaskUse, seconds: float) -> bool:
@@ -131,7 +143,9 @@ def whole_threads(use: ResourceUse, *, late: bool = False) -> tuple[TaskUse, ...
     return tuple(
         task
         for task in use.tasks
-        if is_whole(task, use.seconds) and (late or not spins(task))
+        if is_whole(task, use.seconds)
+        and not polls(task.name)
+        and (late or not spins(task))
     )
 
 
@@ -164,6 +178,20 @@ def waited(use: ResourceUse) -> float | None:
 def wanted(use: ResourceUse) -> float:
     """Return the time that the trial's threads ran or wanted to [cores]."""
     return sum(map(_wanted, use.tasks))
+
+
+def demanded(use: ResourceUse, found: Shares) -> float:
+    """Return how many processors the trial's threads would have used, had each had one.
+
+    By the threads that were seen where they are most of it, else by the run queue, of
+    which it has the part that it has of the time.
+    """
+    trial, ran = found.trial or 0.0, sum(task.share for task in use.tasks)
+    if waited(use) is not None and ran:
+        return trial * wanted(use) / ran
+    if use.cpu is None or use.cpu.runnable is None or not found.busy:
+        return trial
+    return use.cpu.runnable * trial / found.busy
 
 
 def _wanted(task: TaskUse) -> float:

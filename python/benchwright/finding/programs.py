@@ -59,6 +59,21 @@ def is_server(name: str) -> bool:
     return plain(name) in SERVERS
 
 
+def has_one_thread(name: str) -> bool:
+    """Tell whether a server answers all requests in one thread, whatever others it has."""
+    return plain(name) in ("redis-server", "valkey-server")
+
+
+def may_drive_nothing(name: str) -> bool:
+    """Tell whether a generator has tests of the machine itself too: `sysbench cpu`."""
+    return plain(name) == "sysbench"
+
+
+def polls(name: str) -> bool:
+    """Tell whether it is the kernel's thread that polls a ring of io_uring's."""
+    return name.startswith("iou-sqp-")
+
+
 def is_storage(name: str) -> bool:
     """Tell whether a thread of this name belongs to a known benchmark of storage."""
     found = plain(name)
