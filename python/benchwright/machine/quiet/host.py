@@ -13,13 +13,16 @@ import re
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 import msgspec
 
 _PROGRAM_LIMIT_S = 120.0
+_TOLD_BYTES = 1 << 20
 _OURS = "BW_"
 _STAT = re.compile(r"(\d+) \((.*)\) (\S) (.*)\Z", re.DOTALL)
 
@@ -49,13 +52,33 @@ class Process(msgspec.Struct, frozen=True):
 
 
 def run_program(argv: tuple[str, ...]) -> Ran:
-    """Run a program to its end, away from our terminal. Raises Refused."""
+    """Run a program to its end, away from our terminal. Raises Refused.
+
+    Its output goes to a file: a daemon that it starts may keep that for its life, and of a
+    pipe we would wait for the end, and it would die of our end.
+    """
+    with _output() as output:
+        status = _run(argv, output)
+        output.seek(0)
+        told = output.read(_TOLD_BYTES).decode(errors="replace").strip()
+    return Ran(status, told)
+
+
+def _output() -> IO[bytes]:
+    """Return a file without a name; where there is no room for one, what keeps nothing."""
+    try:
+        return tempfile.TemporaryFile()
+    except OSError:
+        return Path(os.devnull).open("r+b")
+
+
+def _run(argv: tuple[str, ...], output: IO[bytes]) -> int:
     environment = {k: v for k, v in os.environ.items() if not k.startswith(_OURS)}
     try:
         done = subprocess.run(
             argv,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=output,
             stderr=subprocess.STDOUT,
             env=environment | {"LC_ALL": "C", "SYSTEMD_PAGER": ""},
             # Ctrl-C goes to the whole foreground group: it must not end a half-way stop.
@@ -66,7 +89,7 @@ def run_program(argv: tuple[str, ...]) -> Ran:
         raise Refused(f"{argv[0]} did not end in {_PROGRAM_LIMIT_S:g} s") from None
     except OSError as error:
         raise Refused(f"{argv[0]}: {error.strerror}") from None
-    return Ran(done.returncode, done.stdout.decode(errors="replace").strip())
+    return done.returncode
 
 
 class Host:
