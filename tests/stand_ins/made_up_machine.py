@@ -253,8 +253,9 @@ def _groups(host: MadeUp) -> None:
     for name, cpus in told.items():
         group = host.groups / name
         mine = [str(p) for p, (_, g, _) in PROCESSES.items() if g.strip("/") == name]
-        _file(group / "cpuset.cpus", cpus if host.version == 1 or name else "")
-        _file(group / "cpuset.mems", "0")
+        first = host.version == 1
+        _file(group / "cpuset.cpus", cpus if first else "")
+        _file(group / "cpuset.mems", "0" if first else "")
         _file(group / "cgroup.procs", "\n".join(mine))
 
 

@@ -89,6 +89,13 @@ def describe(host: Host, group: Path) -> str | None:
     return f"{cpu} {memory}" if cpu and memory else ""
 
 
+def uses(host: Host, group: Path) -> bool:
+    """Tell whether a group of version 2 has processors or nodes, or gives them on."""
+    given = (host.read(group / name) for name in ("cpuset.cpus", "cpuset.mems"))
+    below = host.read(group / "cgroup.subtree_control") or ""
+    return any(given) or "cpuset" in below.split()
+
+
 def remove(host: Host, group: Path) -> None:
     """Remove a group without members, if it is there. Raises Refused."""
     for _ in range(_PASSES):

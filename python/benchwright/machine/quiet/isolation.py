@@ -63,7 +63,7 @@ class Isolation:
         kind, _, name = change.item.partition(" ")
         match kind:
             case "controller":
-                return _ON if tree.enabled(host) else _OFF
+                return _controller(host, tree)
             case "group":
                 told = cgroups.describe(host, tree.root / name)
                 # A group of this name without processors: we were killed half-way.
@@ -98,6 +98,19 @@ def _tree(host: Host) -> cgroups.Hierarchy:
     if tree is None:
         raise Refused("the cpuset controller of cgroups is gone")
     return tree
+
+
+def _controller(host: Host, tree: cgroups.Hierarchy) -> str:
+    """Return whether it is on, and for whom but us: it is not taken from these."""
+    if not tree.enabled(host):
+        return _OFF
+    groups = (g for g in cgroups.below(tree) if g.parent == tree.root)
+    users = [
+        group.name
+        for group in groups
+        if group.name not in (BENCH, OTHERS) and cgroups.uses(host, group)
+    ]
+    return f"{_ON}, used by {', '.join(users)}" if users else _ON
 
 
 def _narrowed(
