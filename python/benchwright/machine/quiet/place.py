@@ -11,14 +11,16 @@ LOCK = "quiet.lock"
 def state_directory() -> str:
     """Return the directory of this user's transaction, which need not exist.
 
-    $BW_STATE, else /var/lib/benchwright for root, else $XDG_STATE_HOME/benchwright.
+    $BW_STATE, else /var/lib/benchwright/quiet for root, else
+    $XDG_STATE_HOME/benchwright/quiet: its own, so that what is beside it (checkpoints) may
+    be shared with others.
     """
     if given := os.environ.get("BW_STATE"):
         return given
     if os.geteuid() == 0:
-        return "/var/lib/benchwright"
+        return "/var/lib/benchwright/quiet"
     home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    return os.path.join(home, "benchwright")
+    return os.path.join(home, "benchwright", "quiet")
 
 
 def log_path() -> str:
