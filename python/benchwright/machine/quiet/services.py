@@ -11,6 +11,7 @@ Source: papers/auto-pilot.txt section 3.5; systemctl(1), service(8).
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from signal import SIGCONT, SIGSTOP
 
@@ -48,6 +49,8 @@ DEFAULT = (
 what would change the processors' settings while we hold them. ssh is not here."""
 _SSH = ("ssh", "sshd")
 _WAITS = 200
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+\\-]*")
+_PROCESS = re.compile(r"\d+ \d+ .*", re.DOTALL)
 
 
 class Services:
@@ -73,7 +76,7 @@ class Services:
 
     def read(self, host: Host, change: Change) -> str | None:
         """Return whether it runs; None when it is gone."""
-        kind, name = change.item.split(" ", 1)
+        kind, name = _parts(change)
         if kind == "unit":
             return systemd.state(host, name)
         if kind == "script":
@@ -85,7 +88,7 @@ class Services:
 
     def write(self, host: Host, change: Change, value: str) -> str:
         """Stop or start it."""
-        kind, name = change.item.split(" ", 1)
+        kind, name = _parts(change)
         verb = "start" if value == RUNNING else "stop"
         if kind == "process":
             self._signal(host, change, name, value)
@@ -137,6 +140,18 @@ def _plain(host: Host, names: Sequence[str]) -> Plan:
 
 def _change(item: str) -> Change:
     return Change(Services.name, item, RUNNING, STOPPED)
+
+
+def _parts(change: Change) -> tuple[str, str]:
+    """Return an item's kind and name. Raises Refused for one that no plan could make.
+
+    `service` runs what a path leads to: a name out of a log must be a name.
+    """
+    kind, _, name = change.item.partition(" ")
+    form = _PROCESS if kind == "process" else _NAME
+    if kind not in ("unit", "script", "process") or not form.fullmatch(name):
+        raise Refused(f"{change.item!r} is no plain name of a service")
+    return kind, name
 
 
 def _script_runs(host: Host, name: str) -> bool:
