@@ -228,6 +228,8 @@ def _around(arguments: argparse.Namespace, wanted: tuple[Wish, ...]) -> int:
 
 
 def _tell(arguments: argparse.Namespace, quieted: Quieted, status: int) -> None:
+    if quieted.lost:
+        _print([f"quiet: {quieted.lost}"])
     if not arguments.json:
         if quieted.restored is not None:
             _print(report.restored_lines(quieted.restored, late=False))

@@ -60,6 +60,8 @@ class QuietSession:
         if self._quieted is not None:
             self._quieted.__exit__(kind, error, trace)
             restored = self._quieted.restored
+            if self._quieted.lost:
+                self._say(f"quiet: {self._quieted.lost}")
         else:
             # What a script of the suite kept (noservices.sh) ends with the session.
             restored = restore_session(self._token)

@@ -7,13 +7,15 @@ dropped. Decision: a file of lines and no database: it is read at boot, by hand 
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 
 from benchwright.machine.quiet.place import LOG
+from benchwright.machine.quiet.trusted import open_trusted
 from benchwright.model.errors import BenchError
 from benchwright.model.quiet import Change, Owner
 
@@ -73,24 +75,37 @@ class Log:
 
     def __init__(self, path: Path, *, after: Callable[[], None] = lambda: None) -> None:
         self.path = path
+        self.added: list[Record] = []
+        """What was made durable by this object: known without the file."""
         self._after = after
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         new = not path.exists()
-        self._descriptor = os.open(path, flags, 0o600)
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
+        self._descriptor = open_trusted(path, flags)
         if new:
             _sync_directory(path.parent)
-        else:
-            self._cut()
+        self._end = self._cut()
 
-    def _cut(self) -> None:
-        """Drop a last line that a crash cut short: the next one must begin afresh."""
-        text = self.path.read_bytes()
-        os.ftruncate(self._descriptor, text.rfind(b"\n") + 1)
+    def _cut(self) -> int:
+        """Drop a last line that a crash cut short; return where the next one begins."""
+        end = _whole(self._descriptor).rfind(b"\n") + 1
+        os.ftruncate(self._descriptor, end)
+        return end
 
     def add(self, record: Record) -> None:
-        """Append a record; it is durable when this returns."""
-        os.write(self._descriptor, _ENCODER.encode(record) + b"\n")
-        os.fsync(self._descriptor)
+        """Append a record; it is durable when this returns.
+
+        Raises OSError (a full disk); the log is then as it was before.
+        """
+        line = _ENCODER.encode(record) + b"\n"
+        try:
+            _write_whole(self._descriptor, line)
+            os.fsync(self._descriptor)
+        except OSError as error:
+            os.ftruncate(self._descriptor, self._end)
+            error.filename = str(self.path)
+            raise
+        self._end += len(line)
+        self.added.append(record)
         self._after()
 
     def finish(self) -> None:
@@ -106,32 +121,74 @@ class Log:
             self._descriptor = -1
 
 
+class Nowhere(Log):
+    """What stands for a log where none can be kept: nothing is written."""
+
+    def __init__(self) -> None:
+        self.added = []
+
+    def add(self, record: Record) -> None:
+        """Keep nothing."""
+
+    def finish(self) -> None:
+        """Remove nothing: what is there is not ours."""
+
+    def close(self) -> None:
+        """Close nothing."""
+
+
 def read_log(directory: Path) -> Contents | None:
     """Return what the log of a directory tells, None when there is none.
 
-    Raises BenchError `quiet-log-damaged`.
+    Raises BenchError: `quiet-unsafe` where others could have written it, before a word of
+    it is read; `quiet-log-damaged`; `quiet-state`.
     """
     path = directory / LOG
     try:
-        text = path.read_bytes()
+        descriptor = open_trusted(path, os.O_RDONLY)
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise state_error(error) from None
+    try:
+        text = _whole(descriptor)
+    finally:
+        os.close(descriptor)
+    return fold(_records(path, text))
+
+
+def fold(records: Iterable[Record]) -> Contents:
+    """Return what records tell, in the order in which the changes were begun."""
     begin: Begin | None = None
     changes: dict[int, tuple[Intent, str | None]] = {}
     count = 0
-    for number, line in enumerate(text.split(b"\n")[:-1], start=1):
-        record = _decoded(path, number, line)
+    for record in records:
         match record:
             case Begin():
                 begin = record
             case Intent(at):
                 changes[at] = (record, None)
                 count = max(count, at)
-            case Verified(at, value):
+            case Verified(at, value) if at in changes:
                 changes[at] = (changes[at][0], value)
             case Closed(at):
                 changes.pop(at, None)
-    return Contents(begin, tuple(changes.values()), count)
+    return Contents(begin, tuple(changes[at] for at in sorted(changes)), count)
+
+
+def state_error(error: OSError) -> BenchError:
+    """Return the error for a log that cannot be read or written."""
+    return BenchError(
+        "quiet-state",
+        f"cannot keep what would be changed in {error.filename or 'the log'}: "
+        f"{error.strerror}",
+        "name a directory of yours, with room: BW_STATE=DIR",
+    )
+
+
+def _records(path: Path, text: bytes) -> Iterator[Record]:
+    for number, line in enumerate(text.split(b"\n")[:-1], start=1):
+        yield _decoded(path, number, line)
 
 
 def _decoded(path: Path, number: int, line: bytes) -> Record:
@@ -150,6 +207,16 @@ def _damaged(path: Path, number: int, why: str) -> BenchError:
         f"{path}:{number}: not a record of `bw quiet`: {why}",
         "it says in plain text what was changed: put that back by hand, and remove it",
     )
+
+
+def _whole(descriptor: int) -> bytes:
+    return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+
+
+def _write_whole(descriptor: int, line: bytes) -> None:
+    if os.write(descriptor, line) != len(line):
+        # A full disk takes a part and says nothing of it.
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _sync_directory(path: Path) -> None:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import fcntl
 import os
-import stat
 from pathlib import Path
 
 from benchwright.machine.quiet.host import Host
-from benchwright.machine.quiet.log import Contents, read_log
-from benchwright.machine.quiet.place import LOCK, LOG
+from benchwright.machine.quiet.log import Contents, read_log, state_error
+from benchwright.machine.quiet.place import LOCK
+from benchwright.machine.quiet.trusted import check_directory, open_trusted
 from benchwright.model.errors import BenchError
 from benchwright.model.quiet import Owner
 
@@ -44,9 +44,11 @@ class Lock:
     """The exclusive right to change and restore; ends with the process at the latest."""
 
     def __init__(self, directory: Path, host: Host) -> None:
-        _prepare(directory)
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._descriptor = os.open(directory / LOCK, flags, 0o600)
+        try:
+            prepare(directory)
+            self._descriptor = open_trusted(directory / LOCK, os.O_RDWR | os.O_CREAT)
+        except OSError as error:
+            raise state_error(error) from None
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -80,33 +82,10 @@ def busy(host: Host, contents: Contents | None) -> BenchError:
     return error
 
 
-def _prepare(directory: Path) -> None:
+def prepare(directory: Path) -> None:
     """Make the directory, for its owner alone, and refuse one that others can write.
 
-    What is in the log is written to the machine by root.
+    What is in the log is written to the machine by root. Raises BenchError, OSError.
     """
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for path in (directory, directory / LOG, directory / LOCK):
-            _check(path)
-    except OSError as error:
-        raise BenchError(
-            "quiet-state",
-            f"cannot keep what would be changed in {error.filename}: {error.strerror}",
-            "name a directory of yours: BW_STATE=DIR",
-        ) from None
-
-
-def _check(path: Path) -> None:
-    try:
-        found = path.lstat()
-    except FileNotFoundError:
-        return
-    shared = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    if stat.S_ISLNK(found.st_mode) or found.st_uid != os.geteuid() or shared:
-        raise BenchError(
-            "quiet-unsafe",
-            f"{path} could have been written by others (its owner is user "
-            f"{found.st_uid}, its mode {stat.S_IMODE(found.st_mode):04o})",
-            "what it says is not done to the machine: look at it, and remove it",
-        )
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    check_directory(directory)

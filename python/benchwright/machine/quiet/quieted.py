@@ -7,14 +7,25 @@ A context manager for what lives in this process (`bw quiet -- CMD`, a suite's `
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 
 from benchwright.machine.quiet import place
 from benchwright.machine.quiet.host import Host
-from benchwright.machine.quiet.log import VERSION, Begin, Log, read_log
-from benchwright.machine.quiet.owner import Lock, alive, busy, owner_of
+from benchwright.machine.quiet.log import (
+    VERSION,
+    Begin,
+    Contents,
+    Log,
+    Nowhere,
+    Record,
+    Verified,
+    fold,
+    read_log,
+    state_error,
+)
+from benchwright.machine.quiet.owner import Lock, alive, busy, owner_of, prepare
 from benchwright.machine.quiet.signals import Deferred
 from benchwright.machine.quiet.transaction import Transaction, plans, restore
 from benchwright.model.errors import BenchError
@@ -58,6 +69,9 @@ class Quieted:
         """What an earlier one that was killed had left, put back on entering."""
         self.restored: Restored | None = None
         """What became of it all; there after leaving."""
+        self.lost = ""
+        """How the log was lost meanwhile, in words; mostly empty."""
+        self._known: Contents | None = None
 
     def __enter__(self) -> Quieted:
         try:
@@ -80,7 +94,7 @@ class Quieted:
             raise
         self._lock = lock
         owner = owner_of(asked.host, asked.host.own_pid, asked.session)
-        self.quiet = _apply(asked, owner)
+        self.quiet, self._known = _apply(asked, owner)
 
     def __exit__(
         self,
@@ -94,7 +108,10 @@ class Quieted:
     def _leave(self) -> None:
         asked = self._asked
         try:
-            self.restored = _restored(asked.host, asked.directory, asked.after)
+            if self._known is None:
+                self.restored = _restored(asked.host, asked.directory, asked.after)
+            else:
+                self.restored, self.lost = _put_back(asked, self._known)
         finally:
             if self._lock is not None:
                 self._lock.release()
@@ -110,7 +127,7 @@ def hold(asked: Asked, owner_pid: int) -> tuple[Quiet, Restored | None]:
         try:
             late = _clear(asked)
             owner = owner_of(asked.host, owner_pid, asked.session)
-            return _apply(asked, owner), late
+            return _apply(asked, owner)[0], late
         finally:
             lock.release()
 
@@ -189,23 +206,31 @@ def _clear(asked: Asked) -> Restored | None:
     return late
 
 
-def _apply(asked: Asked, owner: Owner) -> Quiet:
-    """Make the changes; undo them again when that fails. Raises BenchError."""
+def _apply(asked: Asked, owner: Owner) -> tuple[Quiet, Contents]:
+    """Make the changes; return them, and what the log must tell of them now.
+
+    They are undone again when that fails. Raises BenchError.
+    """
     if asked.require:
         _refuse_lacking(asked)
-    log = Log(asked.directory / place.LOG, after=asked.after)
+    try:
+        log = Log(asked.directory / place.LOG, after=asked.after)
+    except OSError as error:
+        raise state_error(error) from None
     words = tuple(wish.name for wish in asked.wishes)
     begin = Begin(owner, VERSION, words, int(time.time()))
     try:
         quiet = Transaction(asked.host, log).apply(begin, asked.wishes)
         if asked.require and quiet.lacking:
             raise _lacking_error(quiet.lacking[0].setting, quiet.lacking[0].why, 1)
-    except BaseException:
+    except BaseException as error:
         log.close()
-        _restored(asked.host, asked.directory, asked.after)
+        _put_back(asked, fold(log.added))
+        if isinstance(error, OSError):
+            raise state_error(error) from None
         raise
     log.close()
-    return quiet
+    return quiet, fold(log.added)
 
 
 def _refuse_lacking(asked: Asked) -> None:
@@ -232,3 +257,49 @@ def _restored(
     if contents is None:
         return None
     return restore(host, Log(directory / place.LOG, after=after), contents)
+
+
+def _put_back(asked: Asked, known: Contents) -> tuple[Restored, str]:
+    """Undo what this process did; return what became of it, and how the log was lost.
+
+    What the log does not tell any more is undone by heart.
+    """
+    try:
+        told = read_log(asked.directory)
+    except BenchError as error:
+        return restore(asked.host, Nowhere(), known), f"the log is lost: {error}"
+    if told == known:
+        log = Log(asked.directory / place.LOG, after=asked.after)
+        return restore(asked.host, log, known), ""
+    how = "was removed" if told is None else "was changed"
+    path = asked.directory / place.LOG
+    lost = f"{path} {how} by somebody else; the machine was put back without it"
+    return restore(asked.host, _mended(asked, told, known), known), lost
+
+
+def _mended(asked: Asked, told: Contents | None, known: Contents) -> Log:
+    """Return the log with what it lacks; one that keeps nothing where that cannot be."""
+    if told is not None and told.begin not in (None, known.begin):
+        return Nowhere()  # another's: ours was removed, and with it our lock
+    try:
+        prepare(asked.directory)
+        log = Log(asked.directory / place.LOG, after=asked.after)
+    except (OSError, BenchError):
+        return Nowhere()
+    try:
+        for record in _missing(told, known):
+            log.add(record)
+    except OSError:
+        pass  # a full disk: what can be put back is put back nevertheless
+    return log
+
+
+def _missing(told: Contents | None, known: Contents) -> Iterator[Record]:
+    if known.begin is not None and (told is None or told.begin is None):
+        yield known.begin
+    for one in known.changes:
+        if told is None or one not in told.changes:
+            intent, seen = one
+            yield intent
+            if seen is not None:
+                yield Verified(intent.number, seen)

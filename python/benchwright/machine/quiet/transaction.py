@@ -9,7 +9,8 @@ list of old values alone, written in the end; a crash before it leaves nothing t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 from benchwright.machine.quiet.host import Host, Refused
 from benchwright.machine.quiet.log import Begin, Closed, Contents, Intent, Log, Verified
@@ -69,6 +70,7 @@ class Transaction:
             absent += (Lacking(wish.name, why) for why in plan.lacking)
             if not plan.changes and not plan.lacking:
                 already.append(wish.name)
+            first = self._number + 1
             for change in plan.changes:
                 made = self._make(change)
                 if isinstance(made, Done):
@@ -76,6 +78,7 @@ class Transaction:
                     absent += _doubts(made)
                 else:
                     absent.append(made)
+            self._look_again(first, plan.changes)
         return Quiet(tuple(done), tuple(absent), tuple(already))
 
     def _make(self, change: Change) -> Done | Lacking:
@@ -88,8 +91,21 @@ class Transaction:
         except Refused as refused:
             # Not closed: a refusal may come after half of it. Undoing looks again.
             return Lacking(change.setting, str(refused))
-        self._log.add(Verified(self._number, value or ""))
+        if not change.keep:
+            self._log.add(Verified(self._number, value or ""))
         return Done(change, value or "", note)
+
+    def _look_again(self, first: int, changes: Sequence[Change]) -> None:
+        """Log what kept files read after the change that disturbs them.
+
+        What reads otherwise later was changed by somebody else. Before this record (we
+        were killed) that cannot be told, and the old value is written.
+        """
+        for number, change in enumerate(changes, start=first):
+            if change.keep:
+                with contextlib.suppress(Refused):
+                    value = self._registry[change.setting].read(self._host, change)
+                    self._log.add(Verified(number, value or ""))
 
 
 def _doubts(made: Done) -> Iterator[Lacking]:
@@ -109,12 +125,15 @@ def restore(
     if contents.begin is None:
         log.finish()
         return Restored(Owner(0, 0, ""))
-    undone = []
+    undone: list[Undone] = []
     for intent, seen in reversed(contents.changes):
-        one = _undo(host, registry, intent.change, seen)
+        ours = {seen, *_put_back(intent.change.item, undone)}
+        one = _undo(host, registry, intent.change, ours)
         undone.append(one)
         if one.how != FAILED:
-            log.add(Closed(intent.number, one.how, one.value))
+            # A full disk does not stop the others: what is not closed is undone again.
+            with contextlib.suppress(OSError):
+                log.add(Closed(intent.number, one.how, one.value))
     owner = contents.begin.owner
     restored = Restored(owner, tuple(undone), owner.boot_id != host.boot_id)
     if restored.failed:
@@ -124,7 +143,20 @@ def restore(
     return restored
 
 
-def _undo(host: Host, registry: Registry, change: Change, seen: str | None) -> Undone:
+def _put_back(item: str, undone: Sequence[Undone]) -> Iterator[str]:
+    """Yield the values that undoing our later changes of an item gave back to it."""
+    for one in undone:
+        if one.change.item == item and one.how in (WRITTEN, AS_BEFORE):
+            yield one.change.old
+
+
+def _undo(
+    host: Host, registry: Registry, change: Change, ours: Set[str | None]
+) -> Undone:
+    """Undo one change; `ours` is what it can read if nobody else touched it.
+
+    None among these: it was not read again after it was made.
+    """
     if change.action:
         return Undone(change, AS_BEFORE)
     setting = registry.get(change.setting)
@@ -138,7 +170,8 @@ def _undo(host: Host, registry: Registry, change: Change, seen: str | None) -> U
             return Undone(change, GONE)
         if value == change.old:
             return Undone(change, AS_BEFORE, value)
-        if value not in (change.new, seen) and not change.keep:
+        unknown = change.keep and None in ours
+        if value not in (change.new, *ours) and not unknown:
             return Undone(change, FOREIGN, value)
         setting.write(host, change, change.old)
         return _verified(change, setting.read(host, change))
