@@ -68,6 +68,41 @@ def test_passwords_in_urls_leave_nothing(user: str, secret: str) -> None:
     assert redacted_variable("SERVER", text) == f"postgres://{REDACTED}@db:5432/x"
 
 
+ODD = st.text(LETTERS + "/#?@:%=&;,", min_size=6, max_size=60).filter(
+    lambda word: word.lower() not in REDACTED and not word.startswith("/")
+)
+
+
+@given(PLAIN, ODD)
+def test_userinfo_leaves_nothing_whatever_is_in_it(user: str, secret: str) -> None:
+    assert redacted_text(f"amqp://{user}:{secret}@h/x") == f"amqp://{REDACTED}@h/x"
+    assert redacted_text(f"{user}:{secret}@h:3128") == f"{REDACTED}@h:3128"
+    shown = redacted_variable("http_proxy", f"{user}:{secret}@h:3128")
+    assert shown in (REDACTED, f"{REDACTED}@h:3128")
+
+
+@given(
+    st.sampled_from(["curl -u", "curl -U", "ab -A", "x --user", "x --proxy-user"]),
+    PLAIN.filter(lambda word: not word.isdecimal()),
+    ODD,
+)
+def test_a_password_with_its_user_leaves_nothing(
+    command: str, user: str, secret: str
+) -> None:
+    program, option = command.split()
+    words = [program, option, f"{user}:{secret}", "last"]
+    assert redacted_command(words) == [program, option, REDACTED, "last"]
+    assert redacted_text(" ".join(words)) == f"{command} {REDACTED} last"
+
+
+@given(st.sampled_from(["sshpass -p", "redis-cli -a", "ipmitool -P"]), ODD)
+def test_a_password_after_a_letter_leaves_nothing(command: str, secret: str) -> None:
+    program, option = command.split()
+    words = [program, option, secret, "last"]
+    assert redacted_command(words) == [program, option, REDACTED, "last"]
+    assert redacted_text(" ".join(words)) == f"{command} {REDACTED} last"
+
+
 @given(SHAPED)
 def test_what_looks_secret_leaves_nothing_wherever_it_stands(secret: str) -> None:
     lost(secret, redacted_variable("SETTING", secret))
@@ -89,6 +124,11 @@ PIECES = st.sampled_from(
             ".",
             "==",
             "x",
+            "-u",
+            "sshpass -p",
+            "://",
+            "=>",
+            "sig",
         ),
     ]
 )

@@ -26,7 +26,8 @@ SECRET_NAMES = (
     ),
     *("api_key", "apikey", "GOOGLE_APPLICATION_CREDENTIALS", "HTTP_AUTHORIZATION"),
     *("SESSION_COOKIE", "SENTRY_DSN", "PASS", "SSH_PASSPHRASE", "SLACK_WEBHOOK_URL"),
-    *("LICENSE_KEY", "jwt", "CONNECTION_STRING", "DB_PASS"),
+    *("LICENSE_KEY", "jwt", "CONNECTION_STRING", "DB_PASS", "WIFI_PSK", "PSK", "sig"),
+    *("Pwd", "mysqlpwd"),
 )
 
 
@@ -70,6 +71,12 @@ def test_shapes_of_secrets_are_taken_out_whole(value: str) -> None:
         "glibc.malloc.tcache_count=0:glibc.malloc.arena_max=1",
         "1,2,3-7",
         "a_long_name_of_words_without_numbers_in_it",
+        "/opt/homebrew/opt/openssl@3/bin:/usr/bin:/opt/python@3.11/bin",
+        "docker run -u 1000:1000 --user=0:0 -p 8080:80 redis",
+        "mysql -p -P 3306 -h db",
+        "curl -A 'Mozilla/5.0 (X11; rv:1)' -U http://host/",
+        "PWD=/home/me OLDPWD=/tmp",
+        "rs=0:di=01;34:ln=01;36:*.tar=01;31",
     ],
 )
 def test_ordinary_values_stay(value: str) -> None:
@@ -91,6 +98,31 @@ def test_ordinary_values_stay(value: str) -> None:
         ("Cookie: a='b c'", "Cookie: [redacted]"),
         ('PASSWORD="two words" run', "PASSWORD=[redacted] run"),
         ("PASSWORD=\"a b\"'c'd run", "PASSWORD=[redacted] run"),
+        ("user:hunter2@proxy:3128", "[redacted]@proxy:3128"),
+        ("proxy=u:hun/t#er@2@proxy:3128 x", "proxy=[redacted]@proxy:3128 x"),
+        ("postgres://u:hunter/2@h/db", "postgres://[redacted]@h/db"),
+        ("postgres://u:hunter#2@h/db", "postgres://[redacted]@h/db"),
+        ("postgres://u:hun'ter?2@h/db x", "postgres://[redacted]@h/db x"),
+        ("Server=x;Pwd=hunter2;", "Server=x;Pwd=[redacted];"),
+        ("UID=me;PWD=hunter2;", "UID=me;PWD=[redacted];"),
+        ("https://x/?sv=1&sig=abc%2Bdef", "https://x/?sv=1&sig=[redacted]"),
+        ("PSK=hunter2 ssid=x", "PSK=[redacted] ssid=x"),
+        ('password => "hunter2"', "password => [redacted]"),
+        ("run --password -hunter2 x", "run --password [redacted] x"),
+        ("curl -u a:pw https://h", "curl -u [redacted] https://h"),
+        ("curl -ua:pw https://h", "curl -u[redacted] https://h"),
+        ("curl -u 'a:p w' https://h", "curl -u [redacted] https://h"),
+        (
+            "curl -U a:pw --proxy-user b:pw h",
+            "curl -U [redacted] --proxy-user [redacted] h",
+        ),
+        ("ab -A user:pw -P u:pw http://h/", "ab -A [redacted] -P [redacted] http://h/"),
+        ("x --user=admin:pw y", "x --user=[redacted] y"),
+        ("smbclient -U user%pw //h/s", "smbclient -U [redacted] //h/s"),
+        ("sshpass -p pw ssh h", "sshpass -p [redacted] ssh h"),
+        ("sshpass -ppw ssh h", "sshpass -p[redacted] ssh h"),
+        ("redis-cli -h h -a pw ping", "redis-cli -h h -a [redacted] ping"),
+        ("mysql -h db -phunter2 -u me", "mysql -h db -p[redacted] -u me"),
         (f"run {JWT} now", f"run {REDACTED} now"),
         ("root=UUID=123e4567-e89b-12d3-a456-426614174000 ro",) * 2,
         ("fio --name=job --bs=4k --rw=randread",) * 2,
@@ -106,6 +138,34 @@ def test_commands_lose_the_word_after_a_telling_option() -> None:
         *("run", "--token", REDACTED, f"--api-key={REDACTED}"),
         *("--size", "4k", "--password"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        (["curl", "-u", "a:p'w x", "h"], ["curl", "-u", REDACTED, "h"]),
+        (["curl", "-U", "a:pw", "h"], ["curl", "-U", REDACTED, "h"]),
+        (["ab", "-A", "user:pw", "h"], ["ab", "-A", REDACTED, "h"]),
+        (["x", "--user=admin:pw"], ["x", f"--user={REDACTED}"]),
+        (["x", "--user", "admin:pw"], ["x", "--user", REDACTED]),
+        (["/bin/sshpass", "-p", "-x2", "ssh"], ["/bin/sshpass", "-p", REDACTED, "ssh"]),
+        (["sshpass", "-ppw", "ssh"], ["sshpass", f"-p{REDACTED}", "ssh"]),
+        (["mysql", "-ppw", "-p", "base"], ["mysql", f"-p{REDACTED}", "-p", "base"]),
+        (["sh", "-c", "sshpass -p pw x"], ["sh", "-c", f"sshpass -p {REDACTED} x"]),
+        (["docker", "-u", "1000:1000", "-p", "80:80"],) * 2,
+        (["ssh", "-p", "22", "sshpass"],) * 2,
+    ],
+)
+def test_commands_lose_the_passwords_of_options_that_take_one(
+    command: list[str], shown: list[str]
+) -> None:
+    assert redacted_command(command) == shown
+
+
+def test_the_directories_of_a_shell_stay() -> None:
+    for name in ("PWD", "OLDPWD"):
+        assert redacted_variable(name, "/home/me") == "/home/me"
+    assert redacted_variable("PWD", "hunter2") == REDACTED
 
 
 def test_two_telling_options_in_a_row_both_count() -> None:

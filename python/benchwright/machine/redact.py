@@ -1,8 +1,9 @@
 """Secrets taken out of what is captured: environment, command lines, mount options.
 
-Purpose: a capture is shown, mailed and compared; it must hold no secret. Decision: two
-nets, the name of a setting (TOKEN, PASSW, ...) and the shape of its value (a password in a
-URL, a key's known prefix, a long random word), either is enough; what is taken out leaves
+Purpose: a capture is shown, mailed and compared; it must hold no secret. Decision:
+three nets, the name of a setting (TOKEN, PASSW, ...), the shape of its value (a password in a
+URL, a key's known prefix, a long random word) and options known to take a password (`curl
+-u`, `sshpass -p`), any is enough; what is taken out leaves
 nothing behind, no hash and no length: a short secret is found from its hash. Too much
 redacted costs little, too little cannot be mended. Non-goal: a secret that is an ordinary
 word under an ordinary name cannot be known.
@@ -10,20 +11,25 @@ word under an ordinary name cannot be known.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Sequence
 
 REDACTED = "[redacted]"
+_PASSES = 4
+"""At most, until a text stays as it is."""
 
 _SECRET_NAME = re.compile(
     r"TOKEN|SECRET|PASSW|PASSPHRASE|PASSCODE|CREDENTIAL|AUTH|COOKIE|SESSION|DSN|KEY"
-    r"|APIKEY|PRIVATE|SIGNATURE|WEBHOOK|LICEN[CS]E|BEARER|OTP|_PWD|PWD_|(?<![A-Z])PIN(?![A-Z])"
-    r"|(?<![A-Z])(PASS|PW|SALT|JWT|SAS|CREDS?|NONCE|SEED_PHRASE|MNEMONIC)(?![A-Z])"
+    r"|APIKEY|PRIVATE|SIGNATURE|WEBHOOK|LICEN[CS]E|BEARER|OTP|PWD|(?<![A-Z])PIN(?![A-Z])"
+    r"|(?<![A-Z])(PASS|PW|SALT|JWT|SAS|CREDS?|NONCE|PSK|SIG|SEED_PHRASE|MNEMONIC)(?![A-Z])"
     r"|CONN(ECTION)?_?STR",
     re.IGNORECASE,
 )
 _PEM = re.compile(r"-----BEGIN .*?(-----END [^-\n]*-----|\Z)", re.DOTALL)
-_USERINFO = re.compile(r"(?<=://)[^/?#\s'\"]*@")
+_WORD = re.compile(r"\S+")
+_PAIR = re.compile(r"(?<![^'\"=,;(])[^:/@'\"=,;]+:(?!//)")
+"""Where `user:password` may begin in a word."""
 _HEADER_NAME = r"((?:proxy-)?authorization|(?:set-)?cookie|x-[\w-]*(?:key|token|auth)[\w-]*)(\s*[:=]\s*)"
 _QUOTED_HEADER = re.compile(rf"([\"']){_HEADER_NAME}(?:(?!\1)[^\n])*", re.IGNORECASE)
 _HEADER = re.compile(rf"(?<![\w\"'-]){_HEADER_NAME}[^\n]*", re.IGNORECASE)
@@ -34,6 +40,7 @@ _PREFIXED = re.compile(
     r"|gh[pousr]_\w{8,}|github_pat_\w{8,}|gl(?:pat|dt|rt|cbt|ptt|soat)-[\w-]{8,}"
     r"|xox[a-z]-[\w-]{6,}|xapp-[\w-]{6,}|[spr]k_(?:live|test)_\w{6,}"
     r"|whsec_\w{8,}|AIza[\w-]{16,}|ya29\.[\w.-]{8,}|npm_\w{16,}|pypi-[\w-]{16,}"
+    r"|(?<=hooks\.slack\.com/services/)\S+"
     r"|SG\.[\w-]{8,}\.[\w-]{8,}|hf_\w{12,}|do[opr]_v1_\w{8,}|shp(?:at|ca|pa|ss)_\w{8,}"
     r"|hv[sbr]\.[\w-]{12,}|dapi[0-9a-f]{16,}|AGE-SECRET-KEY-\w+"
     # In the middle of a word these are ordinary: disk-cache.
@@ -43,35 +50,97 @@ _RUN = re.compile(r"[A-Za-z0-9+_=-]{20,}")
 _WHOLE = re.compile(r"[A-Za-z0-9+/_-]{20,}={0,2}\Z")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.IGNORECASE)
 # Anchored at the beginning of a word: a long one is looked at once, not at each letter.
-_KEY = re.compile(r"(?<![\w.-])([\w.-]+)[\"']?\s*[=:]\s*")
-_OPTION = re.compile(r"(?<![\w.-])(--?[A-Za-z][\w.-]*)\s+(?!-)")
+_KEY = re.compile(r"(?<![\w.-])([\w.-]+)[\"']?\s*(?:=>|[=:])\s*")
+_OPTION = re.compile(r"(?<![\w.-])(--?[A-Za-z][\w.-]*)\s+(?!--|-[A-Za-z](?!\w))")
 # A shell puts quoted and other parts together to one word: "a"'b'c.
 _VALUE = re.compile(r"(?:\"[^\"]*\"?|'[^']*'?|[^\s,;&'\"])+")
+_SHELL_WORD = r"(?:\"[^\"]*\"?|'[^']*'?|[^\s'\"])+"
+_PAIRED = r"-[uUAP]|--(?:[\w-]*-)?user(?:name|pwd)?"
+"""Options whose value may be `user:password`: curl, ab, smbclient and others."""
+_PAIR_OPTION = re.compile(
+    rf"(?<![^\s'\"])((?:{_PAIRED})[\s=]+|-[uUAP])"
+    # Two numbers are a user and a group, or ports.
+    rf"(?!['\"]?\d+:\d+(?!\w|[^\s'\"]))(?=['\"]?[^\s:%/=]*[:%](?!//)[^\s'\"]){_SHELL_WORD}"
+)
+_PASSWORD_LETTERS = {
+    **dict.fromkeys(("sshpass", "mongo", "mongosh", "mongodump", "mongorestore"), "p"),
+    **dict.fromkeys(("redis-cli", "redis-benchmark", "memtier_benchmark"), "a"),
+    **dict.fromkeys(("ipmitool", "mosquitto_pub", "mosquitto_sub"), "P"),
+    **dict.fromkeys(("ldapsearch", "ldapadd", "ldapmodify", "ldapwhoami"), "w"),
+}
+"""Programs with an option of one letter that a password follows."""
+_ATTACHED_LETTERS = dict.fromkeys(
+    (
+        *("mysql", "mysqladmin", "mysqldump", "mysqlimport", "mysqlslap", "mysqlshow"),
+        *("mysqlcheck", "mariadb", "mariadb-admin", "mariadb-dump", "mariadb-slap"),
+    ),
+    "p",
+)
+"""Programs where it must be attached; what follows apart is something else."""
+
+
+_NEAR = 200
+"""Characters from a program to its option, at most: a long text is no slow one."""
+
+
+def _password_option(programs: dict[str, str], between: str) -> re.Pattern[str]:
+    """Return what finds the password in a text with one of these programs."""
+    by_program = "|".join(
+        rf"{re.escape(name)}(?=\s)[^\n;|&]{{0,{_NEAR}}}?\s-{letter}"
+        for name, letter in programs.items()
+    )
+    return re.compile(rf"((?<![\w.-])(?:{by_program}){between}){_SHELL_WORD}")
+
+
+_PASSWORD_OPTIONS = (
+    _password_option(_PASSWORD_LETTERS, r"\s*"),
+    _password_option(_ATTACHED_LETTERS, ""),
+)
 _ADDRESSES = frozenset({"SSH_AUTH_SOCK", "XAUTHORITY"})
 """Secret by their names, and only the names of files."""
+_DIRECTORIES = frozenset({"PWD", "OLDPWD"})
+"""A shell's directories; in the words of a database, passwords."""
 
 
 def is_secret_name(name: str) -> bool:
     """Tell whether a setting of this name may hold a secret."""
-    return _SECRET_NAME.search(name) is not None and name not in _ADDRESSES
+    return _SECRET_NAME.search(name) is not None and name not in (
+        _ADDRESSES | _DIRECTORIES
+    )
+
+
+def _is_secret(name: str, value: str) -> bool:
+    """Tell whether a setting in a text may hold a secret."""
+    return is_secret_name(name) or (name in _DIRECTORIES and value[:1] != "/")
 
 
 def redacted_variable(name: str, value: str) -> str:
     """Return an environment variable's value, without what may be secret."""
     if not value:
         return value
-    if is_secret_name(name) or _UUID.match(value) or _is_random(value):
+    if _is_secret(name, value) or _UUID.match(value) or _is_random(value):
         return REDACTED
     return redacted_text(value)
 
 
 def redacted_text(text: str) -> str:
     """Return a text (a command line, options of a mount) without what may be secret."""
+    # What one net leaves together another may have to look at again.
+    for _ in range(_PASSES):
+        text, before = _redacted_once(text), text
+        if text == before:
+            break
+    return text
+
+
+def _redacted_once(text: str) -> str:
     if _PEM.search(text):
         return REDACTED
     text = _QUOTED_HEADER.sub(rf"\1\2\3{REDACTED}", text)
     text = _HEADER.sub(rf"\1\2{REDACTED}", text)
-    text = _USERINFO.sub(f"{REDACTED}@", text)
+    for option in (_PAIR_OPTION, *_PASSWORD_OPTIONS):
+        text = option.sub(rf"\1{REDACTED}", text)
+    text = _WORD.sub(_without_userinfo, text)
     text = _without_shapes(text)
     return _RUN.sub(_run, _without_valued(_without_valued(text, _KEY), _OPTION))
 
@@ -83,19 +152,52 @@ def redacted_command(words: Sequence[str]) -> list[str]:
     """
     shown: list[str] = []
     after = False
-    for word in words:
+    for place, word in enumerate(words):
         is_option = word.startswith("-")
         if after and not (is_option and is_secret_name(word)):
             shown.append(REDACTED)
             after = False
             continue
         # A key with padding has a `=` in its midst, and may spell a telling name.
-        word = _without_shapes(word)
-        name, sign, _ = word.partition("=")
+        bare = _without_shapes(word)
+        name, sign, value = bare.partition("=")
         after = is_option and not sign and is_secret_name(name)
-        secret = bool(sign) and is_secret_name(name)
-        shown.append(f"{name}={REDACTED}" if secret else redacted_variable("", word))
+        secret = bool(sign) and _is_secret(name, value)
+        told = f"{name}={REDACTED}" if secret else redacted_variable("", bare)
+        shown.append(_without_password(word, words[:place]) or told)
     return shown
+
+
+def _without_password(word: str, earlier: Sequence[str]) -> str:
+    """Return a word of a command that is a password because of the words before it, without
+    it; empty for any other word."""
+    if not earlier:
+        return ""
+    programs = {posixpath.basename(one) for one in earlier}
+    apart = {
+        f"-{_PASSWORD_LETTERS[one]}" for one in programs & _PASSWORD_LETTERS.keys()
+    }
+    glued = {
+        f"-{_ATTACHED_LETTERS[one]}" for one in programs & _ATTACHED_LETTERS.keys()
+    }
+    quoted = word.replace("'", "_")
+    if earlier[-1] in apart or _PAIR_OPTION.fullmatch(f"{earlier[-1]} '{quoted}'"):
+        return REDACTED
+    option = word[:2]
+    return f"{option}{REDACTED}" if word != option and option in apart | glued else ""
+
+
+def _without_userinfo(match: re.Match[str]) -> str:
+    """Return a word without what is before its last `@`: `user:password`, or a URL's.
+
+    A password may have `/`, `#` and `@` in it, whatever the standard says.
+    """
+    word = match[0]
+    end = word.rfind("@")
+    pair, scheme = _PAIR.search(word, 0, max(end, 0)), word.find("://", 0, max(end, 0))
+    begins = [pair.start()] if pair else []
+    begins += [scheme + 3] if scheme >= 0 else []
+    return f"{word[: min(begins)]}{REDACTED}{word[end:]}" if begins else word
 
 
 def _without_shapes(text: str) -> str:
@@ -111,8 +213,12 @@ def _without_valued(text: str, name: re.Pattern[str]) -> str:
     for match in name.finditer(text):
         if text.startswith(REDACTED, match.end()):
             continue
+        # The name first: of a long value without a blank each part would be looked at whole.
+        begins = text[match.end() : match.end() + 1]
+        if match.start() < at or not _is_secret(match[1].lstrip("-"), begins):
+            continue
         value = _VALUE.match(text, match.end())
-        if match.start() >= at and value is not None and is_secret_name(match[1]):
+        if value is not None:
             kept += [text[at : match.end()], REDACTED]
             at = value.end()
     return "".join(kept) + text[at:]
