@@ -17,6 +17,7 @@ from benchwright.model.finding import Finding, Severity
 from benchwright.model.visible import one_line, visible, visible_lines
 from benchwright.report.chill import chill_text
 from benchwright.report.findings import condensed_lines, finding_line
+from benchwright.report.peak_progress import PlainSearch, TerminalSearch
 from benchwright.report.progress import PlainProgress, TerminalProgress
 from benchwright.report.why import render_why
 from watched_uses import trial, use
@@ -60,7 +61,9 @@ def test_progress_has_no_control_characters() -> None:
     plain, live = io.StringIO(), io.StringIO()
     PlainProgress(plain).note(EVIL)
     TerminalProgress(live).note(EVIL)
-    assert (plain.getvalue(), live.getvalue()) == (f"{SHOWN}\n", f"{SHOWN}\n")
+    PlainSearch(plain).line(EVIL)
+    TerminalSearch(live).line(EVIL)
+    assert (plain.getvalue(), live.getvalue()) == (f"{SHOWN}\n" * 2, f"{SHOWN}\n" * 2)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from benchwright.model.peak import (
     Probe,
 )
 from benchwright.model.search import SearchTrial
+from benchwright.model.visible import visible_lines
 from benchwright.report.peak_words import (
     interval_text,
     probability_text,
@@ -76,7 +77,7 @@ class PlainSearch:
 
     def line(self, text: str) -> None:
         """Write the line."""
-        self._stream.write(text + "\n")
+        self._stream.write(visible_lines(text) + "\n")
         self._stream.flush()
 
     def running(self, text: str) -> None:
@@ -98,7 +99,7 @@ class TerminalSearch:
 
     def line(self, text: str) -> None:
         """Print the line above the one at the foot."""
-        self._console.print(text, markup=False, soft_wrap=True)
+        self._console.print(visible_lines(text), markup=False, soft_wrap=True)
 
     def running(self, text: str) -> None:
         """Redraw the line at the foot."""
