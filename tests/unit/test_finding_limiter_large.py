@@ -275,6 +275,15 @@ def test_steal_needs_time_that_was_missed() -> None:
     assert steal_doubt(use(cpu=cpu(0.3, steal=0.055))) == ""
 
 
+def test_what_others_lost_is_no_trials_loss() -> None:
+    """A sleep beside somebody whom the hypervisor took a seventh of a processor from."""
+    asleep = use(cpu=cpu(0.0, 1.13, steal=0.14), tasks=(task("sleep", 0.002),))
+    assert codes(asleep) == []
+    assert steal_doubt(asleep) == ""
+    awake = use(cpu=cpu(0.12, 1.0, steal=0.14), tasks=(task("work", 0.12),))
+    assert codes(awake) == ["steal"]
+
+
 @pytest.mark.parametrize(("stopped", "limited"), [(3.9, False), (4.1, True)])
 def test_a_stop_is_counted_on_each_processor(stopped: float, limited: bool) -> None:
     quota = group(cpu_limit_cores=8.0, periods=100, throttled=90, throttled_s=stopped)

@@ -77,8 +77,12 @@ def steal(use: ResourceUse) -> Limit | None:
 
 
 def stolen(use: ResourceUse, least: float) -> float | None:
-    """Return the stolen share of the time that was wanted; None under `least` [cores]."""
+    """Return the stolen share of the time that was wanted; None under `least` [cores], and
+    for a trial that hardly wanted a processor: what others lost is not its loss."""
     if use.cpu is None or use.cpu.steal < least:
+        return None
+    own = use.cpu.own
+    if own is not None and own + (use.cpu.target or 0.0) < t.STEAL_WANTED:
         return None
     return use.cpu.steal / (use.cpu.busy + use.cpu.steal)
 

@@ -64,6 +64,8 @@ TRIAL_SHARE = 0.70
 """Of the processor time that was used: with less, it is not the trial that fills them."""
 STEAL_LIMIT = 0.10
 """Of the time that was wanted, busy and stolen: a tenth is in every figure,"""
+STEAL_WANTED = 0.10
+"""Processor time that a trial used before any that was stolen can be its loss [cores]."""
 STEAL_CORES = 0.05
 """... where it is time that a trial could miss: an idle machine has shares of nothing."""
 STEAL_DOUBT = 0.03
