@@ -177,7 +177,7 @@ def test_direct_writes_are_those_of_the_kernels_own_counters(
             most = outer_after[name][i] - outer[name][i]
             assert least <= found[i] <= most, name
     written = max(disk.write_bytes_per_s for disk in disks.values()) * use.seconds
-    assert written >= size * count
+    assert round(written) >= size * count
     assert use.own_io is not None
     # Blocks that the file system keeps of its own are among them.
     assert size * count <= use.own_io.write_bytes <= size * count + 2**20

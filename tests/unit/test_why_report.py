@@ -228,14 +228,13 @@ def test_rules_of_the_users_directory(tmp_path: Path) -> None:
     assert len(rule_files.rules([], env)) == 1
 
 
-@pytest.mark.parametrize("name", ["empty", "file", "gone"])
+@pytest.mark.parametrize("name", ["empty", "gone"])
 def test_what_is_no_study_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     from benchwright.cli.main import main
 
     (tmp_path / "empty").mkdir()
-    (tmp_path / "file").write_text("a,b\n1,2\n")
     assert main(["why", str(tmp_path / name)]) == 2
     error = capsys.readouterr().err
     assert "[not-a-study]" in error

@@ -64,11 +64,11 @@ def _results(request: Asked) -> Found:
             f"{request.path}: there is no such study",
             "give one: bw why DIR; bw run keeps its in ./bw-study",
         )
-    if place.exists() and not (place / JOURNAL).is_file():
+    if place.is_dir() and not (place / JOURNAL).is_file():
         raise StudyError(
             "not-a-study",
             f"{request.path} is not a study: it has no {JOURNAL}",
-            "bw why explains studies, which were watched; bw stats reads files too",
+            "bw why explains what a study holds; bw run keeps its in ./bw-study",
         )
     if (place / JOURNAL).is_file():
         searched = _of_a_search(place)
