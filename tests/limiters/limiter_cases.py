@@ -8,6 +8,7 @@ own engine) and run for two to three seconds.
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import shlex
 import signal
@@ -278,7 +279,7 @@ def open_files(directory: Path) -> Iterator[Command]:
 def kernel_error(directory: Path) -> Iterator[Command]:
     """PostMark while a device of somebody else fails."""
     with loop_device(directory / "image", 8) as device:
-        (directory / "image").open("r+b").truncate(1 << 20)
+        os.truncate(directory / "image", 1 << 20)
 
         over = threading.Event()
         words = ["dd", f"if={device}", "of=/dev/null", "bs=4k", "skip=1500", "count=1"]
