@@ -72,8 +72,8 @@ LIMITER_CODES: dict[str, Code] = {
     ),
     "single-threaded-cpu-bound": Code(
         Severity.NOTE,
-        "One thread used a whole processor while others were idle: more processors will not "
-        "help; profile it (--profile), or run more threads (--threads).",
+        "One thread used a whole processor, so more processors will not help: profile it "
+        "(--profile), or run more threads (--threads).",
     ),
 }
 """What can be the limit of a result, in the order in which causes explain each other:
