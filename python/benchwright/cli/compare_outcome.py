@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from benchwright.cli.outcome import (
     doubts_of_observed,
+    examined,
     observed_objects,
     print_observed,
 )
 from benchwright.cli.profile import difference_lines
 from benchwright.finding.compared import doubts_of
-from benchwright.finding.examine import examine
-from benchwright.finding.sanity import Claims, with_sample
 from benchwright.model.comparison import Comparison
 from benchwright.model.decision import Stop
 from benchwright.model.finding import Finding
@@ -84,16 +83,7 @@ def findings_of(opened: OpenComparison, comparison: Comparison) -> tuple[Finding
     """Return the doubts about the comparison, and about each arm."""
     found = list(doubts_of(comparison))
     for test in opened.tests:
-        specs = test.plan.metrics if test.plan else ()
-        found += examine(
-            test.name,
-            test.trials,
-            specs,
-            rule=test.rule,
-            stop=test.stop,
-            observed=test.observed,
-            claims=with_sample(Claims(), test.plan.sample if test.plan else ()),
-        )
+        found += examined(test, test.trials)
     return tuple(found)
 
 

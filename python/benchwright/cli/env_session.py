@@ -1,4 +1,4 @@
-"""The machine captured for a session: at its beginning and at each resume.
+"""The machine captured for a session: at its beginning, at each resume, at its end.
 
 Decision: after the machine was put in order and before the first trial: it is the machine
 that the trials see. What the programs are is taken from a rehearsal, since a suite's commands

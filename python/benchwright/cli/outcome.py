@@ -11,6 +11,7 @@ from benchwright.finding.observed import observed_doubts
 from benchwright.finding.sanity import Claims, with_sample
 from benchwright.model.comparison import Comparison
 from benchwright.model.finding import Finding
+from benchwright.model.observation import Trial
 from benchwright.model.visible import visible_lines
 from benchwright.report.comparison import comparison_object, render_comparison
 from benchwright.report.document import Document, Entry, compose
@@ -44,16 +45,22 @@ def document_of(tests: list[OpenTest]) -> Document:
                 threads=test.plan.threads if test.plan else None,
             )
         )
-        findings += examine(
-            test.name,
-            test.trials if test.cut is None else (*test.trials, test.cut),
-            specs,
-            rule=test.rule,
-            stop=test.stop,
-            observed=test.observed,
-            claims=with_sample(Claims(), test.plan.sample if test.plan else ()),
-        )
+        seen = test.trials if test.cut is None else (*test.trials, test.cut)
+        findings += examined(test, seen)
     return compose(entries, findings)
+
+
+def examined(test: OpenTest, trials: Sequence[Trial]) -> tuple[Finding, ...]:
+    """Return the findings about a session's test, of these trials of it."""
+    return examine(
+        test.name,
+        trials,
+        test.plan.metrics if test.plan else (),
+        rule=test.rule,
+        stop=test.stop,
+        observed=test.observed,
+        claims=with_sample(Claims(), test.plan.sample if test.plan else ()),
+    )
 
 
 def tell(

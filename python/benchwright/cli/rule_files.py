@@ -9,7 +9,6 @@ refused. Plug-ins are of the entry-point group `benchwright.rules`, as parsers a
 from __future__ import annotations
 
 import os
-import stat
 import sys
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +20,7 @@ from pathlib import Path
 from benchwright.finding.rules import NamedRule, Result
 from benchwright.model.errors import Diagnostic, InputError
 from benchwright.model.finding import Finding
+from benchwright.model.ownership import others_could_write
 
 GROUP = "benchwright.rules"
 _HOW = "write `def rule(result): ...`, which returns findings (docs/why.md)"
@@ -60,18 +60,12 @@ def _kept(env: Mapping[str, str], wrong: list[Diagnostic]) -> list[Path]:
         return []
     files = sorted(place.glob("*.py"))
     for path in (place, *files):
-        if _others_write(path):
+        if others_could_write(path.stat(), os.getuid()):
             message = f"{path} belongs to another user or may be written by others"
             hint = f"its rules would run as you: chown, or chmod go-w {path}"
             wrong.append(Diagnostic("rule-unsafe", message, hint, str(path)))
             return []
     return files
-
-
-def _others_write(path: Path) -> bool:
-    state = path.stat()
-    others = stat.S_IWGRP | stat.S_IWOTH
-    return state.st_uid not in (os.getuid(), 0) or bool(state.st_mode & others)
 
 
 def _plug_ins(wrong: list[Diagnostic]) -> list[NamedRule]:

@@ -8,11 +8,11 @@ The checkpoint itself is in the journal; the file only says where the study is, 
 from __future__ import annotations
 
 import os
-import stat
 import tempfile
 from pathlib import Path
 
 from benchwright.model.errors import StudyError
+from benchwright.model.ownership import others_could_write
 
 _HEAD = "benchwright checkpoint 1\n"
 _LONGEST = 1 << 16
@@ -68,9 +68,7 @@ def study_of(place: Path) -> Path:
             f"cannot read the checkpoint file {place}: {error.strerror}",
             "give the study's directory, or the real path of the file",
         ) from None
-    if os.geteuid() == 0 and (
-        found.st_uid != 0 or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    ):
+    if os.geteuid() == 0 and others_could_write(found, 0):
         raise StudyError(
             "checkpoint-unsafe",
             f"{place} is not root's alone: root does not resume from it",

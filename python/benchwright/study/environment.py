@@ -1,7 +1,7 @@
 """The captures of the machine that a session keeps: `environment/1`, `environment/2`, ...
 
-One is written when a session begins, and one each time it is resumed: the trials of a
-session may run on a changed machine. Decision: outcomes of the journal like any other,
+One is written when a session begins, each time it is resumed, and when it ends: the trials
+of a session may run on a changed machine, or the machine may change under them. Decision: outcomes of the journal like any other,
 numbered as they come; a session of an older version has none.
 """
 

@@ -12,10 +12,10 @@ import stat
 from pathlib import Path
 
 from benchwright.model.errors import BenchError
+from benchwright.model.ownership import others_could_write
 
 _SAFE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NOT_PLAIN = (errno.ELOOP, errno.ENOTDIR, errno.ENXIO, errno.EISDIR)
-_SHARED = stat.S_IWGRP | stat.S_IWOTH
 
 
 def open_trusted(path: Path, flags: int) -> int:
@@ -55,7 +55,7 @@ def _check(path: Path, found: os.stat_result, *, directory: bool) -> None:
     right = stat.S_ISDIR if directory else stat.S_ISREG
     if not right(found.st_mode):
         raise _unsafe(path, "it is no plain file")
-    if found.st_uid not in (0, os.geteuid()) or found.st_mode & _SHARED:
+    if others_could_write(found, os.geteuid()):
         mode = stat.S_IMODE(found.st_mode)
         raise _unsafe(path, f"its owner is user {found.st_uid}, its mode {mode:04o}")
 
