@@ -22,7 +22,7 @@ from benchwright.machine.repository import find_repository, repository_facts
 from benchwright.machine.tree import Tree
 from machine_trees import Answer
 
-LONG = Deadline(time.monotonic_ns() + 10**12)
+LONG = Deadline(2**62)  # a century after the machine started, whenever the test runs
 OVER = Deadline(0)
 REAL = Tree()
 
