@@ -23,12 +23,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from limiter_means import (
+    LINK,
     Lacking,
     cgroup,
     loop_device,
     mounted,
     needs,
     running,
+    slow_link,
     swap_on,
     throttled,
 )
@@ -45,6 +47,10 @@ class Case:
     """What `bw why` is to name first; empty for a clean run."""
     name: str
     make: Callable[[Path], AbstractContextManager[Command]]
+    figure: str = ""
+    """A metric of the output for `bw run --metric`."""
+    said: tuple[str, ...] = ()
+    """What a user who asks `bw why` says beside: a link's rate."""
 
 
 def shell(text: str) -> Command:
@@ -90,29 +96,34 @@ def compilation(directory: Path) -> Path:
 
 
 @contextlib.contextmanager
-def nginx(directory: Path) -> Iterator[str]:
-    """Run nginx over a small file; yield its URL."""
+def nginx(
+    directory: Path,
+    address: str = "127.0.0.1",
+    there: tuple[str, ...] = (),
+    size: int = 100,
+) -> Iterator[str]:
+    """Run nginx over a file at an address, by a prefix that goes there; yield its URL."""
     needs("nginx")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    (directory / "file").write_text("x" * 100)
+    (directory / "file").write_text("x" * size)
     config = directory / "nginx.conf"
     config.write_text(
         f"worker_processes 1;\nerror_log {directory}/error.log;\n"
         f"pid {directory}/pid;\nevents {{ worker_connections 512; }}\n"
         f"http {{ access_log off; keepalive_requests 1000000; server {{ "
-        f"listen 127.0.0.1:{port}; root {directory}; }} }}\n"
+        f"listen {address}:{port}; root {directory}; }} }}\n"
     )
-    with running("nginx", "-c", str(config), "-g", "daemon off;"):
+    with running(*there, "nginx", "-c", str(config), "-g", "daemon off;"):
         for _attempt in range(100):
             with contextlib.suppress(OSError):
-                socket.create_connection(("127.0.0.1", port), 1).close()
+                socket.create_connection((address, port), 1).close()
                 break
             time.sleep(0.05)
         else:
             raise AssertionError(f"nginx did not come up: {directory}/error.log")
-        yield f"http://127.0.0.1:{port}/file"
+        yield f"http://{address}:{port}/file"
 
 
 # -- limiters --------------------------------------------------------------------------
@@ -276,6 +287,28 @@ def open_files(directory: Path) -> Iterator[Command]:
 
 
 @contextlib.contextmanager
+def processes(directory: Path) -> Iterator[Command]:
+    """A shell that compiles many files at a time, in a cgroup of eight tasks: it tries again."""
+    needs("bash")
+    source = compilation(directory)
+    one = f"gcc -O2 -c {source} -o {directory}/$n.o"
+    script = f"for n in $(seq 8); do {one} & done; wait"
+    with cgroup("pids", {"pids.max": "8"}) as enter:
+        yield shell(f"{enter}bash -c {shlex.quote(script)}")
+
+
+@contextlib.contextmanager
+def link(directory: Path) -> Iterator[Command]:
+    """wrk that fetches a large file over a link of 200 Mbit/s, of which the user tells."""
+    needs("wrk")
+    with (
+        slow_link("200mbit") as (address, there),
+        nginx(directory, address, there, size=1 << 20) as url,
+    ):
+        yield ["wrk", "-t", "1", "-c", "4", "-d", SECONDS, url]
+
+
+@contextlib.contextmanager
 def kernel_error(directory: Path) -> Iterator[Command]:
     """PostMark while a device of somebody else fails."""
     with loop_device(directory / "image", 8) as device:
@@ -345,6 +378,13 @@ CASES = (
     Case("cpu-saturated", "all processors", all_processors),
     Case("single-threaded-cpu-bound", "one thread", one_thread),
     Case("answered-from-cache", "cached file", cached),
+    Case("pids-limit", "processes", processes),
+    Case("network-limit", "link", link, said=("--limit", f"{LINK}=200Mbit/s")),
+    Case(
+        *("exceeds-known-limit", "beyond a limit", cached),
+        figure="read_bytes_per_s:higher=/jobs/0/read/bw_bytes",
+        said=("--limit", "disk=100MB/s"),
+    ),
     Case("errors-in-kernel-log", "kernel message", kernel_error),
     Case("work-too-short-for-the-clock", "too short", too_short),
 )

@@ -60,18 +60,19 @@ def named_first(case: Case) -> str:
     place = Path(tempfile.mkdtemp(prefix="bw-limiters-"))
     try:
         with case.make(place) as command:
-            return _first(place / "study", command)
+            return _first(case, place / "study", command)
     finally:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _first(study: Path, command: Sequence[str]) -> str:
-    kept = ("--study", str(study))
+def _first(case: Case, study: Path, command: Sequence[str]) -> str:
+    kept = ["--study", str(study)]
+    if case.figure:
+        kept += ["--metric", case.figure]
     run = (*BW, "run", "--quiet", "--keep-going", "--min-runs", "1", "--max-runs", "1")
     subprocess.run((*run, *kept, "--", *command), capture_output=True, timeout=120)
-    done = subprocess.run(
-        (*BW, "why", str(study), "--json"), capture_output=True, text=True, timeout=60
-    )
+    why = (*BW, "why", str(study), "--json", *case.said)
+    done = subprocess.run(why, capture_output=True, text=True, timeout=60)
     if done.returncode:
         raise AssertionError(f"bw why: {done.stderr}")
     (result,) = json.loads(done.stdout)["results"]

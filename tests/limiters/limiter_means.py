@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 CGROUPS = Path("/sys/fs/cgroup")
+LINK = "bw-limiters"
+"""The near end of a slow link."""
 
 
 class Lacking(Exception):
@@ -114,6 +116,30 @@ def swap_on(device: Path) -> Iterator[None]:
         yield
     finally:
         _run("swapoff", str(device))
+
+
+@contextlib.contextmanager
+def slow_link(rate: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Make a network namespace behind a link, LINK, that brings no more than a rate (`100mbit`).
+
+    Yields the far end's address and the prefix that runs a command over there.
+    """
+    needs("ip", "tc")
+    place = f"bw-limiters-{os.getpid()}"
+    far = f"{LINK}-far"
+    there = ("ip", "netns", "exec", place)
+    _run("ip", "netns", "add", place)
+    with contextlib.ExitStack() as stack:
+        stack.callback(_run, "ip", "netns", "del", place)
+        _run("ip", "link", "add", LINK, "type", "veth", "peer", "name", far)
+        stack.callback(_run, "ip", "link", "del", LINK)
+        _run("ip", "link", "set", far, "netns", place)
+        for where, end, address in (((), LINK, 1), (there, far, 2)):
+            _run(*where, "ip", "addr", "add", f"10.231.77.{address}/30", "dev", end)
+            _run(*where, "ip", "link", "set", end, "up")
+        shaped = ("tbf", "rate", rate, "burst", "64kb", "latency", "50ms")
+        _run(*there, "tc", "qdisc", "add", "dev", far, "root", *shaped)
+        yield "10.231.77.2", there
 
 
 @contextlib.contextmanager

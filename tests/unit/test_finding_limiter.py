@@ -101,6 +101,10 @@ LIMITED = [
     ),
     ("cpu-saturated", ALL_BUSY),
     ("single-threaded-cpu-bound", ONE_THREAD),
+    (
+        "too-few-threads",
+        use(cpu=cpu(3.0, count=8), tasks=tuple(task("xhpl", 0.99) for _ in range(3))),
+    ),
 ]
 
 FREE = [

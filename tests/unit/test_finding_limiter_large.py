@@ -165,11 +165,45 @@ def test_a_targets_cpuset_is_filled_by_the_target() -> None:
     assert codes(large(1.95, target=0.1, tasks=tasks, cgroups=held)) == []
 
 
-@pytest.mark.parametrize(("threads", "bound"), [(1, True), (2, True), (3, False)])
-def test_many_whole_threads_are_not_one(threads: int, bound: bool) -> None:
-    tasks = tuple(task("xhpl", 1.0) for _ in range(threads))
-    found = codes(large(float(threads), tasks=tasks))
-    assert found == (["single-threaded-cpu-bound"] if bound else [])
+@pytest.mark.parametrize(
+    ("threads", "code"),
+    [
+        (1, "single-threaded-cpu-bound"),
+        (2, "single-threaded-cpu-bound"),
+        (3, "too-few-threads"),
+        (32, "too-few-threads"),
+        (64, "cpu-saturated"),
+    ],
+)
+def test_many_whole_threads_are_not_one(threads: int, code: str) -> None:
+    tasks = tuple(task("xhpl", 1.0) for _ in range(min(threads, 8)))
+    assert codes(large(float(threads), tasks=tasks)) == [code]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        task("xhpl", 0.5),  # one that mostly works too, and waits
+        task("java", 0.8),
+    ],
+)
+def test_whole_threads_beside_others_that_wait_are_not_too_few(other: TaskUse) -> None:
+    whole = tuple(task("xhpl", 1.0) for _ in range(4))
+    assert codes(large(4.0 + other.share, tasks=(*whole, other))) == []
+
+
+def test_the_evidence_of_too_few_threads() -> None:
+    eight = tuple(task("xhpl", share) for share in (1.0, *(0.97,) * 7))
+    (found,) = limiters(large(32.0, tasks=eight))
+    assert found.evidence == (
+        "at least 8 threads of the trial, each 97 to 100 % of a processor; "
+        "31.95 processors of 64 idle"
+    )
+    server = tuple(task("mariadbd", 0.99, of="target") for _ in range(3))
+    (found,) = limiters(large(0.2, target=2.97, tasks=server))
+    assert found.evidence.startswith(
+        "3 threads of the target, each 99 % of a processor"
+    )
 
 
 def test_one_whole_thread_of_much_other_work_is_no_limit() -> None:

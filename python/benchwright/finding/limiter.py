@@ -66,6 +66,7 @@ def limiters(use: ResourceUse, seen: Seen | None = None) -> tuple[Limit, ...]:
     found = [kind(use) for kind in _KINDS]
     found.append(limiter_cpu.generator_bound(use, late=known.late))
     found.append(limiter_cpu.single_threaded(use, late=known.late))
+    found.append(limiter_cpu.too_few_threads(use, late=known.late))
     found.append(network_limit(use, known.capacities))
     limits = [limit for limit in found if limit is not None]
     return tuple(sorted(limits, key=lambda limit: rank(limit.code)))

@@ -216,6 +216,45 @@ def single_threaded(use: ResourceUse, *, late: bool = False) -> Limit | None:
     return Limit("single-threaded-cpu-bound", "cpu", evidence)
 
 
+def too_few_threads(use: ResourceUse, *, late: bool = False) -> Limit | None:
+    """Return the threads of a side, trial or target, that each used a whole processor, as all
+    did that are known of it, while there was room for more of them."""
+    found = shares(use)
+    if found is None or not _room(found) or _kept_full(use, found) is not None:
+        return None
+    for of in ("target", "own"):
+        whole = [task for task in whole_threads(use, late=late) if task.of == of]
+        if len(whole) > t.FEW_THREADS and _no_other_works(whole, use, late=late):
+            more = "at least " if len(use.tasks) >= _MOST_TASKS else ""
+            where = "the target" if of == "target" else "the trial"
+            evidence = (
+                f"{more}{len(whole)} threads of {where}, each {_span(whole)} of a "
+                f"processor; {cores_text(found.idle)} of {found.count} idle"
+            )
+            return Limit("too-few-threads", plain(whole[0].name), evidence)
+    return None
+
+
+def _no_other_works(whole: Sequence[TaskUse], use: ResourceUse, *, late: bool) -> bool:
+    """Tell whether whole threads of one side do nearly all of the work that is known of it.
+
+    Where more threads worked than a use keeps, those kept are the busiest.
+    """
+    of = whole[0].of
+    work = _work(use, of, late=late)
+    if len(use.tasks) >= _MOST_TASKS:
+        mine = [task for task in use.tasks if task.of == of]
+        work = sum(task.share for task in mine if not _waits_busy(task, late=late))
+    return sum(task.share for task in whole) >= t.ALL_WHOLE * work
+
+
+def _span(tasks: Sequence[TaskUse]) -> str:
+    """Return the least and the largest share: `97 to 99 %`."""
+    least, most = min(task.share for task in tasks), max(task.share for task in tasks)
+    low, high = share_text(least), share_text(most)
+    return low if low == high else f"{low.removesuffix(' %')} to {high}"
+
+
 def _few(
     whole: Sequence[TaskUse], use: ResourceUse, *, late: bool
 ) -> tuple[TaskUse, ...]:
@@ -239,9 +278,14 @@ def _work(use: ResourceUse, of: str, *, late: bool) -> float:
     idle = sum(
         task.share
         for task in use.tasks
-        if task.of == of and (polls(task.name) or (spins(task) and not late))
+        if task.of == of and _waits_busy(task, late=late)
     )
     return max(((use.cpu.own if of == "own" else use.cpu.target) or 0.0) - idle, 0.0)
+
+
+def _waits_busy(task: TaskUse, *, late: bool) -> bool:
+    """Tell whether a thread is busy while it waits for work."""
+    return polls(task.name) or (spins(task) and not late)
 
 
 def _room(found: Shares) -> bool:

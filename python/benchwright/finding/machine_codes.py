@@ -75,6 +75,11 @@ LIMITER_CODES: dict[str, Code] = {
         "One thread used a whole processor, so more processors will not help: profile it "
         "(--profile), or run more threads (--threads).",
     ),
+    "too-few-threads": Code(
+        Severity.NOTE,
+        "Run more threads (--threads, workers): each of them used a whole processor, and "
+        "processors stood idle.",
+    ),
 }
 """What can be the limit of a result, in the order in which causes explain each other:
 a quota explains a waiting thread, swap space explains a busy disk, and a disk that stands

@@ -83,6 +83,8 @@ FEW_THREADS = 2
 """More whole threads than this are no program of one thread,"""
 THREADS_SHARE = 0.25
 """... nor is one whose whole threads have less than this of its processor time."""
+ALL_WHOLE = 0.90
+"""Of a side's processor time that whole threads had, where nearly all of it is theirs."""
 QUOTA_PERIODS = 0.25
 """Of the quota's periods that ended with its tasks stopped,"""
 QUOTA_STOPPED = 0.05
