@@ -196,13 +196,45 @@ def test_what_is_wrong_is_told_before_anything_is_done(user: User) -> None:
         (["--", "true"], "no setting is named"),
         (["swap", "--keep", "--", "true"], "do not go together"),
         (["swap", "--", "no-such-program"], "there is no program"),
-        (["isolation=99", "--require", "--", "true"], "cannot be had"),
+        (["isolation=4000", "--", "true"], "isolation cannot be '4000'"),
+        (["thp=foo", "--keep"], "allowed: always, madvise, never"),
+        (["thp=foo", "--list"], "allowed: always, madvise, never"),
+        (["aslr", "aslr=7", "--keep"], "aslr=7\n"),
+        (["swappiness=x", "aslr=7", "--keep"], "aslr cannot be '7'"),
+        (["swappiness=x", "aslr=7", "--keep"], "swappiness cannot be 'x'"),
     ):
         done = user.bw("quiet", *words)
         assert done.returncode == 2, words
         assert told in done.stderr
         assert "Traceback" not in done.stderr
     assert not (user.state / "quiet.log").exists()
+
+
+@pytest.mark.parametrize("word", ["aslr=7", "isolation=4000"])
+def test_a_suites_wrong_value_is_told_before_anything_is_done(
+    user: User, word: str
+) -> None:
+    """At its place where the suite says it; and where a script of the suite asks."""
+    (user.place / "s.toml").write_text(
+        f'quiet = ["swappiness=5",\n  "{word}"]\n[[test]]\nexec = "touch ran"\n'
+    )
+    user.environment["BW_QUIET"] = f"swappiness=5 {word}"
+    noservices = EXAMPLES / "noservices.sh"
+    text = f"FASTFAIL\nSYSTEM {noservices}\nTEST one 1\nEXEC touch ran\nDONE\n"
+    (user.place / "s.ap").write_text(text)
+    before = Path("/proc/sys/vm/swappiness").read_text()
+    told = f"{word.partition('=')[0]} cannot be '{word.partition('=')[2]}'; allowed:"
+    for suite, place, status in (("s.toml", "s.toml:2:3: ", 2), ("s.ap", "", 1)):
+        done = user.bw("run", suite, "--study", f"of {suite}")
+        said = done.stderr + "".join(
+            path.read_text() for path in (user.place / f"of {suite}").rglob("*.err")
+        )
+        assert done.returncode == status, said
+        assert place + told in said
+        assert "Traceback" not in said
+    assert not (user.place / "ran").exists()
+    assert not (user.state / "quiet.log").exists()
+    assert Path("/proc/sys/vm/swappiness").read_text() == before
 
 
 def test_the_list_shows_every_setting(user: User) -> None:
@@ -355,6 +387,36 @@ def test_a_suites_settings_and_what_its_scripts_keep_end_with_the_session(
         assert path.read_text() == before
         assert "quiet: 1 put back (swappiness)" in done.stderr
         (user.place / "seen").unlink()
+
+
+@needs_root
+def test_keeping_what_is_so_already_holds_nothing(user: User) -> None:
+    now = Path("/proc/sys/vm/swappiness").read_text().strip()
+    assert user.bw("quiet", f"swappiness={now}", "--keep").returncode == 0
+    assert not (user.state / "quiet.log").exists()
+    assert user.bw("quiet", "--status").stdout == "nothing is changed\n"
+
+
+@needs_root
+def test_from_a_read_only_place_restoring_says_what_to_do(user: User) -> None:
+    path = Path("/proc/sys/vm/swappiness")
+    before = path.read_text()
+    assert user.bw("quiet", "swappiness=7", "--keep").returncode == 0
+    mount = f"mount --bind {user.state} {user.state}"
+    script = f"{mount} && mount -o remount,bind,ro {user.state} && exec bw quiet $0"
+    words = ["unshare", "--mount", "sh", "-c", script, "--restore"]
+    done = subprocess.run(
+        words, env=user.environment, capture_output=True, text=True, cwd=user.place
+    )
+    if done.returncode == 32 or "unshare failed" in done.stderr:
+        pytest.skip(f"no mounts of one's own: {done.stderr.strip()}")
+    assert done.returncode == 1
+    assert "Read-only file system [quiet-state]" in done.stderr
+    assert "then `bw quiet --restore`" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert path.read_text() == "7\n"
+    assert user.bw("quiet", "--restore").returncode == 0
+    assert path.read_text() == before
 
 
 @needs_root

@@ -6,17 +6,13 @@ goes on with it at each start. The study is then taken out of the disk and read 
 
 from __future__ import annotations
 
-import csv
-import importlib.util
 import shutil
-import subprocess
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-PROJECT = Path(__file__).parents[2]
+import guest
+
 SUITE = r"""
 FASTFAIL
 TEST value 4
@@ -58,35 +54,12 @@ RESUMED = "log/bw-resume.log"
 """What the shipped rc.local writes."""
 
 
-def guest() -> ModuleType:
-    """Return tests/qemu/guest.py as a module."""
-    place = PROJECT / "tests/qemu/guest.py"
-    spec = importlib.util.spec_from_file_location("qemu_guest", place)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def programs() -> list[Path]:
-    """Return our native programs, as bw finds them."""
-    from benchwright.bench.find import find_launcher, find_sampler
-
-    found = [find_launcher()]
-    try:
-        found.append(find_sampler())
-    except Exception as error:
-        print(f"without the sampler: {error}")
-    return found
-
-
-def disk_of(qemu: ModuleType, place: Path) -> Path:
+def disk_of(place: Path) -> Path:
     """Make the disk that the guest mounts at /work."""
     work = place / "work"
     work.mkdir()
-    qemu.bw_files(PROJECT, programs(), work)
-    shutil.copy2(PROJECT / "packaging/rc.local", work / "rc.local")
+    guest.bw_files(guest.programs(), work)
+    shutil.copy2(guest.PROJECT / "packaging/rc.local", work / "rc.local")
     for name in ("state", "log"):
         (work / name).mkdir()
     (work / "suite.ap").write_text(SUITE)
@@ -94,43 +67,26 @@ def disk_of(qemu: ModuleType, place: Path) -> Path:
         (work / name).write_text(text)
         (work / name).chmod(0o755)
     disk = place / "work.img"
-    qemu.make_disk(work, disk, "64M")
+    guest.make_disk(work, disk, "64M")
     return disk
 
 
 @pytest.mark.timeout(600)
 def test_a_suite_that_reboots_between_its_epochs_ends_complete(tmp_path: Path) -> None:
-    qemu = guest()
     try:
-        qemu.image()
-    except qemu.Unavailable as reason:
+        guest.image()
+    except guest.Unavailable as reason:
         pytest.skip(f"no guest machine: {reason}")
-    disk = disk_of(qemu, tmp_path)
-    console = qemu.boot([disk], timeout_s=150, restarts=3)
+    disk = disk_of(tmp_path)
+    console = guest.boot([disk], timeout_s=150, restarts=3)
     out = tmp_path / "out"
-    qemu.copy_out(disk, "/", out)
+    guest.copy_out(disk, "/", out)
     told = {name: (out / name).read_text() for name in ("first.log", RESUMED)}
     assert (out / "finished").exists(), (console, told)
     starts = (out / "boots").read_text().split()
     assert len(set(starts)) == len(starts) == 4, (
         "three restarts, each a boot of its own"
     )
-    assert rows(out / "study") == [("1", 11), ("2", 22), ("3", 33), ("4", 44)], told
-
-
-def rows(study: Path) -> list[tuple[str, float]]:
-    """Return (epoch, value) of each row that `bw stats` computes its table of."""
-    words = [
-        sys.executable,
-        "-m",
-        "benchwright.cli.main",
-        "stats",
-        "--dump",
-        str(study),
-    ]
-    done = subprocess.run(words, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return [
-        (row["epoch"], float(row["value"]))
-        for row in csv.DictReader(done.stdout.splitlines())
-    ]
+    assert guest.rows(out / "study") == [("1", 11), ("2", 22), ("3", 33), ("4", 44)], (
+        told
+    )

@@ -30,6 +30,7 @@ FILES = {
     "swap file": "",
     "dev/zram0": "",
     f"{CPU}/online": "0-3",
+    f"{CPU}/possible": "0-3",
     f"{CPU}/smt/control": "on",
     f"{CPU}/cpu0/topology/thread_siblings_list": "0",
     f"{CPU}/intel_pstate/no_turbo": "0",
@@ -48,6 +49,7 @@ FILES = {
     "etc/init.d/cron": "",
     "sysv/cron": "running",
 }
+CPUSET = ("cpuset.cpus", "cpuset.mems")
 BOUND = 2
 """A kernel thread that cannot be moved, as `migration/0`."""
 PROCESSES = {
@@ -92,7 +94,9 @@ class MadeUp(Host):
         if path.name == "cgroup.procs":
             self._move(int(text), path)
         elif path.name == "cgroup.subtree_control":
-            path.write_text("cpu cpuset" if text == "+cpuset" else "cpu")
+            self._control(path, on=text == "+cpuset")
+        elif path.name == "cpuset.cpus" and not text and self._has_tasks(path.parent):
+            raise Refused(f"{path}: No space left on device")
         elif path.name == "control":
             super().write(path, text)
             if text == "off":
@@ -106,6 +110,31 @@ class MadeUp(Host):
         else:
             super().write(path, text)
         self.point()
+
+    def _control(self, path: Path, *, on: bool) -> None:
+        """The controller's files in the groups below come and go with it."""
+        groups = [one for one in path.parent.iterdir() if one.is_dir()]
+        below = [group / path.name for group in groups]
+        if not on and any("cpuset" in one.read_text() for one in below):
+            raise Refused(f"{path}: Device or resource busy")
+        path.write_text("cpu cpuset" if on else "cpu")
+        for group in groups:
+            for name in CPUSET:
+                if on:
+                    (group / name).touch()
+                else:
+                    (group / name).unlink(missing_ok=True)
+
+    def _has_tasks(self, group: Path) -> bool:
+        return any(path.read_text() for path in group.rglob("cgroup.procs"))
+
+    def _files_of(self, group: Path) -> tuple[str, ...]:
+        """Return the files that a new group has."""
+        if self.version == 1:
+            return (*CPUSET, "cgroup.procs")
+        above = group.parent / "cgroup.subtree_control"
+        there = CPUSET if "cpuset" in above.read_text() else ()
+        return (*there, "cgroup.procs", "cgroup.subtree_control", "cgroup.type")
 
     def _offline(self) -> None:
         first = self.groups.glob("*/**/cpuset.cpus") if self.version == 1 else ()
@@ -136,7 +165,7 @@ class MadeUp(Host):
 
     def make_directory(self, path: Path) -> None:
         super().make_directory(path)
-        for name in ("cpuset.cpus", "cpuset.mems", "cgroup.procs"):
+        for name in self._files_of(path):
             (path / name).touch()
         self.point()
 
@@ -246,17 +275,22 @@ def snapshot(host: Host) -> dict[str, str]:
 
 
 def _groups(host: MadeUp) -> None:
-    if host.version == 2:
-        _file(host.groups / "cgroup.controllers", "cpu cpuset")
-        _file(host.groups / "cgroup.subtree_control", "cpu")
+    """Make the groups; of version 2 the controller is off below the root, as mostly."""
     told = {"": "0-3", "box": "1-3", "box/web": "2-3"}
     for name, cpus in told.items():
         group = host.groups / name
         mine = [str(p) for p, (_, g, _) in PROCESSES.items() if g.strip("/") == name]
-        first = host.version == 1
-        _file(group / "cpuset.cpus", cpus if first else "")
-        _file(group / "cpuset.mems", "0" if first else "")
         _file(group / "cgroup.procs", "\n".join(mine))
+        if host.version == 1:
+            _file(group / "cpuset.cpus", cpus)
+            _file(group / "cpuset.mems", "0")
+        else:
+            _file(group / "cgroup.subtree_control", "" if name else "cpu")
+            if name:
+                _file(group / "cgroup.type", "domain")
+    if host.version == 2:
+        _file(host.groups / "cgroup.controllers", "cpu cpuset")
+        _file(host.groups / "cpuset.mems.effective", "0")
 
 
 def _stat(pid: int, name: str, state: str, parent: int) -> str:

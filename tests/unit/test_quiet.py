@@ -77,7 +77,7 @@ def test_every_setting_has_a_name_and_its_order_is_told() -> None:
 
 @pytest.mark.parametrize(
     ("word", "told"),
-    [("trubo", "did you mean turbo"), ("thp=", "no setting"), ("smt=x", "no values")],
+    [("trubo", "did you mean turbo"), ("thp=", "no value"), ("smt=x", "no values")],
 )
 def test_a_wrong_word_is_told_with_what_there_is(word: str, told: str) -> None:
     with pytest.raises(ValueError, match=told):

@@ -41,12 +41,14 @@ def _undone() -> Restored | None:
     from benchwright.machine.quiet.place import state_directory
     from benchwright.machine.quiet.quieted import restore_dead
     from benchwright.model.errors import OperatingError
+    from benchwright.model.visible import visible_lines
     from benchwright.report.quiet import restored_lines
 
     try:
         restored = restore_dead(Host(), Path(state_directory()))
     except (OperatingError, OSError) as error:
-        print(f"bw: what was changed cannot be put back: {error}", file=sys.stderr)
+        said = visible_lines(f"bw: what was changed cannot be put back: {error}")
+        print(said, file=sys.stderr)
         return None
     for line in restored_lines(restored, late=True) if restored else ():
         print(f"bw: {line}", file=sys.stderr)

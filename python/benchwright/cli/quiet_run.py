@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import FrameType
 
+import msgspec
+
 from benchwright.machine.quiet.host import Host, Refused
 from benchwright.machine.quiet.log import read_log
 from benchwright.machine.quiet.owner import alive
@@ -19,8 +21,9 @@ from benchwright.machine.quiet.place import state_directory
 from benchwright.machine.quiet.quieted import Asked, Quieted, hold, restore_now
 from benchwright.machine.quiet.registry import REGISTRY
 from benchwright.machine.quiet.transaction import plans
-from benchwright.model.errors import argument_error
-from benchwright.model.quiet import Wish, wishes
+from benchwright.machine.quiet.values import refuse_wrong
+from benchwright.model.errors import Diagnostic, InputError, argument_error
+from benchwright.model.quiet import ALL, Quieting, mistakes, quieting
 from benchwright.report import quiet as report
 
 _SESSION, _STUDY = "BW_SESSION", "BW_STUDY"
@@ -42,7 +45,7 @@ def handle(arguments: argparse.Namespace) -> int:
         return _status(arguments)
     if arguments.restore:
         return _restore(arguments)
-    wanted = _wishes(arguments)
+    wanted = _wanted(arguments.settings, require=arguments.require)
     if arguments.keep:
         return _keep(arguments, wanted)
     if not arguments.command_argv:
@@ -53,28 +56,37 @@ def handle(arguments: argparse.Namespace) -> int:
     return _around(arguments, wanted)
 
 
-def _wishes(arguments: argparse.Namespace) -> tuple[Wish, ...]:
-    try:
-        wanted = wishes(arguments.settings)
-    except ValueError as error:
-        words = " ".join(arguments.settings)
-        raise argument_error("bw quiet", words, str(error)) from None
-    if not wanted:
-        hint = "bw quiet --list shows them; `all` stands for all of them"
+def _wanted(words: list[str], *, require: bool = False) -> Quieting:
+    """Return what the words ask for. Raises InputError with every mistake in them."""
+    places = [Diagnostic("bad-argument", "", file="bw quiet", text=w) for w in words]
+    if wrong := mistakes(words):
+        replace = msgspec.structs.replace
+        raise InputError([replace(places[i], message=m) for i, m in wrong.items()])
+    if not words:
+        hint = f"bw quiet --list shows them; `{ALL}` stands for all of them"
         raise argument_error("bw quiet", "", "no setting is named", hint)
-    return wanted
+    return quieting(words, places, require=require)
+
+
+def _asked(wanted: Quieting, *, session: str = "", host: Host | None = None) -> Asked:
+    return Asked(
+        wanted.wishes,
+        places=wanted.places,
+        session=session,
+        require=wanted.require,
+        host=host,
+    )
 
 
 def _list(arguments: argparse.Namespace) -> int:
     host = Host()
-    wanted = wishes(arguments.settings or ["all"])
+    wanted = _wanted(arguments.settings or [ALL])
+    refuse_wrong(host, wanted.wishes, wanted.places)
     offers = tuple(
         report.Offer(wish.name, _now(host, wish.name), len(plan.changes), plan.lacking)
-        for wish, plan in plans(host, wanted)
+        for wish, plan in plans(host, wanted.wishes)
     )
     if arguments.json:
-        import msgspec
-
         told = {"settings": msgspec.to_builtins(offers)}
         sys.stdout.write(report.document("list", told))
     else:
@@ -92,8 +104,6 @@ def _now(host: Host, name: str) -> str:
 def _status(arguments: argparse.Namespace) -> int:
     status = _present(Host())
     if arguments.json:
-        import msgspec
-
         told = {"status": None if status is None else msgspec.to_builtins(status)}
         sys.stdout.write(report.document("status", told))
     else:
@@ -129,15 +139,15 @@ def _restore(arguments: argparse.Namespace) -> int:
         print("quiet: nothing is changed", file=sys.stderr)
     else:
         _print(report.restored_lines(restored, late=False))
-    return 1 if restored is not None and restored.failed else 0
+    return 1 if restored is not None and (restored.failed or restored.log) else 0
 
 
-def _keep(arguments: argparse.Namespace, wanted: tuple[Wish, ...]) -> int:
+def _keep(arguments: argparse.Namespace, wanted: Quieting) -> int:
     host, session = Host(), os.environ.get(_SESSION, "")
     owner = _session_process(host) if session else 0
     # The benchmark's tree, for isolation: the session, or the shell that called us.
     host.own_pid = owner or os.getppid()
-    asked = Asked(wanted, session=session, require=arguments.require, host=host)
+    asked = _asked(wanted, session=session, host=host)
     quiet, late = hold(asked, owner)
     if arguments.json:
         told = {
@@ -204,7 +214,7 @@ def _from_terminal() -> bool:
         return False
 
 
-def _around(arguments: argparse.Namespace, wanted: tuple[Wish, ...]) -> int:
+def _around(arguments: argparse.Namespace, wanted: Quieting) -> int:
     words = arguments.command_argv
     if shutil.which(words[0]) is None:
         raise argument_error("bw quiet", words[0], f"there is no program {words[0]!r}")
@@ -212,7 +222,7 @@ def _around(arguments: argparse.Namespace, wanted: tuple[Wish, ...]) -> int:
     # A signal while it is put in order or back waits (machine/quiet/signals.py).
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, child.note)
-    quieted = Quieted(Asked(wanted, require=arguments.require))
+    quieted = Quieted(_asked(wanted))
     with quieted:
         if not arguments.json:
             late = quieted.late
@@ -228,8 +238,6 @@ def _around(arguments: argparse.Namespace, wanted: tuple[Wish, ...]) -> int:
 
 
 def _tell(arguments: argparse.Namespace, quieted: Quieted, status: int) -> None:
-    if quieted.lost:
-        _print([f"quiet: {quieted.lost}"])
     if not arguments.json:
         if quieted.restored is not None:
             _print(report.restored_lines(quieted.restored, late=False))

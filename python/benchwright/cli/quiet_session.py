@@ -9,10 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import TracebackType
 
-from benchwright.finding.quiet import doubts_of_quiet, doubts_of_restored
+from benchwright.finding.quiet import (
+    doubt_of_log,
+    doubts_of_quiet,
+    doubts_of_restored,
+)
 from benchwright.machine.quiet.quieted import Asked, Quieted, restore_session
+from benchwright.model.errors import BenchError
 from benchwright.model.finding import Finding
 from benchwright.model.quiet import Quieting, Restored
+from benchwright.report.findings import finding_line
 from benchwright.report.quiet import quiet_lines, restored_lines
 
 
@@ -20,7 +26,8 @@ class QuietSession:
     """A context around a session's run; `findings` are whole when it is left.
 
     `undone` is what this `bw` put back on starting (`arguments.undone`): what a killed one
-    had left. Entering raises BenchError (`quiet-busy`, `quiet-lacking`).
+    had left. Entering raises InputError for values that this machine does not take, at
+    their places in the suite, and BenchError (`quiet-busy`, `quiet-lacking`).
     """
 
     def __init__(
@@ -34,7 +41,8 @@ class QuietSession:
         self._say = say
         self._quieted: Quieted | None = None
         if wanted is not None:
-            asked = Asked(wanted.wishes, session=token, require=wanted.require)
+            places, require = wanted.places, wanted.require
+            asked = Asked(wanted.wishes, places=places, session=token, require=require)
             self._quieted = Quieted(asked)
         self.findings: tuple[Finding, ...] = ()
         if undone is not None:
@@ -60,13 +68,23 @@ class QuietSession:
         if self._quieted is not None:
             self._quieted.__exit__(kind, error, trace)
             restored = self._quieted.restored
-            if self._quieted.lost:
-                self._say(f"quiet: {self._quieted.lost}")
         else:
-            # What a script of the suite kept (noservices.sh) ends with the session.
-            restored = restore_session(self._token)
+            restored = self._end_kept()
         if restored is not None:
             self._note(restored, late=False)
+
+    def _end_kept(self) -> Restored | None:
+        """Put back what a script of the suite kept (noservices.sh): it ends with the session.
+
+        A log that cannot be used is a doubt: the session's results are told nevertheless.
+        """
+        try:
+            return restore_session(self._token)
+        except BenchError as error:
+            broken = doubt_of_log(error.message)
+            self._say(finding_line(broken))
+            self.findings += (broken,)
+            return None
 
     def _note(self, restored: Restored, *, late: bool) -> None:
         for line in restored_lines(restored, late=late):

@@ -139,6 +139,11 @@ DOUBT_CODES: dict[str, Code] = {
         Severity.WARNING,
         "Put it back by hand, or try again: bw quiet --restore; bw quiet --status shows it.",
     ),
+    "quiet-log-broken": Code(
+        Severity.WARNING,
+        "Find out who or what touched bw quiet's log: had this run been killed, nothing "
+        "would have told what to put back.",
+    ),
     "profiled": Code(
         Severity.NOTE,
         "Take figures from a run without --profile: profiling costs some time itself.",
@@ -148,7 +153,9 @@ DOUBT_CODES: dict[str, Code] = {
         "Install perf (linux-perf), or allow it (kernel.perf_event_paranoid).",
     ),
     "characterize-unavailable": Code(
-        Severity.NOTE, "Run as root with tracefs; bpftrace makes it cheap."
+        Severity.NOTE,
+        "Run as root with tracefs; bpftrace makes it cheap. As an ordinary user: "
+        "strace -f -c COMMAND.",
     ),
     "characterize-lost-events": Code(
         Severity.WARNING,

@@ -48,6 +48,13 @@ def _restored(restored: Restored, late: bool) -> Iterator[Finding]:
     for one in restored.failed:
         text = f"{one.change.place} is not as it was, {one.change.old!r}: {one.why}"
         yield doubt("quiet-not-restored", f"quiet {one.change.setting}", text)
+    if restored.log:
+        yield doubt_of_log(restored.log)
+
+
+def doubt_of_log(what: str) -> Finding:
+    """Return what is to be said of a log that others touched, or that cannot be used."""
+    return doubt("quiet-log-broken", "quiet log", what)
 
 
 def _names(undone: list[Undone]) -> list[str]:

@@ -14,6 +14,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from benchwright.model.errors import Diagnostic
+from benchwright.model.quiet_values import wrong_values
+
 SETTINGS: dict[str, str] = {
     "nologin": "nobody but root may log in",
     "services": "timers, mail, printing, indexing and other services are stopped",
@@ -34,8 +37,7 @@ SETTINGS: dict[str, str] = {
 
 ALL = "all"
 _PATHS = ("proc/", "sys/", "run/", "etc/")
-_WITHOUT_VALUES = ("nologin", "dirty", "smt", "caches")
-_WORD = re.compile(r"([a-z-]+)(?:=(.+))?\Z", re.DOTALL)
+_WORD = re.compile(r"([a-z-]+)(?:=(.*))?\Z", re.DOTALL)
 
 
 class Wish(msgspec.Struct, frozen=True):
@@ -47,11 +49,14 @@ class Wish(msgspec.Struct, frozen=True):
 
 
 class Quieting(msgspec.Struct, frozen=True):
-    """What a suite asks for."""
+    """What a suite or a command line asks for."""
 
     wishes: tuple[Wish, ...]
     require: bool = False
     """What cannot be had is an error, before anything is changed or run."""
+    places: tuple[Diagnostic, ...] = ()
+    """Where each wish is written, still without a message: for a value that the machine
+    does not take."""
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -137,6 +142,8 @@ class Restored(msgspec.Struct, frozen=True):
     owner: Owner
     undone: tuple[Undone, ...] = ()
     rebooted: bool = False
+    log: str = ""
+    """How the log was lost meanwhile, or why it is still there; mostly empty."""
 
     @property
     def failed(self) -> tuple[Undone, ...]:
@@ -153,22 +160,58 @@ def wishes(words: Sequence[str]) -> tuple[Wish, ...]:
     """Return the wishes that words stand for, in the order of applying.
 
     A word is a setting's name, `NAME=VALUE[,VALUE]`, or `all`; a later word for the same
-    setting wins. Raises ValueError with what is wrong and what there is.
+    setting wins. Raises ValueError with what is wrong and what there is, for the first
+    word that is wrong.
     """
     wanted: dict[str, Wish] = {}
     for word in words:
-        match = _WORD.match(word)
-        name, values = (match[1], match[2]) if match else (word, None)
-        if name == ALL and values is None:
+        if word == ALL:
             wanted = {one: Wish(one) for one in SETTINGS} | wanted
-            continue
-        if name not in SETTINGS:
-            near = difflib.get_close_matches(name, SETTINGS, 1)
-            hint = f"did you mean {near[0]}? " if near else ""
-            known = ", ".join((*SETTINGS, ALL))
-            raise ValueError(f"there is no setting {name!r}; {hint}known: {known}")
-        given = tuple(one for one in (values or "").split(",") if one)
-        if given and name in _WITHOUT_VALUES:
-            raise ValueError(f"{name} takes no values: write it alone")
-        wanted[name] = Wish(name, given)
+        else:
+            wish = _wish(word)
+            wanted[wish.name] = wish
     return tuple(wanted[name] for name in SETTINGS if name in wanted)
+
+
+def mistakes(words: Sequence[str]) -> dict[int, str]:
+    """Return what is wrong with each word that is no wish, by its index."""
+    found = {}
+    for index, word in enumerate(words):
+        try:
+            wishes([word])
+        except ValueError as error:
+            found[index] = str(error)
+    return found
+
+
+def quieting(
+    words: Sequence[str], places: Sequence[Diagnostic], *, require: bool
+) -> Quieting:
+    """Return what words without a mistake ask for; `places` are theirs, one for each."""
+    wanted = wishes(words)
+    at = tuple(places[_said(words, wish.name)] for wish in wanted)
+    return Quieting(wanted, require, at)
+
+
+def _wish(word: str) -> Wish:
+    match = _WORD.match(word)
+    name, values = (match[1], match[2]) if match else (word, None)
+    if name == ALL:
+        raise ValueError(f"{ALL} takes no values: write it alone")
+    if name not in SETTINGS:
+        near = difflib.get_close_matches(name, SETTINGS, 1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        known = ", ".join((*SETTINGS, ALL))
+        raise ValueError(f"there is no setting {name!r}; {hint}known: {known}")
+    given = tuple(one for one in (values or "").split(",") if one)
+    if values is not None and not given:
+        raise ValueError(f"{word!r} has no value: write {name} alone, or give it one")
+    if given and (wrong := wrong_values(name, given)):
+        raise ValueError(wrong)
+    return Wish(name, given)
+
+
+def _said(words: Sequence[str], name: str) -> int:
+    """Return the index of the word that asked for a setting."""
+    named = [i for i, word in enumerate(words) if word.partition("=")[0] == name]
+    return named[-1] if named else words.index(ALL)

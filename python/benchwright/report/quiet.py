@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from benchwright.finding.quiet import doubts_of_quiet, doubts_of_restored
+from benchwright.finding.words import counted
 from benchwright.model.quiet import (
     AS_BEFORE,
     FAILED,
@@ -20,6 +21,7 @@ from benchwright.model.quiet import (
     Quiet,
     Restored,
 )
+from benchwright.model.visible import one_line
 from benchwright.report.findings import finding_line
 from benchwright.report.json import encode, finding_object
 
@@ -66,7 +68,8 @@ def quiet_lines(quiet: Quiet) -> Iterator[str]:
         by_setting.setdefault(change.setting, []).append(text)
     for name, texts in by_setting.items():
         more = f"; and {len(texts) - 4} more" if len(texts) > 5 else ""
-        yield f"quiet: {name}: {'; '.join(texts[: 4 if more else 5])}{more}"
+        told = "; ".join(texts[: 4 if more else 5])
+        yield one_line(f"quiet: {name}: {told}{more}")
     for name in quiet.already:
         yield f"quiet: {name}: nothing to change"
     yield from (finding_line(one) for one in doubts_of_quiet(quiet))
@@ -97,9 +100,9 @@ def offer_lines(offers: tuple[Offer, ...]) -> Iterator[str]:
         if offer.lacking and not offer.changes:
             state = "not available"
         yield f"{offer.name:{width}}  {state:17}  {SETTINGS[offer.name]}"
-        yield f"{'':{width}}  {'':17}  now: {offer.now}"
+        yield f"{'':{width}}  {'':17}  now: {one_line(offer.now)}"
         for why in offer.lacking:
-            yield f"{'':{width}}  {'':17}  lacking: {why}"
+            yield f"{'':{width}}  {'':17}  lacking: {one_line(why)}"
 
 
 def status_lines(status: Status | None) -> Iterator[str]:
@@ -110,10 +113,11 @@ def status_lines(status: Status | None) -> Iterator[str]:
     owner = status.owner
     life = "alive" if status.alive else "dead"
     who = f"process {owner.pid} ({life})" if owner.pid else "nobody: until --restore"
-    yield f"held for {who}, {len(status.changes)} changes"
+    yield f"held for {who}, {counted(len(status.changes), 'change')}"
     for change, now in status.changes:
         if not change.action:
-            yield f"  {change.setting} {change.place}: {change.old} -> {change.new}, now {now}"
+            told = f"{change.setting} {change.place}: {change.old} -> {change.new}"
+            yield "  " + one_line(f"{told}, now {now}")
 
 
 def document(what: str, parts: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from benchwright.machine.quiet import cpus
 from benchwright.machine.quiet.host import Host, Refused
 
 _PASSES = 50
@@ -77,6 +78,26 @@ def members(host: Host, group: Path) -> list[int]:
     return [int(word) for word in (host.read(group / "cgroup.procs") or "").split()]
 
 
+def given(host: Host, tree: Hierarchy, group: Path) -> str | None:
+    """Return the processors that a group is given; None where it cannot be given any.
+
+    Of version 2 its file comes with the controller, and is empty then.
+    """
+    text = host.read(group / "cpuset.cpus")
+    return "" if text is None and not tree.enabled(host) else text
+
+
+def takes_back(host: Host, tree: Hierarchy) -> bool:
+    """Tell whether tasks that leave the root group could return to it.
+
+    Of version 2 only the machine's own root, which has no type, may have tasks beside
+    groups with tasks and controllers; the root that a container sees may not. Source:
+    cgroup-v2.rst, "No Internal Process Constraint".
+    """
+    own = tree.version == 1 or not (tree.root / "cgroup.type").exists()
+    return own or not members(host, tree.root)
+
+
 def describe(host: Host, group: Path) -> str | None:
     """Return a group's processors and memory nodes, None where there is no group.
 
@@ -90,10 +111,16 @@ def describe(host: Host, group: Path) -> str | None:
 
 
 def uses(host: Host, group: Path) -> bool:
-    """Tell whether a group of version 2 has processors or nodes, or gives them on."""
-    given = (host.read(group / name) for name in ("cpuset.cpus", "cpuset.mems"))
+    """Tell whether a group of version 2 is held to processors or nodes, or gives them on."""
+    cpu = host.read(group / "cpuset.cpus")
+    held = cpu and not is_all(host, cpu)
     below = host.read(group / "cgroup.subtree_control") or ""
-    return any(given) or "cpuset" in below.split()
+    return bool(held or host.read(group / "cpuset.mems") or "cpuset" in below.split())
+
+
+def is_all(host: Host, text: str) -> bool:
+    """Tell whether a list has all processors that there can be."""
+    return cpus.parse(text) >= cpus.possible(host)
 
 
 def remove(host: Host, group: Path) -> None:

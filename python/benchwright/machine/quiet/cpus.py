@@ -29,27 +29,35 @@ def render(cpus: Iterable[int]) -> str:
     return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in runs)
 
 
+def online(host: Host) -> set[int]:
+    """Return the processors that are online; the first where that is not told."""
+    return parse(host.read(host.sys / "devices/system/cpu/online") or "0")
+
+
+def possible(host: Host) -> set[int]:
+    """Return the processors that can ever be online."""
+    text = host.read(host.sys / "devices/system/cpu/possible")
+    return parse(text) if text else online(host)
+
+
 def split(host: Host, values: tuple[str, ...]) -> tuple[set[int], set[int]]:
     """Return the benchmark's processors and the others'.
 
     `values` name the benchmark's; without any it has all but the first core. Raises
     Refused where one of the two sets is empty.
     """
-    online = parse(host.read(host.sys / "devices/system/cpu/online") or "0")
+    there = online(host)
     if values:
-        try:
-            bench = parse(",".join(values))
-        except ValueError:
-            raise Refused(f"{','.join(values)!r} is no list like 0-2,5") from None
-        if not bench <= online:
-            missing = render(bench - online)
-            raise Refused(f"processor {missing} is not online ({render(online)} are)")
+        bench = parse(",".join(values))
+        if not bench <= there:
+            missing = render(bench - there)
+            raise Refused(f"processor {missing} is not online ({render(there)} are)")
     else:
-        first = min(online)
+        first = min(there)
         topology = host.sys / f"devices/system/cpu/cpu{first}/topology"
         core = host.read(topology / "thread_siblings_list") or str(first)
-        bench = online - parse(core) - {first}
-    others = online - bench
+        bench = there - parse(core) - {first}
+    others = there - bench
     if not bench or not others:
         raise Refused(
             f"it takes two cores or more: the benchmark's processors would be "

@@ -33,6 +33,8 @@ class Isolation:
             return lacking("no cpuset controller of cgroups is to be had")
         if not host.writable(tree.root / "cgroup.procs"):
             return lacking(f"{tree.root} may not be written: run as root")
+        if not cgroups.takes_back(host, tree):
+            return lacking(f"{tree.root} is a container's: no task could return to it")
         bench, others = cpus.split(host, wish.values)
         for name in (BENCH, OTHERS):
             if (tree.root / name).exists():
@@ -44,7 +46,7 @@ class Isolation:
             (f"group {OTHERS}", _ABSENT, f"{cpus.render(others)} {memory}"),
             (f"own {cgroups.of(host, tree, host.own_pid)}", _THERE, BENCH),
             *_narrowed(host, tree, others),
-            ("tasks", _THERE, OTHERS),
+            *((("tasks", _THERE, OTHERS),) if _strangers(host, tree) else ()),
         ]
         return Plan(tuple(Change(self.name, *step) for step in steps))
 
@@ -72,7 +74,7 @@ class Isolation:
                 group = BENCH if kind == "own" else OTHERS
                 return group if cgroups.members(host, tree.root / group) else _THERE
             case _:
-                return host.read(Path(name))
+                return _processors(host, tree, Path(name), change)
 
     def write(self, host: Host, change: Change, value: str) -> str:
         """Bring an item into a state; count the tasks that could not be moved."""
@@ -89,8 +91,13 @@ class Isolation:
             case "tasks":
                 return _move_others(host, tree, value)
             case _:
-                host.write(Path(name), value)
+                _give(host, tree, Path(name), value)
         return ""
+
+
+def _strangers(host: Host, tree: cgroups.Hierarchy) -> bool:
+    """Tell whether there are tasks in the root group beside our own."""
+    return bool(set(cgroups.members(host, tree.root)) - host.tree(host.own_pid))
 
 
 def _tree(host: Host) -> cgroups.Hierarchy:
@@ -126,7 +133,7 @@ def _narrowed(
     for group in cgroups.below(tree):
         if tree.version == 2 and group.parent != tree.root:
             continue
-        old = host.read(group / "cpuset.cpus")
+        old = cgroups.given(host, tree, group)
         room = targets.get(group.parent, others)
         targets[group] = cpus.parse(old or "") & room or room
         if old is None or (tree.version == 1 and not old):
@@ -135,6 +142,27 @@ def _narrowed(
         if new != old:
             steps.append((f"cpus {group / 'cpuset.cpus'}", old, new))
     return steps[::-1]
+
+
+def _processors(
+    host: Host, tree: cgroups.Hierarchy, path: Path, change: Change
+) -> str | None:
+    """Return a group's processors; where it had none, also all are none."""
+    text = host.read(path)
+    if text and not change.old and tree.version == 2 and cgroups.is_all(host, text):
+        return ""
+    return text
+
+
+def _give(host: Host, tree: cgroups.Hierarchy, path: Path, value: str) -> None:
+    try:
+        host.write(path, value)
+    except Refused:
+        # Of version 2 a group with tasks cannot be given none again (ENOSPC): it gets
+        # all that there can be, which is the same to it.
+        if value or tree.version == 1:
+            raise
+        host.write(path, cpus.render(cpus.possible(host)))
 
 
 def _group(host: Host, path: Path, value: str) -> None:

@@ -37,8 +37,6 @@ class Knobs:
 
     def plan(self, host: Host, wish: Wish) -> Plan:
         """Return one change for each file that has another value."""
-        if len(wish.values) > 1:
-            return lacking(f"takes one value, not {','.join(wish.values)}")
         targets = self._find(host, wish.values[0] if wish.values else self._default)
         if not targets:
             return lacking(self._missing)
@@ -71,6 +69,29 @@ class Knobs:
         return ""
 
 
+def choices(host: Host, path: Path) -> list[str]:
+    """Return the values that a file offers, the chosen one in brackets; else none."""
+    text = host.read(path) or ""
+    plain = text.replace("[", "").replace("]", "")
+    return plain.split() if _CHOSEN.search(text) else []
+
+
+def governors(host: Host) -> list[Path]:
+    """Return the file of each set of processors that has a frequency governor."""
+    return host.glob("sys/devices/system/cpu/cpufreq/policy*/scaling_governor")
+
+
+def available(governor: Path) -> Path:
+    """Return the file that lists the governors that one can be."""
+    return governor.with_name("scaling_available_governors")
+
+
+def huge_pages(host: Host) -> list[Path]:
+    """Return the two files of transparent huge pages, as far as they are there."""
+    place = host.sys / "kernel/mm/transparent_hugepage"
+    return [path for path in (place / "enabled", place / "defrag") if path.exists()]
+
+
 def _value(host: Host, path: Path) -> str | None:
     """Return a file's value: the word in brackets where it lists its choices."""
     text = host.read(path)
@@ -84,10 +105,9 @@ def _problem(host: Host, path: Path, value: str) -> str:
     """Return why a file cannot get a value, as far as that is known before."""
     if not host.writable(path):
         return f"/{path.relative_to(host.root)} may not be written: run as root"
-    text = host.read(path) or ""
-    choices = text.replace("[", "").replace("]", "").split()
-    if _CHOSEN.search(text) and value not in choices:
-        return f"/{path.relative_to(host.root)} has no {value!r}, only {', '.join(choices)}"
+    offered = choices(host, path)
+    if offered and value not in offered:
+        return f"/{path.relative_to(host.root)} has no {value!r}, only {', '.join(offered)}"
     return ""
 
 
@@ -100,9 +120,9 @@ def _file(relative: str) -> Callable[[Host, str], Sequence[Target]]:
 
 
 def _governors(host: Host, value: str) -> Sequence[Target]:
-    found = host.glob("sys/devices/system/cpu/cpufreq/policy*/scaling_governor")
+    found = governors(host)
     for path in found:
-        known = host.read(path.with_name("scaling_available_governors"))
+        known = host.read(available(path))
         if known is not None and value not in known.split():
             raise Refused(f"{path.parent.name} has no governor {value!r}, only {known}")
     return [(path, value) for path in found]
@@ -111,20 +131,17 @@ def _governors(host: Host, value: str) -> Sequence[Target]:
 def _turbo(host: Host, value: str) -> Sequence[Target]:
     """`no_turbo` of intel_pstate is the opposite of the `boost` of all others."""
     cpu = host.sys / "devices/system/cpu"
-    inverted = {"off": "1", "on": "0"}.get(value)
-    if inverted is None:
-        raise Refused(f"turbo is on or off, not {value!r}")
+    direct, inverted = {"off": ("0", "1"), "on": ("1", "0")}[value]
     if (cpu / "intel_pstate/no_turbo").exists():
         return [(cpu / "intel_pstate/no_turbo", inverted)]
     if (cpu / "cpufreq/boost").exists():
-        return [(cpu / "cpufreq/boost", "0" if value == "off" else "1")]
+        return [(cpu / "cpufreq/boost", direct)]
     policies = host.glob("sys/devices/system/cpu/cpufreq/policy*/boost")
-    return [(path, "0" if value == "off" else "1") for path in policies]
+    return [(path, direct) for path in policies]
 
 
 def _huge_pages(host: Host, value: str) -> Sequence[Target]:
-    found = host.sys / "kernel/mm/transparent_hugepage"
-    return [(p, value) for p in (found / "enabled", found / "defrag") if p.exists()]
+    return [(path, value) for path in huge_pages(host)]
 
 
 KNOBS = (

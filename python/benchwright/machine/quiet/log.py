@@ -7,6 +7,7 @@ dropped. Decision: a file of lines and no database: it is read at boot, by hand 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -109,9 +110,11 @@ class Log:
         self._after()
 
     def finish(self) -> None:
-        """Remove the log: nothing of ours is left."""
+        """Remove the log: nothing of ours is left. Raises OSError where it stays."""
         self.path.unlink(missing_ok=True)
-        _sync_directory(self.path.parent)
+        with contextlib.suppress(OSError):
+            # A power loss may bring it back: undoing reads first, and finds all done.
+            _sync_directory(self.path.parent)
         self.close()
 
     def close(self) -> None:
@@ -145,16 +148,23 @@ def read_log(directory: Path) -> Contents | None:
     """
     path = directory / LOG
     try:
-        descriptor = open_trusted(path, os.O_RDONLY)
+        text = _text(path)
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise state_error(error) from None
+        raise restore_error(error) from None
+    return fold(_records(path, text))
+
+
+def _text(path: Path) -> bytes:
+    descriptor = open_trusted(path, os.O_RDONLY)
     try:
-        text = _whole(descriptor)
+        return _whole(descriptor)
+    except OSError as error:
+        error.filename = str(path)
+        raise
     finally:
         os.close(descriptor)
-    return fold(_records(path, text))
 
 
 def fold(records: Iterable[Record]) -> Contents:
@@ -177,12 +187,23 @@ def fold(records: Iterable[Record]) -> Contents:
 
 
 def state_error(error: OSError) -> BenchError:
-    """Return the error for a log that cannot be read or written."""
+    """Return the error for a log that cannot be kept, and so nothing is changed."""
     return BenchError(
         "quiet-state",
         f"cannot keep what would be changed in {error.filename or 'the log'}: "
         f"{error.strerror}",
         "name a directory of yours, with room: BW_STATE=DIR",
+    )
+
+
+def restore_error(error: OSError) -> BenchError:
+    """Return the error for a log that cannot be used for putting the machine back."""
+    return BenchError(
+        "quiet-state",
+        f"the log of what is changed, {error.filename or LOG}, cannot be used: "
+        f"{error.strerror}",
+        "make it and its directory readable and writable again, then "
+        "`bw quiet --restore`; it says in plain text what was changed",
     )
 
 

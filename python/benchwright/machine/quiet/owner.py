@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from benchwright.machine.quiet.host import Host
@@ -43,17 +44,26 @@ def alive(host: Host, owner: Owner) -> bool:
 class Lock:
     """The exclusive right to change and restore; ends with the process at the latest."""
 
-    def __init__(self, directory: Path, host: Host) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        host: Host,
+        trouble: Callable[[OSError], BenchError] = state_error,
+    ) -> None:
+        """Take it. Raises BenchError: `quiet-busy`, `quiet-unsafe`, or what `trouble` makes."""
+        self._descriptor = -1
+        path = directory / LOCK
         try:
             prepare(directory)
-            self._descriptor = open_trusted(directory / LOCK, os.O_RDWR | os.O_CREAT)
-        except OSError as error:
-            raise state_error(error) from None
-        try:
+            self._descriptor = open_trusted(path, os.O_RDWR | os.O_CREAT)
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._descriptor)
+        except BlockingIOError:
+            self.release()
             raise busy(host, read_log(directory)) from None
+        except OSError as error:
+            self.release()
+            error.filename = error.filename or str(path)
+            raise trouble(error) from None
 
     def release(self) -> None:
         """Give it up."""

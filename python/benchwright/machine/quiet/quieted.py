@@ -6,29 +6,30 @@ A context manager for what lives in this process (`bw quiet -- CMD`, a suite's `
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 
 from benchwright.machine.quiet import place
+from benchwright.machine.quiet.by_heart import put_back
 from benchwright.machine.quiet.host import Host
 from benchwright.machine.quiet.log import (
     VERSION,
     Begin,
     Contents,
     Log,
-    Nowhere,
-    Record,
-    Verified,
     fold,
     read_log,
+    restore_error,
     state_error,
 )
-from benchwright.machine.quiet.owner import Lock, alive, busy, owner_of, prepare
+from benchwright.machine.quiet.owner import Lock, alive, busy, owner_of
 from benchwright.machine.quiet.signals import Deferred
-from benchwright.machine.quiet.transaction import Transaction, plans, restore
-from benchwright.model.errors import BenchError
+from benchwright.machine.quiet.transaction import Transaction, plans, restore, unchanged
+from benchwright.machine.quiet.values import refuse_wrong
+from benchwright.model.errors import BenchError, Diagnostic
 from benchwright.model.quiet import Owner, Quiet, Restored, Wish
 
 
@@ -39,6 +40,7 @@ class Asked:
         self,
         wishes: Sequence[Wish],
         *,
+        places: Sequence[Diagnostic] = (),
         session: str = "",
         require: bool = False,
         host: Host | None = None,
@@ -46,6 +48,8 @@ class Asked:
         after: Callable[[], None] = lambda: None,
     ) -> None:
         self.wishes = tuple(wishes)
+        self.places = tuple(places)
+        """Where each wish is written (`Quieting.places`); empty: its words are shown."""
         self.session = session
         self.require = require
         self.host = host or Host()
@@ -57,8 +61,9 @@ class Asked:
 class Quieted:
     """The machine quiet inside a `with`; as it was after it, whatever happened.
 
-    Entering raises BenchError: `quiet-busy`, `quiet-lacking` (with `require`),
-    `quiet-unsafe`, `quiet-state`. What could not be undone is in `restored.failed`.
+    Entering raises InputError for values that this machine does not take, and BenchError:
+    `quiet-busy`, `quiet-lacking` (with `require`), `quiet-unsafe`, `quiet-state`. What
+    could not be undone is in `restored.failed`.
     """
 
     def __init__(self, asked: Asked) -> None:
@@ -69,8 +74,6 @@ class Quieted:
         """What an earlier one that was killed had left, put back on entering."""
         self.restored: Restored | None = None
         """What became of it all; there after leaving."""
-        self.lost = ""
-        """How the log was lost meanwhile, in words; mostly empty."""
         self._known: Contents | None = None
 
     def __enter__(self) -> Quieted:
@@ -111,7 +114,9 @@ class Quieted:
             if self._known is None:
                 self.restored = _restored(asked.host, asked.directory, asked.after)
             else:
-                self.restored, self.lost = _put_back(asked, self._known)
+                self.restored = put_back(
+                    asked.host, asked.directory, self._known, asked.after
+                )
         finally:
             if self._lock is not None:
                 self._lock.release()
@@ -121,13 +126,17 @@ def hold(asked: Asked, owner_pid: int) -> tuple[Quiet, Restored | None]:
     """Make the machine quiet and leave it so; return that, and what was undone late.
 
     It holds while the process `owner_pid` lives, or, for 0, until `restore_now`.
+    Where nothing was changed nothing is held: no log is left.
     """
     with Deferred():
         lock = Lock(asked.directory, asked.host)
         try:
             late = _clear(asked)
             owner = owner_of(asked.host, owner_pid, asked.session)
-            return _apply(asked, owner)[0], late
+            quiet, known = _apply(asked, owner)
+            if unchanged(asked.host, known):
+                _restored(asked.host, asked.directory, asked.after)
+            return quiet, late
         finally:
             lock.release()
 
@@ -141,7 +150,7 @@ def restore_now(host: Host, directory: Path, session: str = "") -> Restored | No
     if read_log(directory) is None:
         return None
     with Deferred():
-        lock = Lock(directory, host)
+        lock = Lock(directory, host, restore_error)
         try:
             contents = read_log(directory)
             if contents is not None and contents.begin is not None:
@@ -160,7 +169,9 @@ def restore_session(session: str, host: Host | None = None) -> Restored | None:
     It costs one stat where nothing is kept.
     """
     directory = Path(place.state_directory())
-    if not (directory / place.LOG).exists():
+    try:
+        os.stat(directory / place.LOG)
+    except OSError:
         return None
     contents = read_log(directory)
     if contents is None or contents.begin is None:
@@ -203,14 +214,17 @@ def _clear(asked: Asked) -> Restored | None:
             f"an earlier bw quiet left what cannot be put back: {left}",
             "see `bw quiet --status`",
         )
+    if late is not None and late.log:
+        raise BenchError("quiet-state", late.log)
     return late
 
 
 def _apply(asked: Asked, owner: Owner) -> tuple[Quiet, Contents]:
     """Make the changes; return them, and what the log must tell of them now.
 
-    They are undone again when that fails. Raises BenchError.
+    They are undone again when that fails. Raises InputError, BenchError.
     """
+    refuse_wrong(asked.host, asked.wishes, asked.places)
     if asked.require:
         _refuse_lacking(asked)
     try:
@@ -225,7 +239,7 @@ def _apply(asked: Asked, owner: Owner) -> tuple[Quiet, Contents]:
             raise _lacking_error(quiet.lacking[0].setting, quiet.lacking[0].why, 1)
     except BaseException as error:
         log.close()
-        _put_back(asked, fold(log.added))
+        put_back(asked.host, asked.directory, fold(log.added), asked.after)
         if isinstance(error, OSError):
             raise state_error(error) from None
         raise
@@ -256,50 +270,8 @@ def _restored(
     contents = read_log(directory)
     if contents is None:
         return None
-    return restore(host, Log(directory / place.LOG, after=after), contents)
-
-
-def _put_back(asked: Asked, known: Contents) -> tuple[Restored, str]:
-    """Undo what this process did; return what became of it, and how the log was lost.
-
-    What the log does not tell any more is undone by heart.
-    """
     try:
-        told = read_log(asked.directory)
-    except BenchError as error:
-        return restore(asked.host, Nowhere(), known), f"the log is lost: {error}"
-    if told == known:
-        log = Log(asked.directory / place.LOG, after=asked.after)
-        return restore(asked.host, log, known), ""
-    how = "was removed" if told is None else "was changed"
-    path = asked.directory / place.LOG
-    lost = f"{path} {how} by somebody else; the machine was put back without it"
-    return restore(asked.host, _mended(asked, told, known), known), lost
-
-
-def _mended(asked: Asked, told: Contents | None, known: Contents) -> Log:
-    """Return the log with what it lacks; one that keeps nothing where that cannot be."""
-    if told is not None and told.begin not in (None, known.begin):
-        return Nowhere()  # another's: ours was removed, and with it our lock
-    try:
-        prepare(asked.directory)
-        log = Log(asked.directory / place.LOG, after=asked.after)
-    except (OSError, BenchError):
-        return Nowhere()
-    try:
-        for record in _missing(told, known):
-            log.add(record)
-    except OSError:
-        pass  # a full disk: what can be put back is put back nevertheless
-    return log
-
-
-def _missing(told: Contents | None, known: Contents) -> Iterator[Record]:
-    if known.begin is not None and (told is None or told.begin is None):
-        yield known.begin
-    for one in known.changes:
-        if told is None or one not in told.changes:
-            intent, seen = one
-            yield intent
-            if seen is not None:
-                yield Verified(intent.number, seen)
+        log = Log(directory / place.LOG, after=after)
+    except OSError as error:
+        raise restore_error(error) from None
+    return restore(host, log, contents)

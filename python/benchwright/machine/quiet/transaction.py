@@ -12,6 +12,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence, Set
 
+import msgspec
+
 from benchwright.machine.quiet.host import Host, Refused
 from benchwright.machine.quiet.log import Begin, Closed, Contents, Intent, Log, Verified
 from benchwright.machine.quiet.registry import REGISTRY
@@ -123,8 +125,7 @@ def restore(
 ) -> Restored:
     """Undo what a log tells, the last change first; remove the log if nothing is left."""
     if contents.begin is None:
-        log.finish()
-        return Restored(Owner(0, 0, ""))
+        return Restored(Owner(0, 0, ""), log=_finished(log))
     undone: list[Undone] = []
     for intent, seen in reversed(contents.changes):
         ours = {seen, *_put_back(intent.change.item, undone)}
@@ -138,9 +139,36 @@ def restore(
     restored = Restored(owner, tuple(undone), owner.boot_id != host.boot_id)
     if restored.failed:
         log.close()
-    else:
+        return restored
+    return msgspec.structs.replace(restored, log=_finished(log))
+
+
+def _finished(log: Log) -> str:
+    """Remove a log; return why it is still there, mostly empty."""
+    try:
         log.finish()
-    return restored
+    except OSError as error:
+        log.close()
+        return (
+            f"what was changed is undone, but the log {log.path} cannot be removed "
+            f"({error.strerror}): remove it"
+        )
+    return ""
+
+
+def unchanged(host: Host, contents: Contents, registry: Registry = REGISTRY) -> bool:
+    """Tell whether nothing of what a log tells is there to put back."""
+    return all(
+        intent.change.action or _as_before(host, registry, intent.change)
+        for intent, _ in contents.changes
+    )
+
+
+def _as_before(host: Host, registry: Registry, change: Change) -> bool:
+    try:
+        return registry[change.setting].read(host, change) == change.old
+    except Refused:
+        return False
 
 
 def _put_back(item: str, undone: Sequence[Undone]) -> Iterator[str]:

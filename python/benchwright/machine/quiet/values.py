@@ -1,0 +1,119 @@
+"""Values that this machine takes: asked of it before anything is changed or logged.
+
+Decision: the machine's own list where it has one, else the kernel's documentation
+(model/quiet_values.py). What lost: the refusal of the write. It comes when other settings
+are changed already, and is then no mistake of the user's but something lacking.
+What the machine has nothing of (no frequency governors) is lacking, not wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from benchwright.machine.quiet import cpus
+from benchwright.machine.quiet.host import Host, Refused
+from benchwright.machine.quiet.knobs import available, choices, governors, huge_pages
+from benchwright.machine.quiet.swap import devices
+from benchwright.model.errors import Diagnostic, InputError
+from benchwright.model.quiet import Wish
+from benchwright.model.quiet_values import (
+    DOCUMENTED,
+    PROCESSORS,
+    not_allowed,
+    wrong_values,
+)
+
+Check = Callable[[Host, Wish], str]
+
+
+def refuse_wrong(
+    host: Host, wishes: Sequence[Wish], places: Sequence[Diagnostic] = ()
+) -> None:
+    """Raise InputError with every value that the machine does not take.
+
+    `places` tell where the wishes are written, in their order; without any, their words
+    are shown.
+    """
+    shown = places or [_place(wish) for wish in wishes]
+    found = [
+        msgspec.structs.replace(place, message=why)
+        for wish, place in zip(wishes, shown, strict=True)
+        if wish.values and (why := _wrong(host, wish))
+    ]
+    if found:
+        raise InputError(sorted(found, key=lambda d: (d.file, d.line, d.column)))
+
+
+def _place(wish: Wish) -> Diagnostic:
+    word = f"{wish.name}={','.join(wish.values)}"
+    return Diagnostic("quiet-value", "", file="quiet", text=word)
+
+
+def _wrong(host: Host, wish: Wish) -> str:
+    """Return what is wrong with a wish's values; empty where that cannot be known."""
+    if why := wrong_values(wish.name, wish.values):
+        return why
+    check = _CHECKS.get(wish.name)
+    try:
+        return check(host, wish) if check else ""
+    except Refused:
+        return ""  # what cannot be read is told as lacking
+
+
+def _governor(host: Host, wish: Wish) -> str:
+    files = map(available, governors(host))
+    lists = (host.read(path) for path in files)
+    listed = [text.split() for text in lists if text is not None]
+    return _chosen(wish, _in_all(listed) or DOCUMENTED[wish.name])
+
+
+def _huge_pages(host: Host, wish: Wish) -> str:
+    listed = [choices(host, path) for path in huge_pages(host)]
+    return _chosen(wish, _in_all(filter(None, listed)) or DOCUMENTED[wish.name])
+
+
+def _chosen(wish: Wish, allowed: Sequence[str]) -> str:
+    (value,) = wish.values
+    return "" if value in allowed else not_allowed(wish.name, value, allowed)
+
+
+def _in_all(lists: Iterable[Sequence[str]]) -> list[str]:
+    """Return the words that every list has, in the order of the first."""
+    first, *others = [*lists] or [()]
+    return [word for word in first if all(word in other for other in others)]
+
+
+def _processors(host: Host, wish: Wish) -> str:
+    online = cpus.online(host)
+    missing = cpus.parse(",".join(wish.values)) - online
+    if not missing:
+        return ""
+    allowed = f"what is online, {cpus.render(online)}"
+    return not_allowed(wish.name, cpus.render(missing), (allowed,))
+
+
+def _swap(host: Host, wish: Wish) -> str:
+    used = [device.path for device in devices(host)]
+    for value in wish.values:
+        if value not in used and not _exists(host, value):
+            allowed = (
+                f"paths of swap devices and files, now {', '.join(used) or 'none'}"
+            )
+            return not_allowed(wish.name, value, (allowed,))
+    return ""
+
+
+def _exists(host: Host, value: str) -> bool:
+    path = Path(value)
+    return path.is_absolute() and (host.root / value.lstrip("/")).exists()
+
+
+_CHECKS: dict[str, Check] = {
+    "governor": _governor,
+    "thp": _huge_pages,
+    "swap": _swap,
+    **dict.fromkeys(PROCESSORS, _processors),
+}

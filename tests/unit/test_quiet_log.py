@@ -1,0 +1,206 @@
+"""The log of `bw quiet` where it is in the way, cannot be used, or was lost."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from benchwright.cli import leftovers
+from benchwright.cli.quiet_session import QuietSession
+from benchwright.finding.quiet import doubts_of_restored
+from benchwright.machine.quiet import by_heart, owner, quieted
+from benchwright.machine.quiet.host import Host
+from benchwright.machine.quiet.place import LOG
+from benchwright.machine.quiet.quieted import (
+    Asked,
+    Quieted,
+    hold,
+    restore_now,
+    restore_session,
+)
+from benchwright.model.errors import BenchError
+from benchwright.model.quiet import FAILED, Quieting, wishes
+from benchwright.report.quiet import restored_lines
+from made_up_machine import made_up, snapshot
+
+
+def asked(host: Host, place: Path, *words: str) -> Asked:
+    return Asked(wishes(words), host=host, directory=place / "state")
+
+
+def read_only(*arguments: object, **_: object) -> object:
+    """What opening for writing, or removing, does on a disk that became read-only."""
+    raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(arguments[0]))
+
+
+# -- nothing changed, nothing held -----------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [("aslr",), ("dirty", "caches"), ("aslr", "smt")])
+def test_keeping_what_is_so_already_holds_nothing(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    host = made_up(tmp_path / "m")
+    (host.proc / "sys/kernel/randomize_va_space").write_text("0")
+    (host.sys / "devices/system/cpu/smt/control").write_text("notsupported")
+    hold(asked(host, tmp_path, *words), 0)
+    assert not (tmp_path / "state" / LOG).exists()
+    with Quieted(asked(host, tmp_path, "swappiness")) as free:
+        assert len(free.quiet.done) == 1
+
+
+def test_keeping_what_was_refused_holds_nothing(tmp_path: Path) -> None:
+    host = made_up(tmp_path / "m")
+    host.refuse = "randomize_va_space"
+    quiet, _ = hold(asked(host, tmp_path, "aslr"), 0)
+    assert [one.setting for one in quiet.lacking] == ["aslr"]
+    assert not (tmp_path / "state" / LOG).exists()
+
+
+def test_what_was_changed_is_held(tmp_path: Path) -> None:
+    host = made_up(tmp_path / "m")
+    hold(asked(host, tmp_path, "aslr", "dirty"), 0)
+    assert (tmp_path / "state" / LOG).exists()
+
+
+# -- a log that cannot be used ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [(owner, "open_trusted"), (quieted, "Log")]
+)
+def test_a_read_only_log_is_an_error_that_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: object, name: str
+) -> None:
+    host = made_up(tmp_path / "m")
+    before = snapshot(host)
+    state = tmp_path / "state"
+    hold(asked(host, tmp_path, "aslr"), 0)
+    with monkeypatch.context() as patched:
+        patched.setattr(module, name, read_only)
+        with pytest.raises(BenchError) as caught:
+            restore_now(host, state)
+    assert caught.value.code == "quiet-state"
+    assert f"{state}/quiet.lo" in caught.value.message
+    assert "Read-only file system" in caught.value.message
+    assert "`bw quiet --restore`" in caught.value.hint
+    assert restore_now(host, state) is not None
+    assert snapshot(host) == before
+
+
+def test_a_log_that_cannot_be_removed_is_told_and_everything_put_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = made_up(tmp_path / "m")
+    before = snapshot(host)
+    hold(asked(host, tmp_path, "aslr"), 0)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", read_only)
+        restored = restore_now(host, tmp_path / "state")
+        assert restored is not None
+        assert "quiet.log cannot be removed (Read-only" in restored.log
+        assert snapshot(host) == before
+        (host.proc / "sys/kernel/random/boot_id").write_text("another")
+        with pytest.raises(BenchError, match="cannot be removed") as caught:
+            hold(asked(host, tmp_path, "thp"), 0)
+        assert caught.value.code == "quiet-state"
+    again = restore_now(host, tmp_path / "state")
+    assert again is not None
+    assert again.log == ""
+    assert not (tmp_path / "state" / LOG).exists()
+
+
+def test_who_cannot_write_his_log_any_more_puts_the_machine_back_by_heart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = made_up(tmp_path / "m")
+    before = snapshot(host)
+    with Quieted(asked(host, tmp_path, "aslr", "swappiness")) as held:
+        monkeypatch.setattr(by_heart, "Log", read_only)
+    assert snapshot(host) == before
+    assert held.restored is not None
+    assert [one.how for one in held.restored.undone if one.how == FAILED] == []
+    assert "cannot be written any more (Read-only file system)" in held.restored.log
+
+
+def test_a_session_does_not_fail_for_a_place_that_cannot_be_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("BW_STATE", "/" + "x" * 5000)
+    assert restore_session("token") is None
+
+
+def test_a_lock_that_the_file_system_does_not_have_is_not_somebody_elses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with pytest.raises(BenchError, match=r"quiet\.lock: No locks available") as caught:
+        Quieted(asked(made_up(tmp_path / "m"), tmp_path, "aslr")).__enter__()
+    assert caught.value.code == "quiet-state"
+
+
+# -- a doubt of the result -------------------------------------------------------------
+
+
+def test_a_log_that_vanished_is_a_doubt_of_the_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = made_up(tmp_path / "m")
+    monkeypatch.setattr(quieted, "Host", lambda: host)
+    monkeypatch.setenv("BW_STATE", str(tmp_path / "state"))
+    said: list[str] = []
+    with QuietSession(Quieting(wishes(["aslr"])), "token", said.append) as session:
+        shutil.rmtree(tmp_path / "state")
+    (doubt,) = session.findings
+    assert (doubt.code, doubt.subject) == ("quiet-log-broken", "quiet log")
+    assert "quiet.log was removed by somebody else" in doubt.evidence
+    assert sum("quiet-log-broken" in line for line in said) == 1
+
+
+def test_a_log_that_cannot_be_read_at_a_sessions_end_is_a_doubt_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = made_up(tmp_path / "m")
+    hold(asked(host, tmp_path, "aslr"), 0)
+    (tmp_path / "state" / LOG).write_text("hm\n")
+    monkeypatch.setenv("BW_STATE", str(tmp_path / "state"))
+    said: list[str] = []
+    with QuietSession(None, "token", said.append) as session:
+        pass
+    assert [one.code for one in session.findings] == ["quiet-log-broken"]
+    assert "not a record" in session.findings[0].evidence
+    assert len(said) == 1
+
+
+def test_a_whole_log_is_no_doubt(tmp_path: Path) -> None:
+    with Quieted(asked(made_up(tmp_path / "m"), tmp_path, "aslr")) as held:
+        pass
+    assert held.restored is not None
+    assert doubts_of_restored(held.restored, late=False) == ()
+    lines = list(restored_lines(held.restored, late=False))
+    assert lines == ["quiet: 1 put back (aslr)"]
+
+
+# -- names of others -------------------------------------------------------------------
+
+
+def test_what_is_not_printable_of_a_place_is_escaped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = tmp_path / "evil\x1b[2J"
+    state.mkdir(mode=0o700)
+    (state / LOG).write_text("hm\n")
+    monkeypatch.delenv("BW_SESSION", raising=False)
+    monkeypatch.setenv("BW_STATE", str(state))
+    assert leftovers.undo(["run"]) is None
+    told = capsys.readouterr().err
+    assert "\x1b" not in told
+    assert "evil\\x1b[2J/quiet.log:1: not a record" in told
