@@ -19,9 +19,9 @@ from benchwright.bench.find import find_sampler
 from benchwright.model.errors import BenchError
 from benchwright.model.watched import ResourceUse
 from benchwright.probe.observer import Watch
-from benchwright.probe.series import read_series
 from benchwright.probe.use import resource_use
 from benchwright.probe.watcher import SamplerObserver
+from whole_series import read_whole
 
 try:
     SAMPLER: Path | None = find_sampler()
@@ -89,14 +89,14 @@ def use_of_all(observer: SamplerObserver) -> ResourceUse:
     last = observer.last
     assert last is not None
     assert last.error == ""
-    series = read_series(last.file)
+    series = read_whole(last.file)
     assert series.end is not None
     assert (last.samples, last.begin_ns, last.end_ns) == (
         len(series.times),
         series.times[0],
         series.times[-1],
     )
-    return resource_use(series, last.begin_ns, last.end_ns, (1, 1))
+    return resource_use(last.file, last.begin_ns, last.end_ns, (1, 1))
 
 
 def watched(

@@ -26,7 +26,7 @@ import pytest
 
 from benchwright.bench.find import find_sampler
 from benchwright.model.errors import BenchError
-from benchwright.probe.series import Series, read_series
+from whole_series import Series, read_whole
 
 try:
     SAMPLER: Path | None = find_sampler()
@@ -92,7 +92,7 @@ class Sampler:
 
     def series(self) -> Series:
         """Return the finished file as the reader understands it."""
-        return read_series(self.out)
+        return read_whole(self.out)
 
     def close(self) -> None:
         """End it, whatever state it is in."""
@@ -389,7 +389,7 @@ def test_it_ends_with_its_parent_though_its_input_stays_open(
     parent.kill()
     parent.wait()
     until(lambda: is_gone(pid))
-    assert read_series(out).end is not None
+    assert read_whole(out).end is not None
 
 
 def is_gone(pid: int) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from benchwright.machine import programs
 from benchwright.machine.asked import begin
 from benchwright.machine.programs import (
     Deadline,
@@ -115,6 +116,28 @@ def test_the_debian_package_of_a_file(
     (fact,) = asked.facts(tree, LONG)
     assert fact.value == package
     assert fact.absent == ("" if package else "in no package")
+
+
+def test_the_lists_of_files_are_read_once_for_all_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not at all for what lies where no package has a file."""
+    tree, read = debian(tmp_path), []
+
+    def noted(path: str) -> bytes:
+        read.append(Path(path).name)
+        return Path(path).read_bytes()
+
+    monkeypatch.setattr(programs, "_bytes", noted)
+    paths = ("/opt/a", "/opt/b", "/bin/tool", "/usr/local/bin/c")
+    named = [Program(path[-1], path) for path in paths]
+    facts = list(Packages.begin(tree, named, begin).facts(tree, LONG))
+    assert [fact.value for fact in facts] == [None, None, "tools 1:2.3-4", None]
+    assert facts[-1].absent == "in no package"
+    assert sorted(read) == ["lib2:amd64.list", "status", "tools.list"]
+    read.clear()
+    list(Packages.begin(tree, named[-1:], begin).facts(tree, LONG))
+    assert read == []
 
 
 def test_a_lookup_that_takes_too_long_is_absent_by_name(tmp_path: Path) -> None:
@@ -231,7 +254,7 @@ def test_a_real_repository_and_its_work_tree(tmp_path: Path) -> None:
     (other / "file").write_text("changed\n")
     for directory, branch, state in (
         (main, "trunk", "clean"),
-        (other, "side", "1 files changed"),
+        (other, "side", "1 file changed"),
     ):
         machine = capture(sources=Sources(directory=str(directory)), patience_s=60.0)
         found = {f.name: f.value for f in machine.facts}

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchwright.model.watched import ResourceUse
-from benchwright.probe.series import read_series
 from benchwright.probe.series_lines import SeriesError
 from benchwright.probe.use import resource_use
 from series_writer import SECOND, SeriesWriter
@@ -52,8 +51,7 @@ anything = st.recursive(
 
 def distilled(path: Path) -> ResourceUse:
     """Return the use of all that a series covers."""
-    series = read_series(path)
-    return resource_use(series, TENTH // 2, 3 * TENTH, (1, 1))
+    return resource_use(path, TENTH // 2, 3 * TENTH, (1, 1))
 
 
 def test_the_series_that_is_damaged_below_is_whole(tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from benchwright.model.watched import (
     SocketUse,
     TreeIo,
 )
-from benchwright.probe.series import Series, read_series
 from benchwright.probe.use import resource_use, uses_of
 from series_writer import SECOND, Row, SeriesWriter
 
@@ -33,12 +32,12 @@ def even(rates: dict[str, int], base: int = 1000) -> list[Row]:
     return [{name: base + i * step for name, step in rates.items()} for i in range(11)]
 
 
-def series_of(path: Path, rows: list[Row], **header: object) -> Series:
+def series_of(path: Path, rows: list[Row], **header: object) -> Path:
     """Return a series of samples a tenth of a second apart, from time 0."""
     writer = SeriesWriter(**header)
     for i, row in enumerate(rows):
         writer.row(i * TENTH, row)
-    return read_series(writer.write(path / "s"))
+    return writer.write(path / "s")
 
 
 def used(path: Path, rows: list[Row], **header: object) -> ResourceUse:
@@ -249,8 +248,8 @@ def test_a_disk_that_comes_and_one_that_goes(tmp_path: Path) -> None:
         if i <= 5:
             row["disk/old/reads"] = 100 * i
         writer.row(i * TENTH, row)
-    series = read_series(writer.write(tmp_path / "s"))
-    use = resource_use(series, TENTH * 5 // 2, TENTH * 15 // 2, (1, 1))
+    file = writer.write(tmp_path / "s")
+    use = resource_use(file, TENTH * 5 // 2, TENTH * 15 // 2, (1, 1))
     assert [(d.name, d.reads_per_s) for d in use.disks] == [
         ("new", pytest.approx(350 / 0.5)),
         ("old", pytest.approx(250 / 0.5)),
@@ -300,8 +299,8 @@ def test_cgroups(tmp_path: Path) -> None:
     for i, row in enumerate(even(rates)):
         row |= {"cgroup/0/memory": 10 * i, "cgroup/0/pids": i}
         writer.row(i * TENTH, row)
-    series = read_series(writer.write(tmp_path / "s"))
-    use = resource_use(series, TENTH * 5 // 2, TENTH * 15 // 2, (1, 1))
+    file = writer.write(tmp_path / "s")
+    use = resource_use(file, TENTH * 5 // 2, TENTH * 15 // 2, (1, 1))
     assert use.cgroups == (
         CgroupUse(
             path="/b",
@@ -353,8 +352,8 @@ def test_the_processors_of_a_cpuset(
     writer.say("cgroup", t=0, limits={"cpus": told}, **group)
     for i, row in enumerate(even({"kernel/forks": 1})):
         writer.row(i * TENTH, row)
-    series = read_series(writer.write(tmp_path / "s"))
-    (one,) = resource_use(series, 0, SECOND, (1, 1)).cgroups
+    file = writer.write(tmp_path / "s")
+    (one,) = resource_use(file, 0, SECOND, (1, 1)).cgroups
     assert one.cpus == expected
 
 
@@ -402,12 +401,12 @@ def test_open_files(tmp_path: Path) -> None:
     tables = {0: [[1, "a", 9, 10]], 5: [[2, "b", 500, 1000], [3, "c", 900, None]]}
     for i, table in tables.items():
         writer.say("files_open", t=i * TENTH, rows=table)
-    series = read_series(writer.write(tmp_path / "s"))
-    use = resource_use(series, TENTH * 5 // 2, TENTH * 15 // 2, (1, 1))
+    file = writer.write(tmp_path / "s")
+    use = resource_use(file, TENTH * 5 // 2, TENTH * 15 // 2, (1, 1))
     assert use.files == FilesOpen(2, "b", 500, 1000)
     assert use.files_of_machine == (107, 1000)
     # No table lies in this window: both beside it are looked at.
-    use = resource_use(series, TENTH, 2 * TENTH, (1, 1))
+    use = resource_use(file, TENTH, 2 * TENTH, (1, 1))
     assert use.files == FilesOpen(1, "a", 9, 10)
 
 
@@ -419,8 +418,8 @@ def test_kernel_messages_worst_first_and_at_most_twenty(tmp_path: Path) -> None:
             writer.say("kernel", t=i * TENTH, level=level, text=f"{i}")
     for i in range(30):
         writer.say("kernel", t=4 * TENTH + i, level=7, text="debug")
-    series = read_series(writer.write(tmp_path / "s"))
-    kernel = resource_use(series, TENTH * 5 // 2, TENTH * 15 // 2, (1, 1)).kernel
+    file = writer.write(tmp_path / "s")
+    kernel = resource_use(file, TENTH * 5 // 2, TENTH * 15 // 2, (1, 1)).kernel
     assert len(kernel) == 20
     assert [line.text for line in kernel[:6]] == ["3", "4", "5", "6", "7", "3"]
     assert kernel[0].at_s == pytest.approx(0.05)
@@ -439,13 +438,13 @@ def test_nothing_told_is_nothing_and_not_zero(tmp_path: Path) -> None:
 
 
 def test_what_the_samples_do_not_cover_is_told(tmp_path: Path) -> None:
-    series = series_of(tmp_path, even({"cpu/0/user": 5}))
-    use = resource_use(series, 5 * TENTH, 20 * TENTH, (1, 1))
+    file = series_of(tmp_path, even({"cpu/0/user": 5}))
+    use = resource_use(file, 5 * TENTH, 20 * TENTH, (1, 1))
     assert use.seconds == pytest.approx(1.5)
     assert use.absent == (("samples", "the sampler saw 0.5 s of 1.5 s"),)
     assert use.cpu is not None
     assert use.cpu.busy == pytest.approx(0.5)
-    use = resource_use(series, 15 * TENTH, 20 * TENTH, (1, 1))
+    use = resource_use(file, 15 * TENTH, 20 * TENTH, (1, 1))
     assert (use.cpu, use.samples) == (None, 0)
     assert use.absent == (("samples", "no two samples lie around the trial"),)
 
@@ -454,16 +453,16 @@ def test_late_samples_are_told(tmp_path: Path) -> None:
     writer = SeriesWriter()
     for t in (0, 1, 8, 9, 10):
         writer.row(t * TENTH, {"cpu/0/user": t})
-    series = read_series(writer.write(tmp_path / "s"))
-    use = resource_use(series, 0, 10 * TENTH, (1, 1))
+    file = writer.write(tmp_path / "s")
+    use = resource_use(file, 0, 10 * TENTH, (1, 1))
     assert use.absent == (("samples", "they came 0.5 s late in all"),)
 
 
 def test_short_trials_are_seen_together(tmp_path: Path) -> None:
-    series = series_of(tmp_path, even({"cpu/0/user": 5}))
+    file = series_of(tmp_path, even({"cpu/0/user": 5}))
     windows = [(4, 0, 1), (5, 2, TENTH), (6, TENTH, 6 * TENTH), (7, 7 * TENTH, SECOND)]
     windows += [(8, SECOND, SECOND + 1)]
-    first, second, third, fourth, fifth = uses_of(series, "watched/s1/x", windows)
+    first, second, third, fourth, fifth = uses_of(file, "watched/s1/x", windows)
     assert first is not None
     assert (first.epochs, first.begin_ns, first.end_ns) == ((4, 5), 0, TENTH)
     assert first.series == "watched/s1/x"
@@ -481,8 +480,8 @@ def test_what_lies_between_trials_is_not_told_as_theirs(tmp_path: Path) -> None:
     rows: list[Row] = [
         {"cpu/0/user": max(0, min(i, 8) - 2) * 10, "cpu/0/idle": 0} for i in range(11)
     ]
-    series = series_of(tmp_path, rows)
-    uses = uses_of(series, "x", [(1, 0, 2 * TENTH), (2, 8 * TENTH, SECOND)])
+    file = series_of(tmp_path, rows)
+    uses = uses_of(file, "x", [(1, 0, 2 * TENTH), (2, 8 * TENTH, SECOND)])
     for use in uses:
         assert use is not None
         assert use.seconds == pytest.approx(0.2)
@@ -501,12 +500,12 @@ def test_what_lies_between_trials_is_not_told_as_theirs(tmp_path: Path) -> None:
 def test_trials_with_little_between_them_are_seen_together(
     gaps_ms: tuple[int, int], expected: list[tuple[int, int]], tmp_path: Path
 ) -> None:
-    series = series_of(tmp_path, even({"cpu/0/user": 5}))
+    file = series_of(tmp_path, even({"cpu/0/user": 5}))
     windows, begin = [], 0
     for epoch, gap_ms in enumerate((*gaps_ms, 0), start=1):
         windows.append((epoch, begin, begin + TENTH))
         begin += TENTH + gap_ms * 1_000_000
-    uses = uses_of(series, "x", windows)
+    uses = uses_of(file, "x", windows)
     assert [use.epochs for use in uses if use] == expected
 
 
@@ -515,7 +514,7 @@ def test_the_samplers_cost(tmp_path: Path) -> None:
     for i in range(11):
         writer.row(i * TENTH, {"cpu/0/user": i})
     writer.end(0, SECOND, cost_ns=3_000_000)
-    use = resource_use(read_series(writer.write(tmp_path / "s")), 0, SECOND, (1, 1))
+    use = resource_use(writer.write(tmp_path / "s"), 0, SECOND, (1, 1))
     assert use.sampler_cost == pytest.approx(0.003)
 
 
@@ -543,19 +542,19 @@ def test_windows_side_by_side_mix(
                 "disk/a/busy_ms": (last["disk/a/busy_ms"] or 0) + 9 * requests,
             }
         )
-    series = series_of(path, rows)
+    file = series_of(path, rows)
     begin, middle, end = sorted((one, two + 1, three + 2))
     parts = [(begin, middle), (middle, end), (begin, end)]
-    figures = [_figures(series, a * SECOND // 100, b * SECOND // 100) for a, b in parts]
+    figures = [_figures(file, a * SECOND // 100, b * SECOND // 100) for a, b in parts]
     for first, second, both in zip(*figures, strict=True):
         mixed = first * (middle - begin) + second * (end - middle)
         assert mixed == pytest.approx(both * (end - begin), abs=1e-6)
 
 
-def _figures(series: Series, begin_ns: int, end_ns: int) -> tuple[float, float, float]:
+def _figures(file: Path, begin_ns: int, end_ns: int) -> tuple[float, float, float]:
     if begin_ns == end_ns:
         return (0.0, 0.0, 0.0)
-    use = resource_use(series, begin_ns, end_ns, (1, 1))
+    use = resource_use(file, begin_ns, end_ns, (1, 1))
     assert use.cpu is not None
     disk = use.disks[0] if use.disks else DiskUse("", 0, 0, 0, 0, 0, 0)
     return (use.cpu.busy, disk.reads_per_s, disk.busy)

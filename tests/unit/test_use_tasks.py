@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from benchwright.model.watched import ResourceUse, TaskUse
-from benchwright.probe.series import read_series
 from benchwright.probe.use import resource_use
 from series_writer import SECOND, SeriesWriter
 
@@ -38,8 +37,8 @@ def used(
                 writer.say(type_, t=i * TENTH, rows=tables[i], more=more)
         if processes and i in processes:
             writer.say("processes", t=i * TENTH, rows=processes[i])
-    series = read_series(writer.write(path / "s"))
-    return resource_use(series, begin * TENTH, end * TENTH, (1, 1))
+    file = writer.write(path / "s")
+    return resource_use(file, begin * TENTH, end * TENTH, (1, 1))
 
 
 def test_a_thread_that_is_there_all_the_time(tmp_path: Path) -> None:
@@ -174,8 +173,7 @@ def used_by_kernel(path: Path, processes: Tables) -> float | None:
         writer.row(i * TENTH, {"kernel/forks": i, "cpu/0/user": 9 * i})
         if i in processes:
             writer.say("processes", t=i * TENTH, rows=processes[i])
-    series = read_series(writer.write(path / "s"))
-    cpu = resource_use(series, 0, SECOND, (1, 1)).cpu
+    cpu = resource_use(writer.write(path / "s"), 0, SECOND, (1, 1)).cpu
     assert cpu is not None
     return cpu.kernel
 

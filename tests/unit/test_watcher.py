@@ -11,8 +11,8 @@ import pytest
 
 import sampler_stand_in
 from benchwright.probe.observer import Observer, ObserverError, Watch
-from benchwright.probe.series import read_series
 from benchwright.probe.watcher import SamplerObserver
+from whole_series import read_whole
 
 PATIENT_S = 30.0
 """Never waited for: what answers does so long before."""
@@ -49,19 +49,19 @@ def test_batches_are_watched_one_after_the_other(make: Make, tmp_path: Path) -> 
     sampler = make("work")
     observer: Observer = sampler
     pids = set()
-    for stem in ("a", "b", "a"):
+    for stem in ("a", "b", "c"):
         observer.begin(Watch(tmp_path, stem, 123, (1,), (2,)))
         assert sampler.last is None
         observer.end()
         assert sampler.last is not None
         pids.add(pid(tmp_path))
     assert len(pids) == 1
-    assert sampler.last.file == tmp_path / "a~2.jsonl.gz"
+    assert sampler.last.file == tmp_path / "c.jsonl.gz"
     assert sampler.last.begin_ns < sampler.last.end_ns
     assert (sampler.last.samples, sampler.last.cost_ns) == (2, 1000)
     assert (sampler.last.lost_ns, sampler.last.error) == (5, "")
-    for name in ("a", "b", "a~2"):
-        series = read_series(tmp_path / f"{name}.jsonl.gz")
+    for name in ("a", "b", "c"):
+        series = read_whole(tmp_path / f"{name}.jsonl.gz")
         assert series.header.root_pid == 123
         assert series.header.interval_ns == 100_000_000
     sampler.close()

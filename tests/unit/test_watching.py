@@ -117,6 +117,19 @@ def test_no_two_batches_have_files_of_one_name(tmp_path: Path) -> None:
     assert [w.root_pid for w in observer.watches] == [10, 10, 10]
 
 
+def test_files_of_a_batch_that_was_cut_keep_their_names(tmp_path: Path) -> None:
+    """Whatever stands behind the dot: a batch has files of several observers."""
+    for name in ("t-5.jsonl.gz", "t-5~2.folded", "t-55.jsonl.gz", "u.v-1.svg"):
+        (tmp_path / name).touch()
+    observer = Noted("a", [])
+    watching = Watching(tmp_path, PROCESSES, Crew([observer]), None)
+    for test, first in (("t", 5), ("t", 5), ("t", 6), ("u.v", 1)):
+        with watching.batch(test, first):
+            pass
+    stems = [watch.stem for watch in observer.watches]
+    assert stems == ["t-5~3", "t-5~4", "t-6", "u.v-1~2"]
+
+
 def test_nothing_is_watched_where_there_are_no_processes(tmp_path: Path) -> None:
     log: list[str] = []
     watching = Watching(tmp_path / "w", None, Crew([Noted("a", log)]), None)
@@ -166,4 +179,4 @@ def test_a_batch_that_is_over_too_soon_is_left_alone(tmp_path: Path) -> None:
     many = tuple(record(n, ("EXEC", 5, second // 100)) for n in range(4, 34))
     seen(watching, many)
     seen(watching, many)
-    assert [watch.stem for watch in observer.watches][2:] == ["t-4", "t-4"]
+    assert [watch.stem for watch in observer.watches][2:] == ["t-4", "t-4~2"]

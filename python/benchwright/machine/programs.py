@@ -28,6 +28,8 @@ MOST_HASHED_BYTES = 64 << 20
 """About a tenth of a second; a larger file is known by its size and time of change."""
 
 _DPKG = "/var/lib/dpkg"
+_LOCAL = ("/usr/local/", "/home/")
+"""Where no package has a file (Debian Policy 9.1.2, hier(7))."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _WRAPPERS = frozenset(
     (
@@ -180,12 +182,14 @@ class Packages(NamedTuple):
 
     def facts(self, tree: Tree, deadline: Deadline) -> Iterator[Fact]:
         """Yield the package and version of each program, found by the deadline."""
+        paths = [p.path for p in self.programs if p.path not in self.asked]
+        debian = _debian(tree, paths, deadline)
         for program in self.programs:
             if program.path in self.asked:
                 told = self.asked[program.path].answer(deadline.at_ns)
                 source = "rpm -qf"
             else:
-                told = _debian(tree, program.path, deadline)
+                told = debian[program.path]
                 source = f"{_DPKG}/info"
             text = (told.text or "").strip().splitlines()[:1]
             value = text[0] if text else None
@@ -194,21 +198,43 @@ class Packages(NamedTuple):
             yield Fact(name, value, source, absent, SUSPICIOUS)
 
 
-def _debian(tree: Tree, path: str, deadline: Deadline) -> Asked:
-    """Return the Debian package of a file and its version."""
+def _debian(tree: Tree, paths: Sequence[str], deadline: Deadline) -> dict[str, Asked]:
+    """Return the Debian package of each file and its version.
+
+    The lists of files are gone through once for all: there is one for each package.
+    """
+    told = {path: Asked(None, "in no package") for path in paths}
+    left = {path: _marks(path) for path in paths if not path.startswith(_LOCAL)}
+    stems = tuple(os.path.basename(path)[:4] for path in left)
+    for name in _lists(tree, stems) if left else ():
+        if deadline.is_over():
+            late = Asked(None, "looking for its package took too long")
+            return told | dict.fromkeys(left, late)
+        data = b"\n" + _bytes(f"{tree.root}{_DPKG}/info/{name}")
+        for path in [p for p, marks in left.items() if any(m in data for m in marks)]:
+            package = name.removesuffix(".list").split(":")[0]
+            told[path] = Asked(f"{package} {_debian_version(tree, package)}")
+            del left[path]
+        if not left:
+            break
+    return told
+
+
+def _marks(path: str) -> tuple[bytes, ...]:
+    """Return the lines under which packages may list a file."""
     # Since /bin became a link, packages list a file under either name.
     paths = {path, path.removeprefix("/usr"), f"/usr{path}"}
-    marks = [f"{p}\n".encode() for p in paths if p.startswith("/")]
-    stem = os.path.basename(path)[:4]
-    lists = [n for n in tree.names(f"{_DPKG}/info") if n.endswith(".list")]
-    for name in sorted(lists, key=lambda n: not n.startswith(stem)):
-        if deadline.is_over():
-            return Asked(None, "looking for its package took too long")
-        data = b"\n" + _bytes(f"{tree.root}{_DPKG}/info/{name}")
-        if any(b"\n" + mark in data for mark in marks):
-            package = name.removesuffix(".list").split(":")[0]
-            return Asked(f"{package} {_debian_version(tree, package)}")
-    return Asked(None, "in no package")
+    return tuple(f"\n{p}\n".encode() for p in paths if p.startswith("/"))
+
+
+def _lists(tree: Tree, stems: tuple[str, ...]) -> list[str]:
+    """Return the lists of packages' files, those first that are called like a program."""
+    try:
+        names = os.listdir(f"{tree.root}{_DPKG}/info")
+    except OSError:
+        return []
+    lists = [name for name in names if name.endswith(".list")]
+    return sorted(lists, key=lambda name: (not name.startswith(stems), name))
 
 
 def _debian_version(tree: Tree, package: str) -> str:

@@ -79,7 +79,7 @@ class RowLine(msgspec.Struct, frozen=True, tag="row"):
     v: list[Whole | None]
 
 
-class ThreadRow(msgspec.Struct, frozen=True, array_like=True):
+class ThreadRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One thread at one sample; times are totals since its start [ns]."""
 
     pid: Whole
@@ -111,7 +111,7 @@ class WatcherThreads(Threads, frozen=True, tag="watcher"):
     """Of bw itself."""
 
 
-class ProcessRow(msgspec.Struct, frozen=True, array_like=True):
+class ProcessRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One process; ticks are of the header's `ticks_per_s`."""
 
     pid: Whole
@@ -130,7 +130,7 @@ class Processes(msgspec.Struct, frozen=True, tag="processes"):
     rows: tuple[ProcessRow, ...]
 
 
-class FilesRow(msgspec.Struct, frozen=True, array_like=True):
+class FilesRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The open files of one process."""
 
     pid: Whole
@@ -255,8 +255,10 @@ def _decompressed(path: Path) -> Iterator[bytes]:
     with open(path, "rb") as file:
         member = zlib.decompressobj(_GZIP)
         while data := file.read(_PIECE):
-            yield member.decompress(data)
-            while member.eof and (data := member.unused_data):
-                member = zlib.decompressobj(_GZIP)
-                yield member.decompress(data)
+            while data:
+                if member.eof:
+                    member = zlib.decompressobj(_GZIP)
+                # Bounded: a quiet machine's file is a fiftieth of its text.
+                yield member.decompress(data, _PIECE)
+                data = member.unused_data if member.eof else member.unconsumed_tail
         yield member.flush()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from benchwright.model.watched import CgroupUse
 from benchwright.probe.series_lines import Cgroup
@@ -11,9 +12,9 @@ from benchwright.probe.use_window import Window
 _RANGE = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 
 
-def cgroups_use(window: Window) -> tuple[CgroupUse, ...]:
+def cgroups_use(window: Window, told: Sequence[Cgroup]) -> tuple[CgroupUse, ...]:
     """Return the use of each cgroup seen until the window's end, in order of number."""
-    seen = {one.number: one for one in window.series.cgroups if one.t <= window.end_ns}
+    seen = {one.number: one for one in told if one.t <= window.end_ns}
     return tuple(_use(window, seen[number], seen) for number in sorted(seen))
 
 

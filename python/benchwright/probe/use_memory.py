@@ -1,13 +1,12 @@
-"""Memory in a window: what was left, what was swapped, who had to look for free pages."""
+"""Memory and open files in a window: what was left, who had to look for free pages."""
 
 from __future__ import annotations
 
-import numpy as np
-
 from benchwright.model.watched import FilesOpen, MemoryUse
+from benchwright.probe.columns import SWAP_USED
 from benchwright.probe.series_lines import FilesOpenTable, FilesRow
 from benchwright.probe.use_cpu import pressure
-from benchwright.probe.use_window import Window
+from benchwright.probe.use_window import Around, Window
 
 _KIB = 1024
 
@@ -18,13 +17,13 @@ def memory_use(window: Window) -> MemoryUse | None:
     available = window.least("memory/available")
     if total is None or available is None:
         return None
-    page = window.series.header.page_size
+    page = window.header.page_size
     return MemoryUse(
         total=round(total) * _KIB,
         available_min=round(available) * _KIB,
         dirty_max=round(window.most("memory/dirty") or 0) * _KIB,
         swap_total=round(window.most("memory/swap_total") or 0) * _KIB,
-        swap_used_max=_swap_used(window),
+        swap_used_max=round(window.most(SWAP_USED) or 0) * _KIB,
         swapped_in=window.whole("vm/swap_in") * page,
         swapped_out=window.whole("vm/swap_out") * page,
         scanned_direct=window.whole("vm/scanned_direct"),
@@ -43,30 +42,45 @@ def files_of_machine(window: Window) -> tuple[int, int] | None:
     return None if most is None or limit is None else (round(most), round(limit))
 
 
-def files_open(window: Window) -> FilesOpen | None:
-    """Return the process nearest to its limit of open files; None where none is told."""
-    rows = [row for table in _tables(window) for row in table.rows]
-    if not rows:
-        return None
-    nearest = max(rows, key=_nearness)
-    return FilesOpen(nearest.pid, nearest.name, nearest.open, nearest.limit)
+class FilesSeen:
+    """The process nearest to its limit of open files, from one moment to another.
+
+    Of the tables in between, else of those on both sides.
+    """
+
+    def __init__(self, begin_ns: int, end_ns: int) -> None:
+        self._begin_ns, self._end_ns = begin_ns, end_ns
+        self._around: Around[FilesOpenTable] = Around(begin_ns, end_ns)
+        self._inside: FilesRow | None = None
+        self._beside: FilesRow | None = None
+        self._any_inside = False
+
+    def take(self, table: FilesOpenTable) -> None:
+        """Take in a table."""
+        for one in self._around.taken(table.t, table):
+            self._look_at(one)
+
+    def nearest(self) -> FilesOpen | None:
+        """Return the process, after the last table; None where none is told."""
+        for one in self._around.rest():
+            self._look_at(one)
+        row = self._inside if self._any_inside else self._beside
+        if row is None:
+            return None
+        return FilesOpen(row.pid, row.name, row.open, row.limit)
+
+    def _look_at(self, table: FilesOpenTable) -> None:
+        if self._begin_ns <= table.t <= self._end_ns:
+            self._any_inside = True
+            self._inside = _nearest(self._inside, table)
+        else:
+            self._beside = _nearest(self._beside, table)
+
+
+def _nearest(known: FilesRow | None, table: FilesOpenTable) -> FilesRow | None:
+    rows = table.rows if known is None else (known, *table.rows)
+    return max(rows, key=_nearness, default=None)
 
 
 def _nearness(row: FilesRow) -> tuple[float, int]:
     return (row.open / row.limit if row.limit else 0.0, row.open)
-
-
-def _tables(window: Window) -> tuple[FilesOpenTable, ...]:
-    """Return the tables in the window, else those on both sides of it."""
-    tables = window.series.files_open
-    inside = tuple(t for t in tables if window.begin_ns <= t.t <= window.end_ns)
-    if inside:
-        return inside
-    return tables[window.around(np.array([t.t for t in tables], dtype=np.int64))]
-
-
-def _swap_used(window: Window) -> int:
-    total, free = window.gauge("memory/swap_total"), window.gauge("memory/swap_free")
-    if not len(total) or len(total) != len(free):
-        return 0
-    return round(float((total - free).max())) * _KIB

@@ -111,7 +111,7 @@ class SamplerObserver:
         self._file = None
         sampler = self._started()
         self._id += 1
-        file = _free(watch.directory, watch.stem)
+        file = watch.directory / f"{watch.stem}.jsonl.gz"
         request = _WatchRequest(
             self._id,
             str(file.absolute()),
@@ -284,13 +284,3 @@ class _Sampler:
 def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
     assert pipe is not None, "the sampler is started with pipes"
     return pipe
-
-
-def _free(directory: Path, stem: str) -> Path:
-    """Return a file's path that is free: a batch that a crash cut keeps its own."""
-    file = directory / f"{stem}.jsonl.gz"
-    number = 2
-    while file.exists():
-        file = directory / f"{stem}~{number}.jsonl.gz"
-        number += 1
-    return file

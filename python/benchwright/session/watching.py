@@ -25,6 +25,7 @@ from benchwright.model.profiled import Profile
 from benchwright.model.watched import ResourceUse
 from benchwright.probe.crew import Crew
 from benchwright.probe.observer import Observer, ObserverError, Watch
+from benchwright.probe.stems import Stems
 from benchwright.study.names import file_name
 from benchwright.trial.record import EpochRecord
 
@@ -87,6 +88,7 @@ class Watching:
         aids: Aids | None = None,
     ) -> None:
         self._place = place
+        self._stems = Stems(place)
         self._processes = processes
         self.crew = crew
         self._sampler = sampler
@@ -119,7 +121,7 @@ class Watching:
         crew.begin(
             Watch(
                 self._place,
-                self._stem(test, first),
+                self._stems.free(f"{file_name(test)}-{first}"),
                 self._processes.root,
                 self._processes.own,
             )
@@ -205,13 +207,6 @@ class Watching:
         if self._aids.characterizer is not None:
             self._aids.characterizer.close()
 
-    def _stem(self, test: str, first: int) -> str:
-        """Return a name that no earlier batch has: one may have been cut and run again."""
-        stem = f"{file_name(test)}-{first}"
-        taken = sum(1 for _ in self._place.glob(f"{_literal(stem)}.*"))
-        tries = sum(1 for _ in self._place.glob(f"{_literal(stem)}~*"))
-        return f"{stem}~{tries + 2}" if taken or tries else stem
-
 
 def exec_window(record: EpochRecord) -> tuple[int, int, int] | None:
     """Return an epoch and the time of its EXEC [ns], or None where nothing was executed."""
@@ -231,8 +226,3 @@ def _unseen(windows: Windows, why: str) -> ResourceUse:
         epochs=(windows[0][0], windows[-1][0]),
         absent=(("series", why),),
     )
-
-
-def _literal(text: str) -> str:
-    """Return a text as a pattern of glob that matches only itself."""
-    return "".join(f"[{c}]" if c in "*?[" else c for c in text)
