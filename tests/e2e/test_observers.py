@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -84,3 +85,31 @@ def test_bonnie_shows_what_per_chr_writes_are(tmp_path: Path) -> None:
     [phase] = re.findall(r".* s  write of 1 B \(file\): .*", done.stdout)
     assert "one thread (bonnie++)" in phase
     assert phase.endswith("it is the limit")
+
+
+SAME_CALLS = {"fstat": "newfstat", "stat": "newstat", "lstat": "newlstat"}
+"""strace's names of calls that the kernel's events call otherwise."""
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not all(map(shutil.which, ("bpftrace", "strace"))),
+    reason="needs root, bpftrace and strace",
+)
+def test_of_true_only_its_own_calls_are_counted(tmp_path: Path) -> None:
+    """What the launcher does before the exec, and beside it, is not the program's."""
+    words = ("run", "--characterize", "--json", "--max-runs", "1", "--", "/bin/true")
+    document = json.loads(bw(tmp_path, *words).stdout)
+    [seen] = document["observed"].values()
+    found = seen["characterized"]
+    counted = Counter[str]()
+    for one in (*found.get("transfers", ()), *found.get("others", ())):
+        counted[one["call"]] += one["calls"]
+    assert counted
+    told = tmp_path / "told"
+    subprocess.run(["strace", "-o", told, "/bin/true"], check=True)
+    # The exec itself is the launcher's.
+    made = Counter(re.findall(r"^(\w+)\(", told.read_text(), re.MULTILINE)[1:])
+    expected = {SAME_CALLS.get(name, name): calls for name, calls in made.items()}
+    # Calls about memory and time are in no table of ours.
+    assert {name: expected.get(name, 0) for name in counted} == dict(counted)
+    assert counted["openat"] == expected["openat"] > 0

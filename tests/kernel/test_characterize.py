@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,11 +19,17 @@ from pathlib import Path
 import pytest
 
 from benchwright.bench.find import find_engine
-from benchwright.model.characterized import Characterized, Transfer, sizes_of
+from benchwright.model.characterized import (
+    Characterized,
+    MappedFiles,
+    Transfer,
+    sizes_of,
+)
 from benchwright.probe.characterize import Characterizer
+from benchwright.probe.characterize_clauses import Depth
 from benchwright.probe.characterize_counting import Counting
 from benchwright.probe.characterize_inside import Task
-from benchwright.probe.characterize_script import Depth
+from benchwright.probe.characterize_tree import Tree
 from benchwright.probe.observer import ObserverError, Watch
 
 needs_bpftrace = pytest.mark.skipif(
@@ -31,11 +38,16 @@ needs_bpftrace = pytest.mark.skipif(
 )
 WORK = """
 dd if=/dev/zero of=bytes bs=1 count=3000
+dd if=/dev/zero of=bytes bs=512 count=20 oflag=append conv=notrunc
 dd if=/dev/zero of=pages bs=4096 count=200 conv=fsync
 dd if=/dev/zero of=direct bs=64k count=10 oflag=direct
 dd if=/dev/zero of=synchronous bs=2k count=7 oflag=sync
 (dd if=pages of=/dev/null bs=5000; cat pages) | wc -c
+sh -c 'i=0; while [ $i -lt 200 ]; do echo x >small$i; i=$((i+1)); done'
 """
+MAPPING = (
+    "import mmap; f = open('pages', 'r+b'); m = mmap.mmap(f.fileno(), 0); m[0] = 1"
+)
 FIO = """
 fio --name=a --directory=. --size=2M --bs=4k --rw=randwrite --direct=1 --iodepth=8 \\
     --ioengine=ENGINE --output=/dev/null
@@ -51,7 +63,7 @@ def characterized(
     directory = study / "watched" / "s1"
     directory.mkdir(parents=True)
     stranger = _shell(STRANGER, place)
-    # The shell lives before the counting begins, and what it starts is followed.
+    # The shell takes the launcher's place: what it starts counts, itself it does not.
     worker = _shell(f"read line; {script}", place)
     observer = Characterizer(find_engine(), bpftrace)
     try:
@@ -82,7 +94,8 @@ def _shell(script: str, place: Path) -> subprocess.Popen[bytes]:
 @pytest.fixture(scope="module")
 def known(tmp_path_factory: pytest.TempPathFactory) -> tuple[Characterized, Path]:
     engines = [e for e in ("libaio", "io_uring") if shutil.which("fio")]
-    script = WORK + "".join(FIO.replace("ENGINE", engine) for engine in engines)
+    script = f'{WORK}{sys.executable} -c "{MAPPING}"\n'
+    script += "".join(FIO.replace("ENGINE", engine) for engine in engines)
     return characterized(tmp_path_factory.mktemp("io"), script)
 
 
@@ -101,8 +114,10 @@ def test_sizes_are_exact_and_strangers_are_not_seen(counted: Characterized) -> N
     sizes = {size.bytes: size.calls for size in plain.sizes}
     assert (sizes[1], sizes[4096]) == (3000, 200)
     assert 777 not in sizes_of(counted, "write")
-    assert plain.sequential is not None
-    assert plain.sequential > 0.99
+    # Each of the small files begins at its beginning, whoever had its place in memory;
+    # an append is in order.
+    assert (sizes[2], sizes[512], plain.sequential) == (200, 20, 1.0)
+    assert sum(one.calls for one in plain.latencies) == plain.calls
     [direct] = (t for t in files(counted, "write") if t.direct)
     assert (direct.calls, direct.bytes) == (10, 10 * 65536)
     [synchronous] = (t for t in files(counted, "write") if t.synchronous)
@@ -118,9 +133,34 @@ def test_pipes_are_told_apart_from_files(counted: Characterized) -> None:
     for transfer in counted.transfers:
         if transfer.kind == "pipe":
             moved[transfer.direction] += transfer.bytes
+            assert (
+                sum(one.bytes * one.calls for one in transfer.sizes) == transfer.bytes
+            )
     assert moved["write"] >= 200 * 4096
     assert moved["read"] >= 200 * 4096
-    assert [one.calls for one in counted.others if one.call == "fsync"] == [1]
+    [fsync] = (one for one in counted.others if one.call == "fsync")
+    assert (fsync.calls, sum(one.calls for one in fsync.latencies)) == (1, 1)
+
+
+@needs_bpftrace
+def test_character_devices_have_names_and_sizes(counted: Characterized) -> None:
+    [zero] = (t for t in counted.transfers if t.node == "/dev/zero")
+    assert {one.bytes: one.calls for one in zero.sizes} == {
+        1: 3000,
+        512: 20,
+        4096: 200,
+        65536: 10,
+        2048: 7,
+    }
+    assert (zero.kind, zero.sequential) == ("character device", None)
+
+
+@needs_bpftrace
+def test_files_and_mappings_are_told(counted: Characterized) -> None:
+    assert MappedFiles(True, 1, 200 * 4096) in counted.mapped
+    used = [use for use in counted.file_systems if (use.files or 0) >= 204]
+    assert used
+    assert all((use.files_bytes or 0) > 200 * 2 + 200 * 4096 for use in used)
 
 
 @needs_bpftrace
@@ -132,6 +172,8 @@ def test_what_bypasses_write_is_seen_too(counted: Characterized, call: str) -> N
     assert [size.bytes for size in one.sizes] == [4096]
     assert one.sequential is not None
     assert one.sequential < 0.5
+    assert counted.queued_s is not None
+    assert counted.queued_s > 0
 
 
 @needs_bpftrace
@@ -174,7 +216,9 @@ def test_without_bpftrace_events_are_read(tmp_path: Path) -> None:
 def test_a_kernel_that_tells_less_is_counted_too(tmp_path: Path) -> None:
     depth = Depth(files=False, rings=False)
     bpftrace = shutil.which("bpftrace") or ""
-    counting = Counting(Task((os.getpid(),), bpftrace, depth), tmp_path / "counts")
+    counting = Counting(
+        Task(Tree((), (os.getpid(),)), bpftrace, depth), tmp_path / "counts"
+    )
     try:
         counting.wait_until_ready()
         assert counting.absent()
@@ -187,6 +231,6 @@ def test_an_ordinary_user_is_told_what_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 65534)
-    with pytest.raises(ObserverError, match="only root") as refused:
+    with pytest.raises(ObserverError, match=r"only root.*strace") as refused:
         Characterizer(None).begin(Watch(tmp_path, "x", os.getpid()))
     assert refused.value.code == "characterize-unavailable"

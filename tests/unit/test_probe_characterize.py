@@ -1,4 +1,4 @@
-"""bpftrace's words -> what I/O arrived; the script for kernels that have less; places."""
+"""bpftrace's words -> what I/O arrived; events of tracefs; places."""
 
 from __future__ import annotations
 
@@ -8,28 +8,35 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.model.characterized import BusiestThread, SizeCalls, sizes_of
+from benchwright.model.characterized import (
+    BusiestThread,
+    LatencyCalls,
+    MappedFiles,
+    SizeCalls,
+    Transfer,
+    latency_ns,
+    sizes_of,
+)
 from benchwright.probe.characterize_describe import Around, described, devices_used
 from benchwright.probe.characterize_events import EventCounts
-from benchwright.probe.characterize_inside import events, fields_of
 from benchwright.probe.characterize_phases import phases
 from benchwright.probe.characterize_places import (
     Mount,
     disk_name,
     disks_below,
     mounts_of,
+    node_name,
 )
-from benchwright.probe.characterize_read import (
-    Key,
-    Tick,
-    blocks,
+from benchwright.probe.characterize_read import Key, Tick, blocks, totals
+from benchwright.probe.characterize_transfers import (
     how_of,
-    totals,
+    nodes_used,
     transfers,
+    under_way_s,
 )
-from benchwright.probe.characterize_script import Depth, script, wanted_events
 
-FILE, PIPE = 8, 1
+FILE, PIPE, CHARACTERS = 8, 1, 2
+ZERO = 1 << 20 | 5
 DIRECT = FILE | os.O_DIRECT << 8
 VDA = 254 << 20
 WRITE, READ = 2, 1
@@ -55,33 +62,130 @@ N = counts(
     ((WRITE, FILE | 1 << 8, VDA, 1), 50),
     ((WRITE, FILE, VDA, 8192), 50),
     ((WRITE, DIRECT, VDA, 4096), 7),
-    ((READ, PIPE, 0, 0), 3),
+)
+M = counts(
+    ((READ, PIPE, 13, 100), 2),
+    ((READ, PIPE | 1 << 8, 13, 12145), 1),
+    ((READ, CHARACTERS, ZERO, 512), 7),
 )
 
 
+def moved(
+    *lines: dict[str, object], nodes: dict[str, str] | None = None
+) -> list[Transfer]:
+    return list(transfers(totals(said(*lines)), nodes or {}))
+
+
 def test_transfers_join_what_differs_only_in_the_mode_of_opening() -> None:
-    lines = said(
+    plain, direct = moved(
         a_map("n", **N),
-        a_map("sum", **counts(((READ, PIPE), 12345))),
         a_map("seq", **counts(((WRITE, FILE, VDA), 500))),
         a_map("ns", **counts(((WRITE, FILE, VDA), 2 * S))),
     )
-    plain, direct, pipe = transfers(totals(lines).maps)
     assert (plain.calls, plain.bytes) == (1000, 950 + 50 * 8192)
     assert plain.sizes == (SizeCalls(1, 950), SizeCalls(8192, 50))
     assert (plain.sequential, plain.seconds, plain.device) == (0.5, 2.0, "254:0")
     assert (direct.direct, direct.calls, plain.direct) == (True, 7, False)
-    assert (pipe.kind, pipe.bytes, pipe.sequential, pipe.sizes) == (
-        "pipe",
-        12345,
-        None,
-        (),
+
+
+def test_pipes_and_character_devices_have_sizes_and_no_order() -> None:
+    sums = (((READ, PIPE, 13), 200), ((READ, PIPE | 1 << 8, 13), 12145))
+    zeros = ((READ, CHARACTERS, ZERO), 7 * 512)
+    zero, pipe = moved(
+        a_map("m", **M),
+        a_map("sum", **counts(*sums, zeros)),
+        nodes={"1:5": "/dev/zero"},
     )
+    assert (zero.kind, zero.node, zero.bytes) == ("character device", "/dev/zero", 3584)
+    assert zero.sizes == (SizeCalls(512, 7),)
+    assert (pipe.kind, pipe.calls, pipe.bytes, pipe.device) == ("pipe", 3, 12345, "")
+    assert pipe.sizes == (SizeCalls(100, 2), SizeCalls(12145, 1))
+    assert (zero.sequential, pipe.sequential) == (None, None)
+    assert nodes_used(totals(said(a_map("m", **M))).maps) == {"1:5"}
+
+
+def test_they_enter_no_share_of_the_files_and_no_file_system() -> None:
+    lines = said(a_map("n", **N), a_map("m", **M))
+    # A block device has the number of /dev/zero.
+    mounted = Mount("1:5", "ext4", "/ram", "/dev/ram5")
+    found = described(
+        totals(lines), Around("bpftrace", 0, 1.0, 4096, {"1:5": mounted}, {})
+    )
+    assert sizes_of(found, "read") == {}
+    assert devices_used(found) == ["254:0"]
+    assert found.file_systems == ()
+
+
+def test_messages_without_room_for_their_sizes_are_still_counted() -> None:
+    key = (READ, PIPE, 13)
+    sums = (a_map("all", **counts((key, 9))), a_map("sum", **counts((key, 900))))
+    [one] = moved(a_map("m", **counts(((*key, 100), 2))), *sums)
+    assert (one.calls, one.bytes, one.sizes) == (9, 900, (SizeCalls(100, 2),))
+
+
+def hist(name: str, **buckets: list[tuple[int, int]]) -> dict[str, object]:
+    """Return a histogram as bpftrace prints it: (first of a bucket, calls)."""
+    data = {
+        key: [{"min": low, "max": 2 * low - 1, "count": calls} for low, calls in counts]
+        for key, counts in buckets.items()
+    }
+    return {"type": "hist", "data": {f"@{name}": data}}
+
+
+def test_times_are_told_by_powers_of_two_and_joined() -> None:
+    first = f"{WRITE},{FILE},{VDA}"
+    second = f"{WRITE},{FILE | 1 << 8},{VDA}"
+    [one, _] = moved(
+        a_map("n", **N),
+        hist("lat", **{first: [(512, 90), (1024, 0), (4096, 4)], second: [(512, 6)]}),
+    )
+    assert one.latencies == (LatencyCalls(1024, 96), LatencyCalls(8192, 4))
+    assert [latency_ns(one.latencies, share) for share in (0.5, 0.96, 0.99, 1)] == [
+        *(1024, 1024, 8192, 8192)
+    ]
+    assert latency_ns((), 0.5) is None
+
+
+def test_what_makes_data_durable_has_its_times_too() -> None:
+    lines = said(a_map("k", **{"40": 3}), hist("klat", **{"40": [(1 << 20, 3)]}))
+    [one] = described(totals(lines), Around("bpftrace", 0, 1.0, 4096, {}, {})).others
+    assert (one.call, one.calls, one.latencies) == (
+        *("fsync", 3),
+        (LatencyCalls(1 << 21, 3),),
+    )
+
+
+def test_files_are_told_by_how_many_and_how_far_they_were_used() -> None:
+    lines = said(a_map("n", **N), a_map("w", **counts(((VDA, 7), 100), ((VDA, 8), 50))))
+    around = Around("bpftrace", 0, 1.0, 4096, mounts_of(MOUNTINFO), {})
+    [use] = described(totals(lines), around).file_systems
+    assert (use.files, use.files_bytes) == (2, 150)
+
+
+def test_mapped_files_are_told() -> None:
+    lines = said(
+        a_map("map", **{"0": 2, "1": 1}), a_map("maplen", **{"0": 8192, "1": 4096})
+    )
+    found = described(totals(lines), Around("bpftrace", 0, 1.0, 4096, {}, {}))
+    assert found.mapped == (MappedFiles(True, 1, 4096), MappedFiles(False, 2, 8192))
+
+
+def test_what_libaio_has_under_way_follows_from_both_ends() -> None:
+    def sums(given: int, taken: int, late: int) -> float | None:
+        values = {"given": given, "taken": taken, "givenat": 100, "takenat": late}
+        data = {f"@{name}": value for name, value in values.items()}
+        return under_way_s(totals(said({"type": "map", "data": data})).maps)
+
+    assert sums(3, 3, 100 + 5 * S) == 5.0
+    # The sums wrap; some operations were taken from the ring in memory; there were none.
+    assert sums(3, 3, 100 + 5 * S - (1 << 64)) == 5.0
+    assert sums(3, 2, 100 + 5 * S) is None
+    assert sums(0, 0, 100) is None
 
 
 def test_rare_sizes_are_told_by_powers_of_two() -> None:
     many = counts(*(((WRITE, FILE, VDA, size), 100 - size) for size in range(1, 21)))
-    [one] = transfers(totals(said(a_map("n", **many))).maps)
+    [one] = moved(a_map("n", **many))
     assert [size.bytes for size in one.sizes] == list(range(1, 13))
     assert [(b.bytes, b.calls) for b in one.buckets] == [
         (16, 87 + 86 + 85 + 84),
@@ -184,7 +288,7 @@ def test_events_are_counted_from_text_cut_anywhere() -> None:
         maps = counts.maps()
         assert maps == {"@n": {"2,0,0,4096": 2}, "@k": {"40": 1}, "@bad": {"1,11": 1}}
         assert counts.lost == 7
-    [one] = transfers(totals(said(a_map("n", **maps["@n"]))).maps)
+    [one] = moved(a_map("n", **maps["@n"]))
     assert (one.call, one.kind, one.bytes, one.sequential) == (
         "write",
         "unknown",
@@ -225,7 +329,12 @@ def test_disks_are_whole_and_what_has_none_is_left_out(tmp_path: Path) -> None:
 def test_everything_counted_is_described() -> None:
     lines = said(
         a_map("n", **N),
-        a_map("cache", **counts(((VDA, WRITE), 10), ((VDA, READ), 2), ((VDA, 0), 1))),
+        a_map(
+            "cache",
+            **counts(
+                ((VDA, WRITE), 10), ((VDA, READ), 2), ((VDA, 0), 1), ((VDA, 16), 3)
+            ),
+        ),
         a_map("fs", **counts(((0, VDA, 1), 950), ((8, VDA, 4096), 7))),
         a_map("k", **{"40": 2}),
         a_map("kns", **{"40": S // 2}),
@@ -241,7 +350,8 @@ def test_everything_counted_is_described() -> None:
     assert (use.cache_read_bytes, use.cache_written_bytes, use.cache_other_bytes) == (
         8192,
         40960,
-        4096,
+        # A page fault, and three pages of a copy_file_range.
+        4 * 4096,
     )
     assert [(e.means, e.count, e.bytes) for e in use.events] == [
         ("buffered write", 950, 950),
@@ -257,52 +367,9 @@ def test_everything_counted_is_described() -> None:
     assert devices_used(found) == ["254:0"]
 
 
-# -- the script ------------------------------------------------------------------------
-
-FORMAT = """\
-name: mm_filemap_add_to_page_cache
-format:
-\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
-
-\tfield:dev_t s_dev;\toffset:32;\tsize:4;\tsigned:0;
-\tfield:char name[32];\toffset:36;\tsize:32;\tsigned:0;
-\tfield:__data_loc char[] cmd;\toffset:68;\tsize:4;\tsigned:0;
-"""
-
-
-def test_fields_are_read_from_a_format() -> None:
-    assert fields_of(FORMAT) == {"common_type", "s_dev", "name", "cmd"}
-
-
-def test_events_that_the_kernel_has_not_are_not_asked_for(tmp_path: Path) -> None:
-    place = tmp_path / "events/syscalls/sys_enter_read"
-    place.mkdir(parents=True)
-    (place / "format").write_text(FORMAT)
-    found = events(tmp_path, wanted_events())
-    assert set(found) == {"syscalls/sys_enter_read"}
-    text = script([7, 8], found, Depth())
-    assert "@own[7] = 1; @own[8] = 1;" in text
-    assert "sys_exit_read " in text
-    for absent in ("sys_enter_write", "ext4", "block", "io_uring", "balance", "cache"):
-        assert absent not in text
-
-
-def test_without_the_kernels_structures_none_are_read() -> None:
-    everything = {
-        name: frozenset({"req", "res", "opcode", "dev", "bytes", "rwbs", "s_dev"})
-        for name in wanted_events()
-    }
-    full = script([7], everything, Depth())
-    plain = script([7], everything, Depth(files=False, rings=False))
-    assert "task_struct" in full
-    for structure in ("task_struct", "f_pos", "io_rw"):
-        assert structure not in plain
-    assert full.count("{") == full.count("}")
-
-
-def test_pages_of_older_kernels_are_counted_one_by_one() -> None:
-    event = "filemap/mm_filemap_add_to_page_cache"
-    old = script([7], {event: frozenset({"s_dev"})}, Depth())
-    new = script([7], {event: frozenset({"s_dev", "order"})}, Depth())
-    assert "args->order" not in old
-    assert "1 << args->order" in new
+def test_character_devices_have_their_names(tmp_path: Path) -> None:
+    (tmp_path / "1:5").mkdir()
+    (tmp_path / "1:5/uevent").write_text("MAJOR=1\nMINOR=5\nDEVNAME=zero\n")
+    assert node_name("1:5", tmp_path) == "/dev/zero"
+    assert node_name("137:2", tmp_path) == "/dev/pts/258"
+    assert node_name("9:9", tmp_path) == ""

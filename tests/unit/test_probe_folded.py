@@ -8,9 +8,11 @@ from benchwright.model.profiled import Folded, StackSample
 from benchwright.probe.folded import (
     fold,
     folded_text,
+    leaves_of,
     profile_of,
     read_folded,
     samples_of,
+    with_leaves,
     within,
 )
 
@@ -80,3 +82,26 @@ def test_a_profile_counts_the_innermost_frames() -> None:
 
 def test_a_profile_of_nothing_has_no_shares_to_divide() -> None:
     assert profile_of(Folded({}), 99).top == ()
+
+
+BARE = "bonnie++ 7/9     2.000000005: \n\n"
+LEAVES = """\
+        bonnie++ 7/9     2.000000005:      7fe852516350 write (/usr/lib/libc.so.6)
+Web Content 7/8     1.000000001:  ffffffff821eab66 do_syscall_64 ([kernel.kallsyms])
+"""
+
+
+def test_a_stack_that_perf_throws_away_keeps_where_it_was() -> None:
+    """An impossible return address makes perf print no frame at all."""
+    leaves = leaves_of(LEAVES.splitlines(keepends=True))
+    assert leaves[8, 1_000_000_001] == "do_syscall_64_[k]"
+    [bare, *others] = with_leaves(samples_of((BARE + TEXT).splitlines()), leaves)
+    assert bare.stack == ("bonnie++", "write")
+    assert others == list(samples_of(TEXT.splitlines()))
+    profile = profile_of(fold([bare]), 99)
+    assert (profile.top[0].name, profile.alone_share) == ("write", 1.0)
+
+
+def test_a_program_is_no_function() -> None:
+    profile = profile_of(Folded({("a",): 3}), 99)
+    assert (profile.top[0].name, profile.unknown_share) == ("[unknown]", 1.0)

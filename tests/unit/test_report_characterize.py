@@ -10,6 +10,8 @@ from benchwright.model.characterized import (
     FailedCalls,
     FileSystemEvent,
     FileSystemUse,
+    LatencyCalls,
+    MappedFiles,
     OtherCalls,
     Phase,
     SizeCalls,
@@ -30,11 +32,22 @@ FOUND = Characterized(
             sizes=ONES,
             sequential=1.0,
             seconds=0.25,
+            latencies=(LatencyCalls(2048, 985), LatencyCalls(1 << 20, 15)),
         ),
-        Transfer("read", "read", "pipe", 3, 1024),
+        Transfer("read", "read", "pipe", 3, 1024, sizes=(SizeCalls(341, 3),)),
+        Transfer(
+            *("read", "read", "character device", 2, 8192),
+            node="/dev/zero",
+            sizes=(SizeCalls(4096, 2),),
+        ),
     ),
-    others=(OtherCalls("fsync", 2, 0.5), OtherCalls("lseek", 1)),
+    others=(
+        OtherCalls("fsync", 2, 0.5, (LatencyCalls(1 << 28, 2),)),
+        OtherCalls("lseek", 1),
+    ),
     failed=(FailedCalls("write", "ENOSPC", 4),),
+    mapped=(MappedFiles(True, 1, 65536),),
+    queued_s=15.0,
     phases=(
         Phase(0.0, 8.0, "write", "file", 1, 1.0, 1000.0, 1000.0, BONNIE),
         Phase(8.0, 9.0, "write", "file", 8192, 0.5, 200.0, 1638400.0, DD),
@@ -43,7 +56,9 @@ FOUND = Characterized(
     file_systems=(
         FileSystemUse("0:21", "proc", "/proc", "proc", 0, 0, 0),
         FileSystemUse(
-            *("254:0", "ext4", "/", "/dev/vda", 0, 40960, 0),
+            *("254:0", "ext4", "/", "/dev/vda", 0, 40960, 8192),
+            files=2,
+            files_bytes=12288,
             events=(
                 FileSystemEvent(
                     "ext4_da_write_end", "buffered write", 1000, 17382, ONES
@@ -65,6 +80,8 @@ FOUND = Characterized(
         *("watched/s1/a.bw", 4, 0, ("vda",)),
         sequential=0.5,
         queue_mean=0.25,
+        queue_at_arrival=1.5,
+        queue_max=3,
         response_s_p50=0.001,
         response_s_p99=0.002,
     ),
@@ -79,10 +96,15 @@ def test_the_whole_description() -> None:
 I/O of the trial in 10.0 s, counted by bpftrace; being counted slows small calls down
   system calls
     write, buffered file on ext4 /: 1,000 calls of 1 B (99.8 %), 8 KiB (0.2 %); \
-16.97 KiB in all; sequential 100 %; 1.697 KiB/s; 0.25 s in them
-    read, pipe: 3 calls; 1 KiB in all; 102 B/s
-    also fsync 2 (0.5 s), lseek 1
+16.97 KiB in all; sequential 100 %; 1.697 KiB/s; 250 ms in them
+      p50 < 2.05 us, all < 1.05 ms; 0.025 at once, mean of the trial
+    libaio: 1.5 operations at once, mean of the trial
+    mapped files, shared, to be written: 1 of 64 KiB in all; what goes through them is no call
+    also fsync 2 (500 ms; all < 268 ms), lseek 1
     failed: write ENOSPC 4
+  pipes, sockets and character devices
+    read, pipe: 3 calls of 341 B (100 %); 1 KiB in all; 102 B/s
+    read, character device /dev/zero: 2 calls of 4 KiB (100 %); 8 KiB in all; 819 B/s
   over time, the commonest call
        0.0 - 8.0 s  write of 1 B (file): 1,000/s, 1000 B/s, 100 % of calls; \
 one thread (bonnie) ran 80 % of it and could have run another 15 %: \
@@ -94,13 +116,15 @@ one thread (dd) ran 95 % of it
     buffered write: 1,000 of 1 B (99.8 %), 8 KiB (0.2 %); 16.97 KiB in all \
 (ext4_da_write_end)
     fsync: 2 (ext4_sync_file_enter)
-    page cache: 0 B brought in by reads, 40 KiB added by writes
+    different files: 2, 12 KiB up to the furthest place that was reached in each
+    page cache: 0 B brought in by reads, 40 KiB added by writes, 8 KiB otherwise \
+(mapped files, programs that start, copies)
   device vda
     flush by kernel threads, for anybody: 1
     read by the trial's tasks: 2 of 4 KiB (100 %); 8 KiB in all
     write by kernel threads, for anybody: 2 of 12 KiB (100 %); 24 KiB in all
     write by other tasks: 1 of 4 KiB (100 %); 4 KiB in all
-    all requests: sequential 50 %, 0.25 requests under way, response p50 1 ms, p99 2 ms
+    all requests: sequential 50 %, 0.25 under way (1.5 as each one arrives, at most 3), response p50 1 ms, p99 2 ms
   writers were made to wait 3 times, 1.5 s in all, for dirty pages to be written
   block trace: watched/s1/a.bw (bw trace stat, bw trace compare)
   from calls to the device
@@ -123,3 +147,44 @@ def test_nothing_at_all_is_said_too() -> None:
 def test_the_object_leaves_out_what_is_not_known() -> None:
     plain = characterize_object(Characterized(1.0, "tracefs"))
     assert plain == {"seconds": 1.0, "method": "tracefs"}
+
+
+def test_reads_and_writes_are_told_as_shares_and_a_copy_is_both() -> None:
+    found = Characterized(
+        1.0,
+        "bpftrace",
+        (
+            Transfer("read", "read", "file", 2, 200),
+            Transfer("write", "write", "file", 1, 300),
+            Transfer("copy_file_range", "read", "file", 1, 500),
+            Transfer("read", "read", "pipe", 9999, 9999),
+        ),
+    )
+    assert "    reads are 60 % of the calls and 46.7 % of the bytes" in list(
+        characterize_lines(found)
+    )
+
+
+def test_pipes_alone_are_no_data_of_files() -> None:
+    found = Characterized(1.0, "bpftrace", (Transfer("read", "read", "pipe", 9, 900),))
+    assert list(characterize_lines(found))[1:] == [
+        "  system calls",
+        "    no data of files or devices were moved by system calls",
+        "  pipes, sockets and character devices",
+        "    read, pipe: 9 calls; 900 B in all; 900 B/s",
+    ]
+
+
+def test_a_file_system_read_from_memory_is_told_and_proc_is_not() -> None:
+    uses = (
+        FileSystemUse("0:21", "proc", "/proc", "proc", 0, 0, 0, files=1, files_bytes=9),
+        FileSystemUse("254:0", "ext4", "/", "/dev/vda", 0, 0, 0, files=1),
+    )
+    moved = (
+        Transfer("read", "read", "file", 9, 90_000, device="254:0"),
+        Transfer("read", "read", "file", 1, 9, device="0:21"),
+    )
+    found = Characterized(1.0, "bpftrace", moved, file_systems=uses)
+    told = "\n".join(characterize_lines(found))
+    assert "page cache: 0 B brought in by reads of 87.89 KiB" in told
+    assert "proc on proc" not in told

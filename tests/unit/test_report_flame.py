@@ -104,3 +104,11 @@ def test_the_words_name_the_busiest_and_what_has_no_name() -> None:
         "profile: 40 % in functions without a name: install debug symbols, "
         "or build with -g -fno-omit-frame-pointer",
     ]
+
+
+def test_stacks_that_are_not_known_are_told() -> None:
+    folded = Folded({("a", "write"): 30, ("a", "main", "read"): 70})
+    assert list(profile_lines(profile_of(folded, 99)))[1:] == [
+        "profile: of 30 % only the innermost function is known, not what called it: "
+        "build with -fno-omit-frame-pointer"
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchwright.finding.codes import doubt
+from benchwright.finding.words import counted, was
 from benchwright.model.finding import Finding
 from benchwright.model.observation import Trial
 
@@ -14,6 +15,9 @@ def doubts_of_profiles(subject: str, trials: Sequence[Trial]) -> list[Finding]:
     profiled = [trial.profile for trial in trials if trial.profile is not None]
     if not profiled:
         return []
-    hertz = profiled[0].hertz
-    evidence = f"{len(profiled)} trials were profiled, {hertz} samples a second of each processor"
+    number, hertz = len(profiled), profiled[0].hertz
+    evidence = (
+        f"{counted(number, 'trial')} {was(number)} profiled, {hertz} samples a second of "
+        "each processor"
+    )
     return [doubt("profiled", subject, evidence)]

@@ -3,7 +3,7 @@
 Purpose: workload characterization; what a benchmark says of its I/O is held against this.
 Sizes are bytes that were moved, times seconds since the recording began. Absent is not
 zero: what a kernel or a method does not tell is None, or named in `absent`. Source:
-papers/methodology.txt 12.3.2 and 12.3.6.
+papers/methodology.txt 12.3.2, 12.3.5 and 12.3.7 (latency distribution, working set).
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ import msgspec
 Direction = Literal["read", "write"]
 Method = Literal["bpftrace", "tracefs"]
 """Counted in the kernel, or event by event."""
-_ON_DISK = ("file", "device", "unknown")
+ON_DISK = ("file", "device", "unknown")
+"""Kinds of things whose bytes may lie on a disk; what is not known is taken for one."""
+COPIES = ("copy_file_range",)
+"""Calls that read and write."""
 COMMONEST = 12
 """Sizes that are told one by one; the others by powers of two."""
 
@@ -25,6 +28,14 @@ class SizeCalls(msgspec.Struct, frozen=True):
     """How many were of one size."""
 
     bytes: int
+    calls: int
+
+
+class LatencyCalls(msgspec.Struct, frozen=True):
+    """How many calls lasted less than so long, and at least half of it."""
+
+    below_ns: int
+    """A power of two."""
     calls: int
 
 
@@ -45,14 +56,19 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
     """Each write waits for the device (O_SYNC, O_DSYNC)."""
     device: str = ""
     """`MAJOR:MINOR` of the file system or the device; empty where there is none."""
+    node: str = ""
+    """The name of a character device, `/dev/zero`, where it is known."""
     sizes: tuple[SizeCalls, ...] = ()
-    """The commonest sizes, commonest first; of files and devices only."""
+    """The commonest sizes, commonest first."""
     buckets: tuple[SizeCalls, ...] = ()
     """The other calls by size, up to so many bytes (powers of two)."""
     sequential: float | None = None
-    """Share of calls that begin where the one before on the same open file ended."""
+    """Share of calls that begin where the one before on the same open file ended, the first
+    at its beginning; of files and devices only."""
     seconds: float | None = None
-    """Time in these calls, summed over threads."""
+    """Time in these calls, summed over threads; of a ring until each was complete."""
+    latencies: tuple[LatencyCalls, ...] = ()
+    """How long each took, failed ones too; shortest first, empty where it is not known."""
 
 
 class OtherCalls(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -62,6 +78,8 @@ class OtherCalls(msgspec.Struct, frozen=True, omit_defaults=True):
     calls: int
     """All of them, failed ones too."""
     seconds: float | None = None
+    latencies: tuple[LatencyCalls, ...] = ()
+    """How long each took; of those that make data durable only."""
 
 
 class FailedCalls(msgspec.Struct, frozen=True):
@@ -71,6 +89,16 @@ class FailedCalls(msgspec.Struct, frozen=True):
     error: str
     """The name of errno, `ENOSPC`."""
     calls: int
+
+
+class MappedFiles(msgspec.Struct, frozen=True):
+    """Files that were mapped into memory and shared: what goes through them is no call."""
+
+    written: bool
+    """They may be written by it."""
+    mappings: int
+    bytes: int
+    """The lengths of all mappings."""
 
 
 class BusiestThread(msgspec.Struct, frozen=True):
@@ -127,7 +155,12 @@ class FileSystemUse(msgspec.Struct, frozen=True, omit_defaults=True):
     cache_written_bytes: int | None = None
     """Added to the page cache by writes."""
     cache_other_bytes: int | None = None
-    """Added otherwise: page faults, starting programs."""
+    """Added otherwise: page faults of mapped files, programs that start, copies in the kernel,
+    io_uring."""
+    files: int | None = None
+    """Different files that calls moved data of; None where that is not known."""
+    files_bytes: int | None = None
+    """Up to the furthest place that was reached in each: the working set at most."""
     events: tuple[FileSystemEvent, ...] = ()
 
 
@@ -156,6 +189,9 @@ class BlockTrace(msgspec.Struct, frozen=True, omit_defaults=True):
     sequential: float | None = None
     queue_mean: float | None = None
     """Requests under way, mean over time."""
+    queue_at_arrival: float | None = None
+    """The same, as each new request met them."""
+    queue_max: int | None = None
     response_s_p50: float | None = None
     response_s_p99: float | None = None
 
@@ -169,6 +205,10 @@ class Characterized(msgspec.Struct, frozen=True, omit_defaults=True):
     """Most calls first."""
     others: tuple[OtherCalls, ...] = ()
     failed: tuple[FailedCalls, ...] = ()
+    mapped: tuple[MappedFiles, ...] = ()
+    """Files that were mapped and shared, those to be written first."""
+    queued_s: float | None = None
+    """Time of all operations of libaio from being handed over to being taken back."""
     phases: tuple[Phase, ...] = ()
     file_systems: tuple[FileSystemUse, ...] = ()
     throttled: int | None = None
@@ -193,21 +233,36 @@ def sizes_of(characterized: Characterized, direction: Direction) -> Counter[int]
     """
     found: Counter[int] = Counter()
     for transfer in characterized.transfers:
-        if transfer.direction == direction and transfer.kind in _ON_DISK:
+        if transfer.direction == direction and transfer.kind in ON_DISK:
             for size in transfer.sizes:
                 found[size.bytes] += size.calls
     return found
 
 
-def bytes_moved(
-    characterized: Characterized, direction: Direction, kinds: tuple[str, ...]
-) -> int:
-    """Return the bytes that calls moved to (`write`) or from (`read`) some kinds of things."""
-    return sum(
-        transfer.bytes
+def transfers_of(
+    characterized: Characterized, direction: Direction
+) -> tuple[Transfer, ...]:
+    """Return the transfers to (`write`) or from (`read`) files and devices.
+
+    A copy within the kernel (copy_file_range) is both.
+    """
+    return tuple(
+        transfer
         for transfer in characterized.transfers
-        if transfer.direction == direction and transfer.kind in kinds
+        if transfer.kind in ON_DISK
+        and (transfer.direction == direction or transfer.call in COPIES)
     )
+
+
+def latency_ns(latencies: tuple[LatencyCalls, ...], share: float) -> int | None:
+    """Return within what time at least a share of the calls were done, as a power of two;
+    None where it is not known."""
+    left = share * sum(one.calls for one in latencies)
+    for one in latencies:
+        left -= one.calls
+        if left <= 0:
+            return one.below_ns
+    return None
 
 
 def bytes_of_device(

@@ -70,3 +70,5 @@ class Profile(msgspec.Struct, frozen=True, omit_defaults=True):
     """The kernel's part was not to be had (kernel.perf_event_paranoid)."""
     epochs: tuple[int, int] | None = None
     """First and last trial seen together; None: not told apart."""
+    alone_share: float = 0.0
+    """Of the samples of which only the innermost function is known, not what called it."""

@@ -22,10 +22,17 @@ from benchwright.probe.characterize_places import (
     disk_name,
     disks_below,
     mounts,
+    node_name,
 )
 from benchwright.probe.characterize_read import Totals, device_name, totals
+from benchwright.probe.characterize_transfers import nodes_used
+from benchwright.probe.characterize_tree import tree_below
 from benchwright.probe.observer import ObserverError, Watch
-from benchwright.probe.profile_tree import thread_ids, tree_pids
+
+_ORDINARY = (
+    "only root may ask the kernel what I/O is done (bpftrace, tracefs); for an ordinary user "
+    "`strace -f -c COMMAND` counts a command's calls"
+)
 
 
 class Characterizer:
@@ -53,13 +60,12 @@ class Characterizer:
         self.close()
         self.characterized = None
         if os.geteuid() != 0:
-            raise ObserverError(CODE, "only root may ask the kernel what I/O is done")
+            raise ObserverError(CODE, _ORDINARY)
         self._watch = watch
         self._mounts = self._mounted(watch)
-        pids = tree_pids([watch.root_pid, *watch.target_pids], self._proc)
-        threads = tuple(thread_ids(pids, self._proc))
+        tree = tree_below(watch.root_pid, watch.target_pids, self._proc)
         place = watch.directory / f"{watch.stem}.counts"
-        self._counting = begun(shutil.which(self._bpftrace), threads, place)
+        self._counting = begun(shutil.which(self._bpftrace), tree, place)
         self._record(watch)
 
     def end(self) -> None:
@@ -113,6 +119,7 @@ class Characterizer:
             page_size=os.sysconf("SC_PAGE_SIZE"),
             mounts=self._mounts,
             disks={number: disk_name(number) or number for number in numbers},
+            nodes={number: node_name(number) for number in nodes_used(found.maps)},
             absent=tuple(counting.absent()),
         )
         return described(found, around)

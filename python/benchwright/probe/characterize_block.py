@@ -81,11 +81,14 @@ class BlockRecording:
 
 
 def _measured(trace: BlockTrace, stat: StatResult) -> BlockTrace:
+    queue = stat.queue
     median, high = stat.response_ns.p50, stat.response_ns.p99
     return msgspec.structs.replace(
         trace,
         sequential=stat.sequentiality.sequential_share,
-        queue_mean=None if stat.queue is None else stat.queue.mean,
+        queue_mean=None if queue is None else queue.mean,
+        queue_at_arrival=None if queue is None else queue.mean_at_arrival,
+        queue_max=None if queue is None else queue.max,
         response_s_p50=None if median is None else median / 1e9,
         response_s_p99=None if high is None else high / 1e9,
     )

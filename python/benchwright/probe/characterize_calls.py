@@ -39,18 +39,23 @@ DATA_CALLS = (
     DataCall("recvmsg", "read"),
     DataCall("sendfile64", "read", descriptor="in_fd"),
     DataCall("copy_file_range", "read", descriptor="fd_in"),
+    DataCall("splice", "read", descriptor="fd_in"),
 )
 FIRST_DATA = 1
 """Number of the first of DATA_CALLS; 0 is no call."""
 
 TIMED_CALLS = ("fsync", "fdatasync", "sync_file_range", "msync", "sync", "syncfs")
 FIRST_TIMED = 40
+OPENING_CALLS = ("open", "openat", "openat2", "creat")
+REAPING_CALLS = ("io_getevents", "io_pgetevents")
+"""They take back what libaio was handed."""
 COUNTED_CALLS = (
-    *("open", "openat", "openat2", "creat", "close", "lseek", "mmap"),
+    *(*OPENING_CALLS, "close", "lseek", "mmap"),
     *("unlink", "unlinkat", "rename", "renameat", "renameat2", "mkdir", "mkdirat"),
     *("rmdir", "truncate", "ftruncate", "fallocate", "getdents64"),
     *("newstat", "newfstat", "newlstat", "newfstatat", "statx", "fadvise64"),
-    *("io_uring_enter", "io_submit", "io_getevents", "splice"),
+    *("io_uring_enter", "io_submit", *REAPING_CALLS),
+    *("sendmmsg", "recvmmsg", "vmsplice", "tee"),
 )
 FIRST_COUNTED = 60
 
@@ -59,10 +64,15 @@ RINGS: dict[int, tuple[str, Direction]] = {
     2: ("io_uring WRITEV", "write"),
     4: ("io_uring READ_FIXED", "read"),
     5: ("io_uring WRITE_FIXED", "write"),
+    9: ("io_uring SENDMSG", "write"),
+    10: ("io_uring RECVMSG", "read"),
     22: ("io_uring READ", "read"),
     23: ("io_uring WRITE", "write"),
+    26: ("io_uring SEND", "write"),
+    27: ("io_uring RECV", "read"),
 }
-"""io_uring's opcodes that move data of files (linux/io_uring.h)."""
+"""io_uring's opcodes that move data (linux/io_uring.h)."""
+RING_FSYNC = 3
 FIRST_RING = 1000
 
 AIO: dict[int, tuple[str, Direction]] = {
@@ -71,7 +81,10 @@ AIO: dict[int, tuple[str, Direction]] = {
     7: ("io_submit readv", "read"),
     8: ("io_submit writev", "write"),
 }
-"""libaio's opcodes (linux/aio_abi.h); of the vectors the size is not in the block."""
+"""libaio's opcodes that move data (linux/aio_abi.h)."""
+AIO_VECTORS = (7, 8)
+"""Those that move several parts."""
+_AIO_OTHERS = {2: "fsync", 3: "fdsync", 5: "poll", 6: "noop"}
 FIRST_AIO = 2000
 AIO_SEEN = 8
 """Operations of one io_submit that are looked at."""
@@ -112,6 +125,11 @@ def data_name(number: int) -> tuple[str, Direction]:
 
 def call_name(number: int) -> str:
     """Return the name of any call, from its number in a map."""
+    if number >= FIRST_AIO and number - FIRST_AIO not in AIO:
+        code = number - FIRST_AIO
+        return f"io_submit {_AIO_OTHERS.get(code, code)}"
+    if number == FIRST_RING + RING_FSYNC:
+        return "io_uring FSYNC"
     if number >= FIRST_RING or number < FIRST_TIMED:
         return data_name(number)[0]
     if number >= FIRST_COUNTED:

@@ -12,8 +12,10 @@ from pathlib import Path
 import msgspec
 
 from benchwright.model.characterized import Method
+from benchwright.probe.characterize_absent import Absent, absent_of, absent_without
+from benchwright.probe.characterize_clauses import Depth
 from benchwright.probe.characterize_inside import Task
-from benchwright.probe.characterize_script import Depth
+from benchwright.probe.characterize_tree import Tree
 from benchwright.probe.observer import ObserverError
 
 CODE = "characterize-unavailable"
@@ -29,8 +31,10 @@ _TRACEFS = Depth(files=False, rings=False)
 class Counting:
     """One program that counts."""
 
-    def __init__(self, task: Task, place: Path) -> None:
+    def __init__(self, task: Task, place: Path, why: str = "") -> None:
+        """Begin it; `why`: bpftrace is not what counts."""
         self.place = place
+        self._why = why
         self.depth = task.depth
         self.method: Method = "bpftrace" if task.bpftrace else "tracefs"
         self.begin_ns = 0
@@ -91,25 +95,11 @@ class Counting:
         for left in (self.place, self._said):
             left.unlink(missing_ok=True)
 
-    def absent(self) -> list[tuple[str, str]]:
+    def absent(self) -> list[Absent]:
         """Return what this depth does not see, and why."""
         if self.method == "tracefs":
-            why = "there is no bpftrace: each call is an event that is read one by one"
-            return [
-                (
-                    "what descriptors are, sequentiality, time in calls, file systems",
-                    why,
-                ),
-                ("io_uring, libaio", why),
-            ]
-        found = []
-        if not self.depth.files:
-            why = "this kernel does not tell the layout of its structures (BTF)"
-            found.append(("what descriptors are, sequentiality, libaio", why))
-        if not self.depth.rings:
-            why = "this kernel's io_uring has no tracepoints that we know"
-            found.append(("io_uring", why))
-        return found
+            return list(absent_without(self._why))
+        return list(absent_of(self.depth))
 
     def _reason(self) -> str:
         """Return the first error that bpftrace or what begins it told."""
@@ -120,21 +110,22 @@ class Counting:
         return told[0] if told else "it said nothing of why"
 
 
-def begun(bpftrace: str | None, threads: tuple[int, ...], place: Path) -> Counting:
+def begun(bpftrace: str | None, tree: Tree, place: Path) -> Counting:
     """Return what counts a tree: bpftrace at the greatest depth that this kernel takes.
 
     Without one, or where it does not begin at all, events of tracefs are read. Raises
     ObserverError with what was told at the last.
     """
-    tasks = [Task(threads, bpftrace, depth) for depth in _DEPTHS] if bpftrace else []
+    tasks = [Task(tree, bpftrace, depth) for depth in _DEPTHS] if bpftrace else []
+    why = "there is no bpftrace: each call is an event that is read one by one"
     refused = ObserverError(CODE, "nothing was tried")
-    for task in (*tasks, Task(threads, "", _TRACEFS)):
-        counting = Counting(task, place)
+    for task in (*tasks, Task(tree, "", _TRACEFS)):
+        counting = Counting(task, place, why)
         try:
             counting.wait_until_ready()
-        except ObserverError as why:
+        except ObserverError as reason:
             counting.discard()
-            refused = why
+            refused, why = reason, str(reason)
         except BaseException:
             counting.discard()
             raise

@@ -18,14 +18,30 @@ from benchwright.probe.characterize_phases import phases
 from benchwright.probe.characterize_places import Mount
 from benchwright.probe.characterize_read import (
     Maps,
+    Reached,
     Totals,
     blocks,
     cache_bytes,
-    failed,
     file_system_events,
+    files_reached,
+)
+from benchwright.probe.characterize_transfers import (
+    failed,
+    mapped,
     others,
     transfers,
+    under_way_s,
 )
+
+_SHARED = ("file", "device")
+"""What may lie on a disk."""
+_ROOMS = (
+    ("n", "sizes"),
+    ("m", "sizes of pipes, sockets and character devices"),
+    ("w", "files"),
+    ("blk", "blocks"),
+)
+"""Maps with many keys, and what is missed where one is full."""
 
 
 class Around(msgspec.Struct, frozen=True):
@@ -39,34 +55,42 @@ class Around(msgspec.Struct, frozen=True):
     mounts: Mapping[str, Mount]
     disks: Mapping[str, str]
     """Names of whole disks, by `MAJOR:MINOR`."""
+    nodes: Mapping[str, str] = {}
+    """Names of character devices, by `MAJOR:MINOR`."""
     absent: tuple[tuple[str, str], ...] = ()
 
 
 def described(found: Totals, around: Around) -> Characterized:
     """Return what I/O was done; the block layer's trace is still to be added."""
     maps = found.maps
-    moved = tuple(transfers(maps))
+    moved = tuple(transfers(found, around.nodes))
     in_kernel = around.method == "bpftrace"
     return Characterized(
         seconds=around.seconds,
         method=around.method,
         transfers=moved,
-        others=others(maps),
+        others=others(found),
         failed=failed(maps),
+        mapped=mapped(maps),
+        queued_s=under_way_s(maps),
         phases=phases(found.ticks, around.begin_ns),
         file_systems=_file_systems(maps, moved, around),
         throttled=maps.get("pauses", {}).get((), 0) if in_kernel else None,
         throttled_s=maps.get("paused", {}).get((), 0) / 1000 if in_kernel else None,
         blocks=blocks(maps, around.disks),
         lost_events=found.lost,
-        absent=(*around.absent, *_missed(maps)),
+        absent=(*around.absent, *found.absent, *_missed(maps)),
     )
 
 
 def devices_used(characterized: Characterized) -> list[str]:
-    """Return the `MAJOR:MINOR` of all file systems and devices that were used."""
-    found = {one.device for one in characterized.transfers if one.device}
+    """Return the `MAJOR:MINOR` of all file systems and block devices that were used."""
+    found = _used(characterized.transfers)
     return sorted(found | {one.device for one in characterized.file_systems})
+
+
+def _used(moved: tuple[Transfer, ...]) -> set[str]:
+    return {one.device for one in moved if one.device and one.kind in _SHARED}
 
 
 def _file_systems(
@@ -74,13 +98,15 @@ def _file_systems(
 ) -> tuple[FileSystemUse, ...]:
     caches, events = cache_bytes(maps, around.page_size), file_system_events(maps)
     raw = {one.device for one in moved if one.kind == "device"}
-    used = {one.device for one in moved if one.device} | caches.keys() | events.keys()
+    used = _used(moved) | caches.keys() | events.keys()
     # What is not mounted and keeps no pages is the kernel's own: memfd, /proc seen by others.
     known = around.mounts.keys() | caches.keys() | events.keys()
-    return tuple(
+    reached = files_reached(maps)
+    found = (
         _file_system(device, around.mounts.get(device), caches.get(device), events)
         for device in sorted((used & known) - raw - {""})
     )
+    return tuple(_with_files(use, reached.get(use.device)) for use in found)
 
 
 def _file_system(
@@ -102,6 +128,12 @@ def _file_system(
     )
 
 
+def _with_files(use: FileSystemUse, reached: Reached | None) -> FileSystemUse:
+    if reached is None:
+        return use
+    return msgspec.structs.replace(use, files=reached.files, files_bytes=reached.bytes)
+
+
 def _events(
     mount: Mount | None,
     own: tuple[FileSystemEvent, ...],
@@ -114,17 +146,18 @@ def _events(
 
 
 def _missed(maps: Maps) -> list[tuple[str, str]]:
-    """Return what the maps had no room for."""
+    """Return what the maps had no room for, and what was not looked at."""
     found = [
         (f"some of {name}", f"more than {MAP_KEYS:,} different ones were seen")
-        for name, counts in (
-            ("sizes", maps.get("n", {})),
-            ("blocks", maps.get("blk", {})),
-        )
-        if len(counts) >= MAP_KEYS
+        for room, name in _ROOMS
+        if len(maps.get(room, {})) >= MAP_KEYS
     ]
     unseen = maps.get("unseen", {}).get((), 0)
     if unseen:
         why = "one io_submit hands over more operations than are looked at"
         found.append((f"{unseen:,} operations of io_submit", why))
+    vectors = maps.get("vectors", {}).get((), 0)
+    if vectors:
+        why = "their sizes are in several parts"
+        found.append((f"{vectors:,} vectors of io_submit", why))
     return found

@@ -2,8 +2,9 @@
 
 Decision: only the ends of calls are recorded, one event a call, because a call's value is the
 size that was moved; what the descriptor is would need the beginnings too, and half as many
-calls would fit. What the kernel's buffer cannot hold is lost, counted and told. It speaks as
-bpftrace does, so that one reader reads both. Source: Documentation/trace/ftrace.rst.
+calls would fit. Forks and execs are recorded beside them, to leave out the launcher's own
+calls. What the kernel's buffer cannot hold is lost, counted and told. It speaks as bpftrace
+does, so that one reader reads both. Source: Documentation/trace/ftrace.rst.
 """
 
 from __future__ import annotations
@@ -28,20 +29,24 @@ from benchwright.probe.characterize_calls import (
     FIRST_TIMED,
     TIMED_CALLS,
 )
+from benchwright.probe.characterize_tree import Followed, Tree
 
 BUFFER_KIB = 16 * 1024
 """For each processor: some 200,000 events."""
 _TICK_S = 0.25
-_CALL = re.compile(rb": sys_(\w+) -> 0x([0-9a-f]+)\n")
+_CALL = re.compile(rb"-(\d+) +\[\d+\] \S+ +[\d.]+: sys_(\w+) -> 0x([0-9a-f]+)\n")
 _LOST = re.compile(rb"LOST (\d+) EVENTS")
 _NAME = "bw-characterize-"
 _NEGATIVE = 1 << 63
+_STEPS = ("sched/sched_process_fork", "sched/sched_process_exec")
 
 
 class EventCounts:
     """The counts so far. Pure: it is given text."""
 
-    def __init__(self) -> None:
+    def __init__(self, launching: Iterable[int] = ()) -> None:
+        """`launching`: the threads whose calls do not count."""
+        self._followed = Followed(launching)
         self._data = _numbers((call.name for call in DATA_CALLS), FIRST_DATA)
         self._others = _numbers(TIMED_CALLS, FIRST_TIMED) | _numbers(
             COUNTED_CALLS, FIRST_COUNTED
@@ -54,9 +59,16 @@ class EventCounts:
     def take(self, text: bytes) -> None:
         """Take in text of trace_pipe as it comes, cut anywhere."""
         whole, end, self._part = (self._part + text).rpartition(b"\n")
-        self._seen.update(_CALL.findall(whole + end))
+        for part in self._followed.parts(whole + end):
+            self._count(part)
         if b"LOST" in whole:
             self.lost += sum(int(count) for count in _LOST.findall(whole))
+
+    def _count(self, part: bytes) -> None:
+        launching = self._followed.launching
+        for (thread, *call), calls in Counter(_CALL.findall(part)).items():
+            if thread not in launching:
+                self._seen[call[0], call[1]] += calls
 
     def maps(self) -> dict[str, dict[str, int]]:
         """Return the counts as bpftrace prints its maps."""
@@ -81,7 +93,7 @@ def _numbers(names: Iterable[str], first: int) -> dict[bytes, int]:
     return {name.encode(): number for number, name in enumerate(names, first)}
 
 
-def count_events(root: Path, threads: Iterable[int]) -> int:
+def count_events(root: Path, tree: Tree) -> int:
     """Count a tree's calls until SIGINT, and print totals as bpftrace does; return 0.
 
     `root`: tracefs, which the caller may write to.
@@ -89,8 +101,8 @@ def count_events(root: Path, threads: Iterable[int]) -> int:
     ending: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda which, _frame: ending.append(which))
-    counts = EventCounts()
-    with _instance(root, threads) as instance:
+    counts = EventCounts(tree.launching)
+    with _instance(root, tree.threads) as instance:
         pipe = os.open(instance / "trace_pipe", os.O_RDONLY | os.O_NONBLOCK)
         try:
             while not ending:
@@ -137,16 +149,20 @@ def _instance(root: Path, threads: Iterable[int]) -> Iterator[Path]:
         (instance / "buffer_size_kb").write_text(str(BUFFER_KIB))
         (instance / "set_event_pid").write_text(" ".join(map(str, threads)))
         (instance / "options" / "event-fork").write_text("1")
-        names = (*(call.name for call in DATA_CALLS), *TIMED_CALLS, *COUNTED_CALLS)
-        for name in names:
+        for event in (*_STEPS, *_ends()):
             with contextlib.suppress(FileNotFoundError):
-                event = instance / "events" / "syscalls" / f"sys_exit_{name}"
-                (event / "enable").write_text("1")
+                (instance / "events" / event / "enable").write_text("1")
         yield instance
     finally:
         with contextlib.suppress(OSError):
             (instance / "events" / "enable").write_text("0")
         instance.rmdir()
+
+
+def _ends() -> Iterator[str]:
+    """Yield the events of the ends of all calls that are counted."""
+    for name in (*(call.name for call in DATA_CALLS), *TIMED_CALLS, *COUNTED_CALLS):
+        yield f"syscalls/sys_exit_{name}"
 
 
 def _remove_left_over(root: Path) -> None:

@@ -22,8 +22,11 @@ from pathlib import Path
 
 import msgspec
 
+from benchwright.probe.characterize_absent import absent_events, has_calls
+from benchwright.probe.characterize_clauses import Depth, Events
 from benchwright.probe.characterize_events import count_events
-from benchwright.probe.characterize_script import Depth, Events, script, wanted_events
+from benchwright.probe.characterize_script import script, wanted_events
+from benchwright.probe.characterize_tree import Tree
 
 TRACEFS = Path("/sys/kernel/tracing")
 _DEBUGFS = Path("/sys/kernel/debug/tracing")
@@ -37,8 +40,8 @@ MAP_KEYS = 16384
 class Task(msgspec.Struct, frozen=True):
     """What is to be counted."""
 
-    threads: tuple[int, ...]
-    """The tree's threads that live now."""
+    tree: Tree
+    """The threads that live now."""
     bpftrace: str
     """Its path; empty: events are read one by one from tracefs."""
     depth: Depth
@@ -54,12 +57,16 @@ def main() -> int:
     task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
     try:
         root = tracefs()
+        found = events_of(root)
     except TracefsError as why:
         print(why, file=sys.stderr)
         return 2
     if not task.bpftrace:
-        return count_events(root, task.threads)
-    text = script(task.threads, events(root, wanted_events()), task.depth)
+        return count_events(root, task.tree)
+    text = script(task.tree, found, task.depth)
+    # bpftrace goes on writing where this line ends.
+    said = {"type": "absent", "data": list(absent_events(found))}
+    print(msgspec.json.encode(said).decode(), flush=True)
     with contextlib.suppress(OSError, ValueError):
         # Kernels before 5.11 count maps against it.
         resource.setrlimit(resource.RLIMIT_MEMLOCK, (resource.RLIM_INFINITY,) * 2)
@@ -94,6 +101,19 @@ def _succeeded(what: str, result: int) -> None:
     if result != 0:
         reason = os.strerror(ctypes.get_errno())
         raise TracefsError(f"cannot {what}: {reason}")
+
+
+def events_of(root: Path) -> Events:
+    """Return the fields of the events that this kernel has, of all that are asked for.
+
+    Raises TracefsError where it has none of system calls.
+    """
+    found = events(root, wanted_events())
+    if not has_calls(found):
+        raise TracefsError(
+            "this kernel has no events of system calls (CONFIG_FTRACE_SYSCALLS)"
+        )
+    return found
 
 
 def events(root: Path, names: Iterable[str]) -> Events:

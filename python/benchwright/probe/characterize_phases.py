@@ -14,9 +14,10 @@ from typing import TypeVar
 
 import msgspec
 
-from benchwright.model.characterized import BusiestThread, Phase
+from benchwright.model.characterized import ON_DISK, BusiestThread, Phase
 from benchwright.probe.characterize_calls import data_name
-from benchwright.probe.characterize_read import WITH_SIZES, Key, Tick, how_of
+from benchwright.probe.characterize_read import Key, Tick
+from benchwright.probe.characterize_transfers import how_of
 
 MOST = 40
 """Phases that are kept; of more, those with the most calls."""
@@ -88,7 +89,7 @@ def _kinds(tick: Tick) -> Counter[_Kind]:
     found: Counter[_Kind] = Counter()
     for (call, how, _device, size), calls in tick.calls.items():
         kind = how_of(int(how)).kind
-        if kind in WITH_SIZES:
+        if kind in ON_DISK:
             found[data_name(int(call))[0], kind, int(size)] += calls
     return found
 

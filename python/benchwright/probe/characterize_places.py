@@ -1,4 +1,4 @@
-"""What device numbers are: file systems by the mounts, whole disks by /sys.
+"""What device numbers are: file systems by the mounts, disks and character devices by /sys.
 
 Decision: mounts are read at the beginning and at the end, because a trial's own clean-up
 unmounts what it used. Source: proc_pid_mountinfo(5), sysfs-dev-block.
@@ -14,6 +14,8 @@ from pathlib import Path
 import msgspec
 
 SYS_DEVICES = Path("/sys/dev/block")
+SYS_CHARACTER_DEVICES = Path("/sys/dev/char")
+_PTS_MAJORS = range(136, 144)
 
 
 class Mount(msgspec.Struct, frozen=True):
@@ -99,3 +101,17 @@ def _disk_of_source(source: str, devices: Path) -> str | None:
         return None
     number = f"{os.major(about.st_rdev)}:{os.minor(about.st_rdev)}"
     return disk_name(number, devices)
+
+
+def node_name(number: str, devices: Path = SYS_CHARACTER_DEVICES) -> str:
+    """Return the path of a character device `MAJOR:MINOR`, `/dev/zero`; empty if unknown."""
+    major, minor = map(int, number.split(":"))
+    if major in _PTS_MAJORS:
+        # /dev/pts is a file system of its own, of which /sys says nothing (pts(4)).
+        return f"/dev/pts/{(major - _PTS_MAJORS[0]) * 256 + minor}"
+    try:
+        lines = (devices / number / "uevent").read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    names = [line.removeprefix("DEVNAME=") for line in lines if "DEVNAME=" in line]
+    return f"/dev/{names[0]}" if names else ""

@@ -5,39 +5,21 @@ Source: bpftrace(8), `-f json`: an object a line; keys of maps are joined by com
 
 from __future__ import annotations
 
-import errno
-import os
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from benchwright.model.characterized import (
     COMMONEST,
+    COPIES,
     BlockUse,
-    FailedCalls,
     FileSystemEvent,
-    OtherCalls,
+    LatencyCalls,
     SizeCalls,
-    Transfer,
 )
-from benchwright.probe.characterize_calls import (
-    FILE_SYSTEM_POINTS,
-    call_name,
-    data_name,
-)
+from benchwright.probe.characterize_calls import FILE_SYSTEM_POINTS, data_name
 
-_KINDS = {
-    1: "pipe",
-    2: "character device",
-    4: "directory",
-    6: "device",
-    8: "file",
-    12: "socket",
-}
-"""By the kind in st_mode (inode(7)); an eventfd has none."""
-WITH_SIZES = ("unknown", "device", "file")
-_O_DSYNC = os.O_DSYNC
 _DEVICE_MINOR_BITS = 20
 
 MOST_TICKS = 4096
@@ -67,12 +49,18 @@ class Totals(msgspec.Struct, frozen=True):
     """The last printing of each map, by its name without `@`."""
     lost: int
     """Events that bpftrace says it lost."""
+    lasted: Mapping[str, Mapping[Key, tuple[LatencyCalls, ...]]] = {}
+    """Of the maps that are histograms of times."""
+    absent: tuple[tuple[str, str], ...] = ()
+    """What this kernel does not tell, and why."""
 
 
 def totals(lines: Iterable[str]) -> Totals:
     """Return what bpftrace said, line by line. What is no JSON is passed over."""
     ticks: list[Tick] = []
     maps: dict[str, dict[Key, int]] = {}
+    lasted: dict[str, dict[Key, tuple[LatencyCalls, ...]]] = {}
+    absent: list[tuple[str, str]] = []
     at_ns, lost = 0, 0
     for line in lines:
         match _object(line):
@@ -86,9 +74,13 @@ def totals(lines: Iterable[str]) -> Totals:
                         ticks.append(Tick(at_ns, maps["n"], ran, waited))
                         ticks = ticks if len(ticks) < MOST_TICKS else ticks[1::2]
                         at_ns = 0
+            case {"type": "hist", "data": dict(data)}:
+                lasted |= {name[1:]: _latencies(found) for name, found in data.items()}
+            case {"type": "absent", "data": list(data)}:
+                absent += [(what, why) for what, why in data]
             case {"type": "lost_events", "data": {"events": int(count)}}:
                 lost += count
-    return Totals(tuple(ticks), maps, lost)
+    return Totals(tuple(ticks), maps, lost, lasted, tuple(absent))
 
 
 def _object(line: str) -> object:
@@ -105,87 +97,18 @@ def _by_key(values: object) -> dict[Key, int]:
     return {(): int(values)} if isinstance(values, int) else {}
 
 
-# -- system calls ----------------------------------------------------------------------
-
-
-class How(msgspec.Struct, frozen=True):
-    """What a descriptor is."""
-
-    kind: str
-    direct: bool
-    synchronous: bool
-
-
-def how_of(number: int) -> How:
-    """Return what a descriptor is from its number in a map: its kind, open(2)'s flags."""
-    kind = _KINDS.get(number & 15, "other") if number else "unknown"
-    flags = number >> 8
-    plain = kind not in ("file", "device")
-    return How(
-        kind,
-        not plain and bool(flags & os.O_DIRECT),
-        not plain and bool(flags & _O_DSYNC),
-    )
-
-
-class _Group(msgspec.Struct, frozen=True):
-    call: int
-    how: How
-    device: str
-
-
-def transfers(maps: Maps) -> Iterator[Transfer]:
-    """Yield the transfers, most calls first. Read and append modes of a file are one."""
-    sizes: dict[_Group, Counter[int]] = defaultdict(Counter)
-    for (call, how, device, size), calls in maps.get("n", {}).items():
-        sizes[_group(call, how, device)][int(size)] += calls
-    summed: Counter[_Group] = Counter()
-    for (call, how), moved in maps.get("sum", {}).items():
-        summed[_group(call, how, "0")] += moved
-    in_order, spent = _grouped(maps, "seq"), _grouped(maps, "ns")
-    for group, counts in sorted(sizes.items(), key=lambda item: -item[1].total()):
-        yield _transfer(group, counts, summed[group], (in_order, spent))
-
-
-def _transfer(
-    group: _Group,
-    counts: Counter[int],
-    summed: int,
-    found: tuple[Counter[_Group], Counter[_Group]],
-) -> Transfer:
-    in_order, spent = found
-    name, direction = data_name(group.call)
-    exact = group.how.kind in WITH_SIZES
-    calls = counts.total()
-    # Without the kernel's structures there are no places to compare.
-    placed = group.how.kind in ("file", "device")
-    return Transfer(
-        call=name,
-        direction=direction,
-        kind=group.how.kind,
-        calls=calls,
-        bytes=sum(size * n for size, n in counts.items()) if exact else summed,
-        direct=group.how.direct,
-        synchronous=group.how.synchronous,
-        device=group.device if placed else "",
-        sizes=commonest(counts) if exact else (),
-        buckets=buckets(counts) if exact else (),
-        sequential=in_order[group] / calls if placed else None,
-        seconds=spent[group] / 1e9 if group in spent else None,
-    )
-
-
-def _group(call: str, how: str, device: str) -> _Group:
-    what = how_of(int(how))
-    number = int(device) if what.kind in ("file", "device") else 0
-    return _Group(int(call), what, device_name(number) if number else "")
-
-
-def _grouped(maps: Maps, name: str) -> Counter[_Group]:
-    found: Counter[_Group] = Counter()
-    for (call, how, device), value in maps.get(name, {}).items():
-        found[_group(call, how, device)] += value
-    return found
+def _latencies(found: object) -> dict[Key, tuple[LatencyCalls, ...]]:
+    """Return the histograms of a map by their keys; a bucket without an end is the last."""
+    if not isinstance(found, dict):
+        return {}
+    return {
+        tuple(key.split(",")): tuple(
+            LatencyCalls(one.get("max", 2 * one["min"] - 1) + 1, one["count"])
+            for one in counts
+            if one["count"]
+        )
+        for key, counts in found.items()
+    }
 
 
 def device_name(number: int) -> str:
@@ -208,37 +131,34 @@ def buckets(counts: Counter[int]) -> tuple[SizeCalls, ...]:
     return tuple(SizeCalls(size, calls) for size, calls in sorted(found.items()))
 
 
-def others(maps: Maps) -> tuple[OtherCalls, ...]:
-    """Return the calls that move no data, most of them first."""
-    spent = maps.get("kns", {})
-    found = [
-        OtherCalls(
-            call_name(int(key[0])), calls, spent[key] / 1e9 if key in spent else None
-        )
-        for key, calls in maps.get("k", {}).items()
-    ]
-    return tuple(sorted(found, key=lambda one: (-one.calls, one.call)))
-
-
-def failed(maps: Maps) -> tuple[FailedCalls, ...]:
-    """Return the calls that failed, by their errors, most of them first."""
-    found = [
-        FailedCalls(
-            call_name(int(call)), errno.errorcode.get(int(why), f"errno {why}"), calls
-        )
-        for (call, why), calls in maps.get("bad", {}).items()
-    ]
-    return tuple(sorted(found, key=lambda one: (-one.calls, one.call, one.error)))
-
-
 # -- file systems, the block layer -----------------------------------------------------
 
 
+class Reached(msgspec.Struct, frozen=True):
+    """The different files of a file system that calls moved data of."""
+
+    files: int
+    bytes: int
+    """Up to the furthest place that was reached in each."""
+
+
+def files_reached(maps: Maps) -> dict[str, Reached]:
+    """Return the files that were used, by device."""
+    ends: dict[str, list[int]] = defaultdict(list)
+    for (device, _file), end in maps.get("w", {}).items():
+        ends[device_name(int(device))].append(end)
+    return {device: Reached(len(found), sum(found)) for device, found in ends.items()}
+
+
 def cache_bytes(maps: Maps, page_size: int) -> dict[str, dict[str, int]]:
-    """Return what came into the page cache, by device and by `read`, `write`, `other` [bytes]."""
+    """Return what came into the page cache, by device and by `read`, `write`, `other` [bytes].
+
+    Pages of a copy in the kernel may be of either side: they are `other`.
+    """
     found: dict[str, Counter[str]] = defaultdict(Counter)
     for (device, call), pages in maps.get("cache", {}).items():
-        why = data_name(int(call))[1] if int(call) else "other"
+        name, way = data_name(int(call)) if int(call) else ("", "other")
+        why = "other" if name in COPIES else way
         found[device_name(int(device))][why] += pages * page_size
     return {device: dict(sums) for device, sums in found.items()}
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
 
 from benchwright.model.profiled import (
     KERNEL,
@@ -27,6 +29,9 @@ FIELDS = "comm,pid,tid,time,ip,sym,dso"
 """What `perf script -F` is asked for; `samples_of` reads these."""
 TOP = 10
 _HEAD = re.compile(r"^(\S.*?)\s+(\d+)/(\d+)\s+(\d+)\.(\d{9}):\s*$")
+_LEAF = re.compile(
+    r"^\s*\S.*?\s+\d+/(\d+)\s+(\d+)\.(\d{9}):\s+([0-9a-f]+)\s+(.*?)\s+\((.*)\)\s*$"
+)
 _FRAME = re.compile(r"^\s+([0-9a-f]+)\s+(.*?)\s+\((.*)\)\s*$")
 _KERNEL_FROM = 1 << 63
 """Addresses from here on are the kernel's on every 64-bit Linux."""
@@ -47,6 +52,36 @@ def samples_of(lines: Iterable[str]) -> Iterator[StackSample]:
             frames.append(frame_name(*frame.groups()))
     if head is not None:
         yield _sample(head, frames)
+
+
+def leaves_of(lines: Iterable[str]) -> dict[tuple[int, int], str]:
+    """Return where each sample was, by (thread, time [ns]); from the same without stacks (`-G`)."""
+    found = {}
+    for line in lines:
+        if (match := _LEAF.match(line)) is not None:
+            tid, seconds, nanoseconds, *frame = match.groups()
+            found[int(tid), int(seconds) * 10**9 + int(nanoseconds)] = frame_name(
+                *frame
+            )
+    return found
+
+
+def is_bare(sample: StackSample) -> bool:
+    """Return whether a sample has no frame: perf throws a stack with an impossible one away."""
+    return len(sample.stack) == 1
+
+
+def with_leaves(
+    samples: Iterable[StackSample], leaves: Mapping[tuple[int, int], str]
+) -> Iterator[StackSample]:
+    """Yield the samples, those without a frame with the one where they were."""
+    for sample in samples:
+        leaf = leaves.get((sample.tid, sample.at_ns)) if is_bare(sample) else None
+        yield (
+            sample
+            if leaf is None
+            else msgspec.structs.replace(sample, stack=(*sample.stack, leaf))
+        )
 
 
 def frame_name(address: str, symbol: str, file: str) -> str:
@@ -120,16 +155,19 @@ def profile_of(folded: Folded, hertz: int, *, user_only: bool = False) -> Profil
     """Return what the stacks say: the busiest functions, the kernel's share, what has no name."""
     leaves: Counter[str] = Counter()
     for stack, count in folded.counts.items():
-        leaves[stack[-1]] += count
+        # The first is the program's name, which is no function.
+        leaves[stack[-1] if len(stack) > 1 else UNKNOWN] += count
     total = folded.samples
     ordered = sorted(leaves.items(), key=lambda item: (-item[1], item[0]))
     kernel = sum(count for name, count in ordered if name.endswith(KERNEL))
     unknown = sum(count for name, count in ordered if not is_named(name))
+    alone = sum(count for stack, count in folded.counts.items() if len(stack) <= 2)
     return Profile(
         samples=total,
         hertz=hertz,
         kernel_share=kernel / total if total else 0.0,
         unknown_share=unknown / total if total else 0.0,
+        alone_share=alone / total if total else 0.0,
         top=tuple(
             TopFunction(
                 name.removesuffix(KERNEL), count, count / total, name.endswith(KERNEL)

@@ -26,8 +26,11 @@ from benchwright.probe.folded import (
     FIELDS,
     fold,
     folded_text,
+    is_bare,
+    leaves_of,
     profile_of,
     samples_of,
+    with_leaves,
     within,
 )
 from benchwright.probe.observer import ObserverError, Watch
@@ -84,7 +87,7 @@ class Profiler:
         if recording is not None:
             try:
                 recording.finish()
-                self.samples = list(_read(self._program(), recording.data))
+                self.samples = _read(self._program(), recording.data)
             finally:
                 recording.discard()
 
@@ -212,11 +215,20 @@ class _Recording:
         return ObserverError(_CODE, f"{what}: {_reason(said)}")
 
 
-def _read(perf: str, data: Path) -> Iterator[StackSample]:
-    """Yield the samples in a file of perf's. Raises ObserverError."""
+def _read(perf: str, data: Path) -> list[StackSample]:
+    """Return the samples in a file of perf's. Raises ObserverError."""
+    samples = list(samples_of(_said(perf, data)))
+    if not any(map(is_bare, samples)):
+        return samples
+    return list(with_leaves(samples, leaves_of(_said(perf, data, "-G"))))
+
+
+def _said(perf: str, data: Path, *options: str) -> Iterator[str]:
+    """Yield what perf says of its file, line by line. Raises ObserverError."""
     # Neither the network (debuginfod) nor the line numbers of inlined calls: both take minutes.
     quiet = {k: v for k, v in os.environ.items() if k != "DEBUGINFOD_URLS"}
     command = [perf, "script", "--no-inline", "--ns", "-F", FIELDS, "-i", str(data)]
+    command += options
     with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -227,7 +239,7 @@ def _read(perf: str, data: Path) -> Iterator[StackSample]:
         env=quiet,
     ) as process:
         assert process.stdout is not None, "it is a pipe"
-        yield from samples_of(process.stdout)
+        yield from process.stdout
     if process.returncode:
         raise ObserverError(_CODE, f"perf script ended with {process.returncode}")
 

@@ -13,32 +13,28 @@ from typing import Any
 import msgspec
 
 from benchwright.model.characterized import (
+    BlockTrace,
     BlockUse,
     Characterized,
     Direction,
     FileSystemEvent,
     FileSystemUse,
-    OtherCalls,
     Phase,
-    SizeCalls,
-    Transfer,
-    bytes_moved,
     bytes_of_device,
+    transfers_of,
 )
+from benchwright.report.characterize_calls import RARE, call_lines, size_words
 from benchwright.report.load import bytes_words
 from benchwright.report.trace_stat import share_words
 
-_SIZES = 3
-_TRANSFERS = 8
-_OTHERS = 6
 _PHASES = 12
 _ALWAYS = 0.9
 """Share of a processor from which on a thread is what a phase waits for."""
 _ALONE = 1.5
 """Processors that a trial could use from which on no single thread is the limit."""
 _WAITED = 0.05
-_RARE = 0.001
-"""Share of calls below which a size is not told beside the commonest."""
+_TRACED = ("ext4", "xfs", "btrfs")
+"""File systems whose own tracepoints are counted."""
 
 
 def characterize_lines(found: Characterized) -> Iterator[str]:
@@ -49,10 +45,10 @@ def characterize_lines(found: Characterized) -> Iterator[str]:
     )
     if found.lost_events:
         yield f"  {found.lost_events:,} events were lost: all counts are too low"
-    yield from _calls(found)
+    yield from call_lines(found)
     yield from _over_time(found.phases)
     for use in found.file_systems:
-        if use.events or use.cache_read_bytes or use.cache_written_bytes:
+        if _is_told(use, found):
             yield from _file_system(use, found)
     yield from _device(found)
     yield from _ratios(found)
@@ -66,73 +62,7 @@ def characterize_object(found: Characterized) -> dict[str, Any]:
     return plain
 
 
-# -- system calls ----------------------------------------------------------------------
-
-
-def _calls(found: Characterized) -> Iterator[str]:
-    yield "  system calls"
-    if not found.transfers:
-        yield "    no data were moved by system calls"
-    places = {use.device: _place(use) for use in found.file_systems}
-    for transfer in found.transfers[:_TRANSFERS]:
-        where = places.get(transfer.device, "")
-        yield f"    {_transfer(transfer, where, found.seconds)}"
-    left = found.transfers[_TRANSFERS:]
-    if left:
-        calls, moved = sum(t.calls for t in left), sum(t.bytes for t in left)
-        yield f"    {len(left)} other sorts: {calls:,} calls, {bytes_words(moved)}"
-    if found.others:
-        shown = ", ".join(_other(one) for one in found.others[:_OTHERS])
-        yield f"    also {shown}"
-    if found.failed:
-        shown = ", ".join(
-            f"{one.call} {one.error} {one.calls:,}" for one in found.failed[:_OTHERS]
-        )
-        yield f"    failed: {shown}"
-
-
-def _place(use: FileSystemUse) -> str:
-    """Return ` on ext4 /home`, or nothing where it is not mounted anywhere."""
-    return f" on {use.type} {use.mount}" if use.mount else ""
-
-
-def _transfer(one: Transfer, where: str, seconds: float) -> str:
-    words = [
-        f"{one.call}, {_what(one)}{where}: {one.calls:,} calls{_size(one.sizes, one.calls)}",
-        f"{bytes_words(one.bytes)} in all",
-    ]
-    if one.sequential is not None:
-        words.append(f"sequential {share_words(one.sequential)}")
-    if seconds:
-        words.append(f"{bytes_words(round(one.bytes / seconds))}/s")
-    if one.seconds is not None:
-        words.append(f"{one.seconds:.3g} s in them")
-    return "; ".join(words)
-
-
-def _what(one: Transfer) -> str:
-    if one.kind not in ("file", "device"):
-        return one.kind
-    how = "direct" if one.direct else "buffered"
-    return f"{how}, synchronous {one.kind}" if one.synchronous else f"{how} {one.kind}"
-
-
-def _size(sizes: Sequence[SizeCalls], calls: int) -> str:
-    """Return ` of 1 B (100 %)`, the commonest sizes with their shares of calls."""
-    if not sizes:
-        return ""
-    common = [one for one in sizes[1:_SIZES] if one.calls >= calls * _RARE]
-    shown = [
-        f"{bytes_words(size.bytes)} ({share_words(size.calls / calls)})"
-        for size in (sizes[0], *common)
-    ]
-    more = ", ..." if len(sizes) > len(shown) else ""
-    return f" of {', '.join(shown)}{more}"
-
-
-def _other(one: OtherCalls) -> str:
-    spent = "" if one.seconds is None else f" ({one.seconds:.3g} s)"
-    return f"{one.call} {one.calls:,}{spent}"
+# -- over time -------------------------------------------------------------------------
 
 
 def _over_time(phases: Sequence[Phase]) -> Iterator[str]:
@@ -141,7 +71,7 @@ def _over_time(phases: Sequence[Phase]) -> Iterator[str]:
         return
     yield "  over time, the commonest call"
     most = sorted(phases, key=_calls_of, reverse=True)[:_PHASES]
-    least = _RARE * sum(map(_calls_of, phases))
+    least = RARE * sum(map(_calls_of, phases))
     shown = [phase for phase in phases if phase in most and _calls_of(phase) >= least]
     for phase in shown:
         yield (
@@ -174,30 +104,50 @@ def _calls_of(phase: Phase) -> float:
 # -- the file system, the device -------------------------------------------------------
 
 
+def _is_told(use: FileSystemUse, found: Characterized) -> bool:
+    """Return whether anything of a file system is worth a line: /proc and its like are not."""
+    if use.events or use.cache_read_bytes or use.cache_written_bytes:
+        return True
+    moved = [one for one in found.transfers if one.kind == "file"]
+    own = sum(one.bytes for one in moved if one.device == use.device)
+    return bool(own) and own >= RARE * sum(one.bytes for one in moved)
+
+
 def _file_system(use: FileSystemUse, found: Characterized) -> Iterator[str]:
     name = use.type or "file system"
     where = f" on {use.source} ({use.mount})" if use.mount else f" {use.device}"
     yield f"  {name}{where}"
     for event in use.events:
         yield f"    {_event(event)}"
-    if not use.events:
+    if use.type not in _TRACED and not use.events:
         yield "    it has no tracepoints that we know"
-    brought = use.cache_read_bytes
-    if brought is not None:
-        read = sum(
-            t.bytes
-            for t in found.transfers
-            if t.device == use.device and t.direction == "read" and not t.direct
+    if use.files is not None and use.files_bytes is not None:
+        yield (
+            f"    different files: {use.files:,}, {bytes_words(use.files_bytes)} "
+            "up to the furthest place that was reached in each"
         )
-        words = f"    page cache: {bytes_words(brought)} brought in by reads"
-        if read:
-            words += f" of {bytes_words(read)}"
-        written = use.cache_written_bytes or 0
-        yield f"{words}, {bytes_words(written)} added by writes"
+    if use.cache_read_bytes is not None:
+        yield f"    {_page_cache(use, found)}"
+
+
+def _page_cache(use: FileSystemUse, found: Characterized) -> str:
+    read = sum(
+        one.bytes
+        for one in found.transfers
+        if one.device == use.device and one.direction == "read" and not one.direct
+    )
+    words = f"page cache: {bytes_words(use.cache_read_bytes or 0)} brought in by reads"
+    if read:
+        words += f" of {bytes_words(read)}"
+    words += f", {bytes_words(use.cache_written_bytes or 0)} added by writes"
+    if use.cache_other_bytes:
+        other = bytes_words(use.cache_other_bytes)
+        words += f", {other} otherwise (mapped files, programs that start, copies)"
+    return words
 
 
 def _event(event: FileSystemEvent) -> str:
-    words = f"{event.means}: {event.count:,}{_size(event.sizes, event.count)}"
+    words = f"{event.means}: {event.count:,}{size_words(event.sizes, event.count)}"
     total = "" if event.bytes is None else f"; {bytes_words(event.bytes)} in all"
     return f"{words}{total} ({event.name})"
 
@@ -211,13 +161,7 @@ def _device(found: Characterized) -> Iterator[str]:
         for block in sorted(sorts, key=_order):
             yield f"    {_block(block)}"
     if trace is not None and trace.sequential is not None:
-        words = [f"sequential {share_words(trace.sequential)}"]
-        if trace.queue_mean is not None:
-            words.append(f"{trace.queue_mean:.3g} requests under way")
-        if trace.response_s_p50 is not None and trace.response_s_p99 is not None:
-            median, high = trace.response_s_p50 * 1e3, trace.response_s_p99 * 1e3
-            words.append(f"response p50 {median:.3g} ms, p99 {high:.3g} ms")
-        yield f"    all requests: {', '.join(words)}"
+        yield f"    all requests: {', '.join(_requests(trace, trace.sequential))}"
     if found.throttled:
         yield (
             f"  writers were made to wait {found.throttled:,} times, "
@@ -225,6 +169,20 @@ def _device(found: Characterized) -> Iterator[str]:
         )
     if trace is not None and trace.operations:
         yield f"  block trace: {trace.file} (bw trace stat, bw trace compare)"
+
+
+def _requests(trace: BlockTrace, sequential: float) -> Iterator[str]:
+    """Yield what the trace of the block layer says of all requests."""
+    yield f"sequential {share_words(sequential)}"
+    if trace.queue_mean is not None:
+        words = f"{trace.queue_mean:.3g} under way"
+        if trace.queue_at_arrival is not None and trace.queue_max is not None:
+            met = f"{trace.queue_at_arrival:.3g} as each one arrives"
+            words += f" ({met}, at most {trace.queue_max:,})"
+        yield words
+    if trace.response_s_p50 is not None and trace.response_s_p99 is not None:
+        median, high = trace.response_s_p50 * 1e3, trace.response_s_p99 * 1e3
+        yield f"response p50 {median:.3g} ms, p99 {high:.3g} ms"
 
 
 _BY = {
@@ -241,7 +199,7 @@ def _order(block: BlockUse) -> tuple[str, int]:
 def _block(block: BlockUse) -> str:
     if not block.bytes:
         return f"{block.direction} {_BY[block.by]}: {block.requests:,}"
-    sizes = _size(block.sizes, block.requests)
+    sizes = size_words(block.sizes, block.requests)
     return (
         f"{block.direction} {_BY[block.by]}: {block.requests:,}{sizes}; "
         f"{bytes_words(block.bytes)} in all"
@@ -259,7 +217,7 @@ def _ratios(found: Characterized) -> Iterator[str]:
 def _ratio(found: Characterized, direction: Direction) -> str:
     """Return `write: 41 MiB by calls -> at least 9 MiB of the device (0.22 x)`; empty where
     nothing is known."""
-    called = bytes_moved(found, direction, ("file", "device", "unknown"))
+    called = sum(one.bytes for one in transfers_of(found, direction))
     own = bytes_of_device(found, direction, ("trial",))
     if own is None or not called + own:
         return ""

@@ -29,6 +29,11 @@ def profile_lines(profile: Profile) -> Iterator[str]:
             f"profile: {100 * profile.unknown_share:.0f} % in functions without a name: "
             "install debug symbols, or build with -g -fno-omit-frame-pointer"
         )
+    elif profile.alone_share > 0.2:
+        yield (
+            f"profile: of {100 * profile.alone_share:.0f} % only the innermost function is "
+            "known, not what called it: build with -fno-omit-frame-pointer"
+        )
     if profile.svg:
         yield f"profile: flame graph {profile.svg}"
 

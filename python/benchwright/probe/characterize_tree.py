@@ -1,0 +1,131 @@
+"""Whose calls count: everything below the launcher, each process from its exec on.
+
+Decision: what the launcher does itself, and its children until they become a command, is
+followed and not counted; where a command is measured from within (`bw-launcher measure`) the
+same holds for that program. Subtracting a fixed number lost: it depends on the threads, the
+logs and the hooks of a trial. Source: execve(2), events/sched/sched_process_exec/format.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from benchwright.probe.profile_tree import thread_ids, tree_pids
+
+LAUNCHER = "bw-launcher"
+"""The name of the launcher's program."""
+FLUSH_HERTZ = 49
+"""How often a running thread's time is added up while it runs on."""
+_STEP = re.compile(
+    rb"(?: sched_process_exec: filename=(?P<program>.*))? "
+    rb"pid=(?P<pid>\d+) (?:child_comm=.* child_pid=(?P<child>\d+)|old_pid=(?P<old>\d+))\n"
+)
+"""A fork or an exec, in the text of tracefs."""
+
+
+class Tree(msgspec.Struct, frozen=True):
+    """The threads that live when the counting begins."""
+
+    launching: tuple[int, ...] = ()
+    """The launcher's own: followed, not counted."""
+    running: tuple[int, ...] = ()
+    """Of commands and of targets: counted."""
+
+    @property
+    def threads(self) -> tuple[int, ...]:
+        """Return all of them."""
+        return (*self.launching, *self.running)
+
+
+def tree_below(launcher: int, targets: Iterable[int], proc: Path) -> Tree:
+    """Return the threads of a launcher, of what it already started, and of targets."""
+    running = set(tree_pids([launcher, *targets], proc)) - {launcher}
+    return Tree(
+        launching=tuple(thread_ids([launcher], proc)),
+        running=tuple(thread_ids(running, proc)),
+    )
+
+
+class Followed:
+    """Which threads are the launcher's, as the events of forks and execs tell. Pure."""
+
+    def __init__(self, launching: Iterable[int]) -> None:
+        self.launching = {b"%d" % thread for thread in launching}
+
+    def parts(self, text: bytes) -> Iterable[bytes]:
+        """Yield the text between those events; `launching` is right for each part."""
+        at = 0
+        for step in _STEP.finditer(text):
+            yield text[at : step.start()]
+            self._step(step)
+            at = step.end()
+        yield text[at:]
+
+    def _step(self, step: re.Match[bytes]) -> None:
+        if step["child"]:
+            # A number may have belonged to one that ended.
+            self.launching.discard(step["child"])
+            if step["pid"] in self.launching:
+                self.launching.add(step["child"])
+            return
+        self.launching -= {step["old"], step["pid"]}
+        name = (step["program"] or b"").rpartition(b"/")[2]
+        if name == LAUNCHER.encode():
+            self.launching.add(step["pid"])
+
+
+def following(tree: Tree) -> str:
+    """Return the part of bpftrace's program that knows whose calls count (`@own`)."""
+    seeds = (
+        *(f"@launch[{thread}] = 1;" for thread in tree.launching),
+        *(f"@own[{thread}] = 1;" for thread in tree.running),
+    )
+    return f"BEGIN {{ {' '.join(seeds)} }}\n{_FOLLOWING}"
+
+
+_FOLLOWING = f"""\
+tracepoint:sched:sched_process_fork /@own[tid]/ {{ @own[args->child_pid] = 1; }}
+tracepoint:sched:sched_process_fork /@launch[tid]/ {{ @launch[args->child_pid] = 1; }}
+tracepoint:sched:sched_process_exec /@own[args->old_pid] || @launch[args->old_pid]/ {{
+  delete(@own[args->old_pid]);
+  delete(@launch[args->old_pid]);
+  delete(@launch[args->pid]);
+  if (comm == "{LAUNCHER}") {{ @launch[args->pid] = 1; }}
+  else {{
+    @own[args->pid] = 1;
+    if (@on[args->pid] == 0) {{ @on[args->pid] = nsecs; }}
+  }}
+}}
+tracepoint:sched:sched_process_exit /@own[tid] || @launch[tid]/ {{
+  delete(@own[tid]); delete(@launch[tid]); delete(@s[tid]); delete(@off[tid]);
+}}"""
+
+PROCESSORS = f"""\
+tracepoint:sched:sched_switch {{
+  if (@own[args->prev_pid]) {{
+    if (@on[args->prev_pid]) {{
+      @cpu[args->prev_pid, args->prev_comm] = sum(nsecs - @on[args->prev_pid]);
+      delete(@on[args->prev_pid]);
+    }}
+    if (args->prev_state == 0 || (args->prev_state & 0x100)) {{
+      @off[args->prev_pid] = nsecs;
+    }}
+  }}
+  if (@own[args->next_pid]) {{
+    @on[args->next_pid] = nsecs;
+    if (@off[args->next_pid]) {{
+      @wait[args->next_pid, args->next_comm] = sum(nsecs - @off[args->next_pid]);
+      delete(@off[args->next_pid]);
+    }}
+  }}
+}}
+profile:hz:{FLUSH_HERTZ} /@own[tid] && @on[tid]/ {{
+  @cpu[(int32)tid, comm] = sum(nsecs - @on[tid]);
+  @on[tid] = nsecs;
+}}"""
+"""Who runs, and who was put aside while it could run on (0x100: preempted). Samples alone lost:
+those that fall into a program like this one are not taken, and here many do."""
