@@ -191,7 +191,7 @@ def test_a_search_that_finds_nothing_to_run_is_told(tmp_path: Path) -> None:
     document = told(tmp_path)
     assert document["event"] in ("failure", "fail-fast")
     assert document["exit_status"] == 1
-# append to tests/e2e/test_notices.py once 8-run.patch is applied
+
 
 def test_a_stop_at_a_checkpoint_is_no_end(tmp_path: Path) -> None:
     """As a suite that restarts the machine does; --notify, kept, holds after the resume."""
@@ -202,3 +202,19 @@ def test_a_stop_at_a_checkpoint_is_no_end(tmp_path: Path) -> None:
     done = bw(tmp_path, "resume")
     assert done.returncode == 0, done.stderr
     assert told(tmp_path)["event"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("command", "event", "status"), [("true", "done", 0), ("false", "fail-fast", 1)]
+)
+def test_a_suite_of_auto_pilots_language_tells_whom_the_command_line_names(
+    tmp_path: Path, command: str, event: str, status: int
+) -> None:
+    """Its own script of FASTFAIL is run as ever, beside the notice."""
+    text = f"FASTFAIL touch fast-failed\nTEST it 3\n  EXEC {command}\nDONE\n"
+    (tmp_path / "s.ap").write_text(text)
+    assert bw(tmp_path, "run", "s.ap", *WHOM).returncode == status
+    document = told(tmp_path)
+    assert (document["event"], document["suite"]) == (event, "s.ap")
+    assert document["tests"] == (["it"] if status else [])
+    assert (tmp_path / "fast-failed").exists() is bool(status)

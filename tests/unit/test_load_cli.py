@@ -339,6 +339,15 @@ def test_a_trial_of_a_study_is_the_same_load_without_the_study() -> None:
         "--json",
         "--quiet",
     ]
+    told = [
+        "--notify",
+        "mail:a@b",
+        "--notify-on=done",
+        "--notify=env:A",
+        "--notify-o",
+        "x",
+    ]
+    assert trial_words(["load", *told, "--rate", "1"])[:3] == ["load", "--rate", "1"]
 
 
 def test_a_study_keeps_the_document_and_the_samples(engine: Engine) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from benchwright.load import request as r
 from benchwright.load import workload as w
 from benchwright.model.errors import InputError
+from benchwright.model.notice import ByCommand, Event, Notify
 from benchwright.model.peak import ClaimKind
 from benchwright.model.plan import Command
 from benchwright.workbench import spec_load, spec_toml
@@ -249,6 +250,28 @@ def test_a_target_is_tried_with_every_level() -> None:
 def test_a_spec_without_a_load_is_told() -> None:
     with pytest.raises(InputError, match=r"there is no \[load\]"):
         read_spec(PEAK, "s.toml")
+
+
+# -- notify ------------------------------------------------------------------------------
+
+
+def test_a_spec_says_who_is_told_of_the_end() -> None:
+    spec = read("[notify]\non = 'done'\ncommand = ['say', '{x}']\n")
+    assert spec.notify == Notify((ByCommand(("say", "{x}")),), (Event.DONE,))
+    assert read("").notify is None
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("[notify]\n", "1:2 suite-notify nobody is told anything"),
+        ("[notify]\ncomand = ['x']\n", "2:1 spec-unknown-key unknown key 'comand'"),
+        ("notify = 3\n", "1:10 spec-type notify is a whole number, expected a table"),
+        ("[notify.mail]\npassword = 'x'\n", "2:1 spec-unknown-key"),
+    ],
+)
+def test_a_mistake_of_a_notice_is_told_at_its_line(text: str, found: str) -> None:
+    assert any(one.startswith(found) for one in mistakes(text + LOAD))
 
 
 # -- peak --------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from benchwright.cli.trial_options import (
     add_metric,
     add_notify,
 )
-from benchwright.cli.watch_options import add_watch
+from benchwright.cli.watch_options import add_watch, begun_with
 
 if TYPE_CHECKING:
     from benchwright.model.comparison import NullResult
@@ -198,15 +198,11 @@ def run(arguments: argparse.Namespace) -> int:
     import msgspec
 
     from benchwright.cli.live import run_new
-    from benchwright.cli.notify_option import notifying
-    from benchwright.cli.watch_options import watch_wish
-    from benchwright.session.observers import OPTION
-    from benchwright.session.start import prepare_comparison, rehearse, with_option
+    from benchwright.session.start import prepare_comparison, rehearse
 
     request = _with_stored(arguments, request)
     prepared = prepare_comparison(request, arguments.study, sys.argv[1:])
-    prepared = with_option(prepared, OPTION, watch_wish(arguments))
-    info = notifying(prepared.info, arguments)
+    info = begun_with(prepared.info, arguments)
     prepared = msgspec.structs.replace(prepared, info=info)
     rehearse(prepared)
     return run_new(prepared, arguments)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from benchwright.cli.trial_options import add_notify
+
 if TYPE_CHECKING:
     from benchwright.load.request import Target
     from benchwright.model.errors import Diagnostic
@@ -119,6 +121,14 @@ def add_output(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="run it as a trial of a study, which keeps the result",
     )
+    add_notify(group)
+
+
+def path_of(arguments: argparse.Namespace) -> str | None:
+    """Return the path of the workload or of the first trace, None where there is neither."""
+    traces = getattr(arguments, "trace", None) or [None]
+    path: str | None = getattr(arguments, "workload", None) or traces[0]
+    return path
 
 
 def run_fields(

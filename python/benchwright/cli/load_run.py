@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from benchwright.cli.load_notice import telling_of_load
 from benchwright.cli.load_options import option_places
 from benchwright.cli.plot_file import check_plot, write_plot
 from benchwright.finding.load import doubts_of_load, part_words
@@ -26,11 +27,13 @@ from benchwright.report.load_json import load_document
 from benchwright.report.load_progress import load_listener
 
 if TYPE_CHECKING:
+    from benchwright.cli.load_notice import LoadEnd
     from benchwright.load.request import LoadRequest
     from benchwright.load.result import Answer
     from benchwright.model.finding import Finding
     from benchwright.model.load import Counts
     from benchwright.report.plot.sheet import Sheet
+    from benchwright.suite.program import Where
 
 APLOG = "APLOG"
 
@@ -46,11 +49,25 @@ def carry_out(plan: Plan, arguments: argparse.Namespace, command: str) -> int:
     check_plot(arguments.plot, [read] if read else [])
     places = {**plan.places, **option_places(arguments)}
     check_seats(plan.request, places)
+    with telling_of_load(arguments, command) as end:
+        return _carried_out(plan, arguments, places, end)
+
+
+def _carried_out(
+    plan: Plan,
+    arguments: argparse.Namespace,
+    places: dict[str, Where],
+    end: LoadEnd | None,
+) -> int:
+    """Run it and tell what came of it, `end` for a notice; return the exit code."""
     listener = load_listener(_end_ns(plan.request), quiet=arguments.quiet)
     with contextlib.closing(listener), fed(plan) as request:
         answer = run_load(request, progress=listener, places=places)
     subject = target_text(request.target)
     findings = doubts_of_load(answer.result, request.loop, subject)
+    if end is not None:
+        end.summary, end.findings = _report(plan, answer, findings), findings
+        end.interrupted = answer.result.interrupted
     _append(answer, findings)
     write_plot(arguments.plot, lambda: _sheet(answer, subject))
     _tell(plan, answer, findings, json=arguments.json)
@@ -110,15 +127,7 @@ def _tell(
 ) -> None:
     result = answer.result
     if not json:
-        target = target_text(plan.request.target)
-        text = load_text(
-            result,
-            target,
-            findings,
-            open_loop=plan.request.loop.open,
-            warm_up_ns=plan.request.warm_up_ns,
-        )
-        sys.stdout.write(text)
+        sys.stdout.write(_report(plan, answer, findings))
         return
     request: dict[str, Any] = msgspec.to_builtins(plan.request)
     sys.stdout.write(
@@ -130,4 +139,15 @@ def _tell(
             loop=plan.request.loop,
             findings=findings,
         )
+    )
+
+
+def _report(plan: Plan, answer: Answer, findings: tuple[Finding, ...]) -> str:
+    """Return the report that a person reads."""
+    return load_text(
+        answer.result,
+        target_text(plan.request.target),
+        findings,
+        open_loop=plan.request.loop.open,
+        warm_up_ns=plan.request.warm_up_ns,
     )

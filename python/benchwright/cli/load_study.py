@@ -14,14 +14,19 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
+from benchwright.cli.load_options import path_of
+from benchwright.cli.watch_options import begun_with
 from benchwright.load.observe import DECLARED
-from benchwright.session.observers import OPTION, SAMPLE
-from benchwright.session.start import prepare_command, rehearse, with_option
+from benchwright.session.start import prepare_command, rehearse
 from benchwright.study.journal import Study
 from benchwright.suite.command_line import CommandRequest
 
 OWN = (sys.executable, "-P", "-m", "benchwright.cli.main")
 """The words of `bw` itself; -P: no module of the current directory stands in for ours."""
+_OF_THE_SESSION = ("--study", "--samples", "--notify", "--notify-on")
+"""Options with a value that the trial does not have."""
 
 
 def run_in_study(arguments: argparse.Namespace, command: str) -> int:
@@ -39,7 +44,8 @@ def run_in_study(arguments: argparse.Namespace, command: str) -> int:
         metrics=DECLARED,
     )
     prepared = prepare_command(request, arguments.study, words)
-    prepared = with_option(prepared, OPTION, SAMPLE)
+    info = begun_with(prepared.info, arguments)
+    prepared = msgspec.structs.replace(prepared, info=info)
     rehearse(prepared)
     from benchwright.cli.live import run_new
 
@@ -48,8 +54,7 @@ def run_in_study(arguments: argparse.Namespace, command: str) -> int:
 
 def _name(arguments: argparse.Namespace, command: str) -> str:
     """Return the test's name: the workload's or the trace's, else the command's."""
-    traces = getattr(arguments, "trace", None) or [None]
-    path = getattr(arguments, "workload", None) or traces[0]
+    path = path_of(arguments)
     return command if path is None else f"{command}-{Path(path).name.split('.')[0]}"
 
 
@@ -65,7 +70,8 @@ def _samples(arguments: argparse.Namespace) -> tuple[str, ...]:
 
 
 def trial_words(words: Sequence[str]) -> list[str]:
-    """Return the words of the trial: without --study, one JSON document, no progress.
+    """Return the words of the trial: without what is the session's, one JSON document, no
+    progress.
 
     Abbreviations that argparse takes are known too: a --study that was left in would
     make the trial a session, and its trial another.
@@ -74,7 +80,7 @@ def trial_words(words: Sequence[str]) -> list[str]:
     left = list(words)
     while left:
         word = left.pop(0)
-        if not (_names(word, "--study") or _names(word, "--samples")):
+        if not any(_names(word, option) for option in _OF_THE_SESSION):
             kept.append(word)
         elif "=" not in word:
             del left[:1]

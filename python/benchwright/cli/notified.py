@@ -1,6 +1,6 @@
 """Tells of a session's end: composes the notice, has it delivered, says what was not.
 
-Purpose: the one call for `bw run`, `compare` and `resume` (a session) and for searches.
+Purpose: the one call for `bw run`, `compare` and `resume` (a session), searches and loads.
 Decision: it comes after the result is printed and durable, raises nothing, and has no part
 in the exit status: what a mail server does is no property of what was measured.
 """
@@ -19,8 +19,11 @@ import msgspec
 from benchwright.cli.notify_option import notices_of
 from benchwright.model.errors import OperatingError
 from benchwright.model.notice import Doubt, Event, Notice, Result
+from benchwright.model.visible import one_line
+from benchwright.study.contents import SEARCHES
 
 if TYPE_CHECKING:
+    from benchwright.model.finding import Finding
     from benchwright.model.notice import Delivery, Notify
     from benchwright.report.document import Document
     from benchwright.session.run import Session, Verdict
@@ -34,7 +37,8 @@ _COMMONLY_LEFT_OUT = frozenset({"user", "system", "wait", "cpu_percent", "rss_by
 class Ended(msgspec.Struct, frozen=True):
     """What a caller knows of a session's end."""
 
-    study: Path
+    study: Path | None
+    """None: of a load that is kept in none."""
     session: int
     verdict: Verdict
     tests: tuple[str, ...] = ()
@@ -42,6 +46,8 @@ class Ended(msgspec.Struct, frozen=True):
     document: Document | None = None
     summary: str = ""
     """As it was printed."""
+    findings: tuple[Finding, ...] = ()
+    """Where there is no document that has them."""
     broken: bool = False
     """An operating error ended it, not a benchmark."""
     paused: bool = False
@@ -52,7 +58,7 @@ def tell_of_session(prepared: Prepared, session: Session, end: Ended) -> None:
     """Tell everybody whom the suite and --notify name of a session's end."""
     notify = notices_of(prepared.info, prepared.program.notify)
     if not end.paused and any(one.wants(event_of(end)) for one in notify):
-        tell_of_end(prepared.info, notify, _described(session, end))
+        tell_of_end(suite_of(prepared.info), notify, _described(session, end))
 
 
 @contextlib.contextmanager
@@ -67,15 +73,26 @@ def telling_of_errors(
 
         verdict = Verdict("failed", str(error), error.exit_status)
         end = Ended(*kept, verdict, broken=True)
-        tell_of_end(info, notices_of(info, suite), end)
+        tell_of_end(suite_of(info), notices_of(info, suite), end)
         raise
 
 
-def tell_of_end(info: SessionInfo, notify: Sequence[Notify], end: Ended) -> None:
-    """Tell those who want to hear of this end; a search's, too."""
+def tell_of_end(suite: str, notify: Sequence[Notify], end: Ended) -> None:
+    """Tell those who want to hear of this end of a suite, of a search or of a load."""
     event = event_of(end)
     if any(one.wants(event) for one in notify):
-        tell(notify, notice_of(info.program_main, event, end), end.study)
+        tell(notify, notice_of(suite, event, end), end.study)
+
+
+def suite_of(info: SessionInfo) -> str:
+    """Return what a session ran, for a notice: the path of its suite or spec, `<peak>` where a
+    search has none."""
+    if info.kind not in SEARCHES:
+        return info.program_main
+    from benchwright.session.search_start import stored_spec
+
+    spec = stored_spec(info)
+    return f"<{info.kind}>" if spec is None else spec.path
 
 
 def _described(session: Session, end: Ended) -> Ended:
@@ -104,8 +121,10 @@ def _is_meant(test: OpenTest) -> bool:
     return bool(test.failed) or (unanswered and not test.is_arm)
 
 
-def tell(notify: Sequence[Notify], notice: Notice, study: Path) -> tuple[Delivery, ...]:
-    """Deliver a notice, keep what became of it, and say what did not arrive."""
+def tell(
+    notify: Sequence[Notify], notice: Notice, study: Path | None
+) -> tuple[Delivery, ...]:
+    """Deliver a notice, keep what became of it in the study, and say what did not arrive."""
     from benchwright.notice.deliver import deliver
     from benchwright.notice.keep import keep
 
@@ -114,7 +133,7 @@ def tell(notify: Sequence[Notify], notice: Notice, study: Path) -> tuple[Deliver
         if one.error:
             tries = f" ({one.tries} tries)" if one.tries > 1 else ""
             _note(f"bw: notice not delivered: {one.target}: {one.error}{tries}")
-    unkept = keep(study, notice, deliveries)
+    unkept = keep(study, notice, deliveries) if study is not None else ""
     if unkept:
         _note(f"bw: the notice was not kept: {unkept}")
     return deliveries
@@ -123,7 +142,7 @@ def tell(notify: Sequence[Notify], notice: Notice, study: Path) -> tuple[Deliver
 def _note(line: str) -> None:
     """Say it on stderr, if anybody listens there."""
     with contextlib.suppress(OSError):
-        print(line, file=sys.stderr, flush=True)
+        print(one_line(line), file=sys.stderr, flush=True)
 
 
 def event_of(end: Ended) -> Event:
@@ -147,7 +166,7 @@ def notice_of(suite: str, event: Event, end: Ended) -> Notice:
     document = end.document
     return Notice(
         event=event,
-        study=str(end.study.absolute()),
+        study="" if end.study is None else str(end.study.absolute()),
         session=end.session,
         host=platform.node() or "unknown",
         suite=suite,
@@ -156,7 +175,7 @@ def notice_of(suite: str, event: Event, end: Ended) -> Notice:
         reason=end.verdict.detail,
         tests=end.tests,
         results=() if document is None else results_of(document),
-        findings=() if document is None else doubts_of(document),
+        findings=doubts_of(end.findings if document is None else document.findings),
         summary=end.summary,
         at_ns=time.time_ns(),
         version=__version__,
@@ -183,6 +202,6 @@ def results_of(document: Document) -> tuple[Result, ...]:
     )
 
 
-def doubts_of(document: Document) -> tuple[Doubt, ...]:
-    """Return the findings of a document without their evidence."""
-    return tuple(Doubt(f.code, f.severity.value, f.subject) for f in document.findings)
+def doubts_of(findings: Sequence[Finding]) -> tuple[Doubt, ...]:
+    """Return findings without their evidence."""
+    return tuple(Doubt(f.code, f.severity.value, f.subject) for f in findings)

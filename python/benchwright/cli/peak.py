@@ -10,10 +10,11 @@ import argparse
 from typing import TYPE_CHECKING
 
 from benchwright.cli.search_options import (
+    OF_A_NEW_SESSION,
     Misfit,
-    add_result,
     add_sample,
     add_seed,
+    add_session,
     of_the_command,
     refuse,
     search_or_tell,
@@ -58,7 +59,7 @@ _WORDS = (
     "seed",
     "plot",
 )
-_NEW = (*_WORDS[:-1], "limits", "factors")
+_NEW = (*_WORDS[:-1], "limits", "factors", *OF_A_NEW_SESSION)
 """Options of a new search."""
 
 
@@ -83,7 +84,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     _add_generator(parser.add_argument_group("instead of a SPEC"))
     _add_question(parser.add_argument_group("the question"))
     _add_search(parser.add_argument_group("the search"))
-    add_result(parser.add_argument_group("result"))
+    add_session(parser)
     parser.set_defaults(handler=run)
 
 

@@ -8,11 +8,10 @@ from typing import TypeVar
 
 import msgspec
 
-from benchwright.cli.notify_option import notifying
 from benchwright.cli.peak_command import check_program, command_spec, first_output
 from benchwright.cli.plot_file import write_plot
 from benchwright.cli.search_errand import SearchErrand, tell_recorded
-from benchwright.cli.search_live import Kept, Site, run_again, run_new
+from benchwright.cli.search_live import Kept, Site, Told, run_again, run_new
 from benchwright.model.errors import Diagnostic, InputError
 from benchwright.model.peak import PeakResult
 from benchwright.model.search import PeakAnswer, SearchTrial
@@ -26,6 +25,10 @@ from benchwright.report.peak_progress import (
 )
 from benchwright.report.peak_words import binding_of, criterion_text
 from benchwright.report.plot.sheet import Sheet
+from benchwright.report.search_profiles import (
+    search_profiles_object,
+    search_profiles_text,
+)
 from benchwright.session.ledger import Ledger
 from benchwright.session.run import Verdict
 from benchwright.session.search import (
@@ -58,8 +61,8 @@ def begin(
     errand = PeakErrand(request, source, arguments)
     if source is None:
         check_program(errand.spec)
-    info = notifying(search_info("peak", request, source, words), arguments)
-    return run_new(info, errand, arguments.study)
+    info = search_info("peak", request, source, words)
+    return run_new(info, errand, arguments)
 
 
 def go_on(study: Study, stored: Session, arguments: argparse.Namespace) -> int:
@@ -122,11 +125,15 @@ class PeakErrand(SearchErrand):
         """Return how the session ends."""
         return peak_verdict(result)
 
-    def tell(self, result: PeakAnswer | None, verdict: Verdict, kept: Kept) -> None:
-        """Print the outcome, and draw it where that was asked for."""
+    def tell(self, result: PeakAnswer | None, verdict: Verdict, kept: Kept) -> Told:
+        """Print the outcome, and draw it where that was asked for; return what was told."""
         trials, _ = recorded_trials(_KEY, kept.ledger)
         report = self._report(result, verdict, trials)
+        known = report.result
+        answers = {self._plan.sample: None if known is None else known.peak_rate}
         plots = write_plot(self._request.plot, lambda: _sheet(report))
+        text = peak_text(report) + search_profiles_text(trials, answers)
+        told = Told(text, report.findings)
         if self._json:
             text = peak_document(
                 report,
@@ -134,10 +141,10 @@ class PeakErrand(SearchErrand):
                 study=str(kept.study),
                 session=kept.session,
                 exit_status=verdict.exit_status,
+                **search_profiles_object(trials, answers),
             )
-        else:
-            text = peak_text(report)
         self._print(text, report.status, kept.study)
+        return told
 
     # -- progress --------------------------------------------------------------------
 
@@ -184,7 +191,7 @@ class PeakErrand(SearchErrand):
             policy=plan.policy,
             seed=plan.goal.seed,
             sample=plan.sample,
-            bench_findings=self._bench_findings,
+            bench_findings=self._doubts(trials),
         )
 
     def _so_far(self, trials: Sequence[SearchTrial]) -> tuple[PeakResult | None, ...]:

@@ -10,10 +10,11 @@ import argparse
 from typing import TYPE_CHECKING
 
 from benchwright.cli.search_options import (
+    OF_A_NEW_SESSION,
     Misfit,
-    add_result,
     add_sample,
     add_seed,
+    add_session,
     of_the_command,
     refuse,
     search_or_tell,
@@ -65,7 +66,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     _add_generator(parser.add_argument_group("instead of a SPEC"))
     _add_levels(parser.add_argument_group("the levels"))
     _add_end(parser.add_argument_group("the end"))
-    add_result(parser.add_argument_group("result"))
+    add_session(parser)
     parser.set_defaults(handler=run)
 
 
@@ -141,7 +142,7 @@ def _misfits(arguments: argparse.Namespace) -> list[Misfit]:
     from benchwright.workbench.ramp_spec import WORDS
 
     found: list[Misfit] = []
-    new = (*_GENERATOR, *WORDS, "seed", "factors")
+    new = (*_GENERATOR, *WORDS, "seed", "factors", *OF_A_NEW_SESSION)
     spec, command = arguments.spec, arguments.command
     if arguments.command_argv is not None:
         hint = "give it in one word: --command 'GEN {users} {duration}'"

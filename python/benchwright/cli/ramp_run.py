@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from benchwright.cli.notify_option import notifying
 from benchwright.cli.peak_command import check_program
 from benchwright.cli.plot_file import write_plot
 from benchwright.cli.ramp_command import command_spec, first_output
 from benchwright.cli.search_errand import SearchErrand, tell_recorded
-from benchwright.cli.search_live import Kept, Site, run_again, run_new
+from benchwright.cli.search_live import Kept, Site, Told, run_again, run_new
 from benchwright.control.ramp.policy import best_so_far
 from benchwright.control.ramp.profile import band_of
+from benchwright.finding.profiled_search import answer_load
 from benchwright.model.errors import InputError
 from benchwright.model.peak import Criterion
 from benchwright.model.ramp import RampResult
@@ -29,6 +29,10 @@ from benchwright.report.ramp_progress import (
     probe_text,
     running_text,
     trial_text,
+)
+from benchwright.report.search_profiles import (
+    search_profiles_object,
+    search_profiles_text,
 )
 from benchwright.session.ledger import Ledger
 from benchwright.session.run import Verdict
@@ -74,8 +78,8 @@ def begin(
     errand = RampErrand(request, source, arguments)
     if source is None:
         check_program(errand.spec)
-    info = notifying(search_info("ramp", request, source, words), arguments)
-    return run_new(info, errand, arguments.study)
+    info = search_info("ramp", request, source, words)
+    return run_new(info, errand, arguments)
 
 
 def go_on(study: Study, stored: Session, arguments: argparse.Namespace) -> int:
@@ -130,12 +134,15 @@ class RampErrand(SearchErrand):
         """Return how the session ends."""
         return ramp_verdict(result)
 
-    def tell(self, result: RampResult | None, verdict: Verdict, kept: Kept) -> None:
-        """Print the outcome, and draw it where that was asked for."""
+    def tell(self, result: RampResult | None, verdict: Verdict, kept: Kept) -> Told:
+        """Print the outcome, and draw it where that was asked for; return what was told."""
         trials, _ = recorded_trials(_KEY, kept.ledger)
         report = self._report(result, verdict, trials)
+        answers = {self._plan.sample: answer_load(report.result)}
         band = self._band(trials) if self._json or self._request.plot else ()
         plots = write_plot(self._request.plot, lambda: _sheet(report, band))
+        text = ramp_text(report) + search_profiles_text(trials, answers)
+        told = Told(text, report.findings)
         if self._json:
             text = ramp_document(
                 report,
@@ -144,10 +151,10 @@ class RampErrand(SearchErrand):
                 study=str(kept.study),
                 session=kept.session,
                 exit_status=verdict.exit_status,
+                **search_profiles_object(trials, answers),
             )
-        else:
-            text = ramp_text(report)
         self._print(text, report.status, kept.study)
+        return told
 
     # -- progress --------------------------------------------------------------------
 
@@ -185,7 +192,7 @@ class RampErrand(SearchErrand):
             trials=tuple(trials),
             seed=self._plan.seed,
             sample=self._plan.sample,
-            bench_findings=self._bench_findings,
+            bench_findings=self._doubts(trials),
         )
 
     def _band(self, trials: Sequence[SearchTrial]) -> tuple[BandPoint, ...]:

@@ -13,7 +13,7 @@ from benchwright.cli.trial_options import (
     add_metric,
     add_notify,
 )
-from benchwright.cli.watch_options import add_watch
+from benchwright.cli.watch_options import add_watch, begun_with
 
 if TYPE_CHECKING:
     from benchwright.session.start import Prepared
@@ -137,13 +137,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Do what `bw run` was asked; return the exit code."""
     import msgspec
 
-    from benchwright.cli.notify_option import notifying
-    from benchwright.cli.watch_options import watch_wish
-    from benchwright.session.observers import OPTION
-    from benchwright.session.start import rehearse, with_option
+    from benchwright.session.start import rehearse
 
-    prepared = with_option(_prepare(arguments), OPTION, watch_wish(arguments))
-    info = notifying(prepared.info, arguments)
+    prepared = _prepare(arguments)
+    info = begun_with(prepared.info, arguments)
     prepared = msgspec.structs.replace(prepared, info=info)
     planned = rehearse(prepared)
     if arguments.check:

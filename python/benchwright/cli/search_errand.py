@@ -12,8 +12,11 @@ from typing import TypeVar
 import msgspec
 
 from benchwright.cli.search_live import Errand, Kept, Site
+from benchwright.finding.profiled_search import doubts_of_profiled
 from benchwright.model.finding import Finding
+from benchwright.model.notice import Notify
 from benchwright.model.peak import Criterion, LoadTrial, Probe
+from benchwright.model.search import SearchTrial
 from benchwright.report.peak_progress import search_progress
 from benchwright.session.ledger import Ledger
 from benchwright.session.run import Verdict
@@ -39,9 +42,22 @@ class SearchErrand:
         """Tell a line of progress."""
         self._progress.line(text)
 
+    @property
+    def notify(self) -> Notify | None:
+        """Whom the spec names to be told of the end."""
+        return self.spec.notify
+
+    def doubt(self, findings: Sequence[Finding]) -> None:
+        """Tell these with the outcome: what could not be watched."""
+        self._bench_findings += tuple(findings)
+
     def close(self) -> None:
         """Put the terminal back."""
         self._progress.close()
+
+    def _doubts(self, trials: Sequence[SearchTrial]) -> tuple[Finding, ...]:
+        """Return the doubts of a report that are not the search's own."""
+        return (*self._bench_findings, *doubts_of_profiled("search", trials))
 
     def _built(
         self, site: Site, criteria: tuple[Criterion, ...], seed: int

@@ -6,7 +6,9 @@ the journal, the signals and the end of the server are the same for all.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -16,20 +18,24 @@ from benchwright.bench import leftovers
 from benchwright.bench.local import LocalBench
 from benchwright.cli.env_session import record_machine
 from benchwright.cli.live import cause_of_crash
-from benchwright.cli.notified import Ended, tell_of_end, telling_of_errors
+from benchwright.cli.notified import Ended, suite_of, tell_of_end, telling_of_errors
 from benchwright.cli.notify_option import notices_of
 from benchwright.cli.signals import stopping
 from benchwright.cli.streams import silence_stdout
+from benchwright.cli.watch_options import begun_with
 from benchwright.model.errors import Interrupted
+from benchwright.model.finding import Finding
+from benchwright.model.notice import Notify
 from benchwright.report.flame import flame_svg
 from benchwright.session.ledger import Ledger
-from benchwright.session.observers import OPTION, SAMPLE, Place, watching_for
+from benchwright.session.observers import OPTION, SAMPLE, Place, watching_loads
 from benchwright.session.resume import recover
 from benchwright.session.run import Verdict
 from benchwright.session.search import count_trials
 from benchwright.session.search_session import run_session
 from benchwright.session.search_start import search_surroundings, stored_spec
 from benchwright.session.watched_workbench import WatchedWorkbench
+from benchwright.study.doubts import record_doubts
 from benchwright.study.journal import RESUMABLE, SessionInfo, Study
 from benchwright.study.journal import Session as StoredSession
 from benchwright.suite.program import SourceFile
@@ -63,8 +69,20 @@ class Kept(msgspec.Struct, frozen=True):
     ledger: Ledger
 
 
+class Told(msgspec.Struct, frozen=True):
+    """What was told of a search when it ended, for a notice."""
+
+    text: str = ""
+    """As a person reads it, also where JSON was printed."""
+    findings: tuple[Finding, ...] = ()
+
+
 class Errand(Protocol[Result]):
     """What one kind of session does, from the request that it was begun with."""
+
+    @property
+    def notify(self) -> Notify | None:
+        """Whom the spec names to be told of the end."""
 
     def note(self, text: str) -> None:
         """Tell a line of progress: a resume, what a crash left."""
@@ -81,16 +99,26 @@ class Errand(Protocol[Result]):
     def verdict(self, result: Result) -> Verdict:
         """Return how the session ends."""
 
-    def tell(self, result: Result | None, verdict: Verdict, kept: Kept) -> None:
-        """Print the outcome; None after an interrupt."""
+    def doubt(self, findings: Sequence[Finding]) -> None:
+        """Tell these with the outcome: what could not be watched."""
+
+    def tell(self, result: Result | None, verdict: Verdict, kept: Kept) -> Told:
+        """Print the outcome, None after an interrupt; return what was told."""
 
     def close(self) -> None:
         """Put the terminal back."""
 
 
-def run_new(info: SessionInfo, errand: Errand[Result], study: str) -> int:
-    """Run the errand as a new session of a study; return the exit code."""
-    with contextlib.closing(Study.create_or_open(Path(study))) as opened:
+def run_new(
+    info: SessionInfo, errand: Errand[Result], arguments: argparse.Namespace
+) -> int:
+    """Run the errand as a new session of a study; return the exit code.
+
+    Raises InputError for a --notify that tells nobody, before there is a study.
+    """
+    info = begun_with(info, arguments)
+    place = Path(arguments.study)
+    with contextlib.closing(Study.create_or_open(place)) as opened:
         for earlier in opened.sessions():
             # A session that was resumed and then crashed still shows its earlier end.
             if earlier.status in RESUMABLE:
@@ -132,34 +160,44 @@ def changed_spec(directory: str, spec: SourceFile | None) -> str:
 
 def _run(info: SessionInfo, errand: Errand[Result], ledger: Ledger) -> int:
     around = search_surroundings(info, ledger.study.path)
+    ours = (ledger.study.path, ledger.session)
     with contextlib.closing(errand), contextlib.closing(LocalBench()) as bench:
         recorded = count_trials(ledger)
-        site = Site(bench, around, ledger.study.path, ledger.session, recorded)
+        site = Site(bench, around, *ours, recorded)
         stop = _Stop()
 
         wish = info.options.get(OPTION, SAMPLE)
-        processes = bench.all_processes
-        place = Place(ledger.study.path, ledger.session, flame_svg)
-        watching = watching_for(wish, processes, place)
+        place = Place(*ours, flame_svg)
+        watching, profiler = watching_loads(wish, bench.all_processes, place)
 
         def do() -> Result:
-            made = WatchedWorkbench(errand.workbench(site), watching, recorded)
+            bare = errand.workbench(site)
+            made = WatchedWorkbench(bare, watching, recorded, profiler)
             with contextlib.closing(watching), contextlib.closing(made) as workbench:
                 stop.reaches(workbench)
                 return errand.run(workbench, ledger)
 
-        ours = (ledger.study.path, ledger.session)
         record_machine(ledger.study, ledger.session)
-        with stopping(stop.asked), telling_of_errors(info, None, ours):
+        with stopping(stop.asked), telling_of_errors(info, errand.notify, ours):
             ended = run_session(ledger, do, errand.verdict)
     result, verdict = ended
-    kept = Kept(ledger.study.path, ledger.session, ledger)
+    errand.doubt(watching.doubts())
+    record_doubts(ledger.study, ledger.session, watching.doubts())
+    told = _told(errand, result, verdict, Kept(*ours, ledger))
+    end = Ended(*ours, verdict, summary=told.text, findings=told.findings)
+    tell_of_end(suite_of(info), notices_of(info, errand.notify), end)
+    return verdict.exit_status
+
+
+def _told(
+    errand: Errand[Result], result: Result | None, verdict: Verdict, kept: Kept
+) -> Told:
+    """Have the outcome told; nobody may listen."""
     try:
-        errand.tell(result, verdict, kept)
+        return errand.tell(result, verdict, kept)
     except BrokenPipeError:
         silence_stdout()
-    tell_of_end(info, notices_of(info), Ended(*ours, verdict))
-    return verdict.exit_status
+        return Told()
 
 
 class _Stop:

@@ -4,17 +4,20 @@ first step from them to a new search or a stored one."""
 from __future__ import annotations
 
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from argparse import _ActionsContainer as Container
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TypeVar
 
 from benchwright.cli.trial_options import add_kept, add_notify
+from benchwright.cli.watch_options import add_watch_of_loads
 
 Request = TypeVar("Request")
 Misfit = tuple[str, str, str, str]
 """Option, its text, what is wrong, what to do."""
+OF_A_NEW_SESSION = ("no_watch", "profile", "notify", "notify_on")
+"""Options that mean nothing where a stored search is told again."""
 
 
 def add_sample(group: Container) -> None:
@@ -46,11 +49,15 @@ def add_told(group: Container) -> None:
     group.add_argument("--quiet", action="store_true", help="no progress")
 
 
-def add_result(group: Container) -> None:
-    """Add where the result is kept and how it is told."""
+def add_session(parser: ArgumentParser) -> Container:
+    """Add what watches the trials, where the result is kept and how it is told; return the
+    group of the latter."""
+    add_watch_of_loads(parser.add_argument_group("what watches the trials"))
+    group = parser.add_argument_group("result")
     add_kept(group)
     add_notify(group)
     add_told(group)
+    return group
 
 
 def refuse(misfits: Sequence[Misfit]) -> None:

@@ -10,7 +10,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from benchwright.cli.search_options import add_seed, add_told
+from benchwright.cli.search_options import OF_A_NEW_SESSION, add_seed, add_session
 
 if TYPE_CHECKING:
     from benchwright.session.search_surface_request import SurfaceRequest
@@ -63,7 +63,13 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     _add_mapping(parser.add_argument_group("the mapping"))
     _add_inner(parser.add_argument_group("the search at each sample"))
-    _add_result(parser.add_argument_group("result"))
+    add_session(parser).add_argument(
+        "--predict",
+        action="append",
+        default=[],
+        metavar="FACTOR=LEVEL,...",
+        help="what the model says of this sample, also between levels; several times",
+    )
     parser.set_defaults(handler=run)
 
 
@@ -96,21 +102,6 @@ def _add_inner(group: argparse._ArgumentGroup) -> None:
     add("--max-trials", metavar="N", help="of each search (default 200)")
     add("--run-length", metavar="60s", help="of every trial (default: the policy's)")
     add_seed(group)
-
-
-def _add_result(group: argparse._ArgumentGroup) -> None:
-    from benchwright.cli.trial_options import add_kept, add_notify
-
-    add_kept(group)
-    add_notify(group)
-    group.add_argument(
-        "--predict",
-        action="append",
-        default=[],
-        metavar="FACTOR=LEVEL,...",
-        help="what the model says of this sample, also between levels; several times",
-    )
-    add_told(group)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -165,7 +156,8 @@ def _check(arguments: argparse.Namespace) -> None:
     if arguments.command_argv is not None:
         hint = "bw surface SPEC.toml: the spec says what is started and loaded"
         raise argument_error("--", "", "a command after -- has no place here", hint)
-    given = [name for name in (*_INNER, *_OUTER) if getattr(arguments, name)]
+    new = (*_INNER, *_OUTER, *OF_A_NEW_SESSION)
+    given = [name for name in new if getattr(arguments, name)]
     if arguments.limits:
         given.insert(0, "limit")
     if arguments.spec is None and given:

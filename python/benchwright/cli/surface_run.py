@@ -10,10 +10,9 @@ from typing import Any
 
 import msgspec
 
-from benchwright.cli.notify_option import notifying
 from benchwright.cli.plot_file import form_of, panel_style, write_rendered
 from benchwright.cli.search_errand import SearchErrand, stored_verdict
-from benchwright.cli.search_live import Kept, Site, run_again, run_new
+from benchwright.cli.search_live import Kept, Site, Told, run_again, run_new
 from benchwright.control.surface.result import predicted, surface_of
 from benchwright.model.errors import StudyError
 from benchwright.model.search import SearchTrial
@@ -25,6 +24,10 @@ from benchwright.model.surface import (
 )
 from benchwright.report.peak_progress import trial_text
 from benchwright.report.peak_words import criterion_text
+from benchwright.report.search_profiles import (
+    search_profiles_object,
+    search_profiles_text,
+)
 from benchwright.report.surface import SurfaceReport, surface_text
 from benchwright.report.surface_json import surface_document
 from benchwright.report.surface_progress import (
@@ -47,6 +50,7 @@ from benchwright.session.search_surface_request import (
     read_predicted,
     surface_plan,
 )
+from benchwright.study.contents import search_trials_of
 from benchwright.study.journal import Session, Study
 from benchwright.suite.program import SourceFile
 from benchwright.workbench.port import Workbench
@@ -65,8 +69,8 @@ def begin(
 ) -> int:
     """Map as a new session of a study; return the exit code. Raises InputError."""
     errand = SurfaceErrand(request, source, arguments)
-    info = notifying(search_info("surface", request, source, words), arguments)
-    return run_new(info, errand, arguments.study)
+    info = search_info("surface", request, source, words)
+    return run_new(info, errand, arguments)
 
 
 def go_on(study: Study, stored: Session, arguments: argparse.Namespace) -> int:
@@ -157,11 +161,15 @@ class SurfaceErrand(SearchErrand):
         """Return how the session ends."""
         return surface_verdict(result)
 
-    def tell(self, result: SurfaceResult | None, verdict: Verdict, kept: Kept) -> None:
-        """Print the outcome, and draw it where that was asked for."""
+    def tell(self, result: SurfaceResult | None, verdict: Verdict, kept: Kept) -> Told:
+        """Print the outcome, and draw it where that was asked for; return what was told."""
         known = self.recorded(kept.ledger) if result is None else result
-        report = self._report(known, verdict)
+        trials = search_trials_of(kept.ledger.study, kept.session)
+        answers = {one.sample: one.found.peak_rate for one in known.results}
+        report = self._report(known, verdict, trials)
         files = _written(self._plot, self.plan.goal, known)
+        text = surface_text(report) + search_profiles_text(trials, answers)
+        told = Told(text, report.findings)
         if self._json:
             text = surface_document(
                 report,
@@ -169,12 +177,14 @@ class SurfaceErrand(SearchErrand):
                 study=str(kept.study),
                 session=kept.session,
                 exit_status=verdict.exit_status,
+                **search_profiles_object(trials, answers),
             )
-        else:
-            text = surface_text(report)
         self._print(text, report.status, kept.study)
+        return told
 
-    def _report(self, result: SurfaceResult, verdict: Verdict) -> SurfaceReport:
+    def _report(
+        self, result: SurfaceResult, verdict: Verdict, trials: Sequence[SearchTrial]
+    ) -> SurfaceReport:
         plan = self.plan
         return SurfaceReport(
             status=verdict.status,
@@ -184,7 +194,7 @@ class SurfaceErrand(SearchErrand):
             policy=plan.policy,
             result=result,
             asked=predicted(plan.goal, result.results, plan.predict),
-            bench_findings=self._bench_findings,
+            bench_findings=self._doubts(trials),
         )
 
     # -- session.search_surface.SurfaceListener ---------------------------------------

@@ -1,13 +1,31 @@
-"""Options that say what watches the trials, for `bw run` and `bw compare`."""
+"""Options that say what watches the trials, for every command that runs some.
+
+Decision: what was wished for is kept among the session's options, so that `bw resume` watches
+as the session began.
+"""
 
 from __future__ import annotations
 
-import argparse
+from argparse import Namespace
 from argparse import _ActionsContainer as Container
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from benchwright.study.journal import SessionInfo
 
 
 def add_watch(group: Container) -> None:
     """Add --no-watch, --profile and --characterize."""
+    add_watch_of_loads(group)
+    group.add_argument(
+        "--characterize",
+        action="store_true",
+        help="one more trial, not counted, with its I/O traced: sizes, mix, sequentiality",
+    )
+
+
+def add_watch_of_loads(group: Container) -> None:
+    """Add --no-watch and --profile."""
     add = group.add_argument
     add(
         "--no-watch",
@@ -19,17 +37,29 @@ def add_watch(group: Container) -> None:
         action="store_true",
         help="profile the trials by perf: folded stacks and a flame graph for each",
     )
-    add(
-        "--characterize",
-        action="store_true",
-        help="one more trial, not counted, with its I/O traced: sizes, mix, sequentiality",
-    )
 
 
-def watch_wish(arguments: argparse.Namespace) -> str:
-    """Return what is to watch, as the session keeps it: words parted by a space."""
+def begun_with(info: SessionInfo, arguments: Namespace) -> SessionInfo:
+    """Return what a session is begun with, what is to watch it and whom it is to tell.
+
+    Raises InputError.
+    """
+    import msgspec
+
+    from benchwright.cli.notify_option import notifying
+    from benchwright.session.observers import OPTION
+
+    options = {**info.options, OPTION: watch_wish(arguments)}
+    return notifying(msgspec.structs.replace(info, options=options), arguments)
+
+
+def watch_wish(arguments: Namespace) -> str:
+    """Return what is to watch, as the session keeps it: words parted by a space.
+
+    A command that has not one of the options watches as if it was not given.
+    """
     from benchwright.session.observers import CHARACTERIZE, PROFILE, SAMPLE
 
-    wish = [] if arguments.no_watch else [SAMPLE]
-    wish += [name for name in (PROFILE, CHARACTERIZE) if getattr(arguments, name)]
-    return " ".join(wish)
+    wish = [] if getattr(arguments, "no_watch", False) else [SAMPLE]
+    more = (PROFILE, CHARACTERIZE)
+    return " ".join([*wish, *(one for one in more if getattr(arguments, one, False))])

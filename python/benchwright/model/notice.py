@@ -57,10 +57,12 @@ class Notice(msgspec.Struct, frozen=True):
 
     event: Event
     study: str
+    """Empty: of a load that is kept in none."""
     session: int
     host: str
     suite: str
-    """The suite's path as it was given, or `<command line>`."""
+    """The path, as it was given, of the suite, the spec, the workload or the trace; without one
+    `<command line>`, `<peak>`, `<load>` and so on."""
     status: str
     """Of the session: `complete`, `failed`, `undecided`, `interrupted`, `stopped`."""
     exit_status: int

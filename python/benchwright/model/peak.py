@@ -15,6 +15,7 @@ import msgspec
 
 from benchwright.model.estimate import Estimate
 from benchwright.model.finding import Finding
+from benchwright.model.profiled import Profile
 from benchwright.model.watched import ResourceUse
 
 
@@ -209,6 +210,8 @@ class LoadTrial(msgspec.Struct, frozen=True, kw_only=True):
     """CLOCK_REALTIME [ns]; 0 in a simulation."""
     use: ResourceUse | None = None
     """What was seen of the machine meanwhile; no policy looks at it."""
+    profile: Profile | None = None
+    """Where processor time went meanwhile, where that was asked for; no policy looks at it."""
 
     @property
     def offered_rate(self) -> float:

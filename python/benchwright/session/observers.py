@@ -20,6 +20,7 @@ from benchwright.probe.crew import Crew
 from benchwright.probe.observer import Observer, ObserverError
 from benchwright.probe.profile import Draw, Profiler
 from benchwright.probe.watcher import SamplerObserver
+from benchwright.session.load_profiler import LoadProfiler
 from benchwright.session.watching import Aids, Watching, Windows
 
 OPTION = "watch"
@@ -54,20 +55,32 @@ class SeriesSampler:
     def uses(self, windows: Windows) -> list[ResourceUse | None]:
         """Return the use of each window. Raises OSError, SeriesError."""
         # numpy takes longer to import than a session to begin.
-        from benchwright.probe.series import read_series
         from benchwright.probe.use import uses_of
 
         last = self._observer.last
         if last is None:
             return []
-        series = read_series(last.file)
         name = last.file.resolve().relative_to(self._study.resolve())
-        return list(uses_of(series, str(name), windows))
+        return list(uses_of(last.file, str(name), windows))
 
 
 def watching_for(wish: str, processes: BenchProcesses, place: Place) -> Watching:
     """Return what watches a session's batches, as it was wished for."""
-    study = place.study
+    profiler = Profiler(place.draw) if PROFILE in wish.split() else None
+    return _watching(wish, processes, place, profiler)
+
+
+def watching_loads(
+    wish: str, processes: BenchProcesses, place: Place
+) -> tuple[Watching, LoadProfiler | None]:
+    """Return what watches the loads of a search, and the profiler among it, if there is one."""
+    profiler = LoadProfiler(place.draw) if PROFILE in wish.split() else None
+    return _watching(wish, processes, place, profiler), profiler
+
+
+def _watching(
+    wish: str, processes: BenchProcesses, place: Place, profiler: Profiler | None
+) -> Watching:
     observers: list[Observer] = []
     failures: list[ObserverError] = []
     sampler: SeriesSampler | None = None
@@ -77,9 +90,8 @@ def watching_for(wish: str, processes: BenchProcesses, place: Place) -> Watching
         except BenchError as error:
             failures.append(ObserverError("not-watched", error.message))
         else:
-            sampler = SeriesSampler(observer, study)
+            sampler = SeriesSampler(observer, place.study)
             observers.append(observer)
-    profiler = Profiler(place.draw) if PROFILE in wish.split() else None
     if profiler is not None:
         observers.append(profiler)
     crew = Crew(observers)

@@ -108,13 +108,6 @@ def comparison_request(prepared: Prepared) -> ComparisonRequest | None:
     return msgspec.json.decode(source[1], type=ComparisonRequest)
 
 
-def with_option(prepared: Prepared, name: str, value: str) -> Prepared:
-    """Return what is prepared with one more option, kept with the session."""
-    options = {**prepared.info.options, name: value}
-    info = msgspec.structs.replace(prepared.info, options=options)
-    return msgspec.structs.replace(prepared, info=info)
-
-
 def prepare_again(info: SessionInfo) -> Prepared:
     """Return a stored session's program ready to go on, from the stored texts alone."""
     sources = tuple(SourceFile(path, text) for path, text in info.sources)

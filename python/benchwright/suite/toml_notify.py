@@ -1,4 +1,4 @@
-"""`[notify]` of a suite, or of a file given to --notify: who is told of a session's end.
+"""`[notify]` of a suite, a SPEC.toml, or a file given to --notify: who is told of an end.
 
 Decision: no secret can be written here: a password, a token or an URL that is one is named
 by a variable of the environment or by a private file. docs/notices.md describes the table.

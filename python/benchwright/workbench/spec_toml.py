@@ -1,4 +1,4 @@
-"""A SPEC.toml: `[server]`, `[load]`, `[factors]`, `[peak]`, all mistakes at once.
+"""A SPEC.toml: `[server]`, `[load]`, `[factors]`, `[peak]`, `[notify]`, all mistakes at once.
 
 Purpose: one reading for `bw peak`, `bw ramp` and `bw surface`. Decision: the tables of other
 controllers are read by readers that are handed in (`more`), so that a mistake in `[ramp]` is
@@ -20,6 +20,7 @@ from benchwright.load import words
 from benchwright.model.errors import Diagnostic, InputError
 from benchwright.model.peak import Claim, ClaimKind, Criterion, PeakGoal
 from benchwright.suite.program import Where
+from benchwright.suite.toml_notify import notify_of
 from benchwright.suite.toml_text import decoded
 from benchwright.workbench import criteria
 from benchwright.workbench.spec import (
@@ -40,7 +41,7 @@ from benchwright.workbench.spec_table import SpecTable
 Reader = Callable[[SpecTable, Spec], Any]
 """Reads the table of another controller; the spec is what stands above it."""
 
-TOP = ("server", "load", "factors", "peak", "ramp", "surface")
+TOP = ("server", "load", "factors", "peak", "ramp", "surface", "notify")
 _SERVER = (
     "configure",
     "configure_timeout",
@@ -89,6 +90,7 @@ def _spec(top: SpecTable, file: str, more: Mapping[str, Reader]) -> Spec:
     factors = _factors(top)
     known = top.knowing(*PLACES, *(name for name, _ in factors))
     peak = known.table("peak")
+    notices = top.table("notify")
     spec = Spec(
         file=file,
         directory=str(Path(file).parent),
@@ -98,6 +100,7 @@ def _spec(top: SpecTable, file: str, more: Mapping[str, Reader]) -> Spec:
         goal=None if peak is None else _goal(peak),
         claims=() if peak is None else _claims(peak),
         policy=None if peak is None else peak.choice("policy", NAMES),
+        notify=None if notices is None else notify_of(notices),
         places=_places(top),
     )
     if peak is not None:

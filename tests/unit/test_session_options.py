@@ -1,0 +1,96 @@
+"""What watches a session and whom it tells: from the command line to what a resume reads."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from types import ModuleType
+
+import msgspec
+import pytest
+
+from benchwright.cli import compare, load, peak, ramp, replay, run, surface
+from benchwright.cli.main import main
+from benchwright.cli.notify_option import notices_of
+from benchwright.cli.watch_options import begun_with
+from benchwright.model.errors import InputError
+from benchwright.model.notice import ByCommand, Event, Notify
+from benchwright.session.observers import OPTION
+from benchwright.study.journal import SessionInfo
+from benchwright.study.schema import JOURNAL
+
+SEARCHES = (peak, ramp, surface)
+WATCHING = (run, compare, *SEARCHES)
+INFO = SessionInfo(0, "", "", "/", (), (), "", (), {"token": "a"})
+TOLD = ("--notify", "command:tell me", "--notify-on", "done")
+
+
+def named(module: ModuleType) -> str:
+    """Return a command's name."""
+    return module.__name__.rpartition(".")[2]
+
+
+def options(module: ModuleType, *words: str) -> dict[str, str]:
+    """Return what a session of a command keeps of these words."""
+    parser = argparse.ArgumentParser()
+    module.add_parser(parser.add_subparsers())
+    more = ("t.load",) if module is replay else ()
+    arguments = parser.parse_args([named(module), *more, *words])
+    return begun_with(INFO, arguments).options
+
+
+@pytest.mark.parametrize("module", WATCHING, ids=named)
+def test_what_watches_is_kept_with_the_session(module: ModuleType) -> None:
+    assert options(module) == {"token": "a", OPTION: "sample"}
+    assert options(module, "--profile")[OPTION] == "sample profile"
+    assert options(module, "--no-watch")[OPTION] == ""
+    assert options(module, "--no-watch", "--profile")[OPTION] == "profile"
+
+
+@pytest.mark.parametrize("module", SEARCHES, ids=named)
+def test_a_load_of_a_search_is_not_characterized(
+    module: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert options(run, "--characterize")[OPTION] == "sample characterize"
+    with pytest.raises(SystemExit):
+        options(module, "--characterize")
+    assert "--characterize" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("module", [*WATCHING, load, replay], ids=named)
+def test_whom_to_tell_is_kept_with_the_session(module: ModuleType) -> None:
+    info = msgspec.structs.replace(INFO, options=options(module, *TOLD))
+    asked = Notify((ByCommand(("tell", "me")),), (Event.DONE,))
+    assert notices_of(info) == (asked,)
+    of_the_spec = Notify((ByCommand(("a",)),))
+    assert notices_of(info, of_the_spec) == (of_the_spec, asked)
+    with pytest.raises(InputError, match="tells nobody"):
+        options(module, "--notify", "nobody")
+
+
+@pytest.mark.parametrize("module", SEARCHES, ids=named)
+@pytest.mark.parametrize(
+    "words", [("--profile",), ("--no-watch",), TOLD[:2], TOLD[2:]], ids=" ".join
+)
+def test_a_search_that_is_told_again_is_neither_watched_nor_told_of(
+    module: ModuleType,
+    words: tuple[str, ...],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / JOURNAL).touch()
+    assert main([named(module), "--study", str(tmp_path), *words]) == 2
+    said = capsys.readouterr().err
+    assert "there is nothing to" in said or "there is no SPEC.toml" in said
+
+
+@pytest.mark.parametrize("module", SEARCHES, ids=named)
+def test_a_notice_to_nobody_is_told_before_there_is_a_study(
+    module: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = '[load]\ntarget = "http://127.0.0.1:9/{size}"\n[peak]\ncriteria = "1ms"\n[factors]\nsize = [1, 2]\n'
+    (tmp_path / "s.toml").write_text(spec)
+    words = (str(tmp_path / "s.toml"), "--study", str(tmp_path / "study"))
+    assert main([named(module), *words, "--notify", "nobody"]) == 2
+    assert "'nobody' tells nobody" in capsys.readouterr().err
+    assert not (tmp_path / "study").exists()
