@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 QUEUE = """\
 import json, sys, time
@@ -112,3 +115,18 @@ def test_bad_input_is_a_clear_error(tmp_path: Path) -> None:
     done = bw(tmp_path, "why", "--test", "other")
     assert done.returncode == 2
     assert "there are: true" in done.stderr
+
+
+@pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed")
+def test_a_study_says_how_to_see_its_profiles(tmp_path: Path) -> None:
+    spin = "while ($i++ < 8e6) {}"
+    words = ("--profile", "--min-runs", "2", "--max-runs", "2", "--study", "s")
+    bw(tmp_path, "run", *words, "--", "perl", "-e", spin)
+    for place in ("s", "s@1", "s:perl"):
+        (one,) = why(tmp_path, place)
+        graphs = one["files"]["flame_graphs"]
+        assert graphs
+        assert all(graph.startswith("s/watched/s1/perl-") for graph in graphs)
+        assert all((tmp_path / graph).is_file() for graph in graphs)
+    told = bw(tmp_path, "why", "s").stdout
+    assert ", to be opened in a browser: s/watched/s1/perl-" in told

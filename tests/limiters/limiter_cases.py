@@ -299,10 +299,10 @@ def processes(directory: Path) -> Iterator[Command]:
 
 @contextlib.contextmanager
 def link(directory: Path) -> Iterator[Command]:
-    """wrk that fetches a large file over a link of 200 Mbit/s, of which the user tells."""
+    """wrk that fetches a large file over a link of 40 Mbit/s, of which the user tells."""
     needs("wrk")
     with (
-        slow_link("200mbit") as (address, there),
+        slow_link("40mbit") as (address, there),
         nginx(directory, address, there, size=1 << 20) as url,
     ):
         yield ["wrk", "-t", "1", "-c", "4", "-d", SECONDS, url]
@@ -331,6 +331,18 @@ def kernel_error(directory: Path) -> Iterator[Command]:
         finally:
             over.set()
             thread.join()
+
+
+@contextlib.contextmanager
+def updates_itself(directory: Path) -> Iterator[Command]:
+    """PostMark by a script that installs a new version of itself while it is measured."""
+    work = directory / "work"
+    work.write_text(
+        f"#!/bin/sh\ncp {work} {work}.new && echo '# 1.1' >>{work}.new\n"
+        f"mv {work}.new {work}\n{postmark(directory)}\n"
+    )
+    work.chmod(0o755)
+    yield [str(work)]
 
 
 @contextlib.contextmanager
@@ -379,13 +391,14 @@ CASES = (
     Case("single-threaded-cpu-bound", "one thread", one_thread),
     Case("answered-from-cache", "cached file", cached),
     Case("pids-limit", "processes", processes),
-    Case("network-limit", "link", link, said=("--limit", f"{LINK}=200Mbit/s")),
+    Case("network-limit", "link", link, said=("--limit", f"{LINK}=40Mbit/s")),
     Case(
         *("exceeds-known-limit", "beyond a limit", cached),
         figure="read_bytes_per_s:higher=/jobs/0/read/bw_bytes",
         said=("--limit", "disk=100MB/s"),
     ),
     Case("errors-in-kernel-log", "kernel message", kernel_error),
+    Case("environment-changed-between-trials", "updates itself", updates_itself),
     Case("work-too-short-for-the-clock", "too short", too_short),
 )
 CLEAN = (

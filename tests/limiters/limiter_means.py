@@ -137,7 +137,7 @@ def slow_link(rate: str) -> Iterator[tuple[str, tuple[str, ...]]]:
         for where, end, address in (((), LINK, 1), (there, far, 2)):
             _run(*where, "ip", "addr", "add", f"10.231.77.{address}/30", "dev", end)
             _run(*where, "ip", "link", "set", end, "up")
-        shaped = ("tbf", "rate", rate, "burst", "64kb", "latency", "50ms")
+        shaped = ("tbf", "rate", rate, "burst", "64kb", "latency", "400ms")
         _run(*there, "tc", "qdisc", "add", "dev", far, "root", *shaped)
         yield "10.231.77.2", there
 

@@ -103,6 +103,20 @@ def test_a_password_after_a_letter_leaves_nothing(command: str, secret: str) -> 
     assert redacted_text(" ".join(words)) == f"{command} {REDACTED} last"
 
 
+@given(PLAIN, ODD)
+def test_credentials_in_base64_leave_nothing(user: str, secret: str) -> None:
+    pair = f"{user}:{secret}".encode()
+    word = base64.b64encode(pair).decode()
+    for one in (word, word.rstrip("="), base64.urlsafe_b64encode(pair).decode()):
+        assert redacted_text(f"x Basic {one} y") == f"x {REDACTED} y"
+        assert redacted_command(["x", "basic", one, "y"]) == [
+            "x",
+            "basic",
+            REDACTED,
+            "y",
+        ]
+
+
 @given(SHAPED)
 def test_what_looks_secret_leaves_nothing_wherever_it_stands(secret: str) -> None:
     lost(secret, redacted_variable("SETTING", secret))
@@ -119,6 +133,9 @@ PIECES = st.sampled_from(
             "-",
             "Authorization",
             "bearer",
+            "Basic ",
+            "dXNlcjpwYXNz",
+            "localhost:80",
             "aZ7aZ7aZ7aZ7aZ7aZ7aZ7",
             "eyJ",
             ".",

@@ -295,3 +295,19 @@ def test_progress_is_a_line() -> None:
     assert block_text(sequence) == "trial 3 of 62; 12 s"
     warm = msgspec.structs.replace(so_far, warming_up=True, ratios=())
     assert block_text(warm) == "warming up; 12 s"
+
+
+def test_no_name_of_an_arm_reaches_a_terminal_as_a_command() -> None:
+    evil, shown = "\x1b[2J\x9b\u202e", r"\x1b[2J\x9b\u202e"
+    stop = Stop("failed", f"{evil} \ufffe", answered=False)
+    found = comparison_of(
+        verdict_of(candidate=evil), arms=("A", evil), stop=stop, failed_blocks=1
+    )
+    for text in (render_comparison(found), render_junit([found])):
+        assert text.replace("\n", "").isprintable()
+        assert shown in text
+    junit = render_junit([found])
+    ElementTree.fromstring(junit)
+    assert 'message="a trial failed in 1 block"' in junit
+    null = msgspec.structs.replace(NULL, blocks=1)
+    assert null_sentence(null).startswith("noise floor, in 1 block of ")

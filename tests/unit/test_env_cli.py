@@ -125,6 +125,17 @@ def test_captures_of_a_study_are_compared(
     assert "    A  performance\n    B  powersave\n" in out
 
 
+def test_one_capture_is_not_several(
+    capsys: pytest.CaptureFixture[str], study: str, metal: MachineTree
+) -> None:
+    code, _, said = bw(capsys, f"{study}:2:2")
+    assert code == 2
+    assert "session 2 has 1 capture [" in said
+    assert "name 1\n" in said
+    facts = metal.capture().facts[:1]
+    assert ": 1 fact, 0 absent\n" in machine_text(Machine(TAKEN_NS, facts))
+
+
 def test_a_study_s_capture_is_printed(
     capsys: pytest.CaptureFixture[str], study: str
 ) -> None:
@@ -160,7 +171,7 @@ def test_expected_differences_are_hidden_unless_asked(
     b = capture_file(tmp_path / "b", metal.capture())
     _, out, _ = bw(capsys, "--diff", a, b)
     assert "nothing is known to differ that may change a figure" in out
-    assert "expected: 1 more differ between any two runs (--all)" in out
+    assert "expected: 1 more differs between any two runs (--all)" in out
     _, out, _ = bw(capsys, "--diff", a, b, "--all")
     assert "  load.1min\n    A  0.10\n    B  7.00\n" in out
 

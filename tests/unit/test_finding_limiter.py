@@ -226,13 +226,23 @@ def test_evidence_has_figures_with_units() -> None:
         in evidence["disk-saturated"]
     )
     assert (
-        "others used 1.3 processors of 2 (sha256sum 0.65" in evidence["noisy-neighbour"]
+        "others used 1.3 processors of 2 (2 x sha256sum 1.3 processors), and its threads"
+        in evidence["noisy-neighbour"]
     )
     assert (
         "its threads waited 30 % of their time for one" in evidence["noisy-neighbour"]
     )
     assert evidence["fd-limit"] == "wrk (3) had 47 of 48 files open"
     assert "119 MB/s on the wire, 95 % of 125 MB/s" in evidence["network-limit"]
+
+
+def test_neighbours_of_one_name_are_told_together_and_who_used_most_first() -> None:
+    used = [("make", 0.2), *[("cc1", 0.1)] * 3, *[("sh", 0.01)] * 2, ("cat", 0.01)]
+    others = [TaskUse(9, 0, name, share, of="other") for name, share in used]
+    others.append(TaskUse(9, 0, "[kswapd0]", 0.5, of="other"))
+    (limit,) = limiters(msgspec.structs.replace(NEIGHBOUR, others=tuple(others)))
+    named = "(3 x cc1 0.3 processors, make 0.2 processors, 2 x sh 0.02 processors)"
+    assert limit.evidence.startswith(f"others used 0.8 processors of 2 {named}, and")
 
 
 def test_what_explains_more_comes_first() -> None:

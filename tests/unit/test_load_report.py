@@ -59,6 +59,22 @@ def test_what_was_read_ahead_is_not_what_was_played() -> None:
     assert "a.load: 49,990 operations\n" in report
 
 
+def test_one_of_a_thing_is_not_several() -> None:
+    found = msgspec.json.decode(GOLDEN.read_bytes())
+    trace, samples = {"path": "a", "operations": 1}, {"path": "s", "rows": 1}
+    counts = {**found["counts"], "errors": 1}
+    report = text(traces=[trace], samples=samples, counts=counts)
+    for words in ("a: 1 operation\n", "1 row in s\n", " completed, 1 error"):
+        assert words in report
+    assert "1 errors" not in report
+
+
+def test_no_path_reaches_a_terminal_as_a_command() -> None:
+    report = text(traces=[{"path": "\x1b[2J\x9b", "operations": 2}])
+    assert report.replace("\n", "").isprintable()
+    assert r"\x1b[2J\x9b: 2 operations" in report
+
+
 def test_counts_that_are_nought_are_left_out() -> None:
     assert "dropped" not in text()
     found = msgspec.json.decode(GOLDEN.read_bytes())

@@ -8,10 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from benchwright.cli.notified import Ended, event_of
+from benchwright.cli.notified import Ended, event_of, notice_of, suite_of
 from benchwright.model.notice import Doubt, Event, Notice, Notify, Result
 from benchwright.notice.text import MOST_LINES, body, document, subject, variables
 from benchwright.session.run import Verdict
+from benchwright.study.journal import SessionInfo
 
 NOTICE = Notice(
     event=Event.UNDECIDED,
@@ -49,6 +50,11 @@ def test_a_summary_stands_for_the_figures_and_is_cut() -> None:
     text = body(msgspec.structs.replace(NOTICE, summary=lines))
     assert "+-" not in text
     assert f"\n{MOST_LINES - 1}\n... 5 more lines: bw stats /s\n" in text
+
+
+def test_one_line_more_is_not_several() -> None:
+    text = body(msgspec.structs.replace(NOTICE, summary="x\n" * (MOST_LINES + 1)))
+    assert "\n... 1 more line: bw stats /s\n" in text
 
 
 def test_a_subject_is_one_line() -> None:
@@ -90,6 +96,31 @@ def test_each_end_is_one_event(
 ) -> None:
     verdict = Verdict(status, "", exit_status)
     assert event_of(Ended(Path("s"), 1, verdict, broken=broken)) is event
+
+
+@pytest.mark.parametrize(
+    ("kind", "sources", "named"),
+    [
+        ("run", (("s.toml", ""),), "s.toml"),
+        ("peak", (("<request>", "{}"), ("web.toml", "")), "web.toml"),
+        ("ramp", (("<request>", "{}"),), "<ramp>"),
+    ],
+)
+def test_a_notice_is_named_after_what_was_run(
+    kind: str, sources: tuple[tuple[str, str], ...], named: str
+) -> None:
+    main = sources[0][0]
+    info = SessionInfo(0, "", "", "/", (), (), main, sources, {}, kind)
+    assert suite_of(info) == named
+
+
+def test_a_load_that_is_kept_in_no_study_says_so() -> None:
+    end = Ended(None, 0, Verdict("complete", "", 0), summary="10/s", findings=())
+    notice = notice_of("<load>", event_of(end), end)
+    assert notice.study == ""
+    told = body(notice)
+    assert "\n10/s\n\nkept in no study, on " in told
+    assert "session" not in told
 
 
 def test_failure_stands_for_fail_fast_and_nothing_else() -> None:

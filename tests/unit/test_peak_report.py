@@ -174,6 +174,17 @@ def head(report: PeakReport) -> dict[str, str]:
     return {row[:11].strip(): row[11:] for row in rows}
 
 
+def test_nothing_of_a_server_reaches_a_terminal_as_a_command() -> None:
+    failed = trial(
+        9, 100.0, 1.0, ending=LoadEnding.FAILED, failure="\x1b[2J\x9b\nsecond"
+    )
+    report = msgspec.structs.replace(REPORT, trials=(failed,), detail="\u202e\nx")
+    text = peak_text(report)
+    assert text.replace("\n", "").isprintable()
+    assert r"failed: \x1b[2J\x9b second" in text
+    assert r": \u202e x" in text
+
+
 def test_a_bound_is_told_as_one_and_nothing_is_claimed_of_it() -> None:
     below = changed(
         status=PeakStatus.FAILS_AT_LOWEST, peak_rate=0.5, interval=None, curve=()

@@ -108,6 +108,17 @@ def test_the_report_of_a_ramp_of_users() -> None:
     assert text == golden("users.txt", text)
 
 
+def test_nothing_of_a_server_reaches_a_terminal_as_a_command() -> None:
+    report = report_of()
+    detail = "\x1b[2J\x9b\nsecond"
+    text = ramp_text(
+        msgspec.structs.replace(report, detail=detail, sample=(("a", "\x7f"),))
+    )
+    assert text.replace("\n", "").isprintable()
+    assert r": \x1b[2J\x9b second" in text
+    assert r"a=\x7f" in text
+
+
 def test_the_report_of_a_ramp_of_rates() -> None:
     text = ramp_text(report_of(RATES, lambda rate: min(rate, 700.0)))
     assert text == golden("rates.txt", text)

@@ -424,3 +424,25 @@ def test_a_design_of_part_of_the_samples_needs_their_number() -> None:
         plan_of('[surface]\ndesign = "i-optimal"\n')
     with pytest.raises(InputError, match="design full is all 8"):
         plan_of('[surface]\ndesign = "full"\nsamples = 5\n')
+
+
+def test_no_name_of_a_level_reaches_a_terminal_as_a_command() -> None:
+    evil = "\x1b[2J\x9b\u202e"
+    space = (factor_of("fs", (evil, "b")),)
+    asked = goal(space, 2, design=DesignKind.FULL)
+    results = tuple(
+        searched(one, 100.0 + at, 0.03) for at, one in enumerate(candidates(space))
+    )
+    report = SurfaceReport(
+        status="failed",
+        detail=f"{evil}\nsecond",
+        goal=asked,
+        claims=(Claim(),),
+        policy="p",
+        result=surface_of(asked, results),
+    )
+    lines = surface_text(report).splitlines()
+    assert all(line.isprintable() for line in lines)
+    shown = r"\x1b[2J\x9b\u202e"
+    assert f"ended    failed: {shown} second" in lines
+    assert sum(shown in line for line in lines) == 2, "the level, and how it ended"

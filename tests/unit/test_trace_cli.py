@@ -11,11 +11,21 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from benchwright.model.finding import Finding
+from benchwright.model.trace import CaptureResult, ConvertResult
+from benchwright.model.trace_compare import CompareResult
+from benchwright.model.trace_stat import StatResult
+from benchwright.report.trace_capture import capture_text
+from benchwright.report.trace_compare import compare_text
+from benchwright.report.trace_convert import convert_text
+from benchwright.report.trace_stat import stat_text
 from engine_stand_in import Engine
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -276,3 +286,29 @@ def test_an_interrupt_ends_a_recording_and_keeps_it(
     out, _ = process.communicate(timeout=30)
     assert process.returncode == status
     assert "a.bw: 6 operations" in out
+
+
+@pytest.mark.parametrize(
+    ("kind", "result", "text_of"),
+    [
+        ("stat", StatResult, stat_text),
+        ("compare", CompareResult, compare_text),
+        ("convert", ConvertResult, convert_text),
+    ],
+)
+def test_no_path_reaches_a_terminal_as_a_command(
+    kind: str, result: type[Any], text_of: Callable[[Any, tuple[Finding, ...]], str]
+) -> None:
+    said = json.dumps(answer(kind)).replace("small.csv", r"\u001b[2J\u009b")
+    text = text_of(msgspec.json.decode(said, type=result), ())
+    assert text.replace("\n", "").isprintable()
+    assert r"\x1b[2J\x9b" in text
+
+
+def test_one_of_a_thing_is_not_several() -> None:
+    ones = dict.fromkeys(("operations", "lost_events", "strangers"), 1)
+    result = msgspec.convert(answer("capture", **ones), CaptureResult)
+    text = capture_text(result, "\x1b[2J", ())
+    assert text.startswith(r"\x1b[2J: 1 operation in ")
+    assert "1 event lost, " in text
+    assert "1 end of others'" in text

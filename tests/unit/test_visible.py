@@ -3,23 +3,40 @@
 from __future__ import annotations
 
 import io
+import json
+import re
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from benchwright.cli import main as bw
-from benchwright.cli import streams
+from benchwright.cli import notified, streams
 from benchwright.finding.explained import explained
+from benchwright.model import notice as model_notice
 from benchwright.model.chill import Cached, Chilled, Method
+from benchwright.model.decision import Stop
 from benchwright.model.errors import BenchError
 from benchwright.model.finding import Finding, Severity
-from benchwright.model.visible import one_line, visible, visible_lines
+from benchwright.model.notice import Delivery
+from benchwright.model.quiet import Change, Owner
+from benchwright.model.visible import one_line, visible, visible_json, visible_lines
+from benchwright.notice import text as notice_text
+from benchwright.notice.keep import FILE, keep
+from benchwright.report import env_json
+from benchwright.report import json as report_json
 from benchwright.report.chill import chill_text
+from benchwright.report.document import Document, Entry, Notice, compose
 from benchwright.report.findings import condensed_lines, finding_line
+from benchwright.report.formats import render
 from benchwright.report.peak_progress import PlainSearch, TerminalSearch
+from benchwright.report.plan import plan_lines
 from benchwright.report.progress import PlainProgress, TerminalProgress
+from benchwright.report.quiet import Offer, Status, offer_lines, status_lines
+from benchwright.report.stop import stop_line
 from benchwright.report.why import render_why
+from benchwright.stats.describe import summarise
+from benchwright.suite.plan import PlannedStep
 from watched_uses import trial, use
 
 EVIL = "\x1b]0;PWN\x07\x1b[2J\x9b31m\u202eevil"
@@ -88,3 +105,143 @@ def test_a_report_of_chill_has_no_control_characters(tmp_path: Path) -> None:
     text = chill_text(chilled, [])
     assert text.count(SHOWN) == 2
     assert text.replace("\n", "").isprintable()
+
+
+# -- forms for programs, documents and mail --------------------------------------------
+
+ODD = EVIL + '\x7f"\U000e0001'
+"""With a quote, and with a character beyond the first 65,536."""
+
+
+def test_json_is_printable_and_means_the_same() -> None:
+    document = {"schema": ODD, "b": ["ü ±", ODD], ODD: 1.5}
+    for encode in (report_json.encode, env_json.encode):
+        text = encode(document)
+        assert text.replace("\n", "").isprintable()
+        assert "ü ±" in text
+        assert json.loads(text) == document
+    assert visible_json('"\x7f\x9b\U000e0001"') == r'"\u007f\u009b\udb40\udc01"'
+
+
+def evil_document() -> Document:
+    """Return a report in which every name is somebody else's."""
+    name = f"| <b>`x`</b> & [a](b)\n\r{EVIL}"
+    one = summarise("elapsed", [1.0, 2.0, 3.0], label=name, unit="s")
+    return compose(
+        [Entry(name, (one,)), Entry("b", (one,))],
+        [Finding("`code`\n| x", Severity.WARNING, name, f"* {name}")],
+        notices=[Notice(name, f"High.\n{name}")],
+    )
+
+
+@pytest.mark.parametrize("form", ["table", "markdown", "latex"])
+def test_reports_have_no_control_characters(form: str) -> None:
+    text = render(evil_document(), form)
+    assert text.replace("\n", "").isprintable()
+    assert text.count("x1b") >= 5
+
+
+def test_markdown_takes_no_markup_from_names() -> None:
+    text = render(evil_document(), "markdown")
+    bare = re.sub(r"\\[\\`*_\[\]<>|#&~$]", "", text)
+    assert not set("<`[&") & set(bare)
+    tables = [line for line in text.splitlines() if line.startswith("| ")]
+    cells = {re.sub(r"\\.", "", line).count("|") for line in tables}
+    assert cells == {11, 12}, "a column of overheads more in the second"
+    found = [line for line in text.splitlines() if line.startswith("- ")]
+    assert len(found) == 2
+    assert found[0].startswith(r"- **warning** \`code\` \| x \| \<b\>\`x\`\</b\> \& ")
+
+
+def test_latex_takes_no_command_from_names_and_a_comment_is_a_line() -> None:
+    text = render(evil_document(), "latex")
+    comments, _, tables = text.partition("\n\n")
+    assert [line[:2] for line in comments.splitlines()] == ["% ", "% "]
+    name = r"\textbar{} \textless{}b\textgreater{}`x`\textless{}/b\textgreater{} \& {[}a{]}"
+    assert rf"\caption{{{name}(b) \textbackslash{{}}x1b{{]}}0;PWN" in tables
+    assert f"\n{name}" in tables
+
+
+def test_a_row_of_latex_does_not_begin_with_an_option_of_the_one_before() -> None:
+    one = summarise("elapsed", [1.0], label="[2cm]")
+    star = summarise("ops", [1.0], label="*")
+    lines = render(compose([Entry("t", (one, star))]), "latex").splitlines()
+    assert any(line.startswith("{[}2cm{]} &") for line in lines)
+    assert any(line.startswith("{*} &") for line in lines)
+
+
+def test_lines_about_a_session_have_no_control_characters() -> None:
+    assert stop_line(EVIL, Stop("predicate", EVIL)).isprintable()
+    steps = [PlannedStep("ECHO", EVIL)]
+    assert all(line.isprintable() for line in plan_lines(steps))
+
+
+def test_notices_have_no_control_characters(tmp_path: Path) -> None:
+    notice = told_notice()
+    text = notice_text.body(notice)
+    assert text.replace("\n", "").isprintable()
+    assert text.count(SHOWN) >= 4
+    assert notice_text.subject(notice).isprintable()
+    found = notice_text.variables(notice)
+    assert found["BW_NOTICE_REASON"] == f"{SHOWN}\nsecond"
+    assert found["BW_NOTICE_TESTS"] == f"{SHOWN}\\n2"
+    document = notice_text.document(notice).decode()
+    assert document.isprintable()
+    assert json.loads(document)["summary"] == EVIL + "\x7f"
+    assert keep(tmp_path, notice, [Delivery("mail", 1, EVIL)]) == ""
+    assert (tmp_path / FILE).read_text().replace("\n", "").isprintable()
+
+
+def told_notice() -> model_notice.Notice:
+    """Return a notice in which every text is somebody else's."""
+    return model_notice.Notice(
+        event=model_notice.Event.FAILURE,
+        study="s",
+        session=1,
+        host=EVIL,
+        suite=EVIL,
+        status="failed",
+        exit_status=1,
+        reason=f"{EVIL}\nsecond",
+        tests=(f"{EVIL}\n2",),
+        findings=(model_notice.Doubt("drift", "warning", EVIL),),
+        summary=EVIL + "\x7f",
+        at_ns=1,
+    )
+
+
+def test_what_was_not_delivered_is_a_line_that_commands_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = (Delivery(EVIL, 1, f"{EVIL}\nsecond"),)
+    monkeypatch.setattr("benchwright.notice.deliver.deliver", lambda *_: failed)
+    notified.tell((), told_notice(), tmp_path)
+    said = capsys.readouterr().err
+    assert said == f"bw: notice not delivered: {SHOWN}: {SHOWN} second\n"
+
+
+def test_lines_of_quiet_have_no_control_characters() -> None:
+    change = Change("services", EVIL, EVIL, EVIL)
+    status = Status(Owner(0, 0, ""), False, 0, ((change, EVIL),))
+    offer = Offer("swap", EVIL, 0, (EVIL,))
+    lines = [*status_lines(status), *offer_lines((offer,))]
+    assert all(line.isprintable() for line in lines)
+    assert lines[0] == "held for nobody: until --restore, 1 change"
+    assert sum(SHOWN in line for line in lines) == 3
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        """Say so."""
+        return True
+
+
+def test_the_line_of_what_runs_has_no_control_characters() -> None:
+    live = Terminal()
+    progress = TerminalSearch(live)
+    progress.running(EVIL)
+    progress.close()
+    assert SHOWN in live.getvalue()
+    assert "\x1b]0;PWN" not in live.getvalue()

@@ -6,11 +6,13 @@ import json
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from benchwright.cli import rule_files
 from benchwright.finding.codes import doubt
 from benchwright.finding.explained import Explained, explained
+from benchwright.finding.observed import ObservedFiles
 from benchwright.finding.rules import result_of
 from benchwright.finding.use_table import Reading
 from benchwright.model.errors import InputError
@@ -91,6 +93,51 @@ def test_the_text_for_a_person() -> None:
     assert "  - swap: used: there is no swap space" in lines
     assert "  warning: evidence of drift [drift]" in lines
     assert max(map(len, lines)) <= 80
+
+
+def test_a_factor_that_the_name_tells_is_told_once() -> None:
+    sample = (("bs", "4k"), ("size", "1"))
+    for name, head in (
+        ("dd:bs=4k", "dd:bs=4k size=1: "),
+        ("dd:bs=4k:size=1", "dd:bs=4k:size=1: "),
+        ("s:dd:bs=4k#2", "s:dd:bs=4k#2 size=1: "),
+        ("dd:bs=4kB:size=12", "dd:bs=4kB:size=12 bs=4k size=1: "),
+        ("dd:abs=4k", "dd:abs=4k bs=4k size=1: "),
+    ):
+        one = msgspec.structs.replace(told(), name=name, sample=sample)
+        assert render_why([one]).startswith(head)
+
+
+FILES = ObservedFiles(
+    ("s/w/t-1.svg", "s/w/t-2.svg"), "s/w/t-io-3.io.json", "my s/w/t-io-3.bw"
+)
+
+
+def test_it_says_how_to_see_profiles_and_the_io() -> None:
+    lines = render_why([msgspec.structs.replace(told(), files=FILES)], 150).splitlines()
+    assert lines[-3:] == [
+        "",
+        "  profiled: 2 flame graphs, to be opened in a browser: s/w/t-1.svg to s/w/t-2.svg",
+        "  characterized: its I/O is described in s/w/t-io-3.io.json; its requests: bw trace stat "
+        "'my s/w/t-io-3.bw'",
+    ]
+    one = ObservedFiles(("s/w/t.svg",), "s/t.io.json")
+    lines = render_why([msgspec.structs.replace(told(), files=one)]).splitlines()
+    assert lines[-2].endswith("1 flame graph, to be opened in a browser: s/w/t.svg")
+    assert lines[-1] == "  characterized: its I/O is described in s/t.io.json"
+    nothing = msgspec.structs.replace(told(), files=ObservedFiles())
+    assert render_why([nothing]) == render_why([told()])
+
+
+def test_the_document_names_the_files() -> None:
+    results = [msgspec.structs.replace(told(), files=FILES), told()]
+    with_files, without = why_object(results, "s", None)["results"]
+    assert with_files["files"] == {
+        "flame_graphs": ["s/w/t-1.svg", "s/w/t-2.svg"],
+        "io": "s/w/t-io-3.io.json",
+        "block_trace": "my s/w/t-io-3.bw",
+    }
+    assert without["files"] == {"flame_graphs": [], "io": None, "block_trace": None}
 
 
 def test_the_document_for_programs() -> None:
@@ -239,3 +286,18 @@ def test_what_is_no_study_is_said(
     error = capsys.readouterr().err
     assert "[not-a-study]" in error
     assert "bw stats reads studies" not in error
+
+
+def test_a_file_that_is_no_study_is_said_in_this_commands_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from benchwright.cli.main import main
+
+    (tmp_path / "notes.txt").write_text("nothing of ours\n")
+    assert main(["why", str(tmp_path / "notes.txt")]) == 2
+    error = capsys.readouterr().err
+    assert "no parser recognises this input" in error
+    assert "bw why explains a study" in error
+    assert "bw stats" not in error
+    assert main(["stats", str(tmp_path / "notes.txt")]) == 2
+    assert "bw stats reads studies" in capsys.readouterr().err

@@ -18,6 +18,7 @@ from benchwright.finding.compared import doubts_of
 from benchwright.model.comparison import Comparison
 from benchwright.model.decision import Stop
 from benchwright.model.finding import Finding
+from benchwright.model.visible import visible, visible_lines
 from benchwright.report.comparison import SCHEMA, comparison_object, render_comparison
 from benchwright.report.findings import condensed_lines
 from benchwright.report.json import encode, finding_object
@@ -64,12 +65,10 @@ def tell_comparison(
     if not json:
         print_observed(opened.tests)
         for line in differences:
-            print(line)
+            print(visible(line))
         sys.stdout.flush()
-        print(
-            f"bw: {verdict.status}: {verdict.detail}; kept in {study.path}",
-            file=sys.stderr,
-        )
+        told = f"bw: {verdict.status}: {verdict.detail}; kept in {study.path}"
+        print(visible_lines(told), file=sys.stderr)
 
 
 def answer_of(opened: OpenComparison, verdict: Verdict) -> Comparison:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from benchwright.finding.words import counted
 from benchwright.machine.capture import capture
 from benchwright.model.errors import Diagnostic, InputError, argument_error
 from benchwright.model.machine import Fact, Machine
@@ -128,8 +129,10 @@ def _of_study(
     if number is None:
         return captures[-1]
     if not 1 <= number <= len(captures):
-        message = f"{name}: session {session} has {len(captures)} captures"
-        raise argument_error("INPUT", name, message, f"name 1 to {len(captures)}")
+        there = counted(len(captures), "capture")
+        message = f"{name}: session {session} has {there}"
+        hint = f"name 1 to {len(captures)}" if len(captures) > 1 else "name 1"
+        raise argument_error("INPUT", name, message, hint)
     return captures[number - 1]
 
 

@@ -63,7 +63,8 @@ def run_again(
     ledger = Ledger(study, stored.number)
     notes = [f"resuming session {stored.number} of {study.path}"]
     if ended:
-        notes.append(f"ended {ended} processes that the crash had left running")
+        left = "process" if ended == 1 else "processes"
+        notes.append(f"ended {ended} {left} that the crash had left running")
     if recovery.voided:
         notes.append("what the crash cut short is void and will be run again")
     if recovery.restored:

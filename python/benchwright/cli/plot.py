@@ -145,6 +145,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _write(chart: Any, request: Any) -> list[dict[str, Any]]:
     """Draw everything, then write everything; return what was written."""
     from benchwright.cli.outputs import write_output
+    from benchwright.model.visible import visible_lines
     from benchwright.report.plot.document import data_text
 
     drawn: list[tuple[str, str, bytes]] = []
@@ -157,7 +158,7 @@ def _write(chart: Any, request: Any) -> list[dict[str, Any]]:
             notes |= dict.fromkeys(rendered.notes)
             drawn.append((path, form, rendered.data))
         for note in notes:
-            print(f"bw: {note}", file=sys.stderr)
+            print(visible_lines(f"bw: {note}"), file=sys.stderr)
     if request.datafile is not None:
         drawn.append((request.datafile, "csv", data_text(chart).encode()))
     for path, _, data in drawn:

@@ -56,9 +56,10 @@ def panel_style(height_in: float = _HEIGHT_IN) -> Style:
 def write_rendered(path: str, rendered: Rendered) -> list[dict[str, Any]]:
     """Write what was drawn and tell its notes; return it for the JSON document."""
     from benchwright.cli.outputs import write_output
+    from benchwright.model.visible import visible_lines
 
     for note in rendered.notes:
-        print(f"bw: {note}", file=sys.stderr)
+        print(visible_lines(f"bw: {note}"), file=sys.stderr)
     write_output(Path(path), rendered.data)
     return [{"path": path, "format": form_of(path), "bytes": len(rendered.data)}]
 

@@ -59,14 +59,17 @@ def parsers() -> list[Parser]:
 
 
 def read_inputs(paths: Sequence[str], advice: str = "") -> list[ParsedInput]:
-    """Return the inputs of all paths, in order. Raises InputError with every path that
-    cannot be opened, with that advice, or that no parser recognises."""
+    """Return the inputs of all paths, in order.
+
+    Raises InputError with every path that cannot be opened or that no parser recognises,
+    and with that advice.
+    """
     known = parsers()
     inputs: list[tuple[str, ParsedInput]] = []
     wrong: list[Diagnostic] = []
     for text in paths:
         try:
-            inputs.extend((text, one) for one in _read(text, known))
+            inputs.extend((text, one) for one in _read(text, known, advice or READS))
         except InputError as error:
             wrong.extend(error.diagnostics)
         except OSError as error:
@@ -77,7 +80,7 @@ def read_inputs(paths: Sequence[str], advice: str = "") -> list[ParsedInput]:
     return _distinct(inputs)
 
 
-def _read(text: str, known: Sequence[Parser]) -> list[ParsedInput]:
+def _read(text: str, known: Sequence[Parser], advice: str) -> list[ParsedInput]:
     path = Path(text)
     head = b""
     if path.is_file():
@@ -90,15 +93,13 @@ def _read(text: str, known: Sequence[Parser]) -> list[ParsedInput]:
             except (OperatingError, OSError):
                 raise
             except ValueError as error:
-                raise _unreadable(text, f"{parser.name}: {error}") from error
+                message = f"{text}: {parser.name}: {error}"
+                raise InputError([_not_read(text, message, advice)]) from error
     if not path.exists():
         raise FileNotFoundError(ENOENT, strerror(ENOENT), text)
     names = ", ".join(parser.name for parser in known)
-    raise _unreadable(text, f"no parser recognises this input (tried: {names})")
-
-
-def _unreadable(file: str, message: str) -> InputError:
-    return InputError([_not_read(file, f"{file}: {message}", READS)])
+    message = f"{text}: no parser recognises this input (tried: {names})"
+    raise InputError([_not_read(text, message, advice)])
 
 
 def _not_read(file: str, message: str, hint: str) -> Diagnostic:

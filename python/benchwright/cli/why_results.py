@@ -9,11 +9,20 @@ from pathlib import Path
 import msgspec
 
 from benchwright.cli.rule_files import ruled
+from benchwright.cli.search_answers import recorded_answers
 from benchwright.cli.stats_document import trials_of
 from benchwright.cli.stats_inputs import read_inputs
 from benchwright.cli.why_request import Asked
 from benchwright.finding.examine import examine
 from benchwright.finding.explained import Explained, explained, explained_windows
+from benchwright.finding.observed import ObservedFiles
+from benchwright.finding.profiled_search import (
+    NextToAnswer,
+    load_text,
+    next_to_answer,
+    note_of_answer,
+    profiled,
+)
 from benchwright.finding.resources import limit_findings, window_findings
 from benchwright.finding.rules import result_of
 from benchwright.finding.sanity import with_sample
@@ -32,6 +41,10 @@ from benchwright.study.parsers.api import ParsedInput
 from benchwright.study.schema import JOURNAL
 
 _LATE = frozenset(("generator-late", "load-not-offered", "generator-behind"))
+_READS = (
+    "bw why explains a study, which bw run keeps in ./bw-study, or a file of results: .res, "
+    "CSV with a header line, GNU time output"
+)
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -74,7 +87,7 @@ def _results(request: Asked) -> Found:
         searched = _of_a_search(place)
         if searched is not None:
             return searched
-    inputs = read_inputs([request.path], "bw why explains studies")
+    inputs = read_inputs([request.path], _READS)
     chosen = [one for one in inputs if not request.tests or _asked_for(one, request)]
     unknown = set(request.tests) - {name for one in inputs for name in _names(one)}
     if unknown:
@@ -115,6 +128,7 @@ def _explained(one: ParsedInput, request: Asked) -> Explained:
         (*one.doubts, *findings, *ruled(request.rules, result)),
         figure=_figure(observed, book, one.rule),
         sample=one.sample,
+        files=one.files,
     )
 
 
@@ -140,26 +154,29 @@ def _of_a_search(place: Path) -> Found | None:
             return None
         session = sessions[-1]
         searches = searches_of(study, session.number)
+        answers = recorded_answers(study, session)
     kind = session.info.kind
-    results = [
-        one
-        for name, trials, forgotten in searches
-        for one in _loads(kind if len(searches) == 1 else name, trials, forgotten)
-    ]
+    results: list[Explained] = []
+    for name, trials, forgotten in searches:
+        counted = [one for one in trials if one.number not in forgotten]
+        best = next_to_answer(counted, answers[name])
+        told = kind if len(searches) == 1 else name
+        results += _loads(told, counted, best, place)
     return Found(str(place), session.number, tuple(results))
 
 
 def _loads(
-    name: str, trials: list[SearchTrial], forgotten: frozenset[int]
+    name: str, trials: list[SearchTrial], best: NextToAnswer | None, study: Path
 ) -> Iterator[Explained]:
-    """Yield each load of a search, the trials at one rate together, lowest rate first."""
+    """Yield each load of a search, the trials at one rate together, lowest rate first; `best`
+    is the profiled one next to the answer."""
     by_rate: dict[float, list[SearchTrial]] = {}
     for one in trials:
-        if one.number not in forgotten:
-            by_rate.setdefault(one.trial.rate, []).append(one)
+        by_rate.setdefault(one.trial.rate, []).append(one)
     for rate in sorted(by_rate):
         same = by_rate[rate]
-        subject = f"{name} at {rate:.5g}/s"
+        in_users = same[0].probe.users is not None
+        subject = f"{name} at {load_text(rate, in_users=in_users)}"
         windows = [
             Window(
                 one.trial.use,
@@ -172,11 +189,21 @@ def _loads(
         findings = [
             *limit_findings(subject, windows, len(same)),
             *window_findings(subject, windows, len(same)),
+            *note_of_answer(subject, same, best),
         ]
         found = explained_windows(subject, windows, len(same), findings)
         yield msgspec.structs.replace(
-            found, sample=same[0].sample, figure=_response(same)
+            found,
+            sample=same[0].sample,
+            figure=_response(same),
+            files=_files(same, study),
         )
+
+
+def _files(trials: list[SearchTrial], study: Path) -> ObservedFiles:
+    """Return where the flame graphs of these trials are."""
+    graphs = (profile.svg for _, profile in profiled(trials))
+    return ObservedFiles(tuple(str(study / graph) for graph in graphs))
 
 
 def _response(trials: list[SearchTrial]) -> Summary | None:

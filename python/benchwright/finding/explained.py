@@ -16,6 +16,7 @@ from benchwright.finding.codes import doubt
 from benchwright.finding.limiter import sentence
 from benchwright.finding.machine_codes import LIMITER_CODES
 from benchwright.finding.machine_doubts import unseen
+from benchwright.finding.observed import ObservedFiles
 from benchwright.finding.use_table import UseRow, use_table
 from benchwright.finding.windows import Window, counts, epochs_of, windows_of
 from benchwright.model.estimate import Summary
@@ -61,6 +62,8 @@ class Explained(msgspec.Struct, frozen=True):
     """All others."""
     sample: Pairs = ()
     threads: int | None = None
+    files: ObservedFiles | None = None
+    """Where it is kept what was observed beside the figure."""
 
     @property
     def first(self) -> str:
@@ -81,6 +84,7 @@ def explained(
     *,
     figure: Summary | None = None,
     sample: Pairs = (),
+    files: ObservedFiles | None = None,
 ) -> Explained:
     """Return a test explained by its findings (examine's, and those of rules)."""
     counted = [trial for trial in trials if counts(trial)]
@@ -90,6 +94,7 @@ def explained(
         figure=figure,
         sample=sample,
         threads=counted[0].threads if counted else None,
+        files=files,
     )
 
 

@@ -46,16 +46,23 @@ def noisy_neighbour(use: ResourceUse) -> Limit | None:
     if not waiting:
         return None
     worst = max(crowds, key=lambda crowd: crowd.others)
-    names = ", ".join(
-        f"{task.name} {task.share:.2f}"
-        for task in use.others
-        if task.share >= t.NAMED_CORES
-        and not is_kernel(task.name)
-        and task not in served_by_others(use)
-    )
+    names = ", ".join(_named(use))
     evidence = f"others used {cores_text(worst.others)} of {worst.count}"
     evidence += f" ({names})" if names else ""
     return Limit("noisy-neighbour", "cpu", f"{evidence}, and {waiting}")
+
+
+def _named(use: ResourceUse) -> Iterator[str]:
+    """Yield the neighbours by program, who used most first: `3 x sha256sum 1.9 processors`."""
+    served = served_by_others(use)
+    shares_of: dict[str, list[float]] = {}
+    for task in use.others:
+        if not is_kernel(task.name) and task not in served:
+            shares_of.setdefault(task.name, []).append(task.share)
+    for name, used in sorted(shares_of.items(), key=lambda one: -sum(one[1])):
+        if sum(used) >= t.NAMED_CORES:
+            several = f"{len(used)} x " if len(used) > 1 else ""
+            yield f"{several}{name} {cores_text(sum(used))}"
 
 
 def _crowds(use: ResourceUse, found: Shares) -> Iterator[_Crowd]:

@@ -1,8 +1,11 @@
-"""The doubts that profiles and the characterized trial of a test give rise to."""
+"""What was observed of a test beside its figures: the doubts it gives rise to, its files."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePath
+
+import msgspec
 
 from benchwright.finding.characterized import doubts_of_io
 from benchwright.finding.profiled import doubts_of_profiles
@@ -11,6 +14,16 @@ from benchwright.model.characterized import Characterized
 from benchwright.model.finding import Finding
 from benchwright.model.observation import Trial
 from benchwright.model.plan import Pairs
+
+
+class ObservedFiles(msgspec.Struct, frozen=True):
+    """Where profiles and the characterized trial of a test are kept; empty: there is none."""
+
+    flame_graphs: tuple[str, ...] = ()
+    """One for each profile, in the order of trials."""
+    io: str = ""
+    """The description of the trial's I/O, JSON."""
+    block_trace: str = ""
 
 
 def observed_doubts(
@@ -25,3 +38,20 @@ def observed_doubts(
         claimed = with_sample(Claims(), sample).operation_bytes
         found += doubts_of_io(name, characterized, claimed)
     return tuple(found)
+
+
+def observed_files(
+    trials: Sequence[Trial], characterized: Characterized | None, study: PurePath
+) -> ObservedFiles:
+    """Return the files that a study keeps of a test's profiles and characterized trial."""
+    profiles = (trial.profile for trial in trials if not trial.warmup)
+    graphs = dict.fromkeys(one.svg for one in profiles if one is not None and one.svg)
+    files = ObservedFiles(tuple(str(study / graph) for graph in graphs))
+    if characterized is None:
+        return files
+    trace = characterized.trace
+    return msgspec.structs.replace(
+        files,
+        io=str(study / characterized.file) if characterized.file else "",
+        block_trace=str(study / trace.file) if trace and trace.operations else "",
+    )

@@ -11,6 +11,7 @@ word under an ordinary name cannot be known.
 
 from __future__ import annotations
 
+import base64
 import posixpath
 import re
 from collections.abc import Sequence
@@ -28,12 +29,27 @@ _SECRET_NAME = re.compile(
 )
 _PEM = re.compile(r"-----BEGIN .*?(-----END [^-\n]*-----|\Z)", re.DOTALL)
 _WORD = re.compile(r"\S+")
-_PAIR = re.compile(r"(?<![^'\"=,;(])[^:/@'\"=,;]+:(?!//)")
+_PLACE = r"(?:localhost|\d+(?:\.\d+){3}|\[[^\]]*\]):\d+[/?#]"
+"""A server, its port and a path, which are no user and no password."""
+_PAIR = re.compile(
+    rf"(?<![^'\"=,;(])(?!(?:mailto|sips?|xmpp|acct):|{_PLACE})[^:/@'\"=,;]+:(?!//)"
+)
 """Where `user:password` may begin in a word."""
+_AUTHORITY = re.compile(rf"//(?!{_PLACE})(?=[^/?#]*:|(?<=://)[^/?#]*\Z)")
+"""What stands before `user:password`, or a user alone, in an URL."""
+_DIGEST = re.compile(r"@sha(?:256|512):(?=(?:[0-9a-f]{64}){1,2}(?![\w+=-]))")
+"""Of a container's image: it looks random, and is what tells one image from another."""
 _HEADER_NAME = r"((?:proxy-)?authorization|(?:set-)?cookie|x-[\w-]*(?:key|token|auth)[\w-]*)(\s*[:=]\s*)"
 _QUOTED_HEADER = re.compile(rf"([\"']){_HEADER_NAME}(?:(?!\1)[^\n])*", re.IGNORECASE)
-_HEADER = re.compile(rf"(?<![\w\"'-]){_HEADER_NAME}[^\n]*", re.IGNORECASE)
-_SCHEME = re.compile(r"\bbearer\s+[\w.+/=~-]{4,}", re.IGNORECASE)
+_HEADER = re.compile(rf"(?:(?<![\w\"'-])|(?<=-H)){_HEADER_NAME}[^\n]*", re.IGNORECASE)
+_HEADER_ALONE = re.compile(_HEADER_NAME, re.IGNORECASE)
+_BEARER = re.compile(r"\bbearer\s+[\"']?[^\s'\",;]{4,}", re.IGNORECASE)
+_BASIC = re.compile(
+    r"\bbasic\s+[\"']?([\w+/-]{4,}={0,2})(?![\w+/=-])", re.IGNORECASE | re.ASCII
+)
+_SCHEME_ALONE = re.compile(
+    rf"(?:{_HEADER_NAME})?(?P<scheme>basic|bearer)", re.IGNORECASE
+)
 _JWT = re.compile(r"eyJ[\w-]{4,}=*(?:\.[\w=-]*){1,4}")
 _PREFIXED = re.compile(
     r"(?:AKIA|ASIA|AROA|AIDA|ABIA|ACCA)[0-9A-Z]{12,}"
@@ -154,7 +170,8 @@ def redacted_command(words: Sequence[str]) -> list[str]:
     after = False
     for place, word in enumerate(words):
         is_option = word.startswith("-")
-        if after and not (is_option and is_secret_name(word)):
+        told_before = after and not (is_option and is_secret_name(word))
+        if told_before or _is_of_header(word, words[:place]):
             shown.append(REDACTED)
             after = False
             continue
@@ -166,6 +183,23 @@ def redacted_command(words: Sequence[str]) -> list[str]:
         told = f"{name}={REDACTED}" if secret else redacted_variable("", bare)
         shown.append(_without_password(word, words[:place]) or told)
     return shown
+
+
+def _is_of_header(word: str, earlier: Sequence[str]) -> bool:
+    """Tell whether a word of a command is a secret because of a header's name, or the name of
+    a scheme, before it: `Authorization:`, `Bearer`.
+
+    A header without a value takes it out of a request; an URL or an option may follow it.
+    """
+    if not earlier:
+        return False
+    match = _SCHEME_ALONE.fullmatch(earlier[-1])
+    text = f"{match['scheme']} {word}" if match else ""
+    if _without_shapes(text) != text:
+        return True
+    names = earlier[-2:] if earlier[-1].isalpha() else earlier[-1:]
+    is_value = not word.startswith("-") and "://" not in word
+    return is_value and any(_HEADER_ALONE.fullmatch(name) for name in names)
 
 
 def _without_password(word: str, earlier: Sequence[str]) -> str:
@@ -193,15 +227,48 @@ def _without_userinfo(match: re.Match[str]) -> str:
     A password may have `/`, `#` and `@` in it, whatever the standard says.
     """
     word = match[0]
-    end = word.rfind("@")
-    pair, scheme = _PAIR.search(word, 0, max(end, 0)), word.find("://", 0, max(end, 0))
-    begins = [pair.start()] if pair else []
-    begins += [scheme + 3] if scheme >= 0 else []
+    digest = _DIGEST.search(word)
+    end = max(word.rfind("@", 0, digest.start() if digest else None), 0)
+    begins = [one.end() for one in _AUTHORITY.finditer(word, 0, end)]
+    pair = _PAIR.search(word, 0, end)
+    begins += [pair.start()] if pair else []
     return f"{word[: min(begins)]}{REDACTED}{word[end:]}" if begins else word
 
 
+def _without_basic(match: re.Match[str]) -> str:
+    """Return what follows the word Basic without credentials; any other word stays."""
+    return REDACTED if _is_credentials(match[1]) else match[0]
+
+
+def _is_credentials(word: str) -> bool:
+    """Tell whether a word is `user:password` in base64 (RFC 7617, section 2), or some other
+    text in it with the padding that few words have.
+
+    A password may be of another character set than UTF-8.
+    """
+    bare = word.rstrip("=")
+    if len(bare) % 4 == 1:
+        return False
+    data = base64.b64decode(bare + "=" * (-len(bare) % 4), altchars=b"-_")
+    user, colon, _ = data.partition(b":")
+    if any(byte < 32 or byte == 127 for byte in data):
+        return False
+    if word != bare and data.isascii():
+        return True
+    return bool(colon) and ((len(user) > 0 and user.isascii()) or _is_utf8(data))
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _without_shapes(text: str) -> str:
-    for shape in (_SCHEME, _JWT, _PREFIXED):
+    text = _BASIC.sub(_without_basic, text)
+    for shape in (_BEARER, _JWT, _PREFIXED):
         text = shape.sub(REDACTED, text)
     return text
 
@@ -225,6 +292,9 @@ def _without_valued(text: str, name: re.Pattern[str]) -> str:
 
 
 def _run(match: re.Match[str]) -> str:
+    digest = _DIGEST.match(match.string, max(match.start() - len("@sha256:"), 0))
+    if digest is not None and digest.end() == match.start():
+        return match[0]
     # A run that ends in `=`, or has one inside, is a setting: look at both of its sides.
     parts = re.split(r"(=+(?!\Z))", match[0])
     return "".join(REDACTED if _is_random(part) else part for part in parts)

@@ -64,7 +64,8 @@ def repository_facts(
         yield known("git.branch", branch, f"{repository}/HEAD", SUSPICIOUS)
     if status is not None:
         changed = len((status.text or "").splitlines())
-        text = f"{changed} files changed" if changed else "clean"
+        files = "file" if changed == 1 else "files"
+        text = f"{changed} {files} changed" if changed else "clean"
         value = text if status.text is not None else None
         yield Fact("git.state", value, "git status", status.absent, SUSPICIOUS)
 

@@ -26,3 +26,21 @@ def visible_lines(text: str) -> str:
 def one_line(text: str) -> str:
     """Return a text in one line so, its white space as single blanks."""
     return visible(" ".join(text.split()))
+
+
+def visible_json(text: str) -> str:
+    """Return a JSON text with all that is not printable in its strings escaped: `\\u009b`.
+
+    It means the same: a string may hold any character so. Source: RFC 8259, section 7.
+    """
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return "".join(
+        c if c.isprintable() or c in "\n\r\t" else _json_escape(c) for c in text
+    )
+
+
+def _json_escape(character: str) -> str:
+    """Return `\\uXXXX`; two of them for a character beyond the first 65,536."""
+    units = character.encode("utf-16-be").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from benchwright.model.notice import Delivery, Notice
+from benchwright.model.visible import visible_json
 
 FILE = "notices.jsonl"
 
@@ -26,7 +27,8 @@ class Kept(msgspec.Struct, frozen=True):
 
 def keep(study: Path, notice: Notice, deliveries: Sequence[Delivery]) -> str:
     """Append to the study's file; return why that was not possible, or an empty text."""
-    line = msgspec.json.encode(Kept(notice, tuple(deliveries))) + b"\n"
+    text = msgspec.json.encode(Kept(notice, tuple(deliveries))).decode()
+    line = visible_json(text).encode() + b"\n"
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         descriptor = os.open(study / FILE, flags, 0o600)

@@ -9,6 +9,8 @@ import datetime
 
 import msgspec
 
+from benchwright.finding.words import counted
+from benchwright.model import visible
 from benchwright.model.notice import (
     ByApprise,
     ByCommand,
@@ -39,13 +41,14 @@ def subject(notice: Notice) -> str:
 
 
 def one_line(text: str, most: int) -> str:
-    """Return a text without control characters, cut to a length."""
-    plain = "".join(c if c.isprintable() else " " for c in text)
-    return plain if len(plain) <= most else plain[: most - 3] + "..."
+    """Return a text as one line, what is not printable escaped, cut to a length."""
+    shown = visible.one_line(text)
+    return shown if len(shown) <= most else shown[: most - 3] + "..."
 
 
 def body(notice: Notice) -> str:
-    """Return the text for a person, its last line ended."""
+    """Return the text for a person, its last line ended; nothing in it is a command to a
+    terminal."""
     lines = [f"{subject(notice)}.", "", notice.reason.rstrip()]
     if notice.tests:
         lines.append("tests: " + ", ".join(notice.tests))
@@ -53,20 +56,21 @@ def body(notice: Notice) -> str:
     if codes:
         lines += ["", "findings:", *(f"  {one}" for one in codes)]
     lines += ["", *_summary(notice), "", *_places(notice)]
-    return "\n".join(lines) + "\n"
+    return visible.visible_lines("\n".join(lines)) + "\n"
 
 
 def _summary(notice: Notice) -> list[str]:
     lines = notice.summary.rstrip("\n").split("\n") if notice.summary else []
     if len(lines) > MOST_LINES:
-        left = len(lines) - MOST_LINES
-        return [*lines[:MOST_LINES], f"... {left} more lines: bw stats {notice.study}"]
+        more = counted(len(lines) - MOST_LINES, "more line")
+        return [*lines[:MOST_LINES], f"... {more}: bw stats {notice.study}"]
     return lines or [result_line(result) for result in notice.results]
 
 
 def _places(notice: Notice) -> list[str]:
+    kept = f"study: {notice.study} on {notice.host}, session {notice.session}"
     return [
-        f"study: {notice.study} on {notice.host}, session {notice.session}",
+        kept if notice.study else f"kept in no study, on {notice.host}",
         f"status: {notice.status}, exit status {notice.exit_status}",
         f"at: {written_time(notice.at_ns)}, bw {notice.version}",
     ]
@@ -90,7 +94,8 @@ def document(notice: Notice) -> bytes:
     """Return the notice as JSON: `schema` first, `at` as a text beside `at_ns`."""
     fields = msgspec.to_builtins(notice)
     order = {"schema": fields.pop("schema"), "at": written_time(notice.at_ns)}
-    return msgspec.json.encode({**order, "subject": subject(notice), **fields})
+    encoded = msgspec.json.encode({**order, "subject": subject(notice), **fields})
+    return visible.visible_json(encoded.decode()).encode()
 
 
 def variables(notice: Notice) -> dict[str, str]:
@@ -104,8 +109,8 @@ def variables(notice: Notice) -> dict[str, str]:
         "SUITE": notice.suite,
         "STATUS": notice.status,
         "EXIT_STATUS": str(notice.exit_status),
-        "REASON": notice.reason,
-        "TESTS": "\n".join(notice.tests),
+        "REASON": visible.visible_lines(notice.reason),
+        "TESTS": "\n".join(map(visible.visible, notice.tests)),
         "FINDINGS": " ".join(dict.fromkeys(d.code for d in notice.findings)),
         "AT": written_time(notice.at_ns),
     }

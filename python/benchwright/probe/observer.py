@@ -19,7 +19,8 @@ class Watch(msgspec.Struct, frozen=True):
     directory: Path
     """Where files may be written; it exists, and is the study's: `STUDY/watched/s1`."""
     stem: str
-    """Begins the names of those files: the test and its first epoch, `ext2_1-1`."""
+    """Begins the names of those files, and of no others there: the test and its first
+    epoch, `ext2_1-1`."""
     root_pid: int
     """The launcher's worker: every process of a trial descends from it, or did."""
     watcher_pids: tuple[int, ...] = ()

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from benchwright.finding.load import time_words
+from benchwright.finding.words import counted
 from benchwright.model.chill import Checked, Chilled, Squeeze, Stopped
 from benchwright.model.finding import Finding
 from benchwright.model.visible import visible_lines
@@ -85,6 +86,6 @@ def _squeezed(squeeze: Squeeze) -> str:
 def _checked(one: Checked) -> str:
     files = "" if one.files == 1 else f" ({one.files:,} files)"
     return (
-        f"{one.path}{files}: {one.after_pages:,} of {one.pages:,} pages in memory, "
+        f"{one.path}{files}: {one.after_pages:,} of {counted(one.pages, 'page')} in memory, "
         f"{one.before_pages:,} before"
     )

@@ -13,6 +13,7 @@ import datetime
 import math
 from typing import Any
 
+from benchwright.finding.words import counted
 from benchwright.model.comparison import (
     Comparison,
     GateVerdict,
@@ -21,6 +22,7 @@ from benchwright.model.comparison import (
     Verdict,
 )
 from benchwright.model.estimate import Estimate
+from benchwright.model.visible import visible_lines
 from benchwright.report.json import known, stop_object
 
 SCHEMA = "benchwright/compare/1"
@@ -46,7 +48,7 @@ def render_comparison(comparison: Comparison) -> str:
     parts += [gate_sentence(gate) for gate in comparison.gates]
     if comparison.null is not None:
         parts.append(null_sentence(comparison.null))
-    return "\n".join(parts) + "\n"
+    return visible_lines("\n".join(parts)) + "\n"
 
 
 # -- the table ---------------------------------------------------------------------------
@@ -205,7 +207,7 @@ def null_sentence(null: NullResult) -> str:
     )
     where = f", {null.source}" if null.source else ""
     return (
-        f"noise floor, in {null.blocks} blocks of `{null.command}` against itself: "
+        f"noise floor, in {counted(null.blocks, 'block')} of `{null.command}` against itself: "
         f"{seen or 'none'}; {percent(null.false_positives)} of {null.relabellings} "
         f"relabellings called different{'; BIASED' if null.biased else ''} "
         f"({day:%Y-%m-%d %H:%M} UTC, boot {null.boot_id[:8] or 'unknown'}{where})"

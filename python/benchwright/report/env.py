@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import groupby
 
+from benchwright.finding.words import counted
 from benchwright.model.machine import Fact, Machine
-from benchwright.model.visible import one_line
+from benchwright.model.visible import one_line, visible_lines
 
 GROUPS = (
     ("Host", ("host", "os", "kernel", "firmware", "virtual", "clock")),
@@ -40,7 +41,7 @@ _CUT = 240
 
 def machine_text(machine: Machine) -> str:
     """Return a capture as text, ended by a newline."""
-    return "\n".join(_lines(machine)) + "\n"
+    return visible_lines("\n".join(_lines(machine))) + "\n"
 
 
 def taken_text(machine: Machine) -> str:
@@ -64,7 +65,7 @@ def shown_value(name: str, value: str) -> str:
 def _lines(machine: Machine) -> Iterator[str]:
     absent = [fact for fact in machine.facts if fact.value is None]
     there = [fact for fact in machine.facts if fact.value is not None]
-    count = f"{len(there)} facts, {len(absent)} absent"
+    count = f"{counted(len(there), 'fact')}, {len(absent)} absent"
     yield f"captured {taken_text(machine)}: {count}"
     for title, words in _headings(there):
         facts = [f for word in words for f in there if _first(f) == word]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from benchwright.finding.environment import value_text
 from benchwright.model.machine import Machine, Weight
 from benchwright.model.machine_difference import Change, Difference
-from benchwright.model.visible import one_line
+from benchwright.model.visible import one_line, visible_lines
 from benchwright.report.env import shown_value, taken_text
 
 Named = tuple[str, Machine]
@@ -33,7 +33,7 @@ def difference_text(
     a: Named, b: Named, difference: Difference, *, everything: bool
 ) -> str:
     """Return the difference as text, ended by a newline; the expected with `everything`."""
-    return "\n".join(_lines(a, b, difference, everything)) + "\n"
+    return visible_lines("\n".join(_lines(a, b, difference, everything))) + "\n"
 
 
 def _lines(
@@ -54,7 +54,8 @@ def _lines(
         yield from _section(f"expected: {_MEANING[Weight.EXPECTED]}", expected)
     elif expected:
         yield ""
-        yield f"expected: {len(expected)} more {_MEANING[Weight.EXPECTED]} (--all)"
+        verb = "differs" if len(expected) == 1 else "differ"
+        yield f"expected: {len(expected)} more {verb} between any two runs (--all)"
 
 
 def _section(head: str, changes: Sequence[Change]) -> Iterator[str]:

@@ -11,6 +11,7 @@ import msgspec
 
 from benchwright.model.machine import Fact, Machine, Weight
 from benchwright.model.machine_difference import Change, Difference
+from benchwright.model.visible import visible_json
 
 SCHEMA = "benchwright/env/1"
 DIFFERENCE_SCHEMA = "benchwright/env-diff/1"
@@ -41,8 +42,12 @@ def difference_document(
 
 
 def encode(document: dict[str, Any]) -> str:
-    """Return plain objects as indented JSON with a newline at its end."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+    """Return plain objects as indented JSON with a newline at its end.
+
+    What is not printable is escaped in it.
+    """
+    text = msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+    return visible_json(text) + "\n"
 
 
 def _fact(fact: Fact) -> dict[str, Any]:

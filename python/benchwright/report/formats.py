@@ -9,8 +9,10 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Callable, Mapping
 
+from benchwright.model.visible import one_line
 from benchwright.report.cells import cells, heading
 from benchwright.report.document import Document, Line, Section
 from benchwright.report.notices import condensed
@@ -39,6 +41,8 @@ CSV_COLUMNS = (
     "confidence",
     "overhead_percent",
 )
+_MARKUP = frozenset("\\`*_[]<>|#&~$")
+_CODE = re.compile(r"[\w.:-]+")
 
 
 def render_csv(document: Document) -> str:
@@ -89,7 +93,7 @@ def render_markdown(document: Document) -> str:
     """Return one Markdown table per input under its name, findings and notices as a
     list before them."""
     doubts = [
-        f"- **{f.severity}** `{f.code}` {_md(f.subject)}: {_md(f.evidence)}\n"
+        f"- **{f.severity}** {_md_code(f.code)} {_md(f.subject)}: {_md(f.evidence)}\n"
         for f in document.findings
     ]
     doubts += [
@@ -116,18 +120,26 @@ def _md_table(rows: list[list[str]]) -> str:
 
 
 def _md(text: str) -> str:
-    escaped = "".join("\\" + c if c in "\\`*_[]<>|#" else c for c in text)
-    return " ".join(escaped.split())
+    """Return a text as one line that Markdown shows as it is: no markup, no HTML."""
+    return "".join("\\" + c if c in _MARKUP else c for c in one_line(text))
+
+
+def _md_code(code: str) -> str:
+    """Return a finding's code as code; one with other characters as a text."""
+    return f"`{code}`" if _CODE.fullmatch(code) else _md(code)
 
 
 def render_latex(document: Document) -> str:
     """Return one `tabular` per input with its name as caption; findings and
     notices as comments."""
     doubts = [
-        f"% {f.severity} {f.code} {f.subject}: {' '.join(f.evidence.split())}\n"
+        _latex_comment(f"{f.severity} {f.code} {f.subject}: {f.evidence}")
         for f in document.findings
     ]
-    doubts += [f"% {one.subject}: {one.text}\n" for one in condensed(document.notices)]
+    doubts += [
+        _latex_comment(f"{one.subject}: {one.text}")
+        for one in condensed(document.notices)
+    ]
     parts = ["".join(doubts)]
     for section in document.sections:
         rows = [heading(section), *map(cells, section.lines)]
@@ -166,12 +178,21 @@ _LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
+    "|": r"\textbar{}",
+    # At the beginning of a row these would belong to the end of the one before.
+    **{c: f"{{{c}}}" for c in "[]*"},
     **{c: "\\" + c for c in "&%$#_{}"},
 }
 
 
 def _latex(text: str) -> str:
-    return " ".join("".join(_LATEX.get(c, c) for c in text).split())
+    """Return a text as one line that LaTeX sets as it is."""
+    return "".join(_LATEX.get(c, c) for c in one_line(text))
+
+
+def _latex_comment(text: str) -> str:
+    """Return a text as one line of comment, ended."""
+    return f"% {one_line(text)}\n"
 
 
 RENDERERS: Mapping[str, Callable[[Document], str]] = {

@@ -16,13 +16,18 @@ import msgspec
 from benchwright.model.decision import Stop
 from benchwright.model.estimate import Estimate, Reached
 from benchwright.model.finding import Finding
+from benchwright.model.visible import visible_json
 from benchwright.report.document import Line, Section
 from benchwright.stats.overhead import percent_of_mean
 
 
 def encode(document: dict[str, Any]) -> str:
-    """Return plain objects as indented JSON with a newline at its end."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+    """Return plain objects as indented JSON with a newline at its end.
+
+    What is not printable is escaped in it.
+    """
+    text = msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+    return visible_json(text) + "\n"
 
 
 def section_object(section: Section) -> dict[str, Any]:

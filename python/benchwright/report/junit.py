@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
+from benchwright.finding.words import counted
 from benchwright.model.comparison import Comparison, Outcome, Verdict
+from benchwright.model.visible import visible_lines
 from benchwright.report.comparison import gate_sentence, sentence
 
 _CUT = ("interrupted", "stopped", "failed")
 """Ends that came before the comparison's own: a gate that held so far did not pass."""
-_UNFIT = {code: "?" for code in range(32) if chr(code) not in "\t\n\r"}
-"""Characters that XML 1.0 cannot hold."""
 
 
 def render_junit(comparisons: Sequence[Comparison]) -> str:
@@ -84,7 +84,7 @@ def _trials(comparison: Comparison) -> list[ElementTree.Element]:
     if not comparison.failed_blocks:
         return []
     case = _case(" and ".join(comparison.arms), "trials")
-    message = f"a trial failed in {comparison.failed_blocks} blocks"
+    message = f"a trial failed in {counted(comparison.failed_blocks, 'block')}"
     _add(case, "error", message, comparison.stop.detail)
     return [case]
 
@@ -106,4 +106,5 @@ def _add(
 
 
 def _text(text: str) -> str:
-    return text.translate(_UNFIT).encode("utf-8", "replace").decode()
+    """Return a text that XML 1.0 can hold: what is not printable is escaped."""
+    return visible_lines(text)

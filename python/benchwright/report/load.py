@@ -12,8 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from benchwright.finding.load import FEW, part_words, rate_words, time_words
+from benchwright.finding.words import counted
 from benchwright.model.finding import Finding
 from benchwright.model.load import Counts, KindResult, LoadResult, Times, TraceResult
+from benchwright.model.visible import visible_lines
 from benchwright.report.findings import finding_line
 
 _COLUMNS = (
@@ -56,7 +58,7 @@ def load_text(
     ]
     if findings:
         lines += ["", *(finding_line(one) for one in findings)]
-    return "\n".join(lines) + "\n"
+    return visible_lines("\n".join(lines)) + "\n"
 
 
 def _head(result: LoadResult, target: str, rates: str) -> Iterator[str]:
@@ -70,7 +72,8 @@ def _head(result: LoadResult, target: str, rates: str) -> Iterator[str]:
     for trace in result.traces:
         yield _row("trace", _trace(trace, result))
     if result.samples is not None:
-        yield _row("samples", f"{result.samples.rows:,} rows in {result.samples.path}")
+        rows = counted(result.samples.rows, "row")
+        yield _row("samples", f"{rows} in {result.samples.path}")
 
 
 def _row(name: str, text: str) -> str:
@@ -134,7 +137,7 @@ def _counts(result: LoadResult) -> str:
     counts = result.counts
     always = (
         f"{counts.intended:,} intended, {counts.issued:,} issued, "
-        f"{counts.completed:,} completed, {counts.errors:,} errors"
+        f"{counts.completed:,} completed, {counted(counts.errors, 'error')}"
     )
     rest = (
         ("dropped", counts.dropped),
@@ -155,7 +158,7 @@ def _trace(trace: TraceResult, result: LoadResult) -> str:
         ("clipped", trace.clipped),
         ("left out", trace.left_out),
     )
-    text = f"{trace.path}: {trace.operations:,} operations"
+    text = f"{trace.path}: {counted(trace.operations, 'operation')}"
     if sum(one.operations for one in result.traces) > result.counts.intended:
         # The reader is ahead of the run, which was over first.
         text += f" read, the run intended {result.counts.intended:,}"

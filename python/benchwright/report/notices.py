@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from benchwright.model.visible import one_line
 from benchwright.report.document import Notice
 from benchwright.stats.aggregate import Column
 from benchwright.stats.rows import RowBook
@@ -62,4 +63,6 @@ def condensed(notices: Iterable[Notice]) -> list[Notice]:
 
 def notice_lines(notices: Iterable[Notice]) -> str:
     """Return notices one per line as `SUBJECT: text`, the last ended too; condensed."""
-    return "".join(f"{one.subject}: {one.text}\n" for one in condensed(notices))
+    return "".join(
+        one_line(f"{one.subject}: {one.text}") + "\n" for one in condensed(notices)
+    )

@@ -30,6 +30,7 @@ from benchwright.model.peak import (
 )
 from benchwright.model.plan import Pairs
 from benchwright.model.search import SearchTrial
+from benchwright.model.visible import one_line, visible_lines
 from benchwright.report.findings import finding_line
 from benchwright.report.peak_words import (
     binding_of,
@@ -86,7 +87,8 @@ def peak_text(report: PeakReport) -> str:
     if report.result is not None:
         blocks.append(list(_curve(report.result, report.criteria)))
     blocks.append([finding_line(one) for one in report.findings])
-    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+    text = "\n\n".join("\n".join(block) for block in blocks if block)
+    return visible_lines(text) + "\n"
 
 
 def _head(report: PeakReport) -> Iterator[str]:
@@ -103,7 +105,7 @@ def _head(report: PeakReport) -> Iterator[str]:
     yield _row("spent", _spent(report))
     if result is not None:
         yield from _noise(result)
-    yield _row("ended", f"{report.status}: {report.detail}")
+    yield _row("ended", one_line(f"{report.status}: {report.detail}"))
 
 
 def _row(name: str, text: str) -> str:
@@ -195,7 +197,7 @@ def _remarks(trials: Sequence[SearchTrial]) -> Iterator[str]:
         elif (first := told.setdefault(one.trial.failure, one.number)) != one.number:
             yield f"failed as trial {first} did"
         else:
-            yield f"failed: {one.trial.failure}"
+            yield f"failed: {one_line(one.trial.failure)}"
 
 
 def _remark(one: SearchTrial) -> str:

@@ -109,7 +109,8 @@ class TerminalSearch:
         if self._live is None:
             self._live = Live(console=self._console, auto_refresh=False, transient=True)
             self._live.start()
-        self._live.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
+        shown = Text(visible_lines(text), no_wrap=True, overflow="ellipsis")
+        self._live.update(shown, refresh=True)
 
     def close(self) -> None:
         """Put the terminal back."""

@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from benchwright.model.visible import visible_lines
 from benchwright.suite.plan import Planned, PlannedTest
 
 SCHEMA = "benchwright/plan/1"
 
 
 def plan_lines(planned: Sequence[Planned]) -> Iterator[str]:
-    """Yield the plan for a person: a line a step, a paragraph a test."""
+    """Yield the plan for a person: a line a step, a paragraph a test.
+
+    What is not printable is escaped.
+    """
+    yield from map(visible_lines, _lines(planned))
+
+
+def _lines(planned: Sequence[Planned]) -> Iterator[str]:
     tests = 0
     for item in planned:
         if isinstance(item, PlannedTest):

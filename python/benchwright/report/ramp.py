@@ -25,6 +25,7 @@ from benchwright.model.ramp import (
 )
 from benchwright.model.search import SearchTrial
 from benchwright.model.usl import ScalabilityModel, UslFit
+from benchwright.model.visible import one_line, visible_lines
 from benchwright.report.findings import finding_line
 from benchwright.report.peak_words import sample_text, seconds_text
 
@@ -61,7 +62,8 @@ def ramp_text(report: RampReport) -> str:
     """Return the report, ended by a newline."""
     blocks = [list(_head(report)), list(_table(report))]
     blocks.append([finding_line(one) for one in report.findings])
-    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+    text = "\n\n".join("\n".join(block) for block in blocks if block)
+    return visible_lines(text) + "\n"
 
 
 def level_text(level: float, axis: Axis) -> str:
@@ -83,7 +85,7 @@ def _head(report: RampReport) -> Iterator[str]:
     if report.sample:
         yield _row("sample", sample_text(report.sample))
     yield _row("spent", _spent(report))
-    yield _row("ended", f"{report.status}: {report.detail}")
+    yield _row("ended", one_line(f"{report.status}: {report.detail}"))
 
 
 def _row(name: str, text: str) -> str:

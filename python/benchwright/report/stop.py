@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from benchwright.model.decision import Stop
+from benchwright.model.visible import one_line
 
 
 def stop_line(name: str, stop: Stop) -> str:
@@ -11,4 +12,5 @@ def stop_line(name: str, stop: Stop) -> str:
     looks = ""
     if stop.looks > 1 and " looks" not in stop.detail:
         looks = f" ({stop.looks} looks)"
-    return f"{name}: {verdict}: {stop.detail or stop.reason} [{stop.reason}]{looks}"
+    text = f"{name}: {verdict}: {stop.detail or stop.reason} [{stop.reason}]{looks}"
+    return one_line(text)

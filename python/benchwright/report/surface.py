@@ -26,6 +26,7 @@ from benchwright.model.surface import (
     SurfaceGoal,
     SurfaceResult,
 )
+from benchwright.model.visible import one_line, visible_lines
 from benchwright.report.findings import finding_line
 from benchwright.report.peak_words import rate_text, sample_text, seconds_text
 
@@ -81,7 +82,8 @@ def surface_text(report: SurfaceReport) -> str:
         list(_asked(report)),
         [finding_line(one) for one in _condensed(report.findings)],
     ]
-    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+    text = "\n\n".join("\n".join(block) for block in blocks if block)
+    return visible_lines(text) + "\n"
 
 
 # -- head ------------------------------------------------------------------------------
@@ -97,7 +99,7 @@ def _head(report: SurfaceReport) -> Iterator[str]:
     claims = ", ".join(claim.text for claim in report.claims)
     yield _row("search", f"claim {claims}; policy {report.policy}, seed {goal.seed}")
     yield _row("spent", _spent(result))
-    yield _row("ended", f"{report.status}: {report.detail}")
+    yield _row("ended", one_line(f"{report.status}: {report.detail}"))
 
 
 def _n(goal: SurfaceGoal) -> int:

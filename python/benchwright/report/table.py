@@ -7,8 +7,9 @@ of any input, so that inputs can be compared by eye.
 
 from __future__ import annotations
 
+from benchwright.model.visible import visible
 from benchwright.report.cells import cells, heading
-from benchwright.report.document import Document
+from benchwright.report.document import Document, Section
 from benchwright.report.findings import finding_lines
 from benchwright.report.notices import notice_lines
 from benchwright.report.ttest import ttest_text
@@ -29,10 +30,7 @@ def render_table(document: Document, *, findings: bool = True) -> str:
     doubts = finding_lines(document.findings) + notice_lines(document.notices)
     if findings and doubts:
         parts.append(doubts)
-    tables = [
-        (section.name, [heading(section), *map(cells, section.lines)])
-        for section in document.sections
-    ]
+    tables = [(visible(section.name), _rows(section)) for section in document.sections]
     widths = _widths([rows for _, rows in tables])
     for name, rows in tables:
         lines = [name, *(_aligned(row, widths) for row in rows)]
@@ -40,6 +38,12 @@ def render_table(document: Document, *, findings: bool = True) -> str:
     if document.comparisons:
         parts.append(ttest_text(document))
     return "\n".join(parts)
+
+
+def _rows(section: Section) -> list[list[str]]:
+    """Return a section's heading and cells, what is not printable in them escaped."""
+    rows = [heading(section), *map(cells, section.lines)]
+    return [[visible(cell) for cell in row] for row in rows]
 
 
 def _widths(tables: list[list[list[str]]]) -> list[int]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from benchwright.finding.load import time_words
+from benchwright.finding.words import counted
 from benchwright.model.finding import Finding
 from benchwright.model.trace import CaptureResult
+from benchwright.model.visible import visible_lines
 from benchwright.report.findings import finding_line
 from benchwright.report.trace_reading import row
 
 
 def capture_text(result: CaptureResult, path: str, findings: Sequence[Finding]) -> str:
     """Return the report, ended by a newline."""
-    return "\n".join(_lines(result, path, findings)) + "\n"
+    return visible_lines("\n".join(_lines(result, path, findings))) + "\n"
 
 
 def _lines(
@@ -22,13 +24,13 @@ def _lines(
     seconds = result.elapsed_ns / 1e9
     rate = f", {result.operations / seconds:,.4g}/s" if seconds else ""
     length = time_words(result.elapsed_ns)
-    yield f"{path}: {result.operations:,} operations in {length}{rate}"
+    yield f"{path}: {counted(result.operations, 'operation')} in {length}{rate}"
     if result.zero_monotonic_ns is not None:
         zero = f"{result.zero_monotonic_ns / 1e9:.6f} s of CLOCK_MONOTONIC"
         yield row("time zero", f"{zero}, the first operation")
     always = (
-        f"{result.lost_events:,} events lost, {result.unfinished:,} without an end, "
-        f"{result.strangers:,} ends of others' or earlier requests"
+        f"{counted(result.lost_events, 'event')} lost, {result.unfinished:,} without an end, "
+        f"{counted(result.strangers, 'end')} of others' or earlier requests"
     )
     rest = (
         ("on devices that appeared meanwhile", result.new_devices),

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from benchwright.finding.load import time_words
+from benchwright.finding.words import counted
 from benchwright.model.finding import Finding
 from benchwright.model.trace_compare import Alignment, CompareResult, Side
+from benchwright.model.visible import visible_lines
 from benchwright.report.findings import finding_line
 from benchwright.report.trace_reading import reading_lines, row
 from benchwright.report.trace_stat import number, quantile_words, share_words
@@ -33,13 +35,13 @@ def compare_text(result: CompareResult, findings: Sequence[Finding]) -> str:
     ]
     if findings:
         lines += ["", *(finding_line(one) for one in findings)]
-    return "\n".join(lines) + "\n"
+    return visible_lines("\n".join(lines)) + "\n"
 
 
 def _head(result: CompareResult) -> Iterator[str]:
     for name, side in (("A", result.a), ("B", result.b)):
         paths = ", ".join(side.report.paths)
-        yield row(name, f"{paths}: {side.operations:,} operations")
+        yield row(name, f"{paths}: {counted(side.operations, 'operation')}")
     rest = (
         ("only in A", result.unmatched_a),
         ("only in B", result.unmatched_b),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from benchwright.finding.words import counted
 from benchwright.model.finding import Finding
 from benchwright.model.trace import ConvertResult
+from benchwright.model.visible import visible_lines
 from benchwright.report.findings import finding_line
 from benchwright.report.load import bytes_words
 from benchwright.report.trace_reading import reading_lines, row
@@ -19,13 +21,13 @@ _FIO = (
 
 def convert_text(result: ConvertResult, findings: Sequence[Finding]) -> str:
     """Return the report, ended by a newline."""
-    return "\n".join(_lines(result, findings)) + "\n"
+    return visible_lines("\n".join(_lines(result, findings))) + "\n"
 
 
 def _lines(result: ConvertResult, findings: Sequence[Finding]) -> Iterator[str]:
     output = result.output
     size = bytes_words(result.bytes)
-    yield f"{output.path}: {result.rows:,} operations as {output.format}, {size}"
+    yield f"{output.path}: {counted(result.rows, 'operation')} as {output.format}, {size}"
     yield row("from", ", ".join(result.trace.paths))
     yield from reading_lines(result.trace)
     for one in result.lost:

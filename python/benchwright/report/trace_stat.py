@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from benchwright.finding.load import time_words
+from benchwright.finding.words import counted
 from benchwright.model.finding import Finding
 from benchwright.model.load import Times
 from benchwright.model.trace_stat import Sequentiality, StatResult
+from benchwright.model.visible import visible_lines
 from benchwright.report.findings import finding_line
 from benchwright.report.load import bytes_words
 from benchwright.report.trace_reading import reading_lines, row
@@ -35,14 +37,14 @@ def stat_text(result: StatResult, findings: Sequence[Finding]) -> str:
     lines += ["", *reading_lines(result.report)]
     if findings:
         lines += ["", *(finding_line(one) for one in findings)]
-    return "\n".join(lines) + "\n"
+    return visible_lines("\n".join(lines)) + "\n"
 
 
 def _head(result: StatResult) -> Iterator[str]:
     rate = "" if result.rate_per_s is None else f", {result.rate_per_s:,.4g}/s"
     yield ", ".join(result.report.paths)
     yield (
-        f"{result.operations:,} operations in {seconds_words(result.duration_ns)}{rate}, "
+        f"{counted(result.operations, 'operation')} in {seconds_words(result.duration_ns)}{rate}, "
         f"{bytes_words(result.bytes)}"
         + (f", {result.errors:,} failed" if result.errors else "")
     )
@@ -116,7 +118,7 @@ def _places(result: StatResult) -> Iterator[str]:
         size = bytes_words(round(touched.bytes))
         yield row(
             "working set",
-            f"{size}, {touched.blocks:,.0f} blocks of {block} ({how}){window}",
+            f"{size}, {counted(round(touched.blocks), 'block')} of {block} ({how}){window}",
         )
     if popularity.tops:
         tops = ", ".join(

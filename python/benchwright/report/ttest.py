@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from benchwright.model.visible import visible_lines
 from benchwright.report.cells import ABSENT, decimals_for, number
 from benchwright.report.document import Document
 from benchwright.report.json import estimate_object, known
@@ -54,7 +55,7 @@ def ttest_text(document: Document) -> str:
         for place, one in enumerate(pair.quantities):
             lines = "".join(line + "\n" for line in _lines(pair, one, total))
             parts.append(lines if place else head + lines)
-    return "\n".join(parts)
+    return visible_lines("\n".join(parts))
 
 
 def _lines(pair: InputComparison, one: QuantityComparison, total: int) -> list[str]:

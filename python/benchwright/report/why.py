@@ -5,12 +5,15 @@ Decision: figures that are absent stand as `-` in the table, with the reasons be
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from shlex import quote
 
 from benchwright.finding.explained import Explained
 from benchwright.finding.machine_codes import LIMITER_CODES
 from benchwright.finding.machine_words import bytes_text, seconds_text, share_text
+from benchwright.finding.observed import ObservedFiles
 from benchwright.finding.use_table import Reading, UseRow
 from benchwright.finding.words import counted
 from benchwright.model.estimate import Summary
@@ -39,17 +42,25 @@ def _result(one: Explained, width: int) -> str:
         lines += _cause(cause, width)
     if one.window is not None:
         lines += ["", _watched(one), *_table(one.table, width), *_absent(one, width)]
-    if one.findings:
-        lines.append("")
-        for finding in one.findings:
-            lines += _finding(finding, width)
+    rest = [line for finding in one.findings for line in _finding(finding, width)]
+    for told in _kept(one.files):
+        rest += _wrapped(told, width, "  ")
+    if rest:
+        lines += ["", *rest]
     return "".join(line + "\n" for line in lines)
 
 
 def _headline(one: Explained) -> str:
-    sample = "".join(f" {name}={level}" for name, level in one.sample)
+    """Return the name, the factors that the name does not tell already, and the figure."""
+    pairs = (f"{name}={level}" for name, level in one.sample)
+    sample = "".join(f" {pair}" for pair in pairs if not _is_in(pair, one.name))
     figure = "no figure" if one.figure is None else figure_text(one.figure)
     return f"{one.name}{sample}: {figure}"
+
+
+def _is_in(pair: str, name: str) -> bool:
+    """Tell whether a test's name has a factor's level as a part: `dd:block_size=4k`."""
+    return re.search(rf"(?<![^:,\s]){re.escape(pair)}(?![^:,#\s])", name) is not None
 
 
 def figure_text(summary: Summary) -> str:
@@ -78,6 +89,22 @@ def _finding(finding: Finding, width: int) -> list[str]:
     if finding.severity is not Severity.NOTE and finding.remedy:
         lines += _wrapped(finding.remedy, width, "    = ")
     return lines
+
+
+def _kept(files: ObservedFiles | None) -> Iterator[str]:
+    """Yield how to see what was observed beside the figure: files, and what shows them."""
+    if files is None:
+        return
+    if files.flame_graphs:
+        first, last = files.flame_graphs[0], files.flame_graphs[-1]
+        which = first if first == last else f"{first} to {last}"
+        graphs = counted(len(files.flame_graphs), "flame graph")
+        yield f"profiled: {graphs}, to be opened in a browser: {which}"
+    if files.io:
+        more = ""
+        if files.block_trace:
+            more = f"; its requests: bw trace stat {quote(files.block_trace)}"
+        yield f"characterized: its I/O is described in {files.io}{more}"
 
 
 def _wrapped(text: str, width: int, indent: str) -> list[str]:

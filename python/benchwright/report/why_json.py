@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from benchwright.finding.explained import Explained
+from benchwright.finding.observed import ObservedFiles
 from benchwright.finding.use_table import Reading, UseRow
 from benchwright.model.estimate import Summary
 from benchwright.model.watched import ResourceUse
@@ -48,6 +49,7 @@ def _result(one: Explained) -> dict[str, Any]:
         "window": None if one.window is None else _window(one.window),
         "use": [_row(row) for row in one.table],
         "findings": [finding_object(finding) for finding in one.findings],
+        "files": _files(one.files or ObservedFiles()),
     }
 
 
@@ -61,6 +63,14 @@ def _figure(summary: Summary) -> dict[str, Any]:
         "low": known(summary.low),
         "high": known(summary.high),
         "confidence": summary.confidence,
+    }
+
+
+def _files(files: ObservedFiles) -> dict[str, Any]:
+    return {
+        "flame_graphs": list(files.flame_graphs),
+        "io": files.io or None,
+        "block_trace": files.block_trace or None,
     }
 
 

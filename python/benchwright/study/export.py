@@ -19,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 
+from benchwright.model.visible import visible_json
 from benchwright.study.contents import TestContents, one_test_of, tests_of
 from benchwright.study.journal import Session, Study
 from benchwright.study.names import file_name
@@ -111,7 +112,7 @@ def _session_json(session: Session) -> str:
         "info": msgspec.structs.replace(session.info, options=options),
     }
     encoded = msgspec.json.encode(document)
-    return msgspec.json.format(encoded, indent=2).decode() + "\n"
+    return visible_json(msgspec.json.format(encoded, indent=2).decode()) + "\n"
 
 
 def write_whole(path: Path, chunks: Iterable[bytes]) -> None:

@@ -15,6 +15,7 @@ from typing import Protocol
 
 import msgspec
 
+from benchwright.finding.observed import ObservedFiles
 from benchwright.model.decision import Stop
 from benchwright.model.errors import Diagnostic, InputError
 from benchwright.model.finding import Finding
@@ -47,6 +48,8 @@ class ParsedInput(msgspec.Struct, frozen=True):
     """What its source itself says of it, or of all its tests with the first of them."""
     deselected: int = 0
     """Trials that a selection or grouping left out."""
+    files: ObservedFiles | None = None
+    """Where its source keeps what was observed of it beside its figures."""
 
 
 class Parser(Protocol):

@@ -12,7 +12,7 @@ import contextlib
 import re
 from pathlib import Path
 
-from benchwright.finding.observed import observed_doubts
+from benchwright.finding.observed import observed_doubts, observed_files
 from benchwright.model.errors import InputError, StudyError, argument_error
 from benchwright.model.finding import Finding
 from benchwright.model.observation import Trial
@@ -60,7 +60,9 @@ class _StudyParser:
                 names = [test.plan.name for test in tests]
                 raise _unknown(path, f"there is no test {name!r}", names)
             tests = chosen
-        return [_parsed(test, doubts if test is tests[0] else ()) for test in tests]
+        return [
+            _parsed(test, doubts if test is tests[0] else (), place) for test in tests
+        ]
 
 
 def _a_search(study: Study, session: Session) -> StudyError:
@@ -80,7 +82,9 @@ def _a_search(study: Study, session: Session) -> StudyError:
     )
 
 
-def _parsed(test: TestContents, doubts: tuple[Finding, ...]) -> ParsedInput:
+def _parsed(
+    test: TestContents, doubts: tuple[Finding, ...], place: Path
+) -> ParsedInput:
     seen = (void.trial for void in test.void if void.trial is not None)
     trials: tuple[Trial, ...] = tuple(
         sorted((*test.trials, *seen), key=lambda trial: trial.epoch)
@@ -102,6 +106,7 @@ def _parsed(test: TestContents, doubts: tuple[Finding, ...]) -> ParsedInput:
                 test.plan.name, trials, test.characterized, test.plan.sample
             ),
         ),
+        files=observed_files(trials, test.characterized, place),
     )
 
 
