@@ -232,6 +232,9 @@ def test_a_suites_wrong_value_is_told_before_anything_is_done(
         assert done.returncode == status, said
         assert place + told in said
         assert "Traceback" not in said
+    checked = user.bw("run", "--check", "s.toml")
+    assert (checked.returncode, "s.toml:2:3: " + told in checked.stderr) == (2, True)
+    assert not (user.place / "of s.toml").exists(), "no session was begun"
     assert not (user.place / "ran").exists()
     assert not (user.state / "quiet.log").exists()
     assert Path("/proc/sys/vm/swappiness").read_text() == before

@@ -37,7 +37,7 @@ from benchwright.report.search_profiles import (
 )
 from benchwright.session.load_profiler import LoadProfiler
 from benchwright.session.watched_workbench import WatchedWorkbench
-from benchwright.session.watching import Watching, Windows
+from benchwright.session.watching import Aids, Watching, Windows
 
 
 def profile(number: int, samples: int = 50) -> Profile:
@@ -214,8 +214,8 @@ class Seen:
 
 def ran(seen: Seen, place: Path, bench: Bench) -> tuple[LoadTrial, Watching]:
     """Return the sixth trial of a session, and what watched it."""
-    watching = Watching(place, None, Crew([]), None)
-    workbench = WatchedWorkbench(bench, watching, 5, seen)
+    watching = Watching(place, None, Crew([]), None, Aids(seen))
+    workbench = WatchedWorkbench(bench, watching, 5)
     return workbench.run(Probe(7.0, 2.0), (), lambda _: False), watching
 
 

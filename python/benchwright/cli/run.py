@@ -143,6 +143,7 @@ def run(arguments: argparse.Namespace) -> int:
     info = begun_with(prepared.info, arguments)
     prepared = msgspec.structs.replace(prepared, info=info)
     planned = rehearse(prepared)
+    _refuse_quiet(prepared)
     if arguments.check:
         print(
             f"bw: {arguments.suite or 'the command'}: no mistakes found",
@@ -154,6 +155,17 @@ def run(arguments: argparse.Namespace) -> int:
     from benchwright.cli.live import run_new
 
     return run_new(prepared, arguments)
+
+
+def _refuse_quiet(prepared: Prepared) -> None:
+    """Raise InputError for what the suite wants quiet and this machine does not take."""
+    wanted = prepared.program.quiet
+    if wanted is None:
+        return
+    from benchwright.machine.quiet.host import Host
+    from benchwright.machine.quiet.values import refuse_wrong
+
+    refuse_wrong(Host(), wanted.wishes, wanted.places)
 
 
 def _prepare(arguments: argparse.Namespace) -> Prepared:

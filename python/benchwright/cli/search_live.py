@@ -168,11 +168,11 @@ def _run(info: SessionInfo, errand: Errand[Result], ledger: Ledger) -> int:
 
         wish = info.options.get(OPTION, SAMPLE)
         place = Place(*ours, flame_svg)
-        watching, profiler = watching_loads(wish, bench.all_processes, place)
+        watching = watching_loads(wish, bench.all_processes, place)
 
         def do() -> Result:
             bare = errand.workbench(site)
-            made = WatchedWorkbench(bare, watching, recorded, profiler)
+            made = WatchedWorkbench(bare, watching, recorded)
             with contextlib.closing(watching), contextlib.closing(made) as workbench:
                 stop.reaches(workbench)
                 return errand.run(workbench, ledger)

@@ -70,12 +70,10 @@ def watching_for(wish: str, processes: BenchProcesses, place: Place) -> Watching
     return _watching(wish, processes, place, profiler)
 
 
-def watching_loads(
-    wish: str, processes: BenchProcesses, place: Place
-) -> tuple[Watching, LoadProfiler | None]:
-    """Return what watches the loads of a search, and the profiler among it, if there is one."""
+def watching_loads(wish: str, processes: BenchProcesses, place: Place) -> Watching:
+    """Return what watches the loads of a search."""
     profiler = LoadProfiler(place.draw) if PROFILE in wish.split() else None
-    return _watching(wish, processes, place, profiler), profiler
+    return _watching(wish, processes, place, profiler)
 
 
 def _watching(

@@ -13,9 +13,7 @@ import msgspec
 
 from benchwright.model.peak import LoadTrial, Probe
 from benchwright.model.plan import Pairs
-from benchwright.model.profiled import Profile
-from benchwright.probe.observer import ObserverError
-from benchwright.session.watching import PROFILE_CODE, ProfilerPort, Watching
+from benchwright.session.watching import Watching
 from benchwright.workbench.port import Workbench
 
 LOAD = "load"
@@ -25,18 +23,11 @@ LOAD = "load"
 class WatchedWorkbench:
     """A workbench, with observers around each of its trials."""
 
-    def __init__(
-        self,
-        workbench: Workbench,
-        watching: Watching,
-        recorded: int,
-        profiler: ProfilerPort | None = None,
-    ) -> None:
-        """`recorded` trials are on record; `profiler` is in the crew of `watching` too."""
+    def __init__(self, workbench: Workbench, watching: Watching, recorded: int) -> None:
+        """`recorded` trials are on record."""
         self._workbench = workbench
         self._watching = watching
         self._number = recorded
-        self._profiler = profiler
 
     @property
     def watched(self) -> bool:
@@ -55,19 +46,10 @@ class WatchedWorkbench:
         begin = trial.started_ns - (time.time_ns() - time.monotonic_ns())
         window = (self._number, begin, begin + round(trial.lasted_s * 1e9))
         seen = dict(self._watching.seen([window]))
+        profiles = dict(self._watching.profiles([window]))
         return msgspec.structs.replace(
-            trial, use=seen.get(self._number), profile=self._profile(window)
+            trial, use=seen.get(self._number), profile=profiles.get(self._number)
         )
-
-    def _profile(self, window: tuple[int, int, int]) -> Profile | None:
-        """Return the profile of the load that has just ended, None where there is none."""
-        if self._profiler is None:
-            return None
-        try:
-            return dict(self._profiler.profiles([window])).get(window[0])
-        except OSError as error:
-            self._watching.crew.failures.append(ObserverError(PROFILE_CODE, str(error)))
-            return None
 
     def interrupt(self) -> None:
         """End what is running; safe to call in a signal handler."""

@@ -162,10 +162,12 @@ class Watching:
         if not self._is_watched:
             return result
         return msgspec.structs.replace(
-            result, uses=self.seen(windows), profiles=self._profiles(windows)
+            result, uses=self.seen(windows), profiles=self.profiles(windows)
         )
 
-    def _profiles(self, windows: Windows) -> tuple[tuple[int, Profile], ...]:
+    def profiles(self, windows: Windows) -> tuple[tuple[int, Profile], ...]:
+        """Return the profiles of parts of the batch that was just ended, where one was
+        asked for and could be had."""
         profiler = self._aids.profiler
         if profiler is None or not windows:
             return ()
