@@ -23,7 +23,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from benchwright.bench.find import find_engine
-from benchwright.probe.characterize import Characterizer
+from benchwright.probe.characterize.observer import Characterizer
 from benchwright.probe.observer import Observer, Watch
 from benchwright.probe.profile import Profiler
 from benchwright.report.flame import flame_svg

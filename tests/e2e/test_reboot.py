@@ -13,20 +13,6 @@ import pytest
 
 import guest
 
-SUITE = r"""
-FASTFAIL
-TEST value 4
-  METRIC value
-  CHECKPOINT /var/lib/benchwright/checkpoint
-  IF RESTORE = 0
-    IF EPOCH > 1
-      SYSTEM bw chill --method reboot
-    FI
-  FI
-  EXEC ./work.sh
-DONE
-SYSTEM touch finished
-"""
 WORK = """#!/bin/sh
 # The number of starts so far, and the epoch: each epoch must be of a start of its own.
 echo "value = $(wc -l <boots)$APEPOCH" >>"$APLOG"
@@ -62,7 +48,7 @@ def disk_of(place: Path) -> Path:
     shutil.copy2(guest.PROJECT / "packaging/rc.local", work / "rc.local")
     for name in ("state", "log"):
         (work / name).mkdir()
-    (work / "suite.ap").write_text(SUITE)
+    (work / "suite.ap").write_text(guest.suite_of(epochs=4))
     for name, text in {"work.sh": WORK, "session": SESSION}.items():
         (work / name).write_text(text)
         (work / name).chmod(0o755)

@@ -16,20 +16,6 @@ import pytest
 
 import guest
 
-SUITE = r"""
-FASTFAIL
-TEST value 2
-  METRIC value
-  CHECKPOINT /var/lib/benchwright/checkpoint
-  IF RESTORE = 0
-    IF EPOCH > 1
-      SYSTEM bw chill --method reboot
-    FI
-  FI
-  EXEC ./work.sh
-DONE
-SYSTEM touch finished
-"""
 WORK = """#!/bin/sh
 echo "value = $(wc -l <boots)$APEPOCH" >>"$APLOG"
 """
@@ -130,7 +116,7 @@ def disks_of(place: Path) -> list[Path]:
         link.symlink_to(f"/work/units/{name}")
     for name in MASKED:
         (work / "units" / name).symlink_to("/dev/null")
-    (work / "suite.ap").write_text(SUITE)
+    (work / "suite.ap").write_text(guest.suite_of(epochs=2))
     for name, text in {
         "work.sh": WORK,
         "session": SESSION,

@@ -25,11 +25,11 @@ from benchwright.model.characterized import (
     Transfer,
     sizes_of,
 )
-from benchwright.probe.characterize import Characterizer
-from benchwright.probe.characterize_clauses import Depth
-from benchwright.probe.characterize_counting import Counting
-from benchwright.probe.characterize_inside import Task
-from benchwright.probe.characterize_tree import Tree
+from benchwright.probe.characterize.clauses import Depth
+from benchwright.probe.characterize.counting import Counting
+from benchwright.probe.characterize.inside import Task
+from benchwright.probe.characterize.observer import Characterizer
+from benchwright.probe.characterize.tree import Tree
 from benchwright.probe.observer import ObserverError, Watch
 
 needs_bpftrace = pytest.mark.skipif(

@@ -19,7 +19,7 @@ from benchwright.bench.find import find_sampler
 from benchwright.model.errors import BenchError
 from benchwright.model.watched import ResourceUse
 from benchwright.probe.observer import Watch
-from benchwright.probe.use import resource_use
+from benchwright.probe.use.distilled import resource_use
 from benchwright.probe.watcher import SamplerObserver
 from whole_series import read_whole
 

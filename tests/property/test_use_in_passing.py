@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchwright.model.watched import ResourceUse
-from benchwright.probe import tracks
-from benchwright.probe.use import resource_use, uses_of
+from benchwright.probe.use import tracks
+from benchwright.probe.use.distilled import resource_use, uses_of
 from made_up_series import TENTH, MadeUp
 from plain_use import (
     Plain,

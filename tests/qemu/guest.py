@@ -32,6 +32,20 @@ KERNEL_WORDS = (
     "console=ttyS0 quiet panic=1 mitigations=off norandmaps nokaslr random.trust_cpu=on"
 )
 
+SUITE = r"""
+FASTFAIL
+TEST value %d
+  METRIC value
+  CHECKPOINT /var/lib/benchwright/checkpoint
+  IF RESTORE = 0
+    IF EPOCH > 1
+      SYSTEM bw chill --method reboot
+    FI
+  FI
+  EXEC ./work.sh
+DONE
+SYSTEM touch finished
+"""
 RESTARTS = ("reboot: Restarting system", "sysrq: Resetting")
 """What the kernel says at a restart in order, and at one by its emergency key."""
 
@@ -135,6 +149,11 @@ def bw_files(natives: Sequence[Path], target: Path) -> None:
 
 def _drive(path: Path, how: str) -> list[str]:
     return ["-drive", f"file={path},if=virtio,format=raw,{how}"]
+
+
+def suite_of(epochs: int) -> str:
+    """Return a suite that restarts the machine between its epochs."""
+    return SUITE % epochs
 
 
 def programs() -> list[Path]:

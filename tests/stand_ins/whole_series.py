@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchwright.probe.series import read_series
-from benchwright.probe.series_lines import (
+from benchwright.probe.use.lines import (
     Cgroup,
     ColumnsLine,
     End,
@@ -22,6 +21,7 @@ from benchwright.probe.series_lines import (
     Threads,
     WatcherThreads,
 )
+from benchwright.probe.use.series import read_series
 
 
 @dataclass

@@ -17,18 +17,18 @@ from benchwright.model.characterized import (
     latency_ns,
     sizes_of,
 )
-from benchwright.probe.characterize_describe import Around, described, devices_used
-from benchwright.probe.characterize_events import EventCounts
-from benchwright.probe.characterize_phases import phases
-from benchwright.probe.characterize_places import (
+from benchwright.probe.characterize.describe import Around, described, devices_used
+from benchwright.probe.characterize.events import EventCounts
+from benchwright.probe.characterize.phases import phases
+from benchwright.probe.characterize.places import (
     Mount,
     disk_name,
     disks_below,
     mounts_of,
     node_name,
 )
-from benchwright.probe.characterize_read import Key, Tick, blocks, totals
-from benchwright.probe.characterize_transfers import (
+from benchwright.probe.characterize.read import Key, Tick, blocks, totals
+from benchwright.probe.characterize.transfers import (
     how_of,
     nodes_used,
     transfers,

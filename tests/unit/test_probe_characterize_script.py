@@ -6,26 +6,26 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.probe.characterize_absent import absent_events, has_calls
-from benchwright.probe.characterize_calls import (
+from benchwright.probe.characterize.absent import absent_events, has_calls
+from benchwright.probe.characterize.calls import (
     AIO,
     FIRST_AIO,
     FIRST_RING,
     RING_FSYNC,
     call_name,
 )
-from benchwright.probe.characterize_clauses import Depth
-from benchwright.probe.characterize_counting import begun
-from benchwright.probe.characterize_events import EventCounts
-from benchwright.probe.characterize_inside import (
+from benchwright.probe.characterize.clauses import Depth
+from benchwright.probe.characterize.counting import begun
+from benchwright.probe.characterize.events import EventCounts
+from benchwright.probe.characterize.inside import (
     Task,
     TracefsError,
     events,
     events_of,
     fields_of,
 )
-from benchwright.probe.characterize_script import script, wanted_events
-from benchwright.probe.characterize_tree import Tree, tree_below
+from benchwright.probe.characterize.script import script, wanted_events
+from benchwright.probe.characterize.tree import Tree, tree_below
 from benchwright.probe.observer import ObserverError
 
 LAUNCHER = Tree((7,), (8,))
@@ -185,7 +185,7 @@ def test_the_reason_why_bpftrace_does_not_count_is_kept(
         def discard(self) -> None:
             pass
 
-    monkeypatch.setattr("benchwright.probe.characterize_counting.Counting", Refuses)
+    monkeypatch.setattr("benchwright.probe.characterize.counting.Counting", Refuses)
     counting = begun("/bin/bpftrace", LAUNCHER, tmp_path / "counts")
     assert isinstance(counting, Refuses)
     assert counting.why == "bpftrace does not begin: no BPF here"

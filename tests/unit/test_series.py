@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchwright.probe.columns import Columns, Sample
-from benchwright.probe.series import read_series
-from benchwright.probe.series_lines import ColumnsLine, RowLine, SeriesError
+from benchwright.probe.use.columns import Columns, Sample
+from benchwright.probe.use.lines import ColumnsLine, RowLine, SeriesError
+from benchwright.probe.use.series import read_series
 from series_writer import SECOND, SeriesWriter
 from whole_series import Series, read_whole
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchwright.model.watched import ResourceUse
-from benchwright.probe.series_lines import SeriesError
-from benchwright.probe.use import resource_use
+from benchwright.probe.use.distilled import resource_use
+from benchwright.probe.use.lines import SeriesError
 from series_writer import SECOND, SeriesWriter
 
 TENTH = SECOND // 10

@@ -21,7 +21,7 @@ from benchwright.model.watched import (
     SocketUse,
     TreeIo,
 )
-from benchwright.probe.use import resource_use, uses_of
+from benchwright.probe.use.distilled import resource_use, uses_of
 from series_writer import SECOND, Row, SeriesWriter
 
 TENTH = SECOND // 10

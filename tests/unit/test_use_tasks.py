@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchwright.model.watched import ResourceUse, TaskUse
-from benchwright.probe.use import resource_use
+from benchwright.probe.use.distilled import resource_use
 from series_writer import SECOND, SeriesWriter
 
 TENTH = SECOND // 10

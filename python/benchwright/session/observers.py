@@ -15,7 +15,7 @@ from benchwright.bench.find import find_engine, find_sampler
 from benchwright.bench.port import BenchProcesses
 from benchwright.model.errors import BenchError
 from benchwright.model.watched import ResourceUse
-from benchwright.probe.characterize import Characterizer
+from benchwright.probe.characterize.observer import Characterizer
 from benchwright.probe.crew import Crew
 from benchwright.probe.observer import Observer, ObserverError
 from benchwright.probe.profile import Draw, Profiler
@@ -55,7 +55,7 @@ class SeriesSampler:
     def uses(self, windows: Windows) -> list[ResourceUse | None]:
         """Return the use of each window. Raises OSError, SeriesError."""
         # numpy takes longer to import than a session to begin.
-        from benchwright.probe.use import uses_of
+        from benchwright.probe.use.distilled import uses_of
 
         last = self._observer.last
         if last is None:

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from benchwright.probe.characterize_calls import (
+from benchwright.probe.characterize.calls import (
     COUNTED_CALLS,
     DATA_CALLS,
     FIRST_COUNTED,
@@ -29,7 +29,7 @@ from benchwright.probe.characterize_calls import (
     FIRST_TIMED,
     TIMED_CALLS,
 )
-from benchwright.probe.characterize_tree import Followed, Tree
+from benchwright.probe.characterize.tree import Followed, Tree
 
 BUFFER_KIB = 16 * 1024
 """For each processor: some 200,000 events."""

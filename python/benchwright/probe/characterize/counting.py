@@ -12,10 +12,10 @@ from pathlib import Path
 import msgspec
 
 from benchwright.model.characterized import Method
-from benchwright.probe.characterize_absent import Absent, absent_of, absent_without
-from benchwright.probe.characterize_clauses import Depth
-from benchwright.probe.characterize_inside import Task
-from benchwright.probe.characterize_tree import Tree
+from benchwright.probe.characterize.absent import Absent, absent_of, absent_without
+from benchwright.probe.characterize.clauses import Depth
+from benchwright.probe.characterize.inside import Task
+from benchwright.probe.characterize.tree import Tree
 from benchwright.probe.observer import ObserverError
 
 CODE = "characterize-unavailable"
@@ -44,7 +44,7 @@ class Counting:
         with place.open("xb") as out, self._said.open("xb") as said:
             place.chmod(0o600)
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "benchwright.probe.characterize_inside"],
+                [sys.executable, "-P", "-m", "benchwright.probe.characterize.inside"],
                 stdin=subprocess.PIPE,
                 stdout=out,
                 stderr=said,

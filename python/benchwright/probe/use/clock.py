@@ -12,13 +12,13 @@ from collections import deque
 import numpy as np
 
 from benchwright.model.watched import ClockUse
-from benchwright.probe.columns import Columns, Sample
-from benchwright.probe.counters import Flags, Ints, Values
-from benchwright.probe.gather import Sums
-from benchwright.probe.gauges import fitted
-from benchwright.probe.series_lines import Header
-from benchwright.probe.use_cpu import BUSY
-from benchwright.probe.use_window import Window
+from benchwright.probe.use.columns import Columns, Sample
+from benchwright.probe.use.counters import Flags, Ints, Values
+from benchwright.probe.use.cpu import BUSY
+from benchwright.probe.use.gather import Sums
+from benchwright.probe.use.gauges import fitted
+from benchwright.probe.use.lines import Header
+from benchwright.probe.use.window import Window
 
 _BUSY_SHARE = 0.5
 """From here on a processor's frequency counts: an idle one's says nothing of the trial."""

@@ -14,9 +14,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchwright.probe.counters import Counters, Flags, Ints, Places, Values, places_of
-from benchwright.probe.gauges import Gauges, fitted
-from benchwright.probe.series_lines import ColumnsLine
+from benchwright.probe.use.counters import (
+    Counters,
+    Flags,
+    Ints,
+    Places,
+    Values,
+    places_of,
+)
+from benchwright.probe.use.gauges import Gauges, fitted
+from benchwright.probe.use.lines import ColumnsLine
 
 SWAP_USED = "memory/swap_used"
 """A gauge of our own: what is swapped is told as the whole and what is free of it."""

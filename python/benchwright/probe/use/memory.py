@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from benchwright.model.watched import FilesOpen, MemoryUse
-from benchwright.probe.columns import SWAP_USED
-from benchwright.probe.series_lines import FilesOpenTable, FilesRow
-from benchwright.probe.use_cpu import pressure
-from benchwright.probe.use_window import Around, Window
+from benchwright.probe.use.columns import SWAP_USED
+from benchwright.probe.use.cpu import pressure
+from benchwright.probe.use.lines import FilesOpenTable, FilesRow
+from benchwright.probe.use.window import Around, Window
 
 _KIB = 1024
 

@@ -15,9 +15,9 @@ from typing import TypeVar
 import msgspec
 
 from benchwright.model.characterized import ON_DISK, BusiestThread, Phase
-from benchwright.probe.characterize_calls import data_name
-from benchwright.probe.characterize_read import Key, Tick
-from benchwright.probe.characterize_transfers import how_of
+from benchwright.probe.characterize.calls import data_name
+from benchwright.probe.characterize.read import Key, Tick
+from benchwright.probe.characterize.transfers import how_of
 
 MOST = 40
 """Phases that are kept; of more, those with the most calls."""

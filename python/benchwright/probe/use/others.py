@@ -12,10 +12,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from benchwright.model.watched import TaskUse
-from benchwright.probe.series_lines import Header, Processes, ProcessRow, Threads
-from benchwright.probe.tracks import Growth, Track, Tracks
-from benchwright.probe.use_tasks import busiest, share_of
-from benchwright.probe.use_window import Around, Window
+from benchwright.probe.use.lines import Header, Processes, ProcessRow, Threads
+from benchwright.probe.use.tasks import busiest, share_of
+from benchwright.probe.use.tracks import Growth, Track, Tracks
+from benchwright.probe.use.window import Around, Window
 
 MOST_OTHERS = 5
 _KERNEL_THREADS = 2

@@ -22,8 +22,8 @@ from benchwright.model.characterized import (
     OtherCalls,
     Transfer,
 )
-from benchwright.probe.characterize_calls import call_name, data_name
-from benchwright.probe.characterize_read import (
+from benchwright.probe.characterize.calls import call_name, data_name
+from benchwright.probe.characterize.read import (
     Maps,
     Totals,
     buckets,

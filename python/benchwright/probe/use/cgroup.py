@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from benchwright.model.watched import CgroupUse
-from benchwright.probe.series_lines import Cgroup
-from benchwright.probe.use_window import Window
+from benchwright.probe.use.lines import Cgroup
+from benchwright.probe.use.window import Window
 
 _RANGE = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 

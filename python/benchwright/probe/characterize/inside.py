@@ -4,7 +4,7 @@ where there is none counts the events itself.
 Decision: where tracefs is not mounted it is mounted in a mount namespace of this process's
 own, so that the machine stays as it is; a program, because a namespace cannot be left again.
 It ends when what began it ends (prctl(2), PR_SET_PDEATHSIG). What it needs comes as JSON on
-stdin. Run as `python -P -m benchwright.probe.characterize_inside`. Sources:
+stdin. Run as `python -P -m benchwright.probe.characterize.inside`. Sources:
 mount_namespaces(7), mount(2).
 """
 
@@ -22,11 +22,11 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.probe.characterize_absent import absent_events, has_calls
-from benchwright.probe.characterize_clauses import Depth, Events
-from benchwright.probe.characterize_events import count_events
-from benchwright.probe.characterize_script import script, wanted_events
-from benchwright.probe.characterize_tree import Tree
+from benchwright.probe.characterize.absent import absent_events, has_calls
+from benchwright.probe.characterize.clauses import Depth, Events
+from benchwright.probe.characterize.events import count_events
+from benchwright.probe.characterize.script import script, wanted_events
+from benchwright.probe.characterize.tree import Tree
 
 TRACEFS = Path("/sys/kernel/tracing")
 _DEBUGFS = Path("/sys/kernel/debug/tracing")

@@ -7,7 +7,7 @@ so shares of a window of a few ticks are coarse.
 from __future__ import annotations
 
 from benchwright.model.watched import CpuUse
-from benchwright.probe.use_window import Window, names_of
+from benchwright.probe.use.window import Window, names_of
 
 BUSY = ("user", "nice", "system", "irq", "softirq")
 

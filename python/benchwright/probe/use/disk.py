@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from benchwright.model.watched import DiskUse
-from benchwright.probe.columns import Columns, Sample
-from benchwright.probe.counters import Flags, Ints, Values
-from benchwright.probe.gather import Sums
-from benchwright.probe.gauges import fitted
-from benchwright.probe.use_window import Window, names_of
+from benchwright.probe.use.columns import Columns, Sample
+from benchwright.probe.use.counters import Flags, Ints, Values
+from benchwright.probe.use.gather import Sums
+from benchwright.probe.use.gauges import fitted
+from benchwright.probe.use.window import Window, names_of
 
 _SECTOR = 512
 _COMPLETED = ("reads", "writes", "discards", "flushes")

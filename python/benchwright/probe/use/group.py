@@ -9,17 +9,17 @@ from __future__ import annotations
 import msgspec
 
 from benchwright.model.watched import KernelMessage, ResourceUse, TreeIo
-from benchwright.probe.columns import Columns, Sample
-from benchwright.probe.series_lines import Cgroup, End, Header, KernelLine
-from benchwright.probe.use_cgroup import cgroups_use
-from benchwright.probe.use_clock import Busy, ClocksSeen, clock_use
-from benchwright.probe.use_cpu import cpu_use, pressure
-from benchwright.probe.use_disk import DisksSeen, DiskSteps, disks_use
-from benchwright.probe.use_memory import FilesSeen, files_of_machine, memory_use
-from benchwright.probe.use_network import networks_use, sockets_use
-from benchwright.probe.use_others import OthersSeen, Trees
-from benchwright.probe.use_tasks import ThreadsSeen, tasks_use
-from benchwright.probe.use_window import Window
+from benchwright.probe.use.cgroup import cgroups_use
+from benchwright.probe.use.clock import Busy, ClocksSeen, clock_use
+from benchwright.probe.use.columns import Columns, Sample
+from benchwright.probe.use.cpu import cpu_use, pressure
+from benchwright.probe.use.disk import DisksSeen, DiskSteps, disks_use
+from benchwright.probe.use.lines import Cgroup, End, Header, KernelLine
+from benchwright.probe.use.memory import FilesSeen, files_of_machine, memory_use
+from benchwright.probe.use.network import networks_use, sockets_use
+from benchwright.probe.use.others import OthersSeen, Trees
+from benchwright.probe.use.tasks import ThreadsSeen, tasks_use
+from benchwright.probe.use.window import Window
 
 MOST_MESSAGES = 20
 _WARNING = 4

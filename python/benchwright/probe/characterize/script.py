@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
-from benchwright.probe.characterize_calls import (
+from benchwright.probe.characterize.calls import (
     COUNTED_CALLS,
     DATA_CALLS,
     FILE_SYSTEM_POINTS,
@@ -25,7 +25,7 @@ from benchwright.probe.characterize_calls import (
     DataCall,
     FileSystemPoint,
 )
-from benchwright.probe.characterize_clauses import (
+from benchwright.probe.characterize.clauses import (
     WHAT,
     Depth,
     Events,
@@ -35,8 +35,8 @@ from benchwright.probe.characterize_clauses import (
     point,
     timed,
 )
-from benchwright.probe.characterize_queued import aio, rings
-from benchwright.probe.characterize_tree import PROCESSORS, Tree, following
+from benchwright.probe.characterize.queued import aio, rings
+from benchwright.probe.characterize.tree import PROCESSORS, Tree, following
 
 TICK_MS = 100
 """Between two printings."""

@@ -13,10 +13,10 @@ from benchwright.model.characterized import (
     Method,
     Transfer,
 )
-from benchwright.probe.characterize_inside import MAP_KEYS
-from benchwright.probe.characterize_phases import phases
-from benchwright.probe.characterize_places import Mount
-from benchwright.probe.characterize_read import (
+from benchwright.probe.characterize.inside import MAP_KEYS
+from benchwright.probe.characterize.phases import phases
+from benchwright.probe.characterize.places import Mount
+from benchwright.probe.characterize.read import (
     Maps,
     Reached,
     Totals,
@@ -25,7 +25,7 @@ from benchwright.probe.characterize_read import (
     file_system_events,
     files_reached,
 )
-from benchwright.probe.characterize_transfers import (
+from benchwright.probe.characterize.transfers import (
     failed,
     mapped,
     others,

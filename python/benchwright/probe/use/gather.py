@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from benchwright.probe.counters import Values
+from benchwright.probe.use.counters import Values
 
 
 class Sums:

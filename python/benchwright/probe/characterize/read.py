@@ -18,7 +18,7 @@ from benchwright.model.characterized import (
     LatencyCalls,
     SizeCalls,
 )
-from benchwright.probe.characterize_calls import FILE_SYSTEM_POINTS, data_name
+from benchwright.probe.characterize.calls import FILE_SYSTEM_POINTS, data_name
 
 _DEVICE_MINOR_BITS = 20
 

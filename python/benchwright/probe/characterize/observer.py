@@ -1,6 +1,6 @@
 """The observer behind `--characterize`: counts the I/O that a trial's tasks really do.
 
-Decision: bpftrace counts in the kernel (probe/characterize_script.py), bw-engine records the
+Decision: bpftrace counts in the kernel (probe/characterize/script.py), bw-engine records the
 block layer beside it. Both slow a trial of many small calls down, so the trial that is
 characterized is one of its own, whose figures do not count. Source: bpftrace(8).
 """
@@ -14,19 +14,19 @@ from pathlib import Path
 import msgspec
 
 from benchwright.model.characterized import BlockTrace, Characterized
-from benchwright.probe.characterize_block import BlockRecording, BlockRecordingError
-from benchwright.probe.characterize_counting import CODE, Counting, begun
-from benchwright.probe.characterize_describe import Around, described, devices_used
-from benchwright.probe.characterize_places import (
+from benchwright.probe.characterize.block import BlockRecording, BlockRecordingError
+from benchwright.probe.characterize.counting import CODE, Counting, begun
+from benchwright.probe.characterize.describe import Around, described, devices_used
+from benchwright.probe.characterize.places import (
     Mount,
     disk_name,
     disks_below,
     mounts,
     node_name,
 )
-from benchwright.probe.characterize_read import Totals, device_name, totals
-from benchwright.probe.characterize_transfers import nodes_used
-from benchwright.probe.characterize_tree import tree_below
+from benchwright.probe.characterize.read import Totals, device_name, totals
+from benchwright.probe.characterize.transfers import nodes_used
+from benchwright.probe.characterize.tree import tree_below
 from benchwright.probe.observer import ObserverError, Watch
 
 _ORDINARY = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchwright.model.watched import NetworkUse, SocketUse
-from benchwright.probe.use_window import Window, names_of
+from benchwright.probe.use.window import Window, names_of
 
 
 def networks_use(window: Window) -> tuple[NetworkUse, ...]:

@@ -13,9 +13,9 @@ import re
 from collections.abc import Iterable
 from typing import Generic, TypeVar
 
-from benchwright.probe.columns import Columns, Sample
-from benchwright.probe.gauges import GaugesSeen
-from benchwright.probe.series_lines import Header
+from benchwright.probe.use.columns import Columns, Sample
+from benchwright.probe.use.gauges import GaugesSeen
+from benchwright.probe.use.lines import Header
 
 _Table = TypeVar("_Table")
 

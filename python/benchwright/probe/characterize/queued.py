@@ -8,7 +8,7 @@ of those are under way follows from the sums of both moments. Sources: linux/aio
 
 from __future__ import annotations
 
-from benchwright.probe.characterize_calls import (
+from benchwright.probe.characterize.calls import (
     AIO,
     AIO_SEEN,
     AIO_VECTORS,
@@ -18,7 +18,7 @@ from benchwright.probe.characterize_calls import (
     RING_FSYNC,
     RINGS,
 )
-from benchwright.probe.characterize_clauses import (
+from benchwright.probe.characterize.clauses import (
     WHAT,
     Depth,
     Events,

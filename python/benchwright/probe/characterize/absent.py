@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchwright.probe.characterize_calls import DATA_CALLS
-from benchwright.probe.characterize_clauses import Depth, Events
-from benchwright.probe.characterize_script import (
+from benchwright.probe.characterize.calls import DATA_CALLS
+from benchwright.probe.characterize.clauses import Depth, Events
+from benchwright.probe.characterize.script import (
     CACHE,
     REQUESTS,
     RING_EVENTS,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchwright.probe.series_lines import (
+from benchwright.probe.use.lines import (
     VERSION,
     ColumnsLine,
     End,

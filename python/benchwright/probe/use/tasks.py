@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from benchwright.model.watched import TaskUse
-from benchwright.probe.series_lines import ThreadRow, Threads
-from benchwright.probe.tracks import Growth, Track, Tracks
-from benchwright.probe.use_window import Around, Window
+from benchwright.probe.use.lines import ThreadRow, Threads
+from benchwright.probe.use.tracks import Growth, Track, Tracks
+from benchwright.probe.use.window import Around, Window
 
 MOST_TASKS = 8
 LEAST_SHARE = 0.0005

@@ -17,9 +17,9 @@ from pathlib import Path
 import msgspec
 
 from benchwright.model.watched import ResourceUse
-from benchwright.probe.columns import Sample
-from benchwright.probe.series import read_series
-from benchwright.probe.series_lines import (
+from benchwright.probe.use.columns import Sample
+from benchwright.probe.use.group import Group, Machine
+from benchwright.probe.use.lines import (
     Cgroup,
     ColumnsLine,
     End,
@@ -34,9 +34,9 @@ from benchwright.probe.series_lines import (
     Threads,
     WatcherThreads,
 )
-from benchwright.probe.use_group import Group, Machine
-from benchwright.probe.use_others import ProcessTable
-from benchwright.probe.use_tasks import ThreadTable
+from benchwright.probe.use.others import ProcessTable
+from benchwright.probe.use.series import read_series
+from benchwright.probe.use.tasks import ThreadTable
 
 _FEWEST_INTERVALS = 3
 """Shorter trials are seen together."""

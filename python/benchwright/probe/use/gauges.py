@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchwright.probe.counters import Flags, Ints, Values
+from benchwright.probe.use.counters import Flags, Ints, Values
 
 
 class Gauges:
