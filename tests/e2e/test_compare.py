@@ -266,6 +266,28 @@ def test_a_stored_baseline_and_stored_results(tmp_path: Path) -> None:
     assert "gate `slower by 3%`, new:sleep: failed" in gated.stdout
 
 
+def test_results_of_different_environments_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stored baseline, stored results, and the table of both; not where nothing differs."""
+    run = ("run", "--min-runs", "3", "--max-runs", "3", "--study")
+    sleep = ("--", "sleep", "0.01")
+    for study in ("old", "same"):
+        assert bw(tmp_path, *run, study, *sleep).returncode == 0
+    assert "environments-differ" not in codes(
+        bw(tmp_path, "compare", "--json", "old", "same")
+    )
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
+    assert bw(tmp_path, *run, "new", *sleep).returncode == 0
+    against = ("--baseline", "old", "--max-blocks", "5", "--", "sleep 0.01")
+    for words in (
+        ("compare", "--json", "old", "new"),
+        ("compare", "--json", *against),
+        ("stats", "--json", "old", "new"),
+    ):
+        assert "environments-differ" in codes(bw(tmp_path, *words)), words
+
+
 def test_files_of_results_are_compared(tmp_path: Path) -> None:
     for name, times in (("a", (1.0, 1.1, 1.05, 1.02)), ("b", (2.0, 2.1, 2.05, 2.02))):
         rows = "".join(f"{n},{t}\n" for n, t in enumerate(times, 1))

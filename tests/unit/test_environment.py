@@ -7,7 +7,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from benchwright.finding.environment import CODE, difference, environment_findings
+from benchwright.finding.environment import (
+    APART,
+    CODE,
+    apart_findings,
+    difference,
+    environment_findings,
+)
 from benchwright.model.finding import Severity
 from benchwright.model.machine import Fact, Machine, Weight
 from benchwright.model.machine_difference import Change
@@ -39,6 +45,26 @@ def test_a_machine_does_not_differ_from_itself(tmp_path: Path) -> None:
     assert difference(captured, captured).changes == ()
     assert environment_findings([captured] * 3) == ()
     assert environment_findings([captured]) == environment_findings([]) == ()
+
+
+def test_results_of_other_machines_are_told() -> None:
+    """Each beside the first; what is measured may differ, and what is not kept is not known."""
+    old = machine(fact("cpu.model", "A", FATAL), fact("git.commit", "1"))
+    new = machine(fact("cpu.model", "A", FATAL), fact("git.commit", "2"))
+    other = machine(fact("cpu.model", "B", FATAL), fact("git.commit", "2"))
+    tuned = machine(*new.facts, fact("env.MALLOC_ARENA_MAX", "1"))
+    found = apart_findings(
+        [("old", old), ("new", new), ("none", None), ("other", other), ("tuned", tuned)]
+    )
+    assert [(f.code, f.subject, f.severity, f.evidence) for f in found] == [
+        (APART, "old, other", Severity.SERIOUS, "cpu.model: A, then B"),
+        (
+            *(APART, "old, tuned", Severity.WARNING),
+            "env.MALLOC_ARENA_MAX: absent (not set), then 1",
+        ),
+    ]
+    assert apart_findings([("none", None), ("other", other)]) == ()
+    assert apart_findings([("other", other)]) == ()
 
 
 @pytest.mark.parametrize("weight", list(Weight))

@@ -15,6 +15,7 @@ from benchwright.cli.outcome import (
 )
 from benchwright.cli.profile import difference_lines
 from benchwright.finding.compared import doubts_of
+from benchwright.finding.environment import apart_findings
 from benchwright.model.comparison import Comparison
 from benchwright.model.decision import Stop
 from benchwright.model.finding import Finding
@@ -23,6 +24,7 @@ from benchwright.report.comparison import SCHEMA, comparison_object, render_comp
 from benchwright.report.findings import condensed_lines
 from benchwright.report.json import encode, finding_object
 from benchwright.study.doubts import doubts_of_session
+from benchwright.study.environment import environments_of
 
 if TYPE_CHECKING:
     from benchwright.session.comparison import OpenComparison
@@ -48,6 +50,7 @@ def tell_comparison(
         write_junit(junit, comparison)
     findings = (
         *doubts_of_session(*kept),
+        *_doubts_of_baseline(opened, kept),
         *doubts_of_observed(opened.tests),
         *findings_of(opened, comparison),
     )
@@ -69,6 +72,17 @@ def tell_comparison(
         sys.stdout.flush()
         told = f"bw: {verdict.status}: {verdict.detail}; kept in {study.path}"
         print(visible_lines(told), file=sys.stderr)
+
+
+def _doubts_of_baseline(
+    opened: OpenComparison, kept: tuple[Study, int]
+) -> tuple[Finding, ...]:
+    """Return what differs between the machine of a stored baseline and this session's."""
+    stored, captures = opened.rule.stored, environments_of(*kept)
+    if stored is None or not captures:
+        return ()
+    name = opened.tests[0].name
+    return apart_findings([(stored.name, stored.machine), (name, captures[0])])
 
 
 def answer_of(opened: OpenComparison, verdict: Verdict) -> Comparison:

@@ -20,7 +20,9 @@ from benchwright.control.compare_conclusion import conclude
 from benchwright.control.compare_history import ComparisonBuilder, Values
 from benchwright.control.compare_verdict import judged_pairs
 from benchwright.finding.compared import doubts_of
+from benchwright.finding.environment import apart_findings
 from benchwright.finding.examine import examine
+from benchwright.finding.sanity import Claims, with_sample
 from benchwright.model.comparison import (
     ComparedMetric,
     Comparison,
@@ -100,7 +102,7 @@ def stored_baseline(text: str, specs: Sequence[MetricSpec]) -> StoredArm:
     series: dict[str, tuple[float, ...]] = {}
     for name in dict.fromkeys(name for one in good for name in one):
         series[name] = tuple(one[name] for one in good if name in one)
-    return StoredArm(_name(text, found), text, series)
+    return StoredArm(_name(text, found), text, series, found.machine)
 
 
 def compare_stored(arguments: argparse.Namespace, request: ComparisonRequest) -> int:
@@ -110,9 +112,18 @@ def compare_stored(arguments: argparse.Namespace, request: ComparisonRequest) ->
     names = arm_names(arguments.inputs, inputs)
     comparison = comparison_of(inputs, names, request)
     findings = list(doubts_of(comparison))
+    findings += apart_findings(
+        [(name, one.machine) for name, one in zip(names, inputs, strict=True)]
+    )
     for one, name in zip(inputs, names, strict=True):
+        findings += one.doubts
         findings += examine(
-            name, trials_of(one), one.specs, rule=one.rule, stop=one.stop
+            name,
+            trials_of(one),
+            one.specs,
+            rule=one.rule,
+            stop=one.stop,
+            claims=with_sample(Claims(), one.sample),
         )
     head = {
         "study": None,

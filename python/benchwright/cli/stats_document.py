@@ -9,6 +9,7 @@ import msgspec
 
 from benchwright.cli.rule_files import ruled
 from benchwright.cli.stats_request import Request
+from benchwright.finding.environment import apart_findings
 from benchwright.finding.examine import examine
 from benchwright.finding.rules import result_of
 from benchwright.finding.sanity import Claims, with_sample
@@ -43,12 +44,22 @@ def document_of(
     told = [_told(one, request) for one in inputs]
     return compose(
         [one.entry for one in told],
-        [*warned, *(finding for one in told for finding in one.findings)],
+        [
+            *warned,
+            *_apart(inputs, baseline),
+            *(finding for one in told for finding in one.findings),
+        ],
         notices=[notice for one in told for notice in one.notices],
         baseline=baseline,
         confidence=request.confidence,
         comparisons=_comparisons(told, request, baseline),
     )
+
+
+def _apart(inputs: Sequence[ParsedInput], baseline: int) -> tuple[Finding, ...]:
+    """Return what differs between the machines of the baseline and of the others."""
+    results = [(one.name, one.machine) for one in inputs]
+    return apart_findings([results.pop(baseline), *results]) if results else ()
 
 
 class _Told(msgspec.Struct, frozen=True):

@@ -19,6 +19,7 @@ from benchwright.model.machine_difference import Change, Difference
 from benchwright.model.visible import one_line
 
 CODE = "environment-changed-between-trials"
+APART = "environments-differ"
 
 _ORDER = {Weight.FATAL: 0, Weight.SUSPICIOUS: 1, Weight.EXPECTED: 2}
 _GROUPED = ("block.", "partition.", "mount.", "net.", "numa.", "gpu.", "program.")
@@ -27,6 +28,8 @@ _LOOKED_FOR = {"partition.": "block", "program.": "command"}
 """Facts that show that a kind was looked for, where they are of another name."""
 _COMES_AND_GOES = ("mount.", "program.")
 """Kinds of which one more or less changes no figure by itself."""
+_COMPARED = ("program.", "git.", "command")
+"""Facts of what is measured: where results are compared, they are what is to differ."""
 _MEMORY = "memory.total_kib"
 _FROM_MEMORY = frozenset(
     (
@@ -74,19 +77,41 @@ def environment_findings(captures: Sequence[Machine]) -> tuple[Finding, ...]:
     for at in range(1, len(captures)):
         told = difference(captures[at - 1], captures[at])
         if told.matters:
-            found.append(_finding(told, at))
+            subject = f"machine, capture {at} to {at + 1}"
+            found.append(_finding(told, subject, CODE))
     return tuple(found)
 
 
-def _finding(told: Difference, at: int) -> Finding:
+def apart_findings(
+    results: Sequence[tuple[str, Machine | None]],
+) -> tuple[Finding, ...]:
+    """Return a finding for each named result whose machine differs from the first's.
+
+    What was measured (the programs, their commit) may differ: that is the question. Of a
+    result without a capture nothing is known.
+    """
+    (first, base), *others = results
+    found = []
+    for name, machine in others:
+        if base is not None and machine is not None and machine != base:
+            told = _without_compared(difference(base, machine))
+            if told.matters:
+                found.append(_finding(told, f"{first}, {name}", APART))
+    return tuple(found)
+
+
+def _without_compared(told: Difference) -> Difference:
+    kept = (one for one in told.changes if not one.name.startswith(_COMPARED))
+    return Difference(tuple(kept))
+
+
+def _finding(told: Difference, subject: str, name: str) -> Finding:
     changes = [*told.of(Weight.FATAL), *told.of(Weight.SUSPICIOUS)]
     shown = "; ".join(change_text(change) for change in changes[:_SHOWN])
     more = f"; and {len(changes) - _SHOWN} more" if len(changes) > _SHOWN else ""
-    code = MACHINE_CODES[CODE]
+    code = MACHINE_CODES[name]
     severity = code.severity if told.of(Weight.FATAL) else Severity.WARNING
-    evidence = f"{shown}{more}"
-    subject = f"machine, capture {at} to {at + 1}"
-    return Finding(CODE, severity, subject, evidence, code.remedy)
+    return Finding(name, severity, subject, f"{shown}{more}", code.remedy)
 
 
 def change_text(change: Change, most: int = 60) -> str:

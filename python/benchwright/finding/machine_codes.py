@@ -121,6 +121,11 @@ DOUBT_CODES: dict[str, Code] = {
         "Do not put these trials into one figure: run again in one environment "
         "(bw env --diff tells what changed).",
     ),
+    "environments-differ": Code(
+        Severity.SERIOUS,
+        "Compare results of one environment, unless it is what is compared (bw env --diff "
+        "tells all that differs).",
+    ),
     "work-too-short-for-the-clock": Code(
         Severity.WARNING,
         "Do more work in a trial (a loop, a larger input): starting it, or the clock's "

@@ -16,6 +16,7 @@ import msgspec
 
 from benchwright.model.decision import Stop
 from benchwright.model.estimate import Estimate
+from benchwright.model.machine import Machine
 
 Better = Literal["lower", "higher"]
 SAMENESS_FROM = 30
@@ -152,6 +153,8 @@ class StoredArm(msgspec.Struct, frozen=True):
     source: str
     """Where it is kept, as the user wrote it."""
     series: dict[str, tuple[float, ...]]
+    machine: Machine | None = None
+    """On which they were measured, where that is kept."""
 
 
 class MetricVerdict(msgspec.Struct, frozen=True):

@@ -19,6 +19,7 @@ from benchwright.finding.observed import ObservedFiles
 from benchwright.model.decision import Stop
 from benchwright.model.errors import Diagnostic, InputError
 from benchwright.model.finding import Finding
+from benchwright.model.machine import Machine
 from benchwright.model.observation import Block, Trial
 from benchwright.model.plan import Arm, MetricSpec, StoppingRule
 
@@ -48,6 +49,8 @@ class ParsedInput(msgspec.Struct, frozen=True):
     """What its source itself says of it, or of all its tests with the first of them."""
     deselected: int = 0
     """Trials that a selection or grouping left out."""
+    machine: Machine | None = None
+    """On which it was measured, as its session's beginning had it, where that is kept."""
     files: ObservedFiles | None = None
     """Where its source keeps what was observed of it beside its figures."""
 

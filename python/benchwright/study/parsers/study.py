@@ -12,6 +12,8 @@ import contextlib
 import re
 from pathlib import Path
 
+import msgspec
+
 from benchwright.finding.observed import observed_doubts, observed_files
 from benchwright.model.errors import InputError, StudyError, argument_error
 from benchwright.model.finding import Finding
@@ -23,6 +25,7 @@ from benchwright.study.contents import (
     tests_of,
 )
 from benchwright.study.doubts import doubts_of_session
+from benchwright.study.environment import environments_of
 from benchwright.study.journal import Session, Study
 from benchwright.study.parsers.api import ParsedInput
 from benchwright.study.schema import JOURNAL
@@ -54,15 +57,18 @@ class _StudyParser:
                 raise _a_search(study, chosen_session)
             tests = tests_of(study, chosen_session.number)
             doubts = doubts_of_session(study, chosen_session.number)
+            captures = environments_of(study, chosen_session.number)
         if name is not None:
             chosen = [test for test in tests if test.plan.name == name]
             if not chosen:
                 names = [test.plan.name for test in tests]
                 raise _unknown(path, f"there is no test {name!r}", names)
             tests = chosen
-        return [
+        parsed = [
             _parsed(test, doubts if test is tests[0] else (), place) for test in tests
         ]
+        machine = captures[0] if captures else None
+        return [msgspec.structs.replace(one, machine=machine) for one in parsed]
 
 
 def _a_search(study: Study, session: Session) -> StudyError:
