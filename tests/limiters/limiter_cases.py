@@ -1,14 +1,15 @@
 """Benchmarks with a limiter that is made to happen for real, and clean ones without.
 
 A case is a context: it makes the limiter, yields the command to be measured, and puts all
-back. Commands are real programs (fio, PostMark, a compiler, nginx under ab, wrk and our
-own engine) and run for two to three seconds.
+back. Commands are real programs (fio, PostMark, a compiler, nginx under wrk and our own
+engine) and run for two to three seconds.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import pwd
 import random
 import shlex
 import signal
@@ -17,6 +18,8 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
@@ -109,21 +112,25 @@ def nginx(
         port = probe.getsockname()[1]
     (directory / "file").write_text("x" * size)
     config = directory / "nginx.conf"
+    # The directory is for its owner alone, and so must the workers be his.
+    user = f"user {pwd.getpwuid(os.getuid()).pw_name};\n" if os.getuid() == 0 else ""
     config.write_text(
-        f"worker_processes 1;\nerror_log {directory}/error.log;\n"
+        f"{user}worker_processes 1;\nerror_log {directory}/error.log;\n"
         f"pid {directory}/pid;\nevents {{ worker_connections 512; }}\n"
         f"http {{ access_log off; keepalive_requests 1000000; server {{ "
         f"listen {address}:{port}; root {directory}; }} }}\n"
     )
     with running(*there, "nginx", "-c", str(config), "-g", "daemon off;"):
+        url = f"http://{address}:{port}/file"
         for _attempt in range(100):
-            with contextlib.suppress(OSError):
-                socket.create_connection((address, port), 1).close()
+            with contextlib.suppress(urllib.error.URLError, ConnectionError):
+                with urllib.request.urlopen(url, timeout=5) as answer:
+                    assert len(answer.read()) == size, url
                 break
             time.sleep(0.05)
         else:
-            raise AssertionError(f"nginx did not come up: {directory}/error.log")
-        yield f"http://{address}:{port}/file"
+            raise AssertionError(f"nginx did not serve its file: {directory}/error.log")
+        yield url
 
 
 # -- limiters --------------------------------------------------------------------------
@@ -150,7 +157,7 @@ def io_throttle(directory: Path) -> Iterator[Command]:
 
 @contextlib.contextmanager
 def saturated_disk(directory: Path) -> Iterator[Command]:
-    """fio with 16 requests in flight and a flush after each."""
+    """fio with eight writers, each with a flush after each request."""
     with loop_device(directory / "image", 64) as device:
         yield fio(
             device,

@@ -1,6 +1,6 @@
 """Means by which a limiter is made to happen for real, each put back at its end.
 
-Purpose: cgroups (version 1 or 2), loop devices, throttles, swap, a paused device. All of it
+Purpose: cgroups (version 1), loop devices, throttles, swap, a paused device. All of it
 is this test's own: names of its own, processes that it started. What a machine does not
 have raises `Lacking` with the reason, and the case is skipped aloud.
 """
@@ -75,7 +75,7 @@ def loop_device(image: Path, megabytes: int) -> Iterator[Path]:
     try:
         yield device
     finally:
-        _run("losetup", "-d", str(device))
+        _undo("losetup", "-d", str(device))
 
 
 @contextlib.contextmanager
@@ -88,7 +88,7 @@ def mounted(device: Path, place: Path) -> Iterator[Path]:
     try:
         yield place
     finally:
-        _run("umount", str(place))
+        _undo("umount", str(place))
 
 
 @contextlib.contextmanager
@@ -115,12 +115,12 @@ def swap_on(device: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        _run("swapoff", str(device))
+        _undo("swapoff", str(device))
 
 
 @contextlib.contextmanager
 def slow_link(rate: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Make a network namespace behind a link, LINK, that brings no more than a rate (`100mbit`).
+    """Make a network namespace behind a link, LINK, that brings no more than a rate (`40mbit`).
 
     Yields the far end's address and the prefix that runs a command over there.
     """
@@ -128,11 +128,13 @@ def slow_link(rate: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     place = f"bw-limiters-{os.getpid()}"
     far = f"{LINK}-far"
     there = ("ip", "netns", "exec", place)
+    with contextlib.suppress(Lacking):
+        _run("ip", "link", "del", LINK)  # of a run that was killed
     _run("ip", "netns", "add", place)
     with contextlib.ExitStack() as stack:
-        stack.callback(_run, "ip", "netns", "del", place)
+        stack.callback(_undo, "ip", "netns", "del", place)
         _run("ip", "link", "add", LINK, "type", "veth", "peer", "name", far)
-        stack.callback(_run, "ip", "link", "del", LINK)
+        stack.callback(_undo, "ip", "link", "del", LINK)
         _run("ip", "link", "set", far, "netns", place)
         for where, end, address in (((), LINK, 1), (there, far, 2)):
             _run(*where, "ip", "addr", "add", f"10.231.77.{address}/30", "dev", end)
@@ -161,6 +163,14 @@ def running(
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def _undo(*argv: str) -> None:
+    """Put something back; that it cannot be is an error, never a case that is skipped."""
+    try:
+        _run(*argv)
+    except Lacking as error:
+        raise RuntimeError(f"left behind: {error}") from None
 
 
 def _run(*argv: str) -> str:

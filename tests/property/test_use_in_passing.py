@@ -29,8 +29,11 @@ from whole_series import read_whole
 
 
 def near(value: float | None) -> object:
-    """Return what equals a figure but for the last bits of its arithmetic."""
-    return None if value is None else pytest.approx(value, rel=1e-9, abs=1e-9)
+    """Return what equals a figure but for the last bits of its arithmetic.
+
+    A counter near 2^32 has a part of a million left for what it grew.
+    """
+    return None if value is None else pytest.approx(value, rel=1e-6, abs=1e-6)
 
 
 @settings(max_examples=150, deadline=None)
@@ -119,7 +122,7 @@ def _same_tasks(use: ResourceUse, plain: Plain) -> None:
 
 def near_list(values: list[float]) -> object:
     """Return what equals some figures but for the last bits of their arithmetic."""
-    return pytest.approx(values, rel=1e-9, abs=1e-9)
+    return pytest.approx(values, rel=1e-6, abs=1e-6)
 
 
 def test_windows_of_one_passing_are_those_of_their_own(tmp_path: Path) -> None:

@@ -79,8 +79,8 @@ def boot(
 
     `disks` become /dev/vdb, /dev/vdc; `restarts` is how often it may restart itself. Each
     start is a QEMU of its own: after a reset within one, writing over the pages whose
-    code is translated takes ten times as long as starting. Raises
-    subprocess.TimeoutExpired, and RuntimeError for one restart too many.
+    code is translated takes ten times as long as starting. Raises RuntimeError, with what the
+    console said, for a start that takes too long and for one restart too many.
     """
     consoles = ""
     for _start in range(restarts + 1):
@@ -112,16 +112,18 @@ def _started(disks: Sequence[Path], timeout_s: int, flavour: Flavour) -> str:
     ]
     for disk in disks:
         words += _drive(disk, "cache=unsafe")
-    done = subprocess.run(
-        [str(word) for word in words],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        timeout=timeout_s,
-    )
-    return done.stdout
+    try:
+        done = subprocess.run(
+            [str(word) for word in words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=timeout_s,
+        )
+    except subprocess.TimeoutExpired as late:
+        said = (late.stdout or b"").decode(errors="replace")
+        raise RuntimeError(f"not over after {timeout_s} s: {said}") from None
+    return done.stdout.decode(errors="replace")
 
 
 def copy_out(disk: Path, inside: str, target: Path) -> None:

@@ -6,12 +6,14 @@ Purpose: as guest.py, which runs them. Nothing here is run as root or mounted.
 from __future__ import annotations
 
 import compileall
+import contextlib
 import functools
 import gzip
 import hashlib
 import importlib.util
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -50,6 +52,7 @@ PROGRAMS = (
     "dpkg-deb",
     "mke2fs",
     "debugfs",
+    "mkswap",
 )
 
 INITRAMFS_INIT = """#!/bin/busybox sh
@@ -134,10 +137,12 @@ def image(flavour: Flavour = PLAIN) -> Path:
 
 
 def _remove_old() -> None:
-    """Remove images that no test has used for long."""
+    """Remove images that no test has used for long, and nothing that is none."""
     for path in _cache().iterdir():
-        if path.stat().st_mtime < time.time() - KEPT_DAYS * 86400:
-            shutil.rmtree(path, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            old = path.stat().st_mtime < time.time() - KEPT_DAYS * 86400
+            if old and re.fullmatch("[0-9a-f]{16}", path.name):
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def _cache() -> Path:
@@ -157,7 +162,10 @@ def _require() -> None:
 
 def _versions(flavour: Flavour) -> list[str]:
     """Return `NAME=VERSION` of each package, Python's and Debian's."""
-    shown = output(["apt-cache", "depends", KERNEL])
+    try:
+        shown = output(["apt-cache", "depends", KERNEL])
+    except subprocess.CalledProcessError:
+        shown = ""
     kernels = [w for w in shown.split() if w.startswith("linux-image-")]
     if len(kernels) < 2:
         raise Unavailable(f"apt knows no {KERNEL} (apt-get update?)")

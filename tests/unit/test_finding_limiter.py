@@ -241,7 +241,7 @@ def test_neighbours_of_one_name_are_told_together_and_who_used_most_first() -> N
     others = [TaskUse(9, 0, name, share, of="other") for name, share in used]
     others.append(TaskUse(9, 0, "[kswapd0]", 0.5, of="other"))
     (limit,) = limiters(msgspec.structs.replace(NEIGHBOUR, others=tuple(others)))
-    named = "(3 x cc1 0.3 processors, make 0.2 processors, 2 x sh 0.02 processors)"
+    named = "(the busiest: 3 x cc1 0.3 processors, make 0.2 processors, 2 x sh 0.02 processors)"
     assert limit.evidence.startswith(f"others used 0.8 processors of 2 {named}, and")
 
 

@@ -177,7 +177,21 @@ def test_a_targets_cpuset_is_filled_by_the_target() -> None:
 )
 def test_many_whole_threads_are_not_one(threads: int, code: str) -> None:
     tasks = tuple(task("xhpl", 1.0) for _ in range(min(threads, 8)))
-    assert codes(large(float(threads), tasks=tasks)) == [code]
+    assert codes(large(float(threads), tasks=tasks, working=(threads, 0))) == [code]
+
+
+@pytest.mark.parametrize("working", [None, (48, 0)])
+def test_threads_that_are_not_kept_may_be_no_whole_ones(
+    working: tuple[int, int] | None,
+) -> None:
+    """Eight at 91 %, and forty at 60 %; or how many worked is not known."""
+    tasks = tuple(task("pool", 0.91) for _ in range(8))
+    assert codes(large(31.3, tasks=tasks, working=working)) == []
+
+
+def test_whole_threads_on_a_full_machine_are_not_too_few() -> None:
+    tasks = tuple(task("xhpl", 0.99) for _ in range(3))
+    assert codes(large(3.0, 61.0, tasks=tasks)) == []
 
 
 @pytest.mark.parametrize(
@@ -194,9 +208,9 @@ def test_whole_threads_beside_others_that_wait_are_not_too_few(other: TaskUse) -
 
 def test_the_evidence_of_too_few_threads() -> None:
     eight = tuple(task("xhpl", share) for share in (1.0, *(0.97,) * 7))
-    (found,) = limiters(large(32.0, tasks=eight))
+    (found,) = limiters(large(32.0, tasks=eight, working=(33, 0)))
     assert found.evidence == (
-        "at least 8 threads of the trial, each 97 to 100 % of a processor; "
+        "33 threads of the trial, each 97 to 100 % of a processor; "
         "31.95 processors of 64 idle"
     )
     server = tuple(task("mariadbd", 0.99, of="target") for _ in range(3))

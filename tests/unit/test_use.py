@@ -256,6 +256,20 @@ def test_a_disk_that_comes_and_one_that_goes(tmp_path: Path) -> None:
     ]
 
 
+def test_a_counter_that_is_not_told_at_first_does_not_count_from_nothing(
+    tmp_path: Path,
+) -> None:
+    """A sample may be cut short; what the disk did since the machine began is not its growth."""
+    writer = SeriesWriter()
+    for i in range(11):
+        reads = None if i == 0 else 1_000_000 + 10 * i
+        writer.row(i * TENTH, {"kernel/forks": i, "disk/sda/reads": reads})
+    file = writer.write(tmp_path / "s")
+    use = resource_use(file, 0, 10 * TENTH, (1, 1))
+    (disk,) = use.disks
+    assert disk.reads_per_s == pytest.approx(90)
+
+
 def test_interfaces_and_sockets(tmp_path: Path) -> None:
     rates = {f"net/eth0/{k}": 1 for k in ("rx_dropped", "tx_dropped", "rx_errors")}
     rates |= {"net/eth0/rx_bytes": 1000, "net/eth0/tx_bytes": 2000}

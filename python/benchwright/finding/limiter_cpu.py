@@ -30,10 +30,13 @@ from benchwright.finding.programs import (
     polls,
 )
 from benchwright.finding.words import counted
-from benchwright.model.watched import CgroupUse, CpuUse, ResourceUse, TaskUse
-
-_MOST_TASKS = 8
-"""A use keeps no more threads than this."""
+from benchwright.model.watched import (
+    MOST_TASKS,
+    CgroupUse,
+    CpuUse,
+    ResourceUse,
+    TaskUse,
+)
 
 
 def quota(use: ResourceUse) -> Limit | None:
@@ -217,35 +220,43 @@ def single_threaded(use: ResourceUse, *, late: bool = False) -> Limit | None:
 
 
 def too_few_threads(use: ResourceUse, *, late: bool = False) -> Limit | None:
-    """Return the threads of a side, trial or target, that each used a whole processor, as all
-    did that are known of it, while there was room for more of them."""
+    """Return the threads of a side, trial or target, that each used a whole processor, and did
+    its work alone, while there was room for more of them."""
     found = shares(use)
-    if found is None or not _room(found) or _kept_full(use, found) is not None:
+    if found is None or found.idle < t.IDLE_CORES:
+        return None
+    if not _room(found) or _kept_full(use, found) is not None:
         return None
     for of in ("target", "own"):
         whole = [task for task in whole_threads(use, late=late) if task.of == of]
-        if len(whole) > t.FEW_THREADS and _no_other_works(whole, use, late=late):
-            more = "at least " if len(use.tasks) >= _MOST_TASKS else ""
+        number = _all_whole(whole, use, of, late=late)
+        if number > t.FEW_THREADS:
             where = "the target" if of == "target" else "the trial"
             evidence = (
-                f"{more}{len(whole)} threads of {where}, each {_span(whole)} of a "
-                f"processor; {cores_text(found.idle)} of {found.count} idle"
+                f"{number} threads of {where}, each {_span(whole)} of a processor; "
+                f"{cores_text(found.idle)} of {found.count} idle"
             )
             return Limit("too-few-threads", plain(whole[0].name), evidence)
     return None
 
 
-def _no_other_works(whole: Sequence[TaskUse], use: ResourceUse, *, late: bool) -> bool:
-    """Tell whether whole threads of one side do nearly all of the work that is known of it.
+def _all_whole(
+    whole: Sequence[TaskUse], use: ResourceUse, of: str, *, late: bool
+) -> int:
+    """Return how many whole threads do nearly all work of a side, 0 where others work too.
 
-    Where more threads worked than a use keeps, those kept are the busiest.
+    A use keeps the busiest: where all that it keeps are whole, the number of those that
+    worked and the side's processor time tell whether the others are.
     """
-    of = whole[0].of
+    if not whole:
+        return 0
     work = _work(use, of, late=late)
-    if len(use.tasks) >= _MOST_TASKS:
-        mine = [task for task in use.tasks if task.of == of]
-        work = sum(task.share for task in mine if not _waits_busy(task, late=late))
-    return sum(task.share for task in whole) >= t.ALL_WHOLE * work
+    if sum(task.share for task in whole) >= t.ALL_WHOLE * work:
+        return len(whole)
+    if len(whole) < MOST_TASKS or use.working is None:
+        return 0
+    working = use.working[1 if of == "target" else 0]
+    return working if work >= t.ALL_WHOLE * working else 0
 
 
 def _span(tasks: Sequence[TaskUse]) -> str:
@@ -338,6 +349,6 @@ def _one_at_a_time(use: ResourceUse) -> bool:
         for task in own
         if task.seen_s is None or task.seen_s >= t.SHORT_LIVED * use.seconds
     ]
-    if len(own) >= _MOST_TASKS and 2 * len(lasting) > len(own):
+    if len(own) >= MOST_TASKS and 2 * len(lasting) > len(own):
         return False
     return sum(task.share for task in lasting) <= 0.3 * cpu.own

@@ -23,7 +23,7 @@ from benchwright.finding.processors import (
     wanted,
 )
 from benchwright.finding.programs import is_kernel
-from benchwright.model.watched import ResourceUse
+from benchwright.model.watched import MOST_OTHERS, ResourceUse
 
 
 class _Crowd(msgspec.Struct, frozen=True):
@@ -48,7 +48,8 @@ def noisy_neighbour(use: ResourceUse) -> Limit | None:
     worst = max(crowds, key=lambda crowd: crowd.others)
     names = ", ".join(_named(use))
     evidence = f"others used {cores_text(worst.others)} of {worst.count}"
-    evidence += f" ({names})" if names else ""
+    some = "the busiest: " if len(use.others) >= MOST_OTHERS else ""
+    evidence += f" ({some}{names})" if names else ""
     return Limit("noisy-neighbour", "cpu", f"{evidence}, and {waiting}")
 
 

@@ -221,6 +221,12 @@ class ClockUse(msgspec.Struct, frozen=True, omit_defaults=True):
     thermal_throttles: int | None = None
 
 
+MOST_TASKS, MOST_OTHERS = 8, 5
+"""How many threads of the trial, and processes of others, a use keeps."""
+WORKING = 0.05
+"""Processor time from which on a thread is counted as working [cores]."""
+
+
 class ResourceUse(msgspec.Struct, frozen=True, omit_defaults=True):
     """All that was seen of the machine in the window of one trial, or of a few."""
 
@@ -238,9 +244,11 @@ class ResourceUse(msgspec.Struct, frozen=True, omit_defaults=True):
     """The window in the series' time, CLOCK_MONOTONIC [ns]."""
     cpu: CpuUse | None = None
     tasks: tuple[TaskUse, ...] = ()
-    """The busiest threads of the own tree and the targets, busiest first; at most 8."""
+    """The busiest threads of the own tree and the targets, busiest first; at most MOST_TASKS."""
+    working: tuple[int, int] | None = None
+    """How many threads of the own tree and of the targets used WORKING and more."""
     others: tuple[TaskUse, ...] = ()
-    """The busiest other processes; at most 5."""
+    """The busiest other processes; at most MOST_OTHERS."""
     memory: MemoryUse | None = None
     disks: tuple[DiskUse, ...] = ()
     """Those with any request in the window."""

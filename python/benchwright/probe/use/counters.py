@@ -57,6 +57,8 @@ class Counters:
         """Whether its last sample is below the one before."""
         self._any_back = False
         self._restarts: Flags = np.zeros(0, bool)
+        self._awaited: Flags = np.zeros(0, bool)
+        """Whether its column was in a row before, told or absent."""
         self._wraps: Flags = np.zeros(0, bool)
         self._marks: list[Mark] = []
         self._newest_ns = -1
@@ -97,10 +99,12 @@ class Counters:
         self, places: Places, values: Values, when_ns: int, before_ns: int | None
     ) -> None:
         """Take in a sample that was settled with; `before_ns` is the one before it."""
+        rows = places
         steps = values - self._value[places]
         if self._any_back or not bool((steps >= 0).all()):
             places, values = self._begun(places, values, when_ns, before_ns)
             steps = self._steps(places, values)
+        self._awaited[rows] = True
         self.base[places] = self.total_before[places]
         self.total_before[places] = self.total[places]
         self.time_before[places] = self.time[places]
@@ -128,7 +132,7 @@ class Counters:
         self.time[new] = self.time_before[new] = when_ns
         if before_ns is not None:
             # A device that is not there from the beginning counted from 0.
-            late = is_new & self._restarts[there]
+            late = is_new & self._restarts[there] & ~self._awaited[there]
             self._value_before[there[late]] = 0.0
             self.total[there[late]] = values[late]
             self.time_before[there[late]] = before_ns
@@ -164,6 +168,7 @@ class Counters:
         wraps = [name.endswith("_ms") for name in names]
         self._back = np.append(self._back, np.zeros(len(names), bool))
         self._restarts = np.append(self._restarts, np.array(restarts, bool))
+        self._awaited = np.append(self._awaited, np.zeros(len(names), bool))
         self._wraps = np.append(self._wraps, np.array(wraps, bool))
 
 

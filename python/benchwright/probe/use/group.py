@@ -146,10 +146,12 @@ class Group:
     def _filled(self, bare: ResourceUse) -> ResourceUse:
         window = self.window
         others, of_kernel = self.others.others_use(window)
+        tasks, working = tasks_use(window, self.own, self.target)
         return msgspec.structs.replace(
             bare,
             cpu=cpu_use(window, of_kernel),
-            tasks=tasks_use(window, (self.own, self.target)),
+            tasks=tasks,
+            working=working,
             others=others,
             memory=memory_use(window),
             disks=disks_use(window, self._disks),

@@ -11,13 +11,12 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from benchwright.model.watched import TaskUse
+from benchwright.model.watched import MOST_OTHERS, TaskUse
 from benchwright.probe.use.lines import Header, Processes, ProcessRow, Threads
 from benchwright.probe.use.tasks import busiest, share_of
 from benchwright.probe.use.tracks import Growth, Track, Tracks
 from benchwright.probe.use.window import Around, Window
 
-MOST_OTHERS = 5
 _KERNEL_THREADS = 2
 """The process whose children are threads of the kernel, with itself."""
 _KTHREADD = (_KERNEL_THREADS, 0, "kthreadd")

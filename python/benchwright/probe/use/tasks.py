@@ -7,16 +7,15 @@ been among those not told, is counted from there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from benchwright.model.watched import TaskUse
+from benchwright.model.watched import MOST_TASKS, WORKING, TaskUse
 from benchwright.probe.use.lines import ThreadRow, Threads
 from benchwright.probe.use.tracks import Growth, Track, Tracks
 from benchwright.probe.use.window import Around, Window
 
-MOST_TASKS = 8
 LEAST_SHARE = 0.0005
 """Below it a task did nothing that a table of percents could show [cores]."""
 
@@ -103,12 +102,20 @@ class ThreadsSeen:
             track.wait.add(when_ns, wait_ns)
 
 
-def tasks_use(window: Window, seen: Sequence[ThreadsSeen]) -> tuple[TaskUse, ...]:
-    """Return the busiest threads of the own tree and the targets, busiest first."""
-    tracks = [track for one in seen for track in one.all()]
-    shares = [(share_of(window, track, 1e-9), track) for track in tracks]
-    return tuple(
-        _thread(window, track, share) for share, track in busiest(shares, MOST_TASKS)
+def tasks_use(
+    window: Window, own: ThreadsSeen, target: ThreadsSeen
+) -> tuple[tuple[TaskUse, ...], tuple[int, int]]:
+    """Return the busiest threads of the own tree and the targets, busiest first, and how
+    many of each worked."""
+    sides = [
+        [(share_of(window, track, 1e-9), track) for track in seen.all()]
+        for seen in (own, target)
+    ]
+    shown = busiest([*sides[0], *sides[1]], MOST_TASKS)
+    first, second = (sum(share >= WORKING for share, _ in side) for side in sides)
+    return tuple(_thread(window, track, share) for share, track in shown), (
+        first,
+        second,
     )
 
 
