@@ -48,6 +48,24 @@ sh -c 'i=0; while [ $i -lt 200 ]; do echo x >small$i; i=$((i+1)); done'
 MAPPING = (
     "import mmap; f = open('pages', 'r+b'); m = mmap.mmap(f.fileno(), 0); m[0] = 1"
 )
+FAR = 1 << 40
+COPYING = f"""
+import os
+source, copied = open('far', 'w+b'), open('copied', 'wb')
+os.truncate('far', {FAR} + (1 << 20))
+file, (_, pipe) = source.fileno(), os.pipe()
+places = iter(range({FAR}, {FAR} + (1 << 20), 4096))
+for _ in range(4):
+    os.sendfile(pipe, file, next(places), 4096)
+for _ in range(4):
+    os.splice(file, pipe, 4096, offset_src=next(places))
+for _ in range(4):
+    os.copy_file_range(file, copied.fileno(), 4096, offset_src=next(places))
+os.lseek(file, next(places), os.SEEK_SET)
+for _ in range(4):
+    os.preadv(file, [bytearray(4096)], -1)
+"""
+"""What is read at places that calls point to, and with -1 at the open file's own."""
 FIO = """
 fio --name=a --directory=. --size=2M --bs=4k --rw=randwrite --direct=1 --iodepth=8 \\
     --ioengine=ENGINE --output=/dev/null
@@ -94,7 +112,9 @@ def _shell(script: str, place: Path) -> subprocess.Popen[bytes]:
 @pytest.fixture(scope="module")
 def known(tmp_path_factory: pytest.TempPathFactory) -> tuple[Characterized, Path]:
     engines = [e for e in ("libaio", "io_uring") if shutil.which("fio")]
-    script = f'{WORK}{sys.executable} -c "{MAPPING}"\n'
+    script = "".join(
+        (WORK, *(f'{sys.executable} -c "{one}"\n' for one in (MAPPING, COPYING)))
+    )
     script += "".join(FIO.replace("ENGINE", engine) for engine in engines)
     return characterized(tmp_path_factory.mktemp("io"), script)
 
@@ -161,6 +181,21 @@ def test_files_and_mappings_are_told(counted: Characterized) -> None:
     used = [use for use in counted.file_systems if (use.files or 0) >= 204]
     assert used
     assert all((use.files_bytes or 0) > 200 * 2 + 200 * 4096 for use in used)
+
+
+@needs_bpftrace
+@pytest.mark.parametrize(
+    ("call", "sequential"),
+    # The first of all is not at the beginning of the file.
+    [("sendfile64", 0.75), ("splice", 1.0), ("copy_file_range", 1.0), ("preadv2", 1.0)],
+)
+def test_a_call_is_where_it_says(
+    counted: Characterized, call: str, sequential: float
+) -> None:
+    [one] = files(counted, call)
+    assert (one.calls, one.bytes, one.sequential) == (4, 4 * 4096, sequential)
+    reached = [use.files_bytes or 0 for use in counted.file_systems]
+    assert FAR < max(reached) < 2 * FAR
 
 
 @needs_bpftrace

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,11 +21,9 @@ from benchwright.probe.folded import read_folded
 from benchwright.probe.observer import ObserverError, Watch
 from benchwright.probe.profile import Profiler
 from benchwright.report.flame import flame_svg
+from needs_perf import needs_perf
 
 NOBODY = 65534
-needs_perf = pytest.mark.skipif(
-    shutil.which("perf") is None, reason="perf is not installed"
-)
 # The shell between them is no child of ours when it works: it must be followed by perf.
 WORK = (sys.executable, "-c", "import sys\nsys.stdin.read()\nsum(range(20_000_000))")
 

@@ -19,6 +19,7 @@ from benchwright.model.characterized import (
 )
 from benchwright.probe.characterize.describe import Around, described, devices_used
 from benchwright.probe.characterize.events import EventCounts
+from benchwright.probe.characterize.inside import MAP_KEYS
 from benchwright.probe.characterize.phases import phases
 from benchwright.probe.characterize.places import (
     Mount,
@@ -144,6 +145,15 @@ def test_times_are_told_by_powers_of_two_and_joined() -> None:
         *(1024, 1024, 8192, 8192)
     ]
     assert latency_ns((), 0.5) is None
+
+
+def test_a_time_below_nothing_is_the_shortest() -> None:
+    """bpftrace's bucket of negative values has no beginning."""
+    buckets = [{"max": -1, "count": 2}, {"min": 0, "max": 0, "count": 3}]
+    buckets += [{"min": 4, "max": 7, "count": 0}, {"min": 8, "count": 1}]
+    data = {"@klat": {"40": buckets}}
+    [times] = totals(said({"type": "hist", "data": data})).lasted["klat"].values()
+    assert times == (LatencyCalls(1, 5), LatencyCalls(16, 1))
 
 
 def test_what_makes_data_durable_has_its_times_too() -> None:
@@ -324,6 +334,17 @@ def test_disks_are_whole_and_what_has_none_is_left_out(tmp_path: Path) -> None:
     assert disk_name("9:9", devices) is None
     found = disks_below(["254:1", "0:21", "0:40"], mounts_of(MOUNTINFO), devices)
     assert found == ["vda"]
+
+
+@pytest.mark.parametrize(
+    ("room", "what"),
+    [("cpu", "threads that ran"), ("wait", "threads that were put aside")],
+)
+def test_threads_without_room_are_told(room: str, what: str) -> None:
+    for seen, told in ((MAP_KEYS - 1, []), (MAP_KEYS, [f"some of {what}"])):
+        full = a_map(room, **{f"{thread},sh": 1 for thread in range(seen)})
+        found = described(totals(said(full)), Around("bpftrace", 0, 1.0, 4096, {}, {}))
+        assert [name for name, _ in found.absent] == told
 
 
 def test_everything_counted_is_described() -> None:

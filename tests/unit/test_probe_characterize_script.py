@@ -71,6 +71,23 @@ def test_without_the_kernels_structures_none_are_read() -> None:
     assert plain.count("{") == plain.count("}")
 
 
+def test_a_call_is_where_it_says_or_where_the_open_file_stands() -> None:
+    full = script(LAUNCHER, EVERYTHING, Depth()).splitlines()
+    own = "(uint64)$f->f_pos"
+
+    def place(call: str) -> str:
+        [line] = (one for one in full if f"sys_enter_{call} " in one)
+        return line.partition("$how, $dev, ")[2].removesuffix(", (uint64)$f, nsecs); }")
+
+    assert place("read") == own
+    # preadv2(2): the offset -1 is the open file's own.
+    told = "(uint64)args->pos_l"
+    assert place("preadv2") == f"((int64)args->pos_l == -1 ? {own} : {told})"
+    for call, argument in (("sendfile64", "offset"), ("splice", "off_in")):
+        at = f"(uint64)args->{argument}"
+        assert place(call) == f"({at} != 0 ? *(uint64 *)uptr({at}) : {own})"
+
+
 def test_pages_of_older_kernels_are_counted_one_by_one() -> None:
     event = "filemap/mm_filemap_add_to_page_cache"
     old = script(LAUNCHER, {event: frozenset({"s_dev"})}, Depth())

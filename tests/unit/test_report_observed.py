@@ -59,6 +59,15 @@ def test_all_trials_profiles_are_told_as_one() -> None:
     ]
 
 
+def test_what_each_profile_lacks_is_told_of_all_together() -> None:
+    def lacking(samples: int, share: float) -> Profile:
+        return msgspec.structs.replace(profile("sort", samples), alone_share=share)
+
+    told = "profile: of 70 % only the innermost function is known"
+    assert lines(lacking(30, 0.9), lacking(10, 0.1))[1].startswith(f"t: {told}")
+    assert len(lines(lacking(30, 0.1), lacking(10, 0.1))) == 1
+
+
 def test_a_batchs_profile_is_taken_once_and_a_warm_ups_is_not() -> None:
     one = profile("sort", 30, "w/t-1.svg")
     assert lines(one, one) == lines(one)

@@ -16,7 +16,9 @@ import msgspec
 Direction = Literal["read", "write"]
 Method = Literal["bpftrace", "tracefs"]
 """Counted in the kernel, or event by event."""
-ON_DISK = ("file", "device", "unknown")
+PLACED = ("file", "device")
+"""Kinds of things whose bytes have places."""
+ON_DISK = (*PLACED, "unknown")
 """Kinds of things whose bytes may lie on a disk; what is not known is taken for one."""
 COPIES = ("copy_file_range",)
 """Calls that read and write."""
@@ -48,8 +50,9 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
     kind: str
     """`file`, `device`, `pipe`, `socket`, `character device`, `other`; `unknown`: not told."""
     calls: int
-    """Those that succeeded."""
+    """Those that succeeded; of libaio those handed over, whatever became of them."""
     bytes: int
+    """Moved; of libaio asked for."""
     direct: bool = False
     """Past the page cache (O_DIRECT)."""
     synchronous: bool = False
@@ -97,6 +100,7 @@ class MappedFiles(msgspec.Struct, frozen=True):
     written: bool
     """They may be written by it."""
     mappings: int
+    """Asked for, refused ones too."""
     bytes: int
     """The lengths of all mappings."""
 

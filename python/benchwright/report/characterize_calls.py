@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from benchwright.finding.load import time_words
 from benchwright.model.characterized import (
     ON_DISK,
+    PLACED,
     Characterized,
     FileSystemUse,
     LatencyCalls,
@@ -99,7 +100,7 @@ def _transfer(one: Transfer, where: str, seconds: float) -> str:
 
 
 def _what(one: Transfer) -> str:
-    if one.kind not in ("file", "device"):
+    if one.kind not in PLACED:
         return f"{one.kind} {one.node}".rstrip()
     how = "direct" if one.direct else "buffered"
     return f"{how}, synchronous {one.kind}" if one.synchronous else f"{how} {one.kind}"
@@ -117,7 +118,7 @@ def _times(one: Transfer, seconds: float) -> str:
 
 
 def _latency(latencies: tuple[LatencyCalls, ...]) -> str:
-    """Return `p50 < 2.05 us, all < 1.05 ms`, a percentile only where it is below the next."""
+    """Return `p50 < 2.05 us, all < 1.05 ms`, a percentile only where it is below the last."""
     found = [(word, latency_ns(latencies, share)) for word, share in _SHARES]
     last = found[-1][1]
     told = [(word, ns) for word, ns in found[:-1] if ns != last]

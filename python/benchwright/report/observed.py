@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from benchwright.finding.words import counted
@@ -84,14 +84,21 @@ def _together(profiles: Sequence[Profile]) -> Profile:
     return Profile(
         samples,
         profiles[0].hertz,
-        sum(one.samples * one.kernel_share for one in profiles) / max(samples, 1),
-        sum(one.samples * one.unknown_share for one in profiles) / max(samples, 1),
+        _share(profiles, lambda one: one.kernel_share),
+        _share(profiles, lambda one: one.unknown_share),
         top=tuple(
             TopFunction(name, count, count / max(samples, 1), kernel)
             for (name, kernel), count in counts.most_common(_TOP)
         ),
         user_only=any(one.user_only for one in profiles),
+        alone_share=_share(profiles, lambda one: one.alone_share),
     )
+
+
+def _share(profiles: Sequence[Profile], of: Callable[[Profile], float]) -> float:
+    """Return the share of all their samples, from the share of each one's."""
+    samples = sum(one.samples for one in profiles)
+    return sum(one.samples * of(one) for one in profiles) / max(samples, 1)
 
 
 def _headed(name: str, lines: Iterator[str]) -> Iterator[str]:

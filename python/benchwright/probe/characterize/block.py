@@ -118,7 +118,10 @@ def _answer(process: subprocess.Popen[bytes]) -> dict[str, Any]:
     line = process.stdout.readline() if ready else b""
     if not line:
         raise BlockRecordingError("the engine ended and said nothing")
-    said: dict[str, Any] = msgspec.json.decode(line, type=dict[str, Any])
+    try:
+        said = msgspec.json.decode(line, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BlockRecordingError(f"no answer of the engine's: {error}") from None
     if said.get("type") == "error":
         raise BlockRecordingError(str(said.get("message", "the engine refused")))
     return said

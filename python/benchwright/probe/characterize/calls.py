@@ -19,7 +19,10 @@ class DataCall(msgspec.Struct, frozen=True):
     descriptor: str = "fd"
     """The argument that is the open file."""
     offset: str = ""
-    """The argument that is the place; empty: the open file's own."""
+    """The argument that is the place; empty: the open file's own. -1 is that too: of preadv2
+    and pwritev2, the others refuse it."""
+    offset_at: str = ""
+    """The argument that points to the place; where it points nowhere, the open file's own."""
 
 
 DATA_CALLS = (
@@ -37,9 +40,9 @@ DATA_CALLS = (
     DataCall("recvfrom", "read"),
     DataCall("sendmsg", "write"),
     DataCall("recvmsg", "read"),
-    DataCall("sendfile64", "read", descriptor="in_fd"),
-    DataCall("copy_file_range", "read", descriptor="fd_in"),
-    DataCall("splice", "read", descriptor="fd_in"),
+    DataCall("sendfile64", "read", descriptor="in_fd", offset_at="offset"),
+    DataCall("copy_file_range", "read", descriptor="fd_in", offset_at="off_in"),
+    DataCall("splice", "read", descriptor="fd_in", offset_at="off_in"),
 )
 FIRST_DATA = 1
 """Number of the first of DATA_CALLS; 0 is no call."""

@@ -21,11 +21,10 @@ from benchwright.probe.observer import ObserverError
 CODE = "characterize-unavailable"
 _DEPTHS = (Depth(), Depth(rings=False), Depth(files=False, rings=False))
 _BEGIN_S = 60
-"""How long bpftrace may take to begin: it compiles some seventy probes."""
+"""How long bpftrace may take to begin: it compiles some hundred probes."""
 _END_S = 60
 _LEAVE_S = 5
 _LOOK_S = 0.05
-_TRACEFS = Depth(files=False, rings=False)
 
 
 class Counting:
@@ -119,7 +118,7 @@ def begun(bpftrace: str | None, tree: Tree, place: Path) -> Counting:
     tasks = [Task(tree, bpftrace, depth) for depth in _DEPTHS] if bpftrace else []
     why = "there is no bpftrace: each call is an event that is read one by one"
     refused = ObserverError(CODE, "nothing was tried")
-    for task in (*tasks, Task(tree, "", _TRACEFS)):
+    for task in (*tasks, Task(tree, "", _DEPTHS[-1])):
         counting = Counting(task, place, why)
         try:
             counting.wait_until_ready()

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from benchwright.model.characterized import (
+    PLACED,
     Characterized,
     FileSystemEvent,
     FileSystemUse,
@@ -33,13 +34,13 @@ from benchwright.probe.characterize.transfers import (
     under_way_s,
 )
 
-_SHARED = ("file", "device")
-"""What may lie on a disk."""
 _ROOMS = (
     ("n", "sizes"),
     ("m", "sizes of pipes, sockets and character devices"),
     ("w", "files"),
     ("blk", "blocks"),
+    ("cpu", "threads that ran"),
+    ("wait", "threads that were put aside"),
 )
 """Maps with many keys, and what is missed where one is full."""
 
@@ -90,7 +91,7 @@ def devices_used(characterized: Characterized) -> list[str]:
 
 
 def _used(moved: tuple[Transfer, ...]) -> set[str]:
-    return {one.device for one in moved if one.device and one.kind in _SHARED}
+    return {one.device for one in moved if one.device and one.kind in PLACED}
 
 
 def _file_systems(

@@ -33,6 +33,11 @@ _ORDINARY = (
     "only root may ask the kernel what I/O is done (bpftrace, tracefs); for an ordinary user "
     "`strace -f -c COMMAND` counts a command's calls"
 )
+_NOT_UNDERSTOOD = (
+    *(OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError),
+    msgspec.MsgspecError,
+)
+"""What reading another program's words may raise where they have another form."""
 
 
 class Characterizer:
@@ -75,9 +80,7 @@ class Characterizer:
             return
         try:
             seconds = counting.finish()
-            with counting.place.open(errors="replace") as lines:
-                found = totals(lines)
-            counted = self._described(found, counting, seconds)
+            counted = self._understood(counting, seconds)
             self.characterized = self._kept(self._traced(counted), self._watch)
         finally:
             counting.discard()
@@ -104,6 +107,15 @@ class Characterizer:
     def _mounted(self, watch: Watch) -> dict[str, Mount]:
         own = mounts(self._proc / str(watch.root_pid) / "mountinfo")
         return own or mounts(self._proc / "self" / "mountinfo")
+
+    def _understood(self, counting: Counting, seconds: float) -> Characterized:
+        """Return what was counted. Raises ObserverError, whatever is wrong with the output."""
+        try:
+            with counting.place.open(errors="replace") as lines:
+                return self._described(totals(lines), counting, seconds)
+        except _NOT_UNDERSTOOD as why:
+            what = f"what {counting.method} told is not understood: {why!r}"
+            raise ObserverError(CODE, what) from None
 
     def _described(
         self, found: Totals, counting: Counting, seconds: float

@@ -98,17 +98,23 @@ def _by_key(values: object) -> dict[Key, int]:
 
 
 def _latencies(found: object) -> dict[Key, tuple[LatencyCalls, ...]]:
-    """Return the histograms of a map by their keys; a bucket without an end is the last."""
+    """Return the histograms of a map by their keys."""
     if not isinstance(found, dict):
         return {}
-    return {
-        tuple(key.split(",")): tuple(
-            LatencyCalls(one.get("max", 2 * one["min"] - 1) + 1, one["count"])
-            for one in counts
-            if one["count"]
-        )
-        for key, counts in found.items()
-    }
+    return {tuple(key.split(",")): _buckets(given) for key, given in found.items()}
+
+
+def _buckets(given: Iterable[Mapping[str, int]]) -> tuple[LatencyCalls, ...]:
+    """Return the buckets that hold calls.
+
+    One without an end is the last. One of negative values has no beginning: clocks of two
+    processors that differ by a little; those took less than 1 ns, as far as is known.
+    """
+    found: Counter[int] = Counter()
+    for one in given:
+        last = one["max"] if "max" in one else 2 * one["min"] - 1
+        found[max(last + 1, 1)] += one["count"]
+    return tuple(LatencyCalls(below, calls) for below, calls in found.items() if calls)
 
 
 def device_name(number: int) -> str:

@@ -101,8 +101,7 @@ def _data(number: int, call: DataCall, events: Events, depth: Depth) -> str:
     event = _enters(call.name)
     if event not in events:
         return ""
-    own = "(uint64)$f->f_pos" if depth.files else "(uint64)0"
-    place = f"(uint64)args->{call.offset}" if call.offset else own
+    place = _place(call, "(uint64)$f->f_pos" if depth.files else "(uint64)0")
     look, what = "", f"(uint64)0, (uint64)0, {place}, (uint64)0"
     if depth.files:
         look = f"{opened(f'args->{call.descriptor}')}{WHAT}"
@@ -111,6 +110,17 @@ def _data(number: int, call: DataCall, events: Events, depth: Depth) -> str:
         f"{point(event)} /@own[tid]/ {{ {look}"
         f"@s[tid] = ((uint64){number}, {what}, nsecs); }}"
     )
+
+
+def _place(call: DataCall, own: str) -> str:
+    """Return where a call begins; `own`: where the open file stands."""
+    if call.offset_at:
+        at = f"(uint64)args->{call.offset_at}"
+        return f"({at} != 0 ? *(uint64 *)uptr({at}) : {own})"
+    if call.offset:
+        told = f"(uint64)args->{call.offset}"
+        return f"((int64)args->{call.offset} == -1 ? {own} : {told})"
+    return own
 
 
 def _moved(names: Iterable[str], depth: Depth) -> str:

@@ -16,6 +16,7 @@ import msgspec
 
 from benchwright.model.characterized import (
     ON_DISK,
+    PLACED,
     FailedCalls,
     LatencyCalls,
     MappedFiles,
@@ -40,10 +41,8 @@ _KINDS = {
     12: "socket",
 }
 """By the kind in st_mode (inode(7)); an eventfd has none."""
-_PLACED = ("device", "file")
-_NUMBERED = (*_PLACED, "character device")
+_NUMBERED = (*PLACED, "character device")
 """Kinds whose device number says something."""
-_O_DSYNC = os.O_DSYNC
 
 
 class How(msgspec.Struct, frozen=True):
@@ -58,11 +57,11 @@ def how_of(number: int) -> How:
     """Return what a descriptor is from its number in a map: its kind, open(2)'s flags."""
     kind = _KINDS.get(number & 15, "other") if number else "unknown"
     flags = number >> 8
-    placed = kind in _PLACED
+    placed = kind in PLACED
     return How(
         kind,
         placed and bool(flags & os.O_DIRECT),
-        placed and bool(flags & _O_DSYNC),
+        placed and bool(flags & os.O_DSYNC),
     )
 
 
@@ -115,7 +114,7 @@ def _transfer(
     name, direction = data_name(group.call)
     on_disk = group.how.kind in ON_DISK
     # Without the kernel's structures there are no places to compare.
-    placed = group.how.kind in _PLACED
+    placed = group.how.kind in PLACED
     calls = _calls(group, counts, sums)
     moved = sum(size * n for size, n in counts.items())
     return Transfer(

@@ -91,18 +91,24 @@ _FOLLOWING = f"""\
 tracepoint:sched:sched_process_fork /@own[tid]/ {{ @own[args->child_pid] = 1; }}
 tracepoint:sched:sched_process_fork /@launch[tid]/ {{ @launch[args->child_pid] = 1; }}
 tracepoint:sched:sched_process_exec /@own[args->old_pid] || @launch[args->old_pid]/ {{
+  $on = @launch[args->old_pid] ? (uint64)0 : @on[args->old_pid];
+  delete(@on[args->old_pid]);
   delete(@own[args->old_pid]);
   delete(@launch[args->old_pid]);
   delete(@launch[args->pid]);
   if (comm == "{LAUNCHER}") {{ @launch[args->pid] = 1; }}
   else {{
     @own[args->pid] = 1;
-    if (@on[args->pid] == 0) {{ @on[args->pid] = nsecs; }}
+    @on[args->pid] = $on ? $on : nsecs;
   }}
 }}
 tracepoint:sched:sched_process_exit /@own[tid] || @launch[tid]/ {{
-  delete(@own[tid]); delete(@launch[tid]); delete(@s[tid]); delete(@off[tid]);
+  if (@own[tid] && @on[tid]) {{ @cpu[(int32)tid, comm] = sum(nsecs - @on[tid]); }}
+  delete(@own[tid]); delete(@launch[tid]); delete(@s[tid]);
+  delete(@on[tid]); delete(@off[tid]);
 }}"""
+"""@on: since when a thread has been on a processor. What a child of the launcher ran before its
+exec is none of the trial's, and the number of a thread that ended may come again."""
 
 PROCESSORS = f"""\
 tracepoint:sched:sched_switch {{
