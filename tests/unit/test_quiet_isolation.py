@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
+from benchwright.finding.quiet import doubts_of_restored
 from benchwright.machine.quiet.quieted import Asked, Quieted
 from benchwright.model.quiet import AS_BEFORE, wishes
 from made_up_machine import MadeUp, made_up, snapshot
@@ -96,6 +99,88 @@ def test_a_controller_that_somebody_switched_off_meanwhile_is_as_before(
     assert held.restored.failed == ()
     assert held.restored.undone[-1].how == AS_BEFORE
     assert snapshot(host) == before
+    (doubt,) = doubts_of_restored(held.restored, late=False)
+    assert (doubt.code, doubt.subject) == ("quiet-not-held", "quiet isolation")
+    assert "did not hold to the end: " in doubt.evidence
+    told = "controller (we made it 'on', in the end it was 'off')"
+    assert told in doubt.evidence
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_processors_that_were_taken_from_a_group_are_told_and_a_group_that_ended_not(
+    tmp_path: Path, ended: bool
+) -> None:
+    host = made_up(tmp_path / "m", version=2)
+    host.write(host.groups / CONTROL, "+cpuset")
+    (host.groups / "box/cpuset.cpus").write_text("1-3")
+    with isolated(host, tmp_path) as held:
+        if ended:
+            shutil.rmtree(host.groups / "box")
+        else:
+            host.write(host.groups / CONTROL, "-cpuset")
+    assert held.restored is not None
+    told = [one.evidence for one in doubts_of_restored(held.restored, late=False)]
+    assert ["box/cpuset.cpus" in text for text in told] == ([] if ended else [True])
+
+
+@pytest.mark.parametrize("others", [True, False])
+def test_tasks_without_an_id_here_are_counted_and_not_moved(
+    tmp_path: Path, others: bool
+) -> None:
+    """The kernel tells them as 0; written back, that would move the one that writes."""
+    host = made_up(tmp_path / "m")
+    root = host.groups / "cgroup.procs"
+    root.write_text("0\n" + (root.read_text() if others else "31"))
+    before = snapshot(host)
+    with isolated(host, tmp_path) as held:
+        assert root.read_text().split() == ["0", "2"][: 1 + others]
+        (told,) = (o.why for o in held.quiet.lacking if "cannot be moved" in o.why)
+        kernel = "1 threads" if others else "0 threads"
+        assert f"({kernel} of the kernel, 1 outside our PID namespace)" in told
+        assert told.startswith(f"{1 + others} tasks")
+    assert snapshot(host) == before
+
+
+def test_a_root_with_tasks_without_an_id_here_is_not_empty(tmp_path: Path) -> None:
+    host = made_up(tmp_path / "m", version=2)
+    into_the_box(host)
+    (host.groups / "cgroup.type").write_text("domain")
+    (host.groups / "cgroup.procs").write_text("0")
+    with isolated(host, tmp_path) as held:
+        (one,) = held.quiet.lacking
+        assert "is a container's" in one.why
+
+
+def test_each_process_of_ours_is_moved_once_and_a_child_of_meanwhile_too(
+    tmp_path: Path,
+) -> None:
+    class Forking(MadeUp):
+        """The first of ours that is moved had begun another just before."""
+
+        moved: ClassVar[list[str]] = []
+
+        def write(self, path: Path, text: str) -> None:
+            if path.parent.name == "bw-bench" and path.name == "cgroup.procs":
+                if not self.moved:
+                    self._fork()
+                self.moved.append(text)
+            super().write(path, text)
+
+        def _fork(self) -> None:
+            (self.proc / "32").mkdir()
+            stat = (self.proc / "31/stat").read_text().split()
+            text = " ".join(["32", "(child)", "S", "31", *stat[4:]])
+            (self.proc / "32/stat").write_text(text)
+            (self.proc / "32/cgroup").write_text("3:cpuset:/")
+            with (self.groups / "cgroup.procs").open("a") as tasks:
+                tasks.write("\n32")
+
+    made_up(tmp_path / "m")
+    host = Forking(tmp_path / "m")
+    with isolated(host, tmp_path):
+        assert host.moved == ["31", "32"]
+        bench = (host.groups / "bw-bench/cgroup.procs").read_text().split()
+        assert bench == ["31", "32"]
 
 
 def test_in_a_containers_root_tasks_could_not_return_and_are_left(
@@ -107,7 +192,7 @@ def test_in_a_containers_root_tasks_could_not_return_and_are_left(
     with isolated(host, tmp_path) as held:
         assert held.quiet.done == ()
         (one,) = held.quiet.lacking
-        assert "is a container's: no task could return to it" in one.why
+        assert "is a container's: while it has tasks none could return" in one.why
     into_the_box(host)
     before = snapshot(host)
     with isolated(host, tmp_path) as held:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import errno
 import fcntl
 import os
 import shutil
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from benchwright.cli import leftovers
+from benchwright.cli import leftovers, quiet_run
 from benchwright.cli.quiet_session import QuietSession
 from benchwright.finding.quiet import doubts_of_restored
 from benchwright.machine.quiet import by_heart, owner, quieted
@@ -26,7 +29,7 @@ from benchwright.machine.quiet.quieted import (
 from benchwright.model.errors import BenchError
 from benchwright.model.quiet import FAILED, Quieting, wishes
 from benchwright.report.quiet import restored_lines
-from made_up_machine import made_up, snapshot
+from made_up_machine import MadeUp, made_up, snapshot
 
 
 def asked(host: Host, place: Path, *words: str) -> Asked:
@@ -59,6 +62,14 @@ def test_keeping_what_was_refused_holds_nothing(tmp_path: Path) -> None:
     host.refuse = "randomize_va_space"
     quiet, _ = hold(asked(host, tmp_path, "aslr"), 0)
     assert [one.setting for one in quiet.lacking] == ["aslr"]
+    assert not (tmp_path / "state" / LOG).exists()
+
+
+def test_keeping_what_has_ended_meanwhile_holds_nothing(tmp_path: Path) -> None:
+    host = made_up(tmp_path / "m", systemd=False)
+    host.point = lambda: (host.proc / "21/stat").unlink(missing_ok=True)
+    quiet, _ = hold(asked(host, tmp_path, "services=atd"), 0)
+    assert len(quiet.done) == 1
     assert not (tmp_path / "state" / LOG).exists()
 
 
@@ -126,6 +137,59 @@ def test_who_cannot_write_his_log_any_more_puts_the_machine_back_by_heart(
     assert held.restored is not None
     assert [one.how for one in held.restored.undone if one.how == FAILED] == []
     assert "cannot be written any more (Read-only file system)" in held.restored.log
+    assert not (tmp_path / "state" / LOG).exists()
+
+
+def test_a_log_on_a_disk_that_became_read_only_is_to_be_removed_by_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = made_up(tmp_path / "m")
+    wanted = asked(host, tmp_path, "aslr")
+    with monkeypatch.context() as patched, Quieted(wanted) as held:
+        patched.setattr(by_heart, "Log", read_only)
+        patched.setattr(Path, "unlink", read_only)
+    assert held.restored is not None
+    told = "quiet.log cannot be removed (Read-only file system): remove it"
+    assert told in held.restored.log
+
+
+def test_what_a_failed_beginning_could_not_undo_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = made_up(tmp_path / "m")
+    effects: list[int] = []
+
+    def point() -> None:
+        """After the first of them nothing can be written."""
+        effects.append(1)
+        host.refuse = "proc/sys"
+
+    host.point = point
+    wanted = Asked(
+        wishes(["aslr", "swappiness"]),
+        host=host,
+        directory=tmp_path / "state",
+        require=True,
+    )
+    with pytest.raises(BenchError, match="swappiness cannot be had") as caught:
+        Quieted(wanted).__enter__()
+    place = "/proc/sys/kernel/randomize_va_space"
+    assert f"what was made cannot be undone: aslr {place}" in caught.value.message
+    assert caught.value.hint == "see `bw quiet --status`"
+    assert effects == [1]
+    assert (tmp_path / "state" / LOG).exists()
+
+
+def test_a_log_that_keeping_nothing_leaves_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = made_up(tmp_path / "m")
+    (host.proc / "sys/kernel/randomize_va_space").write_text("0")
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", read_only)
+        with pytest.raises(BenchError, match="cannot be removed") as caught:
+            hold(asked(host, tmp_path, "aslr"), 0)
+    assert caught.value.code == "quiet-state"
 
 
 def test_a_session_does_not_fail_for_a_place_that_cannot_be_looked_at(
@@ -175,9 +239,48 @@ def test_a_log_that_cannot_be_read_at_a_sessions_end_is_a_doubt_of_it(
     said: list[str] = []
     with QuietSession(None, "token", said.append) as session:
         pass
-    assert [one.code for one in session.findings] == ["quiet-log-broken"]
-    assert "not a record" in session.findings[0].evidence
+    (left,) = session.findings
+    assert left.code == "quiet-not-restored"
+    assert "not a record" in left.evidence
+    assert "put that back by hand, and remove it" in left.evidence
     assert len(said) == 1
+
+
+def test_another_bw_at_work_at_a_sessions_end_is_no_broken_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, state = made_up(tmp_path / "m"), tmp_path / "state"
+    wanted = asked(host, tmp_path, "aslr")
+    wanted.session = "token"
+    hold(wanted, 0)
+    monkeypatch.setenv("BW_STATE", str(state))
+    lock = owner.Lock(state, host)
+    with QuietSession(None, "token", lambda _: None) as session:
+        pass
+    lock.release()
+    (left,) = session.findings
+    assert left.code == "quiet-not-restored"
+    assert "the machine is quiet already" in left.evidence
+    assert "`bw quiet --restore` puts it back" in left.evidence
+
+
+def test_a_session_that_cannot_say_what_it_did_puts_the_machine_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(_: str) -> None:
+        raise BrokenPipeError
+
+    host = made_up(tmp_path / "m")
+    before = snapshot(host)
+    monkeypatch.setattr(quieted, "Host", lambda: host)
+    monkeypatch.setenv("BW_STATE", str(tmp_path / "state"))
+    session = QuietSession(Quieting(wishes(["aslr"])), "token", closed)
+    with pytest.raises(BrokenPipeError):
+        session.__enter__()
+    assert snapshot(host) == before
+    assert not (tmp_path / "state" / LOG).exists()
+    with Quieted(asked(host, tmp_path, "swappiness")) as free:
+        assert len(free.quiet.done) == 1
 
 
 def test_a_whole_log_is_no_doubt(tmp_path: Path) -> None:
@@ -187,6 +290,78 @@ def test_a_whole_log_is_no_doubt(tmp_path: Path) -> None:
     assert doubts_of_restored(held.restored, late=False) == ()
     lines = list(restored_lines(held.restored, late=False))
     assert lines == ["quiet: 1 put back (aslr)"]
+
+
+# -- the exit status ------------------------------------------------------------------
+
+
+def arguments(**given: object) -> argparse.Namespace:
+    plain = dict.fromkeys(("list", "status", "restore", "keep", "require"), False)
+    return argparse.Namespace(**{**plain, "json": False, "command_argv": [], **given})
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MadeUp]:
+    """A machine that the command line finds; the signals' handlers are put back."""
+    made = made_up(tmp_path / "m")
+    monkeypatch.setattr(quieted, "Host", lambda: made)
+    monkeypatch.setattr(quiet_run, "Host", lambda: made)
+    monkeypatch.setenv("BW_STATE", str(tmp_path / "state"))
+    monkeypatch.delenv("BW_SESSION", raising=False)
+    waiting = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in waiting}
+    yield made
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_a_log_that_was_lost_or_stays_is_a_failure_of_the_command(
+    tmp_path: Path, host: MadeUp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it is of `--restore`."""
+    around = arguments(settings=["aslr"], command_argv=["true"])
+    assert quiet_run.handle(around) == 0
+    remove = ["rm", "-r", str(tmp_path / "state")]
+    lost = arguments(settings=["aslr"], command_argv=remove)
+    assert quiet_run.handle(lost) == 1
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", read_only)
+        assert quiet_run.handle(around) == 1
+        os.unlink(host.proc / "31/stat")
+        assert quiet_run.handle(arguments(restore=True)) == 1
+    assert (host.proc / "sys/kernel/randomize_va_space").read_text().strip() == "2"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_it_is_put_in_order_to_be_kept_undoes_it(
+    tmp_path: Path, host: MadeUp, number: signal.Signals
+) -> None:
+    """It waits until all is made; then nobody would be told that the machine is quiet.
+
+    In a child: what does not wait would end it.
+    """
+    before = snapshot(host)
+    effects: list[int] = []
+
+    def point() -> None:
+        effects.append(1)
+        if len(effects) == 1:
+            signal.raise_signal(number)
+
+    host.point = point
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            quiet_run.handle(arguments(settings=["aslr", "swappiness"], keep=True))
+        except KeyboardInterrupt:
+            os._exit(10 + len(effects))
+        finally:
+            os._exit(1)
+    status = os.waitpid(child, 0)[1]
+    assert os.waitstatus_to_exitcode(status) == 14  # two made, and undone
+    assert snapshot(host) == before
+    assert not (tmp_path / "state" / LOG).exists()
 
 
 # -- names of others -------------------------------------------------------------------

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from benchwright.cli.quiet_run import _present
+from benchwright.finding.quiet import doubts_of_restored
 from benchwright.machine.quiet.host import Host, Refused, run_program
 from benchwright.machine.quiet.log import Begin, Closed, Intent, Log, read_log
 from benchwright.machine.quiet.owner import owner_of
@@ -176,6 +177,21 @@ def test_a_damaged_log_does_not_keep_the_machine(place: Path) -> None:
         (place / "state" / LOG).write_text("hm\n")
     assert snapshot(host) == before
     assert "not a record" in told_of_log(quieted)
+    assert not (place / "state" / LOG).exists()
+    with Quieted(asked(host, place, "aslr")) as free:
+        assert len(free.quiet.done) == 1
+
+
+def test_a_damaged_log_that_another_may_hold_by_now_stays(place: Path) -> None:
+    """Our lock was removed with its directory: what is there is not known to be ours."""
+    host = made_up(place / "m")
+    path = place / "state" / LOG
+    with Quieted(asked(host, place, "swappiness")):
+        shutil.rmtree(place / "state")
+        path.parent.mkdir(mode=0o700)
+        path.write_text("hm\n")
+        path.chmod(0o600)
+    assert path.read_text() == "hm\n"
 
 
 def test_a_whole_log_is_not_called_lost(place: Path) -> None:
@@ -252,6 +268,45 @@ def test_what_others_changed_of_what_smt_disturbs_is_left(place: Path) -> None:
         "/sys/fs/cgroup/cpuset/box/web/cpuset.cpus",
     }
     assert (host.proc / "irq/9/smp_affinity_list").read_text().strip() == "2-3"
+
+
+def test_what_somebody_took_back_meanwhile_is_a_doubt(place: Path) -> None:
+    host = made_up(place / "m")
+    words = ("swappiness", "aslr", "nologin", "services=cups", "irq-affinity")
+    with Quieted(asked(host, place, *words)) as quieted:
+        (host.proc / "sys/vm/swappiness").write_text("60")
+        (host.root / "run/nologin").unlink()
+        (host.root / "units/cups.service").write_text("active by cups.socket")
+        (host.proc / "irq/1/smp_affinity_list").write_text("0-3")
+    assert quieted.restored is not None
+    found = doubts_of_restored(quieted.restored, late=False)
+    assert {(f.code, f.subject) for f in found} == {
+        ("quiet-not-held", "quiet swappiness"),
+        ("quiet-not-held", "quiet nologin"),
+    }
+    place_of_it = "/proc/sys/vm/swappiness (we made it '1', in the end it was '60')"
+    assert any(place_of_it in f.evidence for f in found)
+    late = doubts_of_restored(quieted.restored, late=True)
+    assert [f.code for f in late] == ["quiet-undone-late"]
+
+
+@pytest.mark.parametrize("why", ["boot", "restore", "held"])
+def test_what_a_boot_or_another_restore_put_back_had_held(
+    place: Path, why: str
+) -> None:
+    host = made_up(place / "m")
+    hold(asked(host, place, "swappiness", "aslr"), 0)
+    if why == "boot":
+        (host.proc / "sys/kernel/random/boot_id").write_text("another")
+        (host.proc / "sys/vm/swappiness").write_text("60")
+    if why == "restore":
+        log = Log(place / "state" / LOG)
+        log.add(Closed(2, AS_BEFORE, ""))
+        log.close()
+        (host.proc / "sys/kernel/randomize_va_space").write_text("2")
+    restored = restore_now(host, place / "state")
+    assert restored is not None
+    assert restored.lost == ()
 
 
 def test_killed_before_the_second_look_the_old_value_is_written(place: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from benchwright.machine.quiet.place import LOG
 from benchwright.machine.quiet.quieted import Asked, Quieted, hold
-from benchwright.model.errors import InputError
+from benchwright.model.errors import BenchError, InputError
 from benchwright.model.quiet import Wish, mistakes, wishes
 from benchwright.suite.load import load
 from made_up_machine import CPU, MadeUp, made_up, snapshot
@@ -108,6 +109,49 @@ def test_what_this_machine_does_not_take_is_told(
     assert told in message
 
 
+@pytest.mark.parametrize("name", ["dev/mapper/x", "dev/disk/by-label/x"])
+def test_a_swap_device_is_known_by_a_link_to_it(tmp_path: Path, name: str) -> None:
+    host = made_up(tmp_path / "m")
+    link = host.root / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(os.path.relpath(host.root / "dev/sdb1", link.parent))
+    wanted = Asked(wishes([f"swap=/{name}"]), host=host, directory=tmp_path / "state")
+    with Quieted(wanted) as quieted:
+        assert [one.change.item for one in quieted.quiet.done] == ["/dev/sdb1"]
+        assert "/dev/sdb1" not in (host.proc / "swaps").read_text()
+    assert "/dev/sdb1" in (host.proc / "swaps").read_text()
+
+
+def test_a_swap_device_is_known_by_another_node_of_it(tmp_path: Path) -> None:
+    host = made_up(tmp_path / "m")
+    os.link(host.root / "swap file", host.root / "again")
+    asked = Asked(wishes(["swap=/again"]), host=host, directory=tmp_path / "state")
+    with Quieted(asked) as quieted:
+        assert [one.change.item for one in quieted.quiet.done] == ["/swap file"]
+
+
+def test_a_path_that_is_no_swap_is_lacking_and_one_that_is_off_is_not(
+    tmp_path: Path,
+) -> None:
+    host = made_up(tmp_path / "m")
+    (host.root / "etc/passwd").write_text("root")
+    page = os.sysconf("SC_PAGE_SIZE")
+    (host.root / "dev/sdc1").write_bytes(bytes(page - 10) + b"SWAPSPACE2" + bytes(9))
+    wanted = wishes(["swap=/etc/passwd,/dev/sdc1,/dev/sdb1"])
+    with Quieted(Asked(wanted, host=host, directory=tmp_path / "state")) as quieted:
+        (one,) = quieted.quiet.lacking
+        assert one.why.startswith("/etc/passwd is no swap device")
+        assert [one.change.item for one in quieted.quiet.done] == ["/dev/sdb1"]
+    strict = Asked(
+        wishes(["swap=/etc/passwd"]),
+        host=host,
+        directory=tmp_path / "state",
+        require=True,
+    )
+    with pytest.raises(BenchError, match="/etc/passwd is no swap device"):
+        Quieted(strict).__enter__()
+
+
 def test_without_a_list_of_the_machine_the_kernels_documentation_holds(
     tmp_path: Path,
 ) -> None:
@@ -135,6 +179,32 @@ def test_a_list_that_cannot_be_read_is_lacking_and_no_mistake(tmp_path: Path) ->
     with Quieted(Asked(wanted, host=host, directory=tmp_path / "state")) as quieted:
         (one,) = quieted.quiet.lacking
         assert "Is a directory" in one.why
+
+
+def test_second_threads_are_no_choice_beside_smt(tmp_path: Path) -> None:
+    """They go offline before the benchmark could have them."""
+    host = made_up(tmp_path / "m")
+    for cpu, pair in enumerate(("0,2", "1,3", "0,2", "1,3")):
+        path = host.root / CPU / f"cpu{cpu}/topology/thread_siblings_list"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(pair)
+    told = "what is online with smt off, 0-1"
+    found = refused(host, tmp_path, "smt", "irq-affinity=1,3", "isolation=2-3")
+    assert found == [
+        f"irq-affinity cannot be '3'; allowed: {told}",
+        f"isolation cannot be '2-3'; allowed: {told}",
+    ]
+    for words in (["isolation=2-3"], ["smt", "isolation=1"]):
+        wanted = Asked(wishes(words), host=host, directory=tmp_path / "state")
+        with Quieted(wanted) as quieted:
+            lacking = [o.why for o in quieted.quiet.lacking if "moved" not in o.why]
+            assert lacking == []
+    (host.sys / "devices/system/cpu/smt/control").write_text("notsupported")
+    wanted = Asked(
+        wishes(["smt", "isolation=2-3"]), host=host, directory=tmp_path / "state"
+    )
+    with Quieted(wanted) as quieted:
+        assert (host.groups / "bw-bench/cpuset.cpus").read_text().strip() == "2-3"
 
 
 def test_every_wrong_value_is_told_at_its_place_in_the_suite(tmp_path: Path) -> None:

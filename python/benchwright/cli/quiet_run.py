@@ -23,7 +23,7 @@ from benchwright.machine.quiet.registry import REGISTRY
 from benchwright.machine.quiet.transaction import plans
 from benchwright.machine.quiet.values import refuse_wrong
 from benchwright.model.errors import Diagnostic, InputError, argument_error
-from benchwright.model.quiet import ALL, Quieting, mistakes, quieting
+from benchwright.model.quiet import ALL, Quieting, Restored, mistakes, quieting
 from benchwright.report import quiet as report
 
 _SESSION, _STUDY = "BW_SESSION", "BW_STUDY"
@@ -139,10 +139,19 @@ def _restore(arguments: argparse.Namespace) -> int:
         print("quiet: nothing is changed", file=sys.stderr)
     else:
         _print(report.restored_lines(restored, late=False))
-    return 1 if restored is not None and (restored.failed or restored.log) else 0
+    return 1 if _left(restored) else 0
+
+
+def _left(restored: Restored | None) -> bool:
+    """Tell whether something could not be put back, or the log was lost or stays."""
+    return restored is not None and bool(restored.failed or restored.log)
 
 
 def _keep(arguments: argparse.Namespace, wanted: Quieting) -> int:
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            # It would end us with the machine quiet and nobody told (`hold`).
+            signal.signal(number, signal.default_int_handler)
     host, session = Host(), os.environ.get(_SESSION, "")
     owner = _session_process(host) if session else 0
     # The benchmark's tree, for isolation: the session, or the shell that called us.
@@ -233,8 +242,7 @@ def _around(arguments: argparse.Namespace, wanted: Quieting) -> int:
     _tell(arguments, quieted, status)
     if child.interrupted:
         return _INTERRUPTED
-    failed = quieted.restored is not None and quieted.restored.failed
-    return 1 if status != 0 or failed else 0
+    return 1 if status != 0 or _left(quieted.restored) else 0
 
 
 def _tell(arguments: argparse.Namespace, quieted: Quieted, status: int) -> None:

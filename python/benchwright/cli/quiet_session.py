@@ -6,11 +6,12 @@ machine is put in order, or back, waits and is then the session's.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from types import TracebackType
 
 from benchwright.finding.quiet import (
-    doubt_of_log,
+    doubt_of_kept,
     doubts_of_quiet,
     doubts_of_restored,
 )
@@ -52,12 +53,22 @@ class QuietSession:
         if self._quieted is None:
             return self
         self._quieted.__enter__()
-        for line in quiet_lines(self._quieted.quiet):
-            self._say(line)
-        if self._quieted.late is not None:
-            self._note(self._quieted.late, late=True)
-        self.findings += doubts_of_quiet(self._quieted.quiet)
+        try:
+            self._begun(self._quieted)
+        except BaseException:
+            # What is said may go nowhere (a closed pipe, a full disk), and who does not
+            # come in is not led out.
+            self.__exit__(*sys.exc_info())
+            raise
         return self
+
+    def _begun(self, quieted: Quieted) -> None:
+        """Say what was put in order, and what was put back before it."""
+        for line in quiet_lines(quieted.quiet):
+            self._say(line)
+        if quieted.late is not None:
+            self._note(quieted.late, late=True)
+        self.findings += doubts_of_quiet(quieted.quiet)
 
     def __exit__(
         self,
@@ -76,14 +87,14 @@ class QuietSession:
     def _end_kept(self) -> Restored | None:
         """Put back what a script of the suite kept (noservices.sh): it ends with the session.
 
-        A log that cannot be used is a doubt: the session's results are told nevertheless.
+        Where that cannot be it is a doubt: the session's results are told nevertheless.
         """
         try:
             return restore_session(self._token)
         except BenchError as error:
-            broken = doubt_of_log(error.message)
-            self._say(finding_line(broken))
-            self.findings += (broken,)
+            left = doubt_of_kept(error.message, error.hint)
+            self._say(finding_line(left))
+            self.findings += (left,)
             return None
 
     def _note(self, restored: Restored, *, late: bool) -> None:

@@ -144,10 +144,15 @@ DOUBT_CODES: dict[str, Code] = {
         Severity.WARNING,
         "Put it back by hand, or try again: bw quiet --restore; bw quiet --status shows it.",
     ),
+    "quiet-not-held": Code(
+        Severity.WARNING,
+        "Find out who took it back (systemd, tuned, a script), stop that, and run again: a "
+        "part of this run was not as it was asked.",
+    ),
     "quiet-log-broken": Code(
         Severity.WARNING,
-        "Find out who or what touched bw quiet's log: had this run been killed, nothing "
-        "would have told what to put back.",
+        "Find out who touched bw quiet's log, or whether its disk failed: had this run been "
+        "killed, nothing might have told what to put back.",
     ),
     "profiled": Code(
         Severity.NOTE,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from benchwright.finding.codes import doubt
 from benchwright.model.finding import Finding
-from benchwright.model.quiet import Quiet, Restored, Undone
+from benchwright.model.quiet import AS_BEFORE, Quiet, Restored, Undone
 
 _SHOWN = 3
 
@@ -39,6 +39,8 @@ def _restored(restored: Restored, late: bool) -> Iterator[Finding]:
         good = [u for u in restored.undone if u not in restored.failed]
         text = f"what {who} had changed{boot} was put back: {_few(_names(good))}"
         yield doubt("quiet-undone-late", "machine", text)
+    if not late:
+        yield from _lost(restored.lost)
     for one in restored.foreign:
         text = (
             f"{one.change.place} was left: somebody else changed it meanwhile (it was "
@@ -49,12 +51,26 @@ def _restored(restored: Restored, late: bool) -> Iterator[Finding]:
         text = f"{one.change.place} is not as it was, {one.change.old!r}: {one.why}"
         yield doubt("quiet-not-restored", f"quiet {one.change.setting}", text)
     if restored.log:
-        yield doubt_of_log(restored.log)
+        yield doubt("quiet-log-broken", "quiet log", restored.log)
 
 
-def doubt_of_log(what: str) -> Finding:
-    """Return what is to be said of a log that others touched, or that cannot be used."""
-    return doubt("quiet-log-broken", "quiet log", what)
+def _lost(lost: Sequence[Undone]) -> Iterator[Finding]:
+    """Yield a doubt for each setting of which something did not hold to the end."""
+    told: dict[str, list[str]] = {}
+    for one in lost:
+        change = one.change
+        now = repr(one.value) if one.how == AS_BEFORE else "gone"
+        text = f"{change.place} (we made it {change.new!r}, in the end it was {now})"
+        told.setdefault(change.setting, []).append(text)
+    for name, texts in told.items():
+        text = f"did not hold to the end: {_few(texts)}"
+        yield doubt("quiet-not-held", f"quiet {name}", text)
+
+
+def doubt_of_kept(what: str, hint: str) -> Finding:
+    """Return what is to be said where nothing of what was kept could be put back."""
+    text = f"what was kept was not put back: {what}"
+    return doubt("quiet-not-restored", "quiet", "; ".join(filter(None, (text, hint))))
 
 
 def _names(undone: list[Undone]) -> list[str]:

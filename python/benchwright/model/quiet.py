@@ -122,6 +122,8 @@ class Undone(msgspec.Struct, frozen=True):
     value: str = ""
     """What is there now."""
     why: str = ""
+    lost: bool = False
+    """It had been made, and was taken back by somebody before it was undone."""
 
 
 class Owner(msgspec.Struct, frozen=True):
@@ -149,6 +151,11 @@ class Restored(msgspec.Struct, frozen=True):
     def failed(self) -> tuple[Undone, ...]:
         """What could not be put back and is still in the log."""
         return tuple(one for one in self.undone if one.how == FAILED)
+
+    @property
+    def lost(self) -> tuple[Undone, ...]:
+        """What was made and did not hold to the end."""
+        return tuple(one for one in self.undone if one.lost)
 
     @property
     def foreign(self) -> tuple[Undone, ...]:

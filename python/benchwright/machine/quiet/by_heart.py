@@ -3,7 +3,9 @@
 Purpose: a log can be removed, cut or damaged by others, and its disk can be full or become
 read-only, while the machine is quiet. Whoever changed it still knows what it changed.
 Decision: the machine is put back, and what happened to the log is told in
-`Restored.log`. What lost: an error, which would leave the machine changed.
+`Restored.log`. What lost: an error, which would leave the machine changed. Our own log is
+removed then, while the lock is still ours: it would tell the next bw of changes that
+are undone, and stop it, or have it undo what others have set since.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from benchwright.machine.quiet.log import (
     Verified,
     read_log,
 )
-from benchwright.machine.quiet.owner import prepare
+from benchwright.machine.quiet.owner import Lock, prepare
 from benchwright.machine.quiet.place import LOG
 from benchwright.machine.quiet.transaction import restore
 from benchwright.model.errors import BenchError
@@ -31,21 +33,26 @@ from benchwright.model.quiet import Restored
 After = Callable[[], None]
 
 
-def put_back(host: Host, directory: Path, known: Contents, after: After) -> Restored:
+def put_back(host: Host, lock: Lock, known: Contents, after: After) -> Restored:
     """Undo what this process did; what the log does not tell any more, by heart."""
+    directory = lock.directory
     path = directory / LOG
+    lost = Nowhere(path if lock.held() else None)
     try:
         told = read_log(directory)
         log = Log(path, after=after) if told == known else None
     except BenchError as error:
-        return _by_heart(host, Nowhere(), known, f"the log is lost: {error.message}")
+        return _by_heart(host, lost, known, f"the log is lost: {error.message}")
     except OSError as error:
         how = f"{path} cannot be written any more ({error.strerror})"
-        return _by_heart(host, Nowhere(), known, how)
+        return _by_heart(host, lost, known, how)
     if log is not None:
         return restore(host, log, known)
     how = "was removed" if told is None else "was changed"
-    mended = _mended(directory, told, known, after)
+    if told is not None and told.begin not in (None, known.begin):
+        mended: Log = Nowhere()  # another's: ours was removed, and with it our lock
+    else:
+        mended = _mended(directory, told, known, after) or lost
     return _by_heart(host, mended, known, f"{path} {how} by somebody else")
 
 
@@ -57,15 +64,13 @@ def _by_heart(host: Host, log: Log, known: Contents, how: str) -> Restored:
 
 def _mended(
     directory: Path, told: Contents | None, known: Contents, after: After
-) -> Log:
-    """Return the log with what it lacks; one that keeps nothing where that cannot be."""
-    if told is not None and told.begin not in (None, known.begin):
-        return Nowhere()  # another's: ours was removed, and with it our lock
+) -> Log | None:
+    """Return the log with what it lacks; None where that cannot be."""
     try:
         prepare(directory)
         log = Log(directory / LOG, after=after)
     except (OSError, BenchError):
-        return Nowhere()
+        return None
     try:
         for record in _missing(told, known):
             log.add(record)

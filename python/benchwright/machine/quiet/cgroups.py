@@ -74,7 +74,19 @@ def of(host: Host, tree: Hierarchy, pid: int) -> Path:
 
 
 def members(host: Host, group: Path) -> list[int]:
-    """Return the processes of a group; none where it does not exist."""
+    """Return the processes of a group that have an id here; none where it does not exist."""
+    return [pid for pid in _told(host, group) if pid]
+
+
+def hidden(host: Host, group: Path) -> int:
+    """Return how many processes of a group are outside our PID namespace.
+
+    The kernel tells them as 0, which as a process to be moved means the one that writes.
+    """
+    return _told(host, group).count(0)
+
+
+def _told(host: Host, group: Path) -> list[int]:
     return [int(word) for word in (host.read(group / "cgroup.procs") or "").split()]
 
 
@@ -95,7 +107,7 @@ def takes_back(host: Host, tree: Hierarchy) -> bool:
     cgroup-v2.rst, "No Internal Process Constraint".
     """
     own = tree.version == 1 or not (tree.root / "cgroup.type").exists()
-    return own or not members(host, tree.root)
+    return own or not _told(host, tree.root)
 
 
 def describe(host: Host, group: Path) -> str | None:
@@ -133,8 +145,14 @@ def remove(host: Host, group: Path) -> None:
     raise Refused(f"{group}: there are still tasks in it")
 
 
-def move(host: Host, wanted: Callable[[], set[int]], group: Path) -> str:
-    """Move processes until no new one appears; return how many could not be moved."""
+def move(
+    host: Host, wanted: Callable[[], set[int]], group: Path, *, unseen: int = 0
+) -> str:
+    """Move processes until no new one appears; return how many could not be moved.
+
+    `wanted` looks each time: who was moved is not among them any more. `unseen`: how many
+    have no process id here, and so cannot be moved either.
+    """
     stuck: set[int] = set()
     for _ in range(_PASSES):
         left = wanted() - stuck
@@ -146,7 +164,9 @@ def move(host: Host, wanted: Callable[[], set[int]], group: Path) -> str:
             except Refused:
                 stuck.add(pid)
     there = [process for pid in stuck if (process := host.process(pid))]
-    if not there:
+    if not there and not unseen:
         return ""
-    kernel = sum(process.kernel for process in there)
-    return f"{len(there)} tasks cannot be moved ({kernel} threads of the kernel)"
+    told = f"{sum(process.kernel for process in there)} threads of the kernel"
+    if unseen:
+        told += f", {unseen} outside our PID namespace"
+    return f"{len(there) + unseen} tasks cannot be moved ({told})"

@@ -40,6 +40,17 @@ def possible(host: Host) -> set[int]:
     return parse(text) if text else online(host)
 
 
+def second_threads(host: Host) -> set[int]:
+    """Return the processors that go offline with SMT: all but the first of each core."""
+    return {cpu for cpu in online(host) if cpu != min(siblings(host, cpu))}
+
+
+def siblings(host: Host, cpu: int) -> set[int]:
+    """Return the processors of a core that are online, by any of them."""
+    topology = host.sys / f"devices/system/cpu/cpu{cpu}/topology"
+    return parse(host.read(topology / "thread_siblings_list") or "") | {cpu}
+
+
 def split(host: Host, values: tuple[str, ...]) -> tuple[set[int], set[int]]:
     """Return the benchmark's processors and the others'.
 
@@ -53,10 +64,7 @@ def split(host: Host, values: tuple[str, ...]) -> tuple[set[int], set[int]]:
             missing = render(bench - there)
             raise Refused(f"processor {missing} is not online ({render(there)} are)")
     else:
-        first = min(there)
-        topology = host.sys / f"devices/system/cpu/cpu{first}/topology"
-        core = host.read(topology / "thread_siblings_list") or str(first)
-        bench = there - parse(core) - {first}
+        bench = there - siblings(host, min(there))
     others = there - bench
     if not bench or not others:
         raise Refused(

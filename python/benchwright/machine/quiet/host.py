@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import signal
+import stat
 import subprocess
 import tempfile
 import time
@@ -184,13 +185,16 @@ class Host:
         return self.run is not run_program or shutil.which(name) is not None
 
     def same_device(self, name: str, path: str) -> bool:
-        """Tell whether fstab's name for a device (UUID=, LABEL=, a path) means a path."""
+        """Tell whether fstab's name for a device (UUID=, LABEL=, a path) means a path.
+
+        A path does if it leads to it, or to another node of the same device.
+        """
         kind, _, value = name.partition("=")
         if value and kind in ("UUID", "LABEL", "PARTUUID", "PARTLABEL"):
             name = f"/dev/disk/by-{kind.lower()}/{value.strip(chr(34))}"
         inside = (self.root / one.lstrip("/") for one in (name, path))
         first, second = (os.path.realpath(one) for one in inside)
-        return first == second
+        return first == second or _same_node(first, second)
 
     def glob(self, pattern: str) -> list[Path]:
         """Return the paths below the root that match, numbers in their order."""
@@ -273,6 +277,17 @@ class Host:
     def boot_id(self) -> str:
         """The kernel's id of this boot."""
         return self.read(self.proc / "sys/kernel/random/boot_id") or ""
+
+
+def _same_node(first: str, second: str) -> bool:
+    """Tell whether two paths are of one block device, or of one file."""
+    try:
+        one, other = os.stat(first), os.stat(second)
+    except OSError:
+        return False
+    if stat.S_ISBLK(one.st_mode) and stat.S_ISBLK(other.st_mode):
+        return one.st_rdev == other.st_rdev
+    return os.path.samestat(one, other)
 
 
 def _natural(text: str) -> list[tuple[int, str]]:

@@ -34,7 +34,9 @@ class Isolation:
         if not host.writable(tree.root / "cgroup.procs"):
             return lacking(f"{tree.root} may not be written: run as root")
         if not cgroups.takes_back(host, tree):
-            return lacking(f"{tree.root} is a container's: no task could return to it")
+            return lacking(
+                f"{tree.root} is a container's: while it has tasks none could return to it"
+            )
         bench, others = cpus.split(host, wish.values)
         for name in (BENCH, OTHERS):
             if (tree.root / name).exists():
@@ -97,7 +99,8 @@ class Isolation:
 
 def _strangers(host: Host, tree: cgroups.Hierarchy) -> bool:
     """Tell whether there are tasks in the root group beside our own."""
-    return bool(set(cgroups.members(host, tree.root)) - host.tree(host.own_pid))
+    seen = set(cgroups.members(host, tree.root)) - host.tree(host.own_pid)
+    return bool(seen) or cgroups.hidden(host, tree.root) > 0
 
 
 def _tree(host: Host) -> cgroups.Hierarchy:
@@ -177,8 +180,11 @@ def _group(host: Host, path: Path, value: str) -> None:
 
 def _move_own(host: Host, tree: cgroups.Hierarchy, old: Path, value: str) -> str:
     if value == BENCH:
-        here = set(cgroups.members(host, old)) & host.tree(host.own_pid)
-        return cgroups.move(host, lambda: here, tree.root / BENCH)
+        return cgroups.move(
+            host,
+            lambda: set(cgroups.members(host, old)) & host.tree(host.own_pid),
+            tree.root / BENCH,
+        )
     home = old if old.is_dir() else tree.root
     bench = tree.root / BENCH
     return cgroups.move(host, lambda: set(cgroups.members(host, bench)), home)
@@ -187,5 +193,10 @@ def _move_own(host: Host, tree: cgroups.Hierarchy, old: Path, value: str) -> str
 def _move_others(host: Host, tree: cgroups.Hierarchy, value: str) -> str:
     others = tree.root / OTHERS
     if value == OTHERS:
-        return cgroups.move(host, lambda: set(cgroups.members(host, tree.root)), others)
+        return cgroups.move(
+            host,
+            lambda: set(cgroups.members(host, tree.root)),
+            others,
+            unseen=cgroups.hidden(host, tree.root),
+        )
     return cgroups.move(host, lambda: set(cgroups.members(host, others)), tree.root)

@@ -127,14 +127,20 @@ class Log:
 class Nowhere(Log):
     """What stands for a log where none can be kept: nothing is written."""
 
-    def __init__(self) -> None:
+    def __init__(self, lost: Path | None = None) -> None:
+        """`lost`: our own log that cannot be used; None where what is there is not ours."""
         self.added = []
+        self._lost = lost
+        if lost is not None:
+            self.path = lost
 
     def add(self, record: Record) -> None:
         """Keep nothing."""
 
     def finish(self) -> None:
-        """Remove nothing: what is there is not ours."""
+        """Remove what was lost: it tells of changes that are undone. Raises OSError."""
+        if self._lost is not None:
+            self._lost.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Close nothing."""

@@ -51,6 +51,7 @@ class Lock:
         trouble: Callable[[OSError], BenchError] = state_error,
     ) -> None:
         """Take it. Raises BenchError: `quiet-busy`, `quiet-unsafe`, or what `trouble` makes."""
+        self.directory = directory
         self._descriptor = -1
         path = directory / LOCK
         try:
@@ -64,6 +65,14 @@ class Lock:
             self.release()
             error.filename = error.filename or str(path)
             raise trouble(error) from None
+
+    def held(self) -> bool:
+        """Tell whether it still excludes others: its file was not removed meanwhile."""
+        try:
+            there = os.stat(self.directory / LOCK, follow_symlinks=False)
+            return os.path.samestat(os.fstat(self._descriptor), there)
+        except OSError:
+            return False
 
     def release(self) -> None:
         """Give it up."""

@@ -97,7 +97,7 @@ class Quieted:
             raise
         self._lock = lock
         owner = owner_of(asked.host, asked.host.own_pid, asked.session)
-        self.quiet, self._known = _apply(asked, owner)
+        self.quiet, self._known = _apply(asked, owner, lock)
 
     def __exit__(
         self,
@@ -110,16 +110,15 @@ class Quieted:
 
     def _leave(self) -> None:
         asked = self._asked
+        lock = self._lock
         try:
-            if self._known is None:
+            if self._known is None or lock is None:
                 self.restored = _restored(asked.host, asked.directory, asked.after)
             else:
-                self.restored = put_back(
-                    asked.host, asked.directory, self._known, asked.after
-                )
+                self.restored = put_back(asked.host, lock, self._known, asked.after)
         finally:
-            if self._lock is not None:
-                self._lock.release()
+            if lock is not None:
+                lock.release()
 
 
 def hold(asked: Asked, owner_pid: int) -> tuple[Quiet, Restored | None]:
@@ -128,16 +127,28 @@ def hold(asked: Asked, owner_pid: int) -> tuple[Quiet, Restored | None]:
     It holds while the process `owner_pid` lives, or, for 0, until `restore_now`.
     Where nothing was changed nothing is held: no log is left.
     """
-    with Deferred():
-        lock = Lock(asked.directory, asked.host)
-        try:
+    lock: Lock | None = None
+    known: Contents | None = None
+    try:
+        with Deferred():
+            lock = Lock(asked.directory, asked.host)
             late = _clear(asked)
             owner = owner_of(asked.host, owner_pid, asked.session)
-            quiet, known = _apply(asked, owner)
-            if unchanged(asked.host, known):
-                _restored(asked.host, asked.directory, asked.after)
-            return quiet, late
-        finally:
+            quiet, made = _apply(asked, owner, lock)
+            if unchanged(asked.host, made):
+                done = _restored(asked.host, asked.directory, asked.after)
+                _refuse_left(done, "this bw quiet")
+            else:
+                known = made
+        return quiet, late
+    except BaseException:
+        # A signal that waited: nobody will be told that the machine is quiet.
+        if lock is not None and known is not None:
+            with Deferred():
+                put_back(asked.host, lock, known, asked.after)
+        raise
+    finally:
+        if lock is not None:
             lock.release()
 
 
@@ -207,22 +218,28 @@ def _clear(asked: Asked) -> Restored | None:
     if contents.begin is not None and alive(asked.host, contents.begin.owner):
         raise busy(asked.host, contents)
     late = _restored(asked.host, asked.directory, asked.after)
-    if late is not None and late.failed:
-        left = ", ".join(f"{u.change.setting} {u.change.place}" for u in late.failed)
-        raise BenchError(
-            "quiet-left",
-            f"an earlier bw quiet left what cannot be put back: {left}",
-            "see `bw quiet --status`",
-        )
-    if late is not None and late.log:
-        raise BenchError("quiet-state", late.log)
+    _refuse_left(late, "an earlier bw quiet")
     return late
 
 
-def _apply(asked: Asked, owner: Owner) -> tuple[Quiet, Contents]:
+def _refuse_left(restored: Restored | None, who: str) -> None:
+    """Raise BenchError where something could not be put back, or its log stays."""
+    if restored is not None and restored.failed:
+        left = f"{who} left what cannot be put back: {_places(restored)}"
+        raise BenchError("quiet-left", left, "see `bw quiet --status`")
+    if restored is not None and restored.log:
+        raise BenchError("quiet-state", restored.log)
+
+
+def _places(restored: Restored) -> str:
+    return ", ".join(f"{u.change.setting} {u.change.place}" for u in restored.failed)
+
+
+def _apply(asked: Asked, owner: Owner, lock: Lock) -> tuple[Quiet, Contents]:
     """Make the changes; return them, and what the log must tell of them now.
 
-    They are undone again when that fails. Raises InputError, BenchError.
+    They are undone again when that fails; what cannot be is in the error's message.
+    Raises InputError, BenchError.
     """
     refuse_wrong(asked.host, asked.wishes, asked.places)
     if asked.require:
@@ -239,12 +256,29 @@ def _apply(asked: Asked, owner: Owner) -> tuple[Quiet, Contents]:
             raise _lacking_error(quiet.lacking[0].setting, quiet.lacking[0].why, 1)
     except BaseException as error:
         log.close()
-        put_back(asked.host, asked.directory, fold(log.added), asked.after)
+        undone = put_back(asked.host, lock, fold(log.added), asked.after)
         if isinstance(error, OSError):
-            raise state_error(error) from None
+            error = state_error(error)
+        if isinstance(error, BenchError):
+            raise _with_left(error, undone) from None
         raise
     log.close()
     return quiet, fold(log.added)
+
+
+def _with_left(error: BenchError, undone: Restored) -> BenchError:
+    """Return an error that also tells what could not be undone after it."""
+    told = [undone.log]
+    if undone.failed:
+        told.append(f"what was made cannot be undone: {_places(undone)}")
+    left = "; ".join(filter(None, told))
+    if not left:
+        return error
+    whole = BenchError(
+        error.code, f"{error.message}; {left}", "see `bw quiet --status`"
+    )
+    whole.exit_status = error.exit_status
+    return whole
 
 
 def _refuse_lacking(asked: Asked) -> None:

@@ -8,7 +8,10 @@ Source: swapon(8), proc(5) on /proc/swaps.
 
 from __future__ import annotations
 
+import os
 import re
+import stat
+from pathlib import Path
 
 import msgspec
 
@@ -17,6 +20,8 @@ from benchwright.machine.quiet.setting import Plan, lacking
 from benchwright.model.quiet import Change, Wish
 
 _OFF = "off"
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_MARKS = (b"SWAPSPACE2", b"SWAP-SPACE")
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 _DISCARD = re.compile(r"discard(?:=\w+)?\Z")
 
@@ -37,10 +42,11 @@ class Swap:
     def plan(self, host: Host, wish: Wish) -> Plan:
         """Return one change for each device, lowest priority first."""
         found = devices(host)
+        why = _no_swap(host, wish, found)
         if wish.values:
-            found = [one for one in found if one.path in wish.values]
+            found = [d for d in found if any(means(host, v, d) for v in wish.values)]
         if not found:
-            return Plan()
+            return Plan((), why)
         if not host.superuser:
             return lacking("swap may not be switched off: run as root")
         used = sum(one.used_kib for one in found)
@@ -50,7 +56,8 @@ class Swap:
         if not host.has_program("swapoff"):
             return lacking("there is no program swapoff (package mount or util-linux)")
         found.sort(key=lambda one: one.priority)
-        return Plan(tuple(Change(self.name, d.path, _state(d), _OFF) for d in found))
+        steps = (Change(self.name, d.path, _state(d), _OFF) for d in found)
+        return Plan(tuple(steps), why)
 
     def now(self, host: Host) -> str:
         """Return the devices."""
@@ -88,6 +95,39 @@ def devices(host: Host) -> list[Device]:
         for r in rows
         if len(r) >= 5
     ]
+
+
+def means(host: Host, value: str, device: Device) -> bool:
+    """Tell whether a value of the user's is a device, by whatever path or label."""
+    if "\0" in value:
+        return False
+    return value == device.path or host.same_device(value, device.path)
+
+
+def _no_swap(host: Host, wish: Wish, found: list[Device]) -> tuple[str, ...]:
+    """Return why nothing is switched off for a value; one that is off is no lack."""
+    strange = (
+        value
+        for value in wish.values
+        if not any(means(host, value, device) for device in found)
+        and not _is_area(host.root / value.lstrip("/"))
+    )
+    return tuple(
+        f"{value} is no swap device, or none we may look at" for value in strange
+    )
+
+
+def _is_area(path: Path) -> bool:
+    """Tell whether a device or file has the mark that mkswap(8) ends its first page with."""
+    try:
+        mode = path.stat().st_mode
+        if not stat.S_ISBLK(mode) and not stat.S_ISREG(mode):
+            return False
+        with path.open("rb") as file:
+            first = file.read(_PAGE)
+    except OSError:
+        return False
+    return len(first) == _PAGE and first.endswith(_MARKS)
 
 
 def _state(device: Device) -> str:

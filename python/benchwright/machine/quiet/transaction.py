@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 import msgspec
 
 from benchwright.machine.quiet.host import Host, Refused
+from benchwright.machine.quiet.lasting import was_lost
 from benchwright.machine.quiet.log import Begin, Closed, Contents, Intent, Log, Verified
 from benchwright.machine.quiet.registry import REGISTRY
 from benchwright.machine.quiet.setting import Plan, Setting, lacking
@@ -127,16 +128,21 @@ def restore(
     if contents.begin is None:
         return Restored(Owner(0, 0, ""), log=_finished(log))
     undone: list[Undone] = []
+    owner = contents.begin.owner
+    rebooted = owner.boot_id != host.boot_id
+    # Nobody began to undo it before.
+    whole = not rebooted and len(contents.changes) == contents.count
     for intent, seen in reversed(contents.changes):
         ours = {seen, *_put_back(intent.change.item, undone)}
         one = _undo(host, registry, intent.change, ours)
+        if whole and was_lost(one, seen):
+            one = msgspec.structs.replace(one, lost=True)
         undone.append(one)
         if one.how != FAILED:
             # A full disk does not stop the others: what is not closed is undone again.
             with contextlib.suppress(OSError):
                 log.add(Closed(intent.number, one.how, one.value))
-    owner = contents.begin.owner
-    restored = Restored(owner, tuple(undone), owner.boot_id != host.boot_id)
+    restored = Restored(owner, tuple(undone), rebooted)
     if restored.failed:
         log.close()
         return restored
@@ -166,7 +172,8 @@ def unchanged(host: Host, contents: Contents, registry: Registry = REGISTRY) -> 
 
 def _as_before(host: Host, registry: Registry, change: Change) -> bool:
     try:
-        return registry[change.setting].read(host, change) == change.old
+        # None: it is gone (a process that ended), and nothing of it can be put back.
+        return registry[change.setting].read(host, change) in (None, change.old)
     except Refused:
         return False
 

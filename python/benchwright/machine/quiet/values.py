@@ -16,7 +16,8 @@ import msgspec
 from benchwright.machine.quiet import cpus
 from benchwright.machine.quiet.host import Host, Refused
 from benchwright.machine.quiet.knobs import available, choices, governors, huge_pages
-from benchwright.machine.quiet.swap import devices
+from benchwright.machine.quiet.smt import Smt
+from benchwright.machine.quiet.swap import devices, means
 from benchwright.model.errors import Diagnostic, InputError
 from benchwright.model.quiet import Wish
 from benchwright.model.quiet_values import (
@@ -41,7 +42,7 @@ def refuse_wrong(
     found = [
         msgspec.structs.replace(place, message=why)
         for wish, place in zip(wishes, shown, strict=True)
-        if wish.values and (why := _wrong(host, wish))
+        if wish.values and (why := _wrong(host, wish, wishes))
     ]
     if found:
         raise InputError(sorted(found, key=lambda d: (d.file, d.line, d.column)))
@@ -52,12 +53,17 @@ def _place(wish: Wish) -> Diagnostic:
     return Diagnostic("quiet-value", "", file="quiet", text=word)
 
 
-def _wrong(host: Host, wish: Wish) -> str:
-    """Return what is wrong with a wish's values; empty where that cannot be known."""
+def _wrong(host: Host, wish: Wish, wishes: Sequence[Wish]) -> str:
+    """Return what is wrong with a wish's values; empty where that cannot be known.
+
+    `wishes` are all that are made with it.
+    """
     if why := wrong_values(wish.name, wish.values):
         return why
     check = _CHECKS.get(wish.name)
     try:
+        if wish.name in PROCESSORS:
+            return _processors(host, wish, wishes)
         return check(host, wish) if check else ""
     except Refused:
         return ""  # what cannot be read is told as lacking
@@ -86,22 +92,25 @@ def _in_all(lists: Iterable[Sequence[str]]) -> list[str]:
     return [word for word in first if all(word in other for other in others)]
 
 
-def _processors(host: Host, wish: Wish) -> str:
-    online = cpus.online(host)
-    missing = cpus.parse(",".join(wish.values)) - online
+def _processors(host: Host, wish: Wish, wishes: Sequence[Wish]) -> str:
+    there, told = cpus.online(host), "what is online"
+    if any(Smt().plan(host, one).changes for one in wishes if one.name == Smt.name):
+        # They go offline before this setting has its turn.
+        there, told = there - cpus.second_threads(host), f"{told} with smt off"
+    missing = cpus.parse(",".join(wish.values)) - there
     if not missing:
         return ""
-    allowed = f"what is online, {cpus.render(online)}"
+    allowed = f"{told}, {cpus.render(there)}"
     return not_allowed(wish.name, cpus.render(missing), (allowed,))
 
 
 def _swap(host: Host, wish: Wish) -> str:
-    used = [device.path for device in devices(host)]
+    used = devices(host)
     for value in wish.values:
-        if value not in used and not _exists(host, value):
-            allowed = (
-                f"paths of swap devices and files, now {', '.join(used) or 'none'}"
-            )
+        known = any(means(host, value, device) for device in used)
+        if not known and not _exists(host, value):
+            now = ", ".join(device.path for device in used) or "none"
+            allowed = f"paths of swap devices and files, now {now}"
             return not_allowed(wish.name, value, (allowed,))
     return ""
 
@@ -115,5 +124,4 @@ _CHECKS: dict[str, Check] = {
     "governor": _governor,
     "thp": _huge_pages,
     "swap": _swap,
-    **dict.fromkeys(PROCESSORS, _processors),
 }
