@@ -142,10 +142,13 @@ def main() -> None:
             print(f"{blocks} blocks")
             print("| work | watched / not | 95 % interval | mean | 1 % |")
             print("|---|---|---|---|---|")
+            found: list[tuple[list[float], list[float]]] = []
             for name, argv in works(place).items():
-                ratios, floor = blocks_of(bench, argv, blocks)
-                print(line(name, ratios))
-                print(line(f"{name}, floor", floor), flush=True)
+                found.append(blocks_of(bench, argv, blocks))
+                print(line(name, found[-1][0]))
+                print(line(f"{name}, floor", found[-1][1]), flush=True)
+            print(line("all blocks", [x for ratios, _ in found for x in ratios]))
+            print(line("all blocks, floor", [x for _, floor in found for x in floor]))
     finally:
         shutil.rmtree(place, ignore_errors=True)
 

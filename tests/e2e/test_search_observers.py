@@ -6,7 +6,7 @@ What is skipped is printed by pytest with its reason.
 from __future__ import annotations
 
 import json
-import shutil
+import os
 import signal
 import subprocess
 import sys
@@ -18,13 +18,13 @@ from xml.etree import ElementTree
 import pytest
 
 from benchwright.probe.folded import read_folded
+from needs_perf import needs_perf
 
 Done = subprocess.CompletedProcess[str]
 BW = (sys.executable, "-m", "benchwright.cli.main")
 PATIENCE_S = 120
-needs_perf = pytest.mark.skipif(
-    shutil.which("perf") is None, reason="perf is not installed"
-)
+INTERPRETER = "its-python"
+"""The generator's, by a name of its own: bw's stacks begin with "python" too."""
 GEN = """
 import json, sys, time
 with open("begun", "a") as marks:
@@ -40,8 +40,8 @@ print(json.dumps({"mean_ms": mean_ms, "tps": 100 * load / (1 + 0.4 * (load - 1))
 SPEC = """
 [load]
 generator = "command"
-command = "{python} gen.py {{rate}} {{duration}} {{size}}"
-values = {{ response_ms_mean = "/mean_ms" }}
+command = "./its-python gen.py {rate} {duration} {size}"
+values = { response_ms_mean = "/mean_ms" }
 
 [factors]
 size = [1, 2]
@@ -60,9 +60,10 @@ WHOM = ("--notify", "command:sh -c 'cat >told-$BW_NOTICE_EVENT'")
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """Return a directory with a generator and a spec of it."""
+    """Return a directory with a generator, its interpreter and a spec of it."""
     (tmp_path / "gen.py").write_text(GEN)
-    (tmp_path / "s.toml").write_text(SPEC.format(python=sys.executable))
+    (tmp_path / "s.toml").write_text(SPEC)
+    (tmp_path / INTERPRETER).symlink_to(sys.executable)
     return tmp_path
 
 
@@ -79,7 +80,7 @@ def bw(directory: Path, *words: str) -> Done:
 
 def peak(*words: str) -> tuple[str, ...]:
     """Return the words of a search of the generator."""
-    gen = f"{sys.executable} gen.py {{rate}} {{duration}}"
+    gen = f"./{INTERPRETER} gen.py {{rate}} {{duration}}"
     asked = ("--command", gen, "--response", "/mean_ms", "--limit", "40ms")
     return ("peak", *asked, "--seed", "5", "--policy", "binsearch", *words)
 
@@ -90,12 +91,16 @@ def interrupted(directory: Path, words: tuple[str, ...], trials: int) -> None:
     with subprocess.Popen(
         [*BW, *words], cwd=directory, stdout=subprocess.DEVNULL
     ) as process:
-        until = time.monotonic() + PATIENCE_S
-        while not marks.exists() or marks.stat().st_size < trials:
-            assert process.poll() is None, "it ended too early"
-            assert time.monotonic() < until, "no trial begins"
-            time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
+        try:
+            until = time.monotonic() + PATIENCE_S
+            while not marks.exists() or marks.stat().st_size < trials:
+                assert process.poll() is None, "it ended too early"
+                assert time.monotonic() < until, "no trial begins"
+                time.sleep(0.01)
+            process.send_signal(signal.SIGINT)
+            process.wait(PATIENCE_S)
+        finally:
+            process.kill()
     assert process.returncode == 130
 
 
@@ -122,17 +127,17 @@ def test_a_search_and_its_resume_are_profiled_as_asked(place: Path) -> None:
         text = (study / one["folded"]).read_text()
         stacks = read_folded(text, one["folded"])
         assert stacks.samples == one["samples"] > 0
-        names = {stack[0] for stack in stacks.counts}
-        assert not names & {"bw-launcher", "bw-sampler", "bw"}, "what is bw's own"
+        assert {stack[0] for stack in stacks.counts} == {INTERPRETER}, "no bw's own"
         ElementTree.parse(study / one["svg"])
     assert list((study / "watched").rglob("*.jsonl.gz")) == [], "it is not watched"
     assert "profiled" in {one["code"] for one in document["findings"]}
 
     (best,) = (one for one in document["profiles"] if one["next_to_answer"])
-    lower = [
-        o["load"] for o in document["profiles"] if o["load"] <= document["peak_rate"]
-    ]
-    assert best["load"] == max(lower)
+    found = document["peak_rate"]
+    assert found is not None, document["detail"]
+    assert best["load"] == max(
+        one["load"] for one in document["profiles"] if one["load"] <= found
+    )
     shown = bw(place, "stats", "bw-study").stdout
     assert f"\ntrial {best['trial']} at " in shown
     assert f"flame graph {best['svg']}\n" in shown
@@ -144,7 +149,7 @@ def test_a_search_and_its_resume_are_profiled_as_asked(place: Path) -> None:
 
 @needs_perf
 def test_a_ramp_names_the_level_whose_profile_explains_it(place: Path) -> None:
-    gen = f"{sys.executable} gen.py {{users}} {{duration}}"
+    gen = f"./{INTERPRETER} gen.py {{users}} {{duration}}"
     asked = ("--command", gen, "--throughput", "/tps", "--response", "/mean_ms")
     done = bw(place, "ramp", *asked, "--hold", "1s", "--highest", "4", "--profile")
     assert done.returncode == 0, done.stderr
@@ -250,10 +255,43 @@ def test_a_load_of_a_study_is_told_once_by_its_session(tmp_path: Path) -> None:
     assert len(kept) == 1, "the trial itself tells nobody"
 
 
-def test_a_load_whose_report_nobody_reads_is_told_too(tmp_path: Path) -> None:
+def buffered() -> dict[str, str]:
+    """Return our environment without what makes Python write each piece at once."""
+    return {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
+
+
+def to_nobody(directory: Path, *words: str) -> None:
+    """Run bw with a reader of its report that has gone."""
     with subprocess.Popen(
-        [*BW, *LOAD, *WHOM], cwd=tmp_path, stdout=subprocess.PIPE
+        [*BW, *words], cwd=directory, stdout=subprocess.PIPE, env=buffered()
     ) as process:
         assert process.stdout is not None
         process.stdout.close()
-    assert told(tmp_path)["event"] == "done"
+
+
+def test_a_load_whose_report_nobody_reads_is_told_too(tmp_path: Path) -> None:
+    to_nobody(tmp_path, *LOAD, *WHOM)
+    document = told(tmp_path)
+    assert document["event"] == "done"
+    assert "null" in document["summary"]
+
+
+def test_a_search_whose_report_nobody_reads_is_told_too(place: Path) -> None:
+    to_nobody(place, *peak("--max-trials", "2", "--quiet", *WHOM))
+    assert told(place)["summary"].startswith("peak rate")
+
+
+def test_a_report_is_whole_before_its_notice_is_sent(tmp_path: Path) -> None:
+    # The JSON document is longer than a buffer, and would be written at once.
+    words = [one for one in LOAD if one != "--json"]
+    report = tmp_path / "report"
+    with report.open("wb") as out:
+        subprocess.run(
+            [*BW, *words, "--notify", "command:cp report read"],
+            cwd=tmp_path,
+            env=buffered(),
+            stdout=out,
+            timeout=PATIENCE_S,
+            check=True,
+        )
+    assert (tmp_path / "read").read_bytes() == report.read_bytes() != b""

@@ -95,6 +95,21 @@ def test_a_password_with_its_user_leaves_nothing(
     assert redacted_text(" ".join(words)) == f"{command} {REDACTED} last"
 
 
+@given(st.sampled_from(["https", "git+https", "smb"]), PLAIN, ODD)
+def test_a_user_alone_leaves_nothing_whatever_follows_its_server(
+    scheme: str, secret: str, rest: str
+) -> None:
+    text = f"{scheme}://{secret}@h/{rest}@v1"
+    assert redacted_text(text) == f"{scheme}://{REDACTED}@v1"
+
+
+@given(st.sampled_from(["sip", "sips", "mailto", "xmpp"]), PLAIN, ODD)
+def test_a_password_of_an_address_leaves_nothing(
+    scheme: str, user: str, secret: str
+) -> None:
+    assert redacted_text(f"{scheme}:{user}:{secret}@h") == f"{REDACTED}@h"
+
+
 @given(st.sampled_from(["sshpass -p", "redis-cli -a", "ipmitool -P"]), ODD)
 def test_a_password_after_a_letter_leaves_nothing(command: str, secret: str) -> None:
     program, option = command.split()
@@ -107,7 +122,10 @@ def test_a_password_after_a_letter_leaves_nothing(command: str, secret: str) -> 
 def test_credentials_in_base64_leave_nothing(user: str, secret: str) -> None:
     pair = f"{user}:{secret}".encode()
     word = base64.b64encode(pair).decode()
-    for one in (word, word.rstrip("="), base64.urlsafe_b64encode(pair).decode()):
+    ended = [base64.b64encode(pair + end).decode() for end in (b"\n", b"\r\n")]
+    other = base64.b64encode(f"ä{user}:{secret}".encode("latin-1")).decode()
+    url = base64.urlsafe_b64encode(pair).decode()
+    for one in (word, word.rstrip("="), url, *ended, other):
         assert redacted_text(f"x Basic {one} y") == f"x {REDACTED} y"
         assert redacted_command(["x", "basic", one, "y"]) == [
             "x",

@@ -83,6 +83,7 @@ def test_shapes_of_secrets_are_taken_out_whole(value: str) -> None:
         "wrk http://localhost:8080/@me http://127.0.0.1:80/a@2x.png http://[::1]:80/@x",
         "curl https://host/img@2x.png?size=a@b https://registry/@scope/package",
         "mailto:me@example.org git@github.com:me/project.git",
+        "sip:alice@atlanta.com sips:bob@h xmpp:a@h acct:a@h",
         f"docker run registry:5000/bench@sha256:{'0a1b2c3d' * 8} run",
     ],
 )
@@ -115,7 +116,21 @@ def test_ordinary_values_stay(value: str) -> None:
             '{"Authorization": "Basic eA==", "x": 1}',
             '{"Authorization": [redacted], "x": 1}',
         ),
+        ("x Basic dXNlcjpwYXNzCg== y", "x [redacted] y"),
+        ("x Basic dXNlcjpwYXNzDQo= y", "x [redacted] y"),
+        ("x Basic dXNlcjpwYXMK y", "x [redacted] y"),
+        ("x Basic 5DpwYXNz y", "x [redacted] y"),
         ("//me:pw@host/share", "//[redacted]@host/share"),
+        (
+            "pip install git+https://s3cr3t@github.com/org/repo@v1.0",
+            "pip install git+https://[redacted]@v1.0",
+        ),
+        ("https://hunter2@host/img@2x.png", "https://[redacted]@2x.png"),
+        ("https://hunter2@h/x#a@b", "https://[redacted]@b"),
+        ("smb://hunter2@h/a@b", "smb://[redacted]@b"),
+        ("sip:1001:hunter2@10.0.0.1", "[redacted]@10.0.0.1"),
+        ("sips:alice:secretword@atlanta.com", "[redacted]@atlanta.com"),
+        ("sip:alice:se@cret@atlanta.com", "[redacted]@atlanta.com"),
         ("https://token@host/x", "https://[redacted]@host/x"),
         ("https://mirror/https://me:pw@h/x", "https://mirror/https://[redacted]@h/x"),
         ("http://localhost:pw@h/x", "http://[redacted]@h/x"),
@@ -198,6 +213,22 @@ def test_commands_lose_the_word_after_a_telling_option() -> None:
         (
             ["curl", "-H", "Cookie:", "http://h/", "-v"],
             ["curl", "-H", f"Cookie:{REDACTED}", "http://h/", "-v"],
+        ),
+        (
+            ["x", "Authorization:", "AWS4-HMAC", "abc"],
+            ["x", f"Authorization:{REDACTED}", REDACTED, REDACTED],
+        ),
+        (
+            ["--header=Authorization:", "tok", "http://h/"],
+            [f"--header=Authorization:{REDACTED}", REDACTED, "http://h/"],
+        ),
+        (
+            ["-HAuthorization:", "Token", "abc"],
+            [f"-HAuthorization:{REDACTED}", REDACTED, REDACTED],
+        ),
+        (
+            ["--header=Authorization: Bearer", "toke"],
+            [f"--header=Authorization: {REDACTED}", REDACTED],
         ),
         (["x", "--mode", "basic", "run", "bearer", "of"],) * 2,
     ],

@@ -52,6 +52,13 @@ def test_a_summary_stands_for_the_figures_and_is_cut() -> None:
     assert f"\n{MOST_LINES - 1}\n... 5 more lines: bw stats /s\n" in text
 
 
+def test_what_is_cut_of_a_load_that_is_kept_nowhere_is_nowhere_to_be_read() -> None:
+    lines = "x\n" * (MOST_LINES + 5)
+    text = body(msgspec.structs.replace(NOTICE, study="", summary=lines))
+    assert "\n... 5 more lines\n" in text
+    assert "bw stats" not in text
+
+
 def test_one_line_more_is_not_several() -> None:
     text = body(msgspec.structs.replace(NOTICE, summary="x\n" * (MOST_LINES + 1)))
     assert "\n... 1 more line: bw stats /s\n" in text

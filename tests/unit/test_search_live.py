@@ -1,13 +1,24 @@
-"""What a resumed search says of a spec that is another by now."""
+"""What a resumed search says of a spec that is another by now; the end of any search, told."""
 
 from __future__ import annotations
 
+import argparse
+import contextlib
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
-from benchwright.cli.search_live import changed_spec
+from benchwright.cli.search_errand import Outcome, SearchErrand
+from benchwright.cli.search_live import Kept, changed_spec
+from benchwright.model.finding import Finding, Severity
+from benchwright.report.json import encode
+from benchwright.session.ledger import Ledger
+from benchwright.session.run import Verdict
+from benchwright.study.journal import Study
 from benchwright.suite.program import SourceFile
+from benchwright.workbench.spec_toml import read_spec
 
 
 @pytest.mark.parametrize(
@@ -32,3 +43,53 @@ def test_a_changed_spec_is_told_and_a_missing_one_is_not(
 
 def test_a_search_without_a_spec_has_none_that_could_change(tmp_path: Path) -> None:
     assert changed_spec(str(tmp_path), None) == ""
+
+
+SPEC = """
+[load]
+generator = "command"
+command = "./gen {rate}"
+values = { response_ms_mean = "/mean_ms" }
+"""
+FOUND = (Finding("drift", Severity.NOTE, "load", "it drifts"),)
+
+
+def printed(place: Path, *, json: bool) -> tuple[str, tuple[Finding, ...]]:
+    """Print an outcome as JSON or not, and return what it says was told."""
+    arguments = argparse.Namespace(json=json, quiet=False)
+    errand = SearchErrand(read_spec(SPEC, "s.toml"), arguments)
+    outcome = Outcome(
+        status="found",
+        findings=FOUND,
+        text="a report\n",
+        document=lambda **more: encode({"schema": "s", **more}),
+        trials=(),
+        answers={},
+    )
+    with contextlib.closing(Study.create_or_open(place / "st")) as study:
+        kept = Kept(study.path, 7, Ledger(study, 7))
+        told = errand._print(outcome, Verdict("found", "", 3), kept)
+    errand.close()
+    return told.text, told.findings
+
+
+@pytest.mark.parametrize("json", [False, True])
+def test_a_search_is_told_as_a_person_reads_it_and_printed_as_asked(
+    json: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert printed(tmp_path, json=json) == ("a report\n", FOUND)
+    out, err = capsys.readouterr()
+    members = {"study": str(tmp_path / "st"), "session": 7, "exit_status": 3}
+    assert out == (encode({"schema": "s", **members}) if json else "a report\n")
+    assert err == f"bw: found; kept in {tmp_path / 'st'}\n"
+
+
+@pytest.mark.parametrize("json", [False, True])
+def test_a_search_whose_report_nobody_reads_is_told_whole(
+    json: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as nobody:
+        monkeypatch.setattr(sys, "stdout", nobody)
+        assert printed(tmp_path, json=json) == ("a report\n", FOUND)

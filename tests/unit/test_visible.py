@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import re
@@ -19,14 +20,16 @@ from benchwright.model.decision import Stop
 from benchwright.model.errors import BenchError
 from benchwright.model.finding import Finding, Severity
 from benchwright.model.notice import Delivery
+from benchwright.model.observation import Block
 from benchwright.model.quiet import Change, Owner
 from benchwright.model.visible import one_line, visible, visible_json, visible_lines
 from benchwright.notice import text as notice_text
 from benchwright.notice.keep import FILE, keep
 from benchwright.report import env_json
 from benchwright.report import json as report_json
-from benchwright.report.chill import chill_text
+from benchwright.report.chill import chill_document, chill_text
 from benchwright.report.document import Document, Entry, Notice, compose
+from benchwright.report.dump import render_dump
 from benchwright.report.findings import condensed_lines, finding_line
 from benchwright.report.formats import render
 from benchwright.report.peak_progress import PlainSearch, TerminalSearch
@@ -105,6 +108,10 @@ def test_a_report_of_chill_has_no_control_characters(tmp_path: Path) -> None:
     text = chill_text(chilled, [])
     assert text.count(SHOWN) == 2
     assert text.replace("\n", "").isprintable()
+    odd = msgspec.structs.replace(chilled, mounted=ODD + "\udc80")
+    document = chill_document(odd, [])
+    assert document.replace("\n", "").isprintable()
+    assert json.loads(document)["mounted"] == ODD + "\udc80"
 
 
 # -- forms for programs, documents and mail --------------------------------------------
@@ -132,6 +139,13 @@ def evil_document() -> Document:
         [Finding("`code`\n| x", Severity.WARNING, name, f"* {name}")],
         notices=[Notice(name, f"High.\n{name}")],
     )
+
+
+def test_csv_is_data_and_keeps_names_as_they_came() -> None:
+    block = Block(1, 1, EVIL, 0, {EVIL: 1.0})
+    text = render_dump([(EVIL, [block])])
+    assert [row[0] for row in csv.reader(io.StringIO(text))] == ["input", EVIL]
+    assert EVIL in render(evil_document(), "csv")
 
 
 @pytest.mark.parametrize("form", ["table", "markdown", "latex"])
@@ -185,6 +199,11 @@ def test_notices_have_no_control_characters(tmp_path: Path) -> None:
     found = notice_text.variables(notice)
     assert found["BW_NOTICE_REASON"] == f"{SHOWN}\nsecond"
     assert found["BW_NOTICE_TESTS"] == f"{SHOWN}\\n2"
+    assert found["BW_NOTICE_HOST"] == found["BW_NOTICE_SUITE"] == SHOWN
+    assert found["BW_NOTICE_STUDY"] == rf"s\n{SHOWN}"
+    assert found["BW_NOTICE_FINDINGS"] == rf"drift\x00{SHOWN}"
+    several = {"BW_NOTICE_REASON", "BW_NOTICE_TESTS"}
+    assert all(v.isprintable() for k, v in found.items() if k not in several)
     document = notice_text.document(notice).decode()
     assert document.isprintable()
     assert json.loads(document)["summary"] == EVIL + "\x7f"
@@ -196,7 +215,7 @@ def told_notice() -> model_notice.Notice:
     """Return a notice in which every text is somebody else's."""
     return model_notice.Notice(
         event=model_notice.Event.FAILURE,
-        study="s",
+        study=f"s\n{EVIL}",
         session=1,
         host=EVIL,
         suite=EVIL,
@@ -204,7 +223,7 @@ def told_notice() -> model_notice.Notice:
         exit_status=1,
         reason=f"{EVIL}\nsecond",
         tests=(f"{EVIL}\n2",),
-        findings=(model_notice.Doubt("drift", "warning", EVIL),),
+        findings=(model_notice.Doubt(f"drift\0{EVIL}", "warning", EVIL),),
         summary=EVIL + "\x7f",
         at_ns=1,
     )

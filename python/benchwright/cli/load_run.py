@@ -105,7 +105,6 @@ def _check_limit(plan: Plan, counts: Counts) -> None:
     limit, missing = plan.max_errors_micro, counts.without_response
     if limit is None or missing * MICRO <= limit * counts.intended:
         return
-    sys.stdout.flush()
     raise BenchError(
         "too-many-errors",
         f"{part_words(missing, counts.intended)} failed, were dropped or skipped, or never "
@@ -125,20 +124,25 @@ def _append(answer: Answer, findings: tuple[Finding, ...]) -> None:
 def _tell(
     plan: Plan, answer: Answer, findings: tuple[Finding, ...], *, json: bool
 ) -> None:
-    result = answer.result
-    if not json:
-        sys.stdout.write(_report(plan, answer, findings))
-        return
+    """Print the report, all of it: what is told of the load, and errors, come after it.
+
+    Raises BrokenPipeError where nobody reads it.
+    """
+    told = _document if json else _report
+    sys.stdout.write(told(plan, answer, findings))
+    sys.stdout.flush()
+
+
+def _document(plan: Plan, answer: Answer, findings: tuple[Finding, ...]) -> str:
+    """Return the report that a program reads."""
     request: dict[str, Any] = msgspec.to_builtins(plan.request)
-    sys.stdout.write(
-        load_document(
-            answer.document,
-            request,
-            metrics(result),
-            known_to=result.response_known_to(),
-            loop=plan.request.loop,
-            findings=findings,
-        )
+    return load_document(
+        answer.document,
+        request,
+        metrics(answer.result),
+        known_to=answer.result.response_known_to(),
+        loop=plan.request.loop,
+        findings=findings,
     )
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 import msgspec
 
 from benchwright.cli.peak_command import check_program, command_spec, first_output
 from benchwright.cli.plot_file import write_plot
-from benchwright.cli.search_errand import SearchErrand, tell_recorded
+from benchwright.cli.search_errand import Outcome, SearchErrand, tell_recorded
 from benchwright.cli.search_live import Kept, Site, Told, run_again, run_new
 from benchwright.model.errors import Diagnostic, InputError
 from benchwright.model.peak import PeakResult
@@ -25,10 +26,6 @@ from benchwright.report.peak_progress import (
 )
 from benchwright.report.peak_words import binding_of, criterion_text
 from benchwright.report.plot.sheet import Sheet
-from benchwright.report.search_profiles import (
-    search_profiles_object,
-    search_profiles_text,
-)
 from benchwright.session.ledger import Ledger
 from benchwright.session.run import Verdict
 from benchwright.session.search import (
@@ -132,19 +129,18 @@ class PeakErrand(SearchErrand):
         known = report.result
         answers = {self._plan.sample: None if known is None else known.peak_rate}
         plots = write_plot(self._request.plot, lambda: _sheet(report))
-        text = peak_text(report) + search_profiles_text(trials, answers)
-        told = Told(text, report.findings)
-        if self._json:
-            text = peak_document(
-                report,
-                plots,
-                study=str(kept.study),
-                session=kept.session,
-                exit_status=verdict.exit_status,
-                **search_profiles_object(trials, answers),
-            )
-        self._print(text, report.status, kept.study)
-        return told
+        return self._print(
+            Outcome(
+                status=report.status,
+                findings=report.findings,
+                text=peak_text(report),
+                document=partial(peak_document, report, plots),
+                trials=trials,
+                answers=answers,
+            ),
+            verdict,
+            kept,
+        )
 
     # -- progress --------------------------------------------------------------------
 

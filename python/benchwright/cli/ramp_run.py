@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
 from benchwright.cli.peak_command import check_program
 from benchwright.cli.plot_file import write_plot
 from benchwright.cli.ramp_command import command_spec, first_output
-from benchwright.cli.search_errand import SearchErrand, tell_recorded
+from benchwright.cli.search_errand import Outcome, SearchErrand, tell_recorded
 from benchwright.cli.search_live import Kept, Site, Told, run_again, run_new
 from benchwright.control.ramp.policy import best_so_far
 from benchwright.control.ramp.profile import band_of
@@ -29,10 +30,6 @@ from benchwright.report.ramp_progress import (
     probe_text,
     running_text,
     trial_text,
-)
-from benchwright.report.search_profiles import (
-    search_profiles_object,
-    search_profiles_text,
 )
 from benchwright.session.ledger import Ledger
 from benchwright.session.run import Verdict
@@ -141,20 +138,18 @@ class RampErrand(SearchErrand):
         answers = {self._plan.sample: answer_load(report.result)}
         band = self._band(trials) if self._json or self._request.plot else ()
         plots = write_plot(self._request.plot, lambda: _sheet(report, band))
-        text = ramp_text(report) + search_profiles_text(trials, answers)
-        told = Told(text, report.findings)
-        if self._json:
-            text = ramp_document(
-                report,
-                band,
-                plots,
-                study=str(kept.study),
-                session=kept.session,
-                exit_status=verdict.exit_status,
-                **search_profiles_object(trials, answers),
-            )
-        self._print(text, report.status, kept.study)
-        return told
+        return self._print(
+            Outcome(
+                status=report.status,
+                findings=report.findings,
+                text=ramp_text(report),
+                document=partial(ramp_document, report, band, plots),
+                trials=trials,
+                answers=answers,
+            ),
+            verdict,
+            kept,
+        )
 
     # -- progress --------------------------------------------------------------------
 

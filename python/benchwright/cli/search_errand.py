@@ -6,18 +6,23 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-from benchwright.cli.search_live import Errand, Kept, Site
+from benchwright.cli.search_live import Errand, Kept, Site, Told
+from benchwright.cli.streams import silence_stdout
 from benchwright.finding.profiled_search import doubts_of_profiled
 from benchwright.model.finding import Finding
 from benchwright.model.notice import Notify
 from benchwright.model.peak import Criterion, LoadTrial, Probe
 from benchwright.model.search import SearchTrial
 from benchwright.report.peak_progress import search_progress
+from benchwright.report.search_profiles import (
+    Answers,
+    search_profiles_object,
+    search_profiles_text,
+)
 from benchwright.session.ledger import Ledger
 from benchwright.session.run import Verdict
 from benchwright.session.search import Search, recorded_result
@@ -27,6 +32,19 @@ from benchwright.workbench.port import Workbench
 from benchwright.workbench.spec import Spec
 
 Result = TypeVar("Result")
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What an errand has to tell, in both forms."""
+
+    status: str
+    findings: tuple[Finding, ...]
+    text: str
+    """As a person reads it, but for the profiles."""
+    document: Callable[..., str]
+    """The same as JSON; takes further members by name."""
+    trials: Sequence[SearchTrial]
+    answers: Answers
 
 
 class SearchErrand:
@@ -98,11 +116,27 @@ class SearchErrand:
 
         return msgspec.structs.replace(search, step=step, leaves=leaves)
 
-    def _print(self, text: str, status: str, study: Path) -> None:
-        """Print a report, and say where it is kept."""
-        sys.stdout.write(text)
-        sys.stdout.flush()
-        self.note(f"bw: {status}; kept in {study}")
+    def _print(self, outcome: Outcome, verdict: Verdict, kept: Kept) -> Told:
+        """Print an outcome, and say where it is kept; return what was told, also where
+        nobody reads it: a notice may still be wanted."""
+        profiles = search_profiles_text(outcome.trials, outcome.answers)
+        told = Told(outcome.text + profiles, outcome.findings)
+        text = self._document(outcome, verdict, kept) if self._json else told.text
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            silence_stdout()
+        self.note(f"bw: {outcome.status}; kept in {kept.study}")
+        return told
+
+    def _document(self, outcome: Outcome, verdict: Verdict, kept: Kept) -> str:
+        return outcome.document(
+            study=str(kept.study),
+            session=kept.session,
+            exit_status=verdict.exit_status,
+            **search_profiles_object(outcome.trials, outcome.answers),
+        )
 
 
 def stored_verdict(stored: Session) -> Verdict:

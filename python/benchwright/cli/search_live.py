@@ -21,7 +21,6 @@ from benchwright.cli.live import cause_of_crash
 from benchwright.cli.notified import Ended, suite_of, tell_of_end, telling_of_errors
 from benchwright.cli.notify_option import notices_of
 from benchwright.cli.signals import stopping
-from benchwright.cli.streams import silence_stdout
 from benchwright.cli.watch_options import begun_with
 from benchwright.model.errors import Interrupted
 from benchwright.model.finding import Finding
@@ -103,7 +102,8 @@ class Errand(Protocol[Result]):
         """Tell these with the outcome: what could not be watched."""
 
     def tell(self, result: Result | None, verdict: Verdict, kept: Kept) -> Told:
-        """Print the outcome, None after an interrupt; return what was told."""
+        """Print the outcome, None after an interrupt; return what was told, also where
+        nobody reads it."""
 
     def close(self) -> None:
         """Put the terminal back."""
@@ -183,21 +183,10 @@ def _run(info: SessionInfo, errand: Errand[Result], ledger: Ledger) -> int:
     result, verdict = ended
     errand.doubt(watching.doubts())
     record_doubts(ledger.study, ledger.session, watching.doubts())
-    told = _told(errand, result, verdict, Kept(*ours, ledger))
+    told = errand.tell(result, verdict, Kept(*ours, ledger))
     end = Ended(*ours, verdict, summary=told.text, findings=told.findings)
     tell_of_end(suite_of(info), notices_of(info, errand.notify), end)
     return verdict.exit_status
-
-
-def _told(
-    errand: Errand[Result], result: Result | None, verdict: Verdict, kept: Kept
-) -> Told:
-    """Have the outcome told; nobody may listen."""
-    try:
-        return errand.tell(result, verdict, kept)
-    except BrokenPipeError:
-        silence_stdout()
-        return Told()
 
 
 class _Stop:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from benchwright.cli.plot_file import form_of, panel_style, write_rendered
-from benchwright.cli.search_errand import SearchErrand, stored_verdict
+from benchwright.cli.search_errand import Outcome, SearchErrand, stored_verdict
 from benchwright.cli.search_live import Kept, Site, Told, run_again, run_new
 from benchwright.control.surface.result import predicted, surface_of
 from benchwright.model.errors import StudyError
@@ -24,10 +25,6 @@ from benchwright.model.surface import (
 )
 from benchwright.report.peak_progress import trial_text
 from benchwright.report.peak_words import criterion_text
-from benchwright.report.search_profiles import (
-    search_profiles_object,
-    search_profiles_text,
-)
 from benchwright.report.surface import SurfaceReport, surface_text
 from benchwright.report.surface_json import surface_document
 from benchwright.report.surface_progress import (
@@ -168,19 +165,18 @@ class SurfaceErrand(SearchErrand):
         answers = {one.sample: one.found.peak_rate for one in known.results}
         report = self._report(known, verdict, trials)
         files = _written(self._plot, self.plan.goal, known)
-        text = surface_text(report) + search_profiles_text(trials, answers)
-        told = Told(text, report.findings)
-        if self._json:
-            text = surface_document(
-                report,
-                files,
-                study=str(kept.study),
-                session=kept.session,
-                exit_status=verdict.exit_status,
-                **search_profiles_object(trials, answers),
-            )
-        self._print(text, report.status, kept.study)
-        return told
+        return self._print(
+            Outcome(
+                status=report.status,
+                findings=report.findings,
+                text=surface_text(report),
+                document=partial(surface_document, report, files),
+                trials=trials,
+                answers=answers,
+            ),
+            verdict,
+            kept,
+        )
 
     def _report(
         self, result: SurfaceResult, verdict: Verdict, trials: Sequence[SearchTrial]

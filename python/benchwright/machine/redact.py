@@ -32,23 +32,28 @@ _WORD = re.compile(r"\S+")
 _PLACE = r"(?:localhost|\d+(?:\.\d+){3}|\[[^\]]*\]):\d+[/?#]"
 """A server, its port and a path, which are no user and no password."""
 _PAIR = re.compile(
-    rf"(?<![^'\"=,;(])(?!(?:mailto|sips?|xmpp|acct):|{_PLACE})[^:/@'\"=,;]+:(?!//)"
+    rf"(?<![^'\"=,;(])(?!(?:mailto|sips?|xmpp|acct):[^:]*\Z|{_PLACE})[^:/@'\"=,;]+:(?!//)"
 )
-"""Where `user:password` may begin in a word."""
-_AUTHORITY = re.compile(rf"//(?!{_PLACE})(?=[^/?#]*:|(?<=://)[^/?#]*\Z)")
-"""What stands before `user:password`, or a user alone, in an URL."""
+"""Where `user:password` may begin in a word that is looked at up to its last `@`; an address
+of mail or of a telephone has a scheme and, but for a password, no second colon."""
+_AUTHORITY = re.compile(rf"//(?!{_PLACE})(?=[^/?#]*[:@]|(?<=://)[^/?#]*\Z)")
+"""What stands before `user:password`, or a user alone, in an URL that is looked at so."""
 _DIGEST = re.compile(r"@sha(?:256|512):(?=(?:[0-9a-f]{64}){1,2}(?![\w+=-]))")
 """Of a container's image: it looks random, and is what tells one image from another."""
 _HEADER_NAME = r"((?:proxy-)?authorization|(?:set-)?cookie|x-[\w-]*(?:key|token|auth)[\w-]*)(\s*[:=]\s*)"
 _QUOTED_HEADER = re.compile(rf"([\"']){_HEADER_NAME}(?:(?!\1)[^\n])*", re.IGNORECASE)
 _HEADER = re.compile(rf"(?:(?<![\w\"'-])|(?<=-H)){_HEADER_NAME}[^\n]*", re.IGNORECASE)
-_HEADER_ALONE = re.compile(_HEADER_NAME, re.IGNORECASE)
+_OF_OPTION = r"(?:-H|--?[\w-]+=)?"
+"""An option in one word with its value: `-HCookie:`, `--header=Cookie:`."""
+_HEADER_ALONE = re.compile(rf"{_OF_OPTION}{_HEADER_NAME}", re.IGNORECASE)
+_SCHEME_NAME = re.compile(r"[A-Za-z][\w.+-]*", re.ASCII)
+"""Of authentication: AWS4-HMAC-SHA256 has digits and hyphens."""
 _BEARER = re.compile(r"\bbearer\s+[\"']?[^\s'\",;]{4,}", re.IGNORECASE)
 _BASIC = re.compile(
     r"\bbasic\s+[\"']?([\w+/-]{4,}={0,2})(?![\w+/=-])", re.IGNORECASE | re.ASCII
 )
 _SCHEME_ALONE = re.compile(
-    rf"(?:{_HEADER_NAME})?(?P<scheme>basic|bearer)", re.IGNORECASE
+    rf"{_OF_OPTION}(?:{_HEADER_NAME})?(?P<scheme>basic|bearer)", re.IGNORECASE
 )
 _JWT = re.compile(r"eyJ[\w-]{4,}=*(?:\.[\w=-]*){1,4}")
 _PREFIXED = re.compile(
@@ -197,7 +202,7 @@ def _is_of_header(word: str, earlier: Sequence[str]) -> bool:
     text = f"{match['scheme']} {word}" if match else ""
     if _without_shapes(text) != text:
         return True
-    names = earlier[-2:] if earlier[-1].isalpha() else earlier[-1:]
+    names = earlier[-2:] if _SCHEME_NAME.fullmatch(earlier[-1]) else earlier[-1:]
     is_value = not word.startswith("-") and "://" not in word
     return is_value and any(_HEADER_ALONE.fullmatch(name) for name in names)
 
@@ -244,18 +249,25 @@ def _is_credentials(word: str) -> bool:
     """Tell whether a word is `user:password` in base64 (RFC 7617, section 2), or some other
     text in it with the padding that few words have.
 
-    A password may be of another character set than UTF-8.
+    A user and a password may be of another character set than UTF-8; what a shell encodes
+    may end with its line (`echo user:pass | base64`).
     """
     bare = word.rstrip("=")
     if len(bare) % 4 == 1:
         return False
     data = base64.b64decode(bare + "=" * (-len(bare) % 4), altchars=b"-_")
+    data = data.rstrip(b"\r\n")
     user, colon, _ = data.partition(b":")
     if any(byte < 32 or byte == 127 for byte in data):
         return False
     if word != bare and data.isascii():
         return True
-    return bool(colon) and ((len(user) > 0 and user.isascii()) or _is_utf8(data))
+    return bool(colon) and (_is_name(user) or _is_utf8(data))
+
+
+def _is_name(user: bytes) -> bool:
+    """Tell whether bytes are a text in ASCII or a set of the family of Latin-1."""
+    return bool(user) and not any(128 <= byte < 160 for byte in user)
 
 
 def _is_utf8(data: bytes) -> bool:

@@ -63,7 +63,8 @@ def _summary(notice: Notice) -> list[str]:
     lines = notice.summary.rstrip("\n").split("\n") if notice.summary else []
     if len(lines) > MOST_LINES:
         more = counted(len(lines) - MOST_LINES, "more line")
-        return [*lines[:MOST_LINES], f"... {more}: bw stats {notice.study}"]
+        where = f": bw stats {notice.study}" if notice.study else ""
+        return [*lines[:MOST_LINES], f"... {more}{where}"]
     return lines or [result_line(result) for result in notice.results]
 
 
@@ -99,7 +100,7 @@ def document(notice: Notice) -> bytes:
 
 
 def variables(notice: Notice) -> dict[str, str]:
-    """Return what a program finds in its environment."""
+    """Return what a program finds in its environment; only of reason and tests several lines."""
     values = {
         "EVENT": notice.event.value,
         "SUBJECT": subject(notice),
@@ -109,12 +110,15 @@ def variables(notice: Notice) -> dict[str, str]:
         "SUITE": notice.suite,
         "STATUS": notice.status,
         "EXIT_STATUS": str(notice.exit_status),
-        "REASON": visible.visible_lines(notice.reason),
-        "TESTS": "\n".join(map(visible.visible, notice.tests)),
         "FINDINGS": " ".join(dict.fromkeys(d.code for d in notice.findings)),
         "AT": written_time(notice.at_ns),
     }
-    return {f"BW_NOTICE_{k}": v.replace("\0", " ") for k, v in values.items()}
+    shown = {name: visible.visible(value) for name, value in values.items()}
+    shown |= {
+        "REASON": visible.visible_lines(notice.reason),
+        "TESTS": "\n".join(map(visible.visible, notice.tests)),
+    }
+    return {f"BW_NOTICE_{name}": value for name, value in shown.items()}
 
 
 def described(target: Target) -> str:
