@@ -176,7 +176,7 @@ def test_a_command_that_fails_and_one_that_is_ended_leave_no_trace(user: User) -
     assert user.bw("quiet", "swappiness", "--", "false").returncode == 1
     assert Path("/proc/sys/vm/swappiness").read_text() == before
     for number in (signal.SIGINT, signal.SIGTERM):
-        script = "touch ready; sleep 60"
+        script = "touch ready; exec sleep 60"
         with user.start("quiet", "swappiness", "--", "sh", "-c", script) as process:
             wait_for(user.place / "ready")
             assert Path("/proc/sys/vm/swappiness").read_text() == "1\n"
