@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from benchwright.finding.limiter import Seen, limiters
 from benchwright.model.observation import Block, Ending, Trial
 from benchwright.model.watched import (
     CgroupUse,
@@ -122,3 +123,8 @@ def trial(epoch: int, seen: ResourceUse | None = None, **more: Any) -> Trial:
         seen = msgspec.structs.replace(seen, epochs=(epoch, epoch))
     blocks = (Block(1, epoch, "work", 0, values),)
     return Trial("t", epoch, 1, ending, 0, 10, blocks, use=seen, **more)
+
+
+def codes(seen: ResourceUse, known: Seen | None = None) -> list[str]:
+    """Return what was at its limit, most explanatory first."""
+    return [limit.code for limit in limiters(seen, known)]

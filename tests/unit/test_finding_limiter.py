@@ -17,6 +17,7 @@ from benchwright.model.watched import (
 )
 from watched_uses import (
     MIB,
+    codes,
     cpu,
     disk,
     group,
@@ -27,11 +28,6 @@ from watched_uses import (
     use,
     waiting_for_io,
 )
-
-
-def codes(seen: ResourceUse, known: Seen | None = None) -> list[str]:
-    """Return what was at its limit, most explanatory first."""
-    return [limit.code for limit in limiters(seen, known)]
 
 
 def quota(throttled: int, seconds: float) -> CgroupUse:

@@ -12,6 +12,7 @@ from benchwright.finding.machine_doubts import steal_doubt
 from benchwright.model.watched import IoLimit, ResourceUse, TaskUse, TreeIo
 from watched_uses import (
     MIB,
+    codes,
     cpu,
     disk,
     group,
@@ -21,11 +22,6 @@ from watched_uses import (
     use,
     waiting_for_io,
 )
-
-
-def codes(seen: ResourceUse) -> list[str]:
-    """Return what was at its limit."""
-    return [limit.code for limit in limiters(seen)]
 
 
 def other(name: str, share: float) -> TaskUse:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from benchwright.finding.limiter import limiters
 from benchwright.model.watched import IoLimit, ResourceUse, TreeIo
 from watched_uses import (
     MIB,
+    codes,
     cpu,
     disk,
     group,
@@ -20,11 +20,6 @@ from watched_uses import (
     use,
     waiting_for_io,
 )
-
-
-def codes(seen: ResourceUse) -> list[str]:
-    """Return what was at its limit."""
-    return [limit.code for limit in limiters(seen)]
 
 
 def beside(neighbours: float, **more: Any) -> ResourceUse:

@@ -24,7 +24,7 @@ from benchwright.report.comparison import SCHEMA, comparison_object, render_comp
 from benchwright.report.findings import condensed_lines
 from benchwright.report.json import encode, finding_object
 from benchwright.study.doubts import doubts_of_session
-from benchwright.study.environment import environments_of
+from benchwright.study.environment import first_environment
 
 if TYPE_CHECKING:
     from benchwright.session.comparison import OpenComparison
@@ -78,11 +78,11 @@ def _doubts_of_baseline(
     opened: OpenComparison, kept: tuple[Study, int]
 ) -> tuple[Finding, ...]:
     """Return what differs between the machine of a stored baseline and this session's."""
-    stored, captures = opened.rule.stored, environments_of(*kept)
-    if stored is None or not captures:
+    stored = opened.rule.stored
+    if stored is None:
         return ()
-    name = opened.tests[0].name
-    return apart_findings([(stored.name, stored.machine), (name, captures[0])])
+    here = (opened.tests[0].name, first_environment(*kept))
+    return apart_findings([(stored.name, stored.machine), here])
 
 
 def answer_of(opened: OpenComparison, verdict: Verdict) -> Comparison:

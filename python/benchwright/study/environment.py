@@ -29,6 +29,17 @@ def environments_of(study: Study, session: int) -> tuple[Machine, ...]:
         )
 
 
+def first_environment(study: Study, session: int) -> Machine | None:
+    """Return the capture of a session's beginning, None where it has none; only that is decoded.
+
+    Raises StudyError `journal-damaged` for a record that cannot be read.
+    """
+    with seeing_damage(study.path):
+        for entry in study.entries(session, ("outcome",), under=UNDER):
+            return msgspec.json.decode(entry.payload, type=Machine)
+        return None
+
+
 def record_environment(study: Study, session: int, machine: Machine) -> None:
     """Append a capture to a session; durable on return. Raises StudyError."""
     known = sum(1 for _ in study.entries(session, ("outcome",), under=UNDER))

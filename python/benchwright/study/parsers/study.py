@@ -25,7 +25,7 @@ from benchwright.study.contents import (
     tests_of,
 )
 from benchwright.study.doubts import doubts_of_session
-from benchwright.study.environment import environments_of
+from benchwright.study.environment import first_environment
 from benchwright.study.journal import Session, Study
 from benchwright.study.parsers.api import ParsedInput
 from benchwright.study.schema import JOURNAL
@@ -57,7 +57,7 @@ class _StudyParser:
                 raise _a_search(study, chosen_session)
             tests = tests_of(study, chosen_session.number)
             doubts = doubts_of_session(study, chosen_session.number)
-            captures = environments_of(study, chosen_session.number)
+            machine = first_environment(study, chosen_session.number)
         if name is not None:
             chosen = [test for test in tests if test.plan.name == name]
             if not chosen:
@@ -67,7 +67,6 @@ class _StudyParser:
         parsed = [
             _parsed(test, doubts if test is tests[0] else (), place) for test in tests
         ]
-        machine = captures[0] if captures else None
         return [msgspec.structs.replace(one, machine=machine) for one in parsed]
 
 
