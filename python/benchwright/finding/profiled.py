@@ -8,14 +8,20 @@ from benchwright.finding.codes import doubt
 from benchwright.finding.words import counted, was
 from benchwright.model.finding import Finding
 from benchwright.model.observation import Trial
+from benchwright.model.profiled import Profile
 
 
 def doubts_of_profiles(subject: str, trials: Sequence[Trial]) -> list[Finding]:
     """Return the note that these trials were profiled; nothing where none was."""
-    profiled = [trial.profile for trial in trials if trial.profile is not None]
-    if not profiled:
+    found = [trial.profile for trial in trials if trial.profile is not None]
+    return note_of_profiles(subject, found)
+
+
+def note_of_profiles(subject: str, profiles: Sequence[Profile]) -> list[Finding]:
+    """Return the note that trials with these profiles were profiled; nothing without any."""
+    if not profiles:
         return []
-    number, hertz = len(profiled), profiled[0].hertz
+    number, hertz = len(profiles), profiles[0].hertz
     evidence = (
         f"{counted(number, 'trial')} {was(number)} profiled, {hertz} samples a second of "
         "each processor"

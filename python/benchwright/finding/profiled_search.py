@@ -14,7 +14,7 @@ import msgspec
 
 from benchwright.finding.codes import doubt
 from benchwright.finding.load_words import number_text
-from benchwright.finding.words import counted, was
+from benchwright.finding.profiled import note_of_profiles
 from benchwright.model.finding import Finding
 from benchwright.model.peak import LoadEnding
 from benchwright.model.profiled import Profile
@@ -96,15 +96,9 @@ def doubts_of_profiled(
     subject: str, trials: Sequence[SearchTrial]
 ) -> tuple[Finding, ...]:
     """Return the note that loads of a search were profiled; nothing where none was."""
-    found = profiled(trials)
-    if not found:
-        return ()
-    hertz = found[0][1].hertz
-    evidence = (
-        f"{counted(len(found), 'trial')} {was(len(found))} profiled, {hertz} samples a "
-        "second of each processor"
+    return tuple(
+        note_of_profiles(subject, [profile for _, profile in profiled(trials)])
     )
-    return (doubt("profiled", subject, evidence),)
 
 
 def note_of_answer(
