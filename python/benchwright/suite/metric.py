@@ -1,14 +1,14 @@
 """`NAME[:higher][=/json/pointer | ~regex(group)]`, for `.ap` and the command line.
 
-Sources: RFC 6901 for pointers; Python's re for patterns.
+Sources: RFC 6901 for pointers; RE2 for patterns (model/pattern.py).
 """
 
 from __future__ import annotations
 
 import re
-import warnings
 from typing import Literal
 
+from benchwright.model.pattern import PatternError, compiled
 from benchwright.model.plan import MetricSpec
 from benchwright.suite.fault import Fault
 
@@ -70,13 +70,10 @@ def pattern_fault(pattern: str | None) -> Fault | None:
     if pattern is None:
         return None
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            groups = re.compile(pattern).groups
-    except re.error as error:
-        return Fault(CODE, f"bad regular expression: {error.msg}", "", error.pos or 0)
-    except (OverflowError, RecursionError, ValueError) as error:
-        return Fault(CODE, f"bad regular expression: {error}")
+        groups = compiled(pattern).groups
+    except PatternError as error:
+        message = f"bad regular expression: {error.message}"
+        return Fault(CODE, message, error.hint, error.offset)
     if groups != 1:
         hint = "exactly one ( ) around the number; (?: ) for others"
         return Fault(CODE, f"the regular expression has {groups} groups", hint)

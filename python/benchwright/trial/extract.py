@@ -10,8 +10,14 @@ from typing import Any
 
 import msgspec
 
+from benchwright.model.pattern import compiled
 from benchwright.model.plan import MetricSpec
 from benchwright.trial.aplog import number
+
+_GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?", re.ASCII)
+"""1,234,567.8: commas that group digits."""
+_QUOTED = 60
+"""Characters of the output that a message quotes at most."""
 
 
 class NotFound(Exception):
@@ -68,12 +74,27 @@ def _step(found: Any, token: str, pointer: str) -> Any:
 
 
 def _by_pattern(pattern: str, out: str, err: str) -> float:
-    match = re.search(pattern, out, re.MULTILINE) or re.search(
-        pattern, err, re.MULTILINE
-    )
+    search = compiled(pattern).search
+    match = search(out) or search(err)
     if match is None:
         raise NotFound(f"no line matches `{pattern}`")
-    value = number((match[1] or "").replace(",", ""))
+    value = _grouped_number(match[1] or "")
     if value is None:
-        raise NotFound(f"{pattern!r} matched {match[1]!r}, not a number")
+        raise NotFound(f"{pattern!r} matched {_shortened(match[1])}, not a number")
     return value
+
+
+def _grouped_number(text: str) -> float | None:
+    """Return a number whose commas, if it has any, group digits by three, or None.
+
+    A decimal comma is no number: what 0,25 means depends on the program's locale.
+    """
+    grouped = "," in text and _GROUPED.fullmatch(text)
+    return number(text.replace(",", "") if grouped else text)
+
+
+def _shortened(text: str | None) -> str:
+    """Return a text as a message quotes it."""
+    if text is None or len(text) <= _QUOTED:
+        return repr(text)
+    return f"{text[:_QUOTED]!r}... ({len(text)} characters)"
