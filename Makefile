@@ -7,8 +7,10 @@ export VENV
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test lint test-rust test-python calibration peak-table bench limiters peak-servers paper-workbench clean
+.PHONY: help setup build demo test lint test-rust test-python test-pure test-real calibration peak-table bench limiters peak-servers paper-workbench clean
 .NOTPARALLEL:
+
+PURE_TESTS := tests/unit tests/property tests/golden tests/sim tests/calibration
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,8 +31,13 @@ lint: setup ## rustfmt, clippy, ruff, mypy, shellcheck
 test-rust: setup ## the tests of the crates
 	cargo test -q --locked
 
-test-python: setup ## the tests in tests/
-	$(BIN)/pytest -q
+test-python: test-pure test-real ## the tests in tests/
+
+test-pure: setup ## tests that measure nothing and change nothing of the machine, one process for each CPU
+	$(BIN)/pytest -q -n "$$(nproc)" $(PURE_TESTS)
+
+test-real: setup ## tests of real programs and of the kernel, one after the other: several of them measure
+	$(BIN)/pytest -q $(PURE_TESTS:%=--ignore=%)
 
 calibration: setup ## simulate every interval and verdict at full size, peers beside; minutes
 	BW_CALIBRATION=full $(BIN)/pytest -q -s tests/calibration
