@@ -15,6 +15,7 @@ from benchwright.suite.load import load
 from benchwright.suite.plan import Planned, PlannedTest, describe
 
 HERE = Path(__file__).parent / "suite"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 PAPER = Path(__file__).parents[3] / "shared" / "papers" / "auto-pilot.txt"
 
 
@@ -58,6 +59,17 @@ def test_the_plan_of_a_published_suite(name: str) -> None:
     program = load(f"{name}.ap", read)
     planned = describe(program, defines={}, environment={})
     agree(f"{name}.plan.txt", shown(planned))
+
+
+@pytest.mark.parametrize("method", ["reboot", "reboot+chill"])
+def test_the_plan_of_figure_6_restarts_the_machine_where_it_says_so(
+    method: str,
+) -> None:
+    text = (EXAMPLES / "grep-caches.ap").read_text()
+    program = load("g.ap", {"g.ap": text}.__getitem__, defines={"METHODS": method})
+    planned = describe(program, defines={"METHODS": method}, environment={})
+    steps = [one.keyword for one in planned if not isinstance(one, PlannedTest)]
+    assert steps == ["FASTFAIL", "CHECKPOINT", "SYSTEM"]
 
 
 def figure_1_of_the_paper() -> str:

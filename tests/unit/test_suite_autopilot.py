@@ -104,8 +104,24 @@ def test_a_comment_does_not_continue() -> None:
     assert said("# no \\\nECHO yes") == ["yes"]
 
 
-def test_a_hash_inside_a_line_is_text() -> None:
-    assert said("ECHO a # b") == ["a # b"]
+def test_a_comment_ends_its_line() -> None:
+    assert said("VAR X=3 # three\nIF X = 3 # it is\nECHO yes#1\nFI # done") == ["yes#1"]
+    assert said("ECHO it's # Auto-pilot") == ["it's"]
+    assert said("VAR A=1 # no \\\nECHO a \\\nb # c") == ["a b"]
+
+
+@pytest.mark.parametrize("kept", ["a 'b # c' d", 'a "b \\" # c" d', "a \\# b", "a#b"])
+def test_a_hash_in_quotes_in_a_word_or_after_a_backslash_is_text(kept: str) -> None:
+    assert said(f"ECHO {kept}") == [kept]
+
+
+def test_quotes_go_on_over_a_continuation() -> None:
+    assert said("ECHO 'a \\\n# b' # c") == ["'a # b'"]
+
+
+def test_a_comment_may_follow_an_include() -> None:
+    files = {"common.inc": "ECHO included"}
+    assert said("INCLUDE common.inc # ours", files=files) == ["included"]
 
 
 # -- variables ---------------------------------------------------------------------------
@@ -121,6 +137,44 @@ def test_substitution_is_one_pass() -> None:
 
 def test_percent_signs_that_are_no_variables_stay() -> None:
     assert said("VAR A=1\nECHO 5% %%A% %A%%A% 100%% %") == ["5% %A% 11 100%% %"]
+
+
+def test_dollar_names_are_the_environments() -> None:
+    text = "ENV B=1\nVAR HOME=mine\nECHO $B$ $HOME$ %HOME%\nENV HOME=x\nECHO $HOME$"
+    assert said(text, environment={"HOME": "/root"}) == ["1 /root mine", "x"]
+
+
+@pytest.mark.parametrize(
+    "text", ["$HOME", "$1", "$", "$$", "${A}$", "$A:$A", "$(a)$", "5$ $A 6$"]
+)
+def test_a_dollar_without_its_other_is_the_shells(text: str) -> None:
+    assert said(f"ENV A=1\nECHO <{text}>") == [f"<{text}>"]
+
+
+def test_two_dollars_stand_for_the_text() -> None:
+    assert said("ECHO $$A$ $$") == ["$A$ $$"]
+
+
+def test_define_wins_for_dollar_names_too() -> None:
+    assert said("ENV A=1\nECHO $A$", defines={"A": "2"}) == ["2"]
+    given = {"defines": {"A": "2"}, "environment": {"A": "3"}}
+    assert said("ECHO $A$", **given) == ["2"]
+
+
+def test_a_dollar_name_that_the_environment_does_not_have_is_a_mistake() -> None:
+    with pytest.raises(InputError) as caught:
+        said("VAR A=1\nECHO is $A$")
+    (wrong,) = caught.value.diagnostics
+    assert (wrong.code, wrong.line, wrong.column) == ("suite-unknown-variable", 2, 9)
+    assert "%A%" in wrong.hint
+    assert "$$A$" in wrong.hint
+    with pytest.raises(InputError) as caught:
+        said("IF THREADS = 2\nENV A=1\nFI\nECHO $A$")
+    assert caught.value.diagnostics[0].line == 4
+
+
+def test_the_names_in_dollars_are_kept_for_a_resume() -> None:
+    assert "HOME" in names_read(compiled("ECHO $HOME$", environment={"HOME": "/"}))
 
 
 def test_a_variable_wins_over_the_environment() -> None:

@@ -12,7 +12,7 @@ from benchwright.suite import program as step
 from benchwright.suite.fault import diagnostic, within
 from benchwright.suite.program import Program, Step, Where
 from benchwright.suite.shape import computes, slots, walk
-from benchwright.suite.state import BUILT_IN
+from benchwright.suite.state import BUILT_IN, not_in_environment
 
 _PERL_NAME = re.compile(r"\$\{?\s*([A-Za-z_][A-Za-z0-9_]*)", re.ASCII)
 
@@ -42,10 +42,19 @@ def unset_variables(
     """
     own = assigned(steps)
     known = own | set(given) | set(BUILT_IN)
+    exported = {
+        one.name
+        for one in walk(steps)
+        if isinstance(one, step.Assign) and one.environment
+    } | set(given)
     found: list[Diagnostic] = []
     for one in walk(steps):
         for slot in slots(one):
-            if slot.name not in known:
+            if slot.environment:
+                if slot.name not in exported:
+                    no = not_in_environment(slot.name)
+                    found.append(diagnostic(slot.where, no.code, no.message, no.hint))
+            elif slot.name not in known:
                 near = difflib.get_close_matches(slot.name, own, 1)
                 meant = f"did you mean {near[0]}? " if near else ""
                 hint = f"{meant}set it with VAR or ENV, or give -D {slot.name}=VALUE"

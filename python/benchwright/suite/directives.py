@@ -19,7 +19,7 @@ from benchwright.suite import program as step
 from benchwright.suite.fault import Fault, diagnostic, placed
 from benchwright.suite.program import Comparison, Step, Template, Where
 from benchwright.suite.source import Line
-from benchwright.suite.template import NAME, percent_template
+from benchwright.suite.template import NAME, marked_template
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\s*=\s*", re.ASCII)
 _CONDITION = re.compile(r"([^=<>!]*)(!?(?:<=|>=|=|<|>))\s*", re.ASCII)
@@ -77,7 +77,7 @@ class Part:
 
     def template(self) -> Template:
         """Return the part as a template."""
-        return percent_template(self.text, self.place)
+        return marked_template(self.text, self.place)
 
     def wrong(self, code: str, message: str, hint: str = "", offset: int = 0) -> None:
         """Report a mistake at an offset of the part."""

@@ -40,6 +40,14 @@ class Slot(msgspec.Struct, frozen=True):
 
     name: str
     where: Where
+    environment: bool = False
+    """Whether it takes the environment's value, not the suite's variable of the name."""
+
+    @property
+    def raw(self) -> str:
+        """The slot as `.ap` writes it."""
+        mark = "$" if self.environment else "%"
+        return f"{mark}{self.name}{mark}"
 
 
 class Template(msgspec.Struct, frozen=True):
@@ -63,8 +71,8 @@ class Template(msgspec.Struct, frozen=True):
 
     @property
     def raw(self) -> str:
-        """The text with `%NAME%` for every slot, for people to read."""
-        return "".join(p if isinstance(p, str) else f"%{p.name}%" for p in self.parts)
+        """The text with `%NAME%` or `$NAME$` for every slot, for people to read."""
+        return "".join(p if isinstance(p, str) else p.raw for p in self.parts)
 
 
 Relation = Literal["=", "!=", "<", ">", "<=", ">="]

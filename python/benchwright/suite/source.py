@@ -1,17 +1,22 @@
 """Lines of `.ap` files: logical lines that remember where each character stands.
 
 A physical line that ends with a backslash goes on in the next one, as in a shell: the
-backslash and the line's end are dropped and nothing is put in their place. A comment is
-a line of its own whose first visible character is `#`; it does not go on.
+backslash and the line's end are dropped and nothing is put in their place. A comment
+begins where a shell's does: with a `#` at the beginning of a word, outside quotes and not
+after a backslash. It ends with its physical line and does not go on. A quote that is not
+closed is an apostrophe. Source: Auto-pilot's manual, "Auto-pilot Configurations".
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 
 import msgspec
 
 from benchwright.suite.program import Where
+
+_COMMENT = re.compile(r"""\\.|'[^']*'|"(?:\\.|[^"\\])*"|(?P<comment>(?<!\S)#)""")
 
 
 class Piece(msgspec.Struct, frozen=True):
@@ -78,10 +83,22 @@ def logical_lines(text: str, file: str) -> list[Line]:
         while physical[end].endswith("\\") and end + 1 < len(physical):
             end += 1
         line = _joined(physical[at : end + 1], at + 1, file)
+        if (comment := _comment(line.text)) is not None:
+            last = line.place(comment).line
+            line = msgspec.structs.replace(line, text=line.text[:comment].rstrip())
+            end = last - 1
         if line.text:
             lines.append(line)
         at = end + 1
     return lines
+
+
+def _comment(text: str) -> int | None:
+    """Return the offset of a line's comment, None where it has none."""
+    for match in _COMMENT.finditer(text):
+        if match["comment"]:
+            return match.start()
+    return None
 
 
 def _joined(parts: list[str], number: int, file: str) -> Line:

@@ -11,13 +11,23 @@ from collections.abc import Mapping, MutableMapping
 
 from benchwright.model.errors import InputError
 from benchwright.model.plan import MetricSpec, Pairs
-from benchwright.suite.fault import mistake
+from benchwright.suite.fault import Fault, mistake, raised
 from benchwright.suite.program import Slot, Template, Where
 
 BUILT_IN = ("THREADS", "RESTORE", "EPOCH", "SYSTEM_STATUS")
 """Variables that the interpreter sets; EPOCH only inside a test."""
 MAX_TEXT = 1_000_000
 """Characters of one value: a doubling variable is an error, not a full memory."""
+
+
+def not_in_environment(name: str) -> Fault:
+    """Return the mistake of `$NAME$` where the environment has no such variable."""
+    hint = (
+        f"export it, set it with ENV, or give -D {name}=VALUE; "
+        f"%{name}% is a variable of the suite, $${name}$ the text ${name}$"
+    )
+    message = f"{name} is not in the environment"
+    return Fault("suite-unknown-variable", message, hint)
 
 
 class State:
@@ -72,6 +82,13 @@ class State:
         found = self.variables.get(name)
         return self._environment.get(name) if found is None else found
 
+    def exported_value(self, name: str) -> str | None:
+        """Return what a command would find in its environment, or -D's value, else None."""
+        for known in (self.exported, self._defines, self._environment):
+            if name in known:
+                return known[name]
+        return None
+
     def values(self) -> Mapping[str, str]:
         """Return every name that an expression may read, with its value, as a view."""
         return ChainMap(self.variables, self._environment)
@@ -94,7 +111,13 @@ class State:
         return "".join(parts)
 
     def _slot(self, slot: Slot) -> str:
-        value = self.value(slot.name)
+        value = (
+            self.exported_value(slot.name)
+            if slot.environment
+            else self.value(slot.name)
+        )
+        if value is None and slot.environment:
+            raise raised([not_in_environment(slot.name)], slot.where, slot.raw)
         if value is None:
             raise self.unset(slot.name, slot.where)
         return value

@@ -1,6 +1,9 @@
-"""Reads `%NAME%` and `{name}` out of texts, and puts values in their place.
+"""Finds `%NAME%`, `$NAME$` and `{name}` in texts.
 
-`%%NAME%` stands for the text `%NAME%` itself (`date +%%Y%m`); any other `%` is a `%`.
+`%NAME%` is a variable of the suite, `$NAME$` the environment's (Auto-pilot's manual,
+"Auto-pilot Configurations"). `%%NAME%` stands for the text `%NAME%` itself
+(`date +%%Y%m`), `$$NAME$` for `$NAME$`. Any other `%` or `$` is text: `$HOME` and `$1`
+are the shell's.
 Braces are placeholders only around a name that is known: `awk '{print}'` stays.
 """
 
@@ -12,23 +15,24 @@ from collections.abc import Callable, Collection
 from benchwright.suite.program import Slot, Template, Where
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_PERCENT = re.compile(r"%(%?)([A-Za-z_][A-Za-z0-9_]*)%", re.ASCII)
+_MARKED = re.compile(r"([%$])(\1?)([A-Za-z_][A-Za-z0-9_]*)\1", re.ASCII)
 _BRACES = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}", re.ASCII)
 
 Place = Callable[[int], Where]
 """Where an offset of a text stands in its file."""
 
 
-def percent_template(text: str, place: Place) -> Template:
-    """Return a text of `.ap` with its `%NAME%` as slots."""
+def marked_template(text: str, place: Place) -> Template:
+    """Return a text of `.ap` with its `%NAME%` and `$NAME$` as slots."""
     parts: list[str | Slot] = []
     end = 0
-    for match in _PERCENT.finditer(text):
+    for match in _MARKED.finditer(text):
+        mark, doubled, name = match.groups()
         parts.append(text[end : match.start()])
-        if match[1]:
-            parts.append(f"%{match[2]}%")
+        if doubled:
+            parts.append(f"{mark}{name}{mark}")
         else:
-            parts.append(Slot(match[2], place(match.start())))
+            parts.append(Slot(name, place(match.start()), mark == "$"))
         end = match.end()
     parts.append(text[end:])
     return Template(tuple(p for p in parts if p != ""), place(0))
