@@ -107,10 +107,13 @@ def _same_disks(use: ResourceUse, plain: Plain) -> None:
 
 
 def _same_tasks(use: ResourceUse, plain: Plain) -> None:
-    known = threads(plain, "own") | threads(plain, "target")
-    shares = sorted((one["share"] for one in known.values()), reverse=True)
-    busy = [share for share in shares if share >= 0.0005]
-    assert [task.share for task in use.tasks] == near_list(busy[:8])
+    sides = {of: threads(plain, of) for of in ("own", "target")}
+    known = sides["own"] | sides["target"]
+    for of, side in sides.items():
+        shares = sorted((one["share"] for one in side.values()), reverse=True)
+        busy = [share for share in shares if share >= 0.0005]
+        kept = [task.share for task in use.tasks if task.of == of]
+        assert kept == near_list(busy[:8])
     for task in use.tasks:
         assert task.waiting == near(known[task.pid, task.tid]["waiting"])
     found = others(plain)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchwright.model.watched import ResourceUse, TaskUse
+from benchwright.model.watched import ProgramUse, ResourceUse, TaskUse
 from benchwright.probe.use.distilled import resource_use
 from series_writer import SECOND, SeriesWriter
 
@@ -85,7 +85,7 @@ def test_a_number_given_to_a_new_thread(tmp_path: Path) -> None:
     assert task.name == "b"
 
 
-def test_the_busiest_eight_of_own_and_target(tmp_path: Path) -> None:
+def test_the_busiest_eight_of_each_side(tmp_path: Path) -> None:
     own = {
         i: [[100, t, f"t{t}", "R", i * t * MS, None] for t in range(10)]
         for i in range(11)
@@ -94,7 +94,7 @@ def test_the_busiest_eight_of_own_and_target(tmp_path: Path) -> None:
     tasks = used(tmp_path, own, target=target).tasks
     assert [(task.name, task.of) for task in tasks] == [
         ("server", "target"),
-        *((f"t{t}", "own") for t in range(9, 2, -1)),
+        *((f"t{t}", "own") for t in range(9, 1, -1)),
     ]
 
 
@@ -147,6 +147,22 @@ def test_at_most_five_others_and_one_that_began_counts_from_zero(
         ("p204", 4),
         ("p203", 3),
     ]
+
+
+def test_others_of_one_name_are_one_program(tmp_path: Path) -> None:
+    """A server of more processes than are kept one by one is told as a whole."""
+
+    def table(i: int) -> list[list[Any]]:
+        backends = [[300 + n, 1, "postgres", 2 * i, 1] for n in range(9)]
+        kernel = [[2, 0, "kthreadd", 0, 1], [9, 2, "kworker/0:1", 9 * i, 1]]
+        return [*kernel, *backends, [60, 1, "cron", 4 * i, 1]]
+
+    use = used(tmp_path, {}, processes={0: table(0), 10: table(10)})
+    assert len(use.others) == 5
+    assert use.programs == (
+        ProgramUse("postgres", 9, pytest.approx(1.8)),
+        ProgramUse("cron", 1, pytest.approx(0.4)),
+    )
 
 
 def test_a_window_between_two_tables_gets_its_part(tmp_path: Path) -> None:

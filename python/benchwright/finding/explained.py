@@ -13,10 +13,10 @@ from collections.abc import Sequence
 import msgspec
 
 from benchwright.finding.codes import doubt
-from benchwright.finding.limiter import sentence
 from benchwright.finding.machine_codes import LIMITER_CODES
 from benchwright.finding.machine_doubts import unseen
 from benchwright.finding.observed import ObservedFiles
+from benchwright.finding.unlimited import sentence
 from benchwright.finding.use_table import UseRow, use_table
 from benchwright.finding.windows import Window, counts, epochs_of, windows_of
 from benchwright.model.estimate import Summary

@@ -9,7 +9,7 @@ Source: papers/methodology.txt 12.3.4; the thresholds' reasons are in thresholds
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import msgspec
 
@@ -20,9 +20,6 @@ from benchwright.finding.limiter_neighbour import noisy_neighbour
 from benchwright.finding.limiter_network import network_limit
 from benchwright.finding.machine_codes import LIMITER_CODES
 from benchwright.model.watched import ResourceUse
-
-NOTHING = "nothing was at its limit: the system was not driven to it"
-TOO_SHORT = "watched too briefly to tell a limit: what limited it is not known"
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -78,8 +75,3 @@ def rank(code: str) -> int:
 
 
 _ORDER = {code: place for place, code in enumerate(LIMITER_CODES)}
-
-
-def sentence(uses: Sequence[ResourceUse]) -> str:
-    """Return what there is to say where no limit is named."""
-    return NOTHING if any(map(explainable, uses)) else TOO_SHORT

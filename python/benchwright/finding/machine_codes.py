@@ -55,7 +55,8 @@ LIMITER_CODES: dict[str, Code] = {
     ),
     "noisy-neighbour": Code(
         Severity.WARNING,
-        "Stop what else runs (bw quiet), or measure at another time: others used the processors.",
+        "Stop what else runs (bw quiet), or measure at another time: others used the processors. "
+        "If one of them is the server that is measured, name it: --target-name, --target-port.",
     ),
     "steal": Code(
         Severity.WARNING,

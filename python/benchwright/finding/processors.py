@@ -59,7 +59,7 @@ def shares(use: ResourceUse) -> Shares | None:
     cpu = use.cpu
     if cpu is None:
         return None
-    served = sum(task.share for task in served_by_others(use))
+    served = _served(use)
     return Shares(
         count=cpu.count,
         busy=cpu.busy,
@@ -79,9 +79,23 @@ def _neighbours(use: ResourceUse, cpu: CpuUse, served: float) -> float | None:
     return max(cpu.others - kernel - served, 0.0)
 
 
+def _served(use: ResourceUse) -> float:
+    """Return what the processes used that a generator is likely to drive [cores]: of a
+    server of many processes all, not only those that are among the busiest."""
+    listed = sum(task.share for task in served_by_others(use))
+    if not _has_generator(use):
+        return listed
+    whole = sum(one.share for one in use.programs if is_server(one.name))
+    return max(listed, whole)
+
+
+def _has_generator(use: ResourceUse) -> bool:
+    return any(task.of == "own" and is_generator(task.name) for task in use.tasks)
+
+
 def served_by_others(use: ResourceUse) -> tuple[TaskUse, ...]:
     """Return the processes that a generator of the own tree is likely to drive."""
-    if not any(task.of == "own" and is_generator(task.name) for task in use.tasks):
+    if not _has_generator(use):
         return ()
     return tuple(task for task in use.others if is_server(task.name))
 

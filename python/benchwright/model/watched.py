@@ -33,6 +33,15 @@ class TaskUse(msgspec.Struct, frozen=True, omit_defaults=True):
     """Time runnable without a processor, as a share of the window."""
 
 
+class ProgramUse(msgspec.Struct, frozen=True):
+    """All other processes of one name."""
+
+    name: str
+    processes: int
+    share: float
+    """Sum of their means of processor time over the window [cores]."""
+
+
 class CpuUse(msgspec.Struct, frozen=True, omit_defaults=True):
     """The processors. Sums are in cores: 1.5 is one and a half processors' time."""
 
@@ -222,7 +231,8 @@ class ClockUse(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 MOST_TASKS, MOST_OTHERS = 8, 5
-"""How many threads of the trial, and processes of others, a use keeps."""
+"""How many threads of each side (the own tree, the targets), and how many of the other
+processes and programs, a use keeps."""
 WORKING = 0.05
 """Processor time from which on a thread is counted as working [cores]."""
 
@@ -244,11 +254,15 @@ class ResourceUse(msgspec.Struct, frozen=True, omit_defaults=True):
     """The window in the series' time, CLOCK_MONOTONIC [ns]."""
     cpu: CpuUse | None = None
     tasks: tuple[TaskUse, ...] = ()
-    """The busiest threads of the own tree and the targets, busiest first; at most MOST_TASKS."""
+    """The busiest threads of the own tree and of the targets, busiest first; at most
+    MOST_TASKS of each."""
     working: tuple[int, int] | None = None
     """How many threads of the own tree and of the targets used WORKING and more."""
     others: tuple[TaskUse, ...] = ()
     """The busiest other processes; at most MOST_OTHERS."""
+    programs: tuple[ProgramUse, ...] = ()
+    """The other processes by name, without the kernel's threads, busiest first; at most
+    MOST_OTHERS. A server of many processes is one of these."""
     memory: MemoryUse | None = None
     disks: tuple[DiskUse, ...] = ()
     """Those with any request in the window."""

@@ -83,6 +83,7 @@ def _window(use: ResourceUse) -> dict[str, Any]:
         "sampler_cores": known(use.sampler_cost),
         "tasks": [msgspec.to_builtins(task) for task in use.tasks],
         "others": [msgspec.to_builtins(task) for task in use.others],
+        "programs": [msgspec.to_builtins(one) for one in use.programs],
         "absent": [{"what": what, "why": why} for what, why in use.absent],
     }
 

@@ -145,14 +145,15 @@ class Group:
 
     def _filled(self, bare: ResourceUse) -> ResourceUse:
         window = self.window
-        others, of_kernel = self.others.others_use(window)
+        others = self.others.others_use(window)
         tasks, working = tasks_use(window, self.own, self.target)
         return msgspec.structs.replace(
             bare,
-            cpu=cpu_use(window, of_kernel),
+            cpu=cpu_use(window, others.of_kernel),
             tasks=tasks,
             working=working,
-            others=others,
+            others=others.processes,
+            programs=others.programs,
             memory=memory_use(window),
             disks=disks_use(window, self._disks),
             io_pressure=pressure(window, "io"),

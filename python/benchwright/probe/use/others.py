@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from benchwright.model.watched import MOST_OTHERS, TaskUse
+from benchwright.model.watched import MOST_OTHERS, ProgramUse, TaskUse
 from benchwright.probe.use.lines import Header, Processes, ProcessRow, Threads
 from benchwright.probe.use.tasks import busiest, share_of
 from benchwright.probe.use.tracks import Growth, Track, Tracks
@@ -67,6 +67,17 @@ class ProcessTable:
     below: AbstractSet[int]
 
 
+@dataclass(slots=True, frozen=True)
+class OthersUse:
+    """What those used that are not ours in a window, busiest first."""
+
+    processes: tuple[TaskUse, ...]
+    """A thread of the kernel is one too; its name stands in brackets, as in ps."""
+    programs: tuple[ProgramUse, ...]
+    of_kernel: float | None
+    """Of all threads of the kernel [cores]; None where they are not seen."""
+
+
 class OthersSeen:
     """All processes that are not ours, from one moment to another."""
 
@@ -86,12 +97,8 @@ class OthersSeen:
         for each in self._around.taken(one.table.t, one):
             self._look_at(each)
 
-    def others_use(self, window: Window) -> tuple[tuple[TaskUse, ...], float | None]:
-        """Return the busiest processes, busiest first, after the last table.
-
-        A thread of the kernel is one too; its name stands in brackets, as in ps. With them
-        comes what all threads of the kernel used [cores]; None where they are not seen.
-        """
+    def others_use(self, window: Window) -> OthersUse:
+        """Return what they used, after the last table."""
         for each in self._around.rest():
             self._look_at(each)
         tick_s = 1 / window.header.ticks_per_s
@@ -103,7 +110,8 @@ class OthersSeen:
             for share, track in busiest(shares, MOST_OTHERS)
         )
         sees_kernel = self._sees_kernel and self._tables > 1
-        return found, self._of_kernel(window, ours) if sees_kernel else None
+        of_kernel = self._of_kernel(window, ours) if sees_kernel else None
+        return OthersUse(found, _programs(shares), of_kernel)
 
     def _ours(self) -> set[int]:
         """Return who is ours, by all that is known at the end: a target may have been told
@@ -151,6 +159,17 @@ class OthersSeen:
         track = Track(row.pid, 0, row.name, "other", run, when_ns)
         track.parent, track.of_kernel = row.ppid, of_kernel
         return track
+
+
+def _programs(shares: Iterable[tuple[float, Track]]) -> tuple[ProgramUse, ...]:
+    """Return the busiest programs; the kernel's threads are none."""
+    by_name: dict[str, list[float]] = {}
+    for share, track in busiest(shares, None):
+        if not track.of_kernel:
+            by_name.setdefault(track.name, []).append(share)
+    found = [ProgramUse(n, len(each), math.fsum(each)) for n, each in by_name.items()]
+    found.sort(key=lambda one: (-one.share, one.name))
+    return tuple(found[:MOST_OTHERS])
 
 
 def _name(track: Track) -> str:

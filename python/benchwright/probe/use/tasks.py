@@ -111,7 +111,9 @@ def tasks_use(
         [(share_of(window, track, 1e-9), track) for track in seen.all()]
         for seen in (own, target)
     ]
-    shown = busiest([*sides[0], *sides[1]], MOST_TASKS)
+    # Of each side: the many processes of a busy server do not hide its generator.
+    chosen = [one for side in sides for one in busiest(side, MOST_TASKS)]
+    shown = busiest(chosen, None)
     first, second = (sum(share >= WORKING for share, _ in side) for side in sides)
     return tuple(_thread(window, track, share) for share, track in shown), (
         first,
@@ -125,9 +127,9 @@ def share_of(window: Window, track: Track, unit_s: float) -> float:
 
 
 def busiest(
-    shares: Iterable[tuple[float, Track]], most: int
+    shares: Iterable[tuple[float, Track]], most: int | None
 ) -> list[tuple[float, Track]]:
-    """Return those that did anything, busiest first."""
+    """Return those that did anything, busiest first; all of them where `most` is None."""
     busy = [one for one in shares if one[0] >= LEAST_SHARE]
     busy.sort(key=lambda one: (-one[0], one[1].pid, one[1].tid))
     return busy[:most]

@@ -1,0 +1,81 @@
+"""What is said where no limit is named: never that nothing was busy where something was."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchwright.finding.unlimited import NOTHING, TOO_SHORT, sentence
+from benchwright.model.watched import ProgramUse, ResourceUse, TaskUse
+from watched_uses import cpu, disk, group, task, use
+
+POSTGRES = (ProgramUse("postgres", 11, 1.88), ProgramUse("sshd", 1, 0.01))
+
+
+def busy(**more: object) -> ResourceUse:
+    """Return a window of two CPUs that others filled."""
+    parts = {"cpu": cpu(0.02, 1.96), "tasks": (task(share=0.02),)}
+    return use(**(parts | more))
+
+
+def test_an_idle_machine_was_not_driven() -> None:
+    assert sentence([use(), use()]) == NOTHING
+    assert sentence([ResourceUse(0.01, 0, (1, 1), cpu=cpu(2.0))]) == TOO_SHORT
+
+
+def test_a_busy_program_that_nobody_named_is_named_with_the_option() -> None:
+    text = sentence([busy(programs=POSTGRES)])
+    assert "nothing was at its limit" not in text
+    assert "the CPUs were 99 % busy" in text
+    assert "mostly with 11 x postgres (1.88 of 2 CPUs)" in text
+    assert "--target-name postgres" in text
+
+
+@pytest.mark.parametrize(
+    ("seen", "who"),
+    [
+        (use(cpu=cpu(1.3, 0.6)), "with the benchmark itself (1.30 of 2 CPUs)"),
+        (use(cpu=cpu(0.4, 0.3, target=1.2)), "with its server (1.20 of 2 CPUs)"),
+        (busy(), "with short-lived or unidentified processes (1.96 of 2 CPUs)"),
+        (
+            busy(cpu=cpu(0.02, 1.96, kernel=1.9)),
+            "with the kernel's own threads and interrupts (1.90 of 2 CPUs)",
+        ),
+    ],
+)
+def test_who_was_busy_is_said(seen: ResourceUse, who: str) -> None:
+    assert f"mostly {who}" in sentence([seen])
+
+
+def test_a_busy_disk_and_a_quota_are_no_nothing() -> None:
+    assert "the disk vda was 97 % busy" in sentence([use(disks=(disk(0.97, 1.0),))])
+    stopped = group(periods=100, throttled=40, throttled_s=0.1, cpu_limit_cores=1.0)
+    text = sentence([use(cgroups=(stopped,))])
+    assert "/bench was stopped for its CPU quota in 40 of 100 periods" in text
+    kept = use(
+        cpu=cpu(0.3, 0.9, each=(0.97, 0.2)),
+        cgroups=(group(cpus=(0,)),),
+    )
+    assert "the CPUs that its cpuset allows (0) were all busy" in sentence([kept])
+
+
+def test_what_held_for_some_windows_only_says_in_how_many() -> None:
+    text = sentence([use(), busy(programs=POSTGRES), use()])
+    assert text.endswith("(in 1 of 3 watched windows)")
+    one = use(cpu=cpu(1.0), tasks=(task(share=0.99),))
+    assert sentence([one, use(), use()]) == (
+        "no limit held for most of the watched time: single-threaded-cpu-bound in 1 of 3 "
+        "watched windows"
+    )
+
+
+def test_all_processes_of_a_server_count_not_only_the_busiest() -> None:
+    """A generator beside a server of more processes than are kept drives it."""
+    from watched_uses import codes
+
+    seen = use(
+        cpu=cpu(0.08, 1.9),
+        tasks=(task("pgbench", 0.08, waiting=0.44),),
+        others=tuple(TaskUse(n, 0, "postgres", 0.17, "other") for n in range(20, 25)),
+        programs=POSTGRES,
+    )
+    assert codes(seen) == ["cpu-saturated"]
