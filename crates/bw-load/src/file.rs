@@ -176,6 +176,14 @@ impl FileTarget {
 }
 
 impl Target for FileTarget {
+    #[inline]
+    fn batch(&self) -> usize {
+        match self {
+            Self::Uring(target) => target.batch(),
+            Self::Threads(target) => target.batch(),
+        }
+    }
+
     fn capacity(&self) -> u32 {
         match self {
             Self::Uring(target) => target.capacity(),

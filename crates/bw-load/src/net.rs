@@ -132,6 +132,12 @@ impl<P: Protocol> Network<P> {
 }
 
 impl<P: Protocol> Target for Network<P> {
+    /// Each request is written to a socket of its own.
+    #[inline]
+    fn batch(&self) -> usize {
+        1
+    }
+
     fn capacity(&self) -> u32 {
         self.pool.size()
     }

@@ -9,6 +9,7 @@ use crate::clock::Clock;
 use crate::synchronous::Synchronous;
 use crate::target::{Reaped, Target};
 use crate::timekeeper::AnyClock;
+use crate::worker::BATCH;
 use bw_schedule::operation::Operation;
 use bw_units::Nanos;
 use serde::{Deserialize, Serialize};
@@ -99,6 +100,13 @@ impl<C: Clock> Null<C> {
 }
 
 impl<C: Clock> Target for Null<C> {
+    const FLUSH_CALLS_KERNEL: bool = false;
+
+    #[inline]
+    fn batch(&self) -> usize {
+        BATCH
+    }
+
     fn capacity(&self) -> u32 {
         self.capacity
     }

@@ -19,13 +19,22 @@ pub struct Reaped {
 
 /// Something that executes operations.
 pub trait Target {
+    /// Whether `flush` makes system calls. The worker then reads its clock again after each flush, so that it
+    /// sees what became due meanwhile.
+    const FLUSH_CALLS_KERNEL: bool = true;
+
+    /// Returns how many operations one hand-over to the kernel takes, at least 1: no more than
+    /// that are submitted before a flush, so that each is stamped just before its own hand-over.
+    fn batch(&self) -> usize;
+
     /// Returns how many operations may be in flight at once, at most: slots are below it.
     fn capacity(&self) -> u32;
 
     /// Prepares an operation under `slot`, which is free. It may start now, or with `flush`.
     fn submit(&mut self, slot: u32, operation: &Operation);
 
-    /// Starts everything that was prepared. The worker stamps the actual start just before.
+    /// Starts everything that was prepared: at most [`batch`](Target::batch) operations. The worker reads
+    /// the clock just before; that is the actual start of all of them.
     ///
     /// # Errors
     /// The kernel refuses the whole submission: the run ends.

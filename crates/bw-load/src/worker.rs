@@ -30,10 +30,10 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Operations submitted under one stamp and one flush, at most.
+/// Operations submitted under one stamp and one flush, at most, whatever the target takes.
 pub const BATCH: usize = 16;
-/// Batches in one turn, at most.
-const BATCHES: usize = 8;
+/// Operations issued in one turn, about: ends must be taken too.
+const TURN: usize = 128;
 /// Ends taken from the target in one slice, at most.
 pub const SLICE: usize = 16;
 

@@ -48,6 +48,9 @@ struct Looking {
 }
 
 impl Target for Looking {
+    fn batch(&self) -> usize {
+        self.target.batch()
+    }
     fn capacity(&self) -> u32 {
         self.target.capacity()
     }

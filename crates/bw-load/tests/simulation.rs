@@ -130,6 +130,9 @@ struct Hiccup {
 }
 
 impl Target for Hiccup {
+    fn batch(&self) -> usize {
+        self.target.batch()
+    }
     fn capacity(&self) -> u32 {
         self.target.capacity()
     }

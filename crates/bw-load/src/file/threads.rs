@@ -11,6 +11,7 @@
 use super::buffers::Buffers;
 use super::{Description, calls, futex};
 use crate::target::{Reaped, Target};
+use crate::worker::BATCH;
 use bw_schedule::operation::{Kind, Operation};
 use bw_units::Nanos;
 use std::fs::File;
@@ -233,6 +234,11 @@ fn settle(home: &libc::cpu_set_t) {
 }
 
 impl Target for ThreadsTarget {
+    /// One call wakes as many threads as operations were published.
+    fn batch(&self) -> usize {
+        BATCH
+    }
+
     fn capacity(&self) -> u32 {
         u32::try_from(self.busy.len()).unwrap_or(u32::MAX)
     }

@@ -227,6 +227,11 @@ impl UringTarget {
 }
 
 impl Target for UringTarget {
+    #[inline]
+    fn batch(&self) -> usize {
+        BATCH as usize
+    }
+
     fn capacity(&self) -> u32 {
         u32::try_from(self.flights.len()).unwrap_or(u32::MAX)
     }

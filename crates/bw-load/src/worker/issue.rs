@@ -1,6 +1,6 @@
 //! Issuing what is due, and taking back what has ended.
 
-use super::{BATCH, BATCHES, Worker};
+use super::{BATCH, TURN, Worker};
 use crate::agenda::Planned;
 use crate::clock::Clock;
 use crate::policy::Full;
@@ -21,23 +21,25 @@ impl<C: Clock, T: Target> Worker<C, T> {
     /// Issues what is due, batch by batch; not for ever, since ends must be taken too.
     #[inline]
     pub(super) fn issue(&mut self) -> io::Result<bool> {
-        let mut any = false;
-        for _ in 0..BATCHES {
-            if !self.issue_batch()? {
-                break;
+        let mut done = 0;
+        while done < TURN {
+            match self.issue_batch()? {
+                0 => break,
+                more => done += more,
             }
-            any = true;
         }
-        Ok(any)
+        Ok(done > 0)
     }
 
-    /// Issues a batch of what is due: under one stamp, taken just before one flush.
+    /// Issues a batch of what is due: under one stamp, taken just before one flush. Returns how much was
+    /// done: operations issued, or a whole [`BATCH`] for room that was made.
     #[inline]
-    fn issue_batch(&mut self) -> io::Result<bool> {
+    fn issue_batch(&mut self) -> io::Result<usize> {
         let due = self.now.min(Nanos(self.plan.end.0 - 1));
+        let most = self.target.batch().clamp(1, BATCH);
         let mut batch = [0_u32; BATCH];
         let mut length = 0;
-        while length < BATCH && !self.slots.full() {
+        while length < most && !self.slots.full() {
             let Some((planned, held)) = self.next_due(due) else {
                 break;
             };
@@ -51,9 +53,17 @@ impl<C: Clock, T: Target> Worker<C, T> {
             self.now = self.clock.now();
             self.target.flush()?;
             self.stamp(&batch[..length]);
+            if T::FLUSH_CALLS_KERNEL {
+                self.now = self.clock.now();
+            }
+            return Ok(length);
         }
         let more = self.slots.full() && self.agenda.next_at() <= due;
-        Ok(length > 0 || (more && self.make_room(due)?))
+        Ok(if more && self.make_room(due)? {
+            BATCH
+        } else {
+            0
+        })
     }
 
     /// Deals with what is due while every place is taken: ends that are there already make room; only if
