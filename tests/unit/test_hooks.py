@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import benchwright
+from benchwright.stats.rows import HOOK_VALUES
 from benchwright.trial.aplog import Section, number, numbers, parse
 
 HOOKS = Path(benchwright.__file__).parent / "hooks"
@@ -93,6 +94,7 @@ def test_every_line_is_a_value_with_its_unit_last(name: str, tmp_path: Path) -> 
     for line in text.splitlines():
         assert re.fullmatch(r"[a-z][a-z0-9_]* = -?\d+(\.\d+)?", line), line
         assert line.split(" = ")[0].endswith(UNITS)
+        assert line.split(" = ")[0] in HOOK_VALUES, "how commands unify it is decided"
     assert parse(text).sections == []
 
 

@@ -14,7 +14,7 @@ from benchwright.stats.aggregate import (
     trial_values,
     trials_of_blocks,
 )
-from benchwright.stats.rows import RowBook
+from benchwright.stats.rows import HOOK_VALUES, RowBook
 from benchwright.stats.summaries import summarise_trials
 
 
@@ -70,6 +70,25 @@ def test_a_declared_metric_says_how_threads_are_aggregated(
     assert trial_values([block(1, ops=10), block(2, ops=20)], [spec]) == {
         "ops": expected
     }
+
+
+@pytest.mark.parametrize("prefix", ["", "server_"])
+def test_what_a_hook_reads_at_one_moment_is_not_summed_over_commands(
+    prefix: str,
+) -> None:
+    free, growth = f"{prefix}free_memory_bytes", f"{prefix}disk_read_bytes"
+    values = [{free: 10.0, growth: 1.0}, {free: 20.0, growth: 2.0}]
+    found = trial_values([block(1, **one) for one in values])
+    assert found == {free: 15, growth: 3}
+
+
+@pytest.mark.parametrize("name", HOOK_VALUES)
+def test_a_machines_value_is_not_summed_over_threads(name: str) -> None:
+    spec = MetricSpec(name, better="higher")
+    blocks = [block(1, **{name: 10.0}), block(2, **{name: 10.0})]
+    assert trial_values(blocks, [spec]) == {name: 10}
+    told = MetricSpec(name, across_threads="sum")
+    assert trial_values(blocks, [told]) == {name: 20}
 
 
 def test_what_only_some_threads_have_is_absent_and_named() -> None:

@@ -11,6 +11,7 @@ Non-goals: no arithmetic here (aggregate.py) and no rendering (report/).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
@@ -57,6 +58,28 @@ _EXTRAS = (
     Row("voluntary_switches", "voluntary_switches", extra=True),
     Row("involuntary_switches", "involuntary_switches", extra=True),
 )
+_GAUGES = ("free_memory_bytes", "available_memory_bytes")
+"""What shipped hooks read at one moment: amounts, not growth."""
+_GROWTH = (
+    "free_memory_change_bytes",
+    *(
+        f"disk_{way}_{what}"
+        for way in ("read", "write")
+        for what in ("operations", "bytes")
+    ),
+    *(
+        f"network_{way}_{what}"
+        for way in ("receive", "send")
+        for what in ("bytes", "packets")
+    ),
+    "loopback_bytes",
+    "loopback_packets",
+    "other_cpu_s",
+)
+"""What shipped hooks count from a measurement's start to its end."""
+HOOK_VALUES = (*_GAUGES, *_GROWTH)
+_OF_HOOKS = re.compile(rf"(?:.+_)?({'|'.join(HOOK_VALUES)})")
+"""A shipped hook's value, with the remote hook's prefix or without."""
 _BUILT_IN = {row.name: row for row in (*_TIMES, *_COMPUTED, *_EXTRAS)}
 TIMES = tuple(row.name for row in _TIMES)
 EXTRAS = frozenset(row.name for row in _EXTRAS)
@@ -81,7 +104,7 @@ class RowBook:
         """Return the rules of a quantity; one that nobody declared is summed over
         commands and averaged over threads, as a metric where lower is better."""
         found = self._rows.get(name)
-        return found if found is not None else Row(name, name, threads="mean")
+        return found if found is not None else _undeclared(name)
 
     def ordered(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the names in the table's order: Elapsed, System, User, Wait, CPU%,
@@ -124,9 +147,26 @@ class RowBook:
         return chosen or tuple(n for n in present if not self.row(n).computed)
 
 
+def _undeclared(name: str) -> Row:
+    """Return the rules of a quantity that nobody declared.
+
+    A gauge of a shipped hook, such as free memory, is averaged over commands: a sum of
+    amounts of one memory is the amount of none.
+    """
+    hook = _OF_HOOKS.fullmatch(name)
+    commands: Fold = "mean" if hook and hook[1] in _GAUGES else "sum"
+    return Row(name, name, commands=commands, threads="mean")
+
+
 def _declared(spec: MetricSpec) -> Row:
-    """Return the rules of a declared metric; built-in names keep theirs unless told."""
+    """Return the rules of a declared metric; built-in names keep theirs unless told.
+
+    A shipped hook's value is the whole machine's, the same for each thread: it is
+    averaged over threads also where higher is better.
+    """
     base = _BUILT_IN.get(spec.name)
+    if base is None and _OF_HOOKS.fullmatch(spec.name):
+        base = _undeclared(spec.name)
     default: Fold = "sum" if spec.better == "higher" else "mean"
     if spec.across_threads != "default":
         threads: Fold = spec.across_threads
