@@ -262,7 +262,8 @@ DONE
 """
 
 
-def test_a_checkpoint_survives_what_a_reboot_does(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["resume", "run"])
+def test_a_checkpoint_survives_what_a_reboot_does(command: str, tmp_path: Path) -> None:
     script(tmp_path, "work", 'echo "value = $APEPOCH" >> "$APLOG"\n')
     (tmp_path / "suite.ap").write_text(REBOOTING)
     environment = {**os.environ, "TESTROOT": str(tmp_path)}
@@ -273,11 +274,21 @@ def test_a_checkpoint_survives_what_a_reboot_does(tmp_path: Path) -> None:
         bare = {
             k: v for k, v in os.environ.items() if k in ("PYTHONPATH", "BW_LAUNCHER")
         }
-        done = bw(Path("/"), "resume", str(tmp_path / "point"), "--json", env=bare)
+        done = bw(Path("/"), command, str(tmp_path / "point"), "--json", env=bare)
     assert done.returncode == 0, done.stderr
     (test,) = by_name(done).values()
     assert quantity(test, "value")["mean"] == 2
     assert (tmp_path / "boots").read_text() == "boot\n" * 3
+
+
+@pytest.mark.parametrize("option", ["--plan", "--study=other", "--threads=2"])
+def test_a_checkpoint_goes_on_as_it_was_begun(option: str, tmp_path: Path) -> None:
+    (tmp_path / "point").write_text("benchwright checkpoint 1\nstudy = /nowhere\n")
+    done = bw(tmp_path, "run", "point", option)
+    assert done.returncode == 2
+    assert option.split("=")[0] in done.stderr
+    assert "is a checkpoint" in done.stderr
+    assert not (tmp_path / "other").exists()
 
 
 def test_peak_rss_of_true_is_small_however_large_the_caller(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchwright.cli.trial_options import (
@@ -42,10 +43,17 @@ _COMMAND_OPTIONS = (
     "rest",
 )
 
+_RESUMING = frozenset(
+    ("suite", "json", "quiet", "handler", "default_of", "command_argv", "undone")
+)
+"""What `bw run CHECKPOINT` takes; the rest is as the checkpoint's session was begun."""
+_SPELLED = {"factors": "-P", "metrics": "--metric", "hooks": "--hook", "defines": "-D"}
+
 _EXAMPLES = """\
 examples:
   bw run postmark.ap                              Auto-pilot's language
   bw run suite.toml -D fs=ext4 --study results    the modern one
+  bw run /var/lib/benchwright/checkpoint          goes on from a CHECKPOINT
   bw run --precision 2% -- sort big.txt           no file needed
   bw run -P n=1,2,4 --metric ops:higher=/ops -- ./bench --threads {n}
 
@@ -65,7 +73,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         usage="bw run [options] SUITE | bw run [options] -- CMD...",
     )
     add = parser.add_argument
-    add("suite", nargs="?", metavar="SUITE", help="a suite: FILE.ap or FILE.toml")
+    add(
+        "suite",
+        nargs="?",
+        metavar="SUITE",
+        help="a suite: FILE.ap or FILE.toml; or the file of a CHECKPOINT, to resume it",
+    )
     add(
         "-D",
         dest="defines",
@@ -78,7 +91,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add("--plan", action="store_true", help="print samples and commands; run nothing")
     _add_command_options(parser.add_argument_group("for a command after --"))
     _add_common_options(parser)
-    parser.set_defaults(handler=run)
+    parser.set_defaults(handler=run, default_of=parser.get_default)
 
 
 def _add_command_options(group: argparse._ArgumentGroup) -> None:
@@ -137,6 +150,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Do what `bw run` was asked; return the exit code."""
     import msgspec
 
+    if arguments.suite and arguments.command_argv is None:
+        from benchwright.session.checkpoint import is_checkpoint
+
+        if is_checkpoint(Path(arguments.suite)):
+            return _resume(arguments)
+
     from benchwright.session.start import rehearse
 
     prepared = _prepare(arguments)
@@ -155,6 +174,30 @@ def run(arguments: argparse.Namespace) -> int:
     from benchwright.cli.live import run_new
 
     return run_new(prepared, arguments)
+
+
+def _resume(arguments: argparse.Namespace) -> int:
+    """Go on from a checkpoint, as Auto-pilot does when one is its argument."""
+    from benchwright.cli.resume import resume
+    from benchwright.model.errors import argument_error
+
+    for name, value in vars(arguments).items():
+        if name not in _RESUMING and value != arguments.default_of(name):
+            option = _option(name)
+            raise argument_error(
+                option,
+                arguments.suite,
+                f"{arguments.suite} is a checkpoint: it goes on as it was begun, "
+                f"without {option}",
+                f"leave {option} out, or run the suite itself",
+            )
+    arguments.study = arguments.suite
+    return resume(arguments)
+
+
+def _option(name: str) -> str:
+    """Return how an option is written, given its name in the namespace."""
+    return _SPELLED.get(name, "--" + name.replace("_", "-"))
 
 
 def _refuse_quiet(prepared: Prepared) -> None:
@@ -212,9 +255,7 @@ def _refuse_command_options(arguments: argparse.Namespace) -> None:
 
     for name in _COMMAND_OPTIONS:
         if getattr(arguments, name):
-            option = {"factors": "-P", "metrics": "--metric", "hooks": "--hook"}.get(
-                name, "--" + name.replace("_", "-")
-            )
+            option = _option(name)
             raise argument_error(
                 option,
                 arguments.suite,

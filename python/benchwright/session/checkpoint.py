@@ -1,7 +1,7 @@
 """The small text file that `CHECKPOINT FILE` leaves for a boot script.
 
 The checkpoint itself is in the journal; the file only says where the study is, so that
-`bw resume FILE` works as Auto-pilot's own did. The paper's rule for boot scripts holds
+`bw resume FILE` and `bw run FILE` work as Auto-pilot's own did. The paper's rule for boot scripts holds
 (section 3.5): a file that root would obey must be root's and not writable by others.
 """
 
@@ -49,6 +49,14 @@ def write_pointer(path: Path, study: Path) -> None:
 def _begins_as_ours(path: Path) -> bool:
     with path.open(errors="replace") as file:
         return file.read(len(_HEAD)) == _HEAD
+
+
+def is_checkpoint(place: Path) -> bool:
+    """Return whether a path is a file that `write_pointer` wrote; its text says so."""
+    try:
+        return place.is_file() and _begins_as_ours(place)
+    except OSError:
+        return False
 
 
 def study_of(place: Path) -> Path:
