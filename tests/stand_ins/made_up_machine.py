@@ -14,6 +14,8 @@ from pathlib import Path
 from benchwright.machine.quiet.host import Host, Ran, Refused
 
 BOOT = "11111111-2222-3333-4444-555555555555"
+AREA = "\0" * (os.sysconf("SC_PAGE_SIZE") - 10) + "SWAPSPACE2"
+"""What mkswap(8) leaves in a device's first page."""
 CPU = "sys/devices/system/cpu"
 FILES = {
     "proc/sys/kernel/random/boot_id": BOOT,
@@ -26,9 +28,9 @@ FILES = {
     "/dev/sdb1 partition 1000 10 5\n/swap\\040file file 1000 0 -2\n"
     "/dev/zram0 partition 1000 0 -3",
     "etc/fstab": "/dev/sdb1 none swap sw,discard=once,pri=5 0 0",
-    "dev/sdb1": "",
-    "swap file": "",
-    "dev/zram0": "",
+    "dev/sdb1": AREA,
+    "swap file": AREA,
+    "dev/zram0": AREA,
     f"{CPU}/online": "0-3",
     f"{CPU}/possible": "0-3",
     f"{CPU}/smt/control": "on",

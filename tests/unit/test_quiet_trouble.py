@@ -16,7 +16,15 @@ import pytest
 from benchwright.cli.quiet_run import _present
 from benchwright.finding.quiet import doubts_of_restored
 from benchwright.machine.quiet.host import Host, Refused, run_program
-from benchwright.machine.quiet.log import Begin, Closed, Intent, Log, read_log
+from benchwright.machine.quiet.log import (
+    Begin,
+    Closed,
+    Contents,
+    Intent,
+    Log,
+    Nowhere,
+    read_log,
+)
 from benchwright.machine.quiet.owner import owner_of
 from benchwright.machine.quiet.place import LOG, log_path
 from benchwright.machine.quiet.quieted import (
@@ -27,8 +35,9 @@ from benchwright.machine.quiet.quieted import (
     restore_now,
 )
 from benchwright.machine.quiet.services import Services
+from benchwright.machine.quiet.transaction import restore
 from benchwright.model.errors import BenchError
-from benchwright.model.quiet import AS_BEFORE, FOREIGN, Change, wishes
+from benchwright.model.quiet import AS_BEFORE, FAILED, FOREIGN, Change, wishes
 from made_up_machine import MadeUp, made_up, snapshot
 
 ROOT = Path(__file__).parents[2]
@@ -247,6 +256,51 @@ def test_a_service_of_a_log_must_have_a_plain_name(
     for do in both:
         with pytest.raises(Refused, match="no plain name"):
             do()
+
+
+OUTSIDE = (
+    ("swappiness", "tmp/rootonly/secret"),
+    ("swappiness", "proc/sys/../../tmp/secret"),
+    ("swappiness", "/tmp/secret"),
+    ("aslr", "proc/sys/vm/swappiness"),
+    ("turbo", "sys/devices/system/cpu/cpufreq/../secret/boost"),
+    ("governor", "sys/devices/system/cpu/cpufreq/policy0/../secret"),
+    ("thp", "sys/kernel/mm/transparent_hugepage/other"),
+    ("nmi-watchdog", ""),
+    ("smt", "sys/fs/cgroup/cpuset/../../../../tmp/cpuset.cpus"),
+    ("smt", "tmp/secret"),
+    ("irq-affinity", "proc/irq/../../tmp/smp_affinity_list"),
+    ("irq-affinity", "tmp/secret"),
+    ("nologin", "tmp/secret"),
+    ("swap", "/tmp/secret"),
+    ("swap", "-a"),
+    ("isolation", "cpus /tmp/secret"),
+    ("isolation", "cpus /tmp/cpuset.cpus"),
+    ("isolation", "own /tmp"),
+    ("isolation", "group ../../../tmp"),
+    ("isolation", "group tmp"),
+    ("isolation", "whatever /tmp/secret"),
+    ("services", "script /tmp/secret"),
+)
+
+
+@pytest.mark.parametrize(("setting", "item"), OUTSIDE)
+def test_a_place_that_a_setting_does_not_have_is_neither_read_nor_written(
+    place: Path, setting: str, item: str
+) -> None:
+    host = made_up(place / "m")
+    secret = host.root / "tmp/secret"
+    for path in (secret, host.root / "tmp/rootonly/secret"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("SECRET\n")
+    before = snapshot(host)
+    change = Change(setting, item, "HACK", "SECRET")
+    begin = Begin(owner_of(host, 0), 1, (setting,), 0)
+    contents = Contents(begin, ((Intent(1, change), "SECRET"),), 1)
+    restored = restore(host, Nowhere(), contents)
+    (undone,) = restored.undone
+    assert undone.how == FAILED
+    assert snapshot(host) == before
 
 
 # -- others at work --------------------------------------------------------------------

@@ -35,6 +35,9 @@ class Dirty:
         """Return how much is dirty."""
         return f"{_dirty_kib(host)} KiB are not yet written"
 
+    def check(self, host: Host, change: Change) -> None:
+        """Refuse nothing: the item names no place."""
+
     def read(self, host: Host, change: Change) -> str | None:
         """Return `done` when little is dirty."""
         left = _dirty_kib(host)
@@ -64,6 +67,9 @@ class Caches:
     def now(self, host: Host) -> str:
         """Return how much is cached."""
         return f"{_memory_kib(host, 'Cached')} KiB are cached"
+
+    def check(self, host: Host, change: Change) -> None:
+        """Refuse nothing: the item is not used."""
 
     def read(self, host: Host, change: Change) -> str | None:
         """Return `done`: nothing tells afterwards that it was."""

@@ -4,14 +4,22 @@ Some interrupts belong to one processor and refuse (EIO); they are told, with wh
 kernel says is in effect. Source: kernel documentation, core-api/irq/irq-affinity.rst.
 """
 
+# A setting fills a slot: it is given what any setting might want to know.
+# ruff: noqa: ARG002
+
 from __future__ import annotations
+
+import re
 
 from benchwright.machine.quiet import cpus
 from benchwright.machine.quiet.host import Host, Refused
-from benchwright.machine.quiet.setting import Plan, lacking
+from benchwright.machine.quiet.setting import Plan, check_item, lacking
 from benchwright.model.quiet import Change, Wish
 
 _LIST = "smp_affinity_list"
+INTERRUPTS = rf"proc/irq/\d+/{_LIST}"
+"""The files of interrupts' affinities, as a regular expression."""
+_ITEMS = re.compile(INTERRUPTS)
 
 
 class IrqAffinity:
@@ -50,6 +58,10 @@ class IrqAffinity:
             counts[value] = counts.get(value, 0) + 1
         told = (f"{n} on {where}" for where, n in sorted(counts.items()))
         return ", ".join(told) or "none are told"
+
+    def check(self, host: Host, change: Change) -> None:
+        """Refuse what is no interrupt's affinity."""
+        check_item(change, _ITEMS)
 
     def read(self, host: Host, change: Change) -> str | None:
         """Return the processors that an interrupt may reach."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchwright.machine.quiet import cgroups, cpus
 from benchwright.machine.quiet.host import Host, Refused
-from benchwright.machine.quiet.setting import Plan, lacking
+from benchwright.machine.quiet.setting import Plan, lacking, unknown_item
 from benchwright.model.quiet import Change, Wish
 
 BENCH, OTHERS = "bw-bench", "bw-others"
@@ -60,6 +60,20 @@ class Isolation:
         groups = cgroups.below(tree)
         isolated = "isolated" if tree.root / OTHERS in groups else "not isolated"
         return f"{isolated}; cgroup v{tree.version}, {len(groups)} groups"
+
+    def check(self, host: Host, change: Change) -> None:
+        """Refuse a step that is none, and groups outside the hierarchy."""
+        kind, _, name = change.item.partition(" ")
+        known = {"controller": ("",), "tasks": ("",), "group": (BENCH, OTHERS)}
+        if kind in known:
+            if name not in known[kind]:
+                raise unknown_item(change)
+            return
+        path, tree = Path(name), _tree(host)
+        inside = any(path.is_relative_to(top) for top in (tree.root, tree.mount))
+        file = kind == "own" or (kind == "cpus" and path.name == "cpuset.cpus")
+        if not inside or not file or ".." in path.parts:
+            raise unknown_item(change)
 
     def read(self, host: Host, change: Change) -> str | None:
         """Return an item's state."""

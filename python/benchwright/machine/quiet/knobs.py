@@ -4,6 +4,9 @@ Source: kernel documentation, admin-guide/sysctl/{kernel,vm}.rst, pm/cpufreq.rst
 mm/transhuge.rst, cpu/hotplug.
 """
 
+# A setting fills a slot: it is given what any setting might want to know.
+# ruff: noqa: ARG002
+
 from __future__ import annotations
 
 import re
@@ -11,9 +14,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchwright.machine.quiet.host import Host, Refused
-from benchwright.machine.quiet.setting import Plan, lacking
+from benchwright.machine.quiet.setting import Plan, check_item, lacking
 from benchwright.model.quiet import Change, Wish
 
+_CPU = "sys/devices/system/cpu"
 _CHOSEN = re.compile(r"\[([^\]]+)\]")
 Target = tuple[Path, str]
 """A file, and the value that it shall have."""
@@ -27,11 +31,14 @@ class Knobs:
         name: str,
         find: Callable[[Host, str], Sequence[Target]],
         *,
+        places: str,
         default: str,
         missing: str,
     ) -> None:
+        """`places` is a regular expression: the files that `find` can return."""
         self.name = name
         self._find = find
+        self._places = re.compile(places)
         self._default = default
         self._missing = missing
 
@@ -58,6 +65,10 @@ class Knobs:
         values = [_value(host, path) for path, _ in self._find(host, self._default)]
         told = list(dict.fromkeys(value for value in values if value is not None))
         return ", ".join(told) or self._missing
+
+    def check(self, host: Host, change: Change) -> None:
+        """Refuse a file that is not this setting's."""
+        check_item(change, self._places)
 
     def read(self, host: Host, change: Change) -> str | None:
         """Return the file's value."""
@@ -148,36 +159,42 @@ KNOBS = (
     Knobs(
         "turbo",
         _turbo,
+        places=rf"{_CPU}/(intel_pstate/no_turbo|cpufreq/(policy\d+/)?boost)",
         default="off",
         missing="this machine shows no switch for it (a virtual one mostly has none)",
     ),
     Knobs(
         "governor",
         _governors,
+        places=rf"{_CPU}/cpufreq/policy\d+/scaling_governor",
         default="performance",
         missing="this machine has no frequency governors (a virtual one mostly has none)",
     ),
     Knobs(
         "aslr",
         _file("proc/sys/kernel/randomize_va_space"),
+        places="proc/sys/kernel/randomize_va_space",
         default="0",
         missing="/proc/sys/kernel/randomize_va_space is not there",
     ),
     Knobs(
         "thp",
         _huge_pages,
+        places="sys/kernel/mm/transparent_hugepage/(enabled|defrag)",
         default="never",
         missing="this kernel has no transparent huge pages",
     ),
     Knobs(
         "nmi-watchdog",
         _file("proc/sys/kernel/nmi_watchdog"),
+        places="proc/sys/kernel/nmi_watchdog",
         default="0",
         missing="this kernel has no such watchdog",
     ),
     Knobs(
         "swappiness",
         _file("proc/sys/vm/swappiness"),
+        places="proc/sys/vm/swappiness",
         default="1",
         missing="/proc/sys/vm/swappiness is not there",
     ),

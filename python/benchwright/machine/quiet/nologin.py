@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchwright.machine.quiet.host import Host
-from benchwright.machine.quiet.setting import Plan, lacking
+from benchwright.machine.quiet.setting import Plan, lacking, unknown_item
 from benchwright.model.quiet import Change, Wish
 
 _OURS = "A benchmark is running on this machine (bw quiet). Please come back later."
@@ -36,6 +36,11 @@ class Nologin:
         """Return which file forbids it, if any does."""
         there = [path for path in _places(host) if path.exists()]
         return f"forbidden by {there[0]}" if there else "allowed"
+
+    def check(self, host: Host, change: Change) -> None:
+        """Refuse what is neither of the two files."""
+        if host.root / change.item not in _places(host):
+            raise unknown_item(change)
 
     def read(self, host: Host, change: Change) -> str | None:
         """Return the file's text, or `absent`."""

@@ -8,6 +8,9 @@ by SIGCONT, known by process id and start, so that nothing is lost.
 Source: papers/auto-pilot.txt section 3.5; systemctl(1), service(8).
 """
 
+# A setting fills a slot: it is given what any setting might want to know.
+# ruff: noqa: ARG002
+
 from __future__ import annotations
 
 import os
@@ -73,6 +76,10 @@ class Services:
         """Return which of the usual ones run."""
         found = self.plan(host, Wish(self.name)).changes
         return ", ".join(one.item for one in found) or "none of the usual ones runs"
+
+    def check(self, host: Host, change: Change) -> None:
+        """Refuse what is no plain name."""
+        _parts(change)
 
     def read(self, host: Host, change: Change) -> str | None:
         """Return whether it runs; None when it is gone."""

@@ -10,13 +10,20 @@ log as they were, and put back after it. Source: kernel documentation, cpu/hotpl
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from benchwright.machine.quiet.host import Host
-from benchwright.machine.quiet.setting import Plan, lacking
+from benchwright.machine.quiet.interrupts import INTERRUPTS
+from benchwright.machine.quiet.setting import Plan, check_item, lacking
 from benchwright.model.quiet import Change, Wish
 
 _CONTROL = "sys/devices/system/cpu/smt/control"
+
+
+_ITEMS = re.compile(
+    rf"{_CONTROL}|{INTERRUPTS}|sys/fs/cgroup/cpuset/(.+/)?cpuset\.cpus", re.DOTALL
+)
 
 
 class Smt:
@@ -46,6 +53,10 @@ class Smt:
     def now(self, host: Host) -> str:
         """Return what the kernel says."""
         return host.read(host.root / _CONTROL) or "not told"
+
+    def check(self, host: Host, change: Change) -> None:
+        """Refuse what is neither the switch nor what it disturbs."""
+        check_item(change, _ITEMS)
 
     def read(self, host: Host, change: Change) -> str | None:
         """Return a file's value."""

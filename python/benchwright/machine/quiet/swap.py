@@ -16,10 +16,11 @@ from pathlib import Path
 import msgspec
 
 from benchwright.machine.quiet.host import Host, Refused
-from benchwright.machine.quiet.setting import Plan, lacking
+from benchwright.machine.quiet.setting import Plan, check_item, lacking, unknown_item
 from benchwright.model.quiet import Change, Wish
 
 _OFF = "off"
+_ABSOLUTE = re.compile(r"/.+", re.DOTALL)
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _MARKS = (b"SWAPSPACE2", b"SWAP-SPACE")
 _ESCAPE = re.compile(r"\\([0-7]{3})")
@@ -63,6 +64,18 @@ class Swap:
         """Return the devices."""
         found = devices(host)
         return ", ".join(f"{d.path} {_state(d)}" for d in found) or "no swap device"
+
+    def check(self, host: Host, change: Change) -> None:
+        """Refuse what is neither a swap device now nor an area to be one.
+
+        A device that is gone passes: reading finds nothing to put back.
+        """
+        path = host.root / change.item.lstrip("/")
+        if any(device.path == change.item for device in devices(host)):
+            return
+        check_item(change, _ABSOLUTE)
+        if path.exists() and not _is_area(path):
+            raise unknown_item(change)
 
     def read(self, host: Host, change: Change) -> str | None:
         """Return `on, priority N`, `off`, or None when the device itself is gone."""

@@ -172,8 +172,10 @@ def unchanged(host: Host, contents: Contents, registry: Registry = REGISTRY) -> 
 
 def _as_before(host: Host, registry: Registry, change: Change) -> bool:
     try:
+        setting = registry[change.setting]
+        setting.check(host, change)
         # None: it is gone (a process that ended), and nothing of it can be put back.
-        return registry[change.setting].read(host, change) in (None, change.old)
+        return setting.read(host, change) in (None, change.old)
     except Refused:
         return False
 
@@ -200,6 +202,7 @@ def _undo(
             change, FAILED, why=f"this bw knows no setting {change.setting!r}"
         )
     try:
+        setting.check(host, change)
         value = setting.read(host, change)
         if value is None:
             return Undone(change, GONE)
