@@ -75,7 +75,7 @@ def test_every_mark_is_a_finding_and_on_the_page() -> None:
     marks = (
         adapter.CLOSED_LOOP,
         adapter.HIDES_LATENESS,
-        adapter.GENERATOR_BOUND,
+        adapter.GENERATOR_SATURATED,
         adapter.GENERATOR_LATE,
         adapter.RATE_ROUNDED,
         adapter.OPERATIONS_SKIPPED,

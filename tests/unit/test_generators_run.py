@@ -249,7 +249,7 @@ def test_a_generator_that_uses_its_cores_up_is_marked(
     program = OneProgram(files={"pgbench_log.1": LOG}, user_us=user_us)
     place = msgspec.structs.replace(place, cores=cores)
     marks = run(program, Pgbench(jobs=jobs), place).marks
-    assert ("generator-bound" in marks) is bound
+    assert ("generator-saturated" in marks) is bound
 
 
 @pytest.mark.parametrize(("rate", "rounded"), [(64.0, False), (100.0, True)])

@@ -6,11 +6,11 @@ note, worth a look. A code is never reused for another meaning.
 
 from __future__ import annotations
 
-from benchwright.finding.code import Code
+from benchwright.finding.code import Code, joined
 from benchwright.finding.machine_codes import MACHINE_CODES
 from benchwright.model.finding import Finding, Severity
 
-CODES: dict[str, Code] = MACHINE_CODES | {
+_CODES: dict[str, Code] = {
     "command-failed": Code(
         Severity.SERIOUS,
         "Read the command's output in the study's logs; failed trials are in no figure.",
@@ -257,7 +257,7 @@ CODES: dict[str, Code] = MACHINE_CODES | {
         "Use a generator whose response counts from the intended start (engine, pgbench, "
         "wrk2, vegeta, oha), or give this one room (depth, vus): what waits is in no figure.",
     ),
-    "generator-bound": Code(
+    "generator-saturated": Code(
         Severity.WARNING,
         "Give the generator more processors or threads: it used nearly all that it could, "
         "so its own limit cannot be told from the server's.",
@@ -349,6 +349,11 @@ CODES: dict[str, Code] = MACHINE_CODES | {
     ),
 }
 
+CODES: dict[str, Code] = joined(MACHINE_CODES, _CODES)
+
+_FORMER_MARKS = {"generator-bound": "generator-saturated"}
+"""Marks of trials in journals of earlier versions, and their codes of today."""
+
 
 def doubt(
     code: str, subject: str, evidence: str, severity: Severity | None = None
@@ -356,3 +361,11 @@ def doubt(
     """Return a finding of a known code, with the table's severity unless given."""
     known = CODES[code]
     return Finding(code, severity or known.severity, subject, evidence, known.remedy)
+
+
+def marked(mark: str, subject: str, evidence: str) -> Finding:
+    """Return the finding of a mark on a trial; a warning where the table has no such code."""
+    code = _FORMER_MARKS.get(mark, mark)
+    if code in CODES:
+        return doubt(code, subject, evidence)
+    return Finding(code, Severity.WARNING, subject, evidence)

@@ -7,7 +7,7 @@ measured was the limit. Sources: papers/methodology.txt 12.3; DESIGN.md, idea 3.
 
 from __future__ import annotations
 
-from benchwright.finding.code import Code
+from benchwright.finding.code import Code, joined
 from benchwright.model.finding import Severity
 
 LIMITER_CODES: dict[str, Code] = {
@@ -183,4 +183,4 @@ DOUBT_CODES: dict[str, Code] = {
     ),
 }
 
-MACHINE_CODES: dict[str, Code] = LIMITER_CODES | DOUBT_CODES
+MACHINE_CODES: dict[str, Code] = joined(LIMITER_CODES, DOUBT_CODES)

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from benchwright.finding.codes import CODES, doubt
+from benchwright.finding.codes import doubt, marked
 from benchwright.finding.words import counted, was
-from benchwright.model.finding import Finding, Severity
+from benchwright.model.finding import Finding
 from benchwright.model.peak import LoadEnding, LoadTrial, PeakGoal, Probe
 
 BEHIND_SHARE = 0.95
@@ -190,12 +190,6 @@ def _failures(seen: Seen, trials: int) -> tuple[Finding, ...]:
 def _marks(history: Sequence[LoadTrial]) -> tuple[Finding, ...]:
     counts = Counter(mark for trial in history for mark in trial.marks)
     return tuple(
-        _mark(code, f"{n} of {counted(len(history), 'trial')}")
+        marked(code, SUBJECT, f"{n} of {counted(len(history), 'trial')}")
         for code, n in counts.items()
     )
-
-
-def _mark(code: str, evidence: str) -> Finding:
-    if code in CODES:
-        return doubt(code, SUBJECT, evidence)
-    return Finding(code, Severity.WARNING, SUBJECT, evidence)

@@ -10,9 +10,9 @@ import msgspec
 
 from benchwright.control.ramp.growth import Climb, error_of_ratio, falls
 from benchwright.control.ramp.level import Level
-from benchwright.finding.codes import CODES, doubt
+from benchwright.finding.codes import doubt, marked
 from benchwright.finding.words import counted, was
-from benchwright.model.finding import Finding, Severity
+from benchwright.model.finding import Finding
 from benchwright.model.peak import LoadEnding, LoadTrial
 from benchwright.model.ramp import Axis, RampGoal, RampPoint, RampStatus
 from benchwright.model.usl import ScalabilityModel, UslFit
@@ -153,7 +153,4 @@ def _of_the_trials(shown: Shown, history: Sequence[LoadTrial]) -> Iterator[Findi
         if code == _CLOSED and shown.goal.axis is Axis.USERS:
             continue
         evidence = f"in {count} of {counted(len(history), 'trial')}"
-        if code in CODES:
-            yield doubt(code, SUBJECT, evidence)
-        else:
-            yield Finding(code, Severity.WARNING, SUBJECT, evidence)
+        yield marked(code, SUBJECT, evidence)

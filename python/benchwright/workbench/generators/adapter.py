@@ -24,7 +24,7 @@ Statistic = Literal["mean", "percentile", "share", "ratio", "metric"]
 
 CLOSED_LOOP = "closed-loop-generator"
 HIDES_LATENESS = "hides-lateness"
-GENERATOR_BOUND = "generator-bound"
+GENERATOR_SATURATED = "generator-saturated"
 RATE_ROUNDED = "rate-rounded"
 OPERATIONS_SKIPPED = "operations-skipped"
 GENERATOR_LATE = "generator-late"

@@ -14,7 +14,7 @@ from benchwright.model.observation import ProcessRecord
 from benchwright.model.peak import LoadTrial
 from benchwright.workbench.generators.adapter import (
     BACKLOG_UNCOUNTED,
-    GENERATOR_BOUND,
+    GENERATOR_SATURATED,
     RATE_ROUNDED,
     Asked,
     Generator,
@@ -99,7 +99,7 @@ def backlog_uncounted(
     return (BACKLOG_UNCOUNTED,) if real else ()
 
 
-def generator_bound(
+def generator_saturated(
     generator: Generator, available: int, record: ProcessRecord
 ) -> tuple[str, ...]:
     """Return the mark of a generator that used nearly all of the cores that it could use,
@@ -108,4 +108,4 @@ def generator_bound(
     cores = available if threads is None else min(threads, available)
     used_s = (record.user_us + record.system_us) / 1e6
     most_s = BOUND_SHARE * cores * record.elapsed_ns / 1e9
-    return (GENERATOR_BOUND,) if used_s > most_s else ()
+    return (GENERATOR_SATURATED,) if used_s > most_s else ()

@@ -32,7 +32,7 @@ from benchwright.workbench.generators.adapter import (
 )
 from benchwright.workbench.generators.doubts import (
     backlog_uncounted,
-    generator_bound,
+    generator_saturated,
     impossible,
     rate_rounded,
 )
@@ -244,7 +244,7 @@ def _trial(
         text = f"{generator.name}: {failure}"
         return _failed(asked, text, elapsed_s, epoch.started_ns)
     trial = _told(generator, asked, call, measured)
-    bound = generator_bound(generator, place.cores, record)
+    bound = generator_saturated(generator, place.cores, record)
     return msgspec.structs.replace(
         trial,
         cost_s=max(elapsed_s, trial.lasted_s),
