@@ -1,7 +1,8 @@
 """The journal's file: making it, opening it, and seeing whether it is as it was written.
 
-Decision: a study that is to be written is checked from end to end first, through a
-connection that cannot leave a trace: `immutable` where there is no write-ahead log, else
+Decision: a study is checked from end to end each time it is opened, to read as well as to
+write: a damaged one gives no figures. That is one pass over the file. Before a write it is
+checked through a connection that cannot leave a trace: `immutable` where there is no write-ahead log, else
 SQLite's lockless VFS with the log's index kept in memory. A plain read-only connection
 lost: it makes `-wal` and `-shm` files in a directory that is then refused (seen with
 SQLite 3.40). Our own lock keeps writers out meanwhile.
@@ -12,6 +13,8 @@ Sources: sqlite.org (fileformat2 section 1.3, wal section 7 and 8, uri).
 from __future__ import annotations
 
 import contextlib
+import errno
+import functools
 import os
 import sqlite3
 import struct
@@ -22,6 +25,7 @@ from pathlib import Path
 import msgspec
 
 from benchwright.model.errors import StudyError
+from benchwright.study.guard import is_locked
 from benchwright.study.schema import APPLICATION_ID, JOURNAL, SCHEMA, VERSION
 from benchwright.study.wal import log_is_damaged
 
@@ -40,19 +44,35 @@ def digest(info: bytes) -> bytes:
 
 
 def create(path: Path) -> None:
-    """Make the journal under another name and rename it: it is whole or not there."""
+    """Make the journal under another name and rename it: it is whole or not there.
+
+    The tables are made in the file itself and not in a write-ahead log: closing a log
+    on a full disk says nothing, and the rename would leave it behind.
+    Raises sqlite3.Error, OSError.
+    """
     draft = path / (JOURNAL + ".new")
     for old in path.glob(f"{JOURNAL}.new*"):
         old.unlink()
     os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     database = sqlite3.connect(draft, isolation_level=None)
     try:
+        database.execute("PRAGMA synchronous = FULL")
         database.executescript(SCHEMA)
+        _use_log(database)
     finally:
         database.close()
+    if path.joinpath(f"{draft.name}-wal").exists():
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     draft.rename(path / JOURNAL)
     for place in (path, path.parent):
         _sync_directory(place)
+
+
+def _use_log(database: sqlite3.Connection) -> None:
+    """Let every commit go to a write-ahead log. Raises sqlite3.OperationalError."""
+    (mode,) = database.execute("PRAGMA journal_mode = WAL").fetchone()
+    if mode != "wal":
+        raise sqlite3.OperationalError(f"the write-ahead log is refused ({mode})")
 
 
 def _sync_directory(path: Path) -> None:
@@ -66,7 +86,7 @@ def _sync_directory(path: Path) -> None:
 def writing(path: Path) -> sqlite3.Connection:
     """Return a connection whose every commit is durable."""
     database = sqlite3.connect(path / JOURNAL, isolation_level=None)
-    database.execute("PRAGMA journal_mode = WAL")
+    _use_log(database)
     database.execute("PRAGMA synchronous = FULL")
     database.execute("PRAGMA foreign_keys = ON")
     # A log begun anew can hold one torn transaction at most (wal.py).
@@ -140,16 +160,18 @@ def check_header(path: Path) -> None:
 
 def verify(path: Path, database: sqlite3.Connection) -> None:
     """Raise StudyError unless every page and every row is as it was written."""
-    if log_is_damaged(path / f"{JOURNAL}-wal"):
-        raise damaged(path, f"{JOURNAL}-wal breaks off in the middle")
     (answer,) = database.execute("PRAGMA integrity_check(1)").fetchone()
     if answer != "ok":
         raise damaged(path, str(answer))
+    if _schema_of(database) != _schema():
+        raise damaged(path, "its tables are not as they were made")
+    numbers = set()
     for number, info, recorded in database.execute(
         "SELECT number, info, digest FROM session"
     ):
         if digest(info) != recorded:
             raise damaged(path, f"the record of session {number} is not as written")
+        numbers.add(number)
     chain = b""
     rows = database.execute(
         "SELECT seq, session, kind, key, begin, payload, chain FROM entry ORDER BY seq"
@@ -158,6 +180,44 @@ def verify(path: Path, database: sqlite3.Connection) -> None:
         chain = link(chain, (session, kind, key, begin), payload)
         if chain != recorded:
             raise damaged(path, f"entry {seq} is not as written")
+        if session not in numbers:
+            raise damaged(path, f"session {session} of entry {seq} is missing")
+
+
+@functools.cache
+def _schema() -> list[tuple[object, ...]]:
+    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as made:
+        made.executescript(SCHEMA)
+        return _schema_of(made)
+
+
+def _schema_of(database: sqlite3.Connection) -> list[tuple[object, ...]]:
+    return database.execute(
+        "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name"
+    ).fetchall()
+
+
+def verify_while_written(path: Path, database: sqlite3.Connection) -> None:
+    """As `verify`, of what is there now: another process may append meanwhile."""
+    check_log(path, locked=False)
+    database.execute("BEGIN")
+    try:
+        verify(path, database)
+    finally:
+        database.execute("ROLLBACK")
+
+
+def check_log(path: Path, *, locked: bool) -> None:
+    """Raise StudyError if the write-ahead log has lost what was acknowledged.
+
+    Without the study's lock a log is judged only where no other process holds it: one
+    that a writer begins anew looks damaged for a moment.
+    """
+    log = path / f"{JOURNAL}-wal"
+    if not log_is_damaged(log):
+        return
+    if locked or (not is_locked(path) and log_is_damaged(log)):
+        raise damaged(path, f"{log.name} breaks off in the middle")
 
 
 _NOT_DAMAGE = frozenset(
@@ -179,7 +239,8 @@ def seeing_damage(path: Path) -> Iterator[None]:
                 "study-unusable", f"cannot read the journal in {path}: {error}"
             ) from None
         raise damaged(path, str(error)) from None
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        # Python's sqlite3 decodes SQLite's messages, which quote what is damaged.
         raise damaged(path, str(error)) from None
 
 

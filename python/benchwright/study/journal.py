@@ -22,6 +22,7 @@ from benchwright.model.errors import StudyError
 from benchwright.model.observation import Trial
 from benchwright.study.database import (
     check_header,
+    check_log,
     checking,
     create,
     digest,
@@ -29,6 +30,7 @@ from benchwright.study.database import (
     reading,
     seeing_damage,
     verify,
+    verify_while_written,
     writing,
 )
 from benchwright.study.guard import Lock, check_ownership, make_directory
@@ -146,6 +148,7 @@ class Study:
         lock = Lock(path)
         try:
             with seeing_damage(path), contextlib.closing(checking(path)) as reader:
+                check_log(path, locked=True)
                 verify(path, reader)
             lock.sign()
             with _being_written(path):
@@ -158,13 +161,19 @@ class Study:
     def open_to_read(cls, path: Path) -> Study:
         """Return a study for reading, also while another `bw` writes to it.
 
-        Raises StudyError `not-a-study`, `journal-newer`; `journal-damaged` here or,
-        for damage in a row, when that is read.
+        Raises StudyError `not-a-study`, `journal-newer`, `journal-damaged`: no row of
+        a journal that is not as it was written is given to anybody.
         """
         path = path.absolute()
         check_header(path)
         with seeing_damage(path):
-            return cls(path, reading(path), None)
+            database = reading(path)
+            try:
+                verify_while_written(path, database)
+                return cls(path, database, None)
+            except BaseException:
+                database.close()
+                raise
 
     def close(self) -> None:
         """Close the database and give up the lock."""

@@ -8,7 +8,6 @@ VERSION = 1
 SCHEMA = f"""
 PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {VERSION};
-PRAGMA journal_mode = WAL;
 BEGIN;
 CREATE TABLE session (
     number INTEGER PRIMARY KEY,

@@ -2,8 +2,7 @@
 
 `DIR` is the last session, `DIR@N` session N, `DIR:TEST` one test of it.
 Decision: read from the journal, not from its exports, so that void trials and stops are
-seen and nothing depends on an export being there. Non-goal: the study is not checked
-from end to end; what is read of it is.
+seen and nothing depends on an export being there.
 """
 
 from __future__ import annotations
