@@ -121,6 +121,55 @@ PERL = [
     "9**9**9 - 9**9**9",
     "9**9**9 == 9**9**9",
     "$count >= 10 ? 'enough' : 'more'",
+    "sin(1) . ' ' . cos(1) . ' ' . atan2(1, 2)",
+    "atan2(-1, -1)",
+    "sin(9**9**9)",
+    "int(atan2(0, -1) * 1000)",
+    # Texts.
+    "length('seven') + length(12.50)",
+    "lc('MiXed') . uc('MiXed') . lc(1)",
+    "substr('abcdef', 2)",
+    "substr('abcdef', 1, 3)",
+    "substr('abcdef', -3)",
+    "substr('abcdef', -3, 2)",
+    "substr('abcdef', 1, -2)",
+    "substr('abcdef', -10, 6)",
+    "substr('abcdef', 6) . '.'",
+    "substr('abcdef', 9) . '.'",
+    "substr('abcdef', 2, 0) . '.'",
+    "substr('abcdef', 4, -3) . '.'",
+    "substr($name, 0, 1) eq 'U'",
+    "substr(12345, 1.9, '2x')",
+    # Matching.
+    "$name =~ /se/",
+    "$name =~ /^User$/",
+    "$name =~ /^user$/",
+    "$name =~ /^user$/i",
+    "$name !~ /^user$/",
+    "$name !~ /User|Elapsed/ || $count > 3",
+    "'a/b' =~ /a\\/b/",
+    "'a/b' =~ m{a/b}",
+    "'a}b' =~ m{a\\}b}",
+    "'aa' =~ m{^a{2}$}",
+    "'a#b' =~ m#a\\#b#",
+    "'x(y)' =~ m(\\(y\\))",
+    "'ab' =~ m|b|",
+    '"a\\nb" =~ /^b/',
+    '"a\\nb" =~ /^b/m',
+    '"a\\nb" =~ /a.b/',
+    '"a\\nb" =~ /a.b/s',
+    '"A\\nB" =~ /^a.b$/ism',
+    "$name =~ 'U(s|x)er'",
+    "'User' =~ $name",
+    "'the User is' =~ /the $name is/",
+    "'Users' =~ /^${name}s$/",
+    "12.5 =~ /^\\d+\\.5$/",
+    "3 * 'a' =~ /a/",
+    "! 'a' =~ /a/",
+    "-1 . 'a' =~ /a/",
+    "'a' =~ /a/ == 1",
+    "('x' . 'y') =~ /xy/ ? 'yes' : 'no'",
+    "'b' =~ /a/ || 'c' =~ /c/",
 ]
 
 
@@ -132,7 +181,7 @@ def perl_results(expressions: list[str]) -> list[str]:
     settings = "".join(
         f"my ${name} = {json.dumps(value)};" for name, value in VALUES.items()
     )
-    each = "".join(f"print(({one}), chr(10));" for one in expressions)
+    each = "".join(f"print(scalar({one}), chr(10));" for one in expressions)
     script = f"no warnings; {settings} {each}"
     done = subprocess.run(
         [perl, "-e", script], capture_output=True, text=True, check=True
@@ -182,6 +231,20 @@ def test_minimum_and_maximum() -> None:
     assert parse("min(3, 1, 2) . max(3, 1, '20')", variables=None).evaluate({}) == "120"
 
 
+def test_a_pattern_cannot_hold_up_a_predicate() -> None:
+    hostile = "a" * 100_000 + "!"
+    expression = parse("$x =~ /^(a+)+$/ || $x =~ /(a|a)*b/", variables=None)
+    assert not expression.truth({"x": hostile})
+
+
+def test_a_pattern_that_a_variable_makes_wrong_is_an_error_at_its_place() -> None:
+    expression = parse("1 + ('a' =~ /$p/)", variables=None)
+    with pytest.raises(EvaluationError) as caught:
+        expression.evaluate({"p": "(b"})
+    assert caught.value.column == 10
+    assert "'(b'" in caught.value.message
+
+
 @pytest.mark.parametrize(
     ("text", "column", "message"),
     [
@@ -223,6 +286,18 @@ def mistakes(text: str) -> tuple[Diagnostic, ...]:
         ("count > 3", 1, "neither a function nor an operator"),
         ("sqrt 4", 6, "parentheses"),
         ("abs(1, 2)", 6, "takes one argument"),
+        ("substr(1)", 9, "takes 2 to 3 arguments"),
+        ("atan2(1, 2, 3)", 11, "takes two arguments"),
+        ("'a' =~ /b", 8, "pattern is not closed"),
+        ("'a' =~ /b(/", 10, "cannot be used"),
+        ("'a' =~ m{b(}", 11, "cannot be used"),
+        ("'a' =~ /a(?=b)/", 10, "lookahead is not supported"),
+        ("'a' =~ /(a)\\1/", 12, "backreference is not supported"),
+        ("'a' =~ /a/x", 11, "/x is not supported"),
+        ("'a' =~ s/a/b/", 8, "no substitution"),
+        ("'a' =~ tr/a/b/", 8, "no substitution"),
+        ("'a' =~", 7, "ends too early"),
+        ("$mean ~ 3", 7, "'~' means nothing"),
         ("1 ? 2", 6, "needs its :"),
         ('"\\q"', 2, "not an escape"),
         ("system('ls')", 1, "neither a function"),

@@ -4,7 +4,8 @@ Purpose: Perl's expression syntax, as Auto-pilot's suites use it, read by a lexe
 Pratt parser into a small frozen tree, and evaluated over it.
 Decision: our own parser instead of any form of eval; what lost was Python's `ast`, whose
 precedence and strings are not Perl's.
-Non-goals: assignment, arrays, hashes, regular expressions, calls beyond a fixed table.
+Regular expressions of `=~` are matched by RE2 in linear time (model/pattern.py).
+Non-goals: assignment, arrays, hashes, substitution, calls beyond a fixed table.
 Source: perlop(1), perldata(1); papers/auto-pilot.txt section 3.3.
 """
 

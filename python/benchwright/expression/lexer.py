@@ -6,7 +6,8 @@ import re
 
 import msgspec
 
-from benchwright.expression.tree import FUNCTIONS, Variable
+from benchwright.expression.functions import FUNCTIONS
+from benchwright.expression.tree import Variable
 
 
 class Mistake(msgspec.Struct, frozen=True):
@@ -19,17 +20,19 @@ class Mistake(msgspec.Struct, frozen=True):
 
 
 class Token(msgspec.Struct, frozen=True):
-    """A token; `kind` is `number`, `string`, `variable`, `function`, `end`, or the
-    operator itself."""
+    """A token; `kind` is `number`, `string`, `variable`, `function`, `pattern`, `end`, or
+    the operator itself."""
 
     kind: str
     offset: int
     text: str = ""
     parts: tuple[str | Variable, ...] = ()
+    flags: str = ""
+    """Of a pattern."""
 
 
 SYNTAX = "expression-syntax"
-_OPERATOR = re.compile(r"<=>|\*\*|&&|\|\||<=|>=|==|!=|[-+*/%<>!?:(),.]", re.ASCII)
+_OPERATOR = re.compile(r"<=>|=~|!~|\*\*|&&|\|\||<=|>=|==|!=|[-+*/%<>!?:(),.]", re.ASCII)
 _NUMBER = re.compile(r"(?:[0-9]+(?:\.(?!\.)[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _VARIABLE = re.compile(
@@ -38,6 +41,12 @@ _VARIABLE = re.compile(
 _WORD_OPERATORS = frozenset(
     ("eq", "ne", "lt", "gt", "le", "ge", "cmp", "and", "or", "not")
 )
+MATCHES = ("=~", "!~")
+_PATTERN = re.compile(r"(m?)(/)|(m)([^\sA-Za-z0-9_$'])", re.ASCII)
+"""How a pattern begins: /, m/, or m and another delimiter."""
+_CLOSING = {"{": "}", "(": ")", "[": "]", "<": ">"}
+_CHANGES = re.compile(r"(?:s|tr|y)[^\sA-Za-z0-9_,)]", re.ASCII)
+_FLAGS = "ims"
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
 _INSTEAD = {
     "=": "compare numbers with == and strings with eq; there is no assignment",
@@ -46,7 +55,7 @@ _INSTEAD = {
     "{": "a name in braces is written ${name}",
     "$": "a variable is written $name",
     "@": "there are no arrays",
-    "~": "there are no regular expressions and no bit operations",
+    "~": "a text is matched with =~ or !~; there are no bit operations",
     "^": "powers are written with **",
     ";": "an expression is one expression, not a list of statements",
 }
@@ -76,6 +85,8 @@ class Lexer:
         character = self._source[self._at]
         if character.isspace():
             self._at += 1
+        elif self._expects_pattern() and self._pattern():
+            pass
         elif character == "'":
             self._single_quoted()
         elif character == '"':
@@ -91,6 +102,60 @@ class Lexer:
             self._add(match[0], match.end())
         else:
             self._unexpected(character)
+
+    def _expects_pattern(self) -> bool:
+        return bool(self.tokens) and self.tokens[-1].kind in MATCHES
+
+    def _pattern(self) -> bool:
+        """Read a pattern; False where the right side of =~ is another expression."""
+        source, start = self._source, self._at
+        if _CHANGES.match(source, start):
+            hint = "an expression changes nothing; =~ /PATTERN/ only matches"
+            self._wrong("there is no substitution", hint, start)
+            self._add("wrong", len(source))
+            return True
+        begin = _PATTERN.match(source, start)
+        if begin is None:
+            return False
+        opening = begin[2] or begin[4]
+        closing = _CLOSING.get(opening, opening)
+        parts: list[str | Variable] = []
+        built: list[str] = []
+        at, depth = begin.end(), 0
+        while at < len(source) and (depth or source[at] != closing):
+            if match := _VARIABLE.match(source, at):
+                parts += ["".join(built), Variable(match[1] or match[2], at)]
+                built.clear()
+                at = match.end()
+                continue
+            if source[at] == "\\" and at + 1 < len(source):
+                # The delimiter needs its backslash for Perl only.
+                built.append(source[at : at + 2].replace("\\/", "/"))
+                at += 2
+                continue
+            if opening != closing:
+                depth += (source[at] == opening) - (source[at] == closing)
+            built.append(source[at])
+            at += 1
+        if at >= len(source):
+            self._wrong("the pattern is not closed", f"it ends with {closing}", start)
+        self._finish_pattern((*parts, "".join(built)), min(at + 1, len(source)))
+        return True
+
+    def _finish_pattern(self, parts: tuple[str | Variable, ...], end: int) -> None:
+        match = re.compile(r"[A-Za-z]*").match(self._source, end)
+        flags = match[0] if match else ""
+        for offset, letter in enumerate(flags):
+            if letter not in _FLAGS:
+                hint = f"known: {', '.join(_FLAGS)}"
+                message = f"/{letter} is not supported"
+                self._wrong(message, hint, end + offset)
+        kept = tuple(part for part in parts if part != "")
+        at = self._at
+        self._at = end + len(flags)
+        unique = "".join(dict.fromkeys(flags))
+        text = self._source[at : self._at]
+        self.tokens.append(Token("pattern", at, text, kept, unique))
 
     def _unexpected(self, character: str) -> None:
         hint = _INSTEAD.get(character, "")

@@ -9,21 +9,23 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection
 
-from benchwright.expression.lexer import SYNTAX, Lexer, Mistake, Token
+from benchwright.expression.functions import FUNCTIONS
+from benchwright.expression.lexer import MATCHES, SYNTAX, Lexer, Mistake, Token
 from benchwright.expression.tree import (
-    FUNCTIONS,
-    MANY_ARGUMENTS,
     Binary,
     Call,
     Choice,
     Expression,
     Interpolation,
     Literal,
+    Match,
     Node,
     Unary,
     Variable,
+    regular,
 )
 from benchwright.model.errors import Diagnostic, InputError
+from benchwright.model.pattern import PatternError
 
 MAX_LENGTH = 10_000
 """Characters of one expression."""
@@ -39,6 +41,8 @@ _BINARY: dict[str, tuple[int, str]] = {
     **dict.fromkeys(("<", ">", "<=", ">=", "lt", "gt", "le", "ge"), (80, "none")),
     **dict.fromkeys(("+", "-", "."), (100, "left")),
     **dict.fromkeys(("*", "/", "%"), (110, "left")),
+    "=~": (115, "left"),
+    "!~": (115, "left"),
     "**": (130, "right"),
 }
 """Binding strength and associativity; `not` binds with 30, `?:` with 40."""
@@ -164,6 +168,9 @@ class _Parser:
             if strength < floor:
                 break
             self._take()
+            if token.kind in MATCHES:
+                left = self._match(token, left)
+                continue
             right = self._binary(strength if side == "right" else strength + 1)
             left = self._joined(token, left, right)
             if side == "none" and _BINARY.get(self._here.kind, (-1, ""))[0] == strength:
@@ -179,6 +186,20 @@ class _Parser:
         height = max(left.height, right.height) + 1
         self._check_height(height, token)
         return Binary(token.kind, left, right, token.offset, height)
+
+    def _match(self, token: Token, subject: Node) -> Node:
+        there = self._here
+        if there.kind == "pattern":
+            self._take()
+            pattern = _string(there)
+        else:
+            pattern = self._binary(_BINARY[token.kind][0] + 1)
+        if isinstance(pattern, Literal) and isinstance(pattern.value, str):
+            _check_pattern(there, pattern.value)
+        height = max(subject.height, pattern.height) + 1
+        self._check_height(height, token)
+        negated = token.kind == "!~"
+        return Match(subject, pattern, there.flags, negated, token.offset, height)
 
     def _choice(self, condition: Node) -> Node:
         token = self._take()
@@ -222,14 +243,17 @@ class _Parser:
 
     def _call(self, token: Token) -> Node:
         self._expect("(", f"{token.text} takes its arguments in parentheses")
+        function = FUNCTIONS[token.text]
         arguments = [self._binary(_CHOICE)]
         while self._here.kind == ",":
             comma = self._take()
-            if token.text not in MANY_ARGUMENTS:
-                raise _Broken(f"{token.text} takes one argument", comma.offset)
+            if function.most is not None and len(arguments) >= function.most:
+                raise _Broken(f"{token.text} takes {function.arguments}", comma.offset)
             arguments.append(self._binary(_CHOICE))
+        end = self._here
         self._expect(")", f"the arguments of {token.text} are not closed")
-        assert token.text in FUNCTIONS
+        if len(arguments) < function.least:
+            raise _Broken(f"{token.text} takes {function.arguments}", end.offset)
         height = max(a.height for a in arguments) + 1
         self._check_height(height, token)
         return Call(token.text, tuple(arguments), token.offset, height)
@@ -242,6 +266,19 @@ class _Parser:
     def _check_height(self, height: int, token: Token) -> None:
         if height > MAX_HEIGHT:
             raise _Broken("the expression is nested too deeply", token.offset)
+
+
+def _check_pattern(token: Token, text: str) -> None:
+    """Raise _Broken, at its place in the text, for what is no regular expression."""
+    try:
+        regular(text, token.flags)
+    except PatternError as error:
+        # What precedes the pattern's text: a delimiter, with m before it or not.
+        before = len(token.text) - len(token.text.lstrip("m")) + 1
+        message = f"the pattern cannot be used: {error.message}"
+        raise _Broken(
+            message, token.offset + before + error.offset, error.hint
+        ) from None
 
 
 _VALUE = "expected a number, a string, a $variable, a function or ("

@@ -6,13 +6,14 @@ height, so that a tree too high to be walked is never built.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 
 import msgspec
 
 from benchwright.expression import values as perl
+from benchwright.expression.functions import FUNCTIONS
 from benchwright.expression.values import EvaluationError, Value
+from benchwright.model.pattern import Pattern, PatternError, compiled
 
 PREDICATE_VARIABLES: frozenset[str] = frozenset(
     ("name", "mean", "median", "delta", "count", "sdev", "min", "max", "slope", "sum")
@@ -82,7 +83,27 @@ class Call(msgspec.Struct, frozen=True):
     height: int
 
 
-Node = Literal | Variable | Interpolation | Unary | Binary | Choice | Call
+class Match(msgspec.Struct, frozen=True):
+    """`text =~ /pattern/`, or `!~`; any other right side is a pattern at run time."""
+
+    subject: Node
+    pattern: Node
+    flags: str
+    """Of `i`, `m` and `s`."""
+    negated: bool
+    offset: int
+    height: int
+
+
+Node = Literal | Variable | Interpolation | Unary | Binary | Choice | Call | Match
+
+
+def regular(pattern: str, flags: str) -> Pattern:
+    """Return a pattern as Perl matches it: `^` and `$` at each line with /m only.
+
+    Raises PatternError.
+    """
+    return compiled(pattern, flags if "m" in flags else f"{flags}-m")
 
 
 class Expression(msgspec.Struct, frozen=True):
@@ -131,6 +152,8 @@ class _Walk:
                 return self.value(yes if perl.truth(self.value(condition)) else no)
             case Call():
                 return self._call(node)
+            case Match():
+                return self._match(node)
 
     def _variable(self, node: Variable) -> Value:
         try:
@@ -164,14 +187,24 @@ class _Walk:
             ) from None
 
     def _call(self, node: Call) -> Value:
-        arguments = [perl.number(self.value(a)) for a in node.arguments]
+        arguments = [self.value(a) for a in node.arguments]
         try:
-            return FUNCTIONS[node.function](arguments)
+            return FUNCTIONS[node.function].call(arguments)
         except ValueError:
             given = perl.text(arguments[0])
             raise self._error(
                 f"{node.function}({given}) has no value", node.offset
             ) from None
+
+    def _match(self, node: Match) -> Value:
+        subject = perl.text(self.value(node.subject))
+        pattern = perl.text(self.value(node.pattern))
+        try:
+            found = regular(pattern, node.flags).search(subject) is not None
+        except PatternError as error:
+            message = f"the pattern {pattern!r} cannot be used: {error.message}"
+            raise self._error(message, node.offset) from None
+        return perl.boolean(found is not node.negated)
 
     def _error(self, message: str, offset: int) -> EvaluationError:
         return EvaluationError(message, self._text, offset + 1)
@@ -216,31 +249,3 @@ STRING_OPERATORS: Mapping[str, Callable[[str, str], Value]] = {
     "ne": lambda a, b: perl.boolean(a != b),
     "cmp": lambda a, b: float((a > b) - (a < b)),
 }
-
-
-def _sqrt(arguments: list[float]) -> float:
-    return math.sqrt(arguments[0])
-
-
-def _log(arguments: list[float]) -> float:
-    return math.log(arguments[0])
-
-
-def _exp(arguments: list[float]) -> float:
-    try:
-        return math.exp(arguments[0])
-    except OverflowError:
-        return math.inf
-
-
-FUNCTIONS: Mapping[str, Callable[[list[float]], float]] = {
-    "abs": lambda a: abs(a[0]),
-    "sqrt": _sqrt,
-    "log": _log,
-    "exp": _exp,
-    "int": lambda a: perl.truncate(a[0]),
-    "min": min,
-    "max": max,
-}
-"""Each takes its arguments as numbers; ValueError means that there is no value."""
-MANY_ARGUMENTS = frozenset(("min", "max"))

@@ -50,7 +50,7 @@ class PatternError(ValueError):
 class Pattern:
     """A compiled regular expression."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, flags: str = "m") -> None:
         """Compile the text. Raises PatternError with what to write instead."""
         import re2  # 10 ms, and most runs have no pattern
 
@@ -58,7 +58,7 @@ class Pattern:
         options.log_errors = False
         options.max_mem = _MEMORY
         try:
-            self._compiled = re2.compile(f"(?m){text}", options)
+            self._compiled = re2.compile(f"(?{flags}){text}", options)
         except re2.error as error:
             raise _explained(text, error) from None
         self.groups: int = self._compiled.groups
@@ -69,9 +69,12 @@ class Pattern:
 
 
 @lru_cache(maxsize=256)
-def compiled(text: str) -> Pattern:
-    """Return the pattern, compiled once. Raises PatternError."""
-    return Pattern(text)
+def compiled(text: str, flags: str = "m") -> Pattern:
+    """Return the pattern, compiled once. Raises PatternError.
+
+    `flags` are RE2's, as between `(?` and `)`; the default is `^` and `$` at each line.
+    """
+    return Pattern(text, flags)
 
 
 def _explained(text: str, error: Exception) -> PatternError:
