@@ -123,6 +123,18 @@ def test_a_notice_that_nobody_takes_changes_no_result(tmp_path: Path) -> None:
     assert [one["error"] != "" for one in kept(tmp_path)[0]["deliveries"]] == [True] * 2
 
 
+def test_a_secret_in_a_command_is_in_no_notice(tmp_path: Path) -> None:
+    secrets = ("hunter22", "ghp_abcdefghijklmnopqrstuvwxyz0123456789")
+    script = f"echo mypassword={secrets[0]} {secrets[1]}; exit 3"
+    whom = ("--notify", "command:sh -c 'cat >told; env >variables'")
+    done = bw(tmp_path, "run", "--max-runs", "3", *whom, "--", "sh", "-c", script)
+    assert done.returncode == 1, done.stderr
+    sent = (tmp_path / "told").read_text() + (tmp_path / "variables").read_text()
+    sent += (tmp_path / "bw-study" / "notices.jsonl").read_text()
+    assert "[redacted]" in json.loads((tmp_path / "told").read_text())["reason"]
+    assert not [secret for secret in secrets if secret in sent]
+
+
 def test_only_the_events_asked_for_are_told(tmp_path: Path) -> None:
     suite(tmp_path, "true", head=TELL.replace("[notify]", "[notify]\non = ['failure']"))
     assert bw(tmp_path, "run", "s.toml").returncode == 0

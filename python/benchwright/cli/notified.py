@@ -158,7 +158,10 @@ def event_of(end: Ended) -> Event:
 
 
 def notice_of(suite: str, event: Event, end: Ended) -> Notice:
-    """Return the notice of an end, dated now, from this host."""
+    """Return the notice of an end, dated now, from this host, without what may be secret.
+
+    A reason quotes commands, and tests are named after them: here text leaves the machine.
+    """
     import platform
 
     from benchwright import __version__
@@ -172,11 +175,11 @@ def notice_of(suite: str, event: Event, end: Ended) -> Notice:
         suite=suite,
         status=end.verdict.status,
         exit_status=end.verdict.exit_status,
-        reason=end.verdict.detail,
-        tests=end.tests,
+        reason=_shown(end.verdict.detail),
+        tests=tuple(map(_shown, end.tests)),
         results=() if document is None else results_of(document),
         findings=doubts_of(end.findings if document is None else document.findings),
-        summary=end.summary,
+        summary=_shown(end.summary),
         at_ns=time.time_ns(),
         version=__version__,
     )
@@ -188,7 +191,7 @@ def results_of(document: Document) -> tuple[Result, ...]:
 
     return tuple(
         Result(
-            section.name,
+            _shown(section.name),
             line.summary.name,
             line.summary.unit,
             line.summary.count,
@@ -204,4 +207,11 @@ def results_of(document: Document) -> tuple[Result, ...]:
 
 def doubts_of(findings: Sequence[Finding]) -> tuple[Doubt, ...]:
     """Return findings without their evidence."""
-    return tuple(Doubt(f.code, f.severity.value, f.subject) for f in findings)
+    return tuple(Doubt(f.code, f.severity.value, _shown(f.subject)) for f in findings)
+
+
+def _shown(text: str) -> str:
+    """Return a text without what captures leave out too (docs/env.md), line by line."""
+    from benchwright.machine.redact import redacted_text
+
+    return "\n".join(map(redacted_text, text.split("\n")))
