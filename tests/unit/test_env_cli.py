@@ -63,7 +63,7 @@ def test_the_printed_difference_is_as_recorded(
 
 
 def test_no_value_reaches_the_terminal_as_a_command(metal: MachineTree) -> None:
-    metal.environment["PS1"] = "\x1b]0;title\x07 $"
+    metal.environment["LC_ODD"] = "\x1b]0;title\x07 $"
     text = machine_text(metal.capture())
     assert "\x1b" not in text
     assert "\\x1b]0;title\\x07 $" in text

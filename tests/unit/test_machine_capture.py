@@ -94,11 +94,26 @@ def test_no_secret_is_in_a_capture(metal: MachineTree) -> None:
         assert "hunter2" not in (fact.value or "")
         assert "verysecret" not in (fact.value or "")
     found = metal.values(command)
-    assert found["env.API_TOKEN"] == "[redacted]"
+    assert found["env.API_TOKEN"] == "set"
     assert found["mount./data.options"] == "rw,username=me,password=[redacted]"
     assert found["kernel.command_line"] == (
         "root=/dev/nvme0n1p2 quiet luks.key=[redacted] mitigations=off"
     )
+
+
+def test_only_variables_that_change_how_programs_run_have_values(
+    metal: MachineTree,
+) -> None:
+    secret = "horse1battery"
+    names = ("SSHPASS", "LDAP_BINDPW", "MYPASS", "HMAC", "SIGNING", "HOME", "X_ODD")
+    metal.environment |= dict.fromkeys(names, secret)
+    metal.environment |= {"CFLAGS": f"-O2 -DPASS={secret} -DDB_PW={secret}"}
+    metal.environment |= {"OMP_NUM_THREADS": "4", "LC_ALL": "C", "TZ": "UTC"}
+    found = metal.values()
+    assert {found[f"env.{name}"] for name in names} == {"set"}
+    assert found["env.CFLAGS"] == "-O2 -DPASS=[redacted] -DDB_PW=[redacted]"
+    assert (found["env.OMP_NUM_THREADS"], found["env.LC_ALL"]) == ("4", "C")
+    assert secret not in str(found)
 
 
 def test_services_timers_and_processes(metal: MachineTree) -> None:

@@ -27,7 +27,7 @@ SECRET_NAMES = (
     *("api_key", "apikey", "GOOGLE_APPLICATION_CREDENTIALS", "HTTP_AUTHORIZATION"),
     *("SESSION_COOKIE", "SENTRY_DSN", "PASS", "SSH_PASSPHRASE", "SLACK_WEBHOOK_URL"),
     *("LICENSE_KEY", "jwt", "CONNECTION_STRING", "DB_PASS", "WIFI_PSK", "PSK", "sig"),
-    *("Pwd", "mysqlpwd"),
+    *("Pwd", "mysqlpwd", "SSHPASS", "LDAP_BINDPW", "USERPASS"),
 )
 
 
@@ -37,7 +37,9 @@ def test_names_of_secrets(name: str) -> None:
     assert redacted_variable(name, "abc") == REDACTED
 
 
-@pytest.mark.parametrize("name", ["PATH", "PWD", "OLDPWD", "LANG", "COMPASS", "SHLVL"])
+@pytest.mark.parametrize(
+    "name", ["PATH", "PWD", "OLDPWD", "LANG", "COMPASS", "BYPASS", "SHLVL"]
+)
 def test_names_of_no_secrets(name: str) -> None:
     assert not is_secret_name(name)
 

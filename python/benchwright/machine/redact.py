@@ -23,10 +23,12 @@ _PASSES = 4
 _SECRET_NAME = re.compile(
     r"TOKEN|SECRET|PASSW|PASSPHRASE|PASSCODE|CREDENTIAL|AUTH|COOKIE|SESSION|DSN|KEY"
     r"|APIKEY|PRIVATE|SIGNATURE|WEBHOOK|LICEN[CS]E|BEARER|OTP|PWD|(?<![A-Z])PIN(?![A-Z])"
-    r"|(?<![A-Z])(PASS|PW|SALT|JWT|SAS|CREDS?|NONCE|PSK|SIG|SEED_PHRASE|MNEMONIC)(?![A-Z])"
+    r"|(?<![A-Z])(PASS|PW|HMAC|UNSEAL|SALT|JWT|SAS|CREDS?|NONCE|PSK|SIG|SEED_PHRASE|MNEMONIC)(?![A-Z])"
     r"|CONN(ECTION)?_?STR",
     re.IGNORECASE,
 )
+_SECRET_ENDING = re.compile(r"[A-Z](?<!COM)(?<!BY)(?<!SUR)(?<!RES)(PASS|PW)\Z")
+"""Of a variable or a macro in capitals: SSHPASS, LDAP_BINDPW, -DPASS; not COMPASS."""
 _PEM = re.compile(r"-----BEGIN .*?(-----END [^-\n]*-----|\Z)", re.DOTALL)
 _WORD = re.compile(r"\S+")
 _PLACE = r"(?:localhost|\d+(?:\.\d+){3}|\[[^\]]*\]):\d+[/?#]"
@@ -125,9 +127,8 @@ _DIRECTORIES = frozenset({"PWD", "OLDPWD"})
 
 def is_secret_name(name: str) -> bool:
     """Tell whether a setting of this name may hold a secret."""
-    return _SECRET_NAME.search(name) is not None and name not in (
-        _ADDRESSES | _DIRECTORIES
-    )
+    found = _SECRET_NAME.search(name) or _SECRET_ENDING.search(name)
+    return found is not None and name not in _ADDRESSES | _DIRECTORIES
 
 
 def _is_secret(name: str, value: str) -> bool:

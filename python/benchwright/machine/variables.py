@@ -1,4 +1,8 @@
-"""Environment variables, without secrets, each with what a difference in it means."""
+"""Environment variables, each with what a difference in it means.
+
+Decision: values only of variables that are known to change how programs run; of any other
+the name. A list of names that tell of secrets can never be whole (SSHPASS, LDAP_BINDPW).
+"""
 
 from __future__ import annotations
 
@@ -20,15 +24,18 @@ _MATTERS = re.compile(
     re.IGNORECASE,
 )
 """Variables that change how programs run; others tell who started them, and where."""
+SET = "set"
+"""In place of the value of any other variable."""
 
 
 def variable_facts(environment: Mapping[str, str]) -> Iterator[Fact]:
-    """Yield the environment variables, `env.NAME`."""
+    """Yield the environment variables, `env.NAME`: the value, or that it is set."""
     for name in sorted(environment):
-        weight = SUSPICIOUS if _MATTERS.match(name) else EXPECTED
-        value = redacted_variable(name, environment[name])
+        matters = _MATTERS.match(name) is not None
+        value = redacted_variable(name, environment[name]) if matters else SET
         if len(value) > _MOST_CHARACTERS:
             value = f"{value[:_MOST_CHARACTERS]}... ({len(value)} characters)"
+        weight = SUSPICIOUS if matters else EXPECTED
         yield known(f"env.{name}", _printable(value), "environment", weight)
 
 
