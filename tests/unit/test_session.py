@@ -164,6 +164,20 @@ def test_a_complete_session_replays_without_the_bench(tmp_path: Path) -> None:
     assert "over" not in listener.notes, "ECHO is told once"
 
 
+def test_a_warm_up_is_run_first_kept_marked_and_in_no_figure(tmp_path: Path) -> None:
+    suite = "WARMUP 2\nTEST a 3\nEXEC x\nDONE\n"
+    bench = FakeBench(elapsed)
+    _verdict, session, _ = run(tmp_path / "study", bench, suite)
+    (test,) = session.tests
+    assert [t.warmup for t in test.trials] == [True, True, False, False, False]
+    assert [values.epoch for values in test.observed] == [3, 4, 5]
+    assert test.history().epochs == 3
+    assert sum(r.epochs for r in bench.requests) == 5
+    _verdict, again, _ = run(tmp_path / "study", FakeBench(elapsed), suite, again=True)
+    assert figures(again) == figures(session)
+    assert [values.epoch for values in again.tests[0].observed] == [3, 4, 5]
+
+
 def test_a_crash_at_every_request_changes_nothing(tmp_path: Path) -> None:
     whole = FakeBench(elapsed)
     _verdict, undisturbed, _ = run(tmp_path / "whole", whole)

@@ -423,6 +423,32 @@ DONE
 # -- effects -----------------------------------------------------------------------------
 
 
+def test_warm_up_is_of_the_tests_that_follow_or_of_one_test() -> None:
+    text = "\n".join(
+        (
+            *("TEST a 2", "EXEC x", "DONE"),
+            *("VAR N=2", "WARMUP %N%", "TEST b 2", "EXEC x", "DONE"),
+            *("TEST c 2", "WARMUP 1", "EXEC x", "DONE", "TEST d 2", "EXEC x", "DONE"),
+        )
+    )
+    assert [(plan.name, plan.warmups) for plan in plans(text)] == [
+        ("a", 0),
+        ("b", 2),
+        ("c", 1),
+        ("d", 2),
+    ]
+
+
+@pytest.mark.parametrize("count", ["", "-1", "one", "1.5", "1000001"])
+def test_a_warm_up_is_a_whole_number(count: str) -> None:
+    with pytest.raises(InputError) as caught:
+        compiled(f"WARMUP {count}\nTEST a 1\nEXEC x\nDONE")
+    assert caught.value.diagnostics[0].line == 1
+    with pytest.raises(InputError) as caught:
+        effects(f"VAR N={count}\nWARMUP %N%\nTEST a 1\nEXEC x\nDONE")
+    assert caught.value.diagnostics[0].code == "suite-warmup"
+
+
 def test_checkpoint_sets_restore() -> None:
     text = "ECHO %RESTORE%\nCHECKPOINT f.%RESTORE%\nECHO %RESTORE%\nCHECKPOINT"
 

@@ -41,6 +41,17 @@ def test_the_smallest_suite() -> None:
     assert (plan.stopping, plan.threads, plan.fail_fast) == (FixedCount(10), 1, True)
 
 
+def test_warm_up_of_the_suite_and_of_a_test() -> None:
+    text = 'warmup = 2\n[[test]]\nexec = "a"\n[[test]]\nexec = "b"\nwarmup = 0\n'
+    assert [plan.warmups for plan in plans(text)] == [2, 0]
+
+
+def test_a_comparison_has_its_own_warm_up() -> None:
+    arms = '[[compare.arm]]\nexec = "a"\n[[compare.arm]]\nexec = "b"\n'
+    text = f"warmup = 5\n[[compare]]\nwarmup = 3\n{arms}"
+    assert [plan.warmups for plan in plans(text)] == [3, 3]
+
+
 def test_factors_combine_and_threads_are_innermost() -> None:
     text = """
 threads = [1, 2]
@@ -212,6 +223,8 @@ TEST = '[[test]]\nexec = "x"\n'
         ("name = 3\n" + TEST, 1, 8, "suite-type"),
         ("name = 'a/b'\n" + TEST, 1, 10, "suite-test-name"),
         ("threads = 0\n" + TEST, 1, 11, "suite-threads"),
+        ("warmup = -1\n" + TEST, 1, 10, "suite-range"),
+        ("warmup = 'x'\n" + TEST, 1, 10, "suite-type"),
         ("threads = [1,\n 'x']\n" + TEST, 2, 2, "suite-threads"),
         ("threads = []\n" + TEST, 1, 11, "suite-range"),
         ("timeout = '3'\n" + TEST, 1, 12, "suite-duration"),

@@ -184,6 +184,14 @@ class TestPlan(msgspec.Struct, frozen=True):
     fail_fast: bool = False
     arm: Arm | None = None
     """Of a comparison, which then decides; `stopping` is only its limit."""
+    warmup: int = 0
+    """Epochs at the beginning that are kept, marked, and not counted; of an arm, its own
+    number holds instead."""
+
+    @property
+    def warmups(self) -> int:
+        """How many epochs at the beginning are there to warm up."""
+        return self.warmup if self.arm is None else self.arm.warmup
 
     def __post_init__(self) -> None:
         assert self.threads >= 1

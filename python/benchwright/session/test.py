@@ -158,10 +158,9 @@ class OpenTest:
             )
             for record in result.epochs
         ]
-        warmup = 0 if plan.arm is None else plan.arm.warmup
         return [
             msgspec.structs.replace(trial, warmup=True)
-            if trial.epoch <= warmup
+            if trial.epoch <= plan.warmups
             else trial
             for trial in trials
         ]

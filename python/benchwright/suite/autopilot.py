@@ -1,6 +1,6 @@
 """`.ap`, Auto-pilot's language, whole: from files to a program, or to all mistakes.
 
-Purpose: existing Auto-pilot suites run unchanged; TIMEOUT, METRIC and HOOKS are ours.
+Purpose: existing Auto-pilot suites run unchanged; TIMEOUT, WARMUP, METRIC and HOOKS are ours.
 Decision: one pass over lines with a stack of open blocks, that reports a mistake and
 goes on; what lost was a grammar tool, whose first error would be its last.
 Non-goals: EVAL (it runs Perl); VAREX has safe expressions instead.
@@ -30,6 +30,7 @@ SIMPLE: dict[str, Directive] = {
     "ECHO": read.echo,
     "THREADS": read.threads,
     "TIMEOUT": read.timeout,
+    "WARMUP": read.warmup,
     "METRIC": read.metric_directive,
     "HOOKS": read.hooks,
     "SYSTEM": read.system,

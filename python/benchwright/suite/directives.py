@@ -181,6 +181,15 @@ def timeout(part: Part, where: Where) -> Step | None:
     return step.Timeout(template, where)
 
 
+def warmup(part: Part, where: Where) -> Step | None:
+    """WARMUP 1."""
+    if not part.some("WARMUP N: epochs that are run first and not counted"):
+        return None
+    template = part.template()
+    _check(part, template, reading.warmup_fault)
+    return step.WarmUp(template, where)
+
+
 def metric_directive(part: Part, where: Where) -> Step | None:
     """METRIC NAME=/pointer."""
     if not part.some("METRIC NAME=/json/pointer or METRIC NAME~regex(group)"):

@@ -105,6 +105,7 @@ class _Interpreter:
         | step.Threads
         | step.Phase
         | step.Timeout
+        | step.WarmUp
         | step.Metric
         | step.Hooks,
     ) -> None:
@@ -121,6 +122,8 @@ class _Interpreter:
                 self.state.timeout_ns = reading.timeout_ns(
                     self.state.text(duration), where
                 )
+            case step.WarmUp(count, where):
+                self.state.warmup = reading.warmup(self.state.text(count), where)
             case step.Metric():
                 self._metric(one)
             case step.Hooks(names):

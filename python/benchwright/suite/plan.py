@@ -104,7 +104,7 @@ class _Rehearsal:
         """Return what an effect adds to the plan."""
         match what:
             case effect.RunEpochs(plan):
-                return [PlannedTest(plan, describe_rule(plan.stopping), self._where)]
+                return [PlannedTest(plan, _described(plan), self._where)]
             case effect.RunComparison(plans, rule, _, _, where):
                 words = describe_comparison(rule)
                 return [PlannedTest(plan, words, where) for plan in plans]
@@ -118,3 +118,12 @@ class _Rehearsal:
                 return [PlannedStep("FASTFAIL", command.text if command else "")]
             case _:
                 return []
+
+
+def _described(plan: TestPlan) -> str:
+    """Return a test's stopping rule and its warm-up in words."""
+    words = describe_rule(plan.stopping)
+    if plan.warmups:
+        epochs = "epoch" if plan.warmups == 1 else "epochs"
+        words += f", after {plan.warmups} {epochs} to warm up"
+    return words

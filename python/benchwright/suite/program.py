@@ -241,6 +241,13 @@ class Timeout(msgspec.Struct, frozen=True, tag=True):
     where: Where
 
 
+class WarmUp(msgspec.Struct, frozen=True, tag=True):
+    """How many epochs at a test's beginning are run and not counted."""
+
+    count: Template
+    where: Where
+
+
 class Metric(msgspec.Struct, frozen=True, tag=True):
     """Take a number from the output: a spec, or its text."""
 
@@ -271,6 +278,7 @@ Step = (
     | System
     | Stop
     | Timeout
+    | WarmUp
     | Metric
     | Hooks
 )

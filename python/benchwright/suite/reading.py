@@ -21,6 +21,7 @@ from benchwright.suite.fault import Fault, mistake, raised
 from benchwright.suite.program import Where
 
 MAX_THREADS = 4096
+MAX_WARMUP = 1_000_000
 _FORBIDDEN = re.compile(r"[/\x00-\x1f\x7f]")
 _ORDER: dict[str, Callable[[Decimal, Decimal], bool]] = {
     "<": operator.lt,
@@ -73,6 +74,23 @@ def timeout_ns(text: str, where: Where) -> int | None:
     if fault is not None:
         raise raised([fault], where, text)
     return None if text.strip() == "none" else parse_duration_ns(text.strip())
+
+
+def warmup_fault(text: str) -> Fault | None:
+    """Return what is wrong with a number of warm-up epochs, or None."""
+    text = text.strip()
+    if re.fullmatch(r"[0-9]{1,7}", text, re.ASCII) and int(text) <= MAX_WARMUP:
+        return None
+    message = f"{text!r} is not a number of warm-up epochs"
+    return Fault("suite-warmup", message, f"a whole number from 0 to {MAX_WARMUP}")
+
+
+def warmup(text: str, where: Where) -> int:
+    """Return a number of warm-up epochs. Raises InputError."""
+    fault = warmup_fault(text)
+    if fault is not None:
+        raise raised([fault], where, text)
+    return int(text)
 
 
 def rest_fault(text: str) -> Fault | None:

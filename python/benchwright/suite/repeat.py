@@ -150,6 +150,7 @@ class Repeated:
             timeout_ns=state.timeout_ns,
             hooks=state.hooks,
             fail_fast=state.fail_fast,
+            warmup=state.warmup,
         )
 
     def _leave(self) -> None:

@@ -48,6 +48,7 @@ class State:
         self.sample: Pairs = ()
         self.fail_fast = False
         self.timeout_ns: int | None = None
+        self.warmup = 0
         self.metrics: dict[str, MetricSpec] = {}
         self.hooks: tuple[str, ...] = ()
 
@@ -66,8 +67,9 @@ class State:
         return known, dict(self.exported), self.fail_fast
 
     def limits_from(self, other: State) -> None:
-        """Take TIMEOUT, METRIC and HOOKS from another state: a test's end with it."""
+        """Take TIMEOUT, WARMUP, METRIC and HOOKS from another state: a test's end with it."""
         self.timeout_ns = other.timeout_ns
+        self.warmup = other.warmup
         self.metrics = dict(other.metrics)
         self.hooks = other.hooks
 

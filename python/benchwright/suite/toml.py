@@ -47,6 +47,7 @@ _TOP = (
     "environment",
     "timeout",
     "rest",
+    "warmup",
     "hooks",
     "metrics",
     "until",
@@ -63,6 +64,7 @@ _TEST = (
     *_MODES,
     "timeout",
     "rest",
+    "warmup",
     "hooks",
     "skip",
     "only",
@@ -279,6 +281,7 @@ class _Suite:
         table.only(_TEST)
         body: list[Step] = list(_settings(table, remote=self._has_remote))
         body += _rest(table if "rest" in table else self._top)
+        body += _warmup(table if "warmup" in table else self._top)
         for key in _MODES:
             body += self._commands(table, key)
         if "exec" not in table:
@@ -417,6 +420,15 @@ def _rest(table: Table) -> list[Step]:
         return []
     where = table.at("rest")
     return [step.Phase(Mode.SETUP, fixed(reading.rest_command(text), where), where)]
+
+
+def _warmup(table: Table) -> list[Step]:
+    """Return how many epochs are run first and not counted."""
+    count = table.whole("warmup", 0, reading.MAX_WARMUP)
+    if count is None:
+        return []
+    where = table.at("warmup")
+    return [step.WarmUp(fixed(str(count), where), where)]
 
 
 def _settings(table: Table, *, remote: bool) -> list[Step]:
