@@ -124,19 +124,21 @@ def test_a_pinned_trial_is_limited_by_neighbours_on_its_processor() -> None:
     seen = large(0.5, 0.5, each=each(1), tasks=half, cgroups=held)
     (limit,) = limiters(seen)
     assert limit.code == "noisy-neighbour"
-    assert limit.evidence.startswith("others used 0.5 processors of 1")
+    assert "50 % of elapsed: they used 0.5 processors of 1, and" in limit.evidence
     room = large(0.5, 5.0, each=(0.6, *(0.1,) * 63), tasks=half, cgroups=held)
     assert codes(room) == []
 
 
 @pytest.mark.parametrize("tasks", [(task("cc1", 0.25, waiting=0.75),) * 8, ()])
-def test_a_trial_of_too_many_threads_is_its_own_limit(
+def test_a_trial_of_too_many_threads_waits_for_itself(
     tasks: tuple[TaskUse, ...],
 ) -> None:
-    crowd = large(57.0, 7.0, runnable=256.0, tasks=tasks)
+    """Its threads wait 75 % of their time; others cost it no more than they used."""
+    crowd = large(62.0, 2.0, runnable=256.0, tasks=tasks)
     assert codes(crowd) == ["cpu-saturated"]
-    fitting = large(57.0, 7.0, runnable=74.0, tasks=())
-    assert codes(fitting)[0] == "noisy-neighbour"
+    beside = limiters(large(57.0, 7.0, runnable=256.0, tasks=tasks))
+    assert [one.code for one in beside] == ["noisy-neighbour", "cpu-saturated"]
+    assert "cost about 11 % of elapsed" in beside[0].evidence
 
 
 @pytest.mark.parametrize(
@@ -324,7 +326,10 @@ def test_what_others_lost_is_no_trials_loss() -> None:
     asleep = use(cpu=cpu(0.0, 1.13, steal=0.14), tasks=(task("sleep", 0.002),))
     assert codes(asleep) == []
     assert steal_doubt(asleep) == ""
-    awake = use(cpu=cpu(0.12, 1.0, steal=0.14), tasks=(task("work", 0.12),))
+    little = use(cpu=cpu(0.12, 1.0, steal=0.14), tasks=(task("work", 0.12),))
+    assert codes(little) == []
+    assert "11 % of what was wanted" in steal_doubt(little)
+    awake = use(cpu=cpu(0.6, 1.0, steal=0.16), tasks=(task("work", 0.6),))
     assert codes(awake) == ["steal"]
 
 

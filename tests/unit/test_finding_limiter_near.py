@@ -51,19 +51,33 @@ def full(memory_max: float = 1.0, refaults_per_s: float = 500) -> ResourceUse:
 
 
 NEAR = [
-    ("noisy-neighbour", lambda v: beside(v), 0.17, 0.23),
+    ("noisy-neighbour", lambda v: beside(v), 0.09, 0.11),
     (
         "noisy-neighbour",
         lambda v: use(
-            cpu=cpu(0.85, v, count=4, each=(0.85 + v, 0.0, 0.0, 0.0)),
-            tasks=(task("cc1", 0.85, waiting=0.2),),
+            cpu=cpu(0.9, v, count=4, each=(0.9 + v, 0.0, 0.0, 0.0)),
+            tasks=(task("cc1", 0.9, waiting=0.2),),
             cgroups=(group(cpus=(0,)),),
         ),
-        0.09,
-        0.11,
+        0.04,
+        0.06,
     ),
-    ("noisy-neighbour", lambda v: beside(1.0, waiting=v), 0.13, 0.17),
-    ("noisy-neighbour", lambda v: beside(1.8, share=0.2, waiting=v), 0.28, 0.32),
+    ("noisy-neighbour", lambda v: beside(1.0, waiting=v), 0.04, 0.06),
+    ("noisy-neighbour", lambda v: beside(1.8, share=0.2, waiting=v), 0.04, 0.06),
+    (
+        "noisy-neighbour",
+        lambda v: use(
+            cpu=cpu(0.85, 0.5), tasks=(task("gzip", 0.85, waiting=v),), working=(1, 0)
+        ),
+        0.04,
+        0.06,
+    ),
+    (
+        "steal",
+        lambda v: use(cpu=cpu(0.95, steal=v), tasks=(task("gzip", 0.95),)),
+        0.045,
+        0.06,
+    ),
     (
         "noisy-neighbour",
         lambda v: use(cpu=cpu(1.3, 0.7, runnable=v), tasks=()),

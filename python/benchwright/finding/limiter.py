@@ -32,14 +32,14 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 _KINDS: tuple[Callable[[ResourceUse], Limit | None], ...] = (
+    noisy_neighbour,
+    limiter_cpu.steal,
     limiter_cpu.quota,
     limiter_storage.io_throttle,
     limiter_storage.files,
     limiter_storage.processes,
     limiter_memory.swapping,
     limiter_memory.memory_limit,
-    noisy_neighbour,
-    limiter_cpu.steal,
     limiter_memory.pressure,
     limiter_storage.stalled,
     limiter_storage.saturated,

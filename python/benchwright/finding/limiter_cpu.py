@@ -14,8 +14,10 @@ from benchwright.finding.limit import Limit
 from benchwright.finding.machine_words import cores_text, listed, share_text
 from benchwright.finding.processors import (
     Shares,
+    demanded,
     drives_another,
     never_rests,
+    pressing,
     served_by_others,
     shares,
     spins,
@@ -73,10 +75,14 @@ def _is_throttled(group: CgroupUse, seconds: float) -> bool:
 
 def steal(use: ResourceUse) -> Limit | None:
     """Return the hypervisor that took processor time which was wanted."""
-    share = stolen(use, t.STEAL_CORES)
-    if share is None or share < t.STEAL_LIMIT:
+    share, found = stolen(use, t.STEAL_CORES), shares(use)
+    if share is None or found is None:
         return None
-    return Limit("steal", "cpu", steal_text(use, share))
+    cost = share * pressing(use, found)
+    if cost < t.OTHERS_COST:
+        return None
+    evidence = f"{steal_text(use, share)}: about {share_text(cost)} of elapsed"
+    return Limit("steal", "cpu", evidence)
 
 
 def stolen(use: ResourceUse, least: float) -> float | None:
@@ -105,7 +111,7 @@ def saturated(use: ResourceUse) -> Limit | None:
     found = shares(use)
     if found is None:
         return None
-    if not found.full or not _of_the_trial(found):
+    if not found.full or not _of_the_trial(use, found):
         return _kept_full(use, found) or _confined(use, found)
     evidence = f"{cores_text(found.busy)} of {found.count} busy"
     if found.trial is not None:
@@ -119,7 +125,10 @@ def _queue_text(use: ResourceUse) -> str:
     return f"; {use.cpu.runnable:.1f} tasks wanted to run"
 
 
-def _of_the_trial(found: Shares) -> bool:
+def _of_the_trial(use: ResourceUse, found: Shares) -> bool:
+    """Tell whether the trial filled the processors, or would have without others."""
+    if demanded(use, found) >= t.ALL_PROCESSORS * found.count:
+        return True
     if found.neighbours is not None:
         return found.neighbours <= (1 - t.TRIAL_SHARE) * found.busy
     return found.own is None or (found.trial or 0.0) >= t.TRIAL_SHARE * found.busy
@@ -201,7 +210,7 @@ def _is_driven(task: TaskUse) -> bool:
 def single_threaded(use: ResourceUse, *, late: bool = False) -> Limit | None:
     """Return the thread that used a whole processor while there was room for more."""
     found = shares(use)
-    if found is None or found.count < 2 or not _room(found):
+    if found is None or found.count < 2 or not _room(use, found):
         return None
     if _kept_full(use, found) is not None:
         return None
@@ -225,7 +234,7 @@ def too_few_threads(use: ResourceUse, *, late: bool = False) -> Limit | None:
     found = shares(use)
     if found is None or found.idle < t.IDLE_CORES:
         return None
-    if not _room(found) or _kept_full(use, found) is not None:
+    if not _room(use, found) or _kept_full(use, found) is not None:
         return None
     for of in ("target", "own"):
         whole = [task for task in whole_threads(use, late=late) if task.of == of]
@@ -299,10 +308,10 @@ def _waits_busy(task: TaskUse, *, late: bool) -> bool:
     return polls(task.name) or (spins(task) and not late)
 
 
-def _room(found: Shares) -> bool:
+def _room(use: ResourceUse, found: Shares) -> bool:
     """Tell whether more threads would have had a processor: one was idle, or somebody
     else had it."""
-    return not (found.full and _of_the_trial(found))
+    return not (found.full and _of_the_trial(use, found))
 
 
 def _threads_text(tasks: Sequence[TaskUse]) -> str:

@@ -1,7 +1,9 @@
 """The limit that others are: they used the processors that a trial waited for.
 
-Decision: others are the limit only where the processors that the trial may use were full,
-and where they took more of them than the trial itself had threads too many.
+Purpose: what others cost, as a share of the elapsed time. Decision: a trial loses to others
+what it wanted and could have had of the processors that it may use, at most what they used;
+its own threads' waiting for each other is no loss. Threads' waiting alone would make much
+of a trial with more threads than processors, others' use alone of one that rests.
 """
 
 from __future__ import annotations
@@ -17,40 +19,79 @@ from benchwright.finding.machine_words import cores_text, share_text
 from benchwright.finding.processors import (
     Shares,
     demanded,
+    pressing,
     served_by_others,
     shares,
     waited,
-    wanted,
 )
 from benchwright.finding.programs import is_kernel
 from benchwright.model.watched import MOST_OTHERS, ResourceUse
 
 
 class _Crowd(msgspec.Struct, frozen=True):
-    """Full processors that the trial shared with others."""
+    """Processors that the trial shared with others."""
 
     count: int
     trial: float
     others: float
+    foreign: float
+    """Used by others, the kernel's own threads and the watcher together."""
 
 
 def noisy_neighbour(use: ResourceUse) -> Limit | None:
-    """Return the neighbours that used much while the trial waited for a processor."""
+    """Return the neighbours that cost the trial a share of its time that matters."""
     found = shares(use)
     if found is None or found.neighbours is None:
         return None
-    crowds = [crowd for crowd in _crowds(use, found) if _matters(crowd, use, found)]
-    if not crowds:
-        return None
     waiting = _waiting_text(use, found)
-    if not waiting:
+    crowds = list(_crowds(use, found))
+    if not waiting or not crowds:
         return None
-    worst = max(crowds, key=lambda crowd: crowd.others)
+    worst = max(crowds, key=lambda crowd: _cost(crowd, use, found))
+    cost = _cost(worst, use, found)
+    if cost < t.OTHERS_COST:
+        return None
     names = ", ".join(_named(use))
-    evidence = f"others used {cores_text(worst.others)} of {worst.count}"
     some = "the busiest: " if len(use.others) >= MOST_OTHERS else ""
-    evidence += f" ({some}{names})" if names else ""
-    return Limit("noisy-neighbour", "cpu", f"{evidence}, and {waiting}")
+    whom = f" ({some}{names})" if names else ""
+    evidence = (
+        f"others cost about {share_text(cost)} of elapsed: they used "
+        f"{cores_text(worst.others)} of {worst.count}{whom}, and {waiting}"
+    )
+    return Limit("noisy-neighbour", "cpu", evidence)
+
+
+def _cost(crowd: _Crowd, use: ResourceUse, found: Shares) -> float:
+    """Return the share of the elapsed time that others of a crowd cost.
+
+    What the trial wanted and might have, beyond what it had, is lost: to others the part
+    that they have of what was not the trial's, and at most what they used. The time in
+    which its threads wanted nothing is not longer for it.
+    """
+    wished = demanded(use, found) - _stopped(use)
+    lost = min(wished, _most(crowd, use)) - crowd.trial
+    if lost <= 0 or not crowd.others:
+        return 0.0
+    lost *= crowd.others / max(crowd.foreign, crowd.others)
+    lost = min(lost, crowd.others)
+    return lost / (crowd.trial + lost) * pressing(use, found)
+
+
+def _most(crowd: _Crowd, use: ResourceUse) -> float:
+    """Return what the trial could have had of a crowd's processors alone [cores]."""
+    quotas = [
+        group.cpu_limit_cores
+        for group in use.cgroups
+        if group.of == "own" and group.cpu_limit_cores is not None
+    ]
+    driven = (use.cpu.target or 0.0) if use.cpu is not None else 0.0
+    return min([float(crowd.count), *(quota + driven for quota in quotas)])
+
+
+def _stopped(use: ResourceUse) -> float:
+    """Return how much of the waiting was for a quota: its time is in a thread's too."""
+    own = [group.throttled_s for group in use.cgroups if group.of == "own"]
+    return max(own, default=0.0) / use.seconds
 
 
 def _named(use: ResourceUse) -> Iterator[str]:
@@ -67,38 +108,34 @@ def _named(use: ResourceUse) -> Iterator[str]:
 
 
 def _crowds(use: ResourceUse, found: Shares) -> Iterator[_Crowd]:
-    """Yield the processors that the trial may use, where they were full."""
+    """Yield the processors that the trial may use, where others could stand in its way."""
     trial, others = found.trial or 0.0, found.neighbours or 0.0
-    if found.full:
-        yield _Crowd(found.count, trial, others)
     sets = kept(use)
+    busy = () if sets else confined_to(use, found)
+    if found.full or (not (sets or busy) and _fits(use, found)):
+        yield _Crowd(found.count, trial, others, found.busy - trial)
     for one in sets:
         if one.full:
-            yield _Crowd(len(one.cpus), one.trial, min(one.others, others))
-    busy = () if sets else confined_to(use, found)
+            yield _Crowd(len(one.cpus), one.trial, min(one.others, others), one.others)
     if busy and not fills(trial, len(busy)):
-        yield _Crowd(len(busy), trial, min(others, max(len(busy) - trial, 0.0)))
+        foreign = max(len(busy) - trial, 0.0)
+        yield _Crowd(len(busy), trial, min(others, foreign), foreign)
 
 
-def _matters(crowd: _Crowd, use: ResourceUse, found: Shares) -> bool:
-    """Tell whether others took a good part, and more than the trial wanted too much."""
-    used = crowd.trial + crowd.others
-    if crowd.others < max(t.OTHERS_CORES, t.OTHERS_SHARE * used):
-        return False
-    surplus = demanded(use, found) - crowd.count
-    return surplus <= crowd.others or crowd.trial < t.TRIAL_SHARE * used
+def _fits(use: ResourceUse, found: Shares) -> bool:
+    """Tell whether each of the trial's threads could have had a processor: then they do not
+    wait for each other, and others are in their way though not all the time."""
+    return use.working is not None and sum(use.working) <= found.count
 
 
 def _waiting_text(use: ResourceUse, found: Shares) -> str:
-    """Return how the trial waited for processors; empty where it hardly did.
+    """Return how the trial waited for processors; empty where that is not known.
 
     Of processes that come and go only the run queue is known. A trial that wants half a
     processor gets half a fair share at least, so one with less did not want it.
     """
     waiting = waited(use)
     if waiting is not None:
-        if wanted(use) < t.WANTED or waiting < t.WAITED:
-            return ""
         return f"its threads waited {share_text(waiting)} of their time for one"
     runnable = use.cpu.runnable if use.cpu is not None else None
     if not found.full or runnable is None or runnable < t.QUEUED * found.count:

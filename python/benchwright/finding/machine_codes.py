@@ -11,6 +11,16 @@ from benchwright.finding.code import Code, joined
 from benchwright.model.finding import Severity
 
 LIMITER_CODES: dict[str, Code] = {
+    "noisy-neighbour": Code(
+        Severity.WARNING,
+        "Stop what else runs (bw quiet), or measure at another time: others used the processors. "
+        "If one of them is the server that is measured, name it: --target-name, --target-port.",
+    ),
+    "steal": Code(
+        Severity.WARNING,
+        "Use a machine of its own, or more trials spread over time: the hypervisor gave "
+        "processor time to others.",
+    ),
     "throttled-by-cgroup-quota": Code(
         Severity.WARNING,
         "Raise or lift the quota (cpu.max, cpu.cfs_quota_us): it is what was measured.",
@@ -53,16 +63,6 @@ LIMITER_CODES: dict[str, Code] = {
         Severity.NOTE,
         "The disk was the limit: a faster one, fewer or larger requests; else nothing.",
     ),
-    "noisy-neighbour": Code(
-        Severity.WARNING,
-        "Stop what else runs (bw quiet), or measure at another time: others used the processors. "
-        "If one of them is the server that is measured, name it: --target-name, --target-port.",
-    ),
-    "steal": Code(
-        Severity.WARNING,
-        "Use a machine of its own, or more trials spread over time: the hypervisor gave "
-        "processor time to others.",
-    ),
     "network-limit": Code(
         Severity.NOTE,
         "The link was the limit: a faster one, or less data for each operation.",
@@ -82,9 +82,9 @@ LIMITER_CODES: dict[str, Code] = {
         "processors stood idle.",
     ),
 }
-"""What can be the limit of a result, in the order in which causes explain each other:
-a quota explains a waiting thread, swap space explains a busy disk, and a disk that stands
-still is busy; a neighbour is the limit only where neither memory nor a disk is waited for."""
+"""What can be the limit of a result, in the order in which causes explain each other: what
+others cost is in every other figure, so it comes first; a quota explains a waiting thread,
+swap space a busy disk, and a disk that stands still is busy."""
 
 DOUBT_CODES: dict[str, Code] = {
     "answered-from-cache": Code(

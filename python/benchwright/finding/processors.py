@@ -194,6 +194,20 @@ def wanted(use: ResourceUse) -> float:
     return sum(map(_wanted, use.tasks))
 
 
+def pressing(use: ResourceUse, found: Shares) -> float:
+    """Return which share of their lives the trial's threads ran or wanted to, each weighted
+    with that time; of processes that come and go, what they wanted, at most 1."""
+    weights = [_wanted(task) for task in use.tasks]
+    if waited(use) is None or not sum(weights):
+        return min(demanded(use, found), 1.0)
+    lives = (min(task.seen_s or use.seconds, use.seconds) for task in use.tasks)
+    pressed = [
+        weight * min(weight * use.seconds / life, 1.0)
+        for weight, life in zip(weights, lives, strict=True)
+    ]
+    return sum(pressed) / sum(weights)
+
+
 def demanded(use: ResourceUse, found: Shares) -> float:
     """Return how many processors the trial's threads would have used, had each had one.
 

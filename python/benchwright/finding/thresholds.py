@@ -26,8 +26,7 @@ WHOLE_WHILE_SEEN = 0.95
 SEEN_MOST = 0.70
 """... where it still had this share of the whole window."""
 READY_RAN = 0.85
-"""A thread that is always ready and runs so much of its life has lost too little to others
-(WAITED) for them to be its limit."""
+"""A thread that is always ready and runs so much of its life has lost too little to others for them to be its limit."""
 NEVER_RESTS_RAN = 0.60
 """A load generator that always wants to run never waits for what it drives; it shares the
 processors with that, so it need not have had one all the time."""
@@ -42,32 +41,29 @@ RUNNABLE_ALONE = 1.35
 """Mean of runnable tasks on a machine where one at a time runs, others' now and then."""
 SHORT_LIVED = 0.5
 """A task seen for less than this share of the window came or went within it."""
-OTHERS_SHARE = 0.10
-"""Of the processor time that was used: what others had when they mattered. Daemons of a
-quiet machine use 1 to 3 %."""
+OTHERS_COST = 0.05
+"""Of the elapsed time that others, or the hypervisor, cost: more than a few percent, which
+the daemons of a quiet machine (1 to 3 % of a processor) cannot."""
 CROWD_CORES = 0.5
 """From here on others in the run queue may be more than they use processors."""
 NAMED_CORES = 0.02
 """Others that used less are not named [processors]."""
-OTHERS_CORES = 0.10
-"""The least that others must have had at all [cores]."""
 WAITED = 0.15
-"""Share of their lives that threads waited for a processor, on average,"""
+"""Share of their lives that threads waited for a processor, on average, where more than one
+of them wanted it at a time."""
 WANTED = 0.50
-"""... of threads that wanted half a processor at least: one that mostly waits for something
-else is limited by that, though it waits for a processor now and then too."""
+"""Of a fair share of the processors: processes that come and go and had less did not want
+it."""
 CONFINED = 0.25
 """... and where processors stand idle, which no scheduler leaves so by chance."""
 QUEUED = 1.1
 """Runnable tasks for each processor, where no waiting of the tasks is known."""
 TRIAL_SHARE = 0.70
 """Of the processor time that was used: with less, it is not the trial that fills them."""
-STEAL_LIMIT = 0.10
-"""Of the time that was wanted, busy and stolen: a tenth is in every figure,"""
 STEAL_WANTED = 0.10
 """Processor time that a trial used before any that was stolen can be its loss [cores]."""
 STEAL_CORES = 0.05
-"""... where it is time that a trial could miss: an idle machine has shares of nothing."""
+"""What was stolen at least [cores]: an idle machine has shares of nothing."""
 STEAL_DOUBT = 0.03
 """A thirtieth moves figures by more than a good interval's width,"""
 STEAL_DOUBT_CORES = 0.02
