@@ -5,25 +5,18 @@
 # Usage: fs-cleanup.sh [FS]   FS is for the reader of the suite; all types are undone
 # Reads: TESTROOT   absolute path of the directory that fs-setup.sh worked in
 #        FORMAT     yes (default): the image is removed too; no: kept for the next run
+#        APLIB      directories whose commonsettings.d has hooks (event: unmount)
 #
 # What is ours is asked of the kernel: a loop device is touched only if its backing
-# file is $TESTROOT/fs-*.img. Anything else on $TESTROOT/mnt is reported and left.
+# file is $TESTROOT/fs-*.img, a TESTDEV only if it holds the file system that fs-setup.sh
+# made there. Anything else on $TESTROOT/mnt is reported and left. The file system of a
+# TESTDEV stays on it, unmounted.
 set -eu
 
-fail() {
-    echo "fs-cleanup.sh: $*" >&2
-    exit 1
-}
-
-# is_ours NAME: does the loop device NAME (as "loop0") stand on one of our images?
-is_ours() {
-    backing=
-    { IFS= read -r backing <"/sys/block/$1/loop/backing_file"; } 2>/dev/null || return 1
-    case ${backing% (deleted)} in
-    "$root"/fs-*.img) return 0 ;;
-    *) return 1 ;;
-    esac
-}
+here=$(cd -- "$(dirname -- "$0")" && pwd -P)
+fs=${1-}
+# shellcheck source=examples/fs-common.sh
+. "$here/fs-common.sh"
 
 # A process of the trial may need a moment to die: try for some seconds.
 unmount() {
@@ -37,16 +30,9 @@ unmount() {
         fail "$mount_point is still in use (see: fuser -vm '$mount_point')"
 }
 
-[ -n "${TESTROOT:-}" ] || fail "TESTROOT is not set"
-case $TESTROOT in
-/ | // | /.) fail "TESTROOT is /: give it a directory of its own" ;;
-/*) ;;
-*) fail "TESTROOT=$TESTROOT is not an absolute path" ;;
-esac
+check_testroot
 [ -d "$TESTROOT" ] || exit 0
-root=$(cd -- "$TESTROOT" && pwd -P)
-mount_point=$root/mnt
-PATH=$PATH:/usr/sbin:/sbin
+use_testroot
 
 # A set-up that was killed has ended only when its last process has left the kernel.
 if [ "${TESTROOT_LOCKED:-no}" != yes ]; then
@@ -54,10 +40,11 @@ if [ "${TESTROOT_LOCKED:-no}" != yes ]; then
     flock -w 60 9 || fail "a set-up is still at work in $root (see: fuser -v '$root')"
 fi
 
+call_hooks unmount "" all || :
 while mountpoint -q -- "$mount_point"; do
     device=$(findmnt -n -o SOURCE --mountpoint "$mount_point" | tail -n 1)
     device=${device%%\[*} # btrfs appends its subvolume
-    is_ours "${device#/dev/}" ||
+    is_image "${device#/dev/}" || is_made "$device" ||
         fail "$mount_point is a mount of $device, which is not ours: left alone"
     unmount
 done
@@ -67,7 +54,7 @@ for path in /sys/block/loop*/loop; do
     [ -d "$path" ] || continue
     name=${path%/loop}
     name=${name##*/}
-    if is_ours "$name"; then
+    if is_image "$name"; then
         losetup -d "/dev/$name"
     fi
 done

@@ -30,7 +30,7 @@ fi
 step "$bin/ruff" check
 step "$bin/mypy"
 if command -v shellcheck >/dev/null; then
-    step shellcheck scripts/*.sh examples/*.sh python/benchwright/hooks/* .ci/run packaging/rc.local packaging/data/scripts/bw-resume-at-boot
+    step shellcheck -x scripts/*.sh examples/*.sh examples/commonsettings.d/* python/benchwright/hooks/* .ci/run packaging/rc.local packaging/data/scripts/bw-resume-at-boot
 else
     skip shellcheck "apt-get install shellcheck"
 fi

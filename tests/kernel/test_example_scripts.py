@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import random
+import shlex
 import shutil
 import signal
 import subprocess
@@ -208,6 +209,243 @@ def test_format_no_mounts_the_same_file_system_again(scripts: Scripts) -> None:
     assert (scripts.mount / "kept").exists()
     scripts.works("fs-setup.sh", "ext4")
     assert not (scripts.mount / "kept").exists()
+
+
+# -- a real partition ------------------------------------------------------------------
+
+
+@pytest.fixture
+def device(tmp_path: Path) -> Iterator[str]:
+    """A block device of 320 MiB that nobody uses, as a partition of the user's is."""
+    if os.geteuid() != 0 or not Path("/dev/loop-control").exists():
+        pytest.skip("loop devices need root")
+    disk = tmp_path / "disk"
+    with disk.open("wb") as file:
+        file.truncate(320 << 20)
+    made = subprocess.run(
+        ["losetup", "--find", "--show", disk], capture_output=True, text=True
+    )
+    if made.returncode:
+        pytest.skip(f"no loop device can be made: {made.stderr}")
+    name = made.stdout.strip()
+    yield name
+    subprocess.run(["losetup", "-d", name], check=True)
+
+
+def _content(device: str) -> str:
+    words = ["wipefs", "--noheadings", "--parsable", "-O", "UUID,TYPE", device]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("file_system", ["ext4", "xfs", "btrfs"])
+def test_a_partition_is_used_whole_and_known_again(
+    file_system: str, scripts: Scripts, device: str
+) -> None:
+    _require(file_system, scripts)
+    for _ in range(2):  # the second finds the file system of the first
+        scripts.works("fs-setup.sh", file_system, TESTDEV=device)
+        (mount,) = _ours(scripts)
+        assert mount.startswith(f"{device} {scripts.mount} {file_system} ")
+        (scripts.mount / "kept").touch()
+        scripts.works("fs-cleanup.sh", TESTDEV=device)
+        assert _ours(scripts) == []
+    scripts.works("fs-setup.sh", file_system, TESTDEV=device, FORMAT="no")
+    assert (scripts.mount / "kept").exists()
+    scripts.works("fs-setup.sh", "ext2", TESTDEV=device, FORMAT="no")
+    assert not (scripts.mount / "kept").exists(), "of another type there was none"
+    assert [path.name for path in scripts.root.iterdir() if path.is_file()] == [
+        "testdev.uuid"
+    ]
+
+
+PARTITIONS = "sh -c \"printf '\\\\125\\\\252' | dd of={} bs=1 seek=510 status=none\""
+"""Ends the first block as a table of partitions does."""
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("holding", ["mkfs.ext4 -q -F {}", "mkswap {}", PARTITIONS])
+@pytest.mark.parametrize("formatting", ["yes", "no"])
+def test_a_partition_with_something_on_it_is_refused(
+    holding: str, formatting: str, scripts: Scripts, device: str
+) -> None:
+    _require("ext4", scripts)
+    command = shlex.split(holding.format(device))
+    subprocess.run(command, check=True, capture_output=True)
+    before = _content(device)
+    refused = scripts("fs-setup.sh", "ext4", TESTDEV=device, FORMAT=formatting)
+    assert refused.returncode == 1
+    assert "did not make" in refused.stderr
+    assert "TESTDEV_OVERWRITE=yes" in refused.stderr
+    assert before == _content(device) != ""
+    assert _ours(scripts) == []
+    given = {"TESTDEV": device, "TESTDEV_OVERWRITE": "yes", "FORMAT": formatting}
+    scripts.works("fs-setup.sh", "ext4", **given)
+    scripts.works("fs-cleanup.sh")
+    scripts.works("fs-setup.sh", "ext4", TESTDEV=device)
+
+
+@pytest.mark.root
+def test_a_partition_in_use_is_refused_whatever_is_allowed(
+    scripts: Scripts, device: str, tmp_path: Path
+) -> None:
+    _require("ext4", scripts)
+    subprocess.run(["mkfs.ext4", "-q", "-F", device], check=True)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    given = {"TESTDEV": device, "TESTDEV_OVERWRITE": "yes"}
+    subprocess.run(["mount", device, elsewhere], check=True)
+    try:
+        refused = scripts("fs-setup.sh", "ext4", **given)
+        assert refused.returncode == 1
+        assert f"is mounted on {elsewhere}" in refused.stderr
+    finally:
+        subprocess.run(["umount", elsewhere], check=True)
+    held = os.open(device, os.O_RDONLY | os.O_EXCL)  # as swap, RAID and LVM do
+    try:
+        before = _content(device)
+        refused = scripts("fs-setup.sh", "ext4", **given)
+        assert refused.returncode == 1
+        assert "in use" in refused.stderr
+        assert _content(device) == before
+    finally:
+        os.close(held)
+
+
+@pytest.mark.root
+def test_a_file_is_no_partition(scripts: Scripts, tmp_path: Path) -> None:
+    _require("ext4", scripts)
+    (tmp_path / "file").write_text("precious")
+    refused = scripts("fs-setup.sh", "ext4", TESTDEV=str(tmp_path / "file"))
+    assert refused.returncode == 1
+    assert "not a block device" in refused.stderr
+    assert (tmp_path / "file").read_text() == "precious"
+
+
+@pytest.mark.root
+def test_another_file_system_of_a_partition_is_not_unmounted(
+    scripts: Scripts, device: str
+) -> None:
+    _require("ext4", scripts)
+    scripts.works("fs-setup.sh", "ext4", TESTDEV=device)
+    scripts.works("fs-cleanup.sh")
+    subprocess.run(["mkfs.ext4", "-q", "-F", device], check=True)
+    scripts.mount.mkdir(exist_ok=True)
+    subprocess.run(["mount", device, scripts.mount], check=True)
+    try:
+        refused = scripts("fs-cleanup.sh", TESTDEV=device)
+        assert refused.returncode == 1
+        assert "not ours" in refused.stderr
+    finally:
+        subprocess.run(["umount", scripts.mount], check=True)
+
+
+# -- hooks of the scripts --------------------------------------------------------------
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("wanted", ["yes", "no"])
+def test_htrees_are_a_hooks_work(wanted: str, scripts: Scripts) -> None:
+    _require("ext2", scripts)
+    scripts.works("fs-setup.sh", "ext2", HTREE=wanted, FSSIZE="16M")
+    words = ["dumpe2fs", "-h", scripts.root / "fs-ext2.img"]
+    told = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    assert ("dir_index" in told) is (wanted == "yes")
+
+
+@pytest.mark.root
+def test_a_file_system_is_stacked_on_another(scripts: Scripts) -> None:
+    _require("ext4", scripts)
+    if "overlay" not in Path("/proc/filesystems").read_text().split():
+        pytest.skip("no overlay in this kernel")
+    for _ in range(2):
+        scripts.works("fs-setup.sh", "ext4", STACK="overlay", FSSIZE="16M")
+        below, above, _loop = _ours(scripts)
+        assert (" ext4 " in below, " overlay " in above) == (True, True)
+        (scripts.mount / "file").write_text("above")
+    scripts.works("fs-cleanup.sh")
+    assert _ours(scripts) == []
+
+
+def hook(directory: Path, name: str, text: str) -> Path:
+    """Write a hook into a directory of APLIB's; return that directory."""
+    place = directory / "commonsettings.d"
+    place.mkdir(parents=True, exist_ok=True)
+    (place / name).write_text("#!/bin/sh\n" + text)
+    (place / name).chmod(0o755)
+    return directory
+
+
+@pytest.mark.root
+def test_hooks_of_several_directories_are_asked_in_order(
+    scripts: Scripts, tmp_path: Path
+) -> None:
+    _require("ext4", scripts)
+    log = tmp_path / "log"
+    say = f'echo "${{0##*/}} $1 $2 $3 $4" >>"{log}"\n'
+    first = hook(
+        tmp_path / "a b", "one", say + '[ "$1" = mkfs ] || exit 3\nmkfs.ext4 -q -F "$3"'
+    )
+    second = hook(tmp_path / "c", "two", say + "exit 3\n")
+    both = f"{first}:{second}:{tmp_path / 'nowhere'}:{first}"
+    scripts.works("fs-setup.sh", "ext4", APLIB=both, FSSIZE="16M")
+    image, mount = scripts.root / "fs-ext4.img", scripts.mount
+    assert log.read_text().splitlines() == [
+        f"one unmount ext4  {mount}",
+        f"two unmount ext4  {mount}",
+        f"one mkfs ext4 {image} {mount}",
+        f"one tune ext4 {image} {mount}",
+        f"two tune ext4 {image} {mount}",
+        f"one mount ext4 {image} {mount}",
+        f"two mount ext4 {image} {mount}",
+        f"one mounted ext4 {image} {mount}",
+        f"two mounted ext4 {image} {mount}",
+    ]
+
+
+@pytest.mark.root
+def test_a_hook_brings_a_file_system_of_its_own(
+    scripts: Scripts, tmp_path: Path
+) -> None:
+    _require("ext4", scripts)
+    text = (
+        'case "$1 $2" in\n'
+        '"mount memory") exec mount -t tmpfs memory "$4" ;;\n'
+        'unmount*) mountpoint -q "$4" || exit 3; exec umount "$4" ;;\n'
+        "*) exit 3 ;;\nesac\n"
+    )
+    library = str(hook(tmp_path / "lib", "memory", text))
+    scripts.works("fs-setup.sh", "memory", APLIB=library)
+    (mount,) = _ours(scripts)
+    assert mount.startswith("memory ")
+    assert list(scripts.root.iterdir()) == [scripts.mount], "an image of no use"
+    scripts.works("fs-cleanup.sh", APLIB=library)
+    assert _ours(scripts) == []
+    refused = scripts("fs-setup.sh", "memory")
+    assert refused.returncode == 1
+    assert "unknown file system 'memory'" in refused.stderr
+
+
+@pytest.mark.root
+def test_a_failed_hook_undoes_the_set_up(scripts: Scripts, tmp_path: Path) -> None:
+    _require("ext4", scripts)
+    library = hook(tmp_path / "lib", "bad", '[ "$1" != mounted ] || exit 7\nexit 3\n')
+    failed = scripts("fs-setup.sh", "ext4", APLIB=str(library), FSSIZE="16M")
+    assert failed.returncode == 1
+    assert "failed at mounted: exit status 7" in failed.stderr
+    assert _ours(scripts) == []
+
+
+@pytest.mark.parametrize("open_one", ["commonsettings.d", "commonsettings.d/hook"])
+def test_a_hook_that_everybody_may_write_is_not_called(
+    open_one: str, scripts: Scripts, tmp_path: Path
+) -> None:
+    library = hook(tmp_path / "lib", "hook", f'touch "{tmp_path}/called"\n')
+    (library / open_one).chmod(0o777)
+    refused = scripts("fs-setup.sh", "plain", APLIB=str(library))
+    assert refused.returncode == 1
+    assert "everybody may write" in refused.stderr
+    assert not (tmp_path / "called").exists()
 
 
 @pytest.mark.parametrize("root", ["/", "relative", ""])
