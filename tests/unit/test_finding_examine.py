@@ -66,6 +66,13 @@ def test_a_timeout_a_void_trial_and_processes_left_running() -> None:
     assert codes(*trials) == ["timeout", "processes-left-running", "trial-void"]
 
 
+def test_processes_of_another_user_that_still_run_are_a_serious_finding() -> None:
+    found = examine("t", [trial(1), trial(2, not_permitted=2)], [])
+    (one,) = [f for f in found if f.code == "processes-not-ended"]
+    assert one.severity is Severity.SERIOUS
+    assert "2 processes of another user" in one.evidence
+
+
 def test_a_declared_metric_that_is_missing_says_why() -> None:
     why = "ops (thread 2): /ops has no member 'ops'"
     trials = [

@@ -28,6 +28,7 @@ pub fn run_epoch(batch: &mut Batch<'_>, control: &mut Control, epoch: u64) -> Ep
         duration_ns: 0,
         release_skew_ns: 0,
         left_running: 0,
+        not_permitted: 0,
         processes: Vec::with_capacity(batch.seats.len()),
         aplog: Vec::new(),
         hooks: Vec::new(),
@@ -62,7 +63,9 @@ impl EpochRun<'_, '_> {
         self.record.duration_ns = monotonic_ns() - begun;
         if self.batch.has_epochs() {
             let grace_ns = self.batch.run.grace_ns;
-            self.record.left_running = end_descendants(&self.batch.spared, grace_ns, &mut []);
+            let left = end_descendants(&self.batch.spared, grace_ns, &mut []);
+            (self.record.left_running, self.record.not_permitted) =
+                (left.ended, left.not_permitted);
         }
         self.record.aplog = self.aplog_texts();
     }

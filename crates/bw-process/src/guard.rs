@@ -88,7 +88,7 @@ fn watch(worker: libc::pid_t, parent: libc::pid_t, notes: &Notes) -> io::Result<
         }
     }
     let status = collect(worker);
-    end_descendants(&[], GRACE_NS, &mut []);
+    end_descendants(&[], GRACE_NS, &mut []).complain();
     notes.clear();
     Ok(status)
 }

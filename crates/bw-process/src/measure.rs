@@ -16,7 +16,7 @@ use crate::control::readable;
 use crate::hooks::{Call, Event, Hooks, Said};
 use crate::program::Program;
 use crate::seat::Environment;
-use crate::signals::Signals;
+use crate::signals::{Signals, keep_children};
 use crate::spawn::Spawner;
 use crate::wait::{Ended, Process, poll};
 
@@ -34,6 +34,7 @@ pub struct Measurement {
 /// Measures it and returns its exit status. Errors: the block cannot be written, or the
 /// system refuses what we cannot do without.
 pub fn measure(measurement: &Measurement) -> io::Result<i32> {
+    keep_children();
     let signals = Signals::block(&PASSED_ON)?;
     let spawner = Spawner::new(1)?;
     let runner = Runner {

@@ -16,11 +16,12 @@ pub fn open(pid: libc::pid_t) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// Sends a signal; a process that has ended is no error.
-pub fn send(process: &OwnedFd, signal: i32) {
+/// Sends a signal; a process that has ended is no error. Returns whether we may: not to a process of another
+/// user (what `sudo` or a set-user-ID program started), unless we are privileged.
+pub fn send(process: &OwnedFd, signal: i32) -> bool {
     let no_info = std::ptr::null::<libc::siginfo_t>();
     // SAFETY: an open pidfd, and a null siginfo, which the call allows.
-    unsafe {
+    let sent = unsafe {
         libc::syscall(
             libc::SYS_pidfd_send_signal,
             process.as_raw_fd(),
@@ -29,4 +30,5 @@ pub fn send(process: &OwnedFd, signal: i32) {
             0,
         )
     };
+    sent == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::EPERM)
 }

@@ -210,6 +210,8 @@ pub struct EpochRecord {
     pub release_skew_ns: u64,
     /// Processes that had to be ended afterwards.
     pub left_running: u32,
+    /// Processes that still run, because they belong to another user.
+    pub not_permitted: u32,
     /// In the order they were started.
     pub processes: Vec<ProcessRecord>,
     /// What threads wrote to APLOG.

@@ -77,6 +77,13 @@ pub fn reset_actions() {
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
 }
 
+/// Gives SIGCHLD its default action. A caller that had it ignored would have the kernel collect our children:
+/// their status and usage would be lost, and waiting for them would fail.
+pub fn keep_children() {
+    // SAFETY: SIG_DFL is a valid action.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+}
+
 /// Blocks nothing and gives SIGPIPE its default: the state in which a child starts.
 /// Async-signal-safe.
 pub fn prepare_child() {

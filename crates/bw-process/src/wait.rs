@@ -22,6 +22,20 @@ pub struct Ended {
     pub usage: libc::rusage,
 }
 
+/// The status of a process that has ended, nobody knows how.
+pub const UNKNOWN: i32 = 255;
+
+impl Ended {
+    fn unknown(at_ns: u64) -> Self {
+        Self {
+            status: UNKNOWN,
+            at_ns,
+            // SAFETY: an all-zero rusage is a valid value of plain integers.
+            usage: unsafe { std::mem::zeroed() },
+        }
+    }
+}
+
 /// A process that this one created, until and after its end.
 #[derive(Debug)]
 pub struct Process {
@@ -47,9 +61,10 @@ impl Process {
         pidfd::send(&self.spawned.pidfd, signal);
     }
 
-    /// Waits for its end, seen at `at_ns`, and notes it.
+    /// Notes its end, seen at `at_ns`. Where somebody else has collected it, its status is [`UNKNOWN`].
     pub fn collect(&mut self, at_ns: u64) {
-        self.ended = collect(self.spawned.pid, at_ns, 0).map(|(_, ended)| ended);
+        let ended = collect(self.spawned.pid, at_ns, 0).map(|(_, ended)| ended);
+        self.ended = Some(ended.unwrap_or_else(|| Ended::unknown(at_ns)));
     }
 }
 

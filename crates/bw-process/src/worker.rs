@@ -41,7 +41,7 @@ pub fn serve(notes: &Notes) -> io::Result<()> {
         grace_ns: LAST_GRACE_NS,
     };
     let served = worker.serve();
-    end_descendants(&[], worker.grace_ns, &mut []);
+    end_descendants(&[], worker.grace_ns, &mut []).complain();
     served
 }
 

@@ -3,10 +3,12 @@
 
 mod support;
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use serde_json::json;
-use support::{LAUNCHER, Session, alive, kill, number_in, statuses, wait_until};
+use support::{Folder, LAUNCHER, Session, alive, kill, number_in, statuses, wait_until};
 
 /// A daemon in a session of its own, re-parented, that ignores SIGTERM.
 const DAEMON: &str =
@@ -173,4 +175,41 @@ fn the_next_launcher_removes_the_semaphore_of_one_that_was_killed_with_its_guard
 fn semaphore_exists(key: i32) -> bool {
     // SAFETY: integer arguments only.
     unsafe { libc::semget(key, 1, 0) >= 0 }
+}
+
+/// As an ordinary user, a process of root cannot be signalled: here a copy of setpriv with the set-user-ID bit starts it.
+#[test]
+fn a_process_of_another_user_is_counted_and_does_not_hold_the_launcher_up() {
+    // SAFETY: no arguments.
+    let root = unsafe { libc::geteuid() } == 0;
+    let folder = Folder::new();
+    let privileged = folder.path("setpriv");
+    if !root || std::fs::copy("/usr/bin/setpriv", &privileged).is_err() {
+        eprintln!("skipped: needs root and setpriv");
+        return;
+    }
+    std::fs::set_permissions(&folder.0, Permissions::from_mode(0o777)).unwrap();
+    std::fs::set_permissions(&privileged, Permissions::from_mode(0o4755)).unwrap();
+    let copy = folder.path("bw-launcher");
+    std::fs::copy(LAUNCHER, &copy).unwrap();
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+    command.arg(&copy).arg("serve");
+    let mut session = Session::start(command);
+    std::fs::set_permissions(&session.folder.0, Permissions::from_mode(0o777)).unwrap();
+    let sleeper = folder.path("sleeper");
+    let start = format!(
+        "{} --reuid 0 sh -c 'echo $$ > {}; exec sleep 1000' & sleep 0.1; while ! [ -s {1} ]; do sleep 0.01; done",
+        privileged.display(),
+        sleeper.display()
+    );
+    let mut request = session.request(&[("EXEC", &start)]);
+    request["grace_ns"] = json!(50_000_000);
+    let (epochs, _) = session.run(&request);
+    let pid = number_in(&sleeper);
+    assert_eq!(epochs[0]["not_permitted"], 1, "{}", epochs[0]);
+    assert!(alive(pid));
+    kill(pid, libc::SIGKILL);
+    session.input = None;
+    session.child.wait().unwrap();
 }

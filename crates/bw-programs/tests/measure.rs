@@ -215,3 +215,16 @@ fn blocks_reach_the_record_of_a_trial() {
         assert!(text.contains(&format!("thread = {thread}\n")));
     }
 }
+
+#[test]
+fn a_caller_that_ignores_the_ends_of_children_changes_nothing() {
+    let output = Command::new("env")
+        .args(["--ignore-signal=CHLD", LAUNCHER, "measure", "--"])
+        .args(["sh", "-c", "sleep 0.05; exit 3"])
+        .env_remove("APLOG")
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 3);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("\nstatus = 3\n"), "{text}");
+}

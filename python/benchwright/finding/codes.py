@@ -35,6 +35,11 @@ _CODES: dict[str, Code] = {
         Severity.WARNING,
         "Make EXEC or CLEANUP wait for what they start: it ran beside what was measured.",
     ),
+    "processes-not-ended": Code(
+        Severity.SERIOUS,
+        "Let EXEC or CLEANUP end what sudo and set-user-ID programs start, or run bw as root: it may not "
+        "signal processes of another user.",
+    ),
     "dependent-trials": Code(
         Severity.WARNING,
         "Make trials independent: rest between them (--rest 500ms), compare in randomised "

@@ -61,6 +61,7 @@ def examine(
         *_failures(test_name, trials),
         *_missing(test_name, trials, observed, book),
         *_left_running(test_name, trials),
+        *_not_ended(test_name, trials),
         *told_findings(test_name, trials),
         *_void(test_name, trials),
         *resource_findings(test_name, trials, observed, book, claims),
@@ -174,6 +175,18 @@ def _left_running(name: str, trials: Sequence[Trial]) -> list[Finding]:
     what = f"{count} process{' was' if count == 1 else 'es were'} still running and ended after"
     evidence = f"{what} {epochs_text(epochs, len(trials))}"
     return [doubt("processes-left-running", name, evidence)]
+
+
+def _not_ended(name: str, trials: Sequence[Trial]) -> list[Finding]:
+    epochs = [trial.epoch for trial in trials if trial.not_permitted]
+    if not epochs:
+        return []
+    most = max(trial.not_permitted for trial in trials)
+    what = "1 process" if most == 1 else f"up to {most} processes"
+    evidence = (
+        f"{what} of another user still ran after {epochs_text(epochs, len(trials))}"
+    )
+    return [doubt("processes-not-ended", name, evidence)]
 
 
 def _void(name: str, trials: Sequence[Trial]) -> list[Finding]:

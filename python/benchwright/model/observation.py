@@ -94,6 +94,8 @@ class Trial(msgspec.Struct, frozen=True, omit_defaults=True):
     """Metrics asked for that this trial did not yield, each as `name (thread K): why`."""
     left_running: int = 0
     """Processes that had to be ended after the trial because they outlived it."""
+    not_permitted: int = 0
+    """Processes that still run after the trial, because they belong to another user."""
     release_skew_ns: int = 0
     """Last minus first start of the N threads [ns]."""
     attempt: int = 1

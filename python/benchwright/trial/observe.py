@@ -69,6 +69,7 @@ def observe(
         processes=record.processes,
         missing=tuple(missing),
         left_running=record.left_running,
+        not_permitted=record.not_permitted,
         release_skew_ns=record.release_skew_ns,
         attempt=attempt,
     )

@@ -63,6 +63,8 @@ class EpochRecord(msgspec.Struct, frozen=True, tag="epoch", tag_field="type"):
     release_skew_ns: int
     left_running: int
     processes: tuple[ProcessRecord, ...]
+    not_permitted: int = 0
+    """Processes that still run after the epoch, because they belong to another user."""
     aplog: tuple[tuple[int, str], ...] = ()
     """What each thread appended to APLOG: (thread, text)."""
     hooks: tuple[tuple[str, str, str], ...] = ()
