@@ -44,7 +44,7 @@ impl Plan {
     /// As [`Network::open`].
     pub fn open(&self, connections: u32) -> Result<HttpTarget, Refusal> {
         let requests = Arc::clone(&self.requests);
-        Network::open(Http { requests }, &self.endpoint, connections)
+        Network::open(Http { requests }, &self.endpoint, connections, self.timeout)
     }
 }
 

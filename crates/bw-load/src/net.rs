@@ -14,6 +14,7 @@ pub mod connect;
 pub mod connection;
 pub mod epoll;
 mod pool;
+mod timeouts;
 
 pub use crate::file::Refusal;
 
@@ -45,7 +46,7 @@ pub trait Protocol {
     /// The state of the exchange on one connection, with its buffers.
     type Exchange;
 
-    /// Returns the state for one more connection; the only time that it may allocate.
+    /// Returns the state for one more connection.
     fn exchange(&self) -> Self::Exchange;
 
     /// Makes `exchange` ready for `operation`.
@@ -84,26 +85,48 @@ pub struct Description {
     pub sent_bytes: u64,
     /// Bytes received, heads and codings included.
     pub received_bytes: u64,
+    /// Connections that were closed because bytes came on them that no request had asked for.
+    pub unrequested: u64,
+    /// Operations that took longer than the limit.
+    pub timeouts: u64,
+    /// The limit.
+    pub timeout_ns: Option<Nanos>,
+}
+
+/// How long an operation may take if nothing else is said: as long as those in flight at the end of a run are waited
+/// for, so that one in its middle is not given up sooner than one at its end. vegeta and ab have the same.
+pub const TIMEOUT: Nanos = Nanos(30_000_000_000);
+
+/// Returns the default of `timeout_ns`.
+#[allow(clippy::unnecessary_wraps)] // serde wants the field's type
+pub(crate) fn default_timeout() -> Option<Nanos> {
+    Some(TIMEOUT)
 }
 
 /// A server as the target of one worker.
 pub struct Network<P: Protocol> {
     pool: Pool<P>,
     server: String,
+    limit: Option<Nanos>,
 }
 
 impl<P: Protocol> Network<P> {
-    /// Returns the target with all its connections made.
+    /// Returns the target with all its connections made; an operation takes at most `limit`.
     ///
     /// # Errors
     /// As [`Endpoint::connect`]; `epoll`: the kernel has no descriptors left.
-    pub fn open(protocol: P, endpoint: &Endpoint, connections: u32) -> Result<Self, Refusal> {
+    pub fn open(
+        protocol: P,
+        endpoint: &Endpoint,
+        connections: u32,
+        limit: Option<Nanos>,
+    ) -> Result<Self, Refusal> {
         if connections == 0 {
             let message = format!("{}: no connections are asked for", endpoint.name);
             return Err(Refusal::new("connections", message, "ask for one at least"));
         }
         let (address, sockets) = endpoint.connect(connections)?;
-        let pool = Pool::new(protocol, address, sockets).map_err(|error| {
+        let pool = Pool::new(protocol, address, sockets, limit).map_err(|error| {
             let message = format!("{}: epoll: {error}", endpoint.name);
             Refusal::new(
                 "epoll",
@@ -112,7 +135,11 @@ impl<P: Protocol> Network<P> {
             )
         })?;
         let server = endpoint.name.clone();
-        Ok(Self { pool, server })
+        Ok(Self {
+            pool,
+            server,
+            limit,
+        })
     }
 
     /// Returns what it is and what it has done so far.
@@ -127,6 +154,9 @@ impl<P: Protocol> Network<P> {
             failed_connects: counts.failed_connects,
             sent_bytes: counts.sent_bytes,
             received_bytes: counts.received_bytes,
+            unrequested: counts.unrequested,
+            timeouts: counts.timeouts,
+            timeout_ns: self.limit,
         }
     }
 }

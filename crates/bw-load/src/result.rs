@@ -151,10 +151,7 @@ pub fn assemble(parts: Parts<'_>) -> LoadResult {
         interrupted: parts.interrupted,
         started_ns: parts.started_ns,
         elapsed_ns: last_end(&parts.reports),
-        target: parts
-            .reports
-            .first()
-            .map_or(serde_json::Value::Null, |report| report.target.clone()),
+        target: target(&parts.reports),
         clock: parts.clock,
         pacer: parts.request.pacer,
         intended_rate_per_s: per_s(counts.intended, measured),
@@ -173,6 +170,31 @@ pub fn assemble(parts: Parts<'_>) -> LoadResult {
         traces: parts.traces,
         samples: parts.samples,
     }
+}
+
+/// What each worker's target counts for itself.
+const COUNTED: [&str; 7] = [
+    "connections",
+    "reconnects",
+    "failed_connects",
+    "sent_bytes",
+    "received_bytes",
+    "unrequested",
+    "timeouts",
+];
+
+/// Returns what the target turned out to be, by the first worker's account, with the counts of all.
+fn target(reports: &[Report]) -> serde_json::Value {
+    let mut reports = reports.iter().map(|report| &report.target);
+    let mut all = reports.next().cloned().unwrap_or_default();
+    for more in reports {
+        for name in COUNTED {
+            if let (Some(one), Some(other)) = (all[name].as_u64(), more[name].as_u64()) {
+                all[name] = (one + other).into();
+            }
+        }
+    }
+    all
 }
 
 fn merged(reports: &[Report]) -> Recorder {

@@ -7,6 +7,7 @@
 use crate::net::connect::Endpoint;
 use crate::net::{Network, Progress, Protocol, Refusal};
 use bw_schedule::operation::Operation;
+use bw_units::Nanos;
 use serde::Deserialize;
 
 /// How much is sent in one piece at most [bytes]; the content repeats after it.
@@ -25,6 +26,9 @@ pub struct TcpSpec {
     /// How much comes back for each operation [bytes]; None: what was sent.
     #[serde(default)]
     pub receive_bytes: Option<u64>,
+    /// How long an operation may take, a wait for a connection included; None: for ever.
+    #[serde(default = "crate::net::default_timeout")]
+    pub timeout_ns: Option<Nanos>,
 }
 
 /// A spec whose name is resolved: what every worker opens its own target from.
@@ -32,6 +36,7 @@ pub struct TcpSpec {
 pub struct TcpPlan {
     endpoint: Endpoint,
     receive_bytes: Option<u64>,
+    timeout: Option<Nanos>,
 }
 
 /// A TCP server as one worker's target.
@@ -46,6 +51,7 @@ impl TcpSpec {
         Ok(TcpPlan {
             endpoint: Endpoint::resolve(&self.host, self.port)?,
             receive_bytes: self.receive_bytes,
+            timeout: self.timeout_ns,
         })
     }
 }
@@ -56,7 +62,8 @@ impl TcpPlan {
     /// # Errors
     /// As [`Network::open`].
     pub fn open(&self, connections: u32) -> Result<TcpTarget, Refusal> {
-        Network::open(Echo::new(self.receive_bytes), &self.endpoint, connections)
+        let echo = Echo::new(self.receive_bytes);
+        Network::open(echo, &self.endpoint, connections, self.timeout)
     }
 }
 

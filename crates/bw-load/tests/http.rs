@@ -325,3 +325,50 @@ fn bad_descriptions_are_refused_with_what_to_do() {
         "body_bytes",
     );
 }
+
+#[test]
+fn an_answer_that_nobody_asked_for_is_never_that_of_the_next_request() {
+    const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    const LATE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlate";
+    let (sent, was_sent) = std::sync::mpsc::channel();
+    let sent = Mutex::new(sent);
+    let server = Server::start(move |number, mut stream| {
+        while read_request(&mut stream).is_some() {
+            stream.write_all(ANSWER).unwrap();
+            if number == 0 {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+                stream.write_all(LATE).unwrap();
+                sent.lock().unwrap().send(()).unwrap();
+            }
+        }
+    });
+    let mut target = open(&server, 1);
+    assert_eq!(drive(&mut target, &[exchange(0, 0)]), [2]);
+    was_sent.recv().unwrap();
+    assert_eq!(drive(&mut target, &[exchange(0, 0); 3]), [2; 3]);
+    let told = target.describe();
+    assert_eq!((told.unrequested, told.reconnects), (1, 1), "{told:?}");
+}
+
+#[test]
+fn an_idle_connection_that_the_server_has_closed_costs_no_operation() {
+    let (closed, was_closed) = std::sync::mpsc::channel();
+    let closed = Mutex::new(closed);
+    let server = Server::start(move |number, mut stream| {
+        while read_request(&mut stream).is_some() {
+            stream
+                .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+                .unwrap();
+            if number == 0 {
+                drop(stream);
+                closed.lock().unwrap().send(()).unwrap();
+                return;
+            }
+        }
+    });
+    let mut target = open(&server, 1);
+    assert_eq!(drive(&mut target, &[exchange(0, 0)]), [2]);
+    was_closed.recv().unwrap();
+    assert_eq!(drive(&mut target, &[exchange(0, 0); 2]), [2; 2]);
+    assert_eq!(target.describe().unrequested, 0);
+}

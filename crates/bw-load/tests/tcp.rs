@@ -7,6 +7,7 @@ mod network;
 use bw_load::target::Target;
 use bw_load::tcp::{TcpSpec, TcpTarget};
 use bw_schedule::operation::{Kind, Operation};
+use bw_units::Nanos;
 use network::{Server, drive, exchange, reset};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -18,6 +19,7 @@ fn spec(server: &Server, connections: u32) -> TcpSpec {
         port: server.address.port(),
         connections,
         receive_bytes: None,
+        timeout_ns: None,
     }
 }
 
@@ -138,6 +140,7 @@ fn a_server_that_goes_away_gives_errors_and_not_a_hang() {
         port,
         connections: 1,
         receive_bytes: None,
+        timeout_ns: None,
     };
     let mut target = spec.plan().unwrap().open(1).unwrap();
     drop(accepting.join().unwrap());
@@ -186,6 +189,7 @@ fn refused_connections_and_unknown_hosts_are_told_clearly() {
         port,
         connections: 1,
         receive_bytes: None,
+        timeout_ns: None,
     };
     let refused = spec.plan().unwrap().open(1).unwrap_err();
     assert_eq!(refused.code, "connect");
@@ -198,4 +202,47 @@ fn refused_connections_and_unknown_hosts_are_told_clearly() {
         spec.plan().unwrap().open(0).unwrap_err().code,
         "connections"
     );
+}
+
+#[test]
+fn a_server_that_stays_silent_costs_each_operation_its_limit_and_no_more() {
+    let server = Server::start(|_, stream| {
+        let mut stream = stream;
+        let mut bytes = [0; 64];
+        while stream.read(&mut bytes).is_ok_and(|length| length > 0) {}
+    });
+    let spec = TcpSpec {
+        timeout_ns: Some(Nanos(20_000_000)),
+        ..spec(&server, 2)
+    };
+    let mut target = spec.plan().unwrap().open(2).unwrap();
+    assert_eq!(
+        drive(&mut target, &[exchange(0, 8); 6]),
+        [-libc::ETIMEDOUT; 6]
+    );
+    let told = target.describe();
+    assert_eq!((told.timeouts, told.reconnects > 0), (6, true), "{told:?}");
+}
+
+#[test]
+fn an_operation_without_a_connection_has_the_same_limit() {
+    // A connection that was of no use is left alone for 50 ms: the second operation waits for it in vain.
+    let server = Server::start(|number, mut stream| {
+        let mut bytes = [0; 64];
+        if number == 0 {
+            let _ = stream.read(&mut bytes);
+            reset(stream);
+            return;
+        }
+        while stream.read(&mut bytes).is_ok_and(|length| length > 0) {}
+    });
+    let spec = TcpSpec {
+        timeout_ns: Some(Nanos(20_000_000)),
+        ..spec(&server, 1)
+    };
+    let mut target = spec.plan().unwrap().open(1).unwrap();
+    let results = drive(&mut target, &[exchange(0, 8); 2]);
+    // On a crowded machine the reset may come too late for the first.
+    assert!([-libc::ECONNRESET, -libc::ETIMEDOUT].contains(&results[0]));
+    assert_eq!(results[1], -libc::ETIMEDOUT);
 }

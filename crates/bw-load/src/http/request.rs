@@ -2,6 +2,7 @@
 
 use crate::net::Refusal;
 use crate::net::connect::Endpoint;
+use bw_units::Nanos;
 use http::uri::PathAndQuery;
 use http::{HeaderName, HeaderValue, Method, Uri};
 use serde::Deserialize;
@@ -34,6 +35,9 @@ pub struct HttpSpec {
     pub body_bytes: u64,
     /// Connections, and so operations in flight at most.
     pub connections: u32,
+    /// How long an operation may take, a wait for a connection included; None: for ever.
+    #[serde(default = "crate::net::default_timeout")]
+    pub timeout_ns: Option<Nanos>,
 }
 
 fn get() -> String {
@@ -45,6 +49,7 @@ fn get() -> String {
 pub struct Plan {
     pub(super) endpoint: Endpoint,
     pub(super) requests: Arc<Requests>,
+    pub(super) timeout: Option<Nanos>,
 }
 
 impl Plan {
@@ -129,6 +134,7 @@ impl HttpSpec {
         Ok(Plan {
             endpoint: Endpoint::resolve(&server.host, server.port)?,
             requests: Arc::new(requests),
+            timeout: self.timeout_ns,
         })
     }
 

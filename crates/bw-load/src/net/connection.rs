@@ -5,6 +5,7 @@ use super::epoll::{Epoll, Interest};
 use super::{Progress, Protocol};
 use socket2::Socket;
 use std::io::{self, Read, Write};
+use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -39,6 +40,8 @@ pub enum Step {
     },
     /// The server has closed the connection.
     Closed,
+    /// Bytes have come that no request had asked for: what comes next could not be told from an answer.
+    Unrequested,
     /// It has failed with this errno.
     Failed(i32),
 }
@@ -154,8 +157,21 @@ impl<E> Connection<E> {
             State::Busy(_) => protocol
                 .receive(&mut self.exchange, &buffer[..length])
                 .into(),
-            // Bytes that nobody asked for: what comes next could not be told from an answer.
-            _ => Step::Failed(-libc::EPROTO),
+            _ => Step::Unrequested,
+        }
+    }
+
+    /// Looks, before a request is sent on a connection that rests, whether anything has come on it:
+    /// [`Step::Later`] if nothing has.
+    pub fn look(&self) -> Step {
+        let Some(socket) = &self.socket else {
+            return Step::Failed(-libc::ENOTCONN);
+        };
+        match socket.peek(&mut [MaybeUninit::uninit()]) {
+            Ok(0) => Step::Closed,
+            Ok(_) => Step::Unrequested,
+            Err(error) if is_later(&error) => Step::Later,
+            Err(error) => Step::Failed(negative(&error)),
         }
     }
 

@@ -1,10 +1,13 @@
 //! The connections of a target: which one carries what, and what becomes of a lost one.
 
+mod expiry;
 mod recovery;
 
 use super::Protocol;
 use super::connection::{Connection, State, Step};
 use super::epoll::{Epoll, Interest, Ready};
+use super::timeouts::Timeouts;
+use crate::clock::monotonic_ns;
 use crate::target::Reaped;
 use bw_schedule::operation::{Kind, Operation};
 use bw_units::Nanos;
@@ -14,8 +17,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-/// How many sockets are served before the worker looks at its schedule again.
+/// How many sockets one look at the kernel finds at most.
 const SLICE: usize = 32;
+/// How many of them are served before the worker looks at its schedule again, if none ends an operation.
+const SERVED: usize = 4;
+/// The carrier of an operation that has no connection yet.
+const NOBODY: u32 = u32::MAX;
 /// How much is read at once [bytes].
 const BUFFER_BYTES: usize = 64 * 1024;
 
@@ -30,6 +37,10 @@ pub struct Counts {
     pub sent_bytes: u64,
     /// Bytes received.
     pub received_bytes: u64,
+    /// Connections that were closed because bytes came on them that no request had asked for.
+    pub unrequested: u64,
+    /// Operations that took longer than the limit.
+    pub timeouts: u64,
 }
 
 /// The connections, the operations that wait for one, and the ends that nobody has fetched yet.
@@ -43,16 +54,26 @@ pub struct Pool<P: Protocol> {
     /// Those whose request is to be written by the next flush, by their tokens.
     prepared: Vec<u64>,
     waiting: VecDeque<(u32, Operation)>,
+    /// Which connection carries the operation of each slot; [`NOBODY`]: it waits for one.
+    carriers: Box<[u32]>,
+    timeouts: Timeouts,
     /// Those that are down, and when each is tried again, the earliest first.
     retries: VecDeque<(Instant, u32)>,
     ended: VecDeque<Reaped>,
     buffer: Box<[u8]>,
     counts: Counts,
+    /// What went wrong where there was no way to say it: the next flush does.
+    failure: Option<io::Error>,
 }
 
 impl<P: Protocol> Pool<P> {
-    /// Returns the pool of these connections.
-    pub fn new(protocol: P, address: SocketAddr, sockets: Vec<Socket>) -> io::Result<Self> {
+    /// Returns the pool of these connections; an operation takes at most `limit`.
+    pub fn new(
+        protocol: P,
+        address: SocketAddr,
+        sockets: Vec<Socket>,
+        limit: Option<Nanos>,
+    ) -> io::Result<Self> {
         let size = sockets.len();
         let connections: Vec<_> = sockets
             .into_iter()
@@ -66,10 +87,13 @@ impl<P: Protocol> Pool<P> {
             free: VecDeque::with_capacity(size),
             prepared: Vec::with_capacity(size),
             waiting: VecDeque::with_capacity(size),
+            carriers: vec![NOBODY; size].into_boxed_slice(),
+            timeouts: Timeouts::new(limit, size),
             retries: VecDeque::with_capacity(size),
             ended: VecDeque::with_capacity(size),
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
             counts: Counts::default(),
+            failure: None,
         };
         for index in 0..pool.size() {
             let connection = &pool.connections[index as usize];
@@ -98,6 +122,8 @@ impl<P: Protocol> Pool<P> {
         if operation.kind != Kind::Exchange {
             return self.end(slot, -libc::EOPNOTSUPP);
         }
+        self.timeouts.start(slot, monotonic_ns);
+        self.carriers[slot as usize] = NOBODY;
         let Some(index) = self.take_free() else {
             return self.waiting.push_back((slot, *operation));
         };
@@ -111,6 +137,9 @@ impl<P: Protocol> Pool<P> {
 
     /// Writes what was prepared, as far as the kernel takes it.
     pub fn flush(&mut self) -> io::Result<()> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
         for place in 0..self.prepared.len() {
             let index = index_of(self.prepared[place]);
             // It may have been lost meanwhile, and then carries something else, or nothing.
@@ -143,7 +172,7 @@ impl<P: Protocol> Pool<P> {
         if !self.ended.is_empty() || self.epoll.ready() > 0 {
             return Ok(());
         }
-        let mut at_most = at_most;
+        let mut at_most = at_most.min(self.until_expiry());
         if let Some((due, _)) = self.retries.front() {
             let left = due.saturating_duration_since(Instant::now());
             at_most = at_most.min(Nanos(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX)));
@@ -151,15 +180,23 @@ impl<P: Protocol> Pool<P> {
         self.epoll.wait(at_most)
     }
 
-    /// Serves the sockets that are ready, and the attempts that are due.
+    /// Serves the sockets that are ready, the attempts and the limits that are due. It stops where an operation
+    /// ends, so that the end is stamped before other sockets are read, and what it makes due is issued.
     fn work(&mut self) -> io::Result<()> {
+        self.expire()?;
         if !self.retries.is_empty() {
             self.retry()?;
         }
         if self.epoll.ready() == 0 {
             self.epoll.wait(Nanos::ZERO)?;
         }
-        while let Some(ready) = self.epoll.take() {
+        for _ in 0..SERVED {
+            if !self.ended.is_empty() {
+                break;
+            }
+            let Some(ready) = self.epoll.take() else {
+                break;
+            };
             let index = index_of(ready.token);
             if self.connection(index).token(index) == ready.token {
                 self.react(index, ready)?;
@@ -237,6 +274,10 @@ impl<P: Protocol> Pool<P> {
                 }
                 self.lose(index, true)
             }
+            Step::Unrequested => {
+                self.counts.unrequested += 1;
+                self.lose(index, false)
+            }
             Step::Failed(errno) => {
                 self.end_of(index, errno);
                 self.lose(index, false)
@@ -253,6 +294,7 @@ impl<P: Protocol> Pool<P> {
     }
 
     fn end(&mut self, slot: u32, result: i32) {
+        self.timeouts.end(slot);
         self.ended.push_back(Reaped { slot, result });
     }
 
@@ -276,6 +318,7 @@ impl<P: Protocol> Pool<P> {
         match self.protocol.begin(&mut connection.exchange, operation) {
             Ok(()) => {
                 connection.begin(slot);
+                self.carriers[slot as usize] = index;
                 true
             }
             Err(errno) => {
@@ -292,12 +335,22 @@ impl<P: Protocol> Pool<P> {
         }
     }
 
+    /// Takes the connection that has rested longest and is fit for a request: one on which something
+    /// has come, or that the server has closed, is made again instead.
     fn take_free(&mut self) -> Option<u32> {
         while let Some(index) = self.free.pop_front() {
             let connection = self.connection(index);
             connection.queued = false;
-            if connection.state == State::Free {
-                return Some(index);
+            if connection.state != State::Free {
+                continue;
+            }
+            match connection.look() {
+                Step::Later => return Some(index),
+                step => {
+                    if let Err(error) = self.settle(index, step) {
+                        self.failure.get_or_insert(error);
+                    }
+                }
             }
         }
         None

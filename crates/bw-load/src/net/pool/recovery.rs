@@ -26,7 +26,7 @@ impl<P: Protocol> Pool<P> {
         Ok(())
     }
 
-    fn reconnect(&mut self, index: u32) -> io::Result<()> {
+    pub(super) fn reconnect(&mut self, index: u32) -> io::Result<()> {
         let address = self.address;
         match self.connection(index).reconnect(address) {
             // The outcome comes as an event, even if it is there already.
