@@ -56,7 +56,10 @@ fn work(guard: libc::pid_t, notes: &Notes) -> i32 {
     match worker::serve(notes) {
         Ok(()) => 0,
         Err(error) => {
-            eprintln!("bw-launcher: {error}");
+            // `bw` was killed and reads no more: a resume reports that.
+            if error.kind() != io::ErrorKind::BrokenPipe {
+                eprintln!("bw-launcher: {error}");
+            }
             1
         }
     }

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
+import threading
+import time
 from collections.abc import Callable
 from typing import IO
 
@@ -30,6 +33,12 @@ from benchwright.trial.record import (
 )
 
 PROTOCOL = 1
+_WAKE_S = 2.0
+"""A launcher that has not ended by then is continued, lest it was stopped (SIGSTOP) [s]."""
+_INSIST_S = 15.0
+"""After a second interrupt a launcher that does not answer is killed [s]."""
+_LAST_S = 75.0
+"""At the end likewise: its guard gives what it started 60 s [s]."""
 
 
 def _never() -> bool:
@@ -46,6 +55,7 @@ class LocalBench:
         self._running = False
         self._sending = False
         self._pending: list[InterruptRequest] = []
+        self._forced = False
         self._process = subprocess.Popen(
             [find_launcher(), "serve"],
             stdin=subprocess.PIPE,
@@ -54,6 +64,7 @@ class LocalBench:
             close_fds=True,
         )
         self.hello = self._read_hello()
+        self._worker = os.pidfd_open(self.hello.pid)
 
     @property
     def processes(self) -> BenchProcesses:
@@ -80,6 +91,10 @@ class LocalBench:
                 return RunResult((), "interrupted")
             self._send(request)
             return self._collect(request)
+        except BenchError:
+            if self._forced:
+                return RunResult((), "interrupted")
+            raise
         finally:
             self._running = self._sending = False
             self._pending.clear()
@@ -105,6 +120,10 @@ class LocalBench:
         """End what is running now; without `cleanup`, its CLEANUP too."""
         if not self._running:
             return
+        if not cleanup:
+            wait = threading.Thread(target=self._insist, args=(self._next_id,))
+            wait.daemon = True
+            wait.start()
         message = InterruptRequest(cleanup)
         if self._sending:
             # A signal arrived in the middle of a request's bytes: send it after them.
@@ -119,7 +138,54 @@ class LocalBench:
             if pipe is not None:
                 with contextlib.suppress(OSError):
                     pipe.close()
+        self._wait_for_end()
+        os.close(self._worker)
+
+    def _wait_for_end(self) -> None:
+        """Wait until the guard has ended; a launcher that was stopped is continued.
+
+        What does not end is killed, after the guard's own patience or at Ctrl-C.
+        """
+        end = time.monotonic() + _LAST_S
+        try:
+            while time.monotonic() < end:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(_WAKE_S)
+                    return
+                self._signal(signal.SIGCONT)
+        except KeyboardInterrupt:
+            self._signal(signal.SIGKILL)
+            raise
+        self._signal(signal.SIGKILL)
+        self._process.kill()
         self._process.wait()
+
+    def _insist(self, request: int) -> None:
+        """End the launcher if it does not answer a second interrupt of this request."""
+
+        def ends_within(patience_s: float) -> bool:
+            end = time.monotonic() + patience_s
+            while self._running and self._next_id == request:
+                if time.monotonic() >= end:
+                    return False
+                time.sleep(0.05)
+            return True
+
+        if ends_within(_WAKE_S):
+            return
+        self._signal(signal.SIGCONT)
+        if ends_within(_INSIST_S):
+            return
+        # The guard ends what the worker leaves.
+        self._forced = True
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: signal.Signals) -> None:
+        """Signal the worker; continue the guard, which has to act then."""
+        with contextlib.suppress(OSError):
+            signal.pidfd_send_signal(self._worker, number)
+        with contextlib.suppress(OSError):
+            self._process.send_signal(signal.SIGCONT)
 
     def _send(self, message: RunRequest | InterruptRequest) -> None:
         self._sending = True
@@ -149,7 +215,8 @@ class LocalBench:
             raise BenchError(
                 "launcher-gone",
                 f"the launcher ended in the middle of a batch (status {status})",
-                "the study is intact: `bw resume` goes on from the last finished trial",
+                "if the benchmark kills its parent process ($PPID), that was the launcher; the "
+                "study is intact: `bw resume` goes on from the last finished trial",
             )
         try:
             return self._decoder.decode(line)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,9 +18,10 @@ from benchwright.cli.notified import Ended, tell_of_session, telling_of_errors
 from benchwright.cli.outcome import document_of, doubts_of_observed, tell
 from benchwright.cli.quiet_session import QuietSession
 from benchwright.cli.signals import stopping
-from benchwright.cli.streams import silence_stdout
+from benchwright.cli.streams import is_without_reader, silence_stdout
 from benchwright.finding.compared import doubts_of
-from benchwright.model.errors import BenchError
+from benchwright.model.errors import BenchError, StudyError
+from benchwright.model.visible import visible_lines
 from benchwright.report.flame import flame_svg
 from benchwright.report.progress import listener
 from benchwright.session.ledger import Ledger
@@ -34,9 +36,10 @@ from benchwright.session.start import (
     surroundings,
 )
 from benchwright.study.doubts import doubts_of_session, record_doubts
-from benchwright.study.journal import RESUMABLE, SessionInfo, Study
+from benchwright.study.journal import RESUMABLE, UNWRITABLE, SessionInfo, Study
 
 if TYPE_CHECKING:
+    from benchwright.model.finding import Finding
     from benchwright.study.journal import Session as StoredSession
 
 
@@ -119,15 +122,44 @@ def _run(
             record_machine(study, ledger.session, programs)
             verdict = session.run(prepared.defines, prepared.environment)
             # Again: what changed meanwhile changed between trials.
-            record_machine(study, ledger.session, programs)
-    record_doubts(study, ledger.session, (*quiet.findings, *watching.doubts()))
+            with after_the_end("the machine as it is now"):
+                record_machine(study, ledger.session, programs)
+    record_last_doubts(study, ledger.session, (*quiet.findings, *watching.doubts()))
+    study.check_there()
     try:
         _tell(prepared, session, verdict, (study, ledger.session), json=arguments.json)
-    except BrokenPipeError:
+    except OSError as error:
+        if not is_without_reader(error):
+            raise
         silence_stdout()
     paused = ledger.at_checkpoint and verdict.status in ("stopped", "interrupted")
     tell_of_session(prepared, session, Ended(*kept, verdict, paused=paused))
     return verdict.exit_status
+
+
+@contextlib.contextmanager
+def after_the_end(what: str) -> Iterator[None]:
+    """Report what a full disk does not take once a session's end is durable.
+
+    The result is whole without it, and there is nothing to resume.
+    """
+    try:
+        yield
+    except StudyError as error:
+        if error.code != UNWRITABLE:
+            raise
+        said = (
+            f"bw: not recorded: {what} ({error.message}) [{UNWRITABLE}]; all trials and the "
+            "session's end are: `bw stats` reads them"
+        )
+        print(visible_lines(said), file=sys.stderr)
+
+
+def record_last_doubts(study: Study, session: int, findings: Sequence[Finding]) -> None:
+    """Record the doubts about a session as a whole, whose end is durable."""
+    codes = ", ".join(dict.fromkeys(one.code for one in findings))
+    with after_the_end(f"the findings {codes}"):
+        record_doubts(study, session, findings)
 
 
 def _tell(

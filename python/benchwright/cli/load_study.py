@@ -63,8 +63,7 @@ def _samples(arguments: argparse.Namespace) -> tuple[str, ...]:
     if arguments.samples is None:
         return ()
     with contextlib.closing(Study.create_or_open(Path(arguments.study))) as study:
-        number = 1 + max((one.number for one in study.sessions()), default=0)
-        place = study.path.absolute() / "logs" / f"s{number}" / "samples"
+        place = study.path / "logs" / f"s{study.next_session()}" / "samples"
     place.mkdir(parents=True, exist_ok=True)
     return "--samples", str(place / Path(arguments.samples).name)
 

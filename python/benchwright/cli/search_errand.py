@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from benchwright.cli.search_live import Errand, Kept, Site, Told
-from benchwright.cli.streams import silence_stdout
+from benchwright.cli.streams import is_without_reader, silence_stdout
 from benchwright.finding.profiled_search import doubts_of_profiled
 from benchwright.model.finding import Finding
 from benchwright.model.notice import Notify
@@ -125,7 +125,9 @@ class SearchErrand:
         try:
             sys.stdout.write(text)
             sys.stdout.flush()
-        except BrokenPipeError:
+        except OSError as error:
+            if not is_without_reader(error):
+                raise
             silence_stdout()
         self.note(f"bw: {outcome.status}; kept in {kept.study}")
         return told

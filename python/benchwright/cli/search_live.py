@@ -17,7 +17,7 @@ import msgspec
 from benchwright.bench import leftovers
 from benchwright.bench.local import LocalBench
 from benchwright.cli.env_session import record_machine
-from benchwright.cli.live import cause_of_crash
+from benchwright.cli.live import cause_of_crash, record_last_doubts
 from benchwright.cli.notified import Ended, suite_of, tell_of_end, telling_of_errors
 from benchwright.cli.notify_option import notices_of
 from benchwright.cli.signals import stopping
@@ -34,7 +34,6 @@ from benchwright.session.search import count_trials
 from benchwright.session.search_session import run_session
 from benchwright.session.search_start import search_surroundings, stored_spec
 from benchwright.session.watched_workbench import WatchedWorkbench
-from benchwright.study.doubts import record_doubts
 from benchwright.study.journal import RESUMABLE, SessionInfo, Study
 from benchwright.study.journal import Session as StoredSession
 from benchwright.suite.program import SourceFile
@@ -182,7 +181,8 @@ def _run(info: SessionInfo, errand: Errand[Result], ledger: Ledger) -> int:
             ended = run_session(ledger, do, errand.verdict)
     result, verdict = ended
     errand.doubt(watching.doubts())
-    record_doubts(ledger.study, ledger.session, watching.doubts())
+    record_last_doubts(ledger.study, ledger.session, watching.doubts())
+    ledger.study.check_there()
     told = errand.tell(result, verdict, Kept(*ours, ledger))
     end = Ended(*ours, verdict, summary=told.text, findings=told.findings)
     tell_of_end(suite_of(info), notices_of(info, errand.notify), end)

@@ -7,6 +7,7 @@ hours of trials are worth more than a line that cannot be shown.
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
 import sys
@@ -39,6 +40,11 @@ def silence_stdout() -> None:
     """Send what is still buffered for a reader that went away to nowhere."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def is_without_reader(error: OSError) -> bool:
+    """Return whether nobody can read our output any more: a closed pipe or terminal."""
+    return error.errno in (errno.EPIPE, errno.EIO)
 
 
 class Unfailing:

@@ -13,6 +13,7 @@ Sources: sqlite.org (fileformat2 section 1.3, wal section 7 and 8, uri).
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import functools
 import os
@@ -92,6 +93,32 @@ def writing(path: Path) -> sqlite3.Connection:
     # A log begun anew can hold one torn transaction at most (wal.py).
     database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return database
+
+
+Identity = tuple[tuple[int, int] | None, ...]
+
+
+def identity(path: Path) -> Identity:
+    """Return which files a study's journal and its write-ahead log are: device and inode of
+    each, None for one that is not there."""
+    return tuple(_file(path / name) for name in (JOURNAL, f"{JOURNAL}-wal"))
+
+
+def _file(place: Path) -> tuple[int, int] | None:
+    try:
+        found = place.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def leave_open(database: sqlite3.Connection) -> None:
+    """Keep a connection open until the process ends.
+
+    SQLite deletes the write-ahead log by its name when it closes a journal: where that
+    was moved, the log of another study may be in its place.
+    """
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(database))
 
 
 def reading(path: Path) -> sqlite3.Connection:

@@ -36,7 +36,9 @@ def export_session(study: Study, session: int, written: Collection[str] = ()) ->
     """Write every test's files and the session's, and return their directory.
 
     `written` are the keys of tests whose own files are up to date.
+    Raises OSError, and StudyError `study-gone`.
     """
+    study.check_there()
     directory = results_directory(study, session)
     kept = _session(study, session)
     tests = tests_of(study, session)
@@ -56,7 +58,11 @@ def write_session(study: Study, session: int) -> None:
 
 
 def export_test(study: Study, session: int, key: str) -> Path:
-    """Write one test's files and return the path of its `.res` file."""
+    """Write one test's files and return the path of its `.res` file.
+
+    Raises OSError, and StudyError `study-gone`: a study that is gone is not begun anew.
+    """
+    study.check_there()
     test = one_test_of(study, session, key)
     return _export(study, _session(study, session), test)
 

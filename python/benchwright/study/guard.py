@@ -114,7 +114,9 @@ def check_ownership(path: Path) -> None:
         except FileNotFoundError:
             continue
         if stat.S_ISLNK(found.st_mode):
-            raise _unsafe(place, "is a symbolic link", "give the real path")
+            real = f"give {os.path.realpath(path)}"
+            remedy = real if place == path else "put the file itself in its place"
+            raise _unsafe(place, "is a symbolic link", remedy)
         if found.st_uid != 0:
             raise _unsafe(
                 place,

@@ -26,6 +26,8 @@ from benchwright.study.database import (
     checking,
     create,
     digest,
+    identity,
+    leave_open,
     link,
     reading,
     seeing_damage,
@@ -36,6 +38,8 @@ from benchwright.study.database import (
 from benchwright.study.guard import Lock, check_ownership, make_directory
 from benchwright.study.schema import JOURNAL
 
+UNWRITABLE = "study-unwritable"
+"""Code of a journal on a disk that is full or broken."""
 RESUMABLE = ("crashed", "interrupted", "failed", "stopped")
 """Ways to end after which a session can go on; `crashed` is no end at all."""
 
@@ -105,6 +109,7 @@ class Study:
         self.path = path
         self._database = database
         self._lock = lock
+        self._identity = None if lock is None else identity(path)
         row = database.execute(
             "SELECT chain FROM entry ORDER BY seq DESC LIMIT 1"
         ).fetchone()
@@ -177,30 +182,66 @@ class Study:
 
     def close(self) -> None:
         """Close the database and give up the lock."""
-        self._database.close()
+        if self.is_gone:
+            leave_open(self._database)
+        else:
+            self._database.close()
         if self._lock is not None:
             self._lock.release()
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the files that this process writes to are no longer in the study's place."""
+        return self._identity is not None and identity(self.path) != self._identity
+
+    def check_there(self) -> None:
+        """Raise StudyError `study-gone` if the study was moved, deleted or replaced."""
+        if self.is_gone:
+            raise StudyError(
+                "study-gone",
+                f"the study was moved or deleted while bw wrote to it: {self.path} no longer "
+                "holds its journal",
+                "where it was moved, give its new place to `bw resume`; else run it again, "
+                "and let no command remove the study",
+            )
 
     # -- writing ------------------------------------------------------------------------
 
     def begin_session(self, info: SessionInfo) -> int:
         """Begin a new session and return its number; durable on return."""
-        encoded = msgspec.json.encode(info)
+        self.check_there()
+        encoded, number = msgspec.json.encode(info), self.next_session()
         with _being_written(self.path):
-            row = self._database.execute(
-                "INSERT INTO session (info, digest) VALUES (?, ?)",
-                (encoded, digest(encoded)),
+            self._database.execute(
+                "INSERT INTO session (number, info, digest) VALUES (?, ?, ?)",
+                (number, encoded, digest(encoded)),
             )
-        assert row.lastrowid is not None
-        return row.lastrowid
+        return number
+
+    def next_session(self) -> int:
+        """Return the number of the session that would begin now.
+
+        It follows every session that is on record or has left a file: a write-ahead log
+        that was deleted takes records with it, and nothing of theirs is overwritten.
+        """
+        last = max((one.number for one in self.sessions()), default=0)
+        left = [
+            int(place.name[1:])
+            for place in self.path.glob("*/s[1-9]*")
+            if place.name[1:].isdecimal()
+            and any(found.is_file() for found in place.rglob("*"))
+        ]
+        return 1 + max((last, *left))
 
     def append(self, session: int, entries: Sequence[NewEntry]) -> list[int]:
         """Append entries in one transaction and return their sequence numbers.
 
         Durable on return (synchronous=FULL). Raises sqlite3.IntegrityError for a
         second outcome of one key: nothing can be counted twice. Raises StudyError
-        `study-unwritable` when the disk does not take it; nothing is appended then.
+        `study-unwritable` when the disk does not take it, `study-gone` when the study is
+        no longer there; nothing is appended then.
         """
+        self.check_there()
         chain, numbers = self._chain, []
         with _being_written(self.path):
             self._database.execute("BEGIN IMMEDIATE")
@@ -288,7 +329,7 @@ def _being_written(path: Path) -> Iterator[None]:
         raise
     except sqlite3.Error as error:
         raise StudyError(
-            "study-unwritable",
+            UNWRITABLE,
             f"cannot write to the journal in {path}: {error}",
             "make room, then `bw resume`: what was recorded before is safe",
         ) from error
