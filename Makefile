@@ -7,7 +7,7 @@ export VENV
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test lint test-rust test-python test-pure test-real calibration peak-table bench limiters peak-servers paper-workbench clean
+.PHONY: help setup build demo test lint test-rust test-python test-pure test-real calibration peak-table peak-ends bench limiters peak-servers paper-workbench clean
 .NOTPARALLEL:
 
 PURE_TESTS := tests/unit tests/property tests/golden tests/sim tests/calibration
@@ -44,6 +44,9 @@ calibration: setup ## simulate every interval and verdict at full size, peers be
 
 peak-table: setup ## every policy of a peak search on every simulated server, 1,000 searches each; about an hour
 	$(BIN)/python tests/sim/peak_table.py --held-out --searches 1000 --peer-searches 50 --jobs 2 --json target/peak-table.json
+
+peak-ends: setup ## 1,000 searches on every simulated server, each of which must end; goes on where it was stopped; hours
+	$(BIN)/python tests/sim/peak_ends.py --policies qgs,monotone
 
 # Each has a target of its own.
 LONG_BENCHES := benches/peak_servers.py benches/paper_workbench.py

@@ -47,6 +47,7 @@ GUESSES = {
     "batching": (372.0, 7.5),
     "held-out-mh3": (246.5, 5.0),
     "held-out-bursty": (277.0, 7.0),
+    "mm8-cold-per-trial": (361.5, 6.5),
 }
 """About the peak [1/s], and the relative change of response per relative change of rate."""
 

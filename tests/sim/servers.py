@@ -147,6 +147,11 @@ TAILS = (
 )
 NOISES = (
     SimServer("cold", MM4, Weather(cold=0.25, cold_s=10.0)),
+    SimServer(
+        "mm8-cold-per-trial",
+        Queue(8, Exponential(0.020)),
+        Weather(cold=0.12, cold_s=6.0, between=0.01),
+    ),
     SimServer("slow-noise", MM4, Weather(slow=0.01)),
     SimServer("per-trial", MM4, Weather(between=0.01)),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -27,6 +28,8 @@ from benchwright.model.peak import (
     Probe,
     Series,
 )
+from held_out import BY_NAME
+from world import search_of
 
 MEAN = Criterion(key="response_ms_mean", limit=40.0)
 METRIC = Criterion(key="quality", limit=10.0, unit="", statistic="metric")
@@ -289,3 +292,15 @@ def test_a_rate_is_claimed_where_a_server_refuses(
     assert result.peak_rate < lowest, "never a rate that failed"
     assert result.interval is not None
     assert result.interval.low <= result.peak_rate <= result.interval.high <= lowest
+
+
+@pytest.mark.parametrize("seed", [1052, 1090])
+def test_one_run_far_from_the_limit_keeps_no_search_at_one_rate(seed: int) -> None:
+    """A short run from cold was far beyond the limit below the peak: 155 and 100 of the
+    trials that followed were at one rate, whose response is near the limit."""
+    search = search_of(Monotone(), BY_NAME["mm8-cold-per-trial"], seed)
+    assert search.result is not None
+    assert search.result.status is PeakStatus.FOUND
+    assert len(search.history) <= 40
+    at_one_rate = Counter(probe.rate for probe in search.probes)
+    assert max(at_one_rate.values()) <= 5

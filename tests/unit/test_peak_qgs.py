@@ -32,7 +32,7 @@ from benchwright.model.peak import (
     PeakStatus,
     Probe,
 )
-from servers import A
+from servers import A, D
 from world import play, search_of, unit_of
 
 
@@ -219,3 +219,16 @@ def test_an_overload_that_stays_bounded_is_not_repeated() -> None:
         history.append(_trial(step.rate, value, step.duration_s))
     assert purposes[0] == "overload"
     assert purposes.count("overload") == 1
+
+
+def test_no_answer_is_beyond_the_limit_by_its_own_curve() -> None:
+    for seed in range(1, 5):
+        search = search_of(QGS(), D, seed)
+        limit = D.binding.limit * (1 + search.goal.claim.tolerance)
+        for n in range(1, len(search.history) + 1):
+            result = QGS().best(search.goal, search.history[:n])
+            assert result.peak_rate is not None
+            below = [p for p in result.curve if p.rate <= result.peak_rate]
+            assert max(point.middle for point in below) <= limit, (seed, n)
+            assert result.interval is not None
+            assert result.interval.low <= result.peak_rate <= result.interval.high

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Sequence
 
 import msgspec
 import pytest
@@ -11,9 +12,10 @@ from hypothesis import strategies as st
 
 from benchwright.control.peak.bounds import highest_rate, lowest_rate
 from benchwright.control.peak.registry import NAMES, policy_named
-from benchwright.control.peak.search import leaves, next_step
+from benchwright.control.peak.search import MOST_AT_ONE_RATE, leaves, next_step
 from benchwright.model.peak import (
     Criterion,
+    CurvePoint,
     LoadEnding,
     LoadTrial,
     PeakGoal,
@@ -292,7 +294,7 @@ def test_a_search_between_two_rates_that_can_be_told_ends() -> None:
     goal = goal_of(start_rate=2.0, rate_step=1.0)
     history, found = played(goal, bench, "monotone")
     assert found.status is PeakStatus.UNDECIDED
-    assert "no rate between 3 and 4/s" in found.detail
+    assert "cannot produce a rate between 3 and 4/s" in found.detail
     assert len(history) < 40
 
 
@@ -381,3 +383,70 @@ def test_the_registry_names_its_policies() -> None:
         assert policy_named(name).name == name
     with pytest.raises(KeyError):
         policy_named("simulated-annealing")
+
+
+# The end ----------------------------------------------------------------------
+
+
+class Staying:
+    """A policy that wants the same rate for ever."""
+
+    name = "staying"
+
+    def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe:
+        return Probe(100.0, 10.0, "hold")
+
+    def leaves(self, *_: object) -> bool:
+        return False
+
+    def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> PeakResult:
+        return PeakResult(
+            status=PeakStatus.UNDECIDED,
+            detail="best",
+            claim=goal.claim,
+            policy=self.name,
+            peak_rate=100.0,
+        )
+
+
+def test_a_rate_that_decides_nothing_ends_the_search_with_the_reason() -> None:
+    history: list[LoadTrial] = []
+    while isinstance(step := next_step(Staying(), goal_of(), history), Probe):
+        history.append(ran(step, 36.0 + len(history) % 6))
+    assert len(history) == MOST_AT_ONE_RATE
+    assert step.status is PeakStatus.UNDECIDED
+    assert codes(step) == ["rate-not-decided"]
+    evidence = step.findings[0].evidence
+    assert "60 trials at 100/s do not decide" in evidence
+    assert "mean response 36 ms to 41 ms, limit 40 ms" in evidence
+
+
+@pytest.mark.parametrize("policy", NAMES)
+@pytest.mark.parametrize("step", [None, 10.0])
+def test_every_policy_ends_where_the_limit_is_inside_the_noise(
+    policy: str, step: float | None
+) -> None:
+    """A response of 36 to 44 ms at any rate from 100/s on says nothing of a peak."""
+    noise = random.Random(5)
+
+    def bench(probe: Probe, _number: int) -> LoadTrial:
+        return ran(probe, noise.uniform(36, 44) if probe.rate > 100 else 10.0)
+
+    history, found = played(goal_of(rate_step=step, watched=False), bench, policy)
+    assert len(history) <= 200
+    assert found.status in (PeakStatus.FOUND, PeakStatus.UNDECIDED)
+
+
+def test_an_answer_that_the_curve_contradicts_says_so() -> None:
+    class Contradicted(Staying):
+        def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> PeakResult:
+            points = (CurvePoint(80.0, 40.0, 60.0, 80.0),)
+            return msgspec.structs.replace(
+                super().best(goal, history), binding=R_SAT.key, curve=points
+            )
+
+    goal = goal_of(budget_s=5.0)
+    found = next_step(Contradicted(), goal, [ran(Probe(100.0, 10.0), 30.0)])
+    assert isinstance(found, PeakResult)
+    assert found.detail.startswith("5 s budget used up")
+    assert "against it: mean response 60 ms at 80/s" in found.detail

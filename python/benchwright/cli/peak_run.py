@@ -16,7 +16,7 @@ from benchwright.cli.search_live import Kept, Site, Told, run_again, run_new
 from benchwright.model.errors import Diagnostic, InputError
 from benchwright.model.peak import PeakResult
 from benchwright.model.search import PeakAnswer, SearchTrial
-from benchwright.report.peak import PeakReport, peak_text
+from benchwright.report.peak import PeakReport, ending_text, peak_text
 from benchwright.report.peak_json import peak_document
 from benchwright.report.peak_progress import (
     opening_text,
@@ -137,6 +137,7 @@ class PeakErrand(SearchErrand):
                 document=partial(peak_document, report, plots),
                 trials=trials,
                 answers=answers,
+                ending=ending_text(report),
             ),
             verdict,
             kept,
@@ -186,6 +187,7 @@ class PeakErrand(SearchErrand):
             trials=tuple(trials),
             policy=plan.policy,
             seed=plan.goal.seed,
+            budget_s=plan.goal.budget_s,
             sample=plan.sample,
             bench_findings=self._doubts(trials),
         )

@@ -45,6 +45,8 @@ class Outcome(msgspec.Struct, frozen=True):
     """The same as JSON; takes further members by name."""
     trials: Sequence[SearchTrial]
     answers: Answers
+    ending: str = ""
+    """How it ended, in one line; empty: the status says it."""
 
 
 class SearchErrand:
@@ -129,7 +131,7 @@ class SearchErrand:
             if not is_without_reader(error):
                 raise
             silence_stdout()
-        self.note(f"bw: {outcome.status}; kept in {kept.study}")
+        self.note(f"bw: {outcome.ending or outcome.status}; kept in {kept.study}")
         return told
 
     def _document(self, outcome: Outcome, verdict: Verdict, kept: Kept) -> str:

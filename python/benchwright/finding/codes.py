@@ -347,6 +347,11 @@ _CODES: dict[str, Code] = {
         "Look for what changes at this rate (a cache, a pool, a limit on connections), and "
         "claim the rate (rate:5%): no rate has a response near the limit.",
     ),
+    "rate-not-decided": Code(
+        Severity.WARNING,
+        "Use longer runs (--run-length), claim less (region:20%), or find what differs between "
+        "runs (bw why): the limit lies within what one rate's runs differ by.",
+    ),
     "server-stalls": Code(
         Severity.WARNING,
         "Find what pauses the server (garbage collection, compaction, checkpoints); limit "

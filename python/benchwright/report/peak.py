@@ -63,6 +63,8 @@ class PeakReport(msgspec.Struct, frozen=True, kw_only=True):
     trials: tuple[SearchTrial, ...]
     policy: str
     seed: int
+    budget_s: float | None = None
+    """Of the search; None: none [s]."""
     sample: Pairs = ()
     bench_findings: tuple[Finding, ...] = ()
     """Doubts about the bench, whatever was measured."""
@@ -79,6 +81,30 @@ class PeakReport(msgspec.Struct, frozen=True, kw_only=True):
         told = {one.code for one in found}
         found += [one for one in self.bench_findings if one.code not in told]
         return tuple(dict.fromkeys(found))
+
+
+def ending_text(report: PeakReport) -> str:
+    """Return how a search ended, in one line: `found`, `stopped at the 45 s budget; best
+    answer 11,545/s, claim not reached (43.3 % of 95 %)`."""
+    missed = PeakStatus.BUDGET.value, PeakStatus.UNDECIDED.value
+    if report.status not in missed:
+        return report.status
+    text = report.status
+    if report.status == PeakStatus.BUDGET and report.budget_s is not None:
+        text = f"stopped at the {seconds_text(report.budget_s)} budget"
+    short = (
+        (claim, one)
+        for claim, one in zip(report.claims, report.results, strict=True)
+        if one is not None and one.status is not PeakStatus.FOUND
+    )
+    claim, result = next(short, (None, None))
+    if claim is None or result is None or result.peak_rate is None:
+        return f"{text}; no answer"
+    text += f"; best answer {rate_text(result.peak_rate)}, claim not reached"
+    if result.claim_probability is None:
+        return text
+    reached = probability_text(result.claim_probability)
+    return f"{text} ({reached} of {percent_text(claim.confidence)})"
 
 
 def peak_text(report: PeakReport) -> str:
@@ -169,6 +195,10 @@ def _trials(report: PeakReport) -> Iterator[str]:
         return
     heads = ["trial", "rate/s", "offered/s", "lasted", *map(_heading, report.criteria)]
     rows = [heads, *(_cells(one, report.criteria) for one in report.trials)]
+    if all(one.trial.offered is None for one in report.trials):
+        # The generator does not report it.
+        rows = [[*row[:2], *row[3:]] for row in rows]
+        heads = rows[0]
     notes = ["", *_remarks(report.trials)]
     widths = [max(len(row[place]) for row in rows) for place in range(len(heads))]
     for row, note in zip(rows, notes, strict=True):

@@ -16,6 +16,7 @@ from benchwright.control.peak.doubts_misfit import misfit
 from benchwright.control.peak.doubts_order import not_monotonic
 from benchwright.control.peak.doubts_overload import retrograde, sheds
 from benchwright.control.peak.doubts_pauses import stalls
+from benchwright.control.peak.remembered import Remembered
 from benchwright.finding.codes import doubt
 from benchwright.finding.load_words import name_of
 from benchwright.finding.words import counted
@@ -33,8 +34,17 @@ DRIFT = "drift"
 SUBJECT = "search"
 
 
+_DOUBTS: Remembered[tuple[Finding, ...]] = Remembered(64)
+
+
 def doubts(goal: PeakGoal, history: Sequence[LoadTrial]) -> tuple[Finding, ...]:
-    """Return every doubt about the server that the trials give reason for."""
+    """Return every doubt about the server that the trials give reason for; of the goal it
+    looks at the criteria only."""
+    key = ("all", goal.criteria)
+    return _DOUBTS.value(history, key, lambda: _doubts(goal, history))
+
+
+def _doubts(goal: PeakGoal, history: Sequence[LoadTrial]) -> tuple[Finding, ...]:
     shape = no_queue(goal, history)
     each = (
         *shape,
@@ -48,6 +58,11 @@ def doubts(goal: PeakGoal, history: Sequence[LoadTrial]) -> tuple[Finding, ...]:
 
 def no_queue(goal: PeakGoal, history: Sequence[LoadTrial]) -> tuple[Finding, ...]:
     """Return the doubts with which a queue's curve is not to be believed; none: it may."""
+    key = ("shape", goal.criteria[0])
+    return _DOUBTS.value(history, key, lambda: _no_queue(goal, history))
+
+
+def _no_queue(goal: PeakGoal, history: Sequence[LoadTrial]) -> tuple[Finding, ...]:
     backwards, pauses = retrograde(goal, history), stalls(goal, history)
     first = backwards or pauses
     return (
@@ -61,8 +76,8 @@ def no_claim(history: Sequence[LoadTrial]) -> tuple[Finding, ...]:
     """Return why a search goes on without a curve that came to no claim in so many trials:
     a note, since a queue can be so too."""
     evidence = (
-        f"in {counted(len(history), 'trial')} a queue's curve came to no claim: the search "
-        "went on by order alone, and says nothing against the server"
+        f"the queue model did not converge in {counted(len(history), 'trial')}; continued "
+        "with the monotone search (this says nothing against the server)"
     )
     return (doubt(NO_QUEUE, SUBJECT, evidence, Severity.NOTE),)
 

@@ -62,6 +62,12 @@ class _Quiet(msgspec.Struct, frozen=True):
     end_s: float
     """Since the search began [s]."""
 
+    @property
+    def squares(self) -> float:
+        """Return the sum of squares of one operation's relative response."""
+        left = self.values / np.average(self.values, weights=self.counts) - 1
+        return float(self.counts @ (left * left))
+
 
 class _Pair(msgspec.Struct, frozen=True):
     """A lower load that was slower than a higher one."""
@@ -104,9 +110,12 @@ def _pairs(goal: PeakGoal, history: Sequence[LoadTrial]) -> Iterator[_Pair]:
         for trial, end_s in zip(history, ends_s, strict=True)
     ]
     runs = sorted((r for r in found if r is not None), key=lambda r: r.trial.rate)
+    total, freedom = 0.0, 0
     for i, quick in enumerate(runs):
         # Above it responses vary more: they tell nothing of the noise here.
-        varies, freedom = _variance(runs[: i + 1])
+        total += quick.squares
+        freedom += quick.values.size - 1
+        varies = total / max(freedom, 1)
         for slow in runs[:i] if freedom >= FEWEST_FREEDOM else ():
             matters = slow.values.mean() >= LEAST_SHARE * goal.criteria[0].limit
             if matters and quick.trial.rate > APART * slow.trial.rate:
@@ -130,16 +139,6 @@ def _quiet(criterion: Criterion, trial: LoadTrial, end_s: float) -> _Quiet | Non
     if values.size < FEWEST_BINS or values.mean() > QUIET * criterion.limit:
         return None
     return _Quiet(trial, values, counts, end_s)
-
-
-def _variance(runs: Sequence[_Quiet]) -> tuple[float, int]:
-    """Return the relative variance of one operation's response, and its freedom."""
-    total, freedom = 0.0, 0
-    for run in runs:
-        left = run.values / np.average(run.values, weights=run.counts) - 1
-        total += float(run.counts @ (left * left))
-        freedom += run.values.size - 1
-    return total / max(freedom, 1), freedom
 
 
 def _sureness(slow: _Quiet, quick: _Quiet, varies: float) -> float:

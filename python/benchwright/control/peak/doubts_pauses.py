@@ -12,10 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from benchwright.control.peak.curve import FloatArray
+from benchwright.control.peak.remembered import Remembered
 from benchwright.model.peak import Criterion, LoadEnding, LoadTrial, PeakGoal
 
 SPIKE = 2.2
@@ -77,38 +79,65 @@ def _comb(
     alike = [np.abs(gaps - gap) <= 1.01 for gap in np.unique(long)]
     even = max(alike, key=lambda one: int(one.sum()))
     runs = [high for high in (_high(criterion, t) for t in usable) if high.any()]
+    alike_runs = _by_length(runs)
     periods = float(gaps[even].mean()) + PERIODS
-    chances = [_by_chance(runs, float(period)) for period in periods]
+    chances = [_by_chance(alike_runs, float(period)) for period in periods]
     return even if min(chances) * len(periods) < CHANCE else nothing
 
 
-def _by_chance(runs: Sequence[NDArray[np.bool_]], period: float) -> float:
+class _Runs(msgspec.Struct, frozen=True):
+    """Runs of one length; columns `(n_runs, n_bins)`."""
+
+    wide: NDArray[np.bool_]
+    """Whether a bin or one beside it is high."""
+    share: FloatArray
+    """Of the bins that are, by chance `(n_runs,)`."""
+
+
+def _by_length(runs: Sequence[NDArray[np.bool_]]) -> list[_Runs]:
+    """Return the runs, those of one length together."""
+    found = []
+    for size in sorted({high.size for high in runs}):
+        high = np.array([one for one in runs if one.size == size])
+        wide = high | np.roll(high, 1, axis=1) | np.roll(high, -1, axis=1)
+        found.append(_Runs(wide, 1 - (1 - high.mean(axis=1)) ** 3))
+    return found
+
+
+def _by_chance(runs: Sequence[_Runs], period: float) -> float:
     """Return how likely high bins at any distance meet as many teeth as these do; 1 where
     too few are met."""
     from scipy.special import bdtrc
 
-    met, teeth, expected = 0, 0, 0.0
-    for high in runs:
-        hits, of = _best_phase(high, period)
-        share = 1 - (1 - float(high.mean())) ** 3
-        met, teeth, expected = met + hits, teeth + of, expected + of * share
+    met, teeth, expected, number = 0, 0, 0.0, 0
+    for each in runs:
+        hits, of = _best_phases(each.wide, period)
+        met, teeth = met + int(hits.sum()), teeth + int(of.sum())
+        expected += float(of @ each.share)
+        number += len(each.share)
     if teeth < FEWEST_TEETH or met < MET * teeth:
         return 1.0
     tail = float(bdtrc(met - 1, teeth, expected / teeth))
     # Each run has the best of twice as many phases as its period has bins.
-    tries = math.log(2 * period) * len(runs)
+    tries = math.log(2 * period) * number
     return math.exp(min(math.log(max(tail, 1e-300)) + tries, 0.0))
 
 
-def _best_phase(high: NDArray[np.bool_], period: float) -> tuple[int, int]:
-    """Return how many teeth of a comb meet a high bin, of how many, where most do."""
-    wide = high | np.roll(high, 1) | np.roll(high, -1)
-    found = []
+def _best_phases(
+    wide: NDArray[np.bool_], period: float
+) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
+    """Return how many teeth of a comb meet a high bin, and of how many, at the phase where
+    most do, for each run `(n_runs,)`."""
+    size = wide.shape[1]
+    hits, teeth = [], []
     for phase in np.arange(1.0, 1.0 + period, 0.5):
-        at = np.rint(np.arange(phase, high.size - 1, period)).astype(int)
-        at = at[at < high.size]
-        found.append((int(wide[at].sum()), at.size))
-    return max(found, key=lambda one: one[0] / max(one[1], 1))
+        at = np.rint(np.arange(phase, size - 1, period)).astype(int)
+        at = at[at < size]
+        hits.append(wide[:, at].sum(axis=1))
+        teeth.append(at.size)
+    counts, of = np.array(hits), np.array(teeth)
+    best = np.argmax(counts / np.maximum(of, 1)[:, None], axis=0)
+    return counts[best, np.arange(wide.shape[0])], of[best]
 
 
 def _spikes(criterion: Criterion, trial: LoadTrial) -> FloatArray:
@@ -119,6 +148,13 @@ def _spikes(criterion: Criterion, trial: LoadTrial) -> FloatArray:
 
 def _high(criterion: Criterion, trial: LoadTrial) -> NDArray[np.bool_]:
     """Return which bins of a quiet run are far above the others; nothing of another run."""
+    return _HIGHS.value([trial], criterion, lambda: _high_of(criterion, trial))
+
+
+_HIGHS: Remembered[NDArray[np.bool_]] = Remembered(1024)
+
+
+def _high_of(criterion: Criterion, trial: LoadTrial) -> NDArray[np.bool_]:
     column = trial.series.values.get(criterion.key, ())
     if len(column) != len(trial.series.at_s) or len(column) < 8:
         return np.zeros(0, dtype=bool)

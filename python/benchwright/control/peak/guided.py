@@ -5,7 +5,7 @@ doubts.py looks whether it may. Once a doubt about the shape stands, `Monotone` 
 the search, with every trial so far, and the result says why.
 Decision: a doubt is for good. It is looked for in every beginning of the history, so the
 policy stays a pure function of it, and a search does not waver between two methods. What was
-found for a beginning is kept in memory: dropping it changes nothing but the time it takes.
+found for a beginning is remembered (remembered.py).
 Decision: only the last doubt, of runs that contradict the curve that a search would end with, is
 looked for at that moment alone: with more runs the curve may find its way back.
 Decision: a search that finds a drift has no answer: its claim would be of no moment. It ends
@@ -18,6 +18,7 @@ ratio, a share or a user's metric there is no curve to believe in.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import msgspec
@@ -37,6 +38,7 @@ from benchwright.control.peak.loads import load_by, value_share
 from benchwright.control.peak.monotone import PURPOSES, Monotone
 from benchwright.control.peak.policy import Policy
 from benchwright.control.peak.qgs import QGS
+from benchwright.control.peak.remembered import Remembered
 from benchwright.control.peak.seen import lowest_failed
 from benchwright.model.finding import Finding
 from benchwright.model.peak import (
@@ -76,11 +78,10 @@ class Guided:
     def __init__(self, guided: Policy | None = None, fallback: Policy | None = None):
         self.guided = guided or QGS()
         self.fallback = fallback or Monotone()
-        self._memory: tuple[PeakGoal, list[LoadTrial], Course] | None = None
 
     def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | PeakResult:
         """Return the next probe, or what the search came to."""
-        course = self.course(goal, history)
+        course = course_of(goal, history)
         step: Probe | PeakResult | None = None
         if course.criterion is not None:
             followed = _followed(goal, course.criterion)
@@ -113,7 +114,7 @@ class Guided:
 
     def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> PeakResult:
         """Return the best answer now."""
-        course = self.course(goal, history)
+        course = course_of(goal, history)
         result: PeakResult | None = None
         if course.criterion is not None:
             followed = _followed(goal, course.criterion)
@@ -125,28 +126,20 @@ class Guided:
         assert isinstance(told, PeakResult)
         return told
 
-    def course(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Course:
-        """Return by which search a history goes on."""
-        known, course = self._remembered(goal, history)
-        for n in range(known, len(history)):
-            if course.criterion is not None:
-                course = _course(goal, history[: n + 1])
-        if not history:
-            course = _course(goal, history)
-        self._memory = (goal, list(history), course)
-        return course
 
-    def _remembered(
-        self, goal: PeakGoal, history: Sequence[LoadTrial]
-    ) -> tuple[int, Course]:
-        """Return how many trials are decided upon already, and what was decided."""
-        if self._memory is not None and self._memory[0] == goal:
-            known = self._memory[1]
-            if known and len(known) <= len(history):
-                pairs = zip(known, history, strict=False)
-                if all(one is other or one == other for one, other in pairs):
-                    return len(known), self._memory[2]
-        return 0, Course(goal.criteria[0])
+_COURSES: Remembered[Course] = Remembered(1024)
+"""By beginnings of histories: those of a search of 200 trials, with several claims."""
+
+
+def course_of(goal: PeakGoal, history: Sequence[LoadTrial]) -> Course:
+    """Return by which search a history goes on; it depends on the goal's criteria alone."""
+    course = Course(goal.criteria[0])
+    for n in range(min(len(history), 1), len(history) + 1):
+        compute = functools.partial(_course, goal, history[:n])
+        course = _COURSES.value(history[:n], goal.criteria, compute)
+        if course.criterion is None:
+            break
+    return course
 
 
 def _told(

@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 
 from benchwright.control.peak.noise import NOTHING, OwnNoise, own_noise
+from benchwright.control.peak.remembered import Remembered
 from benchwright.control.peak.seen import counted_rate
 from benchwright.model.peak import Criterion, LoadEnding, LoadTrial, PeakGoal
 
@@ -118,6 +119,13 @@ def _error(
 
 
 def _own_noise(criterion: Criterion, trial: LoadTrial) -> OwnNoise:
+    return _NOISES.value([trial], criterion, lambda: _noise_of(criterion, trial))
+
+
+_NOISES: Remembered[OwnNoise] = Remembered(1024)
+
+
+def _noise_of(criterion: Criterion, trial: LoadTrial) -> OwnNoise:
     column = trial.series.values.get(criterion.key, ())
     if len(column) != len(trial.series.at_s):
         return NOTHING

@@ -152,14 +152,26 @@ class _Known:
         return self._working(self._between_the_sure(rate))
 
     def _between_the_sure(self, rate: float) -> float:
-        """Return a rate of which it is open whether it holds: where a run was far beyond
-        the limit another one there would tell nothing new."""
+        """Return a rate of which it is open whether it holds: where a run was far from the
+        limit another one there would say nothing new.
+
+        Unless the other runs contradict it, by an answer on its far side: then it is run
+        again. Runs beside it lost: a start from cold was far beyond the limit once, and
+        122 runs at one and the same rate below it said nothing of the steepness.
+        """
         assert self.near is not None
-        sure = [run for run in self.near.runs if not run.near]
+        sure = [
+            run for run in self.near.runs if not run.near and not self._refuted(run)
+        ]
         below = [run.rate for run in sure if run.holds > 0.9]
         above = [run.rate for run in sure if run.holds < 0.1]
         close = [run.rate for run in self.near.close]
         ceiling, floor = min(above, default=math.inf), max(below, default=0.0)
+        answer = self._rate()
+        if floor < ceiling < answer:
+            return ceiling
+        if answer < floor < ceiling:
+            return floor
         if rate > ceiling * (1 - NARROW / 2):
             known = [one for one in (*close, *below) if one < ceiling]
             return math.sqrt(max(known, default=rate / 2) * ceiling)
@@ -167,6 +179,13 @@ class _Known:
             known = [one for one in (*close, *above) if one > floor]
             return math.sqrt(min(known, default=rate * 2) * floor)
         return rate
+
+    def _refuted(self, far: Run) -> bool:
+        """Tell whether runs near the limit at the rate of one far from it lasted longer."""
+        assert self.near is not None
+        beside = [r for r in self.near.runs if abs(r.rate / far.rate - 1) < NARROW]
+        near_s = math.fsum(run.lasts_s for run in beside if run.near)
+        return near_s > math.fsum(run.lasts_s for run in beside if not run.near)
 
     def _working(self, rate: float) -> float:
         """Return the rate to ask for: none that failed, nor one as good as that."""
@@ -264,7 +283,7 @@ class _Known:
         if self.near is None:
             return PeakResult(
                 status=status,
-                detail="no trial told anything",
+                detail="no usable trial",
                 claim=self.claim,
                 policy=Monotone.name,
             )

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from benchwright.control.peak.loads import UNWORKED, value_share
 from benchwright.control.peak.noise import NOTHING, OwnNoise
 from benchwright.control.peak.qgs_reading import read
+from benchwright.control.peak.remembered import Remembered
 from benchwright.control.peak.seen import counted_rate, lowest_failed
 from benchwright.model.peak import (
     Claim,
@@ -47,6 +48,10 @@ NOISE_PRIOR = (math.log(1.2), 1.3)
 BLIND_S = 2.0
 """The same of a run that says nothing of it, to vote for a side."""
 POINTS = 120
+BLOCK = 648
+"""Cells that are computed at a time, for each noise: their tables fit a CPU's cache."""
+TOGETHER = 16
+"""Runs whose likelihoods are multiplied before a logarithm: no product leaves the range."""
 SURE = 0.995
 """No run's vote is believed more than this."""
 
@@ -84,6 +89,10 @@ class Run(msgspec.Struct, frozen=True):
 
 def near_of(goal: PeakGoal, history: Sequence[LoadTrial]) -> Near:
     """Return what at least one trial says."""
+    return _NEARS.value(history, goal.criteria, lambda: _near(goal, history))
+
+
+def _near(goal: PeakGoal, history: Sequence[LoadTrial]) -> Near:
     columns = [_runs(criterion, history) for criterion in goal.criteria]
     runs = [max(each, key=lambda run: run.value) for each in zip(*columns, strict=True)]
     return Near(runs, lowest_failed(history))
@@ -178,15 +187,16 @@ class Near:
         noise = -0.5 * ((np.log(NOISES_S) - centre) / spread) ** 2
         shape = (peak.size, STEEPNESS.size, BENDS.size, NOISES_S.size)
         total = np.broadcast_to(noise, shape).copy()
+        total += _on_parabola(self.close, peak)
         for run in self.runs:
-            if run.near:
-                total += _on_parabola(run, peak)
-            else:
+            if not run.near:
                 beyond = peak > math.log(run.rate)
                 vote = np.log(np.where(beyond, run.holds, 1 - run.holds))
                 total += vote[:, None, None, None]
-        weight = np.exp(total - total.max())
-        return np.asarray(weight / weight.sum(), dtype=np.float64)
+        total -= total.max()
+        weight = np.exp(total, out=total)
+        weight /= weight.sum()
+        return weight
 
     @functools.cached_property
     def _of_peak(self) -> FloatArray:
@@ -223,6 +233,9 @@ class Near:
         return float(weight.sum(axis=3)[inside].sum())
 
 
+_NEARS: Remembered[Near] = Remembered(4)
+
+
 def _parabola(at: float, peak: FloatArray) -> FloatArray:
     """Return the logarithm of the response at a rate `(n_peaks, steepness, bend)`."""
     z = (STEEPNESS * (at - peak)[:, None])[:, :, None]
@@ -234,15 +247,65 @@ def _parabola(at: float, peak: FloatArray) -> FloatArray:
     return np.asarray(z + BENDS * z * z / 2, dtype=np.float64)
 
 
-def _on_parabola(run: Run, peak: FloatArray) -> FloatArray:
-    """Return the log likelihood of a run near the limit, its own noise included."""
-    level = _parabola(math.log(run.rate), peak)[..., None]
+def _on_parabola(runs: Sequence[Run], peak: FloatArray) -> FloatArray:
+    """Return the log likelihood of the runs near the limit, less what all cells have alike
+    `(n_peaks, steepness, bend, noise)`; their own noise is included.
+
+    Each run has -log(variance) / 2 - 3.5 log(1 + left^2 / (6 variance)). Logarithms are most
+    of the work, so both factors are multiplied up over `TOGETHER` runs first.
+    """
+    cells = _sum_of(tuple(runs), float(peak[0]), float(peak[-1]))
+    grid = cells.reshape(NOISES_S.size, POINTS, STEEPNESS.size, BENDS.size)
+    return np.moveaxis(grid, 0, -1)
+
+
+@functools.lru_cache(maxsize=32)
+def _sum_of(runs: tuple[Run, ...], low: float, high: float) -> FloatArray:
+    """Return the log likelihood of some runs over logarithms of the peak `(noise, n_cells)`.
+
+    A search adds a run at a time, mostly over the same peaks: the sums of its whole groups
+    of runs are remembered.
+    """
+    peak = np.linspace(low, high, POINTS)
+    first = max(len(runs) - 1, 0) // TOGETHER * TOGETHER
+    if first:
+        cells = _sum_of(runs[:first], low, high).copy()
+    else:
+        cells = np.zeros((NOISES_S.size, POINTS * STEEPNESS.size * BENDS.size))
+    if runs:
+        _add_factors(cells, runs[first:], peak)
+    for run in runs[first:]:
+        here_s = NOISES_S * min(max(run.value, 0.4), 2.5)
+        own = np.log(here_s) + run.noise.relative_s / here_s
+        cells -= (0.5 * run.noise.freedom * own)[:, None]
+    cells.setflags(write=False)
+    return cells
+
+
+def _add_factors(cells: FloatArray, runs: Sequence[Run], peak: FloatArray) -> None:
+    """Add the log likelihood of some runs to a table `(noise, n_cells)`: arithmetic is
+    quick along the longest axis, so the noise comes first."""
+    level = np.array([_parabola(math.log(run.rate), peak).ravel() for run in runs])
     bend = BEND_ERROR * np.minimum(level * level, 4.0)
-    chance = NOISES_S * np.exp(np.clip(level, -1.0, 1.0)) / run.lasts_s
-    variance = chance + bend * bend
-    # The mean of a logarithm is below the logarithm of the mean.
-    left = math.log(run.value) - level + np.minimum(chance, 0.5) / 2
-    fit = -0.5 * np.log(variance) - 3.5 * np.log1p(left * left / variance / 6)
-    here_s = NOISES_S * min(max(run.value, 0.4), 2.5)
-    own = -0.5 * run.noise.freedom * (np.log(here_s) + run.noise.relative_s / here_s)
-    return np.asarray(fit + own, dtype=np.float64)
+    bends = bend * bend / 2
+    lasts_s = np.array([[run.lasts_s] for run in runs])
+    chance = np.exp(np.clip(level, -1.0, 1.0)) / (2 * lasts_s)
+    away = np.array([[math.log(run.value)] for run in runs]) - level
+    noises_s = NOISES_S[:, None]
+    for begin in range(0, cells.shape[1], BLOCK):
+        block = slice(begin, begin + BLOCK)
+        size = chance[0, block].size
+        variances, sums = np.ones((2, NOISES_S.size, size))
+        half, left = np.empty((2, NOISES_S.size, size))
+        for k in range(len(runs)):
+            np.multiply(noises_s, chance[k, block], out=half)
+            # The mean of a logarithm is below the logarithm of the mean.
+            np.minimum(half, 0.25, out=left)
+            left += away[k, block]
+            left *= left
+            half += bends[k, block]
+            variances *= half
+            half *= 12.0
+            half += left
+            sums *= half
+        cells[:, block] += 3.0 * np.log(variances) - 3.5 * np.log(sums)

@@ -2,6 +2,7 @@
 
 Purpose: the peak at the least cost. Climb with short probes; then let the posterior of the
 curve choose each load and length; stop when the claim has its probability.
+Each decision is one pipeline: read the trials, fit the curve, answer the claim, choose a probe.
 The parts: qgs_reading (what a trial tells), qgs_posterior (what is known), qgs_plan (what to
 run next), qgs_claim (the answer). Whether the server is a queue at all is doubted elsewhere
 (doubts.py, guided.py). docs/peak.md explains the method.
@@ -12,11 +13,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 
 from benchwright.control.peak.clock import clock_of, run_length_s
 from benchwright.control.peak.curve import FloatArray
-from benchwright.control.peak.qgs_claim import Answer, answer
+from benchwright.control.peak.qgs_claim import Answer, answer, answer_at
+from benchwright.control.peak.qgs_climb import ReadTrials, read_trials
 from benchwright.control.peak.qgs_plan import choose, shortest_s
 from benchwright.control.peak.qgs_posterior import (
     Posterior,
@@ -31,6 +34,7 @@ from benchwright.control.peak.qgs_reading import (
     read,
     share_of_limit,
 )
+from benchwright.control.peak.remembered import Remembered
 from benchwright.control.peak.stop_rule import probability_wanted
 from benchwright.model.estimate import Estimate
 from benchwright.model.peak import (
@@ -57,8 +61,6 @@ FEWEST_NEAR = 6
 """Independent runs near the peak before a claim: a few show no spread."""
 CONFIRM_S = 60.0
 """Of a run that only the number of runs asks for [s]."""
-CLIMB_S = 20.0
-CLIMB_UNWATCHED_S = 8.0
 EARLIEST_S = 5.0
 """A climbing probe is not left before [s]."""
 CLEARLY = 3.5
@@ -76,12 +78,6 @@ TURN_S = 10.0
 OVERLOAD_S = 60.0
 """Of the overloaded run that a claim of the region begins with [s]."""
 OVERLOAD_SHARE = 1.2
-WIDE = 5.0
-"""Bracket, as a ratio of rates, that the climb halves before the curve is asked."""
-DESCENT = (2.0, 4.0, 16.0)
-"""By how much each next rate is lower while nothing holds."""
-BELOW_CAPACITY = 0.7
-"""A first descent goes to this share of the capacity, if overload told one."""
 MOST_MUTE = 1
 """Overloaded runs that told no capacity, after which no more are asked for."""
 MOST_AHEAD = 2
@@ -105,13 +101,12 @@ class QGS:
 
     def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | PeakResult:
         """Return the next probe, or what the search came to."""
-        state = _State(goal, history)
-        climb = state.climb()
+        seen = read_trials(goal, history)
+        climb = seen.climb()
         if climb is not None:
             return climb
-        if state.kept():
-            return state.result(PeakStatus.FOUND)
-        return state.probe()
+        known = _known(seen)
+        return known.result(PeakStatus.FOUND) if known.is_sure() else known.probe()
 
     def leaves(
         self,
@@ -141,7 +136,15 @@ class QGS:
 
     def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> PeakResult:
         """Return the best answer now."""
-        return _State(goal, history).result(PeakStatus.UNDECIDED)
+        seen = read_trials(goal, history)
+        if not history:
+            return PeakResult(
+                status=PeakStatus.UNDECIDED,
+                detail="no usable trial",
+                claim=goal.claim,
+                policy=QGS.name,
+            )
+        return _known(seen).result(PeakStatus.UNDECIDED)
 
 
 def _clearly_below(values: FloatArray) -> bool:
@@ -150,136 +153,115 @@ def _clearly_below(values: FloatArray) -> bool:
     return bool(rest.mean() + 2 * CLEARLY * error < 0.9)
 
 
-class _State:
-    """What a decision looks at, computed once."""
+class _Fitted(msgspec.Struct, frozen=True):
+    """A curve that was fitted to the trials, and what they tell once its slope is known."""
 
-    def __init__(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> None:
-        self.goal = goal
-        self.history = history
-        self.criterion = goal.criteria[0]
-        self.clock = clock_of(limit_s(self.criterion))
-        self.readings: Readings = believed(read(self.criterion, history))
-        holds = [run.steady and run.value <= 1 for run in self.readings.runs]
-        rates = [trial.offered_rate for trial in history]
-        self.below = [rate for rate, ok in zip(rates, holds, strict=True) if ok]
-        self.above = [rate for rate, ok in zip(rates, holds, strict=True) if not ok]
-        self._known: Posterior | None = None
-        self._found: Answer | None = None
+    readings: Readings
+    posterior: Posterior
 
-    def climb(self) -> Probe | None:
-        """Return the next probe of the climb, or None when the peak is bracketed."""
-        length = self.clock * (CLIMB_S if self.goal.watched else CLIMB_UNWATCHED_S)
-        length = self.goal.run_length_s or max(length, self.goal.restart_s)
-        rate = self._climbs_to()
-        return None if rate is None else Probe(written_rate(rate), length, "climb")
 
-    def _climbs_to(self) -> float | None:
-        """Return the climb's next rate [1/s]: doubled while all holds, and down in ever
-        longer steps while nothing does; None when the peak is bracketed closely enough."""
-        if not self.history:
-            return self.goal.start_rate
-        if not self.above:
-            return 2 * max(self.below)
-        if self.below:
-            low, high = max(self.below), min(self.above)
-            return math.sqrt(low * high) if high > WIDE * low else None
-        down = DESCENT[min(len(self.above), len(DESCENT)) - 1]
-        told = [r.capacity.rate for r in self.readings.runs if r.capacity is not None]
-        if len(self.above) == 1 and told:
-            return min(self.above[0] / down, BELOW_CAPACITY * told[0])
-        return min(self.above) / down
+_FITS: Remembered[_Fitted] = Remembered(4)
 
-    @property
-    def known(self) -> Posterior:
-        """What is known of the curve."""
-        if self._known is None:
-            start = self._start()
-            shape = self.goal.shape
-            first = posterior(self.readings, start, shape, draws=ROUGH)
-            slope = (1 - first.mean(first.curve.unloaded)) * (
-                first.mean(first.curve.exponent) + 1 / first.mean(first.curve.gap)
-            )
-            slope = min(slope, STEEPEST)
-            self.readings = believed(read(self.criterion, self.history, slope))
-            known = posterior(self.readings, start, shape, begin=first)
-            if known.effective < FEWEST_EFFECTIVE:
-                known = posterior(self.readings, start, shape, draws=MANY)
-            self._known = known
-        return self._known
 
-    def _start(self) -> tuple[float, float]:
-        """Return a low and a high guess of the peak [1/s]."""
-        low = max(self.below, default=min(self.above, default=1.0) / 4)
-        high = min(self.above, default=4 * low)
-        return min(low, high), max(low, high)
+def _fit(seen: ReadTrials) -> _Fitted:
+    """Return the curve: the slope of a first look tells each run's noise."""
+    goal, start = seen.goal, seen.start
+    criterion = goal.criteria[0]
+    rough = believed(read(criterion, seen.history))
+    first = posterior(rough, start, goal.shape, draws=ROUGH)
+    slope = (1 - first.mean(first.curve.unloaded)) * (
+        first.mean(first.curve.exponent) + 1 / first.mean(first.curve.gap)
+    )
+    readings = believed(read(criterion, seen.history, min(slope, STEEPEST)))
+    known = posterior(readings, start, goal.shape, begin=first)
+    if known.effective < FEWEST_EFFECTIVE:
+        known = posterior(readings, start, goal.shape, draws=MANY)
+    return _Fitted(readings, known)
+
+
+def _known(seen: ReadTrials) -> _Known:
+    """Return the curve with the best answer to the claim. Needs a trial."""
+    key = (seen.goal.criteria[0], seen.goal.shape)
+    fitted = _FITS.value(seen.history, key, lambda: _fit(seen))
+    best = answer(seen.goal.claim, fitted.posterior)
+    return _Known(seen, fitted.readings, fitted.posterior, best)
+
+
+class _Known(msgspec.Struct, frozen=True):
+    """What a decision looks at once a curve is fitted."""
+
+    seen: ReadTrials
+    readings: Readings
+    posterior: Posterior
+    found: Answer
+    """The best answer."""
 
     @property
-    def found(self) -> Answer:
-        """The best answer."""
-        if self._found is None:
-            self._found = answer(self.goal.claim, self.known)
-        return self._found
+    def goal(self) -> PeakGoal:
+        """What is searched for."""
+        return self.seen.goal
 
+    @property
     def near(self) -> int:
-        """Return how many runs are near the peak."""
+        """How many runs are near the peak."""
         low, high = NEAR
         return sum(r.steady and low < r.value < high for r in self.readings.runs)
 
-    def kept(self) -> bool:
-        """Tell whether the claim has its probability."""
-        claim = self.goal.claim
-        enough = FEWEST_NEAR if claim.kind is ClaimKind.REGION else 1
-        if self.near() < enough or self.known.effective < FEWEST_EFFECTIVE:
-            return False
-        return self.found.probability >= self.wanted()
-
+    @property
     def wanted(self) -> float:
-        """Return the probability at which the search may stop."""
+        """The probability at which the search may stop."""
         claim = self.goal.claim
         if claim.kind is ClaimKind.SLO:
             return claim.confidence
-        return probability_wanted(claim, MARGIN, MARGIN_OF_FEW, self.near())
+        return probability_wanted(claim, MARGIN, MARGIN_OF_FEW, self.near)
 
-    def first_overload(self) -> Probe | None:
+    def is_sure(self) -> bool:
+        """Tell whether the claim has its probability."""
+        claim = self.goal.claim
+        enough = FEWEST_NEAR if claim.kind is ClaimKind.REGION else 1
+        if self.near < enough or self.posterior.effective < FEWEST_EFFECTIVE:
+            return False
+        return self.found.probability >= self.wanted
+
+    def probe(self) -> Probe:
+        """Return the probe that pays most."""
+        overload = self._first_overload()
+        if overload is not None:
+            return overload
+        clock, warm_up_s = self.seen.clock, self.readings.warm_up_s
+        chosen = choose(
+            self.goal.claim,
+            self.posterior,
+            self.found,
+            clock * TURN_S + warm_up_s + self._restart_s(),
+            overload=self._overload_tells(),
+            clock=clock,
+        )
+        rate, length, purpose = chosen.rate, chosen.lasts_s, chosen.purpose
+        if self.found.probability >= self.wanted:
+            length = clock * min(shortest_s(self.goal.claim), CONFIRM_S)
+            rate, purpose = self.found.rate, "focus"
+        length = math.ceil(length + warm_up_s)
+        return Probe(written_rate(rate), self.goal.run_length_s or length, purpose)
+
+    def _first_overload(self) -> Probe | None:
         """Return the overloaded run that a narrow claim begins with, if it is missing.
 
         It tells the capacity, and no other run shows a warm-up as plainly.
         """
-        enough_s = 40 * self.clock
+        enough_s = 40 * self.seen.clock
         long = [r for r in self.readings.runs if not r.steady and r.lasts_s >= enough_s]
         if self.goal.claim.kind is not ClaimKind.REGION or long:
             return None
         if not self._overload_tells():
             return None
-        curve = self.known.curve
-        capacity = self.known.mean(np.log(curve.capacity))
+        capacity = self.posterior.mean(np.log(self.posterior.curve.capacity))
         rate = OVERLOAD_SHARE * math.exp(capacity)
         length = run_length_s(self.goal, OVERLOAD_S)
         return Probe(written_rate(rate), length, "overload")
 
     def _is_far(self, rate: float) -> bool:
-        return rate > OVERLOAD_SHARE * max(self.below, default=math.inf)
-
-    def probe(self) -> Probe:
-        """Return the probe that pays most."""
-        overload = self.first_overload()
-        if overload is not None:
-            return overload
-        overhead = self.clock * TURN_S + self.readings.warm_up_s + self._restart_s()
-        chosen = choose(
-            self.goal.claim,
-            self.known,
-            self.found,
-            overhead,
-            overload=self._overload_tells(),
-            clock=self.clock,
-        )
-        rate, length, purpose = chosen.rate, chosen.lasts_s, chosen.purpose
-        if self.found.probability >= self.wanted():
-            length = self.clock * min(shortest_s(self.goal.claim), CONFIRM_S)
-            rate, purpose = self.found.rate, "focus"
-        length = math.ceil(length + self.readings.warm_up_s)
-        return Probe(written_rate(rate), self.goal.run_length_s or length, purpose)
+        return rate > OVERLOAD_SHARE * max(self.seen.below, default=math.inf)
 
     def _overload_tells(self) -> bool:
         """Tell whether overload is worth running: not where it told nothing before, or
@@ -289,7 +271,7 @@ class _State:
             for run in self.readings.runs
             if run.capacity is None and (not run.steady or self._is_far(run.rate))
         ]
-        long_s = 0.5 * self.clock * OVERLOAD_S
+        long_s = 0.5 * self.seen.clock * OVERLOAD_S
         bounded = [run for run in mute if run.lasts_s >= long_s]
         told = [
             run
@@ -299,27 +281,27 @@ class _State:
         return (
             self.readings.limit_s is not None
             and len(bounded) < MOST_MUTE
-            and len(told) < MOST_AHEAD + self.near()
+            and len(told) < MOST_AHEAD + self.near
         )
 
     def _restart_s(self) -> float:
-        beside = [trial.cost_s - trial.lasted_s for trial in self.history]
+        beside = [trial.cost_s - trial.lasted_s for trial in self.seen.history]
         return float(np.mean(beside)) if beside else self.goal.restart_s
 
     def result(self, status: PeakStatus) -> PeakResult:
-        """Return the answer as a result."""
-        if not self.below and not self.above:
-            return PeakResult(
-                status=status,
-                detail="no trial told anything",
-                claim=self.goal.claim,
-                policy=QGS.name,
-            )
-        found, known, claim = self.found, self.known, self.goal.claim
-        detail = f"{claim.text} holds with probability {found.probability:.3f}"
+        """Return the answer as a result: the best one, or the curve's middle where the best
+        one is more likely wrong than right.
+
+        An answer that is right in half of the draws is one at which the curve's middle
+        keeps the claim too; of another one the curve may say that it is beyond the limit.
+        """
+        claim, known = self.goal.claim, self.posterior
+        found = self.found
+        if found.probability < 0.5 and claim.kind is not ClaimKind.SLO:
+            found = answer_at(claim, known, known.quantile(0.5))
         return PeakResult(
             status=status,
-            detail=detail,
+            detail=f"{claim.text} holds with probability {found.probability:.3f}",
             claim=claim,
             policy=QGS.name,
             peak_rate=written_rate(found.rate),
@@ -329,15 +311,15 @@ class _State:
                 found.high,
                 claim.confidence,
                 "posterior of a queue's curve",
-                len(self.history),
+                len(self.seen.history),
                 "1/s",
             ),
             claim_probability=found.probability,
-            binding=self.criterion.key,
+            binding=self.goal.criteria[0].key,
             components=VarianceComponents(
                 known.mean(known.noise_s), known.mean(known.between)
             ),
-            curve=self._curve(),
+            curve=self._curve(found.rate),
             shape=Shape(
                 known.mean(known.curve.gap),
                 known.mean(known.curve.unloaded),
@@ -346,15 +328,12 @@ class _State:
             ),
         )
 
-    def _curve(self) -> tuple[CurvePoint, ...]:
+    def _curve(self, answer_rate: float) -> tuple[CurvePoint, ...]:
         """Return the response curve with its band."""
-        known = self.known
-        rates = np.linspace(0.2, 1.05, 40) * self.found.rate
+        known, limit = self.posterior, self.goal.criteria[0].limit
         points = []
-        for rate in rates:
-            response = (
-                known.curve.response(np.array(rate), 0.004) * self.criterion.limit
-            )
+        for rate in np.linspace(0.2, 1.05, 40) * answer_rate:
+            response = known.curve.response(np.array(rate), 0.004) * limit
             low, middle, high = (
                 weighted_quantile(response, known.weight, share)
                 for share in (0.025, 0.5, 0.975)

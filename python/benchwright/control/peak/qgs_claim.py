@@ -43,6 +43,14 @@ def answer(claim: Claim, known: Posterior) -> Answer:
     return Answer(float(rates[best, 0]), min(float(kept[best]), 1.0), low, high)
 
 
+def answer_at(claim: Claim, known: Posterior, rate: float) -> Answer:
+    """Return a rate as the answer to a claim of the region or of the rate."""
+    tail = (1 - claim.confidence) / 2
+    kept = _kept(claim, known, np.array([[rate]])) @ known.weight
+    low, high = known.quantile(tail), known.quantile(1 - tail)
+    return Answer(rate, min(float(kept[0]), 1.0), low, high)
+
+
 def _kept(claim: Claim, known: Posterior, rates: FloatArray) -> FloatArray:
     """Return which draws keep the claim at each rate `(n_rates, n)`, as 0 and 1."""
     curve = known.curve

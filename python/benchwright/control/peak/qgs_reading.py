@@ -10,6 +10,7 @@ where a response at the peak costs ten times that. Its mean response is not used
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ import numpy as np
 
 from benchwright.control.peak.curve import FloatArray
 from benchwright.control.peak.noise import NOTHING, OwnNoise, own_noise
+from benchwright.control.peak.remembered import Remembered
 from benchwright.control.peak.warm_up import ALWAYS, Ageing, warm_up
 from benchwright.model.peak import Criterion, LoadTrial, Series
 
@@ -51,6 +53,10 @@ QUIET = 0.6
 LEAST_VALUE = 1e-3
 """A smaller share of the limit counts as this: an error ratio is 0 at low loads."""
 SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
+
+
+_MOST_READ = 4096
+"""Trials whose readings are kept: a search has 200 at most, read by several criteria."""
 
 
 class Capacity(msgspec.Struct, frozen=True):
@@ -117,13 +123,33 @@ def read(
 ) -> Readings:
     """Return what the trials tell. `slope` is the elasticity near the peak, as far as
     it is known; only the noise's estimate depends on it."""
-    ageing = [_ageing(trial, criterion) for trial in history]
-    seconds = warm_up([one for one in ageing if one is not None]).lasts_s
-    runs = [
-        _read_one(index, trial, criterion, seconds, slope)
-        for index, trial in enumerate(history)
+    return _READINGS.value(
+        history, (criterion, slope), lambda: _read_all(criterion, history, slope)
+    )
+
+
+def _read_all(
+    criterion: Criterion, history: Sequence[LoadTrial], slope: float
+) -> Readings:
+    ageing = [
+        _AGEINGS.value([trial], criterion, functools.partial(_ageing, trial, criterion))
+        for trial in history
     ]
+    seconds = warm_up([one for one in ageing if one is not None]).lasts_s
+    runs = []
+    for index, trial in enumerate(history):
+        left_out_s = max(seconds, ALWAYS * trial.lasted_s)
+        key = (index, criterion, left_out_s, slope)
+        compute = functools.partial(
+            _read_one, index, trial, criterion, left_out_s, slope
+        )
+        runs.append(_RUNS.value([trial], key, compute))
     return Readings(tuple(runs), seconds, limit_s(criterion))
+
+
+_READINGS: Remembered[Readings] = Remembered(16)
+_AGEINGS: Remembered[Ageing | None] = Remembered(_MOST_READ)
+_RUNS: Remembered[Reading] = Remembered(_MOST_READ)
 
 
 def believed(readings: Readings) -> Readings:
@@ -220,7 +246,6 @@ def _read_one(
     if values.size < 4:
         return _without_series(index, trial, whole, scale)
     width = trial.series.width_s
-    warm_up_s = max(warm_up_s, ALWAYS * trial.lasted_s)
     if _grows(values):
         whole_seen = counts.sum() + trial.errors >= SEEN * (trial.offered or 0)
         capacity = (

@@ -1,0 +1,109 @@
+"""What a decision of a peak search computes: what is new, and nothing beside a trial."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+import pytest
+
+from benchwright.control.peak import (
+    doubts,
+    doubts_pauses,
+    guided,
+    loads,
+    monotone_near,
+    qgs,
+    qgs_reading,
+)
+from benchwright.control.peak.registry import policy_named
+from benchwright.control.peak.search import leaves, next_step
+from benchwright.model.peak import LoadTrial, PeakGoal, Probe
+from held_out import BY_NAME
+from world import SimWorkbench, search_of
+
+SERVER = BY_NAME["mm8-cold-per-trial"]
+COUNTED = (
+    (doubts, "_no_queue"),
+    (doubts_pauses, "_high_of"),
+    (guided, "_course"),
+    (loads, "_noise_of"),
+    (monotone_near, "_near"),
+    (qgs, "_fit"),
+    (qgs_reading, "_ageing"),
+    (qgs_reading, "_read_one"),
+)
+"""What costs time, by module: the diagnostics, what a trial tells, the fits."""
+
+
+@pytest.fixture(scope="module")
+def history() -> list[LoadTrial]:
+    """Return a search that went on for long: 99 runs, most of them at one rate."""
+    search = search_of(policy_named("qgs"), SERVER, 5)
+    found = search.history[:20]
+    bench = SimWorkbench(SERVER, SERVER.criteria, 5, trials=len(found))
+    while len(found) < 99:
+        found.append(bench.run(Probe(363.0, 10.0, "hold"), (), lambda _: False))
+    return found
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Return how often each was called since."""
+    counts: Counter[str] = Counter()
+
+    def counted(name: str, real: Callable[..., Any], *arguments: Any) -> Any:
+        counts[name] += 1
+        return real(*arguments)
+
+    for module, name in COUNTED:
+        monkeypatch.setattr(module, name, partial(counted, name, getattr(module, name)))
+    return counts
+
+
+def goal() -> PeakGoal:
+    return msgspec.structs.replace(SERVER.goal(), max_trials=500)
+
+
+def again(trials: Sequence[LoadTrial]) -> list[LoadTrial]:
+    """Return copies, of which nothing is remembered."""
+    return [msgspec.structs.replace(trial) for trial in trials]
+
+
+@pytest.mark.parametrize("trials", [25, 50, 99])
+def test_a_decision_looks_at_the_new_trial_only(
+    history: list[LoadTrial], calls: Counter[str], trials: int
+) -> None:
+    known = again(history[:trials])
+    next_step(policy_named("qgs"), goal(), known[:-1])
+    calls.clear()
+    next_step(policy_named("qgs"), goal(), known)
+    # The noise of a run depends on the curve's slope, which changes while one is followed.
+    most = {"_read_one": trials + 2} if trials < guided.MOST_TRIALS else {}
+    for name, count in calls.items():
+        assert count <= most.get(name, 2), (name, count)
+
+
+def test_the_best_answer_after_a_decision_costs_nothing(
+    history: list[LoadTrial], calls: Counter[str]
+) -> None:
+    known = again(history[:30])
+    next_step(policy_named("qgs"), goal(), known)
+    calls.clear()
+    # As a report asks for it: another policy object, and as if time were up.
+    ended = msgspec.structs.replace(goal(), max_trials=30, watched=False)
+    next_step(policy_named("qgs"), ended, known)
+    assert set(calls) <= {"_noise_of"}
+
+
+def test_nothing_is_decided_while_a_trial_runs(
+    history: list[LoadTrial], calls: Counter[str]
+) -> None:
+    probe = Probe(363.0, 60.0, "focus")
+    known = again(history)
+    for trial in again(history[-3:]):
+        leaves(policy_named("qgs"), goal(), known, probe, trial)
+    assert not calls
