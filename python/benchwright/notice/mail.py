@@ -16,12 +16,15 @@ import socket
 import ssl
 from collections.abc import Iterator, Mapping
 from email.message import EmailMessage
+from typing import Any, BinaryIO
 
 from benchwright.model.notice import ByMail, Notice
 from benchwright.notice import text
 from benchwright.notice.failure import Undelivered
 from benchwright.notice.secret import revealed
 
+MOST_REPLY_BYTES = 65536
+"""Of one reply: what a server says without end is not collected."""
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 PORTS = {"none": 25, "starttls": 587, "tls": 465}
 
@@ -70,15 +73,57 @@ def _user() -> str:
         return "bw"
 
 
+class _Replies:
+    """What a server says, up to a limit for each reply."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._left = 0
+
+    def begin(self) -> None:
+        """A new reply begins."""
+        self._left = MOST_REPLY_BYTES
+
+    def readline(self, most: int) -> bytes:
+        """Return the next line. Raises OSError for a reply without end."""
+        line = self._file.readline(most)
+        self._left -= len(line)
+        if self._left < 0:
+            raise OSError(f"a reply of more than {MOST_REPLY_BYTES} bytes")
+        return line
+
+    def close(self) -> None:
+        """Close it."""
+        self._file.close()
+
+
+class _Bounded(smtplib.SMTP):
+    """Collects no reply without end; smtplib has a limit for a line alone."""
+
+    file: Any
+
+    def getreply(self) -> tuple[int, bytes]:
+        """Return the next reply. Raises SMTPServerDisconnected for one that is too long."""
+        if self.file is None and self.sock is not None:
+            self.file = _Replies(self.sock.makefile("rb"))
+        if self.file is not None:
+            self.file.begin()
+        return super().getreply()
+
+
+class _BoundedOverTls(_Bounded, smtplib.SMTP_SSL):
+    """The same over TLS."""
+
+
 @contextlib.contextmanager
 def _connected(mail: ByMail, own_name: str, timeout_s: float) -> Iterator[smtplib.SMTP]:
     port = mail.port or PORTS[mail.security]
     if mail.security == "tls":
-        server: smtplib.SMTP = smtplib.SMTP_SSL(
+        server: smtplib.SMTP = _BoundedOverTls(
             mail.host, port, own_name, timeout=timeout_s, context=_context(mail)
         )
     else:
-        server = smtplib.SMTP(mail.host, port, own_name, timeout=timeout_s)
+        server = _Bounded(mail.host, port, own_name, timeout=timeout_s)
     with server:
         if mail.security == "starttls":
             server.starttls(context=_context(mail))
