@@ -338,7 +338,8 @@ def test_a_stored_baseline_is_compared_honestly(effect: float) -> None:
     if effect == 1.0:
         assert different <= allowed(0.05)
     else:
-        assert abs(different - 0.8) <= 0.03
+        # A pilot allows for more dependence than there is: more trials than needed.
+        assert 0.77 <= different <= 0.9
 
 
 def test_a_gate_fails_rarely_at_its_limit() -> None:

@@ -15,6 +15,12 @@ import pytest
 
 Done = subprocess.CompletedProcess[str]
 SLOWER = ("sleep 0.01", "sleep 0.02")
+_OF_OTHERS = (
+    *("dependent-trials", "errors-in-kernel-log"),
+    *("environment-changed-between-trials", "environments-differ"),
+)
+ACCEPT = tuple(word for code in _OF_OTHERS for word in ("--accept", code))
+"""For gates on a machine that others use too."""
 
 
 def bw(directory: Path, *words: str) -> Done:
@@ -246,7 +252,7 @@ def test_a_stored_baseline_and_stored_results(tmp_path: Path) -> None:
     assert bw(tmp_path, *run, "old", "--", "sleep", "0.01").returncode == 0
     done = bw(
         tmp_path, "compare", "--baseline", "old", "--fail-if", "slower by 3%", "--json",
-        "--max-blocks", "20", "--", "sleep 0.02",
+        "--max-blocks", "20", *ACCEPT, "--", "sleep 0.02",
     )  # fmt: skip
     assert done.returncode == 1, done.stdout + done.stderr
     found = verdict_of(done)
@@ -259,11 +265,78 @@ def test_a_stored_baseline_and_stored_results(tmp_path: Path) -> None:
     assert verdict_of(stored)["verdict"] == "slower"
     assert "not-interleaved" in codes(stored)
     gated = bw(
-        tmp_path, "compare", "old", "new", "--fail-if", "slower by 3%", "--junit", "x"
+        tmp_path,
+        "compare",
+        "old",
+        "new",
+        "--fail-if",
+        "slower by 3%",
+        "--junit",
+        "x",
+        *ACCEPT,
     )
     assert gated.returncode == 1
     assert ElementTree.parse(tmp_path / "x").getroot().find(".//failure") is not None
     assert "gate `slower by 3%`, new:sleep: failed" in gated.stdout
+
+
+TRIALS = """\
+import pathlib
+at = pathlib.Path("trials")
+n = len(at.read_text()) if at.exists() else 0
+at.write_text("x" * (n + 1))
+slow = 20 if pathlib.Path("busy").exists() and n // 8 % 2 else 0
+print('{"cost": %d}' % (100 + slow + 37 * n % 11))
+"""
+"""A program of which trials come in stretches of two costs while a neighbour is busy."""
+
+
+def test_a_gate_under_a_serious_finding_is_undecided_until_it_is_accepted(
+    tmp_path: Path,
+) -> None:
+    """The baseline's neighbouring trials depend on each other; the candidate's do not."""
+    (tmp_path / "work.py").write_text(TRIALS)
+    (tmp_path / "busy").touch()
+    work = f"{sys.executable} -S work.py"
+    runs = ("--min-runs", "40", "--max-runs", "40", "--quiet", "--metric", "cost=/cost")
+    run = ("run", "--study", "base", *runs, "--name", "work", "--", *work.split())
+    assert bw(tmp_path, *run).returncode in (0, 3)
+    (tmp_path / "busy").unlink()
+    ask = (
+        "compare", "--baseline", "base", "--fail-if", "cost slower by 50%", "--name",
+        "new", "--metric", "cost=/cost", "--max-blocks", "20", "--quiet", "--junit",
+        "gate.xml", "--json",
+    )  # fmt: skip
+    done = bw(tmp_path, *ask, "--study", "a", "--", work)
+    assert done.returncode == 3, done.stdout + done.stderr
+    document = json.loads(done.stdout)
+    (gate,) = document["gates"]
+    assert (gate["outcome"], gate["otherwise"]) == ("undecided", "passed")
+    assert "dependent-trials" in gate["held_by"]
+    assert (document["status"], document["exit_status"]) == ("undecided", 3)
+    assert verdict_of(done, "cost")["widened"] > 1.5
+    root = ElementTree.parse(tmp_path / "gate.xml").getroot()
+    case = root.find(".//testcase[@name='not cost slower by 50%']")
+    assert case is not None
+    assert case.find("error") is not None
+    assert "base:work: serious: cost of neigh" in (case.findtext("system-out") or "")
+    assert "[not-interleaved]" in (root.findtext("testsuite/system-out") or "")
+    done = bw(tmp_path, *ask, *ACCEPT, "--study", "b", "--", work)
+    assert done.returncode == 0, done.stdout + done.stderr
+    document = json.loads(done.stdout)
+    assert document["gates"][0]["outcome"] == "passed"
+    assert document["accepted"] == list(ACCEPT[1::2])
+    stored = ("compare", "base", "a:new", "--fail-if", "cost slower by 50%")
+    done = bw(tmp_path, *stored)
+    assert done.returncode == 3
+    assert "--accept dependent-trials" in done.stdout
+    assert bw(tmp_path, *stored, *ACCEPT).returncode == 0
+
+
+def test_a_code_that_is_accepted_is_a_findings(tmp_path: Path) -> None:
+    done = bw(tmp_path, "compare", "--accept", "dependant-trials", "--", "true", "true")
+    assert done.returncode == 2
+    assert "did you mean dependent-trials?" in done.stderr
 
 
 def test_results_of_different_environments_are_told(

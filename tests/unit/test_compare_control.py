@@ -214,14 +214,79 @@ def test_one_look_spends_four_fifths_of_the_level_and_says_so() -> None:
     assert "one look spends 4 of 5 %" in found.reason
 
 
+def alternating(values: Any) -> Any:
+    """Return the values in an order of which no neighbours resemble each other."""
+    ordered, half = np.sort(values), len(values) // 2
+    return np.column_stack([ordered[:half], ordered[half:][::-1]]).ravel()
+
+
+def against_stored(
+    baseline: Any, candidate: Any, gates: tuple[Gate, ...] = ()
+) -> Comparison:
+    """Return what a candidate comes to against a stored baseline."""
+    stored = StoredArm("old", "study:old", {"elapsed": tuple(baseline.tolist())})
+    most = len(candidate)
+    rule = rule_of(
+        mode="plan", stored=stored, minimum=10, maximum=most, gates=gates, margin=1e-6
+    )
+    builder = ComparisonBuilder(rule)
+    for value in candidate:
+        builder.add([[], [{"elapsed": float(value)}]])
+    return answer(rule, builder.history())
+
+
+def waves(count: int, seed: int, factor: float = 1.0, first: float = 0.8) -> Any:
+    """Return times of which neighbours correlate by `first`, CV 5 %."""
+    rng = np.random.default_rng(seed)
+    found = [rng.standard_normal()]
+    for _ in range(count - 1):
+        own = math.sqrt(1 - first**2) * rng.standard_normal()
+        found.append(first * found[-1] + own)
+    return factor * np.exp(0.05 * np.asarray(found))
+
+
+def test_dependence_of_either_arm_widens_the_interval_and_the_p_value() -> None:
+    plain = alternating(noisy(60, cv=0.05)), alternating(noisy(60, 1.03, 0.05, seed=1))
+    (before,) = against_stored(*plain).verdicts
+    assert before.widened == 1
+    for pair in ((waves(60, 2), plain[1]), (plain[0], waves(60, 3, 1.03))):
+        (verdict,) = against_stored(*pair).verdicts
+        assert verdict.widened > 1.3
+        own = ratio_of_means(*pair)
+        wide = math.log(verdict.ratio.high / verdict.ratio.low)
+        assert wide > 1.3 * math.log(own.high / own.low)
+        distance = abs(math.log(verdict.ratio.value)) / wide
+        assert (distance > 0.5) is (verdict.p < 0.05), "both come from one error"
+
+
+def test_trials_worth_hardly_any_independent_ones_give_no_interval() -> None:
+    gate = Gate("elapsed", "slower", 0.05, "slower by 5%")
+    step = np.concatenate([noisy(10, cv=0.001), noisy(10, 2.0, cv=0.001)])
+    found = against_stored(step, 0.5 * step, (gate,))
+    (verdict,) = found.verdicts
+    assert verdict.verdict is Verdict.UNDECIDED
+    assert "worth fewer than 2 independent" in verdict.reason
+    assert found.gates[0].outcome is Outcome.UNDECIDED
+    assert found.exit_status == 3
+
+
+@pytest.mark.parametrize("count", [1, 2, 9])
+def test_a_baseline_of_few_trials_decides_no_gate(count: int) -> None:
+    gate = Gate("elapsed", "slower", 0.05, "slower by 5%")
+    for factor in (1.0, 3.0):
+        found = against_stored(noisy(count), noisy(20, factor), (gate,))
+        assert found.gates[0].outcome is Outcome.UNDECIDED
+    assert against_stored(noisy(10), noisy(20, 3.0), (gate,)).exit_status == 1
+
+
 def test_a_stored_baseline_is_welch_on_logs() -> None:
     from scipy.stats import ttest_ind
 
-    values = noisy(30)
+    values = alternating(noisy(30))
     stored = StoredArm("old", "study:old", {"elapsed": tuple(values.tolist())})
     rule = rule_of(mode="plan", stored=stored, minimum=10, maximum=10)
     builder = ComparisonBuilder(rule)
-    candidate = noisy(10, 1.1, seed=1)
+    candidate = alternating(noisy(10, 1.1, seed=1))
     for value in candidate:
         builder.add([[], [{"elapsed": value}]])
     (verdict,) = answer(rule, builder.history()).verdicts

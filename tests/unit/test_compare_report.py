@@ -9,7 +9,8 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
-from benchwright.finding.compared import doubts_of
+from benchwright.finding.codes import doubt
+from benchwright.finding.compared import doubts_of, hold_gates, stored_doubts
 from benchwright.model.comparison import (
     Comparison,
     ComparisonProgress,
@@ -26,6 +27,7 @@ from benchwright.model.comparison import (
 )
 from benchwright.model.decision import Stop
 from benchwright.model.estimate import Estimate
+from benchwright.model.finding import Finding, Severity
 from benchwright.report.comparison import (
     comparison_object,
     null_sentence,
@@ -251,6 +253,74 @@ def test_trials_that_failed_are_an_error_in_junit() -> None:
     assert suite.find("testcase[@name='trials']/error") is not None
 
 
+def test_junit_has_the_findings_and_an_undecided_gate_is_an_error() -> None:
+    grave = doubt("biased-null", "A and B", "it differs from itself")
+    mild = doubt("not-interleaved", "A and B", "at different times")
+    held = hold_gates(comparison_of(gates=(gate_of(Outcome.PASSED),)), [grave, mild])
+    root = ElementTree.fromstring(render_junit([held], [grave, mild]))
+    (suite,) = root.findall("testsuite")
+    assert suite.get("errors") == "1"
+    every = suite.findtext("system-out") or ""
+    assert "[biased-null]" in every
+    assert "[not-interleaved]" in every
+    gate = suite.find("testcase[@name='not slower by 3%']")
+    assert gate is not None
+    error = gate.find("error")
+    assert error is not None
+    assert "held by a serious finding" in error.get("message", "")
+    own = gate.findtext("system-out") or ""
+    assert "[biased-null]" in own
+    assert "not-interleaved" not in own
+
+
+# -- gates under findings ----------------------------------------------------------------
+
+
+STORED = ComparisonRule(2, design=Design.STORED)
+
+
+def grave(metric: str = "", subject: str = "B", code: str = "") -> Finding:
+    """Return a serious finding."""
+    found = doubt(code or "dependent-trials", subject, "seen", Severity.SERIOUS)
+    return msgspec.structs.replace(found, metric=metric)
+
+
+@pytest.mark.parametrize(
+    ("finding", "rule", "is_held"),
+    [
+        (grave(), STORED, True),
+        (grave("elapsed", "A"), STORED, True),
+        (grave("user"), STORED, False),
+        (grave(subject="C"), STORED, False),
+        (doubt("dependent-trials", "B", "a warning"), STORED, False),
+        (grave(code="environments-differ", subject="A, B"), STORED, True),
+        (grave(), ComparisonRule(2), False),
+        (grave(code="biased-null", subject="A and B"), ComparisonRule(2), True),
+        (grave(), msgspec.structs.replace(STORED, accepted=("drift",)), True),
+        (grave(), msgspec.structs.replace(STORED, accepted=("dependent-trials",)), False),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("outcome", [Outcome.PASSED, Outcome.FAILED])
+def test_a_serious_finding_holds_the_gates_that_it_concerns(
+    finding: Finding, rule: ComparisonRule, is_held: bool, outcome: Outcome
+) -> None:
+    plain = comparison_of(rule=rule, arms=("A", "B", "C"), gates=(gate_of(outcome),))
+    found = hold_gates(plain, [finding])
+    (gate,) = found.gates
+    if not is_held:
+        assert found == plain
+        return
+    assert gate.outcome is Outcome.UNDECIDED
+    assert found.exit_status == 3
+    assert gate.held_by == (finding.code,)
+    assert gate.otherwise is outcome
+    assert f"--accept {finding.code}" in gate.detail
+    (told,) = comparison_object(found)["gates"]
+    assert told["outcome"] == "undecided"
+    assert told["held_by"] == [finding.code]
+    assert told["otherwise"] == str(outcome)
+
+
 # -- findings ----------------------------------------------------------------------------
 
 
@@ -270,6 +340,35 @@ def test_designs_that_mix_time_with_difference_are_doubted() -> None:
         assert codes(comparison_of(rule=rule)) == expected
     rule = ComparisonRule(2, stored=StoredArm("A", "study:A", {}))
     assert codes(comparison_of(rule=rule)) == ["not-interleaved"]
+
+
+def test_dependence_in_a_stored_baseline_is_a_finding_about_it() -> None:
+    values = tuple(1.0 + 0.1 * math.sin(place / 9) for place in range(120))
+    stored = StoredArm("old", "study", {"elapsed": values})
+    rule = ComparisonRule(2, mode="plan", stored=stored)
+    found = stored_doubts(comparison_of(rule=rule))
+    (one,) = [finding for finding in found if finding.code == "dependent-trials"]
+    assert (one.subject, one.metric, one.severity) == ("old", "elapsed", "serious")
+    assert stored_doubts(comparison_of()) == ()
+
+
+@pytest.mark.parametrize(
+    ("user", "rule", "is_told"),
+    [(1.017, STORED, True), (1.45, STORED, False), (1.017, ComparisonRule(2), False)],
+)
+def test_elapsed_that_differs_without_user_time_advises_user_time(
+    user: float, rule: ComparisonRule, is_told: bool
+) -> None:
+    whole = verdict_of(ratio=Estimate(1.487, 1.3, 1.6, 0.95, "welch-on-logs", 20))
+    own = verdict_of(
+        metric="user",
+        judged=False,
+        verdict=None,
+        mean_baseline=0.9,
+        ratio=Estimate(user, 1.0, 1.6, 0.95, "welch-on-logs", 20),
+    )
+    told = "difference-not-in-user-time" in codes(comparison_of(whole, own, rule=rule))
+    assert told is is_told
 
 
 def test_a_null_that_differs_is_biased_and_later_comparisons_say_so() -> None:

@@ -60,7 +60,7 @@ _RUNNING = (
     "notify",
     "notify_on",
 )
-_LISTS = ("names", "metrics", "hooks", "fail_if")
+_LISTS = ("names", "metrics", "hooks", "fail_if", "accept")
 
 _EXAMPLES = """\
 examples:
@@ -113,7 +113,14 @@ def _add_question(group: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         metavar="'[METRIC] slower by 3%'",
-        help="a gate: exit 1 if that is so, 3 if it cannot be told",
+        help="a gate: exit 1 if that is so, 3 if undecided",
+    )
+    add(
+        "--accept",
+        action="append",
+        default=[],
+        metavar="CODE",
+        help="decide gates also under this serious finding (repeatable)",
     )
     add_metric(
         group,

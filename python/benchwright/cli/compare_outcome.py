@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from benchwright.cli.outcome import (
     doubts_of_observed,
-    examined,
     observed_objects,
     print_observed,
 )
 from benchwright.cli.profile import difference_lines
-from benchwright.finding.compared import doubts_of
-from benchwright.finding.environment import apart_findings
 from benchwright.model.comparison import Comparison
 from benchwright.model.decision import Stop
 from benchwright.model.finding import Finding
@@ -23,8 +20,8 @@ from benchwright.model.visible import visible, visible_lines
 from benchwright.report.comparison import SCHEMA, comparison_object, render_comparison
 from benchwright.report.findings import condensed_lines
 from benchwright.report.json import encode, finding_object
+from benchwright.session.doubts import comparison_doubts
 from benchwright.study.doubts import doubts_of_session
-from benchwright.study.environment import first_environment
 
 if TYPE_CHECKING:
     from benchwright.session.comparison import OpenComparison
@@ -46,14 +43,13 @@ def tell_comparison(
     """
     study, session = kept
     comparison = answer_of(opened, verdict)
-    if junit is not None:
-        write_junit(junit, comparison)
     findings = (
         *doubts_of_session(*kept),
-        *_doubts_of_baseline(opened, kept),
         *doubts_of_observed(opened.tests),
-        *findings_of(opened, comparison),
+        *comparison_doubts(opened, comparison, kept),
     )
+    if junit is not None:
+        write_junit(junit, comparison, findings)
     differences = list(difference_lines(opened.tests, study.path, session))
     head = {
         "study": str(study.path),
@@ -74,30 +70,11 @@ def tell_comparison(
         print(visible_lines(told), file=sys.stderr)
 
 
-def _doubts_of_baseline(
-    opened: OpenComparison, kept: tuple[Study, int]
-) -> tuple[Finding, ...]:
-    """Return what differs between the machine of a stored baseline and this session's."""
-    stored = opened.rule.stored
-    if stored is None:
-        return ()
-    here = (opened.tests[0].name, first_environment(*kept))
-    return apart_findings([(stored.name, stored.machine), here])
-
-
 def answer_of(opened: OpenComparison, verdict: Verdict) -> Comparison:
     """Return the comparison's answer; of one that was cut short, what is known so far."""
     if opened.result is not None:
         return opened.result
     return opened.so_far(Stop(verdict.status, verdict.detail, answered=False))
-
-
-def findings_of(opened: OpenComparison, comparison: Comparison) -> tuple[Finding, ...]:
-    """Return the doubts about the comparison, and about each arm."""
-    found = list(doubts_of(comparison))
-    for test in opened.tests:
-        found += examined(test, test.trials)
-    return tuple(found)
 
 
 def print_comparison(
@@ -121,10 +98,10 @@ def print_comparison(
     sys.stdout.write(condensed_lines(findings))
 
 
-def write_junit(path: str, comparison: Comparison) -> None:
-    """Write the comparison as JUnit XML. Raises InputError or OSError where it cannot be
+def write_junit(path: str, comparison: Comparison, findings: Sequence[Finding]) -> None:
+    """Write the comparison and its findings as JUnit XML. Raises InputError or OSError where it cannot be
     written."""
     from benchwright.cli.outputs import write_output
     from benchwright.report.junit import render_junit
 
-    write_output(Path(path), render_junit([comparison]).encode())
+    write_output(Path(path), render_junit([comparison], findings).encode())

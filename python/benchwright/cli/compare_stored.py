@@ -19,7 +19,7 @@ from benchwright.cli.stats_inputs import read_inputs
 from benchwright.control.compare_conclusion import conclude
 from benchwright.control.compare_history import ComparisonBuilder, Values
 from benchwright.control.compare_verdict import judged_pairs
-from benchwright.finding.compared import doubts_of
+from benchwright.finding.compared import doubts_of, hold_gates
 from benchwright.finding.environment import apart_findings
 from benchwright.finding.examine import examine
 from benchwright.finding.sanity import Claims, with_sample
@@ -124,7 +124,9 @@ def compare_stored(arguments: argparse.Namespace, request: ComparisonRequest) ->
             rule=one.rule,
             stop=one.stop,
             claims=with_sample(Claims(), one.sample),
+            also=comparison.rule.judged,
         )
+    comparison = hold_gates(comparison, findings)
     head = {
         "study": None,
         "session": None,
@@ -133,7 +135,7 @@ def compare_stored(arguments: argparse.Namespace, request: ComparisonRequest) ->
         "exit_status": comparison.exit_status,
     }
     if arguments.junit:
-        write_junit(arguments.junit, comparison)
+        write_junit(arguments.junit, comparison, findings)
     print_comparison(comparison, findings, head, json=arguments.json)
     return comparison.exit_status
 

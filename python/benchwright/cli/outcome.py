@@ -6,12 +6,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from benchwright.finding.examine import examine
 from benchwright.finding.observed import observed_doubts
-from benchwright.finding.sanity import Claims, with_sample
 from benchwright.model.comparison import Comparison
 from benchwright.model.finding import Finding
-from benchwright.model.observation import Trial
 from benchwright.model.visible import visible_lines
 from benchwright.report.comparison import comparison_object, render_comparison
 from benchwright.report.document import Document, Entry, compose
@@ -20,6 +17,7 @@ from benchwright.report.json import encode, finding_object, section_object
 from benchwright.report.observed import observed_lines, observed_object
 from benchwright.report.stop import stop_line
 from benchwright.report.table import render_table
+from benchwright.session.doubts import examined
 from benchwright.stats.summaries import summarise_trials
 
 if TYPE_CHECKING:
@@ -48,19 +46,6 @@ def document_of(tests: list[OpenTest]) -> Document:
         seen = test.trials if test.cut is None else (*test.trials, test.cut)
         findings += examined(test, seen)
     return compose(entries, findings)
-
-
-def examined(test: OpenTest, trials: Sequence[Trial]) -> tuple[Finding, ...]:
-    """Return the findings about a session's test, of these trials of it."""
-    return examine(
-        test.name,
-        trials,
-        test.plan.metrics if test.plan else (),
-        rule=test.rule,
-        stop=test.stop,
-        observed=test.observed,
-        claims=with_sample(Claims(), test.plan.sample if test.plan else ()),
-    )
 
 
 def tell(

@@ -11,6 +11,7 @@ from benchwright.control.compare_reading import (
     p_value,
     reading,
     smallest_effect,
+    widening,
 )
 from benchwright.control.compare_verdict import (
     CONSTANT,
@@ -20,6 +21,7 @@ from benchwright.control.compare_verdict import (
     gate_limit,
     gates_of,
     judged_pairs,
+    too_few_to_see_dependence,
     unanswerable,
     verdicts_of,
 )
@@ -35,7 +37,9 @@ from benchwright.model.comparison import (
 )
 from benchwright.model.decision import Stop
 from benchwright.model.estimate import Estimate
+from benchwright.stats.autocorrelation import FEWEST
 from benchwright.stats.confidence_sequence import radius
+from benchwright.stats.longrun import FEWEST_INDEPENDENT
 from benchwright.stats.moments import Moments
 
 
@@ -102,6 +106,7 @@ def _concluded(
         smallest_effect=_seen_from(rule, evidence, metric),
         verdict=verdict,
         reason=_reason(rule, history, evidence, (verdict, p_adjusted)),
+        widened=widening(evidence),
     )
 
 
@@ -147,8 +152,22 @@ def no_interval(rule: ComparisonRule, evidence: Evidence) -> str:
     bounded = math.isfinite(reading(rule, evidence).half)
     if evidence.n >= rule.minimum and bounded:
         return ""
+    if (which := _too_dependent(evidence)) is not None:
+        return (
+            f"no interval: neighbouring trials depend on each other so much that "
+            f"{which.n} are worth fewer than {FEWEST_INDEPENDENT} independent ones"
+        )
     least = max(rule.minimum, _first_bounded(rule, evidence))
     return f"no interval yet: {count} of at least {least} {what}"
+
+
+def _too_dependent(evidence: Evidence) -> Moments | None:
+    """Return the arm whose trials show too little of their mean, if one does."""
+    arms = (evidence.baseline, evidence.candidate)
+    for arm, error in zip(arms, evidence.errors(), strict=True):
+        if not evidence.paired and arm.n >= 2 and math.isnan(error.degrees):
+            return arm
+    return None
 
 
 def _first_bounded(rule: ComparisonRule, evidence: Evidence) -> int:
@@ -191,6 +210,11 @@ def _gate_detail(
         return why
     if why := no_interval(rule, evidence):
         return why
+    if too_few_to_see_dependence(evidence):
+        counts = f"{evidence.baseline.n} and {evidence.candidate.n} trials"
+        return (
+            f"{counts}: at least {FEWEST} of each show whether trials are independent"
+        )
     ratio = ratio_estimate(rule, evidence)
     limit = _exp(gate_limit(rule, found.gate))
     return (

@@ -3,7 +3,8 @@
 Purpose: blocks of trials in, for every metric and candidate the moments of the log
 ratio out. Decision: running moments rather than lists, so that looking after every
 block costs the same however many there were; the very builder that a session fills is
-the one that ten thousand simulated comparisons fill.
+the one that ten thousand simulated comparisons fill. Arms that are not paired keep their
+values too: how much neighbouring trials depend on each other takes their order.
 A block in which any trial failed counts for no metric; one in which a metric is missing
 on either side does not count for that pair. A ratio needs positive values: others are
 counted in `unfit`.
@@ -16,12 +17,35 @@ import math
 from collections.abc import Mapping, Sequence
 
 import msgspec
+import numpy as np
 
 from benchwright.model.comparison import ComparisonRule
+from benchwright.stats.longrun import MeanError, mean_errors
 from benchwright.stats.moments import Moments
 
 Values = Mapping[str, float]
 """One trial's metrics; None stands for a trial that failed."""
+
+
+class Logs:
+    """The logarithms of two arms' values, in the order of the trials; only ever longer, so
+    that a part from the beginning stays what it was."""
+
+    def __init__(self) -> None:
+        self.baseline: list[float] = []
+        self.candidate: list[float] = []
+        self._known: tuple[int, int] = (0, 0)
+        self._errors = (MeanError(), MeanError())
+
+    def errors(self, n_baseline: int, n_candidate: int) -> tuple[MeanError, MeanError]:
+        """Return the errors of the means of so many values from the beginning."""
+        if self._known != (n_baseline, n_candidate):
+            baseline, candidate = mean_errors(
+                np.asarray(self.baseline[:n_baseline], dtype=np.float64),
+                np.asarray(self.candidate[:n_candidate], dtype=np.float64),
+            )
+            self._known, self._errors = (n_baseline, n_candidate), (baseline, candidate)
+        return self._errors
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -35,6 +59,10 @@ class Evidence(msgspec.Struct, frozen=True):
     """Of the log ratio, over blocks, where the arms are paired."""
     pilot_sdev: float
     """Of the pilot's log ratios (paired) or of the candidate's logs; NaN before."""
+    pilot_errors: tuple[MeanError, MeanError] = (MeanError(), MeanError())
+    """Of the baseline's and the candidate's mean, at the end of the candidate's pilot."""
+    logs: Logs | None = None
+    """Of the arms, where they are not paired."""
     missing: int = 0
     """Blocks, or trials, without the metric."""
     unfit: int = 0
@@ -42,6 +70,13 @@ class Evidence(msgspec.Struct, frozen=True):
     baseline_trials: int = 0
     """Trials that have the metric, whatever their values."""
     candidate_trials: int = 0
+
+    def errors(self) -> tuple[MeanError, MeanError]:
+        """Return how far off the baseline's and the candidate's means may be, with
+        dependence between neighbouring trials where the arms are not paired."""
+        if self.logs is None:
+            return MeanError(), MeanError()
+        return self.logs.errors(self.baseline.n, self.candidate.n)
 
     @property
     def n(self) -> int:
@@ -98,6 +133,8 @@ class _Pair:
         self.baseline, self.candidate = _Running(), _Running()
         self.difference = _Running()
         self.pilot_sdev = math.nan
+        self.pilot_errors = (MeanError(), MeanError())
+        self.logs = Logs()
         self.missing = self.unfit = 0
         self.baseline_trials = self.candidate_trials = 0
 
@@ -126,6 +163,7 @@ class _Pair:
         self.candidate_trials += 1
         if (logs := self._logs(values)) is not None:
             self.candidate.add(logs[0])
+            self.logs.candidate.append(logs[0])
             self._note_pilot(self.candidate)
 
     def add_baseline(self, value: float | None) -> None:
@@ -135,6 +173,7 @@ class _Pair:
         self.baseline_trials += 1
         if (logs := self._logs(values)) is not None:
             self.baseline.add(logs[0])
+            self.logs.baseline.append(logs[0])
 
     def evidence(self) -> Evidence:
         return Evidence(
@@ -143,6 +182,8 @@ class _Pair:
             self.candidate.moments(),
             self.difference.moments(),
             self.pilot_sdev,
+            self.pilot_errors,
+            None if self.paired else self.logs,
             self.missing,
             self.unfit,
             self.baseline_trials,
@@ -165,6 +206,8 @@ class _Pair:
     def _note_pilot(self, running: _Running) -> None:
         if running.n == self.pilot:
             self.pilot_sdev = running.moments().sdev
+            if not self.paired:
+                self.pilot_errors = self.evidence().errors()
 
 
 class ComparisonBuilder:

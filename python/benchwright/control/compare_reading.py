@@ -4,7 +4,8 @@ Three ways. `watch`: the confidence sequence of a t mixture on the blocks' log r
 exact for normal ones at every look. `plan`: Stein's two stages on the same, exact for
 one planned look. Arms that are not paired: Welch on the logs, once; with a stored
 baseline and a plan the candidate's variance is the pilot's, so that the size that was
-chosen by it does not spoil it.
+chosen by it does not spoil it. There both standard errors allow for dependence between
+neighbouring trials (stats/longrun.py): no order of the arms averages it out.
 Everything here is on the scale of logarithms; `exp` is the caller's.
 Sources: control/stein.py; stats/confidence_sequence.py; B. L. Welch 1947, Biometrika 34.
 """
@@ -130,12 +131,18 @@ def planned(rule: ComparisonRule, evidence: Evidence, hypotheses: int) -> int | 
         return max(least, min(_NEVER, math.ceil(min(ratio, 1e6) ** 2)))
     if evidence.baseline.n < 2:
         return _NEVER
-    known = evidence.baseline.sdev**2 / evidence.baseline.n
+    of_baseline, of_pilot = evidence.pilot_errors
+    if math.isnan(of_baseline.degrees) or math.isnan(of_pilot.degrees):
+        return _NEVER
+    known = (of_baseline.factor * evidence.baseline.sdev) ** 2 / evidence.baseline.n
+    spread *= of_pilot.factor
     need = rule.minimum
     # The degrees of freedom depend on the size that they lead to; it settles at once.
     for _ in range(5):
         own = spread**2 / need
-        degrees = _welch(known, evidence.baseline.n, own, rule.minimum)
+        degrees = _welch(
+            known, of_baseline.degrees, own, min(rule.minimum - 1, of_pilot.degrees)
+        )
         room = (limit / detectable(rule, error, degrees)) ** 2 - known
         if room <= 0:
             return _NEVER
@@ -163,10 +170,30 @@ def _scale(rule: ComparisonRule, evidence: Evidence) -> _Scale | None:
     spread, pilot = candidate.sdev, candidate.n
     if rule.stored is not None and not math.isnan(evidence.pilot_sdev):
         spread, pilot = _spread(rule, evidence, candidate), rule.minimum
-    own = spread**2 / candidate.n
-    known = baseline.sdev**2 / baseline.n
-    degrees = _welch(known, baseline.n, own, pilot)
+    of_baseline, of_candidate = evidence.errors()
+    if math.isnan(of_baseline.degrees) or math.isnan(of_candidate.degrees):
+        return None
+    own = (of_candidate.factor * spread) ** 2 / candidate.n
+    known = (of_baseline.factor * baseline.sdev) ** 2 / baseline.n
+    degrees = _welch(
+        known, of_baseline.degrees, own, min(pilot - 1, of_candidate.degrees)
+    )
     return _Scale(math.sqrt(known + own), degrees)
+
+
+def widening(evidence: Evidence) -> float:
+    """Return the factor by which dependence between neighbouring trials widens the
+    standard error of the log ratio; 1 for arms that are paired."""
+    arms = zip((evidence.baseline, evidence.candidate), evidence.errors(), strict=True)
+    parts = [
+        (arm.sdev / math.sqrt(arm.n), error.factor)
+        for arm, error in arms
+        if arm.n >= 2 and arm.sdev and not evidence.paired
+    ]
+    if not parts:
+        return 1.0
+    wide = math.hypot(*(error * factor for error, factor in parts))
+    return wide / math.hypot(*(error for error, _ in parts))
 
 
 def _spread(rule: ComparisonRule, evidence: Evidence, every: Moments) -> float:
@@ -189,14 +216,13 @@ def _spread(rule: ComparisonRule, evidence: Evidence, every: Moments) -> float:
     return every.sdev if (every.sdev / pilot) ** 2 > limit else pilot
 
 
-def _welch(first: float, n_first: int, second: float, n_second: int) -> float:
-    """Return Welch and Satterthwaite's degrees of freedom of a sum of two squared
-    errors; the smaller sample's where both are 0."""
+def _welch(first: float, of_first: float, second: float, of_second: float) -> float:
+    """Return Welch and Satterthwaite's degrees of freedom of a sum of two squared errors
+    with theirs; the fewer where both are 0."""
     if not first + second:
-        return min(n_first, n_second) - 1
+        return min(of_first, of_second)
     share = first / (first + second)
-    parts = share**2 / (n_first - 1) + (1 - share) ** 2 / (n_second - 1)
-    return 1 / parts
+    return 1 / (share**2 / of_first + (1 - share) ** 2 / of_second)
 
 
 def _quantile(confidence: float, degrees: float) -> float:

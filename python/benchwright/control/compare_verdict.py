@@ -17,6 +17,7 @@ import msgspec
 from benchwright.control.compare_history import ComparisonHistory, Evidence
 from benchwright.control.compare_reading import p_value, reading
 from benchwright.model.comparison import ComparisonRule, Gate, Outcome, Verdict
+from benchwright.stats.autocorrelation import FEWEST
 
 Pair = tuple[str, int]
 """A metric's name and a candidate's place."""
@@ -152,6 +153,13 @@ def gates_of(rule: ComparisonRule, history: ComparisonHistory) -> list[GateReadi
     ]
 
 
+def too_few_to_see_dependence(evidence: Evidence) -> bool:
+    """Tell whether an arm that is not paired has too few trials to show whether
+    neighbouring ones depend on each other: then no gate is decided."""
+    fewest = min(evidence.baseline.n, evidence.candidate.n)
+    return not evidence.paired and fewest < FEWEST
+
+
 def gate_limit(rule: ComparisonRule, gate: Gate) -> float:
     """Return the log ratio beyond which, away from 0, the gate fails."""
     size = math.log1p(gate.share)
@@ -169,8 +177,10 @@ def _outcome(
     limit, p = limit_and_p
     if evidence.n < rule.minimum or unanswerable(rule, history, evidence):
         return Outcome.UNDECIDED
+    if too_few_to_see_dependence(evidence):
+        return Outcome.UNDECIDED
     found = reading(rule, evidence)
-    if not found.half and evidence.n < CONSTANT:
+    if math.isnan(found.half) or (not found.half and evidence.n < CONSTANT):
         return Outcome.UNDECIDED
     beyond = (found.center - limit) * math.copysign(1, limit)
     if beyond > found.half and p <= rule.level:

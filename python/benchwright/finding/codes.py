@@ -83,6 +83,11 @@ _CODES: dict[str, Code] = {
         "Measure both side by side (bw compare -- 'A' 'B'): what changed in between is in "
         "the difference.",
     ),
+    "difference-not-in-user-time": Code(
+        Severity.NOTE,
+        "Judge user time too (--metric user), or measure side by side: others on the "
+        "machine lengthen elapsed time, and hardly what a program computes.",
+    ),
     "biased-null": Code(
         Severity.SERIOUS,
         "Quiet the machine, or rest between trials (--rest), until a command does not "

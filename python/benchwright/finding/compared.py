@@ -1,14 +1,43 @@
-"""What there is to doubt about a comparison as a whole.
+"""What there is to doubt about a comparison as a whole, and what doubts do to its gates.
 
 Its arms' own doubts are examine()'s. These are about the design: a difference between
 arms that were not measured side by side may be one of time.
+Decision: a serious finding says that the number may be wrong, so a gate that it concerns
+is undecided, unless the user accepted its code. Where arms are paired by blocks in random
+order, dependence of one arm's trials is in the other's too and holds no gate up.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
 from benchwright.finding.codes import doubt
-from benchwright.model.comparison import Comparison, Design, Verdict
-from benchwright.model.finding import Finding
+from benchwright.finding.levels import FEWEST, Series
+from benchwright.finding.series import examine_series
+from benchwright.finding.words import percent
+from benchwright.model.comparison import (
+    Comparison,
+    Design,
+    GateVerdict,
+    MetricVerdict,
+    Outcome,
+    Verdict,
+)
+from benchwright.model.finding import Finding, Severity
+from benchwright.stats.aggregate import Column
+from benchwright.stats.rows import RowBook
+
+_PAIRED_OUT = ("dependent-trials",)
+"""Codes of an arm's findings that blocks in random order take out of a difference."""
+_MUCH, _LITTLE = 0.05, 0.25
+"""A difference in elapsed time that is looked into, and the part of it that user time
+shows at most where it is not the program's own work."""
+_OWN_WORK = 0.5
+"""Of elapsed time that is user time, from which on that is most of what a program does."""
 
 
 def doubts_of(comparison: Comparison) -> tuple[Finding, ...]:
@@ -32,7 +61,109 @@ def doubts_of(comparison: Comparison) -> tuple[Finding, ...]:
     elif comparison.null is not None and comparison.null.biased:
         evidence = "comparing a command with itself found a difference on this machine"
         found.append(doubt("biased-null", subject, evidence))
+    return (*found, *_not_in_user_time(comparison))
+
+
+def _not_in_user_time(comparison: Comparison) -> list[Finding]:
+    """Return a note for each candidate of another elapsed time and the same user time,
+    where the trials were not interleaved and the programs mostly compute."""
+    if comparison.rule.paired:
+        return []
+    found = []
+    shown = {(v.metric, v.candidate): v for v in comparison.verdicts}
+    for (metric, candidate), v in shown.items():
+        user = shown.get(("user", candidate))
+        if metric != "elapsed" or user is None or user.judged:
+            continue
+        if (difference := _elapsed_alone(v, user)) is not None:
+            evidence = (
+                f"elapsed differs by {percent(difference[0], 1)}, user time by "
+                f"{percent(difference[1], 1)}: the difference may be time that others "
+                "took; judge user time too (--metric user)"
+            )
+            subject = f"{v.baseline} and {candidate}"
+            found.append(doubt("difference-not-in-user-time", subject, evidence))
+    return found
+
+
+def _elapsed_alone(v: MetricVerdict, user: MetricVerdict) -> tuple[float, float] | None:
+    """Return by what share elapsed and user time differ, where only elapsed does much."""
+    values = (v.ratio.value, user.ratio.value, user.mean_baseline, v.mean_baseline)
+    if not all(math.isfinite(value) and value > 0 for value in values):
+        return None
+    whole, own = abs(math.log(v.ratio.value)), abs(math.log(user.ratio.value))
+    least = min(v.mean_baseline, v.mean_candidate)
+    busy = user.mean_baseline >= _OWN_WORK * least
+    if whole < math.log1p(_MUCH) or own > _LITTLE * whole or not busy:
+        return None
+    return math.expm1(whole), math.expm1(own)
+
+
+def stored_doubts(comparison: Comparison) -> tuple[Finding, ...]:
+    """Return the doubts about the judged series of a stored baseline."""
+    rule = comparison.rule
+    if rule.stored is None:
+        return ()
+    book, found = RowBook(()), list[Finding]()
+    for name in rule.judged:
+        values = np.asarray(rule.stored.series.get(name, ()), dtype=np.float64)
+        values = values[np.isfinite(values)]
+        if values.size < FEWEST:
+            continue
+        column = Column(name, np.arange(1, values.size + 1), values)
+        row = book.row(name)
+        one = Series(
+            rule.stored.name,
+            column,
+            row.unit,
+            1 / len(rule.judged),
+            book.least_change(name),
+        )
+        found += examine_series(one)
     return tuple(found)
+
+
+# -- gates -------------------------------------------------------------------------------
+
+
+def hold_gates(comparison: Comparison, findings: Sequence[Finding]) -> Comparison:
+    """Return the comparison with every gate undecided that a serious finding concerns,
+    unless the rule accepts its code."""
+    gates = tuple(_held(comparison, gate, findings) for gate in comparison.gates)
+    return msgspec.structs.replace(comparison, gates=gates)
+
+
+def _held(
+    comparison: Comparison, gate: GateVerdict, findings: Sequence[Finding]
+) -> GateVerdict:
+    grave = [f for f in findings if _concerns(comparison, gate, f)]
+    if not grave or gate.outcome is Outcome.UNDECIDED:
+        return gate
+    codes = tuple(dict.fromkeys(finding.code for finding in grave))
+    named = ", ".join(dict.fromkeys(f"{f.code} ({f.subject})" for f in grave))
+    accept = " ".join(f"--accept {code}" for code in codes)
+    detail = (
+        f"held by a serious finding, {named}; without it: {gate.outcome}, {gate.detail}; "
+        f"remove its cause, or accept it with {accept}"
+    )
+    return msgspec.structs.replace(
+        gate,
+        outcome=Outcome.UNDECIDED,
+        detail=detail,
+        held_by=codes,
+        otherwise=gate.outcome,
+    )
+
+
+def _concerns(comparison: Comparison, gate: GateVerdict, finding: Finding) -> bool:
+    """Tell whether a finding leaves a gate undecided."""
+    rule = comparison.rule
+    if finding.severity is not Severity.SERIOUS or finding.code in rule.accepted:
+        return False
+    if rule.paired and finding.code in _PAIRED_OUT:
+        return False
+    others = set(comparison.arms[1:]) - {gate.candidate}
+    return finding.metric in ("", gate.gate.metric) and finding.subject not in others
 
 
 def _biased(comparison: Comparison) -> list[Finding]:

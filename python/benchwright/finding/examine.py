@@ -44,6 +44,7 @@ def examine(
     least_changes: Mapping[str, float] | None = None,
     deselected: int = 0,
     claims: Claims | None = None,
+    also: Sequence[str] = (),
 ) -> tuple[Finding, ...]:
     """Return the findings about one test, most grave cause first.
 
@@ -52,7 +53,8 @@ def examine(
     trials that count, where the caller has them already. `least_changes` are the
     smallest changes over a test, as a share of the median, that are a drift: by metric,
     before what `specs` say. `deselected` trials were left out before, by a selection.
-    `claims` are what the user says of the test: limits, the size of an operation.
+    `claims` are what the user says of the test: limits, the size of an operation. `also`
+    are metrics whose series get every question, beside the test's own.
     """
     book = RowBook(specs)
     if observed is None:
@@ -68,7 +70,12 @@ def examine(
         *_too_few(test_name, len(observed), deselected),
         *_nominal(test_name, rule, stop),
         *series_findings(
-            test_name, observed, book, rule=rule, least_changes=least_changes
+            test_name,
+            observed,
+            book,
+            rule=rule,
+            least_changes=least_changes,
+            also=also,
         ),
     )
 
@@ -128,7 +135,8 @@ def _missing(
             continue
         why = reasons.get(metric, "") or _partial_reason(metric, observed)
         evidence = f"{metric} is missing or not a number in {epochs_text(absent, len(observed))}"
-        result.append(doubt("missing-metric", name, evidence + why))
+        found = doubt("missing-metric", name, evidence + why)
+        result.append(msgspec.structs.replace(found, metric=metric))
     told = {
         metric for metric in expected if any(metric not in t.values for t in observed)
     }

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from benchwright.finding.apart import modes_finding, outlier_finding
 from benchwright.finding.levels import DRIFT, DRIFT_OF_OTHERS, FEWEST, OUTLIERS, Series
 from benchwright.finding.order import RISING, dependence_finding, drift_finding, trend
@@ -33,15 +35,18 @@ def series_findings(
     *,
     rule: StoppingRule | None = None,
     least_changes: Mapping[str, float] | None = None,
+    also: Sequence[str] = (),
 ) -> tuple[Finding, ...]:
-    """Return the doubts about a test's series, metric by metric."""
+    """Return the doubts about a test's series, metric by metric; `also` are metrics that
+    it is about, beside its own."""
     found = {
         name: column
         for name, column in columns(observed, book).items()
         if column.values.size >= FEWEST
     }
     least = least_changes or {}
-    about = [name for name in _about(rule, book, found) if name in found]
+    judged = dict.fromkeys((*_about(rule, book, found), *also))
+    about = [name for name in judged if name in found]
     others = [name for name in _others(book, found) if name not in about]
 
     def series(name: str, among: int) -> Series:
@@ -50,7 +55,7 @@ def series_findings(
 
     result: list[Finding] = []
     for name in about:
-        result += _examined(series(name, len(about)))
+        result += examine_series(series(name, len(about)))
     for name in others:
         one = series(name, len(others))
         result += _drift_of_other(one)
@@ -74,7 +79,7 @@ def _others(book: RowBook, found: Mapping[str, Column]) -> list[str]:
     return list(dict.fromkeys((*shown, *(n for n in RISING if n in found))))
 
 
-def _examined(one: Series) -> list[Finding]:
+def examine_series(one: Series) -> list[Finding]:
     """Return every doubt about one metric; the order is that of causes."""
     far = outliers(one.column.values, OUTLIERS * one.share)
     warm = _warm_up(one, far, DRIFT * one.share)
@@ -92,7 +97,11 @@ def _examined(one: Series) -> list[Finding]:
         None if slope is None else drift_finding(rest, slope),
         dependence_finding(rest, residuals),
     )
-    return [finding for finding in found if finding is not None]
+    return [
+        msgspec.structs.replace(finding, metric=one.column.name)
+        for finding in found
+        if finding is not None
+    ]
 
 
 def _drift_of_other(one: Series) -> list[Finding]:

@@ -103,6 +103,8 @@ class ComparisonRule(msgspec.Struct, frozen=True):
     """Blocks at the beginning that are kept and not counted."""
     seed: int = 0
     gates: tuple[Gate, ...] = ()
+    accepted: tuple[str, ...] = ()
+    """Codes of serious findings under which a gate decides all the same."""
     exactly: int | None = None
     """Run this many blocks whatever they say: a null comparison."""
     once: bool = False
@@ -124,6 +126,11 @@ class ComparisonRule(msgspec.Struct, frozen=True):
         left for data that are not; a watched comparison is below it by itself.
         """
         return self.error if self.mode == "watch" and self.paired else 0.8 * self.error
+
+    @property
+    def judged(self) -> tuple[str, ...]:
+        """The metrics that get a verdict."""
+        return tuple(metric.name for metric in self.metrics if metric.judged)
 
     @property
     def blocks_for_sameness(self) -> int:
@@ -186,6 +193,8 @@ class MetricVerdict(msgspec.Struct, frozen=True):
     """None for a metric that is only shown."""
     reason: str = ""
     """Why there is no answer, or what is unusual about it."""
+    widened: float = 1.0
+    """Factor by which dependence between neighbouring trials widened the interval."""
 
 
 class GateVerdict(msgspec.Struct, frozen=True):
@@ -195,6 +204,10 @@ class GateVerdict(msgspec.Struct, frozen=True):
     candidate: str
     outcome: Outcome
     detail: str
+    held_by: tuple[str, ...] = ()
+    """Codes of the serious findings that leave it undecided."""
+    otherwise: Outcome | None = None
+    """What it would be without them."""
 
 
 class NullFloor(msgspec.Struct, frozen=True):

@@ -27,3 +27,5 @@ class Finding(msgspec.Struct, frozen=True):
     """What was seen, with figures and units."""
     remedy: str = ""
     """What to do about it."""
+    metric: str = ""
+    """The one metric that it is about, where it is about one."""

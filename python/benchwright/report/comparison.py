@@ -26,6 +26,8 @@ from benchwright.model.visible import visible_lines
 from benchwright.report.json import known, stop_object
 
 SCHEMA = "benchwright/compare/1"
+WIDENED = 1.1
+"""A factor of an interval from which on it is reported."""
 _HEADING: tuple[str, ...] = (
     "METRIC",
     "ARM",
@@ -182,6 +184,8 @@ def _level(v: MetricVerdict) -> str:
 def _evidence(v: MetricVerdict) -> str:
     if v.blocks is None:
         count = f"{v.n_baseline} and {v.n_candidate} trials"
+        if v.widened >= WIDENED:
+            count += f", widened {v.widened:.2g} times for their dependence"
     else:
         count = f"{v.blocks} block{'' if v.blocks == 1 else 's'}"
     p = p_text(v.p_adjusted)
@@ -234,6 +238,7 @@ def comparison_object(comparison: Comparison) -> dict[str, Any]:
         "duration_s": comparison.duration_ns / 1e9,
         "stop": stop_object(comparison.stop),
         "verdicts": [_verdict_object(v) for v in comparison.verdicts],
+        "accepted": list(rule.accepted),
         "gates": [_gate_object(gate) for gate in comparison.gates],
         "null": None if comparison.null is None else null_object(comparison.null),
     }
@@ -257,6 +262,7 @@ def _verdict_object(v: MetricVerdict) -> dict[str, Any]:
         "adjustment": v.adjustment,
         "smallest_effect": known(v.smallest_effect),
         "reason": v.reason,
+        "widened": v.widened,
     }
 
 
@@ -278,6 +284,8 @@ def _gate_object(gate: GateVerdict) -> dict[str, Any]:
         "candidate": gate.candidate,
         "outcome": str(gate.outcome),
         "detail": gate.detail,
+        "held_by": list(gate.held_by),
+        "otherwise": None if gate.otherwise is None else str(gate.otherwise),
     }
 
 

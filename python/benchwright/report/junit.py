@@ -7,6 +7,8 @@ told or the comparison was cut short, because a build that learnt nothing is not
 that passed. Trials that failed are
 an `error` of their own. So a report is green exactly when the exit status is 0, but for
 an unanswered comparison without a gate (3), which shows as skipped.
+Findings are in the suite's `system-out`, one a line; serious ones also in the `system-out`
+of each gate's case, because some CI systems (GitLab) show only what is in a case.
 Source: the JUnit schema as Jenkins reads it (testsuites, testsuite, testcase).
 """
 
@@ -17,25 +19,32 @@ from xml.etree import ElementTree
 
 from benchwright.finding.words import counted
 from benchwright.model.comparison import Comparison, Outcome, Verdict
+from benchwright.model.finding import Finding, Severity
 from benchwright.model.visible import visible_lines
 from benchwright.report.comparison import gate_sentence, sentence
+from benchwright.report.findings import finding_lines
 
 _CUT = ("interrupted", "stopped", "failed")
 """Ends that came before the comparison's own: a gate that held so far did not pass."""
 
 
-def render_junit(comparisons: Sequence[Comparison]) -> str:
-    """Return one `testsuite` for each comparison, as an XML document."""
+def render_junit(
+    comparisons: Sequence[Comparison], findings: Sequence[Finding] = ()
+) -> str:
+    """Return one `testsuite` for each comparison, as an XML document; `findings` are
+    about all of them."""
     root = ElementTree.Element("testsuites", name="bw compare")
     for comparison in comparisons:
-        root.append(_suite(comparison))
+        root.append(_suite(comparison, findings))
     ElementTree.indent(root)
     body = ElementTree.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}\n'
 
 
-def _suite(comparison: Comparison) -> ElementTree.Element:
-    cases = [*_verdicts(comparison), *_gates(comparison), *_trials(comparison)]
+def _suite(comparison: Comparison, findings: Sequence[Finding]) -> ElementTree.Element:
+    grave = [one for one in findings if one.severity is Severity.SERIOUS]
+    gates = _gates(comparison, finding_lines(grave))
+    cases = [*_verdicts(comparison), *gates, *_trials(comparison)]
     counts = {
         outcome: sum(case.find(outcome) is not None for case in cases)
         for outcome in ("failure", "error", "skipped")
@@ -50,6 +59,8 @@ def _suite(comparison: Comparison) -> ElementTree.Element:
         time=f"{comparison.duration_ns / 1e9:.3f}",
     )
     suite.extend(cases)
+    if findings:
+        _add(suite, "system-out", text=finding_lines(findings))
     return suite
 
 
@@ -66,7 +77,8 @@ def _verdicts(comparison: Comparison) -> list[ElementTree.Element]:
     return cases
 
 
-def _gates(comparison: Comparison) -> list[ElementTree.Element]:
+def _gates(comparison: Comparison, grave: str) -> list[ElementTree.Element]:
+    """Return a case for each gate, with the lines of the serious findings."""
     cases = []
     for gate in comparison.gates:
         case = _case(gate.candidate, f"not {gate.gate.text}")
@@ -76,6 +88,8 @@ def _gates(comparison: Comparison) -> list[ElementTree.Element]:
             _add(case, "error", f"undecided: {gate.detail}", gate_sentence(gate))
         elif comparison.stop.reason in _CUT:
             _add(case, "error", comparison.stop.reason, gate_sentence(gate))
+        if grave:
+            _add(case, "system-out", text=grave)
         cases.append(case)
     return cases
 

@@ -18,6 +18,7 @@ from benchwright.control.compare_conclusion import comparison_progress, conclude
 from benchwright.control.compare_history import ComparisonBuilder
 from benchwright.control.compare_null import RELABELLINGS, false_positives, floors
 from benchwright.control.design import block_order
+from benchwright.finding.compared import hold_gates
 from benchwright.model.comparison import (
     Comparison,
     ComparisonProgress,
@@ -28,12 +29,14 @@ from benchwright.model.comparison import (
 )
 from benchwright.model.decision import Stop
 from benchwright.model.observation import Ending, Trial
+from benchwright.session.doubts import comparison_doubts
 from benchwright.session.keys import Keys
 from benchwright.session.ledger import Ledger
 from benchwright.session.performer import Performer
 from benchwright.session.test import OpenTest
 from benchwright.stats.aggregate import aggregate_trial
 from benchwright.stats.rows import RowBook
+from benchwright.study.doubts import doubts_of_session
 from benchwright.suite.effects import RunComparison
 
 
@@ -157,6 +160,13 @@ class OpenComparison:
         if self.rule.exactly is not None:
             null = self._null(self.result)
             self.result = msgspec.structs.replace(self.result, null=null)
+        if self.result.gates:
+            kept = (self._ledger.study, self._ledger.session)
+            doubts = (
+                *doubts_of_session(*kept),
+                *comparison_doubts(self, self.result, kept),
+            )
+            self.result = hold_gates(self.result, doubts)
         for test in self.tests:
             test.stopped(stop)
             test.close()

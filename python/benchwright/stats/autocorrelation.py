@@ -66,14 +66,15 @@ def dependence(values: FloatArray | Sequence[float]) -> Dependence:
         return Dependence(n, math.nan, math.nan, float(n), math.nan)
     found = autocorrelations(data, min(n - 1, max(10, n // 4)))
     first, ranked = (
-        _unbiased(float(one[1]), n)
+        unbiased(float(one[1]), n)
         for one in (found, autocorrelations(average_ranks(data), 1))
     )
     p = math.nan if n < FEWEST else _bartels(data)
     return Dependence(n, first, ranked, _effective(found, n), p)
 
 
-def _unbiased(first: float, n: int) -> float:
+def unbiased(first: float, n: int) -> float:
+    """Return a lag-1 correlation with its bias of about -1/n taken out, within +-1."""
     return min(max(first + (1 + 3 * first) / n, -1.0), 1.0)
 
 

@@ -8,6 +8,11 @@ independent normal values the projections are independent normal values themselv
 that t with as many degrees of freedom as cosines is exact and Stein's argument holds
 unchanged; the price is known beforehand. A test of independence first, and
 the plain variance where it does not reject, has no power at the sizes of a pilot.
+The standard error of a comparison of arms that were measured one after the other
+(`mean_errors`) also takes the lag-1 correlation, of all arms together: a short arm cannot
+show its own, and few cosines see too little of a strong one. Its price on independent
+values: at an effect found with 80 % probability without it, 62 % at 20 and 60 trials,
+74 % at 100 and 100 (tests/calibration/test_stored.py).
 Non-goals: correlations beyond what n can show; findings name those.
 Source: U. Mueller 2004/2007; E. Lazarus, D. Lewis, J. Stock and M. Watson 2018, HAR
 inference: recommendations for practice, J. Business and Economic Statistics 36(4).
@@ -15,14 +20,40 @@ inference: recommendations for practice, J. Business and Economic Statistics 36(
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
+import msgspec
 import numpy as np
 
+from benchwright.stats.autocorrelation import FEWEST as FEWEST_VALUES
+from benchwright.stats.autocorrelation import autocorrelations, unbiased
 from benchwright.stats.moments import FloatArray, moments
 
 FEWEST = 5
 """Cosines of a short series."""
+MOST = 40
+"""Cosines of a mean's error: as many see the slow part of any number of trials."""
+FEWEST_INDEPENDENT = 2
+"""A mean of values that are worth fewer independent ones has no interval."""
+_LONG = 10_000
+"""Longer series are averaged in steps before cosines are taken: a table of so many."""
+_HARDLY = 4
+"""Of so few independent values a correlation says little: one degree of freedom."""
+_SUSPECTED = 0.1
+"""A correlation from which on its own standard error is allowed for,"""
+_CAUTION = 0.5
+"""... by this share of it."""
+_STRONGEST = 0.97
+
+
+class MeanError(msgspec.Struct, frozen=True):
+    """The standard error of a series' mean, dependence between neighbours allowed for."""
+
+    factor: float = 1.0
+    """By which it is wider than that of independent values, at least 1."""
+    degrees: float = math.nan
+    """Of freedom; NaN where the series is worth too few independent values."""
 
 
 def cosine_count(n: int) -> int:
@@ -69,3 +100,72 @@ def inflation(values: FloatArray) -> float:
     if found.n < 2 or not found.sdev:
         return 1.0
     return max(1.0, long_run_sdev(values) / found.sdev)
+
+
+def mean_errors(*arms: FloatArray) -> tuple[MeanError, ...]:
+    """Return the standard error of each arm's mean, for finite values in the order of
+    their trials, shapes `(n,)`: the wider of the cosines' and of that of an AR(1) series.
+
+    The arms are taken to be of one machine: one that shows less dependence than all
+    together, weighted by n, is given theirs. Of fewer than 10 values (autocorrelation.py)
+    little dependence can be seen: their error may still be too small by half.
+    """
+    first = [_lag_1(values) for values in arms]
+    sizes = [int(values.size) for values in arms]
+    total = sum(sizes)
+    together = sum(n * r for n, r in zip(sizes, first, strict=True)) / max(total, 1)
+    return tuple(
+        _mean_error(values, _cautious(max(own, together), total, int(values.size)))
+        for values, own in zip(arms, first, strict=True)
+    )
+
+
+def _lag_1(values: FloatArray) -> float:
+    """Return the lag-1 correlation; 0 where there is none to see."""
+    n = int(values.size)
+    found = float(autocorrelations(values, 1)[1]) if n > 2 else math.nan
+    if math.isnan(found):
+        return 0.0
+    return found if n < FEWEST_VALUES else unbiased(found, n)
+
+
+def _cautious(first: float, total: int, n: int) -> float:
+    """Return a correlation with half its standard error, of `total` values, where it may
+    not be chance."""
+    if first > _SUSPECTED and n >= FEWEST_VALUES:
+        first += _CAUTION * math.sqrt(max(1 - first * first, 0.0) / total)
+    return min(max(first, 0.0), _STRONGEST)
+
+
+def _mean_error(values: FloatArray, first: float) -> MeanError:
+    n = int(values.size)
+    if n < 2:
+        return MeanError()
+    spread = moments(values).sdev
+    if not spread or not math.isfinite(spread):
+        return MeanError(1.0, n - 1)
+    worth = n * (1 - first) / (1 + first)
+    if n < FEWEST_VALUES:
+        worth = max(worth, 1.5)
+    elif worth < FEWEST_INDEPENDENT:
+        return MeanError(math.sqrt(n / worth), math.nan)
+    # The variance of correlated values falls short of the true one by this share.
+    seen = max(1 - (n / worth - 1) / (n - 1), 0.2)
+    factor = math.sqrt(n / worth / seen)
+    degrees = worth - 1 if worth >= _HARDLY else 1.0
+    if n < FEWEST_VALUES:
+        return MeanError(factor, degrees)
+    count = min(cosine_count(n), MOST)
+    slow = _slow_sdev(values, count) / spread
+    if slow > 1:
+        degrees = min(degrees, count)
+    return MeanError(max(factor, slow, 1.0), degrees)
+
+
+def _slow_sdev(values: FloatArray, count: int) -> float:
+    """Return the long-run deviation, of means of steps where the series is long."""
+    step = -(-values.size // _LONG)
+    if step < 2:
+        return long_run_sdev(values, count)
+    whole = values[: values.size // step * step].reshape(-1, step)
+    return long_run_sdev(whole.mean(axis=1), count) * math.sqrt(step)

@@ -7,11 +7,13 @@ study keeps, the seed and the stored baseline in it: a resume compiles the same 
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Sequence
 
 import msgspec
 
+from benchwright.finding.codes import CODES
 from benchwright.model.comparison import (
     BUILT_IN,
     ComparedMetric,
@@ -63,6 +65,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
     timeout: str | None = None
     hooks: tuple[str, ...] = ()
     fail_if: tuple[str, ...] = ()
+    accept: tuple[str, ...] = ()
     is_null: bool = False
     junit: str | None = None
     token: str = ""
@@ -146,6 +149,7 @@ class RuleReading(OptionReading):
             warmup=self._whole("--warmup", request.warmup, 1, least=0),
             seed=self._whole("--seed", request.seed, 0, least=0),
             gates=gates,
+            accepted=self._accepted(),
             exactly=maximum if request.is_null else None,
             stored=request.stored,
         )
@@ -178,6 +182,17 @@ class RuleReading(OptionReading):
             elif gate is not None:
                 gates.append(gate)
         return tuple(gates)
+
+    def _accepted(self) -> tuple[str, ...]:
+        """Return the codes of findings under which gates decide all the same."""
+        for code in self._request.accept:
+            if code not in CODES:
+                near = difflib.get_close_matches(code, CODES, 1)
+                hint = (
+                    f"did you mean {near[0]}?" if near else "docs/compare.md has them"
+                )
+                self._wrong("--accept", code, f"no finding has the code {code!r}", hint)
+        return tuple(dict.fromkeys(self._request.accept))
 
     # -- values ----------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from benchwright.suite.toml_table import Table
 
 _TEXTS = ("design", "mode", "margin", "confidence", "power", "max_time")
 _NUMBERS = ("min_blocks", "max_blocks", "warmup", "seed")
-RULE = (*_TEXTS, *_NUMBERS, "fail_if")
+RULE = (*_TEXTS, *_NUMBERS, "fail_if", "accept")
 
 
 def rule_of(table: Table, arms: int, declared: Sequence[MetricSpec]) -> ComparisonRule:
@@ -28,7 +28,8 @@ def rule_of(table: Table, arms: int, declared: Sequence[MetricSpec]) -> Comparis
     # Without a seed of its own a suite means the same each time it is run.
     given["seed"] = given["seed"] or "0"
     gates = tuple(table.texts("fail_if"))
-    request = ComparisonRequest((), fail_if=gates, **given)
+    accepted = tuple(table.texts("accept"))
+    request = ComparisonRequest((), fail_if=gates, accept=accepted, **given)
     rule, mistakes = rule_and_mistakes(request, arms, declared)
     for mistake in mistakes:
         key = mistake.file.removeprefix("--").replace("-", "_")
