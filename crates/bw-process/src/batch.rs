@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
+use std::rc::Rc;
 
 use crate::aplog::Aplog;
 use crate::barrier::{self, Barrier};
@@ -17,14 +18,18 @@ use crate::epoch::run_epoch;
 use crate::hooks::Hooks;
 use crate::logs::Log;
 use crate::notes::Notes;
+use crate::output::Sink;
 use crate::program::Program;
-use crate::protocol::{Ending, MOST_THREADS, Mode, Reason, Reply, Run};
+use crate::protocol::{Ending, EpochRecord, MOST_THREADS, Mode, Output, Reason, Reply, Run};
 use crate::replies::Replies;
 use crate::seat::{Seat, Surroundings};
 use crate::semaphore::Semaphore;
 use crate::shared::Mapping;
 use crate::spawn::Spawner;
 use crate::wait::reap;
+
+/// A batch ends after the epoch with which its output on disk passes this [bytes].
+const BATCH_OUTPUT_BYTES: u64 = 64 << 20;
 
 /// What outlives a run and is lent to it.
 #[derive(Debug)]
@@ -75,6 +80,7 @@ pub struct Batch<'a> {
     pub hooks: Option<(Hooks, Log)>,
     /// Who was there before: daemons of an earlier PRESETUP.
     pub spared: Vec<Identity>,
+    null: Rc<File>,
     gate: Mapping,
     surroundings: Surroundings,
 }
@@ -100,6 +106,7 @@ impl<'a> Batch<'a> {
             semaphore,
             hooks: None,
             spared: Vec::new(),
+            null: Rc::new(File::options().write(true).open("/dev/null")?),
             gate: Mapping::anonymous(barrier::WORDS * 4)?,
             surroundings,
             run,
@@ -178,7 +185,16 @@ impl<'a> Batch<'a> {
             }
         }
         let environment = self.surroundings.environment(&own)?;
-        Seat::new(Path::new(&self.run.logs), mode.name(), thread, environment)
+        let name = format!("{}-{thread}", mode.name().to_ascii_lowercase());
+        let stem = Path::new(&self.run.logs).join(name);
+        let all = Output::default();
+        let output = match mode {
+            Mode::Exec => &self.run.output,
+            _ => &all,
+        };
+        Seat::new(&stem, thread, environment, |path| {
+            Sink::open(output, path, &self.null, self.run.threads)
+        })
     }
 
     fn open_hooks(&self) -> io::Result<(Hooks, Log)> {
@@ -215,18 +231,21 @@ impl<'a> Batch<'a> {
         let mut epoch = self.run.first_epoch;
         let end = epoch.saturating_add(self.run.epochs);
         let mut reason = Reason::Complete;
+        let mut whole_bytes = 0;
         while epoch < end && !control.interrupted() {
             self.surroundings.set_epoch(epoch);
             let record = run_epoch(self, control, epoch);
             epoch += 1;
             replies.add(&Reply::Epoch(&record));
+            whole_bytes += whole_bytes_of(&self.run.output, &record);
             replies.flush_if_many()?;
             let spent = monotonic_ns() - begun;
             if self.run.stop_on_failure && record.ending != Ending::Ok {
                 reason = Reason::Failed;
                 break;
             }
-            if epoch < end && self.run.budget_ns.is_some_and(|budget| spent >= budget) {
+            let late = self.run.budget_ns.is_some_and(|budget| spent >= budget);
+            if epoch < end && (late || whole_bytes >= BATCH_OUTPUT_BYTES) {
                 reason = Reason::Budget;
                 break;
             }
@@ -242,6 +261,15 @@ impl<'a> Batch<'a> {
         });
         Ok(())
     }
+}
+
+/// What an epoch has put on the disk for `bw` to read and to make smaller [bytes].
+fn whole_bytes_of(output: &Output, record: &EpochRecord) -> u64 {
+    if output.limit_bytes.is_none() {
+        return 0;
+    }
+    let written = record.processes.iter().map(|p| p.out_bytes + p.err_bytes);
+    written.sum()
 }
 
 /// Our own peak resident size: execve carries it over, no child can read less [bytes].

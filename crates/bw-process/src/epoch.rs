@@ -9,14 +9,18 @@ use crate::control::Control;
 use crate::descendants::{Identity, descendants};
 use crate::ending::end_descendants;
 use crate::hooks::{Call, Event};
-use crate::logs::range;
+use crate::output::{Piece, Sink, Tended};
 use crate::program::Program;
-use crate::protocol::{Ending, EpochRecord, Mode, ProcessRecord};
+use crate::protocol::{Ending, EpochRecord, Keep, Mode, ProcessRecord};
 use crate::seat::Seat;
 use crate::spawn::Spawned;
 use crate::wait::{Ended, Limits, Process, Woken, reap, wait_all};
 use std::io;
 use std::os::fd::AsRawFd;
+
+/// Between two looks at the output of up to `SEATS_PER_LOOK` processes.
+const LOOK_NS: u64 = 50_000_000;
+const SEATS_PER_LOOK: u64 = 64;
 
 /// Runs one epoch and returns its record.
 pub fn run_epoch(batch: &mut Batch<'_>, control: &mut Control, epoch: u64) -> EpochRecord {
@@ -27,6 +31,7 @@ pub fn run_epoch(batch: &mut Batch<'_>, control: &mut Control, epoch: u64) -> Ep
         started_ns: realtime_ns(),
         duration_ns: 0,
         release_skew_ns: 0,
+        output_full: false,
         left_running: 0,
         not_permitted: 0,
         processes: Vec::with_capacity(batch.seats.len()),
@@ -160,23 +165,28 @@ impl EpochRun<'_, '_> {
         if mode == Mode::Exec {
             self.arm();
         }
-        let before = sizes(self.batch.seats_of(place));
+        for seat in self.batch.seats_of(place) {
+            seat.out.begin();
+            seat.err.begin();
+        }
         let mut started = start(self.batch, &self.batch.commands[place]);
-        let woken = self.wait(&mode, &mut started, spared);
+        let woken = self.wait(place, &mut started, spared);
         let first = self.record.processes.len();
-        self.note(place, &started, &before);
+        self.note(place, &started);
         self.judge(first, woken);
     }
 
     /// Adds the records of a command's processes.
-    fn note(&mut self, place: usize, started: &Started, before: &[[u64; 2]]) {
+    fn note(&mut self, place: usize, started: &Started) {
         let prepared = &self.batch.commands[place];
         for (number, seat) in self.batch.seats_of(place).iter().enumerate() {
             let report = self.batch.spawner.report(number);
             let mut record = started.record(number, report, prepared);
             record.thread = seat.thread;
-            record.out = range(before[number][0], &seat.out);
-            record.err = range(before[number][1], &seat.err);
+            let [out, err] = [&seat.out, &seat.err].map(taken);
+            (record.out, record.out_bytes) = (out.range, out.written);
+            (record.err, record.err_bytes) = (err.range, err.written);
+            self.record.output_full |= seat.out.is_full() || seat.err.is_full();
             self.record.processes.push(record);
         }
     }
@@ -191,10 +201,16 @@ impl EpochRun<'_, '_> {
         }
     }
 
-    fn wait(&mut self, mode: &Mode, started: &mut Started, spared: &[Identity]) -> Woken {
+    fn wait(&mut self, place: usize, started: &mut Started, spared: &[Identity]) -> Woken {
+        let mode = &self.batch.commands[place].mode;
+        let seats = self.batch.seats_of(place);
+        let tend = || seats.iter().map(Seat::tend).max().unwrap_or(Tended::Quiet);
+        let look_ns = LOOK_NS * (seats.len() as u64).div_ceil(SEATS_PER_LOOK);
+        let tended = *mode == Mode::Exec && self.batch.run.output.keep != Keep::Null;
         let limits = Limits {
             mode,
             deadline_ns: self.deadline_ns,
+            tend: tended.then_some((look_ns, &tend)),
         };
         let barrier = (*mode == Mode::Exec).then_some(self.batch.lent.barrier);
         let at_end = || {
@@ -221,6 +237,7 @@ impl EpochRun<'_, '_> {
         match woken {
             Woken::Asked => self.record.ending = Ending::Interrupted,
             Woken::Deadline => self.record.ending = Ending::Timeout,
+            Woken::Full => self.record.ending = Ending::Failed,
             Woken::Finished if failed && self.record.ending == Ending::Ok => {
                 self.record.ending = Ending::Failed;
             }
@@ -282,6 +299,8 @@ impl Started {
             start_ns,
             out: [0, 0],
             err: [0, 0],
+            out_bytes: 0,
+            err_bytes: 0,
             error,
         }
     }
@@ -337,6 +356,7 @@ fn run_hook(
     let limits = Limits {
         mode: &Mode::Exec,
         deadline_ns: None,
+        tend: None,
     };
     if wait_all(&mut process, control, &limits, || ()) != Woken::Finished {
         end_descendants(spared, batch.run.grace_ns, &mut process);
@@ -348,12 +368,12 @@ fn run_hook(
     Err(error)
 }
 
-/// How long the logs of each seat are [bytes].
-fn sizes(seats: &[Seat]) -> Vec<[u64; 2]> {
-    seats
-        .iter()
-        .map(|seat| [seat.out.size(), seat.err.size()])
-        .collect()
+/// What a process wrote; nothing where the log cannot be written.
+fn taken(sink: &Sink) -> Piece {
+    sink.take().unwrap_or_else(|error| {
+        eprintln!("bw-launcher: cannot keep the output: {error}");
+        Piece::default()
+    })
 }
 
 fn start(batch: &Batch<'_>, prepared: &Prepared) -> Started {

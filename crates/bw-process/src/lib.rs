@@ -26,6 +26,7 @@ pub mod hooks;
 pub mod logs;
 pub mod measure;
 pub mod notes;
+pub mod output;
 pub mod pidfd;
 pub mod program;
 pub mod protocol;

@@ -52,11 +52,6 @@ impl Log {
     }
 }
 
-/// Offset and length of what was appended since `before` [bytes].
-pub fn range(before: u64, log: &Log) -> [u64; 2] {
-    [before, log.size().saturating_sub(before)]
-}
-
 fn open_append(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)

@@ -56,6 +56,36 @@ pub struct Run {
     /// Whether the batch ends after an epoch that failed.
     #[serde(default)]
     pub stop_on_failure: bool,
+    /// What becomes of the output of EXEC.
+    #[serde(default)]
+    pub output: Output,
+}
+
+/// What becomes of a process's output.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Output {
+    /// How much is kept.
+    pub keep: Keep,
+    /// With `whole`: an epoch with a stream longer than this is ended [bytes].
+    #[serde(default)]
+    pub limit_bytes: Option<u64>,
+    /// With `whole`: whether it is copied to the launcher's stderr as well.
+    #[serde(default)]
+    pub relay: bool,
+}
+
+/// How much is kept of a stream.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Keep {
+    /// Nothing: it goes to /dev/null.
+    Null,
+    /// The first and last 64 KiB.
+    Ends,
+    /// Everything.
+    #[default]
+    Whole,
 }
 
 /// One command.
@@ -208,6 +238,8 @@ pub struct EpochRecord {
     pub duration_ns: u64,
     /// Last minus first start of the N threads [ns].
     pub release_skew_ns: u64,
+    /// Whether a stream passed `limit_bytes`, for which EXEC was ended.
+    pub output_full: bool,
     /// Processes that had to be ended afterwards.
     pub left_running: u32,
     /// Processes that still run, because they belong to another user.
@@ -257,6 +289,10 @@ pub struct ProcessRecord {
     pub out: [u64; 2],
     /// Offset and length of its stderr [bytes].
     pub err: [u64; 2],
+    /// Written to stdout, kept or not [bytes].
+    pub out_bytes: u64,
+    /// Written to stderr, kept or not [bytes].
+    pub err_bytes: u64,
     /// Why it could not be started.
     pub error: String,
 }

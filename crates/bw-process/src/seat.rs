@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::ffi::{CString, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::logs::Log;
+use crate::output::{Sink, Tended};
 
 /// Variables that only this program gives; an outer trial's are not handed through.
 const OURS: [&str; 9] = [
@@ -133,20 +133,29 @@ pub struct Seat {
     /// Its environment.
     pub environment: Environment,
     /// Its stdout.
-    pub out: Log,
+    pub out: Sink,
     /// Its stderr.
-    pub err: Log,
+    pub err: Sink,
 }
 
 impl Seat {
-    /// Opens the logs `<mode in lower case>-<thread>.out` and `.err`. Errors: as open(2).
-    pub fn new(logs: &Path, mode: &str, thread: u32, environment: Environment) -> io::Result<Self> {
-        let name = mode.to_ascii_lowercase();
+    /// Opens the sinks of stdout and stderr by their paths. Errors: `open`'s.
+    pub fn new(
+        stem: &Path,
+        thread: u32,
+        environment: Environment,
+        open: impl Fn(PathBuf) -> io::Result<Sink>,
+    ) -> io::Result<Self> {
         Ok(Self {
             thread,
             environment,
-            out: Log::open(logs.join(format!("{name}-{thread}.out")))?,
-            err: Log::open(logs.join(format!("{name}-{thread}.err")))?,
+            out: open(stem.with_extension("out"))?,
+            err: open(stem.with_extension("err"))?,
         })
+    }
+
+    /// Looks after the output of a process that runs.
+    pub fn tend(&self) -> Tended {
+        self.out.tend().max(self.err.tend())
     }
 }

@@ -6,6 +6,7 @@
 
 use crate::clock::monotonic_ns;
 use crate::control::{Control, readable};
+use crate::output::Tended;
 use crate::pidfd;
 use crate::protocol::Mode;
 use crate::spawn::Spawned;
@@ -77,15 +78,24 @@ pub enum Woken {
     Deadline,
     /// An interrupt, or the end of everything.
     Asked,
+    /// Their output passed its limit.
+    Full,
 }
 
 /// What to wait for.
-#[derive(Debug)]
 pub struct Limits<'a> {
     /// Says whether an interrupt concerns these processes.
     pub mode: &'a Mode,
     /// CLOCK_MONOTONIC [ns].
     pub deadline_ns: Option<u64>,
+    /// How often to look after their output [ns], and what does it.
+    pub tend: Option<(u64, &'a dyn Fn() -> Tended)>,
+}
+
+impl std::fmt::Debug for Limits<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Limits({:?}, {:?})", self.mode, self.deadline_ns)
+    }
 }
 
 /// Waits until all processes have ended or something else asks for attention. `at_end` is
@@ -97,6 +107,7 @@ pub fn wait_all(
     at_end: impl Fn(),
 ) -> Woken {
     let mut fds = Vec::with_capacity(processes.len() + 2);
+    let mut look_ns = limits.tend.map(|(every_ns, _)| monotonic_ns() + every_ns);
     loop {
         if control.stops(limits.mode) {
             return Woken::Asked;
@@ -108,7 +119,10 @@ pub fn wait_all(
         if fds.len() == 2 {
             return Woken::Finished;
         }
-        let now = poll(&mut fds, limits.deadline_ns);
+        let now = poll(
+            &mut fds,
+            limits.deadline_ns.into_iter().chain(look_ns).min(),
+        );
         let running = processes.iter_mut().filter(|p| p.ended.is_none());
         for (process, fd) in running.zip(&fds[2..]) {
             if fd.revents != 0 {
@@ -121,6 +135,15 @@ pub fn wait_all(
             && processes.iter().any(|p| p.ended.is_none())
         {
             return Woken::Deadline;
+        }
+        if let Some((every_ns, tend)) = limits.tend
+            && look_ns.is_some_and(|look| now >= look)
+        {
+            match tend() {
+                Tended::Quiet => look_ns = Some(now + every_ns),
+                Tended::More => {}
+                Tended::Full => return Woken::Full,
+            }
         }
     }
 }

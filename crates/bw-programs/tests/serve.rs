@@ -343,3 +343,93 @@ fn an_enormous_aplog_is_cut_and_says_so() {
     assert!(text.len() < 300_000);
     assert!(text.ends_with("x = 1\n# cut: APLOG had 1000000 bytes\n"));
 }
+
+const END: u64 = 64 * 1024;
+
+/// Returns stdout of the first process, its range and the bytes written.
+fn kept(session: &Session, epoch: &Value) -> (Vec<u8>, u64, u64) {
+    let process = &epoch["processes"][0];
+    let [offset, length] = [0, 1].map(|at| process["out"][at].as_u64().unwrap() as usize);
+    let log = std::fs::read(session.folder.path("exec-1.out")).unwrap_or_default();
+    let written = process["out_bytes"].as_u64().unwrap();
+    (
+        log[offset..offset + length].to_vec(),
+        offset as u64,
+        written,
+    )
+}
+
+fn with_output(session: &Session, text: &str, output: &Value) -> Value {
+    let mut request = session.request(&[("EXEC", text)]);
+    request["output"] = output.clone();
+    request
+}
+
+#[test]
+fn the_ends_of_a_long_output_are_kept() {
+    let mut session = Session::new();
+    for bytes in [0, 1, 2 * END - 1, 2 * END, 2 * END + 1, 3_000_000] {
+        let text = format!("seq 1000000 | head -c {bytes}");
+        let request = with_output(&session, &text, &json!({"keep": "ends"}));
+        let (epochs, _) = session.run(&request);
+        let (data, _, written) = kept(&session, &epochs[0]);
+        let whole: String = (1..=1_000_000).map(|n| format!("{n}\n")).collect();
+        let whole = &whole.as_bytes()[..bytes as usize];
+        assert_eq!(written, bytes);
+        if bytes <= 2 * END {
+            assert_eq!(data, whole);
+        } else {
+            let end = END as usize;
+            assert_eq!(&data[..end], &whole[..end]);
+            assert_eq!(&data[end..], &whole[whole.len() - end..]);
+        }
+    }
+}
+
+#[test]
+fn the_same_output_is_kept_once() {
+    let mut session = Session::new();
+    let text = "if [ $APEPOCH = 3 ]; then echo other; else seq 100000; fi";
+    let mut request = with_output(&session, text, &json!({"keep": "ends"}));
+    request["epochs"] = json!(4);
+    let (epochs, _) = session.run(&request);
+    let offsets: Vec<_> = epochs.iter().map(|e| kept(&session, e).1).collect();
+    assert_eq!(offsets, [0, 0, 2 * END, 2 * END + 6]);
+}
+
+#[test]
+fn a_gigabyte_is_written_to_bounded_memory() {
+    let mut session = Session::new();
+    let text = "head -c 1G /dev/zero; stat -L -c ' blocks %b' /proc/self/fd/1";
+    let request = with_output(&session, text, &json!({"keep": "ends"}));
+    let (epochs, _) = session.run(&request);
+    let (data, _, written) = kept(&session, &epochs[0]);
+    let end = String::from_utf8_lossy(&data[data.len() - 40..]).into_owned();
+    let blocks = end.split_whitespace().last().unwrap();
+    assert!(written > 1 << 30);
+    assert!(blocks.parse::<u64>().unwrap() * 512 < 700 << 20, "{end}");
+    let log = std::fs::metadata(session.folder.path("exec-1.out")).unwrap();
+    assert_eq!(log.len(), 2 * END);
+}
+
+#[test]
+fn an_output_that_passes_its_limit_ends_the_epoch() {
+    let mut session = Session::new();
+    let output = json!({"keep": "whole", "limit_bytes": 1_000_000});
+    let request = with_output(&session, "yes; echo survived >&2", &output);
+    let (epochs, _) = session.run(&request);
+    assert_eq!(
+        (&epochs[0]["ending"], &epochs[0]["output_full"]),
+        (&json!("failed"), &json!(true))
+    );
+    assert_eq!(epochs[0]["processes"][0]["err_bytes"], 0);
+}
+
+#[test]
+fn discarded_output_is_nowhere() {
+    let mut session = Session::new();
+    let request = with_output(&session, "echo a; echo b >&2", &json!({"keep": "null"}));
+    let (epochs, _) = session.run(&request);
+    assert_eq!(epochs[0]["processes"][0]["out_bytes"], 0);
+    assert!(!session.folder.path("exec-1.out").exists());
+}

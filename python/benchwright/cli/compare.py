@@ -37,6 +37,7 @@ _WORDS = (
     "cleanup",
     "rest",
     "timeout",
+    "output",
     "junit",
 )
 _RUNNING = (
@@ -51,6 +52,7 @@ _RUNNING = (
     "cleanup",
     "rest",
     "timeout",
+    "output",
     "hooks",
     "no_watch",
     "profile",

@@ -34,6 +34,7 @@ _COMMAND_OPTIONS = (
     "setup",
     "cleanup",
     "timeout",
+    "output",
     "name",
     "hooks",
     "keep_going",

@@ -25,6 +25,13 @@ def add_around(group: Container) -> None:
     add("--cleanup", metavar="C", help="command after each trial, also a failed one")
     add("--rest", metavar="500ms", help="pause before each trial")
     add("--timeout", metavar="30s", help="end a trial that takes longer; it failed")
+    add(
+        "--output",
+        metavar="WHERE",
+        help="null: discard the output; bounded: keep the first and last 64 KiB of each "
+        "stream of a trial (default); file: keep all, compressed; inherit: bounded, and "
+        "show it on stderr. file:4G sets what a trial may write (default 1G)",
+    )
 
 
 def add_hook(group: Container, what: str) -> None:

@@ -53,6 +53,12 @@ class ProcessRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     out: tuple[int, int] = (0, 0)
     """Offset and length of its stdout in the log file of its mode and thread [bytes]."""
     err: tuple[int, int] = (0, 0)
+    out_bytes: int | None = None
+    """What it wrote to stdout [bytes]. Where that is more than what is kept, the kept is
+    the first and the last half. None: as much as is kept (studies of before)."""
+    err_bytes: int | None = None
+    packed: bool = False
+    """Whether `out` and `err` are gzip members of the log files' `.gz`."""
     error: str = ""
     """Why it could not be started; empty otherwise."""
 

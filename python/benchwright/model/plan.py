@@ -150,6 +150,16 @@ class MetricSpec(msgspec.Struct, frozen=True):
     any that is significant."""
 
 
+class Output(msgspec.Struct, frozen=True):
+    """What becomes of the output of a test's EXEC commands."""
+
+    mode: Literal["null", "bounded", "file", "inherit"] = "bounded"
+    """null: discarded. bounded: the first and last 64 KiB of each stream of a trial are
+    kept. file: all of it, compressed. inherit: as bounded, and shown on stderr."""
+    limit_bytes: int = 1 << 30
+    """Where all of a stream has to be on disk: what one trial may write."""
+
+
 class Arm(msgspec.Struct, frozen=True):
     """Which arm of which comparison a test is. Its epochs are those of the blocks."""
 
@@ -179,6 +189,7 @@ class TestPlan(msgspec.Struct, frozen=True):
     metrics: tuple[MetricSpec, ...] = ()
     timeout_ns: int | None = None
     """Limit of one EXEC phase [ns]; on expiry its processes are ended, the trial fails."""
+    output: Output = Output()
     hooks: tuple[str, ...] = ()
     """Directories of measurement hooks, or names of shipped ones."""
     fail_fast: bool = False
@@ -196,3 +207,14 @@ class TestPlan(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         assert self.threads >= 1
         assert self.name
+
+    @property
+    def reads_output(self) -> bool:
+        """Whether a metric is taken from what the commands print."""
+        return any(spec.pointer or spec.pattern for spec in self.metrics)
+
+    @property
+    def needs_all_output(self) -> bool:
+        """Whether all output of a trial has to be on disk until it was read."""
+        mode = self.output.mode
+        return mode in ("file", "inherit") or (mode == "bounded" and self.reads_output)

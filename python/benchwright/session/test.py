@@ -27,7 +27,13 @@ from benchwright.session.performer import Performer
 from benchwright.session.resume import CutTest
 from benchwright.stats.aggregate import TrialValues
 from benchwright.study.export import export_test
-from benchwright.study.logs import Stream, read_output
+from benchwright.study.logs import (
+    OutputKeeper,
+    Stream,
+    largest_packed,
+    log_directory,
+    read_output,
+)
 from benchwright.trial.observe import observe
 from benchwright.trial.request import test_environment
 
@@ -53,6 +59,7 @@ class OpenTest:
         self.trials: list[Trial] = []
         self.cut: Trial | None = None
         """The trial that ended the session under fail-fast: void, and in no figure."""
+        self._keeper = OutputKeeper()
         self._history: HistoryBuilder | None = None
         self.stop: Stop | None = None
         self.characterized: Characterized | None = None
@@ -92,9 +99,15 @@ class OpenTest:
             raise Interrupted
         if void is not None:
             self.cut = void.trial
+            full = result.epochs[-1].output_full
             raise Failed(
-                f"{self.name} epoch {trials[-1].epoch}", describe_failure(trials[-1])
+                f"{self.name} epoch {trials[-1].epoch}",
+                _too_much(plan, "wrote", "to a stream")
+                if full
+                else describe_failure(trials[-1]),
             )
+        if largest_packed(counted) > plan.output.limit_bytes:
+            raise Failed(self.name, _too_much(plan, "keeps", "of a stream on disk"))
         return len(counted)
 
     def begin(self, plan: TestPlan) -> None:
@@ -158,10 +171,36 @@ class OpenTest:
             )
             for record in result.epochs
         ]
+        trials = self._kept(plan, trials)
         return [
             msgspec.structs.replace(trial, warmup=True)
             if trial.epoch <= plan.warmups
             else trial
+            for trial in trials
+        ]
+
+    def _kept(self, plan: TestPlan, trials: Sequence[Trial]) -> list[Trial]:
+        """Return the trials with their output, which was read, in the form that is kept.
+
+        Raises BenchError where it cannot be written.
+        """
+        if not plan.needs_all_output:
+            return list(trials)
+        study, session = self._ledger.study, self._ledger.session
+        logs = log_directory(study.path, session, plan.name)
+        processes = [process for trial in trials for process in trial.processes]
+        try:
+            found = iter(self._keeper.kept(logs, processes, plan.output))
+        except OSError as error:
+            raise BenchError(
+                "logs-unwritable",
+                f"{plan.name}: cannot keep the output in {logs}: {error.strerror}",
+                "make room, or run it with --output null, then `bw resume`",
+            ) from None
+        return [
+            msgspec.structs.replace(
+                trial, processes=tuple(next(found) for _ in trial.processes)
+            )
             for trial in trials
         ]
 
@@ -182,6 +221,11 @@ class OpenTest:
                 keys[len(counted) :],
                 cut,
                 cleanup_owed=cut is not None and self._performer.interrupts > 1,
+            )
+        if last is not None and result.epochs[-1].output_full:
+            counted.pop()
+            return counted, Voided(
+                "its output passed the limit", keys[len(counted) :], last
             )
         if plan.fail_fast and last is not None and last.ending is not Ending.OK:
             counted.pop()
@@ -345,6 +389,17 @@ class OpenTest:
         while self._ledger.recorded(f"{self.key}/suspended/{count}", bool):
             count += 1
         return count
+
+
+def _too_much(plan: TestPlan, does: str, where: str) -> str:
+    """Return in words that more output is on the disk than may be."""
+    limit = plan.output.limit_bytes
+    more = f"{plan.output.mode}:{4 * limit // (1 << 20) or 1}M"
+    instead = " or bounded" if plan.output.mode == "file" else ""
+    return (
+        f"it {does} more than {limit:,} bytes {where}: allow more with "
+        f"--output {more}, or keep less with --output null{instead}"
+    )
 
 
 def describe_failure(trial: Trial) -> str:

@@ -1,20 +1,36 @@
 """Every process's output: one append-only file per mode, thread and stream of a test.
 
 The record of a process says which range of its file is its own, so a thousand epochs
-need no thousand files, and a trial creates none (docs/launcher-protocol.md).
+need no thousand files, and a trial creates none (docs/launcher-protocol.md). Output that
+is the same as the trial's before is kept once: their records name one range. Where a
+record says that more was written than is kept, the range is the first and the last
+`END_BYTES`. With `--output file` ranges are gzip members of the file's `.gz`.
 """
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
-from benchwright.model.observation import ProcessRecord
+import msgspec
+
+from benchwright.model.observation import ProcessRecord, Trial
+from benchwright.model.plan import Mode, Output
 from benchwright.study.names import file_name
 
 Stream = Literal["out", "err"]
+STREAMS: tuple[Stream, Stream] = ("out", "err")
 PROGRAM_LOG = "_program"
 """Directory of commands that belong to no test: SYSTEM, FASTFAIL."""
+END_BYTES = 64 * 1024
+"""What is kept of each end of a stream."""
+_PIECE_BYTES = 1 << 20
+_GZIP_LEVEL = 1
+"""Trials wait for it: level 6 takes three times as long for a tenth less."""
 
 
 def log_directory(study: Path, session: int, test: str | None) -> Path:
@@ -23,17 +39,183 @@ def log_directory(study: Path, session: int, test: str | None) -> Path:
     return study / "logs" / f"s{session}" / name
 
 
+def log_file(process: ProcessRecord, stream: Stream) -> str:
+    """Return the name of the file that a process's stream is kept in."""
+    name = f"{process.mode.lower()}-{process.thread}.{stream}"
+    return f"{name}.gz" if process.packed else name
+
+
+def kept_range(process: ProcessRecord, stream: Stream) -> tuple[int, int]:
+    """Return offset and length of what is kept of a stream, as stored [bytes]."""
+    return process.out if stream == "out" else process.err
+
+
+def written(process: ProcessRecord, stream: Stream) -> int:
+    """Return what a process wrote to a stream, kept or not [bytes]."""
+    count = process.out_bytes if stream == "out" else process.err_bytes
+    return kept_range(process, stream)[1] if count is None else count
+
+
+def left_out(process: ProcessRecord, stream: Stream) -> int:
+    """Return what was left out between the two ends that are kept [bytes]."""
+    if process.packed:
+        return 0
+    return max(written(process, stream) - kept_range(process, stream)[1], 0)
+
+
 def read_output(
     study: Path, session: int, test: str | None, process: ProcessRecord, stream: Stream
 ) -> bytes:
-    """Return what one process wrote to a stream; empty where the log is gone."""
-    offset, length = process.out if stream == "out" else process.err
+    """Return what is kept of a stream; empty where the log is gone."""
+    offset, length = kept_range(process, stream)
     if not length:
         return b""
-    name = f"{process.mode.lower()}-{process.thread}.{stream}"
+    path = log_directory(study, session, test) / log_file(process, stream)
     try:
-        with (log_directory(study, session, test) / name).open("rb") as file:
+        with path.open("rb") as file:
             file.seek(offset)
-            return file.read(length)
-    except OSError:
+            data = file.read(length)
+        return gzip.decompress(data) if process.packed else data
+    except (OSError, EOFError, zlib.error):
         return b""
+
+
+def largest_packed(trials: Iterable[Trial]) -> int:
+    """Return up to where the `.gz` of a stream is filled by these trials [bytes]."""
+    return max(
+        (
+            sum(kept_range(process, stream))
+            for trial in trials
+            for process in trial.processes
+            for stream in STREAMS
+            if process.packed
+        ),
+        default=0,
+    )
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """The last piece of one log."""
+
+    digest: bytes
+    written: int
+    range: tuple[int, int]
+
+
+class OutputKeeper:
+    """Brings the whole output of trials, once it was read, into the form that is kept."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[Path, bool], _Kept] = {}
+
+    def kept(
+        self, directory: Path, processes: Sequence[ProcessRecord], output: Output
+    ) -> list[ProcessRecord]:
+        """Return the records, in order, with the ranges that are kept. Raises OSError.
+
+        `bounded` and `inherit` keep the ends in the same file, `file` moves everything
+        to its `.gz`. The ranges are those of a batch: whole, in order, at the file's end.
+        """
+        found = list(processes)
+        for thread in {one.thread for one in found if one.mode == Mode.EXEC}:
+            for stream in STREAMS:
+                self._keep(directory, found, thread, stream, output.mode == "file")
+        return found
+
+    def _keep(
+        self,
+        directory: Path,
+        found: list[ProcessRecord],
+        thread: int,
+        stream: Stream,
+        packed: bool,
+    ) -> None:
+        places = [
+            place
+            for place, one in enumerate(found)
+            if one.mode == Mode.EXEC
+            and one.thread == thread
+            and written(one, stream) > 0
+        ]
+        if not places:
+            return
+        path = directory / f"{Mode.EXEC.lower()}-{thread}.{stream}"
+        begin = kept_range(found[places[0]], stream)[0]
+        with path.open("r+b") as log:
+            at = begin
+            for place in places:
+                source = kept_range(found[place], stream)
+                kept = self._moved(log, path, source, at, packed)
+                at = max(at, sum(kept.range)) if not packed else begin
+                found[place] = _with_range(found[place], stream, kept, packed)
+            log.truncate(at)
+
+    def _moved(
+        self,
+        log: BinaryIO,
+        path: Path,
+        source: tuple[int, int],
+        at: int,
+        packed: bool,
+    ) -> _Kept:
+        """Put what is kept of a range of the log to `at`, or into the `.gz`."""
+        pieces = (source,) if packed else _ends(*source)
+        digest = hashlib.blake2b()
+        for piece in _read(log, pieces):
+            digest.update(piece)
+        last = self._last.get((path, packed))
+        if last and (last.digest, last.written) == (digest.digest(), source[1]):
+            return last
+        if packed:
+            place = _pack(log, path.with_name(path.name + ".gz"), source)
+        else:
+            place = _move(log, pieces, at)
+        kept = _Kept(digest.digest(), source[1], place)
+        self._last[(path, packed)] = kept
+        return kept
+
+
+def _with_range(
+    process: ProcessRecord, stream: Stream, kept: _Kept, packed: bool
+) -> ProcessRecord:
+    changed = {stream: kept.range, f"{stream}_bytes": kept.written}
+    return msgspec.structs.replace(process, packed=packed, **changed)
+
+
+def _ends(offset: int, length: int) -> tuple[tuple[int, int], ...]:
+    """Return the ranges that are kept of a range."""
+    if length <= 2 * END_BYTES:
+        return ((offset, length),)
+    return ((offset, END_BYTES), (offset + length - END_BYTES, END_BYTES))
+
+
+def _read(log: BinaryIO, ranges: Sequence[tuple[int, int]]) -> Iterator[bytes]:
+    """Yield the bytes of the ranges in pieces."""
+    for begin, length in ranges:
+        done = 0
+        while done < length:
+            log.seek(begin + done)
+            piece = log.read(min(_PIECE_BYTES, length - done))
+            if not piece:
+                return
+            done += len(piece)
+            yield piece
+
+
+def _move(log: BinaryIO, ranges: Sequence[tuple[int, int]], at: int) -> tuple[int, int]:
+    """Write the ranges, which begin at `at` or after it, to `at`."""
+    end = at
+    for piece in _read(log, ranges):
+        log.seek(end)
+        end += log.write(piece)
+    return at, end - at
+
+
+def _pack(log: BinaryIO, path: Path, source: tuple[int, int]) -> tuple[int, int]:
+    """Append a range to a `.gz` as a member of its own."""
+    with path.open("ab") as file:
+        begin = file.seek(0, 2)
+        with gzip.GzipFile("", "wb", _GZIP_LEVEL, file, mtime=0) as member:
+            for piece in _read(log, [source]):
+                member.write(piece)
+        return begin, file.tell() - begin

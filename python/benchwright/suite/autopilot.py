@@ -1,6 +1,7 @@
 """`.ap`, Auto-pilot's language, whole: from files to a program, or to all mistakes.
 
-Purpose: existing Auto-pilot suites run unchanged; TIMEOUT, WARMUP, METRIC and HOOKS are ours.
+Purpose: existing Auto-pilot suites run unchanged; TIMEOUT, WARMUP, OUTPUT, METRIC and
+HOOKS are ours.
 Decision: one pass over lines with a stack of open blocks, that reports a mistake and
 goes on; what lost was a grammar tool, whose first error would be its last.
 Non-goals: EVAL (it runs Perl); VAREX has safe expressions instead.
@@ -15,12 +16,14 @@ from collections.abc import Collection
 from benchwright.model.errors import Diagnostic, InputError
 from benchwright.model.plan import Mode
 from benchwright.suite import directives as read
+from benchwright.suite import program as step
 from benchwright.suite.blocks import Block, Blocks
 from benchwright.suite.check import unset_variables, unused_defines
 from benchwright.suite.directives import Directive, Part
 from benchwright.suite.include import Includer, Reader
 from benchwright.suite.program import Program, Where
 from benchwright.suite.source import Line
+from benchwright.suite.template import fixed
 
 SIMPLE: dict[str, Directive] = {
     "VAR": read.assign("VAR", environment=False, expression=False),
@@ -31,6 +34,7 @@ SIMPLE: dict[str, Directive] = {
     "THREADS": read.threads,
     "TIMEOUT": read.timeout,
     "WARMUP": read.warmup,
+    "OUTPUT": read.output,
     "METRIC": read.metric_directive,
     "HOOKS": read.hooks,
     "SYSTEM": read.system,
@@ -61,6 +65,9 @@ _INSTEAD = {
     "END": "a loop or a TEST is closed by DONE, an IF by FI",
 }
 
+_KEEP_ALL = step.Output(fixed("file", Where("")), Where(""))
+"""As Auto-pilot does, unless the suite says otherwise."""
+
 
 def compile_ap(
     main: str,
@@ -88,7 +95,7 @@ def compile_ap(
         order = {path: number for number, path in enumerate(includer.sources)}
         found.sort(key=lambda d: (order.get(d.file, -1), d.line, d.column))
         raise InputError(list(dict.fromkeys(found)))
-    return Program(steps, includer.source_files())
+    return Program((_KEEP_ALL, *steps), includer.source_files())
 
 
 class _Parser:

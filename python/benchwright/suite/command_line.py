@@ -53,6 +53,7 @@ class CommandRequest(msgspec.Struct, frozen=True):
     setup: str | None = None
     cleanup: str | None = None
     timeout: str | None = None
+    output: str | None = None
     name: str | None = None
     hooks: tuple[str, ...] = ()
     keep_going: bool = False
@@ -151,6 +152,10 @@ class _Reading(OptionReading):
             self._checked("--timeout", request.timeout, reading.timeout_fault)
             where = at("--timeout", request.timeout)
             steps.append(step.Timeout(fixed(request.timeout, where), where))
+        if request.output is not None:
+            self._checked("--output", request.output, reading.output_fault)
+            where = at("--output", request.output)
+            steps.append(step.Output(fixed(request.output, where), where))
         if request.hooks:
             where = Where("--hook")
             names = tuple(fixed(hook, where) for hook in request.hooks)

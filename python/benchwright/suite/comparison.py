@@ -141,6 +141,10 @@ class _Reading(RuleReading):
             self._checked("--timeout", request.timeout, reading.timeout_fault)
             where = Where("--timeout", text=request.timeout)
             steps.append(step.Timeout(fixed(request.timeout, where), where))
+        if request.output is not None:
+            self._checked("--output", request.output, reading.output_fault)
+            where = Where("--output", text=request.output)
+            steps.append(step.Output(fixed(request.output, where), where))
         if request.hooks:
             where = Where("--hook")
             hooks = tuple(fixed(hook, where) for hook in request.hooks)

@@ -63,6 +63,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
     cleanup: str | None = None
     rest: str | None = None
     timeout: str | None = None
+    output: str | None = None
     hooks: tuple[str, ...] = ()
     fail_if: tuple[str, ...] = ()
     accept: tuple[str, ...] = ()

@@ -190,6 +190,15 @@ def warmup(part: Part, where: Where) -> Step | None:
     return step.WarmUp(template, where)
 
 
+def output(part: Part, where: Where) -> Step | None:
+    """OUTPUT bounded."""
+    if not part.some("OUTPUT bounded, null, file or inherit"):
+        return None
+    template = part.template()
+    _check(part, template, reading.output_fault)
+    return step.Output(template, where)
+
+
 def metric_directive(part: Part, where: Where) -> Step | None:
     """METRIC NAME=/pointer."""
     if not part.some("METRIC NAME=/json/pointer or METRIC NAME~regex(group)"):

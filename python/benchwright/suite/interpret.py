@@ -106,6 +106,7 @@ class _Interpreter:
         | step.Phase
         | step.Timeout
         | step.WarmUp
+        | step.Output
         | step.Metric
         | step.Hooks,
     ) -> None:
@@ -124,6 +125,9 @@ class _Interpreter:
                 )
             case step.WarmUp(count, where):
                 self.state.warmup = reading.warmup(self.state.text(count), where)
+            case step.Output(choice, where):
+                self.state.output = reading.output(self.state.text(choice), where)
+                self.state.output_at = where
             case step.Metric():
                 self._metric(one)
             case step.Hooks(names):

@@ -248,6 +248,13 @@ class WarmUp(msgspec.Struct, frozen=True, tag=True):
     where: Where
 
 
+class Output(msgspec.Struct, frozen=True, tag=True):
+    """Say what becomes of the output: `null`, `bounded`, `file` or `inherit`, `:LIMIT`."""
+
+    choice: Template
+    where: Where
+
+
 class Metric(msgspec.Struct, frozen=True, tag=True):
     """Take a number from the output: a spec, or its text."""
 
@@ -279,6 +286,7 @@ Step = (
     | Stop
     | Timeout
     | WarmUp
+    | Output
     | Metric
     | Hooks
 )

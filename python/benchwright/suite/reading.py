@@ -12,16 +12,19 @@ import re
 from collections.abc import Callable
 from decimal import Decimal
 
+import msgspec
+
 from benchwright.expression import EvaluationError, Expression, parse
 from benchwright.model.errors import InputError
-from benchwright.model.plan import Command
-from benchwright.model.quantity import parse_duration_ns
+from benchwright.model.plan import Command, Output
+from benchwright.model.quantity import parse_duration_ns, parse_size_bytes
 from benchwright.suite.counting import decimal_number
 from benchwright.suite.fault import Fault, mistake, raised
 from benchwright.suite.program import Where
 
 MAX_THREADS = 4096
 MAX_WARMUP = 1_000_000
+OUTPUT_MODES = ("null", "bounded", "file", "inherit")
 _FORBIDDEN = re.compile(r"[/\x00-\x1f\x7f]")
 _ORDER: dict[str, Callable[[Decimal, Decimal], bool]] = {
     "<": operator.lt,
@@ -91,6 +94,35 @@ def warmup(text: str, where: Where) -> int:
     if fault is not None:
         raise raised([fault], where, text)
     return int(text)
+
+
+def output_fault(text: str) -> Fault | None:
+    """Return what is wrong with a choice of what becomes of the output, or None."""
+    mode, colon, limit = text.strip().partition(":")
+    if mode not in OUTPUT_MODES:
+        modes = ", ".join(OUTPUT_MODES)
+        hint = f"must be one of {modes}; file:4G allows 4 GiB a trial"
+        return Fault("suite-output", f"unknown output {mode!r}", hint)
+    if not colon:
+        return None
+    try:
+        if not 0 < parse_size_bytes(limit) < 2**63:
+            raise ValueError(f"{limit!r} is no limit")
+    except ValueError as error:
+        return Fault("suite-output", str(error), "such as file:4G", len(mode) + 1)
+    return None
+
+
+def output(text: str, where: Where) -> Output:
+    """Return what becomes of the output. Raises InputError."""
+    fault = output_fault(text)
+    if fault is not None:
+        raise raised([fault], where, text)
+    mode, colon, limit = text.strip().partition(":")
+    chosen = msgspec.convert({"mode": mode}, Output)
+    if not colon:
+        return chosen
+    return msgspec.structs.replace(chosen, limit_bytes=parse_size_bytes(limit))
 
 
 def rest_fault(text: str) -> Fault | None:

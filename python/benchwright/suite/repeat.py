@@ -133,7 +133,7 @@ class Repeated:
         if not phases.get(Mode.EXEC):
             message = f"test {self._name!r} has nothing to EXEC in this epoch"
             raise mistake(self._test.where, "suite-no-exec", message)
-        return TestPlan(
+        plan = TestPlan(
             name=self._name,
             stopping=self._stopping,
             phases=Phases(
@@ -148,10 +148,18 @@ class Repeated:
             environment=tuple(state.exported.items()),
             metrics=tuple(state.metrics.values()),
             timeout_ns=state.timeout_ns,
+            output=state.output,
             hooks=state.hooks,
             fail_fast=state.fail_fast,
             warmup=state.warmup,
         )
+        if plan.output.mode == "null" and plan.reads_output:
+            message = (
+                f"test {self._name!r} reads a metric from output that is discarded"
+            )
+            hint = "write bounded in place of null, or leave the metric out"
+            raise mistake(state.output_at, "suite-output", message, hint)
+        return plan
 
     def _leave(self) -> None:
         """Take back what holds inside the test only."""

@@ -10,7 +10,7 @@ from collections import ChainMap
 from collections.abc import Mapping, MutableMapping
 
 from benchwright.model.errors import InputError
-from benchwright.model.plan import MetricSpec, Pairs
+from benchwright.model.plan import MetricSpec, Output, Pairs
 from benchwright.suite.fault import Fault, mistake, raised
 from benchwright.suite.program import Slot, Template, Where
 
@@ -49,6 +49,8 @@ class State:
         self.fail_fast = False
         self.timeout_ns: int | None = None
         self.warmup = 0
+        self.output = Output()
+        self.output_at = Where("")
         self.metrics: dict[str, MetricSpec] = {}
         self.hooks: tuple[str, ...] = ()
 
@@ -67,9 +69,10 @@ class State:
         return known, dict(self.exported), self.fail_fast
 
     def limits_from(self, other: State) -> None:
-        """Take TIMEOUT, WARMUP, METRIC and HOOKS from another state: a test's end with it."""
+        """Take TIMEOUT, WARMUP, OUTPUT, METRIC and HOOKS from another state."""
         self.timeout_ns = other.timeout_ns
         self.warmup = other.warmup
+        self.output, self.output_at = other.output, other.output_at
         self.metrics = dict(other.metrics)
         self.hooks = other.hooks
 

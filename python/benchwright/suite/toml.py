@@ -46,6 +46,7 @@ _TOP = (
     "variables",
     "environment",
     "timeout",
+    "output",
     "rest",
     "warmup",
     "hooks",
@@ -63,6 +64,7 @@ _TEST = (
     "name",
     *_MODES,
     "timeout",
+    "output",
     "rest",
     "warmup",
     "hooks",
@@ -74,6 +76,7 @@ _TEST = (
 _COMPARE = (
     *(mode for mode in _MODES if mode != "exec"),
     "timeout",
+    "output",
     "rest",
     "hooks",
     "skip",
@@ -432,7 +435,7 @@ def _warmup(table: Table) -> list[Step]:
 
 
 def _settings(table: Table, *, remote: bool) -> list[Step]:
-    """Return the steps of timeout, hooks and metrics, of the suite or of a test.
+    """Return the steps of timeout, output, hooks and metrics, of the suite or of a test.
 
     With `remote` its hook is one more of any list of hooks.
     """
@@ -444,6 +447,13 @@ def _settings(table: Table, *, remote: bool) -> list[Step]:
             table.faults([fault], timeout, "timeout")
         where = table.at("timeout")
         steps.append(step.Timeout(fixed(timeout, where), where))
+    output = table.text("output")
+    if output is not None:
+        fault = reading.output_fault(output)
+        if fault is not None:
+            table.faults([fault], output, "output")
+        where = table.at("output")
+        steps.append(step.Output(fixed(output, where), where))
     if "hooks" in table:
         where = table.at("hooks")
         asked = [*table.texts("hooks"), *((toml_remote.HOOK,) if remote else ())]

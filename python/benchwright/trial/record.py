@@ -6,6 +6,8 @@ requests carry a batch of epochs, answers a batch of records.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from benchwright.model.observation import Ending, ProcessRecord
@@ -16,6 +18,16 @@ class WireCommand(msgspec.Struct, frozen=True):
 
     mode: str
     argv: tuple[str, ...]
+
+
+class WireOutput(msgspec.Struct, frozen=True):
+    """What becomes of the output of EXEC."""
+
+    keep: Literal["null", "ends", "whole"] = "whole"
+    limit_bytes: int | None = None
+    """With `whole`: an epoch whose stream is longer is ended."""
+    relay: bool = False
+    """With `whole`: it is copied to the launcher's stderr as well."""
 
 
 class RunRequest(msgspec.Struct, frozen=True, tag="run", tag_field="type"):
@@ -34,6 +46,7 @@ class RunRequest(msgspec.Struct, frozen=True, tag="run", tag_field="type"):
     budget_ns: int = 1_000_000_000
     hooks: tuple[str, ...] = ()
     stop_on_failure: bool = False
+    output: WireOutput = WireOutput()
 
 
 class InterruptRequest(msgspec.Struct, frozen=True, tag="interrupt", tag_field="type"):
@@ -69,6 +82,8 @@ class EpochRecord(msgspec.Struct, frozen=True, tag="epoch", tag_field="type"):
     """What each thread appended to APLOG: (thread, text)."""
     hooks: tuple[tuple[str, str, str], ...] = ()
     """What each hook printed: (name, event, text)."""
+    output_full: bool = False
+    """Whether a stream passed the request's limit."""
 
 
 class Done(msgspec.Struct, frozen=True, tag="done", tag_field="type"):

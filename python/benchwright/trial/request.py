@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from benchwright.model.plan import Command, Mode, Pairs, TestPlan
-from benchwright.trial.record import RunRequest, WireCommand
+from benchwright.trial.record import RunRequest, WireCommand, WireOutput
 
 
 class Surroundings(msgspec.Struct, frozen=True):
@@ -39,7 +39,16 @@ def epochs_request(
         timeout_ns=plan.timeout_ns,
         hooks=plan.hooks,
         stop_on_failure=plan.fail_fast,
+        output=_output(plan),
     )
+
+
+def _output(plan: TestPlan) -> WireOutput:
+    """A metric that is read from the output needs all of it until it is read."""
+    mode = plan.output.mode
+    if not plan.needs_all_output:
+        return WireOutput("null" if mode == "null" else "ends")
+    return WireOutput("whole", plan.output.limit_bytes, relay=mode == "inherit")
 
 
 def command_request(
