@@ -247,3 +247,30 @@ def test_an_interval_that_is_not_known_hides_no_other_one() -> None:
     assert measured.high[1] is None
     assert measured.low[0] == points[0].throughput.low
     assert "no interval at 2: nothing tells the noise" in sheet.note
+
+
+def test_what_is_reported_of_a_law_follows_from_the_preferred_one() -> None:
+    """Four levels leave the whole law with a maximum that nobody saw."""
+
+    def curve(users: float) -> float:
+        # A touch of coherency, which four levels cannot show.
+        return 100 * users / (1 + 0.3 * (users - 1) + 2e-3 * users * (users - 1))
+
+    report = report_of(GOAL, curve, most=4)
+    result = report.result
+    assert result is not None
+    assert result.usl is not None
+    assert result.usl.users_at_peak is not None, "the whole law has one"
+    rows = dict(line.split(maxsplit=1) for line in ramp_text(report).splitlines()[:9])
+    assert "Amdahl" in rows["law"]
+    assert rows["maximum"].startswith("none: throughput tends to 315.8/s")
+    assert rows["kappa"].startswith("0 (")
+    assert "sqrt" not in ramp_text(report)
+    law = result.usl.law
+    assert law is not None
+    for value, whole in (
+        (law.gamma, result.usl.gamma),
+        (law.sigma, result.usl.sigma),
+        (law.kappa, result.usl.kappa),
+    ):
+        assert whole.low <= value <= whole.high

@@ -33,6 +33,17 @@ class BandPoint(msgspec.Struct, frozen=True):
     high: float
 
 
+class PreferredLaw(msgspec.Struct, frozen=True, kw_only=True):
+    """The parameters of the simplest law that the data do not refute, fitted by itself."""
+
+    gamma: float
+    """Throughput of one user [1/s]."""
+    sigma: float
+    kappa: float
+    asymptote: float | None
+    """gamma / sigma, which throughput tends to where only kappa is 0; None: nowhere [1/s]."""
+
+
 class UslFit(msgspec.Struct, frozen=True, kw_only=True):
     """Parameters with intervals; throughput in 1/s, users as a number."""
 
@@ -50,6 +61,9 @@ class UslFit(msgspec.Struct, frozen=True, kw_only=True):
     asymptote: float | None
     """gamma / sigma, which throughput tends to where kappa is 0; None: nowhere [1/s]."""
     preferred: ScalabilityModel
+    law: PreferredLaw | None = None
+    """Its own parameters; None in results of earlier versions. They lie in the intervals above,
+    which are of the whole law: a simpler one that they left out would be refuted."""
     residual: float
     """Standard deviation of the relative differences from the curve."""
     r_squared: float | None

@@ -24,7 +24,7 @@ from benchwright.model.ramp import (
     RampStatus,
 )
 from benchwright.model.search import SearchTrial
-from benchwright.model.usl import ScalabilityModel, UslFit
+from benchwright.model.usl import PreferredLaw, ScalabilityModel, UslFit
 from benchwright.model.visible import one_line, visible_lines
 from benchwright.report.findings import finding_line
 from benchwright.report.peak_words import sample_text, seconds_text
@@ -135,28 +135,39 @@ def _law(result: RampResult) -> Iterator[str]:
     if fit is None:
         yield _row("law", f"not fitted: {result.usl_absent}")
         return
+    law = fit.law or _whole_law(fit)
     yield _row("law", LAWS[fit.preferred])
-    yield _row("gamma", f"{_figure(fit.gamma)} /s of one user")
-    yield _row("sigma", f"{_figure(fit.sigma)} contention")
-    yield _row("kappa", f"{_figure(fit.kappa)} coherency{_untold(fit)}")
+    yield _row("gamma", f"{_figure(law.gamma, fit.gamma)} /s of one user")
+    yield _row("sigma", f"{_figure(law.sigma, fit.sigma)} contention")
+    yield _row("kappa", f"{_figure(law.kappa, fit.kappa)} coherency")
     yield _row("maximum", _maximum(fit))
     yield _row("fit", _goodness(fit))
 
 
-def _figure(estimate: Estimate) -> str:
-    return f"{_short(estimate.value)} ({range_text(estimate)})"
+def _figure(value: float, estimate: Estimate) -> str:
+    """Return a parameter of the preferred law, with its interval by the whole law."""
+    return f"{_short(value)} ({range_text(estimate)})"
 
 
-def _untold(fit: UslFit) -> str:
-    return ": the data do not tell it from 0" if fit.kappa.low == 0 else ""
+def _whole_law(fit: UslFit) -> PreferredLaw:
+    """Return the whole law's parameters, for a result that has no others."""
+    return PreferredLaw(
+        gamma=fit.gamma.value,
+        sigma=fit.sigma.value,
+        kappa=fit.kappa.value,
+        asymptote=fit.asymptote,
+    )
 
 
 def _maximum(fit: UslFit) -> str:
-    """Return where the fitted throughput is highest."""
+    """Return where the throughput of the preferred law is highest."""
+    asymptote = (fit.law or _whole_law(fit)).asymptote
+    if asymptote is not None:
+        return f"none: throughput tends to {_short(asymptote)}/s in this law"
+    if fit.preferred is not ScalabilityModel.USL:
+        return "none: throughput grows without bound in this law"
     if fit.users_at_peak is None or fit.peak_throughput is None:
-        if fit.asymptote is None:
-            return "none: the fitted throughput grows without bound"
-        return f"none: the fitted throughput tends to {_short(fit.asymptote)}/s"
+        return "none: the fitted throughput never falls"
     users = fit.users_at_peak
     low, high = _short(users.low), _short(users.high)
     ends = f"{low} or more" if math.isinf(users.high) else f"{low} to {high}"

@@ -8,7 +8,7 @@ from typing import Any
 from benchwright.model.estimate import Estimate
 from benchwright.model.ramp import RampPoint
 from benchwright.model.search import SearchTrial
-from benchwright.model.usl import BandPoint, UslFit
+from benchwright.model.usl import BandPoint, PreferredLaw, UslFit
 from benchwright.report.json import encode, finding_object, infinite, known
 from benchwright.report.ramp import RampReport
 
@@ -87,11 +87,21 @@ def _law(fit: UslFit) -> dict[str, Any]:
         "users_at_peak": None if peak is None else _estimate(peak),
         "peak_throughput": known(fit.peak_throughput),
         "asymptote": known(fit.asymptote),
+        "law": None if fit.law is None else _preferred(fit.law),
         "residual": fit.residual,
         "r_squared": known(fit.r_squared),
         "refuted": fit.refuted,
         "misfit_p": fit.misfit_p,
         "n": fit.n,
+    }
+
+
+def _preferred(law: PreferredLaw) -> dict[str, float | None]:
+    return {
+        "gamma": law.gamma,
+        "sigma": law.sigma,
+        "kappa": law.kappa,
+        "asymptote": known(law.asymptote),
     }
 
 

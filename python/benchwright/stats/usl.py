@@ -25,7 +25,12 @@ import msgspec
 import numpy as np
 
 from benchwright.model.estimate import Estimate
-from benchwright.model.usl import BandPoint, ScalabilityModel, UslFit
+from benchwright.model.usl import (
+    BandPoint,
+    PreferredLaw,
+    ScalabilityModel,
+    UslFit,
+)
 from benchwright.stats.log_regression import (
     Bounds,
     Problem,
@@ -135,6 +140,7 @@ class _Fit(msgspec.Struct, frozen=True):
             peak_throughput=None if peak is None else self._curve(peak),
             asymptote=gamma / sigma if sigma > 0 and kappa == 0 else None,
             preferred=self._preferred(),
+            law=self._law(self._preferred()),
             residual=math.sqrt(self.held.squares / self._degrees),
             r_squared=self._r_squared(),
             n=int(self.n.size),
@@ -264,6 +270,22 @@ class _Fit(msgspec.Struct, frozen=True):
         ):
             return ScalabilityModel.AMDAHL
         return ScalabilityModel.LINEAR
+
+    def _law(self, preferred: ScalabilityModel) -> PreferredLaw:
+        """Return the parameters of a law, fitted without those that it has not."""
+        if preferred is ScalabilityModel.USL:
+            gamma, sigma, kappa = _parameters(self.held)
+            return PreferredLaw(gamma=gamma, sigma=sigma, kappa=kappa, asymptote=None)
+        one, a, _ = _columns(self.n).T
+        columns = [one] if preferred is ScalabilityModel.LINEAR else [one, a]
+        theta = self.problem.solve(np.stack(columns, axis=1)).theta
+        sigma = float(theta[1] / theta[0]) if len(theta) > 1 else 0.0
+        return PreferredLaw(
+            gamma=1 / float(theta[0]),
+            sigma=min(sigma, 1.0),
+            kappa=0.0,
+            asymptote=1 / float(theta[1]) if sigma > 0 else None,
+        )
 
 
 class _Asked(msgspec.Struct, frozen=True):

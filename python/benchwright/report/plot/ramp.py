@@ -183,7 +183,7 @@ def _note(report: RampReport, points: Sequence[RampPoint]) -> str:
         fit = result.usl
         notes.append(
             f"preferred law: {fit.preferred}; points within ±"
-            f"{percent_text(fit.residual)} of the curve"
+            f"{percent_text(fit.residual)} of the whole law's curve"
         )
     bare = [p.level for p in points if not math.isfinite(p.throughput.low)]
     if bare:
