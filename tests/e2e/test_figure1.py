@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,6 +32,11 @@ FOREACH FS ext2 ext3 reiserfs
 DONE
 INCLUDE ok.inc
 """
+
+
+needs_postmark = pytest.mark.skipif(
+    shutil.which("postmark") is None, reason="postmark is not installed (make setup)"
+)
 
 
 def bw_on_path(directory: Path) -> dict[str, str]:
@@ -53,9 +59,7 @@ def test_the_shipped_file_is_the_papers_text() -> None:
     assert "".join(line for line in lines if not line.startswith("#")) == FIGURE_1
 
 
-@pytest.mark.skipif(
-    shutil.which("postmark") is None, reason="postmark is not installed (make setup)"
-)
+@needs_postmark
 @pytest.mark.timeout(900)
 def test_figure_1_runs_unchanged_to_its_table(tmp_path: Path) -> None:
     file_system = "ext2" if os.geteuid() == 0 else "plain"
@@ -82,3 +86,81 @@ def test_figure_1_runs_unchanged_to_its_table(tmp_path: Path) -> None:
         assert "command = postmark" in res
     mounts = Path("/proc/self/mounts").read_text()
     assert str(tmp_path) not in mounts, "a file system was left mounted"
+
+
+# -- other suites of the time ----------------------------------------------------------
+
+POSTMARK = Path(__file__).parents[1] / "golden/suite/postmark.ap"
+OF_THE_TIME = r"""#!/usr/bin/perl /usr/local/bin/auto-pilot
+# Postmark with our own settings.
+INCLUDE common.inc		# machine-specific settings
+VAR TERMINATE=2 1 getstats \
+	--predicate '("$name" !~ /^(User|System|Elapsed)$/) || ($count > 2)' --
+ENV PM_FILES=$BENCH_FILES$	# from the user's environment
+VAR LIMIT=30 # seconds
+TIMEOUT %LIMIT%s
+WARMUP 1
+FOREACH FS %TESTFS%
+	TEST %FS%-files-$PM_FILES$ %TERMINATE%
+		PRESETUP sh -c 'echo "prepared # by $USER_OF_BENCH"'
+		SETUP fs-setup.sh %FS%
+		EXEC postmark.sh
+		CLEANUP fs-cleanup.sh %FS%
+	DONE
+DONE
+INCLUDE ok.inc
+"""
+
+
+def tests_of(place: Path, words: list[str], **more: str) -> list[dict[str, Any]]:
+    """Run a suite whose scripts and include files are $APLIB's; return its tests."""
+    environment = bw_on_path(place) | {"APLIB": str(EXAMPLES)} | more
+    done = subprocess.run(
+        [sys.executable, "-m", "benchwright.cli.main", "run", *words, "--json"],
+        cwd=place,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert str(place) not in Path("/proc/self/mounts").read_text()
+    found: list[dict[str, Any]] = json.loads(done.stdout)["tests"]
+    return found
+
+
+@needs_postmark
+@pytest.mark.timeout(600)
+def test_the_manuals_suite_runs_unchanged(tmp_path: Path) -> None:
+    # Directories: Figure 1 makes the file systems, which is what takes its time.
+    shutil.copy(POSTMARK, tmp_path / "suite.ap")
+    small = ["-D", "TESTFS=plain", "-D", "NTHREADS=1"]
+    tests = tests_of(tmp_path, ["suite.ap", *small])
+    assert [test["name"] for test in tests] == ["plain-1"]
+    assert {test["stop"]["reason"] for test in tests} == {"predicate"}
+
+
+@needs_postmark
+@pytest.mark.timeout(600)
+def test_a_suite_with_all_of_the_languages_lexical_forms_runs(tmp_path: Path) -> None:
+    library = tmp_path / "lib"
+    (library / "commonsettings.d").mkdir(parents=True)
+    hook = library / "commonsettings.d/note"
+    hook.write_text(f'#!/bin/sh\necho "$1 $2" >>"{tmp_path}/events"\nexit 3\n')
+    hook.chmod(0o755)
+    (tmp_path / "suite.ap").write_text(OF_THE_TIME)
+    file_system = "ext2" if os.geteuid() == 0 else "plain"
+    (test,) = tests_of(
+        tmp_path,
+        ["suite.ap", "-D", f"TESTFS={file_system}"],
+        APLIB=f"{EXAMPLES}:{library}",
+        BENCH_FILES="20",
+        USER_OF_BENCH="me",
+    )
+    assert test["name"] == f"{file_system}-files-20"
+    elapsed = next(q for q in test["quantities"] if q["name"] == "elapsed")
+    assert elapsed["count"] == 3
+    rows = (tmp_path / "bw-study/results/s1/trials.csv").read_text().splitlines()[1:]
+    assert ["warmup" in row for row in rows] == [True, False, False, False]
+    output = (tmp_path / "bw-study/logs/s1").rglob("presetup*.out")
+    assert [one.read_text() for one in output] == ["prepared # by me\n"]
+    assert f"unmount {file_system}" in (tmp_path / "events").read_text()

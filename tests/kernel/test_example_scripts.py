@@ -497,3 +497,59 @@ def test_a_compilation_is_three_measured_commands(scripts: Scripts) -> None:
     commands = scripts.aplog.read_text().split()[1::2]
     assert commands == ["tar", "./configure", "make"]
     assert list(scripts.mount.iterdir()) == []
+
+
+CONFIGURE = """#!/bin/sh
+source=$(dirname "$0")
+printf 'VPATH = %s\\nprogram: program.c\\n\\tcc -o $@ $<\\nall: program\\n' "$source" >Makefile
+echo "$*" >options
+"""
+
+
+def package(place: Path, script: str) -> str:
+    """Write a package whose own script configures it; return its path."""
+    tree = place / "tree-1.0"
+    tree.mkdir(parents=True)
+    (tree / script).write_text(CONFIGURE)
+    (tree / script).chmod(0o755)
+    (tree / "program.c").write_text("int main(void) { return 0; }\n")
+    archive = place / "tree.tar.xz"
+    subprocess.run(["tar", "-C", place, "-cJf", archive, "tree-1.0"], check=True)
+    return str(archive)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+@pytest.mark.parametrize(
+    ("script", "given", "measured"),
+    [
+        ("config", {"CONFIGURE": "./config no-asm"}, "./config"),
+        ("configure", {"BUILD": "out", "TARGETS": "all"}, "/tree-1.0/configure"),
+        ("config", {"BUILD": "out", "CONFIGURE": "config -O2"}, "/tree-1.0/config"),
+    ],
+)
+def test_packages_are_configured_and_built_in_their_own_way(
+    script: str, given: dict[str, str], measured: str, scripts: Scripts, tmp_path: Path
+) -> None:
+    scripts.works("fs-setup.sh", "plain")
+    scripts.works("compile.sh", PACKAGE=package(tmp_path / "package", script), **given)
+    tar, configure, make = scripts.aplog.read_text().splitlines()
+    assert (tar, make) == ("measured tar", "measured make")
+    assert configure.endswith(measured)
+    assert list(scripts.mount.iterdir()) == []
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_a_package_without_a_script_is_only_made(
+    scripts: Scripts, tmp_path: Path
+) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "Makefile").write_text("all:\n\ttrue\n")
+    subprocess.run(
+        ["tar", "-C", tmp_path, "-cf", tmp_path / "t.tar", "tree"], check=True
+    )
+    scripts.works("fs-setup.sh", "plain")
+    given = {"PACKAGE": str(tmp_path / "t.tar"), "CONFIGURE": "none"}
+    scripts.works("compile.sh", **given)
+    assert scripts.aplog.read_text().split() == ["measured", "tar", "measured", "make"]
+    assert scripts("compile.sh", **given, BUILD="elsewhere").returncode == 2

@@ -510,6 +510,20 @@ def test_the_library_comes_last_and_resumes_without_the_disk() -> None:
         load("s/s.ap", read)
 
 
+def test_the_library_may_be_several_directories() -> None:
+    texts = {"s.ap": "INCLUDE b.inc\nINCLUDE a.inc\n", "/a/a.inc": "ECHO a\n"}
+    texts |= {"/b/a.inc": "ECHO hidden\n", "/b/b.inc": "ECHO b\n"}
+
+    def read(path: str) -> str:
+        if path not in texts:
+            raise FileNotFoundError(path)
+        return texts[path]
+
+    program = load("s.ap", read, library="/a::/b/:/nowhere")
+    steps = execute(program, defines={}, environment={})
+    assert [e.text for e in steps if isinstance(e, effect.Say)] == ["b", "a"]
+
+
 def test_a_file_with_a_byte_order_mark() -> None:
     assert said("\ufeffECHO hello") == ["hello"]
 

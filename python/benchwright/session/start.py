@@ -40,7 +40,8 @@ COMPARISON = "<comparison>"
 """`program_main` of a session that compares commands."""
 
 APLIB = "APLIB"
-"""Auto-pilot's variable: where its scripts and include files are installed."""
+"""Auto-pilot's variable: where its scripts and include files are installed, a list of
+directories with colons (paper, section 3.6)."""
 
 _DEFINE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)\Z", re.DOTALL)
 
@@ -239,6 +240,8 @@ def _stored_environment(
     """
     stored = {n: base[n] for n in sorted(names_read(program)) if n in base}
     stored["TESTROOT"] = base["TESTROOT"]
+    if APLIB in base:
+        stored[APLIB] = base[APLIB]
     tools = str(Path(sys.executable).parent)
     places = [suite_directory, base.get("PATH", os.defpath), base.get(APLIB), tools]
     stored["PATH"] = os.pathsep.join(place for place in places if place)

@@ -6,6 +6,8 @@ gives the text of a path, and raises what `open` would.
 
 from __future__ import annotations
 
+import contextlib
+import posixpath
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
@@ -30,7 +32,7 @@ def load(
 ) -> Program:
     """Return the program of a suite file, whose `sources` are all that was read for it.
 
-    `library` is the directory where INCLUDE looks last. Raises InputError with every
+    `library` are the directories where INCLUDE looks last, with colons. Raises InputError with every
     mistake that can be found without running anything; when there is none, the program
     is rehearsed with dry answers, and the first mistake on that way is raised.
     """
@@ -38,9 +40,10 @@ def load(
     def read(name: str) -> str:
         if not name.startswith(LIBRARY):
             return reader(name)
-        if library is None:
-            raise FileNotFoundError(name)
-        return reader(library.rstrip("/") + "/" + name.removeprefix(LIBRARY))
+        for directory in filter(None, (library or "").split(":")):
+            with contextlib.suppress(FileNotFoundError):
+                return reader(posixpath.join(directory, name.removeprefix(LIBRARY)))
+        raise FileNotFoundError(name)
 
     program = _compiled(path, read, defines, environment)
     describe(program, defines=defines, environment=environment)
