@@ -6,7 +6,7 @@ loop device in memory (without root: to a file) and to nothing, then evenly spac
 operations at 100 to 100,000 a second. Pacers: spin is the engine's own; select, sleep and
 ded-clock are those that Buttress was compared with.
 Runs of the pacers are interleaved; each figure is the median of the runs. Nothing is
-asserted. Source: papers/buttress.txt, section 6.3.
+asserted. Source: Buttress paper, section 6.3.
 
 Usage: python3 benches/issue_error.py [--seconds 10] [--runs 3] [--plots FOLDER] [--first]
 """

@@ -4,7 +4,7 @@ The peak of each of the 32 samples is a surface (the least of a disk, a thread a
 limit, with mild thrash; tests/sim/surfaces.py); the server there is an M/M/c with as many
 servers as disks can be kept busy by its threads, and the service time that puts its mean
 response of 40 ms at that peak. So the true peak is exact, and every curve is a queue's.
-The levels are chosen after figures 2 and 5 of papers/workbench.txt, which has no table.
+The levels are chosen after figures 2 and 5 of the Workbench paper, which has no table.
 """
 
 from __future__ import annotations

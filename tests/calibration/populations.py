@@ -2,7 +2,6 @@
 
 Each population draws an array of shape `(replications, length)` and knows the true value
 of what is estimated. The coefficient of variation is that of a single trial.
-Source of the cases: reference/runners.md section 9 and the issue's list.
 """
 
 from __future__ import annotations

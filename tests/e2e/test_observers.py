@@ -78,7 +78,7 @@ def test_a_profiled_comparison_ends_with_a_difference(tmp_path: Path) -> None:
     reason="needs root, bpftrace and bonnie++",
 )
 def test_bonnie_shows_what_per_chr_writes_are(tmp_path: Path) -> None:
-    """The case of papers/methodology.txt 12.3.2, without further digging."""
+    """The case of Systems Performance, 12.3.2, without further digging."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     bonnie = ("bonnie++", "-u", "root", "-d", str(scratch), "-s", "16M", "-r", "8")

@@ -32,7 +32,7 @@ graphit --mode=bar \
   --graphfile=pm.eps Ext2 ext2:1.res \
   Ext3 ext3:1.res Reiserfs reiserfs:1.res
 """
-"""As printed in papers/auto-pilot.txt, line breaks included."""
+"""As printed in Auto-pilot paper, line breaks included."""
 THREADS = (1, 2, 4, 8, 16, 32)
 
 

@@ -37,7 +37,7 @@ u1 <= u2  u1 >  u2  0.018  REJECT H_0
 u1 >= u2  u1 <  u2  0.982  ACCEPT H_0
 u1 == u2  u1 != u2  0.037  REJECT H_0
 """
-"""papers/auto-pilot.txt, lines 213-227, without the omitted quantities."""
+"""Auto-pilot paper, lines 213-227, without the omitted quantities."""
 
 
 def document(

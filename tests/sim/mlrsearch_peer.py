@@ -3,8 +3,8 @@
 It knows loss ratios only, so a criterion becomes a loss in one of two ways. `mean`: the
 pseudo-loss 1 - limit / value where the value is over the limit, goal loss 0. `share`: the
 loss is the share of operations above the true 95th percentile at the peak (which no user
-would know), goal 5 %. Trials of up to 60 s, 420 s for a bound, width 1.5 %, as in
-reference/peak.md; everything else is the library's default. The answer is the middle
+would know), goal 5 %. Trials of up to 60 s, 420 s for a bound, width 1.5 %;
+everything else is the library's default. The answer is the middle
 between its relevant bounds. It states no probability.
 """
 

@@ -2,8 +2,8 @@
 
 A server is a station, its arrivals and its weather, with the criteria it is searched under.
 Its true curve is a closed form, or was measured once by a long simulation
-(measure_curves.py -> curves.json, with standard errors). A to D are those of
-reference/peak.md, section 5. The held-out ones are in held_out.py.
+(measure_curves.py -> curves.json, with standard errors). A to D came
+first. The held-out ones are in held_out.py.
 """
 
 from __future__ import annotations

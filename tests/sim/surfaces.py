@@ -3,7 +3,7 @@
 A disk limit that grows with disks, a limit that grows with threads, and a network limit; the
 least of them is the peak, rounded off where two are close. Threads beyond a number cost
 something (thrash). Every parameter is drawn anew for a seed, so that nothing is tuned
-to one surface. Shaped after figure 2 of papers/workbench.txt.
+to one surface. Shaped after figure 2 of the Workbench paper.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ def test_bursts_disperse_counts() -> None:
 
 
 def test_peaks_of_the_reference() -> None:
-    """reference/peak.md, section 5, tells these, from a program of its own."""
+    """These are from a simulation by another program."""
     assert A.peak_rate == pytest.approx(236.3, rel=0.001)
     assert B.peak_rate == pytest.approx(169.7, rel=0.001)
     assert C.peak_rate == pytest.approx(231.3, rel=0.003)

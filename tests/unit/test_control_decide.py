@@ -91,7 +91,7 @@ def test_a_predicate_that_holds_stops_and_says_how_often_it_was_looked_at() -> N
 
 
 def test_count_above_30_ends_at_the_next_look() -> None:
-    """reference/runners.md 1.1: `$count > 30` really ends at the 31st epoch."""
+    """`$count > 30` really ends at the 31st epoch."""
     rule = UntilPredicate(10, 1, LEGACY.predicate)
     assert decide(rule, run(30, elapsed=noisy(30, 0.5))) == RunMore(1)
     assert stopped(decide(rule, run(31, elapsed=noisy(31, 0.5)))).looks == 22

@@ -10,7 +10,7 @@
 //! libaio, which adds nothing over the two and blocks in submission on ext4.
 //! Non-goals: files on network file systems (a target of their own), character devices.
 //!
-//! Source: docs/engine-protocol.md (targets); reference/load.md section 6.
+//! Source: docs/engine-protocol.md (targets).
 
 mod buffers;
 mod calls;

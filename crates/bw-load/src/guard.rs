@@ -5,7 +5,7 @@
 //! and now. A fixed guard is too long on a quiet machine (spinning costs a core) and too short
 //! on a busy one. It begins at its cap: an operation every 100 us is spun to from the start, since a sleep
 //! of the rest gives the processor to others and learns at the cost of late operations. Timer slack must be 1 ns for this (seat.rs). Source: fio's nanosleep and
-//! spin (time.c); reference/load.md section 6.
+//! spin (time.c).
 
 use bw_units::Nanos;
 

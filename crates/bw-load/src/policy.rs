@@ -3,7 +3,7 @@
 //! Decision: lateness is judged once, when the operation is first taken from the agenda: from
 //! then on a delay is the target's, not the generator's, and no policy hides it. What lost: fio's
 //! silence (it drops the backlog of its rate on a think time, and catches up otherwise).
-//! Source: mutilate's -S, pgbench's -L (reference/load.md section 2.2).
+//! Source: mutilate's -S, pgbench's -L.
 
 use bw_units::Nanos;
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,7 @@
 //! Decision: what cannot be had is told in the result and the run goes on, except what the user
 //! asked for by name (a processor, a priority). `SCHED_FIFO` is refused where the kernel's
 //! real-time throttle would stop a spinning worker: 50 ms of every second, a p98 of 30 ms
-//! measured (DESIGN.md, "Spin, do not sleep"). Source: sched(7), mlockall(2), prctl(2).
+//! measured. Source: sched(7), mlockall(2), prctl(2).
 
 use crate::trouble::Trouble;
 use std::fs;

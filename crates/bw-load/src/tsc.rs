@@ -5,7 +5,7 @@
 //! over at least 50 ms at the start and over the whole run afterwards. What lost: `quanta` (calibrates once,
 //! no drift), `minstant` and `fastant` (hide the policy). Conversion is one 64x64-bit
 //! multiplication; a worker takes a better slope over by anchoring it at the present
-//! reading, so that its clock bends but never steps. Source: reference/load.md section 6.
+//! reading, so that its clock bends but never steps.
 
 use crate::clock::{Clock, monotonic_ns};
 use bw_units::Nanos;

@@ -1,6 +1,6 @@
 //! The `[measurement]` block: a row of what was measured, as text.
 //!
-//! Source: papers/auto-pilot.txt section 3.2; docs/launcher-protocol.md.
+//! Source: Auto-pilot paper, section 3.2; docs/launcher-protocol.md.
 
 use std::fmt::Write;
 

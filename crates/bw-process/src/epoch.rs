@@ -1,6 +1,6 @@
 //! One epoch: SETUP, EXEC in N processes, CLEANUP in any case; then nothing is left running.
 //!
-//! Source: docs/launcher-protocol.md, "An epoch"; papers/auto-pilot.txt section 3.1.
+//! Source: docs/launcher-protocol.md, "An epoch"; Auto-pilot paper, section 3.1.
 
 use crate::batch::{Batch, Prepared};
 use crate::child::{Child, Report, Step};

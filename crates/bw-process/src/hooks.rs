@@ -4,7 +4,7 @@
 //! or whole blocks; one that fails says so in its text and stops nothing. Each has a private
 //! directory, BW_HOOK_STATE, to carry what it saw at `start` over to `end`.
 //! Decision: its output goes to a file in memory, not a pipe: nothing to read meanwhile.
-//! Source: papers/auto-pilot.txt section 3.2 (measurement hooks).
+//! Source: Auto-pilot paper, section 3.2 (measurement hooks).
 
 use std::fs::{self, DirBuilder, File};
 use std::io;

@@ -2,7 +2,7 @@
 //!
 //! The command shares our terminal, group and files; signals that another process sends us
 //! are passed on, those of a terminal have reached it already.
-//! Source: papers/auto-pilot.txt section 3.2; GNU time for the exit statuses 126 and 127.
+//! Source: Auto-pilot paper, section 3.2; GNU time for the exit statuses 126 and 127.
 
 use std::env;
 use std::ffi::OsString;

@@ -4,7 +4,7 @@
 //! stands in shared memory, so that the guard removes it if this process is killed. If both
 //! are, the next launcher does: a second member of the set says whose it is, by its value
 //! and by the process that set it last. Scripts only know the first member.
-//! Sources: proc(5) sysvipc, semget(2), semctl(2); papers/auto-pilot.txt section 3.2.
+//! Sources: proc(5) sysvipc, semget(2), semctl(2); Auto-pilot paper, section 3.2.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -6,7 +6,7 @@
 //! engine of 10 million operations a second has for all (examples/record_cost.rs). Sum, sum of
 //! squares, least and greatest stand beside the buckets as exact integers: a mean from buckets is
 //! off by up to half a bucket and a maximum by a whole one. A t-digest lost: its merges depend on their
-//! order. Source: reference/load.md section 7; HdrHistogram's paper of buckets and sub-buckets.
+//! order. Source: HdrHistogram's paper of buckets and sub-buckets.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -3,7 +3,7 @@
 A hook is an executable called `premeasure`, `start`, `end` and `final` around what is
 measured (docs/launcher-protocol.md). It is named by a shipped hook's name, by a path,
 or by a directory, which stands for every executable in it, in order of name.
-Source: papers/auto-pilot.txt sections 3.2 and 3.6.
+Source: Auto-pilot paper, sections 3.2 and 3.6.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Two steps: what the user said (arguments), what it means here (`plot_request.py`); then
 the tests are read, the chart composed, drawn and written. Source:
-papers/auto-pilot.txt section 3.4.
+Auto-pilot paper, section 3.4.
 """
 
 from __future__ import annotations

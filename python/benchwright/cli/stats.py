@@ -3,7 +3,7 @@
 Two steps: what the user said (arguments), what it means here (`Request` in
 stats_request.py and what follows). With `--predicate` nothing is printed but with
 `--json`; the exit status answers: 0 true for every quantity, 1 not.
-Source: papers/auto-pilot.txt section 3.3.
+Source: Auto-pilot paper, section 3.3.
 """
 
 from __future__ import annotations

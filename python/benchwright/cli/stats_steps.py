@@ -2,7 +2,7 @@
 
 Decision: they are steps in the order given, because each sees what the ones before it
 made (a derived column can be selected by). Applied in stats_transform.py.
-Source: papers/auto-pilot.txt section 3.3.
+Source: Auto-pilot paper, section 3.3.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Purpose: the four stopping rules behind one pure function of the rule and the hi
 Decision: rules act only at fixed points of the epoch count, so it does not matter where
 the launcher ended a batch early; a decision never depends on how the history was cut.
 An epoch that failed counts towards every limit and is in no series.
-Sources: papers/auto-pilot.txt section 3.1 (TEST), control/precise.py.
+Sources: Auto-pilot paper, section 3.1 (TEST), control/precise.py.
 """
 
 from __future__ import annotations

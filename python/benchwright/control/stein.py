@@ -3,7 +3,7 @@
 Purpose: a precision that is promised and kept. Looking at the interval after every
 trial and stopping when it is narrow selects samples whose variance happens to be
 underestimated; on normal data of CV 16 % only 86 % of such "95 %" intervals cover
-(reference/runners.md section 1.5). Here the pilot's spread sets the size, nothing
+(simulated). Here the pilot's spread sets the size, nothing
 about the second stage is looked at before its end, and the interval uses the pilot's
 spread with its degrees of freedom, which makes it exact for normal data whatever the
 second stage holds.

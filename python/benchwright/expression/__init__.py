@@ -6,7 +6,7 @@ Decision: our own parser instead of any form of eval; what lost was Python's `as
 precedence and strings are not Perl's.
 Regular expressions of `=~` are matched by RE2 in linear time (model/pattern.py).
 Non-goals: assignment, arrays, hashes, substitution, calls beyond a fixed table.
-Source: perlop(1), perldata(1); papers/auto-pilot.txt section 3.3.
+Source: perlop(1), perldata(1); Auto-pilot paper, section 3.3.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Doubts about results: pure functions from observations to `Finding`s.
 
-A finding is data that travels with a result (DESIGN.md, idea 3); the codes are one table
+A finding is data that travels with a result (ARCHITECTURE.md); the codes are one table
 (codes.py), so that scripts can rely on them and documentation cannot lag behind.
 """

@@ -221,7 +221,7 @@ def _too_few(name: str, completed: int, deselected: int) -> list[Finding]:
 def _nominal(name: str, rule: StoppingRule | None, stop: Stop | None) -> list[Finding]:
     """Return the doubt about an interval whose own width ended the test.
 
-    Figures: reference/runners.md section 1.5, 20 000 simulated tests per cell.
+    Figures: 20 000 simulated tests per cell.
     """
     if not isinstance(rule, (UntilPredicate, UntilProgram)) or stop is None:
         return []

@@ -4,7 +4,7 @@ Purpose: PostMark counts whole seconds, so a run of three of them is known to 17
 rates are N/3 or N/4; /bin/true measures the start of a process.
 Decision: a grain is told from the values themselves: so few different ones, so far apart,
 that a finer clock would not have given them. Only times and rates have a clock.
-Source: papers/methodology.txt 12.3.8; PostMark 1.51.
+Source: Systems Performance, 12.3.8; PostMark 1.51.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Purpose: either some component has reached its limit, or the system was not driv
 this says which. Decision: each kind of limit is a function of one window and asks for
 evidence of its own; the order of LIMITER_CODES says which explains which, and a limit
 that cannot be told from what was seen is not named. A short window has none.
-Source: papers/methodology.txt 12.3.4; the thresholds' reasons are in thresholds.py.
+Source: Systems Performance, 12.3.4; the thresholds' reasons are in thresholds.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Limits of processors: a quota, all of them, one thread, the generator itself.
 
-Source: papers/methodology.txt 12.3.2 (Bonnie++ on one thread); reference figures for each
+Source: Systems Performance, 12.3.2 (Bonnie++ on one thread); reference figures for each
 threshold are in thresholds.py. Non-goal: what the time went into is a profile's to say.
 """
 

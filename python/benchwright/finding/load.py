@@ -3,7 +3,7 @@
 Each threshold has its reason beside it; docs/workload-toml.md lists them for users.
 Decision: lateness is judged by the operations that no full target held back, because
 waiting for a place is the target's doing (`target-saturated`), being late the
-generator's. Sources: papers/buttress.txt section 6 (issue error); Schroeder and others,
+generator's. Sources: Buttress paper, section 6 (issue error); Schroeder and others,
 "Open versus closed" (NSDI '06).
 """
 

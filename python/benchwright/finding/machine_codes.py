@@ -2,7 +2,7 @@
 
 Purpose: as codes.py, which takes these in. Limiters are notes where a benchmark may well
 mean to reach them (a processor, a disk), warnings where something else than what is
-measured was the limit. Sources: papers/methodology.txt 12.3; DESIGN.md, idea 3.
+measured was the limit. Sources: Systems Performance, 12.3.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Purpose: a slow rise or fall over the epochs, and neighbours that resemble each other.
 Where residuals of a trend are correlated, the trend's test and interval are widened.
-Sources: papers/auto-pilot.txt section 3.3 (leaks); stats/trend.py, autocorrelation.py.
+Sources: Auto-pilot paper, section 3.3 (leaks); stats/trend.py, autocorrelation.py.
 """
 
 from __future__ import annotations

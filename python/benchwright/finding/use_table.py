@@ -3,7 +3,7 @@
 Purpose: what a person walks through to find a limit; absent figures stand there with their
 reason. Decision: a cell holds several readings, since no one figure tells saturation;
 processors stand one by one, since a sum hides a busy one.
-Source: papers/methodology.txt 12.3.4; Systems Performance, appendix A, for the metrics.
+Source: Systems Performance, 12.3.4, and appendix A for the metrics.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A load's result as an observation: named numbers, a block, a trial.
 
-Decision: the names are those of DESIGN.md's words with units last: `rate_per_s`,
+Decision: the names are those of GLOSSARY.md with units last: `rate_per_s`,
 `response_ns_p99`, `read_response_ns_p50`. What the engine has no value for is left out:
 absent is not zero; so is a percentile of response times whose rank lies among operations
 that failed or never ended, which a gate would otherwise pass by those that did. A percentile that rests on few operations is there, since a metric that

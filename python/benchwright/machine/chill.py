@@ -1,7 +1,7 @@
 """Cold caches: dirty memory, drop, remount, and what was in memory before and after.
 
 Purpose: what `bw chill` does. Non-goal: deciding when, which is the suite's
-(SETUP, CLEANUP). Source: papers/auto-pilot.txt sections 3.3 and 3.5; the kernel's
+(SETUP, CLEANUP). Source: Auto-pilot paper, sections 3.3 and 3.5; the kernel's
 admin-guide/sysctl/vm.rst (drop_caches).
 """
 

@@ -4,7 +4,7 @@ Decision: the caller is a suite that wrote CHECKPOINT just before; a return woul
 measure a machine that was not restarted. So this waits for the end, deaf to the
 signals of a shutdown (`bw` itself hears them, and is resumed), and fails if the machine is
 still there. What lost: reboot(2), which stops no service and unmounts nothing.
-Source: papers/auto-pilot.txt section 3.5.
+Source: Auto-pilot paper, section 3.5.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Decision: everything that can be known beforehand is checked beforehand, because half of
 it (unmounted, and not mounted again) is worse than nothing; signals wait meanwhile, and
 whatever fails between the two, it is mounted again. Under a loop device the
-file behind it is cached too, and is dropped with it. Source: papers/auto-pilot.txt
+file behind it is cached too, and is dropped with it. Source: Auto-pilot paper
 section 3.5; loop(4).
 """
 

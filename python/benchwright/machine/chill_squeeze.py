@@ -7,7 +7,7 @@ ends, however it ends; it offers itself to the kernel's out-of-memory killer fir
 Dirtied memory alone would have to go below the reserve to evict the pages used last:
 what the reserve leaves is displaced by clean pages of a file of holes, which cost no
 disk read and can be taken back by the kernel at any moment.
-Source: papers/auto-pilot.txt section 3.3 (chill, after SunOS 4).
+Source: Auto-pilot paper, section 3.3 (chill, after SunOS 4).
 """
 
 from __future__ import annotations

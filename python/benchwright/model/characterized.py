@@ -3,7 +3,7 @@
 Purpose: workload characterization; what a benchmark says of its I/O is held against this.
 Sizes are bytes that were moved, times seconds since the recording began. Absent is not
 zero: what a kernel or a method does not tell is None, or named in `absent`. Source:
-papers/methodology.txt 12.3.2, 12.3.5 and 12.3.7 (latency distribution, working set).
+Systems Performance, 12.3.2, 12.3.5 and 12.3.7 (latency distribution, working set).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Purpose: the nouns of `bw chill`. Decision: what the kernel still holds is counted, not
 assumed: a method says what it did, `Checked` says what came of it for the files that
-matter. Source: papers/auto-pilot.txt sections 3.3 and 3.5.
+matter. Source: Auto-pilot paper, sections 3.3 and 3.5.
 """
 
 from __future__ import annotations

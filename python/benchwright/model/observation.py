@@ -1,7 +1,7 @@
 """What was seen: processes, measurement blocks, trials.
 
 Times are integer nanoseconds from the launcher; Python never measures a trial.
-Sources: wait4(2), getrusage(2); papers/auto-pilot.txt section 3.2 for blocks.
+Sources: wait4(2), getrusage(2); Auto-pilot paper, section 3.2 for blocks.
 """
 
 from __future__ import annotations

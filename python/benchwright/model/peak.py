@@ -2,7 +2,7 @@
 
 A search asks for *probes*; a bench runs each and returns a `LoadTrial`; a policy is a pure
 function of the trials so far. Nothing here knows a clock, a server or a file.
-Sources: papers/workbench.txt, tables 1 and 2, algorithm 2; DESIGN.md's words.
+Sources: Workbench paper, tables 1 and 2, algorithm 2; GLOSSARY.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A `TestPlan` is what both suite languages and the command line compile to; it is
 complete (no variable is left in it), so a trial can be run from it anywhere.
-Source: papers/auto-pilot.txt section 3.1.
+Source: Auto-pilot paper, section 3.1.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Purpose: plain data between the log of a transaction, the settings and the reports. A
 value is always text, as the kernel or a service manager tells it: what is read back
 can then be compared with what was written, whatever the setting is.
-Source: papers/auto-pilot.txt section 3.5 (what noservices.sh does).
+Source: Auto-pilot paper, section 3.5 (what noservices.sh does).
 """
 
 from __future__ import annotations

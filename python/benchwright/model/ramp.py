@@ -1,7 +1,7 @@
 """The nouns of a ramp: goal, level, point, result.
 
 A ramp raises the load in steps until throughput stops growing, and keeps what it saw on
-the way: the scalability profile. Sources: papers/methodology.txt, 12.3.7 Ramping Load;
+the way: the scalability profile. Sources: Systems Performance, 12.3.7 Ramping Load;
 N. Gunther 2007 for the law that is fitted to it.
 """
 

@@ -4,7 +4,7 @@ A surface is the peak rate over the samples that factors span. The outer loop as
 samples; the inner search (model/peak.py) answers each; a model tells the rest.
 Decision: a level is kept as the text that the server gets (`64MB`), with its number
 beside it, so that what is modelled and what is configured cannot differ.
-Source: papers/workbench.txt, algorithm 1 and section 5.5.
+Source: Workbench paper, algorithm 1 and section 5.5.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How faithful a replay is: B, what an observer saw, beside A, what was meant.
 
 Times are whole nanoseconds; an arrival error below zero is early. Absent is not zero.
-Sources: docs/engine-protocol.md; papers/buttress.txt section 6.4, Figures 8 to 11.
+Sources: docs/engine-protocol.md; Buttress paper, section 6.4, Figures 8 to 11.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ sampler's series (docs/watch-format.md) once, right after the trial, and kept in
 journal with it, so a finding is a function of the journal; the series stay beside it for
 plots. Times are seconds of the window, shares lie in 0..1 of one thing's capacity, and
 *cores* are processors' worth of time. Absent is not zero: None, or an empty tuple with
-the reason in `absent`. Source: papers/methodology.txt 12.3.4 (USE).
+the reason in `absent`. Source: Systems Performance, 12.3.4 (USE).
 """
 
 from __future__ import annotations

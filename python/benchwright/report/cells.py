@@ -1,6 +1,6 @@
 """The columns of Getstats' table and how a figure is written in a cell.
 
-Source: papers/auto-pilot.txt Figure 2.
+Source: Auto-pilot paper, Figure 2.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Decision: a notice is a line to look at, not a finding. Getstats warns of every |z| > 2,
 which on clean normal data some value exceeds in 23 % of samples of 10 and in 82 % of
-samples of 30 (reference/runners.md section 1.5); findings are calibrated to be rare
-there. Source: papers/auto-pilot.txt section 3.3, "Detecting Anomalies", and Figure 2.
+samples of 30 (simulated); findings are calibrated to be rare
+there. Source: Auto-pilot paper, section 3.3, "Detecting Anomalies", and Figure 2.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Decision: the saturation and the fitted law come first, each with its interval; then the
 table, in which latency stands beside throughput, since a level that nobody would wait for
-is no capacity. Source: papers/methodology.txt, 12.3.7.
+is no capacity. Source: Systems Performance, 12.3.7.
 """
 
 from __future__ import annotations

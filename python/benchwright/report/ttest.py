@@ -3,7 +3,7 @@
 Decision: the paper's lines stay as printed (the interval of the difference, the heading,
 the three hypotheses); what is added stands below them, a line each: which t-test it was
 and why, the ratio, the rank test where a sample is not normal, the adjusted P-value.
-Source: papers/auto-pilot.txt section 3.3, "Statistical Tests".
+Source: Auto-pilot paper, section 3.3, "Statistical Tests".
 """
 
 from __future__ import annotations

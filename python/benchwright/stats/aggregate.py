@@ -6,7 +6,7 @@ is computed.
 Decision: absent is not zero. A quantity that some thread does not have, or has as
 something that is no finite number, is absent from the trial and named in `partial`;
 an average over the threads that happened to answer would compare different things.
-Source: papers/auto-pilot.txt section 3.3; non-goal: no statistics over trials.
+Source: Auto-pilot paper, section 3.3; non-goal: no statistics over trials.
 """
 
 from __future__ import annotations

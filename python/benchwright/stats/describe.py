@@ -2,7 +2,7 @@
 
 Purpose: COUNT, MEAN, MEDIAN, LOW, HIGH, MIN, MAX, SDEV and HW of one quantity, with the
 slope and the sum that predicates may ask about.
-Source: papers/auto-pilot.txt section 3.3 and Figure 2. Non-goals: percentiles, robust
+Source: Auto-pilot paper, section 3.3 and Figure 2. Non-goals: percentiles, robust
 or resampling estimates; rendering (report/).
 """
 

@@ -11,8 +11,7 @@ positive, on the logarithmic one too: times are skewed, and a long tail is no ou
 Fixed thresholds (z > 2, 1.5 IQR, 3.5 MAD) lost: they flag 9 to 80 % of clean samples;
 so did Rosner's generalised ESD, which misses a quarter of outliers at 8 MAD in 30 trials.
 Non-goals: why (the epoch's logs say), modes (modes.py).
-Sources: B. Iglewicz and D. Hoaglin 1993, How to detect and handle outliers;
-reference/runners.md sections 1.5 and 6.
+Sources: B. Iglewicz and D. Hoaglin 1993, How to detect and handle outliers.
 """
 
 from __future__ import annotations

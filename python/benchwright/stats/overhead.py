@@ -10,7 +10,7 @@ def overhead_percent(mean: float, baseline: float) -> float:
 
     Positive when the value is larger, whatever the sign of the baseline. A point
     estimate without an interval: a comparison's verdict is another method's.
-    Source: papers/auto-pilot.txt section 3.3.
+    Source: Auto-pilot paper, section 3.3.
     """
     if not baseline or not math.isfinite(baseline):
         return math.nan

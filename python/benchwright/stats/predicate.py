@@ -1,7 +1,7 @@
 """Stability predicates: `("$delta" < 0.05 * $mean) || ($count > 30)`, per quantity.
 
 A predicate is asked about each quantity by itself and holds only if it holds for all
-(papers/auto-pilot.txt section 3.3). Computed quantities (Wait, CPU%) are not asked.
+(Auto-pilot paper, section 3.3). Computed quantities (Wait, CPU%) are not asked.
 Non-goal: no promise of confidence; a predicate that is looked at repeatedly has a
 nominal level only (finding `nominal-confidence`).
 """

@@ -6,7 +6,7 @@ Decision: both pre-tests are at 5 % whatever the confidence of the intervals, be
 higher confidence must not make them blind; Welch where the F-test is not possible. The
 rank test is added and never put in the t-test's place: the reader sees both.
 Non-goal: a verdict; that is `bw compare`.
-Sources: papers/auto-pilot.txt sections 3.3 (Figure 3) and 4.1.
+Sources: Auto-pilot paper, sections 3.3 (Figure 3) and 4.1.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Purpose: the interval of Getstats' LOW and HIGH columns, and its quantile for the
 stopping rules. Exact for independent normal values, good for skewed ones from n = 20 on
-(reference/runners.md section 6 prefers it to the bootstrap at small n).
+(at small n it is preferred to the bootstrap).
 Non-goals: medians, ratios and dependent data, which have methods of their own.
 Source: "Student" (1908), The probable error of a mean, Biometrika 6(1).
 """

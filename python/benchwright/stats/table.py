@@ -6,7 +6,7 @@ table; an absent value is NaN in a column of numbers and None in one of texts, a
 0 or "". A data frame library lost: it costs more to import than all of ours, for a few
 loops over some thousand rows.
 Non-goals: types beyond number and text, indexes, joins. The functions are in transform.py.
-Source: papers/auto-pilot.txt section 3.3.
+Source: Auto-pilot paper, section 3.3.
 """
 
 from __future__ import annotations

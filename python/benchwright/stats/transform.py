@@ -8,7 +8,7 @@ so does what has no value (a division by 0): not selected, not warned of, and ab
 the derived column. Absent is not zero.
 Beside its columns a row has `$wait` and `$cpu_percent` where its three times are known,
 and the table's headings `$Elapsed`, `$System`, `$User`, `$Wait`.
-Source: papers/auto-pilot.txt section 3.3, first paragraphs and "Combining Results".
+Source: Auto-pilot paper, section 3.3, first paragraphs and "Combining Results".
 """
 
 from __future__ import annotations

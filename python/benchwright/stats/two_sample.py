@@ -7,7 +7,7 @@ logarithms for ratios, where the interval of a quotient is symmetric; Fieller's 
 of a ratio of arithmetic means lost, because it may be no interval at all. Values that
 are not finite are left out, as everywhere in stats.
 Non-goals: ranks (rank.py), normality (normality.py), paired data, adjusting P-values.
-Sources: papers/auto-pilot.txt sections 3.3 and 4.1; B. L. Welch 1947, Biometrika
+Sources: Auto-pilot paper, sections 3.3 and 4.1; B. L. Welch 1947, Biometrika
 34(1-2); D. J. Schuirmann 1987, J. Pharmacokinetics and Biopharmaceutics 15(6).
 """
 

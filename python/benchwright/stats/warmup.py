@@ -12,7 +12,7 @@ Decision: MSER on single values and not on batches of 5: trials are few, and a w
 Nothing is removed here from any figure: the caller reports.
 Non-goals: cool-down, several changes (changes.py), slow drift (trend.py).
 Sources: K. P. White 1997, An effective truncation heuristic for bias reduction in
-simulation output, Simulation 69(6); reference/runners.md section 6.
+simulation output, Simulation 69(6).
 """
 
 from __future__ import annotations

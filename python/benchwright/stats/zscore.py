@@ -1,8 +1,8 @@
 """Standard scores: which values lie far from the others.
 
 Non-goal: a verdict. On clean normal data some |z| exceeds 2 in 23 % of samples of 10 and
-in 82 % of samples of 30, and none can at n <= 5 because |z| <= (n-1)/sqrt(n)
-(reference/runners.md section 1.5): a high score asks for a look, nothing more.
+in 82 % of samples of 30 (simulated), and none can at n <= 5 because |z| <=
+(n-1)/sqrt(n): a high score asks for a look, nothing more.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Decision: derived from the journal and replaced whole (draft, fsync, rename), so
 reader never sees half a file and a lost one can be made again; appending after each
 trial lost, because the benchmark's own disk would be written to while it runs.
 Non-goals: not read back by a resume. A command of several lines is written on one.
-Source: papers/auto-pilot.txt section 3.2; Auto-pilot's manual for `.res`.
+Source: Auto-pilot paper, section 3.2; Auto-pilot's manual for `.res`.
 """
 
 from __future__ import annotations

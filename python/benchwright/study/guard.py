@@ -1,6 +1,6 @@
 """Who may use a study: one writer at a time, and root only its own files.
 
-Source: papers/auto-pilot.txt section 3.5: a checkpoint is resumed if it is owned by
+Source: Auto-pilot paper, section 3.5: a checkpoint is resumed if it is owned by
 root and not world-writable; a group that may write could plant commands just as well.
 """
 

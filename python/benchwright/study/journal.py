@@ -6,7 +6,7 @@ acknowledged row was lost over kill -9, readers work while a writer is at it, an
 format is pledged until 2050. Each entry carries a hash over itself and its
 predecessor, so that silent damage is seen as well as the kind that SQLite sees.
 Non-goals: no bulk samples (segments), no reports; nothing is ever updated or deleted.
-Sources: sqlite.org (wal, lts); papers/auto-pilot.txt section 3.5 for who may resume.
+Sources: sqlite.org (wal, lts); Auto-pilot paper, section 3.5 for who may resume.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Purpose: a test as text that Getstats, ours and the original, reads. Decision: w
 ours alone (plan, session, endings, void trials) is in blocks of other names, which a
 reader of `[measurement]` passes over; comments lost, the format has none.
 Non-goal: no escapes, the format has none: a line break in a value becomes a space.
-Source: papers/auto-pilot.txt section 3.2; Auto-pilot's manual, version 2.1.
+Source: Auto-pilot paper, section 3.2; Auto-pilot's manual, version 2.1.
 """
 
 from __future__ import annotations

@@ -6,5 +6,5 @@ answer. The way in is `load.load`.
 Decision: one neutral tree of steps, so that journal, resuming and planning exist once.
 Non-goals: nothing here runs a command, reads a clock or touches the disk; files are read
 through the one function that `load` is given.
-Source: papers/auto-pilot.txt section 3.1; its manual's Directive Reference.
+Source: Auto-pilot paper, section 3.1; its manual's Directive Reference.
 """

@@ -5,7 +5,7 @@ HOOKS are ours.
 Decision: one pass over lines with a stack of open blocks, that reports a mistake and
 goes on; what lost was a grammar tool, whose first error would be its last.
 Non-goals: EVAL (it runs Perl); VAREX has safe expressions instead.
-Source: papers/auto-pilot.txt section 3.1; the manual's Directive Reference.
+Source: Auto-pilot paper, section 3.1; the manual's Directive Reference.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Decision: decimal arithmetic, so that 0.1 TO 0.5 ADD 0.1 has five values and 1 TO 32
 FACTOR 2 prints whole numbers. A loop that cannot reach its end is refused before its
-first turn. Source: papers/auto-pilot.txt section 3.1, FOR.
+first turn. Source: Auto-pilot paper, section 3.1, FOR.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ and resuming is walking the same program again. TEST's body is interpreted once 
 epoch; consecutive epochs whose plans are equal and whose bodies have no effect become
 one RunEpochs, so that they can be one batch.
 Non-goals: deciding when a test stops (control), running anything (bench).
-Source: papers/auto-pilot.txt section 3.1.
+Source: Auto-pilot paper, section 3.1.
 """
 
 from __future__ import annotations

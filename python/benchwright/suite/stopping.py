@@ -2,7 +2,7 @@
 
 getstats with a --predicate is answered in process, so it becomes `UntilPredicate`; any
 other program is run. A trailing `--` marks that the results file is appended; it is
-appended anyway, so the mark is dropped. Source: papers/auto-pilot.txt section 3.1.
+appended anyway, so the mark is dropped. Source: Auto-pilot paper, section 3.1.
 """
 
 from __future__ import annotations

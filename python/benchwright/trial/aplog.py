@@ -2,7 +2,7 @@
 
 Format: blocks headed `[name]`, fields `key = value`; lines before the first header, or
 after a blank line that ends a block, belong to the thread itself. Source: Auto-pilot's
-results file (papers/auto-pilot.txt section 3.2; reference: its manual, CSV-Results).
+results file (Auto-pilot paper, section 3.2; reference: its manual, CSV-Results).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The rule of blocks: where the script measured something itself (`bw measure`), i
 blocks are the thread's result; otherwise each EXEC process is a block. Values that the
 script, a pattern or a hook yields join the thread's last block, once. What is measured
 is not taken from a script's or a hook's word: such a line is named in `missing`.
-Source: papers/auto-pilot.txt section 3.2 (measurement blocks and hooks).
+Source: Auto-pilot paper, section 3.2 (measurement blocks and hooks).
 """
 
 from __future__ import annotations

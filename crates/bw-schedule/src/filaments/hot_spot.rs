@@ -8,8 +8,8 @@
 //!
 //! Chosen where the source leaves it open: the walk goes on from the leaf it came to (rounded, for a write); what
 //! lies beyond the region is drawn again, a hundred times (the source's second version), and then wrapped.
-//! Source: S. Daniel, an abstract of the SPC-1 I/O profile (NetApp, 2005-2009), as told in
-//! shared/reference/workloads.md 1.6; named by McNutt, The fractal structure of data reference (2000).
+//! Source: S. Daniel, an abstract of the SPC-1 I/O profile (NetApp, 2005-2009);
+//! named by McNutt, The fractal structure of data reference (2000).
 
 use crate::random::Stream;
 use std::collections::HashMap;

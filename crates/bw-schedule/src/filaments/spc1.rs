@@ -20,8 +20,7 @@
 //! It is *like* SPC-1: no result of it is an SPC-1 result. Decision: a filament is a BSU with its eight
 //! streams merged, because streams are so unequal (0.018 to 0.281) that spreading them over workers
 //! would load these unequally. The mark (`tag`) of an operation is its stream, 0 to 7.
-//! Source: S. Daniel, an abstract of the SPC-1 I/O profile (NetApp, 2005-2009), as told in
-//! shared/reference/workloads.md 1.6.
+//! Source: S. Daniel, an abstract of the SPC-1 I/O profile (NetApp, 2005-2009).
 
 use super::hot_spot::HotSpot;
 use super::operations::{OperationSource, SourceState, fill};

@@ -17,7 +17,7 @@
 //!   do not depend on how clients are spread over workers;
 //! - history and log are circles in what the tables leave of the region, 3/4 and 1/4 of it.
 //!
-//! Source: TPC Benchmark B, revision 2.0 (1994), as far as shared/reference/workloads.md 1.7 has it.
+//! Source: TPC Benchmark B, revision 2.0 (1994).
 
 use super::sessions::Pattern;
 use crate::access::RegionSpec;

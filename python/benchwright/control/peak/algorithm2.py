@@ -4,10 +4,10 @@ At a load at least two trials; then, after every trial, the t-interval of their 
 overlap with the peak region, on to the next load; overlap, and accuracy reached, the
 search ends; else one more trial. Which load is next is the load-picking algorithm's.
 Decision: the history is replayed through the algorithm, so a policy has no state.
-What is known against it (reference/peak.md): the interval need only overlap the region,
+What is known against it: the interval need only overlap the region,
 and is looked at after every trial, so its 95 % is 53 to 70 %. That is why no probability
 is stated with its answers. `control/peak/honest.py` has the rule that earns its 95 %.
-Source: papers/workbench.txt, section 4.
+Source: Workbench paper, section 4.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ mean lies in the middle half of the region with an interval no wider than the ot
 half-width at most 5 % and mean within 38 to 42 ms for a limit of 40 ms and s = 10 %. Then
 the interval lies in the region and looking again after every trial does little harm
 (relative width of 5 %: Lavenberg and Sauer 1977). It is the yardstick of costs.
-Source: reference/peak.md section 5, "Binsearch strict".
 """
 
 from __future__ import annotations

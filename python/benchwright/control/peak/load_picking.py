@@ -6,7 +6,7 @@ load: 50/s, or a neighbour's peak ("with seeding", section 5.4).
 Decision: as published, with what the paper leaves open filled in and told by the pick: a
 first load that saturates is followed by lower ones until one holds (the paper starts low),
 and a model that predicts no load is replaced by doubling or halving.
-Source: papers/workbench.txt, sections 5.1 to 5.4, algorithms 3 and 4.
+Source: Workbench paper, sections 5.1 to 5.4, algorithms 3 and 4.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Runs at one intended rate are pooled; the error of their mean has two sources, e
 batch means and the differences between runs, and the larger one is believed.
 Decision: errors are relative (of the logarithm): a run's mean near saturation is skewed,
 its logarithm much less.
-Source: reference/peak.md section 3 (two-level variance; batch means).
+The variance has two levels, within and between runs; within: batch means.
 """
 
 from __future__ import annotations

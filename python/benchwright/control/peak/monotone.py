@@ -6,7 +6,7 @@ logarithms (monotone_near.py); any other run only says on which side of it the p
 Decision: no curve beyond that, so a kink or a plateau elsewhere does not matter; the price
 is runs near the limit. Judging each load alone lost: three times the cost for the same
 coverage. A sign-only bisection lost: short runs' means are skewed, so it is biased.
-Source: R. Waeber et al. 2013, SIAM J. Control Optim. 51(3); workbench.txt section 4.
+Source: R. Waeber et al. 2013, SIAM J. Control Optim. 51(3); Workbench paper, section 4.
 """
 
 from __future__ import annotations

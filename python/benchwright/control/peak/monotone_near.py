@@ -7,7 +7,6 @@ Decision: the abscissa is the realised rate. Where the response is steep (elasti
 the chance in the number of arrivals is most of a run's noise, and it is known.
 Decision: one noise for all runs. A noise of its own for each load, with the few degrees of
 freedom that a load has, lost: twice the runs for the same coverage.
-Source: reference/peak.md section 3.
 """
 
 from __future__ import annotations

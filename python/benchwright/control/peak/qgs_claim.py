@@ -1,7 +1,7 @@
 """The claims: which answer is most likely to keep one, and how likely it is.
 
 Purpose: from a posterior's draws to an answer with the probability of its claim.
-Source: DESIGN.md's three claims; workbench.txt section 2 (peak region).
+Source: Workbench paper, section 2 (peak region).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Purpose: the paper has one mean response and one share of requests; a goal may have any
 criteria. At a load the one binds whose mean exceeds its limit most (or stays least under
 it), relative to the limit; its Student-t interval and its peak region are judged.
-Source: papers/workbench.txt, section 2.1 (interval, accuracy), section 4 (region,
+Source: Workbench paper, section 2.1 (interval, accuracy), section 4 (region,
 [R_sat +- s R_sat] and in the same way [P_sat +- s P_sat]), appendix.
 """
 

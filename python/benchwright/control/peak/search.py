@@ -4,7 +4,7 @@ Trials that failed, generators that stay behind, the lowest and the highest rate
 on trials and the budget are the same for all policies; which rate and how long is theirs.
 Decision: a bound ends the search when the policy, having seen a trial at the bound, still
 asks for more beyond it. So the policy's own statistics decide, and no second test does.
-Source: papers/workbench.txt section 4 (the loop around the load-picking algorithms).
+Source: Workbench paper, section 4 (the loop around the load-picking algorithms).
 """
 
 from __future__ import annotations

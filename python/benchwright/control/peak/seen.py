@@ -5,7 +5,7 @@ that fails too and lower rates worked, the server cannot take the rate: the poli
 trial with ending FAILED, which means *overload, no value*, and nothing else does.
 `LoadTrial.rate` stays what was intended, so that a policy finds its probes again; a trial
 whose generator stayed far under it counts at what was offered (`counted_rate`).
-Source: DESIGN.md (absent is not zero; achieved and offered rate are two things).
+Absent is not zero; achieved and offered rate are two things (GLOSSARY.md).
 """
 
 from __future__ import annotations

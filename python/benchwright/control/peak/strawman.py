@@ -4,7 +4,7 @@ A fixed number of trials of a fixed length at every load of a linear sequence, u
 saturates the server; the answer is the largest load that did not.
 Decision: a first load that saturates (a seed above the peak) turns the sequence downward;
 the paper starts low and does not say.
-Source: papers/workbench.txt, section 3 and figure 3 (10 trials of 5 minutes).
+Source: Workbench paper, section 3 and figure 3 (10 trials of 5 minutes).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Levels rise by a factor or a step; each is held for a while, as often as asked. 
 throughput has not grown at so many levels one after the other, at the highest level, when
 too many operations fail, or when the server fails twice at one level. A level whose growth
 the noise hides is run again, up to a limit.
-Source: papers/methodology.txt, 12.3.7.
+Source: Systems Performance, 12.3.7.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ module: each as near as can be to one that was searched already, because the inn
 begins at the nearest one's peak ("better seeding", section 5.4) and is told the shape of its
 curve. Decision: a neighbour has the same categorical levels, since another file system may
 be ten times as fast; where none has, the inner search begins at its own first rate.
-Source: papers/workbench.txt, algorithm 1, sections 5.4 and 5.5.
+Source: Workbench paper, algorithm 1, sections 5.4 and 5.5.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Who holds the machine: one at a time, known by process id, start and boot.
 
-Source: papers/auto-pilot.txt section 3.5, for what root may trust.
+Source: Auto-pilot paper, section 3.5, for what root may trust.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ again. A unit that is at work (`activating`: apt upgrading the system) is left: 
 half-way would harm the machine. Without systemd, a script in /etc/init.d whose
 `status` says that it runs is stopped; anything else is paused by SIGSTOP and continued
 by SIGCONT, known by process id and start, so that nothing is lost.
-Source: papers/auto-pilot.txt section 3.5; systemctl(1), service(8).
+Source: Auto-pilot paper, section 3.5; systemctl(1), service(8).
 """
 
 # A setting fills a slot: it is given what any setting might want to know.

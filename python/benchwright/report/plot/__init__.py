@@ -3,5 +3,5 @@
 What is in a chart (`chart.py` and what composes it) is plain numbers that a test can
 read; drawing turns them into the bytes of a file and decides nothing. Pure: files are
 read and written in `cli/`. matplotlib is imported where a chart is drawn, never before.
-Source: papers/auto-pilot.txt section 3.4 (Graphit).
+Source: Auto-pilot paper, section 3.4 (Graphit).
 """

@@ -4,7 +4,7 @@ Purpose: the artificial axis that Graphit made for gnuplot. Bars stand in groups
 test the components side by side, User stacked over System; or, for one component of
 several NAMEs with several tests each, of each place the NAMEs side by side. Decision: a
 stack with a segment missing has no segments above the gap, as their height would mean
-nothing. Non-goal: horizontal bars. Source: papers/auto-pilot.txt section 3.4, Figure 5.
+nothing. Non-goal: horizontal bars. Source: Auto-pilot paper, section 3.4, Figure 5.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Purpose: one function for all modes. Decision: Student's t by default, as the tables'
 LOW and HIGH (and Graphit's error bars); of one trial there is no error bar, rather than
-one of length zero. Sources: papers/auto-pilot.txt sections 3.3 and 3.4.
+one of length zero. Sources: Auto-pilot paper, sections 3.3 and 3.4.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Lines: each series over what varies, points in the order of the axis.
 
 Decision: the axis is one of numbers when every test has one, else of categories in
-natural order, shared by all series. Source: papers/auto-pilot.txt section 3.4, Figure 4.
+natural order, shared by all series. Source: Auto-pilot paper, section 3.4, Figure 4.
 """
 
 from __future__ import annotations

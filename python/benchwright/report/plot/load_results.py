@@ -1,7 +1,7 @@
 """What is drawn of loads' results: issue error, its tail, rate and response over time.
 
 Purpose: one page for one load (`bw load --plot`) or for several side by side (pacers, engines,
-rates), as in papers/buttress.txt, Figures 4 and 5. Decision: the CDF of the issue error has
+rates), as in the Buttress paper, Figures 4 and 5. Decision: the CDF of the issue error has
 a logarithmic axis of time, and beside it the tail by percentile, because a CDF in per
 cent hides what is beyond 99 %. What is below 1 ns is drawn at 1 ns. Pure.
 """

@@ -6,7 +6,7 @@ the only factor of the samples that varies within a series; the number of thread
 only number in the tests' names that varies within a series. Else every test is a
 category of its own. Decision: nothing is guessed where two things vary; a chart with a
 category for each test is honest, one with points on top of each other is not.
-Source: papers/auto-pilot.txt section 3.4, Figure 4.
+Source: Auto-pilot paper, section 3.4, Figure 4.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Purpose: the options of Graphit with gnuplot's words where it had them (`top right`,
 `outside`, `off`). Decision: texts are parsed here into frozen values, so that drawing
-meets no mistakes. Non-goals: colours, markers (`look.py`). Source: papers/auto-pilot.txt
+meets no mistakes. Non-goals: colours, markers (`look.py`). Source: Auto-pilot paper
 section 3.4; gnuplot's `help set key`.
 """
 

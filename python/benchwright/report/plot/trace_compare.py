@@ -1,4 +1,4 @@
-"""What is drawn of a replay's fidelity: papers/buttress.txt, Figures 8 to 11, on a page.
+"""What is drawn of a replay's fidelity: Figures 8 to 11 of the Buttress paper, on a page.
 
 Decision: A and B keep their colours in every panel. The arrival error is drawn by its size
 on a logarithmic axis, early and late apart, because a linear one shows either the median

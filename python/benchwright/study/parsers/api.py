@@ -3,7 +3,7 @@
 Purpose: what a plug-in offers, and what the shipped ones share: gathering mistakes,
 reading text and numbers. Decision: a Protocol rather than a base class, so that a
 plug-in needs nothing of ours at run time. Non-goal: no transformation of what is read.
-Source: papers/auto-pilot.txt section 3.3 (Getstats' parsers are modular: a detection
+Source: Auto-pilot paper, section 3.3 (Getstats' parsers are modular: a detection
 function and a parsing function).
 """
 

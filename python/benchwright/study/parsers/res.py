@@ -3,7 +3,7 @@
 Purpose: Auto-pilot's own files and ours (study/res.py). Decision: only blocks named
 `[measurement]` count; any other block holds raw text of commands and is passed over,
 whatever it looks like. Non-goal: a snapshot's raw line `[measurement]` is taken for a
-block; the format has no escape. Source: papers/auto-pilot.txt section 3.2; Auto-pilot's manual, version 2.1.
+block; the format has no escape. Source: Auto-pilot paper, section 3.2; Auto-pilot's manual, version 2.1.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Decision: a generator is a frozen record of the user's keys with three pure func
 a table of command lines and regular expressions lost, because what a figure means (from
 which moment does a response count?) depends on the keys. The one effect, running it, is
 in run.py. Non-goal: no generator is made more honest than it is; it is marked.
-Source: reference/peak.md; the generators' own manuals, named in their modules.
+Sources: the generators' own manuals, named in their modules.
 """
 
 from __future__ import annotations
