@@ -11,9 +11,10 @@ import msgspec
 import pytest
 
 from benchwright.bench.port import RunResult
+from benchwright.control.peak.seen import failure_of
 from benchwright.model.errors import Interrupted
 from benchwright.model.observation import Ending, ProcessRecord
-from benchwright.model.peak import LoadEnding, LoadTrial, Probe
+from benchwright.model.peak import LoadEnding, LoadTrial, PeakGoal, Probe
 from benchwright.trial.record import EpochRecord, RunRequest
 from benchwright.workbench.criteria import parse_criteria
 from benchwright.workbench.generators.adapter import (
@@ -207,6 +208,29 @@ def test_figures_that_no_run_can_have_make_a_failed_trial(
     assert told in trial.failure
     assert trial.failure.startswith("command: ") is bool(told)
     assert (trial.values == {}) is bool(told)
+
+
+def test_a_mean_response_of_zero_is_no_measurement(place: Place) -> None:
+    trial = run(OneProgram(stdout='{"m": 0}'), SIMPLE, place)
+    assert trial.values == {}
+    goal = PeakGoal(criteria=parse_criteria(["40ms"]))
+    assert failure_of(goal, trial) == (
+        "no value of response_ms_mean came out of it: response_ms_mean is 0, so nothing "
+        "was measured"
+    )
+
+
+def test_an_endless_output_is_refused_and_not_searched(place: Place) -> None:
+    trial = run(OneProgram(stdout="y\n" * 4_500_000), SIMPLE, place)
+    assert trial.ending is LoadEnding.FAILED
+    assert "printed 9 MB to stdout, more than the 8 MB that are read" in trial.failure
+
+
+def test_many_lines_are_searched_for_json_once(place: Place) -> None:
+    """Each line was a search of its own: 0.7 s for a megabyte."""
+    text = "y\n" * 1_000_000 + "[no\n" * 100_000 + '{"m": 3}\nbye\r{"m": 4}\rend\n'
+    trial = run(OneProgram(stdout=text), SIMPLE, place)
+    assert trial.values == {"response_ms_mean": 4.0}
 
 
 def test_json_with_nan_is_told_as_that(place: Place) -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+import msgspec
+
 from benchwright.model.observation import ProcessRecord
 from benchwright.model.peak import LoadTrial
 from benchwright.workbench.generators.adapter import (
@@ -22,6 +24,7 @@ from benchwright.workbench.generators.adapter import (
     Measured,
 )
 
+MEAN = "response_ms_mean"
 BOUND_SHARE = 0.9
 """Of its cores: a generator that uses more cannot be told from a slow server."""
 ROUNDED_SHARE = 0.01
@@ -48,6 +51,16 @@ def impossible(measured: Measured) -> str:
     return (
         f"{', '.join(wrong)}: it cannot be; check what the generator prints, and where"
     )
+
+
+def without_zero_mean(trial: LoadTrial) -> LoadTrial:
+    """Return a trial without a mean response of exactly 0, which nothing has: a generator
+    prints it that measured none. A search that believed it predicted 1e13 ms."""
+    if trial.values.get(MEAN) != 0:
+        return trial
+    values = {key: value for key, value in trial.values.items() if key != MEAN}
+    why = f"{MEAN} is 0, so nothing was measured"
+    return msgspec.structs.replace(trial, values=values, failure=why)
 
 
 def _wrong_values(values: Mapping[str, float]) -> list[str]:

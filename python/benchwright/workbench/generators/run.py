@@ -35,7 +35,11 @@ from benchwright.workbench.generators.doubts import (
     generator_saturated,
     impossible,
     rate_rounded,
+    without_zero_mean,
 )
+
+MOST_OUTPUT = 8_000_000
+"""Of stdout and of stderr, that is read: a summary, not a log [bytes]."""
 
 Leaves = Callable[[LoadTrial], bool]
 
@@ -146,13 +150,29 @@ def _output(call: Invocation, place: Place, record: ProcessRecord | None) -> Out
 
 
 def _text(path: Path, part: tuple[int, int] | None = None) -> str:
-    """Return a file's text, or a part of it (offset, length); nothing if it is not there."""
+    """Return a file's text, or the end of a part of it (offset, length) that is at most
+    `MOST_OUTPUT`; nothing if it is not there."""
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            if part is None:
+                return file.read().decode(errors="replace")
+            begin, length = part
+            most = min(length, MOST_OUTPUT)
+            file.seek(begin + length - most)
+            return file.read(most).decode(errors="replace")
     except FileNotFoundError:
         return ""
-    begin, length = part or (0, len(data))
-    return data[begin : begin + length].decode(errors="replace")
+
+
+def _too_long(generator: Generator, record: ProcessRecord) -> str:
+    """Return why what a process printed is not read; empty where it is."""
+    for name, part in (("stdout", record.out), ("stderr", record.err)):
+        if part is not None and part[1] > MOST_OUTPUT:
+            return (
+                f"{generator.name} printed {part[1] / 1e6:.0f} MB to {name}, more than the "
+                f"{MOST_OUTPUT / 1e6:.0f} MB that are read: let it print its figures only"
+            )
+    return ""
 
 
 class _Look:
@@ -230,11 +250,11 @@ def _trial(
 ) -> LoadTrial:
     elapsed_s = epoch.duration_ns / 1e9
     record = epoch.processes[0]
-    output = _output(call, place, record)
-    failure = _failure(generator, call, epoch, place)
+    failure = _failure(generator, call, epoch, place) or _too_long(generator, record)
     if failure:
         return _failed(asked, failure, elapsed_s, epoch.started_ns)
     left = epoch.ending is Ending.INTERRUPTED
+    output = _output(call, place, record)
     try:
         measured = _measured(generator, asked, output, left)
         failure = impossible(measured)
@@ -243,7 +263,7 @@ def _trial(
     if failure:
         text = f"{generator.name}: {failure}"
         return _failed(asked, text, elapsed_s, epoch.started_ns)
-    trial = _told(generator, asked, call, measured)
+    trial = without_zero_mean(_told(generator, asked, call, measured))
     bound = generator_saturated(generator, place.cores, record)
     return msgspec.structs.replace(
         trial,

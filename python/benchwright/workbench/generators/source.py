@@ -27,6 +27,8 @@ from benchwright.workbench.generators.adapter import Output, shortened
 
 COLUMN = "column "
 _MOST_MEMBERS = 12
+_LINES = re.compile(r"(?:^|(?<=\r))[{\[][^\r\n]*", re.MULTILINE)
+"""Lines that may be a document."""
 _WORD = re.compile(r"[A-Za-z_][\w/]*", re.ASCII)
 """What somebody writes who forgot the first / of a pointer."""
 
@@ -198,7 +200,7 @@ def _candidates(text: str) -> Iterator[str]:
     begin = re.search(r"^[{\[]", text, re.MULTILINE)
     if begin is not None:
         yield text[begin.start() :]
-    yield from (line for line in reversed(text.splitlines()) if line[:1] in "{[")
+    yield from reversed(_LINES.findall(text))
 
 
 def _last_of_column(name: str, text: str) -> float:
