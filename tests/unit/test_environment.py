@@ -220,3 +220,35 @@ def test_a_capture_survives_the_journal(tmp_path: Path) -> None:
     captured = bare_metal(tmp_path).capture(["ls", "-l"])
     data = msgspec.json.encode(captured)
     assert msgspec.json.decode(data, type=Machine) == captured
+
+
+@pytest.mark.parametrize(
+    ("mount", "counts"),
+    [
+        ("/somebody/mnt", False),
+        ("/home/me", True),  # the working directory
+        ("/home/me/other", False),
+        ("/home/me/data", True),  # a relative path in a command
+        ("/srv/files/deep", True),  # below an absolute one
+        ("/studies", True),
+        ("/", True),  # the program
+    ],
+)
+def test_only_a_mount_that_is_used_changes_the_environment(
+    mount: str, counts: bool
+) -> None:
+    def capture(size: str) -> Machine:
+        rest = (fact(f"mount.{m}.type", "ext4") for m in ("/home/me", "/", "/studies"))
+        changed = fact(f"mount.{mount}.size_bytes", size)
+        return machine(
+            fact("workdir.path", "/home/me", EXPECTED),
+            fact("command.1", "tar -cf data/x.tar --exclude=y /srv/files", EXPECTED),
+            fact("program.tar.path", "/usr/bin/tar"),
+            *rest,
+            changed,
+        )
+
+    captures = [capture("1000"), capture("2000")]
+    assert difference(*captures).matters
+    found = environment_findings(captures, ("/studies/s1",))
+    assert [one.code for one in found] == ([CODE] if counts else [])

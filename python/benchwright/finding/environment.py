@@ -13,6 +13,7 @@ import re
 from collections.abc import Sequence
 
 from benchwright.finding.machine_codes import MACHINE_CODES
+from benchwright.finding.used_mounts import of_used_mounts
 from benchwright.model.finding import Finding, Severity
 from benchwright.model.machine import Fact, Machine, Weight
 from benchwright.model.machine_difference import Change, Difference
@@ -67,15 +68,20 @@ def difference(before: Machine, after: Machine) -> Difference:
     return Difference(tuple(changes))
 
 
-def environment_findings(captures: Sequence[Machine]) -> tuple[Finding, ...]:
+def environment_findings(
+    captures: Sequence[Machine], places: Sequence[str] = ()
+) -> tuple[Finding, ...]:
     """Return a finding for each capture of a session that differs from the one before.
 
     Serious where the figures are of different machines, else a warning: with free
-    memory, load and the like nothing is compared.
+    memory, load and the like nothing is compared, nor with a file system that neither
+    the commands nor `places`, directories of the session, are on.
     """
     found = []
     for at in range(1, len(captures)):
-        told = difference(captures[at - 1], captures[at])
+        pair = captures[at - 1 : at + 1]
+        changes = difference(*pair).changes
+        told = Difference(of_used_mounts(changes, pair, places))
         if told.matters:
             subject = f"machine, capture {at} to {at + 1}"
             found.append(_finding(told, subject, CODE))

@@ -37,5 +37,7 @@ def doubts_of_session(study: Study, session: int) -> tuple[Finding, ...]:
             msgspec.json.decode(entry.payload, type=Finding)
             for entry in study.entries(session, (KIND,))
         ]
-    changed = environment_findings(environments_of(study, session))
+    changed = environment_findings(
+        environments_of(study, session), (str(study.path.resolve()),)
+    )
     return tuple(dict.fromkeys((*changed, *recorded)))
