@@ -370,3 +370,19 @@ def test_a_name_that_no_input_has(
     assert run(calm, "--drift", "USER=2%", "--drift", "cpu%=1%") == 0
     assert run(calm, "--metric", "Rss_Bytes") == 0
     assert "rss_bytes" in capsys.readouterr().out
+
+
+def test_what_is_deselected_is_one_line(
+    calm: str, slow: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    third = write(tmp_path / "third.res", "50 51 52")
+    paths = (calm, slow, third)
+    assert run(*paths, "--select", "$elapsed > 40") == 0
+    out = capsys.readouterr().out
+    assert (
+        "selection: 2 of 3 left out, no trial was selected: calm.res, slow.res." in out
+    )
+    assert "serious" not in out
+    assert run(*paths, "--select", "$elapsed > 40", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [one["name"] for one in found["inputs"]] == ["third.res"]

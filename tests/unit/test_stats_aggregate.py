@@ -192,3 +192,19 @@ def test_threads_that_never_wait_have_no_negative_wait() -> None:
     found = trial_values(busy)
     assert found["wait"] == pytest.approx(0)
     assert found["cpu_percent"] == pytest.approx(400)
+
+
+def test_a_bound_of_what_cannot_be_negative_is_not_below_0() -> None:
+    trials = [
+        trial(epoch, elapsed=x, user=0.0, delay=x, major_faults=x)
+        for epoch, x in enumerate((0.001, 0.0, 0.02), 1)
+    ]
+    rows = {row.name: row for row in summarise_trials(trials, everything=True)}
+    delay = rows["delay"]
+    assert delay.low < 0, "a metric of the user's may be negative"
+    for name in ("elapsed", "major_faults"):
+        assert rows[name].low == 0
+        assert rows[name].high == pytest.approx(delay.high)
+        assert rows[name].half_width == pytest.approx(delay.half_width)
+    odd = [trial(epoch, elapsed=x) for epoch, x in enumerate((-0.1, 0.2), 1)]
+    assert summarise_trials(odd)[0].low < 0, "values that are wrong stay visible"

@@ -309,3 +309,15 @@ def test_the_widest_range_of_numbers_overflows_nowhere() -> None:
         answer(values)
     assert math.isfinite(theil_sen(values).value)
     assert math.isfinite(mann_kendall(values).p)
+
+
+def test_two_late_values_of_ten_are_outliers_and_three_are_a_mode() -> None:
+    calm = 0.0614 + 0.00003 * np.arange(10)
+    late = calm.copy()
+    late[[3, 8]] += 0.0055
+    assert two_modes(late) is None
+    assert [one.place for one in outliers(late)] == [3, 8]
+    late[5] += 0.0055
+    found = two_modes(late)
+    assert found is not None
+    assert (found.n_low, found.n_high) == (7, 3)

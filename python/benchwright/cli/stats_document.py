@@ -40,6 +40,8 @@ def document_of(
 
     Raises InputError for an unknown baseline.
     """
+    chosen = inputs[_place(inputs, request.baseline)] if request.baseline else None
+    inputs, left_out = _of_the_selection(inputs, chosen)
     baseline = _place(inputs, request.baseline)
     told = [_told(one, request) for one in inputs]
     return compose(
@@ -49,11 +51,30 @@ def document_of(
             *_apart(inputs, baseline),
             *(finding for one in told for finding in one.findings),
         ],
-        notices=[notice for one in told for notice in one.notices],
+        notices=[*left_out, *(notice for one in told for notice in one.notices)],
         baseline=baseline,
         confidence=request.confidence,
         comparisons=_comparisons(told, request, baseline),
     )
+
+
+def _of_the_selection(
+    inputs: Sequence[ParsedInput], baseline: ParsedInput | None
+) -> tuple[Sequence[ParsedInput], list[Notice]]:
+    """Return the inputs of which something was selected, and one line about the others.
+
+    All of them where nothing was selected at all; a baseline that was named stays.
+    """
+    gone = [one for one in inputs if one.deselected and not trials_of(one)]
+    if len(gone) == len(inputs):
+        return inputs, []
+    gone = [one for one in gone if one is not baseline]
+    if not gone:
+        return inputs, []
+    kept = [one for one in inputs if all(one is not other for other in gone)]
+    names = ", ".join(one.name for one in gone)
+    text = f"{len(gone)} of {len(inputs)} left out, no trial was selected: {names}."
+    return kept, [Notice("selection", text, math.inf)]
 
 
 def _apart(inputs: Sequence[ParsedInput], baseline: int) -> tuple[Finding, ...]:

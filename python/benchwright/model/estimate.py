@@ -48,7 +48,8 @@ class Summary(msgspec.Struct, frozen=True):
     mean: float
     median: float
     low: float
-    """Lower end of the Student-t interval of the mean."""
+    """Lower end of the Student-t interval of the mean; in tables not below 0 for what
+    cannot be (times, CPU%, counts)."""
     high: float
     minimum: float
     maximum: float

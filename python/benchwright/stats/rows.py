@@ -38,30 +38,41 @@ class Row(msgspec.Struct, frozen=True):
     """Derived from other rows: no predicate is asked about it."""
     extra: bool = False
     """Of getrusage, always there: in the table only when asked for."""
+    signed: bool = True
+    """Whether it can be below 0; where it cannot, neither can a bound of its mean."""
 
 
 _TIMES = (
-    Row("elapsed", "Elapsed", "s", threads="max"),
-    Row("system", "System", "s"),
-    Row("user", "User", "s"),
+    Row("elapsed", "Elapsed", "s", threads="max", signed=False),
+    Row("system", "System", "s", signed=False),
+    Row("user", "User", "s", signed=False),
 )
 _COMPUTED = (
     Row("wait", "Wait", "s", computed=True),
-    Row("cpu_percent", "CPU%", "%", computed=True),
+    Row("cpu_percent", "CPU%", "%", computed=True, signed=False),
 )
 _EXTRAS = (
-    Row("rss_bytes", "rss_bytes", "B", commands="max", threads="max", extra=True),
-    Row("minor_faults", "minor_faults", extra=True),
-    Row("major_faults", "major_faults", extra=True),
-    Row("in_blocks", "in_blocks", "512 B", extra=True),
-    Row("out_blocks", "out_blocks", "512 B", extra=True),
-    Row("voluntary_switches", "voluntary_switches", extra=True),
-    Row("involuntary_switches", "involuntary_switches", extra=True),
+    Row(
+        "rss_bytes",
+        "rss_bytes",
+        "B",
+        commands="max",
+        threads="max",
+        extra=True,
+        signed=False,
+    ),
+    Row("minor_faults", "minor_faults", extra=True, signed=False),
+    Row("major_faults", "major_faults", extra=True, signed=False),
+    Row("in_blocks", "in_blocks", "512 B", extra=True, signed=False),
+    Row("out_blocks", "out_blocks", "512 B", extra=True, signed=False),
+    Row("voluntary_switches", "voluntary_switches", extra=True, signed=False),
+    Row("involuntary_switches", "involuntary_switches", extra=True, signed=False),
 )
 _GAUGES = ("free_memory_bytes", "available_memory_bytes")
 """What shipped hooks read at one moment: amounts, not growth."""
+_CHANGE = "free_memory_change_bytes"
 _GROWTH = (
-    "free_memory_change_bytes",
+    _CHANGE,
     *(
         f"disk_{way}_{what}"
         for way in ("read", "write")
@@ -155,7 +166,8 @@ def _undeclared(name: str) -> Row:
     """
     hook = _OF_HOOKS.fullmatch(name)
     commands: Fold = "mean" if hook and hook[1] in _GAUGES else "sum"
-    return Row(name, name, commands=commands, threads="mean")
+    signed = hook is None or hook[1] == _CHANGE
+    return Row(name, name, commands=commands, threads="mean", signed=signed)
 
 
 def _declared(spec: MetricSpec) -> Row:

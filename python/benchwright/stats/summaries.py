@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
+
 from benchwright.model.estimate import Summary
 from benchwright.model.observation import Trial
 from benchwright.model.plan import MetricSpec
@@ -21,21 +23,23 @@ def summarise_columns(
     """Return one summary per name, in the order of `names`.
 
     A name that no trial has gives a summary of n = 0: a declared metric is never
-    silently absent from the table.
+    silently absent from the table. The interval of a quantity that cannot be below 0
+    ends there: its half width stays that of Student's.
     """
     result = []
     for name in names:
         row, column = book.row(name), found.get(name)
-        result.append(
-            summarise(
-                name,
-                column.values if column else (),
-                label=row.label,
-                unit=row.unit,
-                confidence=confidence,
-                epochs=column.epochs if column else None,
-            )
+        summary = summarise(
+            name,
+            column.values if column else (),
+            label=row.label,
+            unit=row.unit,
+            confidence=confidence,
+            epochs=column.epochs if column else None,
         )
+        if not row.signed and summary.minimum >= 0 > summary.low:
+            summary = msgspec.structs.replace(summary, low=0.0)
+        result.append(summary)
     return tuple(result)
 
 
