@@ -3,28 +3,29 @@
 Usage: python tests/limiters/limiter_matrix.py [--repetitions 20] [--only NAME] [--json FILE]
 
 Prints, for each case, in how many repetitions the limiter was named first, and what was
-named instead; for clean runs, in how many anything was named as the limit. Exit status 1
-if a case is under 95 % or was not tried, or a clean run has a limiter.
+named instead; for clean runs, in how many anything was named as the limit; for two limits at
+once, also whether the remedy of the first one helped. Exit status 1 if a case is under 95 %
+or was not tried, or a clean run has a limiter. Where strangers used the machine, as /proc
+says, what others cost is true and left out of account.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from limiter_cases import CASES, CLEAN, Case
 from limiter_means import Lacking
+from limiter_mixed import MIXED
+from limiter_named import named
+from limiter_remedies import MixedTally
 
 WANTED = 0.95
-BW = (sys.executable, "-m", "benchwright.cli.main")
 
 
 @dataclass
@@ -53,39 +54,12 @@ class Tally:
         return self.repetitions > 0 and self.right >= wanted * self.repetitions
 
 
-def named_first(case: Case) -> str:
-    """Make the limiter happen once and return the code that is named first, or nothing.
-
-    Raises Lacking for what this machine has not.
-    """
-    place = Path(tempfile.mkdtemp(prefix="bw-limiters-"))
-    try:
-        with case.make(place) as command:
-            return _first(case, place / "study", command)
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-
-
-def _first(case: Case, study: Path, command: Sequence[str]) -> str:
-    kept = ["--study", str(study)]
-    if case.figure:
-        kept += ["--metric", case.figure]
-    run = (*BW, "run", "--quiet", "--keep-going", "--min-runs", "1", "--max-runs", "1")
-    subprocess.run((*run, *kept, "--", *command), capture_output=True, timeout=120)
-    why = (*BW, "why", str(study), "--json", *case.said)
-    done = subprocess.run(why, capture_output=True, text=True, timeout=60)
-    if done.returncode:
-        raise AssertionError(f"bw why: {done.stderr}")
-    (result,) = json.loads(done.stdout)["results"]
-    return result["first"] or ""
-
-
 def tallied(case: Case, repetitions: int) -> Tally:
     """Return what is named first in so many repetitions."""
     tally = Tally(case)
     for _ in range(repetitions):
         try:
-            tally.named[named_first(case)] += 1
+            tally.named[named(case).first(case.code)] += 1
         except Lacking as why:
             tally.lacking = str(why)
             break
@@ -109,22 +83,30 @@ def line_of(tally: Tally) -> str:
 
 
 def main() -> int:
-    """Print the table; return 1 if something does not hold."""
+    """Print the tables; return 1 if something does not hold."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--repetitions", type=int, default=20)
     parser.add_argument("--only", action="append", metavar="NAME")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
+    wanted, repetitions = arguments.only, arguments.repetitions
     print("| case | limiter | named first | instead |\n|---|---|---|---|")
     tallies = []
     for case in (*CASES, *CLEAN):
-        if arguments.only is None or case.name in arguments.only:
-            tallies.append(tallied(case, arguments.repetitions))
+        if wanted is None or case.name in wanted:
+            tallies.append(tallied(case, repetitions))
             print(line_of(tallies[-1]), flush=True)
+    print(MixedTally.HEADER)
+    mixed = []
+    for one in MIXED:
+        if wanted is None or one.name in wanted:
+            mixed.append(MixedTally(one).filled(repetitions))
+            print(mixed[-1].line, flush=True)
     if arguments.json:
         found = {t.case.name: dict(t.named) for t in tallies}
+        found |= {t.name: t.as_json() for t in mixed}
         arguments.json.write_text(json.dumps(found, indent=1))
-    return 0 if all(tally.holds for tally in tallies) else 1
+    return 0 if all(tally.holds for tally in (*tallies, *mixed)) else 1
 
 
 if __name__ == "__main__":
