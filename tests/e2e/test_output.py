@@ -192,3 +192,42 @@ def test_a_full_disk_under_the_output_is_said(tmp_path: Path) -> None:
     assert done.returncode in (1, 2), done.stderr
     assert b"Traceback" not in done.stderr
     assert b"make room" in done.stderr
+
+
+def test_a_failed_command_shows_the_end_of_its_stderr(tmp_path: Path) -> None:
+    script = r"seq 9 >&2; printf '\033[2Jcannot \303\244\n' >&2; exit 3"
+    for output in ("bounded", "file", "inherit"):
+        words = ("--study", output, "--output", output, "--", "sh", "-c", script)
+        done = run(tmp_path, *words)
+        assert done.returncode == 1
+        file = "logs/s1/sh/exec-1.err" + (".gz" if output == "file" else "")
+        told = [f"sh: epoch 1 failed; the end of {file}:"]
+        told += [
+            f"    {line}" for line in ("6", "7", "8", "9", "\\x1b[2Jcannot \u00e4")
+        ]
+        assert "\n".join(told) in done.stdout.decode()
+        assert "NAME" not in done.stdout.decode()
+        assert b"too-few-trials" not in done.stdout
+        assert b"\033" not in done.stdout
+        assert (tmp_path / output / file).exists()
+
+
+def test_json_has_the_end_of_stderr(tmp_path: Path) -> None:
+    done = run(tmp_path, "--json", "--", "sh", "-c", "echo why; exit 3")
+    document = json.loads(done.stdout)
+    said = {"epoch": 1, "file": "logs/s1/sh/exec-1.out", "lines": ["why"]}
+    assert document["stderr_tail"] == {"sh": said}
+
+
+def test_compare_shows_the_end_of_stderr(tmp_path: Path) -> None:
+    words = ("--max-blocks", "3", "--min-blocks", "3", "--no-watch", "--quiet")
+    bad = "sh -c 'echo no such file >&2; exit 1'"
+    done = bw(tmp_path, "compare", *words, "--", "true", bad)
+    assert done.returncode == 1
+    assert b"    no such file\n" in done.stdout
+
+
+def test_a_failure_without_a_word_says_nothing_more(tmp_path: Path) -> None:
+    done = run(tmp_path, "--output", "null", "--", "sh", "-c", "echo x >&2; exit 3")
+    assert done.returncode == 1
+    assert b"the end of" not in done.stdout

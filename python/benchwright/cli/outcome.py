@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 from benchwright.finding.observed import observed_doubts
 from benchwright.model.comparison import Comparison
 from benchwright.model.finding import Finding
+from benchwright.model.observation import Trial
 from benchwright.model.visible import visible_lines
 from benchwright.report.comparison import comparison_object, render_comparison
 from benchwright.report.document import Document, Entry, compose
+from benchwright.report.failure import failure_object, failure_text
 from benchwright.report.findings import condensed_lines
 from benchwright.report.json import encode, finding_object, section_object
 from benchwright.report.observed import observed_lines, observed_object
@@ -83,7 +85,8 @@ def tell(
         )
         return
     sys.stdout.write(condensed_lines(document.findings) + "\n")
-    sys.stdout.write(render_table(document, findings=False) + "\n")
+    if any(section.lines for section in document.sections):
+        sys.stdout.write(render_table(document, findings=False) + "\n")
     for section in document.sections:
         if section.stop is not None:
             print(stop_line(section.name, section.stop))
@@ -96,8 +99,10 @@ def tell(
 
 
 def print_observed(tests: Sequence[OpenTest]) -> None:
-    """Print what was profiled and characterized, test by test."""
+    """Print what was profiled and characterized, and what failed commands said."""
     for test in tests:
+        if (failed := _failed(test)) is not None:
+            sys.stdout.write(failure_text(test.name, failed))
         for line in observed_lines(test.name, test.trials, test.characterized):
             print(line)
 
@@ -118,9 +123,23 @@ def doubts_of_observed(tests: Sequence[OpenTest]) -> list[Finding]:
 
 def observed_objects(tests: Sequence[OpenTest]) -> dict[str, Any]:
     """Return the same for JSON, by test; nothing where there is none."""
+    failures = {
+        test.name: failure_object(failed)
+        for test in tests
+        if (failed := _failed(test)) is not None
+    }
     found = {
         test.name: seen
         for test in tests
         if (seen := observed_object(test.trials, test.characterized))
     }
-    return {"observed": found} if found else {}
+    return {
+        **({"observed": found} if found else {}),
+        **({"stderr_tail": failures} if failures else {}),
+    }
+
+
+def _failed(test: OpenTest) -> Trial | None:
+    """Return the first trial of a test whose failed command said something."""
+    trials = test.trials if test.cut is None else (*test.trials, test.cut)
+    return next((trial for trial in trials if trial.error_text is not None), None)

@@ -67,7 +67,7 @@ def examine(
         *told_findings(test_name, trials),
         *_void(test_name, trials),
         *resource_findings(test_name, trials, observed, book, claims),
-        *_too_few(test_name, len(observed), deselected),
+        *_too_few(test_name, trials, len(observed), deselected),
         *_nominal(test_name, rule, stop),
         *series_findings(
             test_name,
@@ -205,9 +205,14 @@ def _void(name: str, trials: Sequence[Trial]) -> list[Finding]:
     return [doubt("trial-void", name, evidence)]
 
 
-def _too_few(name: str, completed: int, deselected: int) -> list[Finding]:
+def _too_few(
+    name: str, trials: Sequence[Trial], completed: int, deselected: int
+) -> list[Finding]:
     if completed >= 2:
         return []
+    failed = any(t.ending in (Ending.FAILED, Ending.TIMEOUT) for t in trials)
+    if failed and not completed and not deselected:
+        return []  # that it failed is said, and is why there is nothing
     what = "no trial was" if not completed else "only 1 trial was"
     if not deselected:
         text = f"{what} completed: there is no interval"

@@ -80,6 +80,15 @@ class Block(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str = "measurement"
 
 
+class ErrorText(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The end of what a failed command wrote to stderr, to stdout where that is empty."""
+
+    lines: tuple[str, ...]
+    """The last few, as they are: control characters are in them."""
+    file: str
+    """Where all that is kept of it is, in the study."""
+
+
 class Trial(msgspec.Struct, frozen=True, omit_defaults=True):
     """One epoch of one test, as it is kept in the journal."""
 
@@ -111,3 +120,5 @@ class Trial(msgspec.Struct, frozen=True, omit_defaults=True):
     """What was seen of the machine: in the first of the trials that were seen together."""
     profile: Profile | None = None
     """Where processor time went; trials of few samples share one."""
+    error_text: ErrorText | None = None
+    """Of a trial that failed."""

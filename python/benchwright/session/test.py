@@ -30,6 +30,7 @@ from benchwright.study.export import export_test
 from benchwright.study.logs import (
     OutputKeeper,
     Stream,
+    error_text,
     largest_packed,
     log_directory,
     read_output,
@@ -171,13 +172,23 @@ class OpenTest:
             )
             for record in result.epochs
         ]
-        trials = self._kept(plan, trials)
+        trials = self._kept(plan, [self._explained(plan, one) for one in trials])
         return [
             msgspec.structs.replace(trial, warmup=True)
             if trial.epoch <= plan.warmups
             else trial
             for trial in trials
         ]
+
+    def _explained(self, plan: TestPlan, trial: Trial) -> Trial:
+        """Return a trial with what its failed command said, if it failed."""
+        if trial.ending not in (Ending.FAILED, Ending.TIMEOUT):
+            return trial
+        study, session = self._ledger.study, self._ledger.session
+        said = error_text(study.path, session, plan.name, trial.processes)
+        if said is not None and plan.output.mode == "file" and "/exec-" in said.file:
+            said = msgspec.structs.replace(said, file=f"{said.file}.gz")
+        return msgspec.structs.replace(trial, error_text=said)
 
     def _kept(self, plan: TestPlan, trials: Sequence[Trial]) -> list[Trial]:
         """Return the trials with their output, which was read, in the form that is kept.

@@ -18,7 +18,7 @@ from typing import BinaryIO, Literal
 
 import msgspec
 
-from benchwright.model.observation import ProcessRecord, Trial
+from benchwright.model.observation import ErrorText, ProcessRecord, Trial
 from benchwright.model.plan import Mode, Output
 from benchwright.study.names import file_name
 
@@ -29,6 +29,8 @@ PROGRAM_LOG = "_program"
 END_BYTES = 64 * 1024
 """What is kept of each end of a stream."""
 _PIECE_BYTES = 1 << 20
+_LINES, _LINE_CHARACTERS = 5, 300
+"""What a report shows of a failed command's stderr."""
 _GZIP_LEVEL = 1
 """Trials wait for it: level 6 takes three times as long for a tenth less."""
 
@@ -92,6 +94,38 @@ def largest_packed(trials: Iterable[Trial]) -> int:
         ),
         default=0,
     )
+
+
+def error_text(
+    study: Path, session: int, test: str, processes: Iterable[ProcessRecord]
+) -> ErrorText | None:
+    """Return the last lines of the first of these that failed, None where it wrote none."""
+    for process in processes:
+        if not process.status or process.error:
+            continue
+        for stream in reversed(STREAMS):
+            data = _last_bytes(study, session, test, process, stream)
+            lines = [
+                one.rstrip() for one in data.decode("utf-8", "replace").split("\n")
+            ]
+            if found := [line[:_LINE_CHARACTERS] for line in lines if line]:
+                place = log_directory(study, session, test) / log_file(process, stream)
+                return ErrorText(tuple(found[-_LINES:]), str(place.relative_to(study)))
+    return None
+
+
+def _last_bytes(
+    study: Path, session: int, test: str, process: ProcessRecord, stream: Stream
+) -> bytes:
+    """Return the end of a stream that is in its log as it was written."""
+    offset, length = kept_range(process, stream)
+    path = log_directory(study, session, test) / log_file(process, stream)
+    try:
+        with path.open("rb") as file:
+            file.seek(offset + max(length - END_BYTES, 0))
+            return file.read(min(length, END_BYTES))
+    except OSError:
+        return b""
 
 
 class _Kept(msgspec.Struct, frozen=True):
