@@ -197,7 +197,7 @@ def test_every_mistake_of_a_command_line_is_told_at_once() -> None:
         (
             {"command": "gen {rate:int}", "start": "0.2", "highest": "0.5"},
             "--highest",
-            "can be told no rate up to 0.5/s",
+            "cannot produce a rate of 0.5/s or less",
         ),
         ({"command": "gen {users}"}, "--command", "{rate}"),
         ({"command": "gen {rate} {duratoin}"}, "--command", "mean {duration}"),

@@ -35,9 +35,10 @@ examples:
       --limit 40ms --claim region:10%,rate:5%         GEN prints JSON
   bw peak --study DIR --plot peak.png                 draw the search kept in DIR
 
-claims: region:10% the true response at the answer is within 10 % of the limit; rate:5%
-the answer is within 5 % of the true peak; slo:95% the highest rate at which the limit
-holds with probability 95 %. With several, all are reached.
+claims (with several, all are reached):
+  region:10%   the true response at the answer is within 10 % of the limit
+  rate:5%      the answer is within 5 % of the true peak rate
+  slo:95%      the limit holds at the answer with a probability of 95 %
 
 exit status: 0 found; 1 the server or the generator failed, or a criterion fails at the
 lowest rate; 2 bad input; 3 undecided, budget spent, or no criterion ever fails;
@@ -78,8 +79,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "spec",
         nargs="?",
         metavar="SPEC.toml",
-        help="server, load and criteria; without one, and without --command, the "
-        "study's last search is told again",
+        help="server, load and criteria; without one, and without --command, print the "
+        "study's last search again",
     )
     _add_generator(parser.add_argument_group("instead of a SPEC"))
     _add_question(parser.add_argument_group("the question"))
@@ -114,35 +115,47 @@ def _add_question(group: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         metavar="40ms",
-        help="of the mean response; with a SPEC also 'p99 response < 100ms' and so on, "
-        "several times, in place of the SPEC's criteria",
+        help="limit on the mean response time; with a SPEC also 'p99 response < 100ms' and "
+        "so on, several times, in place of the SPEC's criteria",
     )
     add(
         "--claim",
         metavar="CLAIM",
         help="region:10%% (default), rate:5%%, slo:95%%; several with commas",
     )
-    add("--confidence", metavar="95%", help="of region and rate (default 95%%)")
+    add(
+        "--confidence",
+        metavar="95%",
+        help="confidence of a claim of region or rate (default 95%%)",
+    )
     add_sample(group)
 
 
 def _add_search(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--policy", metavar="NAME", help="qgs (default), binsearch, ...: how to search")
-    add("--start", metavar="RATE", help="of the first trial: a low one (default 50)")
+    add(
+        "--start",
+        metavar="RATE",
+        help="rate of the first trial, a low one (default 50)",
+    )
     add(
         "--lowest",
         metavar="RATE",
-        help="nothing below is tried (default 1, less where a limit is seconds long)",
+        help="lowest rate to try (default 1, less where a limit is seconds long)",
     )
-    add("--highest", metavar="RATE", help="nothing above is tried (default 1M)")
+    add("--highest", metavar="RATE", help="highest rate to try (default 1M)")
     add(
         "--budget",
         metavar="10m",
-        help="the best answer by then, with what is known of it",
+        help="stop after this time and report the best answer so far",
     )
-    add("--max-trials", metavar="N", help="then undecided (default 200)")
-    add("--run-length", metavar="60s", help="of every trial (default: the policy's)")
+    add("--max-trials", metavar="N", help="stop undecided after N trials (default 200)")
+    add(
+        "--run-length",
+        metavar="60s",
+        help="length of every trial (default: the policy chooses)",
+    )
     add_seed(group)
 
 

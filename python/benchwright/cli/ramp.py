@@ -61,7 +61,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         nargs="?",
         metavar="SPEC.toml",
         help="server and load; [ramp] if it has one; without one, and without "
-        "--command, the study's last ramp is told again",
+        "--command, print the study's last ramp again",
     )
     _add_generator(parser.add_argument_group("instead of a SPEC"))
     _add_levels(parser.add_argument_group("the levels"))
@@ -85,7 +85,8 @@ def _add_generator(group: argparse._ArgumentGroup) -> None:
     add(
         "--series",
         metavar="/POINTER",
-        help="where an array of [second, count, mean_ms] is: it tells the noise",
+        help="JSON pointer to the per-second series, an array of [second, count, "
+        "mean_ms], used to estimate the noise",
     )
 
 
@@ -112,15 +113,21 @@ def _add_levels(group: argparse._ArgumentGroup) -> None:
 
 def _add_end(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("--growth", metavar="5%", help="by less throughput does not grow (default 5%%)")
+    add("--growth", metavar="5%", help="smaller gains count as no growth (default 5%%)")
     add(
         "--flat-levels",
         metavar="N",
-        help="levels without growth that end the ramp (default 2)",
+        help="stop after N levels without growth (default 2)",
     )
-    add("--max-errors", metavar="1%", help="more failures end it (default 1%%)")
-    add("--budget", metavar="10m", help="no trial begins after this time")
-    add("--confidence", metavar="95%", help="of all intervals (default 95%%)")
+    add(
+        "--max-errors",
+        metavar="1%",
+        help="stop when more operations fail (default 1%%)",
+    )
+    add("--budget", metavar="10m", help="start no trial after this time")
+    add(
+        "--confidence", metavar="95%", help="confidence of all intervals (default 95%%)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -17,7 +17,7 @@ Request = TypeVar("Request")
 Misfit = tuple[str, str, str, str]
 """Option, its text, what is wrong, what to do."""
 OF_A_NEW_SESSION = ("no_watch", "profile", "notify", "notify_on")
-"""Options that mean nothing where a stored search is told again."""
+"""Options that mean nothing where a stored search is printed again."""
 
 
 def add_sample(group: Container) -> None:
@@ -37,7 +37,7 @@ def add_seed(group: Container) -> None:
     group.add_argument(
         "--seed",
         metavar="N",
-        help="of all that is random (default: drawn, recorded)",
+        help="random seed (default: drawn, recorded)",
     )
 
 

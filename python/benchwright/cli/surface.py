@@ -58,8 +58,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "spec",
         nargs="?",
         metavar="SPEC.toml",
-        help="server, load, criteria and factors; without one the study's last surface "
-        "is told again",
+        help="server, load, criteria and factors; without one print the study's last "
+        "surface again",
     )
     _add_mapping(parser.add_argument_group("the mapping"))
     _add_inner(parser.add_argument_group("the search at each sample"))
@@ -89,18 +89,34 @@ def _add_inner(group: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         metavar="40ms",
-        help="of the mean response, or 'p99 response < 100ms' and so on, several times, "
+        help="limit on the mean response time, or 'p99 response < 100ms' and so on, several times, "
         "in place of the SPEC's criteria",
     )
     add("--claim", metavar="CLAIM", help="region:10%%, rate:5%% or slo:95%%")
-    add("--confidence", metavar="95%", help="of region and rate (default 95%%)")
+    add(
+        "--confidence",
+        metavar="95%",
+        help="confidence of a claim of region or rate (default 95%%)",
+    )
     add("--policy", metavar="NAME", help="how to search (default qgs)")
-    add("--start", metavar="RATE", help="of the first search; others begin at a peak")
-    add("--lowest", metavar="RATE", help="nothing below is tried")
-    add("--highest", metavar="RATE", help="nothing above is tried")
-    add("--budget", metavar="10m", help="of each search: the best answer by then")
-    add("--max-trials", metavar="N", help="of each search (default 200)")
-    add("--run-length", metavar="60s", help="of every trial (default: the policy's)")
+    add(
+        "--start",
+        metavar="RATE",
+        help="first rate of the first search; others begin at a neighbour's peak",
+    )
+    add("--lowest", metavar="RATE", help="lowest rate to try")
+    add("--highest", metavar="RATE", help="highest rate to try")
+    add(
+        "--budget",
+        metavar="10m",
+        help="stop each search after this time and use its best answer so far",
+    )
+    add("--max-trials", metavar="N", help="most trials of each search (default 200)")
+    add(
+        "--run-length",
+        metavar="60s",
+        help="length of every trial (default: the policy chooses)",
+    )
     add_seed(group)
 
 
@@ -163,5 +179,5 @@ def _check(arguments: argparse.Namespace) -> None:
     if arguments.spec is None and given:
         option = f"--{given[0].replace('_', '-')}"
         message = "there is no SPEC.toml to search with it"
-        hint = "bw surface SPEC.toml; without a spec a stored surface is told again"
+        hint = "bw surface SPEC.toml; without a spec it prints a stored surface again"
         raise argument_error(option, "", message, hint)

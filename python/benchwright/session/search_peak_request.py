@@ -234,7 +234,7 @@ class _PeakReading(SampleReading):
             message = f"the highest rate is below the first one, {goal.start_rate:g}/s"
             self._wrong_rate("highest", self._request.highest, message)
         elif high is not None and _no_step_up_to(high, goal):
-            message = f"the generator can be told no rate up to {high:g}/s"
+            message = f"the generator cannot produce a rate of {high:g}/s or less"
             self._wrong_rate("highest", self._request.highest, message)
 
     def _wrong_rate(self, key: str, option: str | None, message: str) -> None:

@@ -162,7 +162,8 @@ def _told(
     return msgspec.structs.replace(
         result,
         status=PeakStatus.UNDECIDED,
-        detail=f"{drifts[0]}: an answer is that of no moment; were there no drift, {step.detail}",
+        detail=f"the server drifted during the search ({drifts[0]}), so the answer may not "
+        f"hold; without drift it would be: {step.detail}",
         claim_probability=None,
     )
 
