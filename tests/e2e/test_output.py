@@ -231,3 +231,12 @@ def test_a_failure_without_a_word_says_nothing_more(tmp_path: Path) -> None:
     done = run(tmp_path, "--output", "null", "--", "sh", "-c", "echo x >&2; exit 3")
     assert done.returncode == 1
     assert b"the end of" not in done.stdout
+
+
+def test_json_has_the_bytes_of_each_trial_and_stream(tmp_path: Path) -> None:
+    script = "seq 300000; printf $APEPOCH >&2"
+    done = run(tmp_path, "--json", "--", "sh", "-c", script)
+    written = json.loads(done.stdout)["output"]["sh"]
+    each = {"stdout_bytes": len(SEQ), "stderr_bytes": 1}
+    trials = [{"epoch": epoch} | each for epoch in (1, 2, 3)]
+    assert written == {"mode": "bounded", "trials": trials}

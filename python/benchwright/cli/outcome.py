@@ -17,6 +17,7 @@ from benchwright.report.failure import failure_object, failure_text
 from benchwright.report.findings import condensed_lines
 from benchwright.report.json import encode, finding_object, section_object
 from benchwright.report.observed import observed_lines, observed_object
+from benchwright.report.output import output_object, writes
 from benchwright.report.stop import stop_line
 from benchwright.report.table import render_table
 from benchwright.session.doubts import examined
@@ -128,6 +129,11 @@ def observed_objects(tests: Sequence[OpenTest]) -> dict[str, Any]:
         for test in tests
         if (failed := _failed(test)) is not None
     }
+    written = {
+        test.name: output_object(test.plan.output.mode, test.trials)
+        for test in tests
+        if test.plan is not None and writes(test.trials)
+    }
     found = {
         test.name: seen
         for test in tests
@@ -136,6 +142,7 @@ def observed_objects(tests: Sequence[OpenTest]) -> dict[str, Any]:
     return {
         **({"observed": found} if found else {}),
         **({"stderr_tail": failures} if failures else {}),
+        **({"output": written} if written else {}),
     }
 
 

@@ -40,6 +40,10 @@ _CODES: dict[str, Code] = {
         "Let EXEC or CLEANUP end what sudo and set-user-ID programs start, or run bw as root: it may not "
         "signal processes of another user.",
     ),
+    "output-cost": Code(
+        Severity.WARNING,
+        "Use --output null if the output is not needed: it is then written to /dev/null.",
+    ),
     "dependent-trials": Code(
         Severity.WARNING,
         "Make trials independent: rest between them (--rest 500ms), compare in randomised "

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from benchwright.finding.codes import doubt
+from benchwright.finding.output import output_findings
 from benchwright.finding.resources import resource_findings
 from benchwright.finding.sanity import Claims
 from benchwright.finding.series import series_findings
@@ -65,6 +66,7 @@ def examine(
         *_left_running(test_name, trials),
         *_not_ended(test_name, trials),
         *told_findings(test_name, trials),
+        *output_findings(test_name, trials),
         *_void(test_name, trials),
         *resource_findings(test_name, trials, observed, book, claims),
         *_too_few(test_name, trials, len(observed), deselected),

@@ -172,3 +172,12 @@ GRAIN = 0.05
 """Step of the values as a share of their size: below it they are a clock's grain, not figures."""
 GRAIN_FEWEST = 5
 """Values of which a grain can be told."""
+
+# -- output ------------------------------------------------------------------------------
+
+OUTPUT_NS_PER_BYTE = 0.65
+"""More system time than /dev/null for each byte to a file in memory (docs/output.md) [ns]."""
+OUTPUT_OF_ELAPSED = 0.02
+"""A precision of 2 % is often asked for: less than that is not noticed."""
+OUTPUT_OF_SYSTEM = 0.10
+"""System time is looked at where a program's own work is; a tenth of it changes what is seen."""
