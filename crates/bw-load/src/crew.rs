@@ -14,7 +14,6 @@ use crate::timekeeper::{AnyClock, Timekeeper};
 use crate::trouble::Trouble;
 use crate::worker::{Hosted, Office, Plan, Stop, Times, Worker};
 use bw_units::Nanos;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::Scope;
@@ -137,14 +136,11 @@ impl Crew<'_> {
         let (worker, ledger, mail) = what;
         let name = format!("bw-worker-{worker}");
         let work = move || {
-            let life = || self.work(maker, (worker, ledger, mail), &line);
-            // What a panic leaves broken is this worker's own; the others are told to stop, where
-            // they would wait for it for ever.
-            let note = match catch_unwind(AssertUnwindSafe(life)) {
-                Ok(Ok(Some(report))) => Note::Done(Box::new(report)),
-                Ok(Ok(None)) => return,
-                Ok(Err(trouble)) => Note::Failed(trouble),
-                Err(_) => Note::Failed(panicked(worker)),
+            // A panic ends the process: see `panics`.
+            let note = match self.work(maker, (worker, ledger, mail), &line) {
+                Ok(Some(report)) => Note::Done(Box::new(report)),
+                Ok(None) => return,
+                Err(trouble) => Note::Failed(trouble),
             };
             // Nobody listens any more if another worker failed first.
             drop(line.tell.send(note));
@@ -263,13 +259,6 @@ fn wait_until_ready(told: &Receiver<Note>, workers: usize) -> Result<(), Trouble
     Ok(())
 }
 
-/// The panic's own words are on stderr.
-fn panicked(worker: usize) -> Trouble {
-    let message = format!("worker {worker} met a defect of its own and has ended");
-    let remedy = "see the messages above; please report this, with the request";
-    Trouble::operating("worker-died", message, remedy)
-}
-
 /// Sets time zero for everybody; returns it in `CLOCK_REALTIME` [ns].
 fn begin(goes: Vec<Sender<u64>>) -> u64 {
     let zero_ns = monotonic_ns() + AHEAD_NS;
@@ -288,6 +277,3 @@ fn target_failed(worker: usize, error: &std::io::Error) -> Trouble {
         "see whether the target is still there, and the kernel's log",
     )
 }
-
-#[cfg(test)]
-mod tests;

@@ -53,6 +53,9 @@ pub struct Counts {
     /// Messages to filaments that do not exist.
     #[serde(skip)]
     pub undeliverable: u64,
+    /// Workers whose backlog became longer than it may.
+    #[serde(skip)]
+    pub backlogs: u64,
     /// Rows for which the reporter had no room: told with the samples.
     #[serde(skip)]
     pub lost_rows: u64,
@@ -73,6 +76,7 @@ impl AddAssign for Counts {
         self.starved += other.starved;
         self.stray += other.stray;
         self.undeliverable += other.undeliverable;
+        self.backlogs += other.backlogs;
         self.lost_rows += other.lost_rows;
     }
 }
@@ -153,6 +157,11 @@ impl Ledger {
         self.counts.held += u64::from(self.measured(planned));
     }
 
+    /// More operations wait than may: the run ends.
+    pub fn backlog_exceeded(&mut self) {
+        self.counts.backlogs = 1;
+    }
+
     /// An operation finds no room and is dropped.
     pub fn dropped(&mut self, planned: &Planned) {
         self.interval.dropped += 1;
@@ -222,11 +231,10 @@ impl Ledger {
 
 /// Intervals and rows.
 impl Ledger {
-    /// Ends the present interval and begins the next. Allocates only if the reporter has not given
+    /// Ends the present interval and begins number `index`. Allocates only if the reporter has not given
     /// an empty one back for many intervals.
-    pub fn turn_over(&mut self, in_flight: u64, waiting: u64) {
+    pub fn turn_over(&mut self, index: u64, in_flight: u64, waiting: u64) {
         (self.interval.in_flight, self.interval.waiting) = (in_flight, waiting);
-        let index = self.interval.index + 1;
         let next = match self.intervals.take() {
             Some(mut used) => {
                 used.reset(index);
@@ -283,7 +291,7 @@ impl Ledger {
         let interval = &self.interval;
         let any = interval.intended + interval.issued + interval.completed + interval.dropped;
         if any > 0 || interval.index == 0 {
-            self.turn_over(in_flight, waiting);
+            self.turn_over(interval.index + 1, in_flight, waiting);
         }
         while !self.backlog.is_empty() && !self.intervals.is_abandoned() {
             crate::clock::sleep(Nanos(1_000_000));
@@ -340,5 +348,23 @@ impl Rows {
         self.blocks
             .give(last)
             .map_or_else(|last| last.len() as u64, |()| 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exchange::exchange;
+
+    #[test]
+    fn an_hour_in_which_the_worker_did_not_run_costs_one_interval() {
+        let (filler, mut desk) = exchange(64, Vec::new());
+        let mut ledger = Ledger::new(0, Nanos::ZERO, filler, None);
+        ledger.turn_over(1, 0, 0);
+        ledger.turn_over(3_600_000, 7, 0);
+        ledger.turn_over(3_600_001, 0, 0);
+        let handed = std::iter::from_fn(|| desk.take());
+        let handed: Vec<_> = handed.map(|one| (one.index, one.in_flight)).collect();
+        assert_eq!(handed, [(0, 0), (1, 7), (3_600_000, 0)]);
     }
 }

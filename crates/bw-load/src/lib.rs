@@ -19,6 +19,7 @@ pub mod naive;
 pub mod net;
 pub mod null;
 pub mod pacer;
+pub mod panics;
 pub mod policy;
 pub mod read_ahead;
 pub mod reporter;

@@ -216,9 +216,10 @@ impl Naive<'_> {
     }
 
     fn note(&self, book: &mut Book, flight: &Flight, now: Nanos, result: i32) {
-        while now >= book.boundary {
-            book.ledger.turn_over(0, 0);
-            book.boundary += self.interval;
+        if now >= book.boundary {
+            let index = now.0 / self.interval.0.max(1);
+            book.ledger.turn_over(index, 0, 0);
+            book.boundary = Nanos((index + 1).saturating_mul(self.interval.0));
         }
         book.ledger.intended(&flight.planned);
         book.ledger.issued(&flight.planned, flight.issued);

@@ -83,6 +83,9 @@ pub struct LoadRequest {
     /// In flight at most, per worker.
     #[serde(default = "default_depth")]
     pub depth: u32,
+    /// How many operations may wait for a free place, of all workers together: more end the run.
+    #[serde(default = "default_backlog")]
+    pub backlog: usize,
     /// What happens to an arrival that finds no room.
     #[serde(default)]
     pub full: Full,
@@ -125,6 +128,11 @@ fn default_interval() -> Nanos {
 
 fn default_depth() -> u32 {
     128
+}
+
+/// About 500 MB of memory: as far as a backlog may grow before it endangers the machine.
+fn default_backlog() -> usize {
+    10_000_000
 }
 
 fn one() -> usize {

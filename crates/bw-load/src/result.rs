@@ -82,6 +82,8 @@ pub struct LoadResult {
     pub schema: &'static str,
     /// Whether a signal ended it.
     pub interrupted: bool,
+    /// Why the engine itself ended the run early: `backlog`.
+    pub stopped: Option<&'static str>,
     /// `CLOCK_REALTIME` at time zero.
     pub started_ns: u64,
     /// From time zero to the last completion.
@@ -149,6 +151,7 @@ pub fn assemble(parts: Parts<'_>) -> LoadResult {
     LoadResult {
         schema: "load/1",
         interrupted: parts.interrupted,
+        stopped: (counts.backlogs > 0).then_some("backlog"),
         started_ns: parts.started_ns,
         elapsed_ns: last_end(&parts.reports),
         target: target(&parts.reports),

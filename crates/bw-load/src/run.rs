@@ -229,6 +229,7 @@ fn traces(outcomes: Vec<Outcome>) -> Result<Vec<TraceReport>, Trouble> {
 fn plan(request: &LoadRequest) -> Plan {
     Plan {
         depth: request.depth,
+        backlog: request.backlog / request.workers,
         full: request.full,
         late: request.late,
         end: request.end(),

@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM: the first ends the run early, the second does not even wait for what is in flight;
+//! SIGINT, SIGTERM and SIGHUP: the first ends the run early, the second does not even wait for what is in flight;
 //! the third ends the process, whatever it waits for (the writer of a FIFO, a disk that hangs).
 //!
 //! Decision: a handler that counts, and a reporter that looks; nothing else may be done in a handler, and
@@ -18,16 +18,23 @@ extern "C" fn count(_signal: libc::c_int) {
     }
 }
 
-/// Counts SIGINT and SIGTERM from now on, instead of dying of them. System calls go on. A write past
+/// Counts SIGINT, SIGTERM and SIGHUP from now on, instead of dying of them. System calls go on. A write past
 /// the limit of file sizes (`ulimit -f`) is an error of that write, as on a full disk.
 pub fn catch() {
-    for signal in [libc::SIGINT, libc::SIGTERM] {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         // SAFETY: a sigaction of zeros has an empty mask and no flags.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         action.sa_sigaction = count as extern "C" fn(libc::c_int) as usize;
         action.sa_flags = libc::SA_RESTART;
         // SAFETY: the action is valid; its handler adds to an atomic, or ends the process.
-        unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) };
+        unsafe {
+            let mut before: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(signal, &action, &raw mut before);
+            // nohup: a hang-up that the caller ignores is ignored here too.
+            if signal == libc::SIGHUP && before.sa_sigaction == libc::SIG_IGN {
+                libc::sigaction(signal, &raw const before, std::ptr::null_mut());
+            }
+        }
     }
     // SAFETY: to ignore a signal touches no memory.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };

@@ -3,7 +3,8 @@
 //! Decision: chunks of fixed size instead of one growing buffer, since a buffer of a million
 //! waiting operations that doubles is copied whole in the middle of a run. So many chunks
 //! are there from the start; beyond them one allocation of 160 KiB is made for every 4096
-//! operations of backlog, the only one in the loop: by then the target is behind anyway.
+//! operations of backlog, the only one in the loop: by then the target is behind anyway. How long it may become
+//! is the plan's `backlog`.
 
 use crate::agenda::Planned;
 use std::collections::VecDeque;

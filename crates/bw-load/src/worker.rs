@@ -50,6 +50,8 @@ pub struct Hosted {
 pub struct Plan {
     /// In flight at most.
     pub depth: u32,
+    /// Operations that may wait for a free place; one more ends the run.
+    pub backlog: usize,
     /// When that is reached.
     pub full: Full,
     /// When the generator is late.
@@ -258,13 +260,14 @@ impl<C: Clock, T: Target> Worker<C, T> {
         Ok(())
     }
 
-    /// Begins new intervals until the present one is the one of now.
+    /// Begins the interval of now. Those in between, in which the worker itself did not run (a virtual
+    /// machine that was paused), are left out.
     fn turn_over(&mut self) {
-        while self.now >= self.boundary {
-            let (in_flight, waiting) = (self.slots.in_flight(), self.waiting.len());
-            self.ledger.turn_over(in_flight as u64, waiting as u64);
-            self.boundary += self.plan.interval;
-        }
+        let index = self.now.0 / self.plan.interval.0.max(1);
+        let (in_flight, waiting) = (self.slots.in_flight(), self.waiting.len());
+        self.ledger
+            .turn_over(index, in_flight as u64, waiting as u64);
+        self.boundary = Nanos((index + 1).saturating_mul(self.plan.interval.0));
         self.clock.refine();
     }
 }

@@ -271,3 +271,18 @@ proptest! {
         prop_assert_eq!(done.rows.len() as u64, expected);
     }
 }
+
+#[test]
+fn a_backlog_that_grows_too_long_ends_the_run() {
+    let plan = Plan {
+        depth: 10,
+        backlog: 100,
+        ..plan(3000)
+    };
+    let stalled = stalled(1000, 1000, 60_000);
+    let done = simulate(plan, stalled, hosted(vec![Every::second(1000)]));
+    let counts = done.counts;
+    assert_eq!((counts.backlogs, counts.waiting), (1, 101));
+    assert_eq!(counts.intended, counts.issued + counts.waiting);
+    assert!(counts.intended < 1200, "{counts:?}");
+}

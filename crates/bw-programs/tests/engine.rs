@@ -326,3 +326,33 @@ fn nothing_begins_or_ends_before_time_zero() {
     let service = &result["kinds"]["read"]["service_ns"];
     assert!(service["min"].as_u64().unwrap() > 0, "{service}");
 }
+
+/// The naive pacers' issuing thread is started by a call that panics where there is no memory for its stack.
+#[test]
+fn a_defect_of_the_engine_is_one_error() {
+    let request = load(&json!({"duration_ns": 1_000_000_000, "pacer": "select"}));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bw-engine"));
+    command.env("RUST_MIN_STACK", (1_u64 << 46).to_string());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(request.to_string().as_bytes()).unwrap();
+    drop(input);
+    let (values, status) = answers(child);
+    let (last, before) = values.split_last().unwrap();
+    assert_eq!(
+        (status, &last["code"]),
+        (Some(1), &json!("engine-panic")),
+        "{last}"
+    );
+    assert!(before.iter().all(|line| line["type"] == "progress"));
+}
+
+#[test]
+fn a_backlog_that_grows_too_long_ends_the_run() {
+    let stall = json!({"kind": "null", "stalls": [{"at_ns": 0, "for_ns": 60_000_000_000_u64}]});
+    let request = load(&json!({"target": stall, "depth": 1, "backlog": 20, "drain_ns": 0}));
+    let (result, status) = ask(&request.to_string());
+    assert_eq!((status, &result["stopped"]), (Some(0), &json!("backlog")));
+    assert_eq!(result["counts"]["waiting"], 21);
+}

@@ -9,9 +9,11 @@ from typing import Literal
 
 import msgspec
 
-from benchwright.load.workload import OPEN, Tpcb, Workload
+from benchwright.load.workload import OPEN, Open, Tpcb, Workload, operations_until
 from benchwright.model.load import Loop
 
+TIMEOUT_NS = 30 * 10**9
+"""As long as operations in flight at the end of a run are waited for."""
 DRAIN_NS = 30 * 10**9
 INTERVAL_NS = 10**9
 DEPTH = 128
@@ -52,6 +54,8 @@ class TcpTarget(msgspec.Struct, frozen=True, tag="tcp", tag_field="kind"):
     host: str
     port: int
     connections: int = 64
+    timeout_ns: int | None = TIMEOUT_NS
+    """How long an operation may take; None: for ever."""
     receive_bytes: int | None = None
 
 
@@ -64,6 +68,8 @@ class HttpTarget(msgspec.Struct, frozen=True, tag="http", tag_field="kind"):
     headers: tuple[tuple[str, str], ...] = ()
     body_bytes: int = 0
     connections: int = 64
+    timeout_ns: int | None = TIMEOUT_NS
+    """How long an operation may take; None: for ever."""
 
 
 Target = NullTarget | FileTarget | TcpTarget | HttpTarget
@@ -122,6 +128,22 @@ class LoadRequest(
         """Which of the workload's operations wait for others."""
         opened = [_is_open(f) for f in self.workload.filaments]
         return Loop(open=any(opened), closed=not all(opened))
+
+    @property
+    def asked_rate_per_s(self) -> float | None:
+        """The arrivals per second that the workload asks for in the measured part, on average.
+
+        None where it cannot be told before the run: in a closed loop, a trace, or without an end.
+        """
+        end_ns, total = self.duration_ns, 0.0
+        if not end_ns:
+            return None
+        for one in self.workload.filaments:
+            if not isinstance(one, Open) or one.count is not None:
+                return None
+            until = operations_until(one.rate, self.warm_up_ns + end_ns)
+            total += until - operations_until(one.rate, self.warm_up_ns)
+        return total / end_ns * 1e9
 
 
 def _is_open(filament: object) -> bool:

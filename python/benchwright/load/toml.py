@@ -71,6 +71,7 @@ TARGET: Parsers = {
     "size": ("size_bytes", words.some_bytes),
     "block": ("block_bytes", words.some_bytes),
     "connections": ("connections", words.some),
+    "timeout": ("timeout_ns", words.timeout_ns),
     "receive": ("receive_bytes", words.size_bytes),
     "method": ("method", str),
     "body": ("body_bytes", words.size_bytes),

@@ -88,6 +88,11 @@ def some_ns(text: str) -> int:
     return _above_zero(duration_ns(text), text)
 
 
+def timeout_ns(text: str) -> int | None:
+    """Return a duration above 0 [ns]; None for `none`."""
+    return None if text.strip() == "none" else some_ns(text)
+
+
 def size_bytes(text: str) -> int:
     """Return a size such as `4k` [bytes]."""
     return _bounded(parse_size_bytes(text), text)

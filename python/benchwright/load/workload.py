@@ -134,6 +134,23 @@ class RateProfile(msgspec.Struct, frozen=True):
 Rate = ConstantRate | RateProfile
 
 
+def operations_until(rate: Rate, at_ns: int) -> float:
+    """Return how many arrivals a rate has up to a time, on average."""
+    if isinstance(rate, ConstantRate):
+        return rate.micro_per_s * at_ns / 1e15
+    total, held, left_ns = 0.0, 0, at_ns
+    for step in rate.steps:
+        length_ns = min(step.for_ns, left_ns)
+        part = length_ns / step.for_ns if step.for_ns else 1.0
+        end = step.from_micro_per_s + part * (
+            step.to_micro_per_s - step.from_micro_per_s
+        )
+        total += length_ns * (step.from_micro_per_s + end) / 2
+        left_ns -= length_ns
+        held = step.to_micro_per_s
+    return (total + left_ns * held) / 1e15
+
+
 # -- accesses --------------------------------------------------------------------------
 
 

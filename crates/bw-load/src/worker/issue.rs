@@ -9,6 +9,7 @@ use crate::target::Target;
 use bw_schedule::filament::{Completion, DROPPED, Event};
 use bw_units::Nanos;
 use std::io;
+use std::sync::atomic::Ordering;
 
 /// Ends are not left with the target longer than this, however near the next operation is.
 const REAP_AT_LEAST: Nanos = Nanos(5_000);
@@ -116,6 +117,11 @@ impl<C: Clock, T: Target> Worker<C, T> {
                 Full::Queue => {
                     self.ledger.held(&planned);
                     self.waiting.push(planned);
+                    if self.waiting.len() > self.plan.backlog {
+                        self.ledger.backlog_exceeded();
+                        self.stop.fetch_max(1, Ordering::Relaxed);
+                        return true;
+                    }
                 }
                 Full::Drop => {
                     self.ledger.dropped(&planned);

@@ -64,6 +64,7 @@ pub fn hosted(filaments: Vec<Box<dyn Filament>>) -> Vec<Hosted> {
 pub fn plan(end_ms: u64) -> Plan {
     Plan {
         depth: 100_000,
+        backlog: 1_000_000,
         full: Full::Queue,
         late: Late::CatchUp,
         end: Nanos(end_ms * MS),

@@ -3,7 +3,7 @@
 use bw_load::floor::{self, FloorRequest};
 use bw_load::request::LoadRequest;
 use bw_load::trouble::{Place, Trouble};
-use bw_load::{kernel_probe, run, seat, signals};
+use bw_load::{kernel_probe, panics, run, seat, signals};
 use bw_trace::capture::{CaptureRequest, capture};
 use bw_trace::compare::{CompareRequest, compare};
 use bw_trace::convert::{ConvertRequest, convert};
@@ -11,6 +11,7 @@ use bw_trace::stat::{StatRequest, stat};
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Exit status of a load that a signal ended early.
 const INTERRUPTED: i32 = 130;
@@ -51,6 +52,7 @@ enum Answer<T: Serialize> {
 struct Nothing {}
 
 fn main() {
+    panics::answer_with(say_panic);
     if let Err(error) = seat::die_with_parent(seat::parent()) {
         // Nobody is left who could read an answer.
         eprintln!("bw-engine: {error}");
@@ -128,10 +130,23 @@ fn answer(request: Request) -> Result<i32, Trouble> {
     }
 }
 
+/// Whether the one `result` or `error` has been written.
+static ANSWERED: AtomicBool = AtomicBool::new(false);
+
+fn say_panic(trouble: &Trouble) {
+    if !ANSWERED.load(Ordering::SeqCst) {
+        say(&Answer::Error(trouble));
+    }
+}
+
 /// Writes one line. If nobody reads any more there is nobody to tell, and the run goes on to its end.
 fn say<T: Serialize>(answer: &Answer<T>) {
     match serde_json::to_string(answer) {
-        Ok(line) => drop(writeln!(std::io::stdout().lock(), "{line}")),
+        Ok(line) => {
+            drop(writeln!(std::io::stdout().lock(), "{line}"));
+            let last = matches!(answer, Answer::Result(_) | Answer::Error(_));
+            ANSWERED.fetch_or(last, Ordering::SeqCst);
+        }
         Err(error) => eprintln!("bw-engine: an answer cannot be written: {error}"),
     }
 }
