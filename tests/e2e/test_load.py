@@ -222,9 +222,10 @@ def running(directory: Path, *words: str) -> subprocess.Popen[str]:
     return process
 
 
-def test_an_interrupt_ends_it_with_a_result(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupt_ends_it_with_a_result(tmp_path: Path, number: int) -> None:
     process = running(tmp_path, "--json")
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 130
     found = json.loads(out)

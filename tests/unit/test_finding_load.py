@@ -134,7 +134,7 @@ def test_failures_and_what_never_ended() -> None:
     found = document()
     found["counts"] |= {"errors": 3, "unfinished": 2}
     told = doubts(found)
-    assert "EIO of write: 3" in told["operations-failed"].evidence
+    assert "3 x EIO of write" in told["operations-failed"].evidence
     assert told["operations-failed"].severity is Severity.WARNING
     assert "2 of " in told["operations-unfinished"].evidence
     assert told["operations-unfinished"].severity is Severity.WARNING
@@ -221,3 +221,17 @@ def test_a_result_of_nothing_is_no_error() -> None:
 def test_times_in_words() -> None:
     words = [time_words(ns) for ns in (0, 999, 1000, 999_600, 1_234_567, 61 * 10**9)]
     assert words == ["0 ns", "999 ns", "1 us", "1 ms", "1.23 ms", "61 s"]
+
+
+def test_a_run_that_its_backlog_ended_says_so() -> None:
+    found = document() | {"stopped": "backlog"}
+    found["counts"] |= {"waiting": 10_000_001}
+    one = doubts(found)["backlog-limit"]
+    assert one.severity is Severity.SERIOUS
+    assert "10,000,001 operations waited for a free place" in one.evidence
+
+
+def test_answers_that_nobody_asked_for_are_a_doubt() -> None:
+    found = document()
+    found["target"] |= {"unrequested": 1}
+    assert "1 connection " in doubts(found)["unrequested-answers"].evidence

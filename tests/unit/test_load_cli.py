@@ -221,7 +221,9 @@ def test_inside_a_trial_the_numbers_go_to_aplog(engine: Engine) -> None:
 @pytest.mark.parametrize(
     ("words", "unfinished", "status"),
     [
-        ("", 40_000, 0),
+        ("", 40_000, 1),
+        ("", 496, 0),
+        ("", 497, 1),
         ("--max-errors 1%", 496, 0),
         ("--max-errors 1%", 497, 1),
         ("--max-errors 0%", 0, 1),

@@ -177,3 +177,11 @@ def test_quiet_is_quiet() -> None:
     listener(progress(1))
     listener.close()
     assert stream.getvalue() == ""
+
+
+def test_the_rate_that_was_asked_stands_beside_what_was_drawn_of_it() -> None:
+    result = msgspec.json.decode(GOLDEN.read_bytes(), type=LoadResult)
+    report = load_text(result, "T", (), open_loop=True, asked_per_s=10_000)
+    assert "\nrate       asked 10,000/s (9,998/s drawn), offered" in report
+    report = load_text(result, "T", (), open_loop=True, asked_per_s=9998.0)
+    assert "\nrate       asked 9,998/s, offered" in report

@@ -12,7 +12,7 @@ import pytest
 from benchwright.model.load import LoadResult
 from benchwright.model.trace_compare import CompareResult
 from benchwright.model.trace_stat import StatResult
-from benchwright.report.plot.load_results import NamedLoad, load_sheet
+from benchwright.report.plot.load_results import NamedLoad, load_sheet, rate_panel
 from benchwright.report.plot.render import printable_sheet, render_sheet
 from benchwright.report.plot.sheet import Axis, Curve, Panel, Sheet, Unit
 from benchwright.report.plot.style import FORMATS, Style
@@ -21,6 +21,7 @@ from benchwright.report.plot.trace_compare import compare_sheet
 from benchwright.report.plot.trace_stat import NamedStat, stat_sheet
 
 GOLDEN = Path(__file__).parents[1] / "golden"
+RESULT = GOLDEN / "load" / "result.json"
 
 
 def golden(kind: str) -> dict[str, Any]:
@@ -149,3 +150,24 @@ def test_ticks_are_in_their_unit(value: float, axis: Axis, text: str) -> None:
 @pytest.mark.parametrize(("span", "step"), [(2**31, 2**29), (0, 1), (5000, 1024)])
 def test_sizes_are_at_powers_of_two(span: float, step: float) -> None:
     assert binary_step(span) == step
+
+
+def test_a_last_interval_that_was_cut_is_no_rate_of_its_own() -> None:
+    """43 operations in the millisecond after the last whole second are no 43,000/s."""
+    found = msgspec.json.decode(RESULT.read_bytes())
+    whole = {**found["intervals"][0], "start_ns": 0, "length_ns": 10**9}
+    whole |= {"intended": 2000, "completed": 2000}
+    cut = {**whole, "start_ns": 10**9, "length_ns": 10**6, "completed": 43}
+    found["intervals"] = [whole, cut]
+    panel = rate_panel([NamedLoad("a", msgspec.convert(found, LoadResult))])
+    for curve in panel.curves:
+        assert (curve.x, curve.y) == ((0.0, 1.0), (2000.0, 2000.0))
+
+
+def test_time_in_which_the_generator_stood_still_is_a_gap() -> None:
+    found = msgspec.json.decode(RESULT.read_bytes())
+    one = {**found["intervals"][0], "length_ns": 10**9, "completed": 7, "intended": 7}
+    found["intervals"] = [{**one, "start_ns": at * 10**9} for at in (0, 5)]
+    panel = rate_panel([NamedLoad("a", msgspec.convert(found, LoadResult))])
+    for curve in panel.curves:
+        assert (curve.x, curve.y) == ((0.0, 1.0, 5.0, 6.0), (7.0, None, 7.0, 7.0))

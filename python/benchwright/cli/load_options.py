@@ -32,7 +32,7 @@ _RUN = (
     "fifo",
     "max_errors",
 )
-_TARGET = ("engine", "size", "connections", "service")
+_TARGET = ("engine", "size", "connections", "timeout", "service")
 _OPTION = {"cpus": "--cpu"}
 _BARE = {
     "rate": "rate",
@@ -65,6 +65,11 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     )
     add("--engine", metavar="auto|io_uring|threads", help="how files are accessed")
     add("--connections", metavar="N", help="to a server (default 64)")
+    add(
+        "--timeout",
+        metavar="30s",
+        help="time limit of an exchange with a server, or none (default 30s)",
+    )
     add("--service", metavar="0ns", help="what an operation of `null` takes")
 
 
@@ -111,8 +116,8 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     add(
         "--max-errors",
         metavar="1%",
-        help="exit status 1 when more operations failed, were dropped or skipped, or "
-        "never ended (default: no limit, findings only)",
+        help="exit status 1 when more operations failed or never ended (default 1%%); "
+        "where it is given, dropped and skipped ones count too",
     )
     add("--json", action="store_true", help="one JSON document on stdout")
     add("--quiet", action="store_true", help="no progress")

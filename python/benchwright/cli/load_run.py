@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from benchwright.suite.program import Where
 
 APLOG = "APLOG"
+MAX_ERRORS_MICRO = MICRO // 100
+"""How many operations may fail where --max-errors is not given [millionths]."""
 
 
 def carry_out(plan: Plan, arguments: argparse.Namespace, command: str) -> int:
@@ -101,14 +103,22 @@ def _refuse_plot(arguments: argparse.Namespace) -> None:
 
 
 def _check_limit(plan: Plan, counts: Counts) -> None:
-    """Raise BenchError where more operations than --max-errors have no response time."""
+    """Raise BenchError where more operations than --max-errors have no response time.
+
+    Without the option, what the user's own policies or an overload left out does not count:
+    the load was carried out, and findings tell what it lacks.
+    """
     limit, missing = plan.max_errors_micro, counts.without_response
-    if limit is None or missing * MICRO <= limit * counts.intended:
+    how = "failed, were dropped or skipped, or never ended"
+    if limit is None:
+        limit, missing = MAX_ERRORS_MICRO, counts.errors + counts.unfinished
+        how = "failed or never ended"
+    if missing * MICRO <= limit * counts.intended:
         return
     raise BenchError(
         "too-many-errors",
-        f"{part_words(missing, counts.intended)} failed, were dropped or skipped, or never "
-        f"ended: more than --max-errors {limit / 10_000:g}%",
+        f"{part_words(missing, counts.intended)} {how}: more than --max-errors "
+        f"{limit / 10_000:g}%",
         "the findings of the report say which; its figures are of the others",
     )
 
@@ -142,6 +152,7 @@ def _document(plan: Plan, answer: Answer, findings: tuple[Finding, ...]) -> str:
         metrics(answer.result),
         known_to=answer.result.response_known_to(),
         loop=plan.request.loop,
+        asked_rate_per_s=plan.request.asked_rate_per_s,
         findings=findings,
     )
 
@@ -153,5 +164,6 @@ def _report(plan: Plan, answer: Answer, findings: tuple[Finding, ...]) -> str:
         target_text(plan.request.target),
         findings,
         open_loop=plan.request.loop.open,
+        asked_per_s=plan.request.asked_rate_per_s,
         warm_up_ns=plan.request.warm_up_ns,
     )

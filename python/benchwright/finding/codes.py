@@ -117,6 +117,15 @@ _CODES: dict[str, Code] = {
         Severity.WARNING,
         "Find out why; failed operations are counted, and in no response time.",
     ),
+    "backlog-limit": Code(
+        Severity.SERIOUS,
+        "Offer less, allow more in flight (--depth, --connections), or drop what finds no room (--full drop).",
+    ),
+    "unrequested-answers": Code(
+        Severity.WARNING,
+        "See why the server answers more than once, or late: an answer that comes while a request "
+        "is under way cannot be told from its own.",
+    ),
     "operations-unfinished": Code(
         Severity.WARNING,
         "Raise --drain: what never ended is in no response time, and was slower than all.",

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from benchwright.finding.codes import doubt
 from benchwright.finding.trace import empty_words
-from benchwright.finding.words import amount
+from benchwright.finding.words import amount, counted
 from benchwright.model.finding import Finding, Severity
 from benchwright.model.load import (
     IntervalResult,
@@ -65,6 +65,12 @@ def _doubts(result: LoadResult, loop: Loop, subject: str) -> Iterator[Finding]:
     if result.interrupted:
         ran = time_words(result.measured_ns or result.elapsed_ns)
         yield doubt("load-interrupted", subject, f"it was ended; {ran} were measured")
+    if result.stopped is not None:
+        evidence = (
+            f"the run was ended after {time_words(result.measured_ns or result.elapsed_ns)}: "
+            f"{result.counts.waiting:,} operations waited for a free place"
+        )
+        yield doubt("backlog-limit", subject, evidence)
     yield from _late(result, subject)
     if loop.open:
         yield from _not_offered(result, subject)
@@ -228,19 +234,24 @@ def _waits(interval: IntervalResult) -> bool:
 def _failed(result: LoadResult, subject: str) -> Iterator[Finding]:
     counts = result.counts
     if counts.errors:
-        kinds = [
-            f"{name} of {kind}: {number:,}"
-            for kind, one in sorted(result.kinds.items())
-            if kind != "all" or len(result.kinds) == 1
+        kinds = [(k, v) for k, v in sorted(result.kinds.items()) if k != "all"]
+        kinds = kinds or [("all", result.all)]
+        names = [
+            f"{number:,} x {name}" + (f" of {kind}" if len(kinds) > 1 else "")
+            for kind, one in kinds
             for name, number in sorted(one.errors.items())
         ]
         many = counts.errors > FAILED_SERIOUS * max(1, counts.completed)
         evidence = (
-            f"{part_words(counts.errors, counts.completed)} failed ({', '.join(kinds)})"
+            f"{part_words(counts.errors, counts.completed)} failed ({', '.join(names)})"
             f"{_unknown(result)}"
         )
         severity = Severity.SERIOUS if many else None
         yield doubt("operations-failed", subject, evidence, severity)
+    if result.target.unrequested:
+        number = counted(result.target.unrequested, "connection")
+        evidence = f"bytes came on {number} that no request had asked for"
+        yield doubt("unrequested-answers", subject, evidence)
     if counts.unfinished:
         many = counts.unfinished > FAILED_SERIOUS * max(1, counts.issued)
         part = part_words(counts.unfinished, counts.issued)

@@ -24,7 +24,7 @@ from benchwright.model.errors import BenchError
 from benchwright.model.load import LoadProgress
 
 INTERRUPTED = 130
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PATIENCE_S = 10
 """How long an engine that has answered may take to end [s]."""
 

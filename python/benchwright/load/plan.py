@@ -28,7 +28,8 @@ class Plan(msgspec.Struct, frozen=True):
     request: r.LoadRequest
     python: tuple[PythonFilament, ...] = ()
     max_errors_micro: int | None = None
-    """How many of the intended operations may fail or never end [millionths]; None: all."""
+    """How many of the intended operations may have no response time [millionths]; None: the
+    default, of those that failed or did not end."""
     places: Places = NOWHERE
     """Where a workload's file says what is in the request."""
 

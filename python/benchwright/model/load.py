@@ -97,6 +97,10 @@ class TargetResult(msgspec.Struct, frozen=True):
     features: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
     """What this kernel does not offer, each with its reason."""
+    unrequested: int = 0
+    """Connections that were closed because bytes came that no request had asked for."""
+    timeouts: int = 0
+    """Operations that took longer than the limit of the target."""
 
 
 class IntervalResult(msgspec.Struct, frozen=True):
@@ -193,6 +197,8 @@ class LoadResult(msgspec.Struct, frozen=True):
     environment: EngineEnvironment
     traces: tuple[TraceResult, ...] = ()
     samples: SamplesResult | None = None
+    stopped: str | None = None
+    """Why the engine ended the run early: `backlog`."""
 
     @property
     def all(self) -> KindResult:

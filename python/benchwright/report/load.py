@@ -43,13 +43,16 @@ def load_text(
     findings: Sequence[Finding],
     *,
     open_loop: bool,
+    asked_per_s: float | None = None,
     warm_up_ns: int = 0,
 ) -> str:
     """Return the report, ended by a newline; findings follow the table.
 
-    Only an `open_loop` has an intended rate: in a closed one, arrivals follow answers.
+    Only an `open_loop` has an intended rate: in a closed one, arrivals follow answers. It is
+    what was drawn of the rate that the workload asks for, where that is known.
     """
-    rates = _rates(result, open_loop=open_loop) + _measured(result, warm_up_ns)
+    intended = _intended(result, asked_per_s) if open_loop else ""
+    rates = _rates(result, intended) + _measured(result, warm_up_ns)
     lines = [
         *_head(result, target, rates),
         "",
@@ -107,16 +110,25 @@ def _workers(result: LoadResult) -> str:
     return text + (f" on cpu {', '.join(cpus)}" if cpus else "")
 
 
-def _rates(result: LoadResult, *, open_loop: bool) -> str:
+def _intended(result: LoadResult, asked_per_s: float | None) -> str:
+    drawn = result.intended_rate_per_s
+    if drawn is None:
+        return ""
+    if asked_per_s is None:
+        return f"intended {rate_words(drawn)}, "
+    asked, text = rate_words(asked_per_s), rate_words(drawn)
+    return f"asked {asked}, " if asked == text else f"asked {asked} ({text} drawn), "
+
+
+def _rates(result: LoadResult, intended: str) -> str:
     rates = (
-        ("intended", result.intended_rate_per_s if open_loop else None),
         ("offered", result.offered_rate_per_s),
         ("achieved", result.achieved_rate_per_s),
     )
     known = [f"{name} {rate_words(rate)}" for name, rate in rates if rate is not None]
     if not known:
         return "none: no operation began"
-    return ", ".join(known)
+    return intended + ", ".join(known)
 
 
 def _measured(result: LoadResult, warm_up_ns: int) -> str:

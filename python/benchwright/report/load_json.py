@@ -19,6 +19,7 @@ def load_document(
     *,
     known_to: float,
     loop: Loop,
+    asked_rate_per_s: float | None,
     findings: Sequence[Finding],
 ) -> str:
     """Return the document: what was asked, what the engine said in full, the metrics by
@@ -31,6 +32,7 @@ def load_document(
             "request": dict(request),
             "loop": {"open": loop.open, "closed": loop.closed},
             "result": said,
+            "asked_rate_per_s": asked_rate_per_s,
             "metrics": dict(metrics),
             "response_known_to": known_to,
             "findings": [finding_object(one) for one in findings],

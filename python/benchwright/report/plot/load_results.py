@@ -119,16 +119,36 @@ def _over_time(
     what: str,
     value: Callable[[IntervalResult], float | None],
 ) -> Iterator[Curve]:
-    """Yield a value of each interval, for each load; the last one holds to its end."""
+    """Yield a value of each interval, for each load; it holds to the interval's end.
+
+    A gap between intervals (the generator itself did not run) is a gap of the curve.
+    """
     for one in loads:
-        intervals = [i for i in one.result.intervals if i.length_ns]
-        if intervals:
-            last = intervals[-1]
-            end = (last.start_ns + last.length_ns) / 1e9
-            x = (*(i.start_ns / 1e9 for i in intervals), end)
-            y = tuple(value(i) for i in intervals)
+        intervals = _whole(one.result.intervals)
+        x: list[float] = []
+        y: list[float | None] = []
+        for this, after in zip(intervals, (*intervals[1:], None), strict=True):
+            end_ns = this.start_ns + this.length_ns
+            x.append(this.start_ns / 1e9)
+            y.append(value(this))
+            if after is None or after.start_ns > end_ns:
+                x.append(end_ns / 1e9)
+                y.append(y[-1] if after is None else None)
+        if x:
             label = f"{one.name}, {what}" if len(loads) > 1 else what
-            yield Curve(label, x, (*y, y[-1]), Form.STEPS)
+            yield Curve(label, tuple(x), tuple(y), Form.STEPS)
+
+
+def _whole(intervals: Sequence[IntervalResult]) -> list[IntervalResult]:
+    """Return the intervals without a last one that was cut to less than half.
+
+    It ends with the run's last operation: divided by what is left of it, a handful of operations
+    would be a rate that never was.
+    """
+    whole = [i for i in intervals if i.length_ns]
+    if len(whole) > 1 and whole[-1].length_ns * 2 < whole[0].length_ns:
+        whole.pop()
+    return whole
 
 
 def _looks(curves: Sequence[Curve], loads: int) -> tuple[Curve, ...]:
