@@ -194,6 +194,7 @@ COUNTED = CommandGenerator(
         (3, -0.1, 5, [0, 5, 1], "error_ratio is -0.1, outside 0 to 1"),
         (3, 0, -5, [0, 5, 1], "completed is -5: it cannot be"),
         (3, 0, 5, [0, 5, -0.5], "a value of its series is -0.5 ms: it cannot be"),
+        (1e308, 0, 5, [0, 5, 1], "response_ms_mean is 1e+308: it cannot be"),
         (-3, 0, -5, [0, 5, 1], "response_ms_mean is -3 ms, completed is -5: it cannot"),
         (3, 0, 5, [0, 0, -0.5], ""),
         (0, 1, 0, [0, 5, 0], ""),

@@ -25,6 +25,9 @@ from benchwright.workbench.generators.adapter import (
 )
 
 MEAN = "response_ms_mean"
+THROUGHPUT = "throughput_per_s"
+MOST = 1e15
+"""No response [ms] and no throughput [1/s] is higher; infinite: never, which can be."""
 BOUND_SHARE = 0.9
 """Of its cores: a generator that uses more cannot be told from a slow server."""
 ROUNDED_SHARE = 0.01
@@ -70,7 +73,12 @@ def _wrong_values(values: Mapping[str, float]) -> list[str]:
         for key, value in values.items()
         if _is_share(key) and not 0 <= value <= 1
     ]
-    return [*times, *shares]
+    huge = [
+        f"{key} is {value:.4g}"
+        for key, value in values.items()
+        if (_is_time(key) or key == THROUGHPUT) and MOST < value < math.inf
+    ]
+    return [*times, *shares, *huge]
 
 
 def _wrong_counts(measured: Measured) -> list[str]:
