@@ -213,7 +213,7 @@ MIXED = (
             THREAD,
             _made(_in_quota, share),
         )
-        for share in (0.5, 0.2, 0.7)
+        for share in (0.2, 0.5, 0.7)
     ),
     *(
         Mixed("a disk beside others", said, OTHERS, DISK, _made(_flushing, *how))
