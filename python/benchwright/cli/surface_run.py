@@ -160,8 +160,16 @@ class SurfaceErrand(SearchErrand):
 
     def tell(self, result: SurfaceResult | None, verdict: Verdict, kept: Kept) -> Told:
         """Print the outcome, and draw it where that was asked for; return what was told."""
-        known = self.recorded(kept.ledger) if result is None else result
         trials = search_trials_of(kept.ledger.study, kept.session)
+        known = result
+        if known is None:
+            # The trials of the sample that was cut short were paid for too.
+            known = msgspec.structs.replace(
+                self.recorded(kept.ledger),
+                trials=len(trials),
+                load_s=sum(one.trial.lasted_s for one in trials),
+                cost_s=sum(one.trial.cost_s for one in trials),
+            )
         answers = {one.sample: one.found.peak_rate for one in known.results}
         report = self._report(known, verdict, trials)
         files = _written(self._plot, self.plan.goal, known)
