@@ -1,7 +1,7 @@
 """The paper's Figure 1, its text unchanged, runs on the file systems of this kernel.
 
-`-D FS=...` stands for the loop's values, so the file itself is not touched; PostMark is
-made small by the environment variables that its script reads.
+`-D FS=...` stands for the loop's values, and -D makes PostMark small (common.inc sets its
+sizes by ENV), so the file itself is not touched.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ INCLUDE ok.inc
 """
 
 
+SMALL = ("-D", "PM_FILES=20", "-D", "PM_TRANSACTIONS=20", "-D", "FSSIZE=64M")
 needs_postmark = pytest.mark.skipif(
     shutil.which("postmark") is None, reason="postmark is not installed (make setup)"
 )
@@ -45,13 +46,8 @@ def bw_on_path(directory: Path) -> dict[str, str]:
     tool.parent.mkdir()
     tool.write_text(f'#!/bin/sh\nexec {sys.executable} -m benchwright.cli.main "$@"\n')
     tool.chmod(0o755)
-    small = {
-        "PM_FILES": "20",
-        "PM_TRANSACTIONS": "20",
-        "TESTROOT": str(directory / "t"),
-    }
     path = f"{tool.parent}:{os.environ['PATH']}"
-    return {**os.environ, **small, "PATH": path}
+    return {**os.environ, "TESTROOT": str(directory / "t"), "PATH": path}
 
 
 def test_the_shipped_file_is_the_papers_text() -> None:
@@ -65,9 +61,9 @@ def test_figure_1_runs_unchanged_to_its_table(tmp_path: Path) -> None:
     file_system = "ext2" if os.geteuid() == 0 else "plain"
     if file_system == "plain":
         print("SKIPPED: ext2 on a loop device takes root; a plain directory instead")
-    words = ("run", str(EXAMPLES / "figure1.ap"), "-D", f"FS={file_system}", "--json")
+    words = ("run", str(EXAMPLES / "figure1.ap"), "-D", f"FS={file_system}", *SMALL)
     done = subprocess.run(
-        [sys.executable, "-m", "benchwright.cli.main", *words],
+        [sys.executable, "-m", "benchwright.cli.main", *words, "--json"],
         cwd=tmp_path,
         env=bw_on_path(tmp_path),
         capture_output=True,
@@ -96,12 +92,12 @@ OF_THE_TIME = r"""#!/usr/bin/perl /usr/local/bin/auto-pilot
 INCLUDE common.inc		# machine-specific settings
 VAR TERMINATE=2 1 getstats \
 	--predicate '("$name" !~ /^(User|System|Elapsed)$/) || ($count > 2)' --
-ENV PM_FILES=$BENCH_FILES$	# from the user's environment
+ENV PM_SUBDIRECTORIES=$BENCH_DIRECTORIES$	# from the user's environment
 VAR LIMIT=30 # seconds
 TIMEOUT %LIMIT%s
 WARMUP 1
 FOREACH FS %TESTFS%
-	TEST %FS%-files-$PM_FILES$ %TERMINATE%
+	TEST %FS%-in-$PM_SUBDIRECTORIES$ %TERMINATE%
 		PRESETUP sh -c 'echo "prepared # by $USER_OF_BENCH"'
 		SETUP fs-setup.sh %FS%
 		EXEC postmark.sh
@@ -116,7 +112,7 @@ def tests_of(place: Path, words: list[str], **more: str) -> list[dict[str, Any]]
     """Run a suite whose scripts and include files are $APLIB's; return its tests."""
     environment = bw_on_path(place) | {"APLIB": str(EXAMPLES)} | more
     done = subprocess.run(
-        [sys.executable, "-m", "benchwright.cli.main", "run", *words, "--json"],
+        [sys.executable, "-m", "benchwright.cli.main", "run", *words, *SMALL, "--json"],
         cwd=place,
         env=environment,
         capture_output=True,
@@ -131,7 +127,7 @@ def tests_of(place: Path, words: list[str], **more: str) -> list[dict[str, Any]]
 @needs_postmark
 @pytest.mark.timeout(600)
 def test_the_manuals_suite_runs_unchanged(tmp_path: Path) -> None:
-    # Directories: Figure 1 makes the file systems, which is what takes its time.
+    # A directory and one thread: Figure 1 has the file systems and the threads.
     shutil.copy(POSTMARK, tmp_path / "suite.ap")
     small = ["-D", "TESTFS=plain", "-D", "NTHREADS=1"]
     tests = tests_of(tmp_path, ["suite.ap", *small])
@@ -153,10 +149,10 @@ def test_a_suite_with_all_of_the_languages_lexical_forms_runs(tmp_path: Path) ->
         tmp_path,
         ["suite.ap", "-D", f"TESTFS={file_system}"],
         APLIB=f"{EXAMPLES}:{library}",
-        BENCH_FILES="20",
+        BENCH_DIRECTORIES="3",
         USER_OF_BENCH="me",
     )
-    assert test["name"] == f"{file_system}-files-20"
+    assert test["name"] == f"{file_system}-in-3"
     elapsed = next(q for q in test["quantities"] if q["name"] == "elapsed")
     assert elapsed["count"] == 3
     rows = (tmp_path / "bw-study/results/s1/trials.csv").read_text().splitlines()[1:]
