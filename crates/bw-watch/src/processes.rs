@@ -39,6 +39,9 @@ pub struct Process {
     pub seen: Stat,
     /// Whose it is.
     pub class: Class,
+    /// A watcher at the root of the own tree or in it: its children are the trial's, and
+    /// so is what it has waited for.
+    pub holds_own: bool,
     /// What is looked at more often; None for Other.
     pub member: Option<Box<Member>>,
     stat: Kept,
@@ -64,6 +67,7 @@ impl Process {
             name: Vec::new(),
             seen: Stat::default(),
             class: Class::Other,
+            holds_own: false,
             member: None,
             stat: Kept::open(proc.join(format!("{pid}/stat"))).ok()?,
             schedstat: Kept::open(proc.join(format!("{pid}/schedstat"))).ok(),
@@ -129,7 +133,7 @@ impl Process {
         let moment = (look.forked, look.tick_ns);
         let threads = &mut member.threads;
         threads.look_again(leader, &member.directory, moment, text);
-        self.class == Class::Watcher || member.refresh_io(text)
+        (self.class == Class::Watcher && !self.holds_own) || member.refresh_io(text)
     }
 }
 
@@ -139,20 +143,21 @@ pub struct Table {
     /// All of them.
     pub all: Vec<Process>,
     proc: PathBuf,
+    root: i32,
     named: Vec<(i32, Class)>,
     children_told: bool,
     text: Text,
 }
 
 impl Table {
-    /// Looks at all processes there are. `named` says whose certain processes are.
-    pub fn new(proc: &Path, named: Vec<(i32, Class)>) -> Self {
-        let own = named.iter().find(|(_, class)| *class == Class::Own);
-        let told =
-            own.is_some_and(|(pid, _)| proc.join(format!("{pid}/task/{pid}/children")).exists());
+    /// Looks at all processes there are. `named` says whose certain processes are; `root` is
+    /// the root of the own tree, and may be a watcher itself.
+    pub fn new(proc: &Path, root: i32, named: Vec<(i32, Class)>) -> Self {
+        let told = proc.join(format!("{root}/task/{root}/children")).exists();
         let mut table = Self {
             all: Vec::new(),
             proc: proc.to_owned(),
+            root,
             named,
             children_told: told,
             text: Text::default(),
@@ -221,7 +226,11 @@ impl Table {
         let mut found = Vec::new();
         loop {
             found.clear();
-            for process in self.all.iter_mut().filter(|process| process.inherited()) {
+            for process in self
+                .all
+                .iter_mut()
+                .filter(|process| process.heirs() != Class::Other)
+            {
                 if let Some(member) = &mut process.member {
                     let threads = &mut member.threads;
                     threads.children(&member.directory, &mut self.text, &mut found);
@@ -271,8 +280,10 @@ impl Table {
                 if class == Class::Other {
                     continue;
                 }
+                let holds_own = class == Class::Watcher && self.holds_own(place);
                 let process = &mut self.all[place];
                 process.class = class;
+                process.holds_own = holds_own;
                 let directory = self.proc.join(process.pid.to_string());
                 process.member = Some(Box::new(Member::new(directory)));
                 changed = true;
@@ -291,15 +302,40 @@ impl Table {
             .ok()
             .map(|pid| self.place(pid));
         match parent {
-            Some(Ok(place)) if self.all[place].inherited() => self.all[place].class,
+            Some(Ok(place)) => self.all[place].heirs(),
             _ => Class::Other,
         }
+    }
+
+    /// Returns whether a watcher is the root of the own tree or below it. The sampler is not:
+    /// it starts nothing.
+    fn holds_own(&self, place: usize) -> bool {
+        let mut pid = self.all[place].pid;
+        if pid == std::process::id() as i32 {
+            return false;
+        }
+        // No chain is longer than the table, whatever the numbers in it are.
+        for _ in 0..self.all.len() {
+            if pid == self.root {
+                return true;
+            }
+            let Ok(place) = self.place(pid) else {
+                return false;
+            };
+            pid = i32::try_from(self.all[place].seen.ppid).unwrap_or(0);
+        }
+        false
     }
 }
 
 impl Process {
-    /// Returns whether its children are whose it is: a watcher's are not.
-    fn inherited(&self) -> bool {
-        matches!(self.class, Class::Own | Class::Target)
+    /// Returns whose its children are: a watcher's are the trial's where it stands in the
+    /// own tree, and else nobody's.
+    fn heirs(&self) -> Class {
+        match self.class {
+            Class::Watcher if self.holds_own => Class::Own,
+            Class::Watcher => Class::Other,
+            class => class,
+        }
     }
 }

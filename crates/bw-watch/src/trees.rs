@@ -43,14 +43,19 @@ pub struct Trees {
 }
 
 impl Trees {
-    /// Finds the trees of `root`, `targets` and `watchers`.
-    pub fn new(roots: &Roots, named: Vec<(i32, Class)>, (page, ticks): (i64, i64)) -> Self {
+    /// Finds the trees of the processes that are named; `root` is that of the own tree.
+    pub fn new(
+        roots: &Roots,
+        root: i32,
+        named: Vec<(i32, Class)>,
+        (page, ticks): (i64, i64),
+    ) -> Self {
         let targets = named.iter().any(|(_, class)| *class == Class::Target);
         let mut classes = vec![Class::Own];
         classes.extend(targets.then_some(Class::Target));
         classes.push(Class::Watcher);
         Self {
-            table: Table::new(&roots.proc, named),
+            table: Table::new(&roots.proc, root, named),
             classes,
             tick_ns: 1_000_000_000 / ticks.max(1),
             page_kib: page / 1024,
@@ -146,14 +151,14 @@ impl Trees {
                 continue;
             };
             let seen = &process.seen;
-            add(
-                &mut sums[0],
-                (seen.user + seen.children_user) * self.tick_ns,
-            );
-            add(
-                &mut sums[1],
-                (seen.system + seen.children_system) * self.tick_ns,
-            );
+            // What a watcher in the own tree waited for is told there.
+            let (user, system) = if process.holds_own {
+                (0, 0)
+            } else {
+                (seen.children_user, seen.children_system)
+            };
+            add(&mut sums[0], (seen.user + user) * self.tick_ns);
+            add(&mut sums[1], (seen.system + system) * self.tick_ns);
             all_read &= member.io[0] != ABSENT || seen.state == b'Z';
             for (sum, value) in sums[2..8].iter_mut().zip(member.io) {
                 add(sum, value);
@@ -163,10 +168,31 @@ impl Trees {
             add(&mut sums[10], seen.threads);
             add(&mut sums[11], seen.resident * self.page_kib);
         }
+        if class == Class::Own {
+            all_read &= self.add_waited_for(&mut sums);
+        }
         if !all_read {
             sums[2..8].fill(ABSENT);
         }
         sums
+    }
+
+    /// Adds what the watchers in the own tree have waited for. The kernel adds a child's I/O
+    /// to theirs, so their own is in it. Returns whether all could be read.
+    fn add_waited_for(&self, sums: &mut [i64; 12]) -> bool {
+        let mut all_read = true;
+        for process in self.members(Class::Watcher).filter(|one| one.holds_own) {
+            let Some(member) = &process.member else {
+                continue;
+            };
+            add(&mut sums[0], process.seen.children_user * self.tick_ns);
+            add(&mut sums[1], process.seen.children_system * self.tick_ns);
+            all_read &= member.io[0] != ABSENT;
+            for (sum, value) in sums[2..8].iter_mut().zip(member.io) {
+                add(sum, value);
+            }
+        }
+        all_read
     }
 
     fn members(&self, class: Class) -> impl Iterator<Item = &Process> {

@@ -48,7 +48,7 @@ impl Watch {
         check(&request, roots)?;
         let writer = Writer::create(&request.out)
             .map_err(|error| format!("{}: {}", request.out.display(), reason(&error)))?;
-        let trees = Trees::new(roots, classes(&request), units());
+        let trees = Trees::new(roots, request.root_pid, classes(&request), units());
         let mut watch = Self {
             id: request.id,
             next_ns: 0,
@@ -296,7 +296,12 @@ fn classes(request: &Begin) -> Vec<(i32, Class)> {
         .iter()
         .map(|pid| (*pid, Class::Watcher));
     let own = std::process::id() as i32;
-    std::iter::once((request.root_pid, Class::Own))
+    let root = if request.watcher_pids.contains(&request.root_pid) {
+        Class::Watcher
+    } else {
+        Class::Own
+    };
+    std::iter::once((request.root_pid, root))
         .chain(targets)
         .chain(watchers)
         .chain(std::iter::once((own, Class::Watcher)))

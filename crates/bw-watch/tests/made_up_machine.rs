@@ -352,3 +352,36 @@ fn children_are_found_in_the_lists_of_threads() {
         .map(|line| line["rows"].as_array().unwrap().len());
     assert_eq!(counts.collect::<Vec<_>>(), [2, 3, 4]);
 }
+
+#[test]
+fn children_of_a_watcher_in_the_own_tree_are_the_trials_and_not_itself() {
+    let machine = Machine::new();
+    machine.process(12, 11, "server");
+    let out = machine.root.join("series.jsonl.gz");
+    let asked = Begin {
+        watcher_pids: vec![10, 11],
+        extra_pids: vec![12],
+        ..request(&out)
+    };
+    let mut watch = Watch::begin(asked, &machine.roots()).unwrap();
+    machine.process(9, 11, "generator");
+    machine.process(13, 12, "backend");
+    machine.process(14, 1, "other");
+    machine.write("proc/stat", "cpu0 1 1 1 1\nprocesses 23\n");
+    watch.sample();
+    watch.end();
+    let lines = read(&out);
+    let last = |kind| -> Vec<i64> {
+        let tables = of(&lines, kind);
+        let rows = tables.last().unwrap()["rows"].as_array().unwrap().iter();
+        rows.map(|row| row[0].as_i64().unwrap()).collect()
+    };
+    assert_eq!(last("watcher"), [10, 11]);
+    assert_eq!(last("target"), [12, 13]);
+    assert_eq!(last("own"), [9]);
+    // What the two watchers waited for (2 ticks each) is the trial's; their own 7 are not.
+    let ticks = 1_000_000_000 / 100;
+    assert_eq!(value(&lines, 0, "own/user_ns"), 2 * 2 * ticks);
+    assert_eq!(value(&lines, 0, "watcher/user_ns"), 2 * 7 * ticks);
+    assert_eq!(value(&lines, 1, "own/user_ns"), (7 + 2) * ticks);
+}
