@@ -6,11 +6,9 @@ A program that is absent is skipped, with its name as the reason.
 from __future__ import annotations
 
 import math
-import os
 import shutil
 import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -32,6 +30,7 @@ from benchwright.workbench.generators.redis_benchmark import RedisBenchmark
 from benchwright.workbench.generators.run import Leaves, Place, run_generator
 from benchwright.workbench.generators.vegeta import Vegeta
 from benchwright.workbench.generators.wrk2 import Wrk2
+from postgres_server import postgres
 
 CRITERIA = parse_criteria(["40ms", "90% within 40ms", "p99 < 40ms"])
 PATIENCE_S = 30
@@ -132,58 +131,11 @@ def test_command_that_is_not_there_is_a_failed_trial(run: Runner) -> None:
 # -- pgbench ---------------------------------------------------------------------------
 
 
-def postgres_bin() -> Path:
-    """Return where initdb and postgres are; skip where they are nowhere."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    program = str(found[-1]) if found else shutil.which("initdb")
-    if program is None:
-        pytest.skip("PostgreSQL's initdb is not installed")
-    return Path(program).parent
-
-
-def as_postgres(*words: str | Path) -> list[str]:
-    """Return a command that a server may be run by: PostgreSQL refuses root."""
-    if os.geteuid():
-        return [str(word) for word in words]
-    need("runuser")
-    return ["runuser", "-u", "postgres", "--", *(str(word) for word in words)]
-
-
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pgbench]:
     """A private cluster on a free port, with pgbench's tables."""
-    need("pgbench")
-    programs, port = postgres_bin(), free_port()
-    home = tmp_path_factory.mktemp("postgres")
-    data = home / "data"
-    shared = Path(tempfile.gettempdir())
-    for directory in (home, *home.parents):
-        # PostgreSQL's user has to get there, however deep the runner's directories are.
-        if directory.is_relative_to(shared) and directory != shared:
-            directory.chmod(0o755)
-    if not os.geteuid():
-        shutil.chown(home, "postgres")
-    initdb = as_postgres(
-        programs / "initdb", "-D", data, "-A", "trust", "-U", "bench", "-N"
-    )
-    subprocess.run(initdb, check=True, capture_output=True, cwd=home)
-    options = ["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"]
-    server = subprocess.Popen(
-        as_postgres(
-            programs / "postgres", "-D", data, "-p", str(port), "-k", home, *options
-        ),
-        cwd=home,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        wait_for(port, server)
-        generator = Pgbench(host="127.0.0.1", port=port, user="bench", clients=4)
-        where = ["-h", "127.0.0.1", "-p", str(port), "-U", "bench"]
-        made = ["pgbench", "-i", "-q", "-s", "1", *where, "postgres"]
-        subprocess.run(made, check=True, capture_output=True)
-        yield generator
-    finally:
-        ended(server)
+    with postgres(tmp_path_factory.mktemp("postgres")) as server:
+        yield Pgbench(host="127.0.0.1", port=server.port, user="bench", clients=4)
 
 
 def test_pgbench_keeps_a_rate(run: Runner, database: Pgbench) -> None:

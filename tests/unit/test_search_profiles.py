@@ -36,8 +36,9 @@ from benchwright.report.search_profiles import (
     search_profiles_text,
 )
 from benchwright.session.load_profiler import LoadProfiler
-from benchwright.session.watched_workbench import WatchedWorkbench
+from benchwright.session.watched_workbench import LoadWatch, WatchedWorkbench
 from benchwright.session.watching import Aids, Watching, Windows
+from benchwright.workbench.port import AroundLoad, unwatched
 
 
 def profile(number: int, samples: int = 50) -> Profile:
@@ -184,11 +185,15 @@ class Bench:
 
     def __init__(self, started_ns: int = 5 * 10**18) -> None:
         self._started_ns = started_ns
+        self.around_load: AroundLoad = unwatched
 
     def run(
         self, probe: Probe, sample: Pairs, leaves: Callable[[LoadTrial], bool]
     ) -> LoadTrial:
         whole = trial(1, probe.rate, None).trial
+        if self._started_ns:
+            with self.around_load(()):
+                pass
         return msgspec.structs.replace(whole, lasted_s=2.0, started_ns=self._started_ns)
 
     def interrupt(self) -> None:
@@ -215,7 +220,9 @@ class Seen:
 def ran(seen: Seen, place: Path, bench: Bench) -> tuple[LoadTrial, Watching]:
     """Return the sixth trial of a session, and what watched it."""
     watching = Watching(place, None, Crew([]), None, Aids(seen))
-    workbench = WatchedWorkbench(bench, watching, 5)
+    loads = LoadWatch(watching, 5)
+    bench.around_load = loads.around
+    workbench = WatchedWorkbench(bench, loads)
     return workbench.run(Probe(7.0, 2.0), (), lambda _: False), watching
 
 

@@ -59,6 +59,10 @@ _RUNNING = (
     "characterize",
     "baseline",
     "null",
+    "target_pid",
+    "target_port",
+    "target_unit",
+    "target_name",
     "notify",
     "notify_on",
 )
@@ -207,6 +211,7 @@ def run(arguments: argparse.Namespace) -> int:
     import msgspec
 
     from benchwright.cli.live import run_new
+    from benchwright.session.servers import refuse_missing, servers_of
     from benchwright.session.start import prepare_comparison, rehearse
 
     request = _with_stored(arguments, request)
@@ -214,6 +219,8 @@ def run(arguments: argparse.Namespace) -> int:
     info = begun_with(prepared.info, arguments)
     prepared = msgspec.structs.replace(prepared, info=info)
     rehearse(prepared)
+    if not arguments.setup:
+        refuse_missing(servers_of(prepared.info))
     return run_new(prepared, arguments)
 
 

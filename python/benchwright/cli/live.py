@@ -29,6 +29,7 @@ from benchwright.session.observers import OPTION, Place, watching_for
 from benchwright.session.performer import Performer
 from benchwright.session.resume import CRASH, CutTest, recover
 from benchwright.session.run import Session, Verdict
+from benchwright.session.servers import servers_of
 from benchwright.session.start import (
     Prepared,
     boot_id,
@@ -99,7 +100,8 @@ def _run(
             progress.note(text)
         wish = prepared.info.options.get(OPTION, "")
         place = Place(study.path, ledger.session, flame_svg)
-        watching = watching_for(wish, bench.processes, place)
+        servers = servers_of(prepared.info, prepared.program.servers)
+        watching = watching_for(wish, bench.processes, place, servers)
         performer = Performer(
             bench, around, study.path, ledger.session, watching=watching
         )

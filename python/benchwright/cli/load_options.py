@@ -10,6 +10,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from benchwright.cli.trial_options import add_notify
+from benchwright.cli.watch_options import add_servers
 
 if TYPE_CHECKING:
     from benchwright.load.request import Target
@@ -71,6 +72,8 @@ def add_target(parser: argparse.ArgumentParser) -> None:
         help="time limit of an exchange with a server, or none (default 30s)",
     )
     add("--service", metavar="0ns", help="what an operation of `null` takes")
+    # With --study: whose CPU time is the server's. A loopback target's is found by its port.
+    add_servers(group)
 
 
 def add_run(parser: argparse.ArgumentParser, depth: str) -> None:

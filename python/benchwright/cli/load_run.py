@@ -13,6 +13,7 @@ import msgspec
 from benchwright.cli.load_notice import telling_of_load
 from benchwright.cli.load_options import option_places
 from benchwright.cli.plot_file import check_plot, write_plot
+from benchwright.cli.watch_options import named_servers
 from benchwright.finding.load import doubts_of_load, part_words
 from benchwright.load.engine import INTERRUPTED, run_load
 from benchwright.load.feed import fed
@@ -46,7 +47,8 @@ def carry_out(plan: Plan, arguments: argparse.Namespace, command: str) -> int:
         from benchwright.cli.load_study import run_in_study
 
         _refuse_plot(arguments)
-        return run_in_study(arguments, command)
+        return run_in_study(arguments, plan.request.target, command)
+    _refuse_servers(arguments)
     read = getattr(arguments, "workload", None) or getattr(arguments, "trace", None)
     check_plot(arguments.plot, [read] if read else [])
     places = {**plan.places, **option_places(arguments)}
@@ -90,6 +92,13 @@ def _sheet(answer: Answer, subject: str) -> Sheet:
     from benchwright.report.plot.load_results import NamedLoad, load_sheet
 
     return load_sheet([NamedLoad(subject, answer.result)])
+
+
+def _refuse_servers(arguments: argparse.Namespace) -> None:
+    """Raise InputError for a named server where nothing is watched."""
+    for one in named_servers(arguments):
+        message = f"{one.option} is for a load that is watched"
+        raise argument_error(one.option, one.value, message, "add --study DIR")
 
 
 def _refuse_plot(arguments: argparse.Namespace) -> None:

@@ -19,18 +19,26 @@ import msgspec
 from benchwright.cli.load_options import path_of
 from benchwright.cli.watch_options import begun_with
 from benchwright.load.observe import DECLARED
+from benchwright.load.request import Target
+from benchwright.load.target import implied_server
+from benchwright.session.servers import refuse_missing, servers_of, with_servers
 from benchwright.session.start import prepare_command, rehearse
 from benchwright.study.journal import Study
 from benchwright.suite.command_line import CommandRequest
 
 OWN = (sys.executable, "-P", "-m", "benchwright.cli.main")
 """The words of `bw` itself; -P: no module of the current directory stands in for ours."""
-_OF_THE_SESSION = ("--study", "--samples", "--notify", "--notify-on")
+_OF_THE_SESSION = (
+    *("--study", "--samples", "--notify", "--notify-on"),
+    *("--target-pid", "--target-port", "--target-unit", "--target-name"),
+)
 """Options with a value that the trial does not have."""
+_OF_THE_TRIAL = "--target"
+"""An option that begins as others do."""
 
 
-def run_in_study(arguments: argparse.Namespace, command: str) -> int:
-    """Run one trial of the load in a study; return the exit code of the session."""
+def run_in_study(arguments: argparse.Namespace, target: Target, command: str) -> int:
+    """Run one trial of the load on a target in a study; return the session's exit code."""
     words = sys.argv[1:]
     request = CommandRequest(
         command=(
@@ -45,6 +53,10 @@ def run_in_study(arguments: argparse.Namespace, command: str) -> int:
     )
     prepared = prepare_command(request, arguments.study, words)
     info = begun_with(prepared.info, arguments)
+    refuse_missing(servers_of(info))
+    server = implied_server(target)
+    if server is not None and not servers_of(info):
+        info = with_servers(info, (server,))
     prepared = msgspec.structs.replace(prepared, info=info)
     rehearse(prepared)
     from benchwright.cli.live import run_new
@@ -88,4 +100,6 @@ def trial_words(words: Sequence[str]) -> list[str]:
 
 def _names(word: str, option: str) -> bool:
     said = word.partition("=")[0]
+    if said == _OF_THE_TRIAL:
+        return False
     return len(said) > len("--s") and option.startswith(said)

@@ -172,6 +172,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.plan:
         return _print_plan(arguments, planned)
+    _refuse_missing_servers(prepared, planned)
     from benchwright.cli.live import run_new
 
     return run_new(prepared, arguments)
@@ -199,6 +200,18 @@ def _resume(arguments: argparse.Namespace) -> int:
 def _option(name: str) -> str:
     """Return how an option is written, given its name in the namespace."""
     return _SPELLED.get(name, "--" + name.replace("_", "-"))
+
+
+def _refuse_missing_servers(prepared: Prepared, planned: list[Planned]) -> None:
+    """Raise InputError for named servers that do not run, unless the suite has commands
+    before its trials, which may start them."""
+    from benchwright.session.servers import refuse_missing, servers_of
+    from benchwright.suite.plan import PlannedTest
+
+    plans = [item.plan for item in planned if isinstance(item, PlannedTest)]
+    if any(plan.phases.presetup or plan.phases.setup for plan in plans):
+        return
+    refuse_missing(servers_of(prepared.info, prepared.program.servers))
 
 
 def _refuse_quiet(prepared: Prepared) -> None:

@@ -13,7 +13,9 @@ import msgspec
 from benchwright.cli.search_live import Errand, Kept, Site, Told
 from benchwright.cli.streams import is_without_reader, silence_stdout
 from benchwright.finding.profiled_search import doubts_of_profiled
+from benchwright.load.target import implied_server, parse_target
 from benchwright.model.finding import Finding
+from benchwright.model.named_server import NamedServer
 from benchwright.model.notice import Notify
 from benchwright.model.peak import Criterion, LoadTrial, Probe
 from benchwright.model.search import SearchTrial
@@ -29,7 +31,8 @@ from benchwright.session.search import Search, recorded_result
 from benchwright.study.journal import Session, Study
 from benchwright.workbench.local import LocalWorkbench, Setting
 from benchwright.workbench.port import Workbench
-from benchwright.workbench.spec import Spec
+from benchwright.workbench.spec import Spec, filled
+from benchwright.workbench.spec_load import EngineSettings
 
 Result = TypeVar("Result")
 
@@ -67,6 +70,16 @@ class SearchErrand:
         """Whom the spec names to be told of the end."""
         return self.spec.notify
 
+    @property
+    def servers(self) -> tuple[NamedServer, ...]:
+        """The servers that the spec names, or that the load's address tells of."""
+        return self.spec.servers or _implied(self.spec)
+
+    @property
+    def starts_server(self) -> bool:
+        """Whether the spec starts a server, which a name may mean."""
+        return self.spec.server is not None
+
     def doubt(self, findings: Sequence[Finding]) -> None:
         """Tell these with the outcome: what could not be watched."""
         self._bench_findings += tuple(findings)
@@ -91,7 +104,7 @@ class SearchErrand:
             seed=seed,
             recorded=site.recorded,
         )
-        workbench = LocalWorkbench(setting, site.bench)
+        workbench = LocalWorkbench(setting, site.bench, around_load=site.around_load)
         self._bench_findings = workbench.findings
         return workbench
 
@@ -158,3 +171,19 @@ def tell_recorded(
     if result is not None:
         verdict = errand.verdict(result)
     errand.tell(result, verdict, Kept(study.path, stored.number, ledger))
+
+
+def _implied(spec: Spec) -> tuple[NamedServer, ...]:
+    """Return the server that our engine's address tells of; where the spec starts one
+    itself, its processes are known."""
+    settings = spec.load.settings
+    if spec.server is not None or not isinstance(settings, EngineSettings):
+        return ()
+    if settings.target.slots:
+        return ()
+    try:
+        found = implied_server(parse_target(filled(settings.target, {})))
+    except ValueError:
+        # The search itself says what is wrong with it.
+        return ()
+    return () if found is None else (found,)

@@ -24,6 +24,7 @@ from benchwright.cli.signals import stopping
 from benchwright.cli.watch_options import begun_with
 from benchwright.model.errors import Interrupted
 from benchwright.model.finding import Finding
+from benchwright.model.named_server import NamedServer
 from benchwright.model.notice import Notify
 from benchwright.report.flame import flame_svg
 from benchwright.session.ledger import Ledger
@@ -33,12 +34,13 @@ from benchwright.session.run import Verdict
 from benchwright.session.search import count_trials
 from benchwright.session.search_session import run_session
 from benchwright.session.search_start import search_surroundings, stored_spec
-from benchwright.session.watched_workbench import WatchedWorkbench
+from benchwright.session.servers import refuse_missing, servers_of
+from benchwright.session.watched_workbench import LoadWatch, WatchedWorkbench
 from benchwright.study.journal import RESUMABLE, SessionInfo, Study
 from benchwright.study.journal import Session as StoredSession
 from benchwright.suite.program import SourceFile
 from benchwright.trial.request import Surroundings
-from benchwright.workbench.port import Workbench
+from benchwright.workbench.port import AroundLoad, Workbench
 
 Result = TypeVar("Result")
 
@@ -52,6 +54,7 @@ class Site(msgspec.Struct, frozen=True):
     session: int
     recorded: int
     """Trials that the session has on record."""
+    around_load: AroundLoad
 
     @property
     def logs(self) -> Path:
@@ -81,6 +84,14 @@ class Errand(Protocol[Result]):
     @property
     def notify(self) -> Notify | None:
         """Whom the spec names to be told of the end."""
+
+    @property
+    def servers(self) -> tuple[NamedServer, ...]:
+        """The servers that the spec names, or that its load's address tells of."""
+
+    @property
+    def starts_server(self) -> bool:
+        """Whether the session starts a server itself, which a name may mean."""
 
     def note(self, text: str) -> None:
         """Tell a line of progress: a resume, what a crash left."""
@@ -116,6 +127,8 @@ def run_new(
     Raises InputError for a --notify that tells nobody, before there is a study.
     """
     info = begun_with(info, arguments)
+    if not errand.starts_server:
+        refuse_missing(servers_of(info, errand.servers))
     place = Path(arguments.study)
     with contextlib.closing(Study.create_or_open(place)) as opened:
         for earlier in opened.sessions():
@@ -162,16 +175,18 @@ def _run(info: SessionInfo, errand: Errand[Result], ledger: Ledger) -> int:
     ours = (ledger.study.path, ledger.session)
     with contextlib.closing(errand), contextlib.closing(LocalBench()) as bench:
         recorded = count_trials(ledger)
-        site = Site(bench, around, *ours, recorded)
         stop = _Stop()
 
         wish = info.options.get(OPTION, SAMPLE)
         place = Place(*ours, flame_svg)
-        watching = watching_loads(wish, bench.all_processes, place)
+        servers = servers_of(info, errand.servers)
+        watching = watching_loads(wish, bench.all_processes, place, servers)
+        loads = LoadWatch(watching, recorded)
+        site = Site(bench, around, *ours, recorded, loads.around)
 
         def do() -> Result:
             bare = errand.workbench(site)
-            made = WatchedWorkbench(bare, watching, recorded)
+            made = WatchedWorkbench(bare, loads)
             with contextlib.closing(watching), contextlib.closing(made) as workbench:
                 stop.reaches(workbench)
                 return errand.run(workbench, ledger)

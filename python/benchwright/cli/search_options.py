@@ -16,7 +16,10 @@ from benchwright.cli.watch_options import add_watch_of_loads
 Request = TypeVar("Request")
 Misfit = tuple[str, str, str, str]
 """Option, its text, what is wrong, what to do."""
-OF_A_NEW_SESSION = ("no_watch", "profile", "notify", "notify_on")
+OF_A_NEW_SESSION = (
+    *("no_watch", "profile", "notify", "notify_on"),
+    *("target_pid", "target_port", "target_unit", "target_name"),
+)
 """Options that mean nothing where a stored search is printed again."""
 
 

@@ -1,4 +1,4 @@
-"""Options that say what watches the trials, for every command that runs some.
+"""Options that say what watches the trials and what they drive, for every command that runs some.
 
 Decision: what was wished for is kept among the session's options, so that `bw resume` watches
 as the session began.
@@ -11,6 +11,7 @@ from argparse import _ActionsContainer as Container
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from benchwright.model.named_server import NamedServer
     from benchwright.study.journal import SessionInfo
 
 
@@ -37,10 +38,49 @@ def add_watch_of_loads(group: Container) -> None:
         action="store_true",
         help="profile the trials by perf: folded stacks and a flame graph for each",
     )
+    add_servers(group)
+
+
+def add_servers(group: Container) -> None:
+    """Add --target-pid and its like, which name a server that runs already."""
+    for way, like, what in (
+        ("port", "PORT", "the port that it listens on"),
+        ("unit", "UNIT", "its systemd unit"),
+        ("name", "NAME", "the name of its program"),
+        ("pid", "PID", "its process id"),
+    ):
+        group.add_argument(
+            f"--target-{way}",
+            action="append",
+            default=[],
+            metavar=like,
+            help=f"a running server that the benchmark drives: {what}",
+        )
+
+
+def named_servers(arguments: Namespace) -> tuple[NamedServer, ...]:
+    """Return the servers that the options name. Raises InputError with every mistake."""
+    from benchwright.model.errors import Diagnostic, InputError
+    from benchwright.model.named_server import WAYS, named_server
+
+    found, wrong = [], []
+    for way in WAYS:
+        for text in getattr(arguments, f"target_{way}", ()):
+            try:
+                found.append(named_server(way, text))
+            except ValueError as error:
+                option = f"--target-{way}"
+                wrong.append(
+                    Diagnostic("bad-argument", str(error), file=option, text=text)
+                )
+    if wrong:
+        raise InputError(wrong)
+    return tuple(dict.fromkeys(found))
 
 
 def begun_with(info: SessionInfo, arguments: Namespace) -> SessionInfo:
-    """Return what a session is begun with, what is to watch it and whom it is to tell.
+    """Return what a session is begun with, what is to watch it, which servers it drives and
+    whom it is to tell.
 
     Raises InputError.
     """
@@ -48,9 +88,11 @@ def begun_with(info: SessionInfo, arguments: Namespace) -> SessionInfo:
 
     from benchwright.cli.notify_option import notifying
     from benchwright.session.observers import OPTION
+    from benchwright.session.servers import with_servers
 
     options = {**info.options, OPTION: watch_wish(arguments)}
-    return notifying(msgspec.structs.replace(info, options=options), arguments)
+    begun = notifying(msgspec.structs.replace(info, options=options), arguments)
+    return with_servers(begun, named_servers(arguments))
 
 
 def watch_wish(arguments: Namespace) -> str:

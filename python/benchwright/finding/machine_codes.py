@@ -135,6 +135,11 @@ DOUBT_CODES: dict[str, Code] = {
     "not-watched": Code(
         Severity.NOTE, "What limited the result is not known for what was not seen."
     ),
+    "server-not-found": Code(
+        Severity.WARNING,
+        "Have the server run while trials do; name it in a way that a restart does not change: "
+        "--target-port, --target-unit, --target-name.",
+    ),
     "quiet-incomplete": Code(
         Severity.NOTE, "Run as root, or accept that this was left as it was."
     ),

@@ -22,8 +22,10 @@ from benchwright.load.request import (
     Target,
     TcpTarget,
 )
+from benchwright.model.named_server import NamedServer
 
 _SCHEMES = ("http", "tcp")
+_HTTP_PORT = 80
 _HOST_PORT = re.compile(r"[\w.-]+:\d+")
 _KINDS: dict[str, type[Any]] = {
     "null": NullTarget,
@@ -113,6 +115,21 @@ def with_options(target: Target, options: dict[str, Any]) -> Target:
 def is_network(target: Target) -> bool:
     """Tell whether operations are exchanges with a server."""
     return isinstance(target, TcpTarget | HttpTarget)
+
+
+def implied_server(target: Target) -> NamedServer | None:
+    """Return the server that a target on this machine's loopback names by its port."""
+    match target:
+        case TcpTarget():
+            host, port = target.host, target.port
+        case HttpTarget():
+            parts = urlsplit(target.url)
+            host, port = parts.hostname or "", parts.port or _HTTP_PORT
+        case _:
+            return None
+    if host not in ("localhost", "::1") and not host.startswith("127."):
+        return None
+    return NamedServer("port", str(port), implied=True)
 
 
 def target_text(target: Target) -> str:

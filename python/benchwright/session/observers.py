@@ -7,6 +7,7 @@ failures, and the session goes on without.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -14,6 +15,7 @@ import msgspec
 from benchwright.bench.find import find_engine, find_sampler
 from benchwright.bench.port import BenchProcesses
 from benchwright.model.errors import BenchError
+from benchwright.model.named_server import NamedServer
 from benchwright.model.watched import ResourceUse
 from benchwright.probe.characterize.observer import Characterizer
 from benchwright.probe.crew import Crew
@@ -64,20 +66,34 @@ class SeriesSampler:
         return list(uses_of(last.file, str(name), windows))
 
 
-def watching_for(wish: str, processes: BenchProcesses, place: Place) -> Watching:
+def watching_for(
+    wish: str,
+    processes: BenchProcesses,
+    place: Place,
+    servers: Sequence[NamedServer] = (),
+) -> Watching:
     """Return what watches a session's batches, as it was wished for."""
     profiler = Profiler(place.draw) if PROFILE in wish.split() else None
-    return _watching(wish, processes, place, profiler)
+    return _watching(wish, processes, place, profiler, servers)
 
 
-def watching_loads(wish: str, processes: BenchProcesses, place: Place) -> Watching:
+def watching_loads(
+    wish: str,
+    processes: BenchProcesses,
+    place: Place,
+    servers: Sequence[NamedServer] = (),
+) -> Watching:
     """Return what watches the loads of a search."""
     profiler = LoadProfiler(place.draw) if PROFILE in wish.split() else None
-    return _watching(wish, processes, place, profiler)
+    return _watching(wish, processes, place, profiler, servers)
 
 
 def _watching(
-    wish: str, processes: BenchProcesses, place: Place, profiler: Profiler | None
+    wish: str,
+    processes: BenchProcesses,
+    place: Place,
+    profiler: Profiler | None,
+    servers: Sequence[NamedServer],
 ) -> Watching:
     observers: list[Observer] = []
     failures: list[ObserverError] = []
@@ -95,7 +111,7 @@ def _watching(
     crew = Crew(observers)
     crew.failures += failures
     aids = Aids(profiler, _characterizer() if CHARACTERIZE in wish.split() else None)
-    return Watching(place.directory, processes, crew, sampler, aids)
+    return Watching(place.directory, processes, crew, sampler, aids, servers)
 
 
 def _characterizer() -> Characterizer:

@@ -21,11 +21,14 @@ from benchwright.finding.codes import doubt
 from benchwright.model.characterized import Characterized
 from benchwright.model.errors import OperatingError
 from benchwright.model.finding import Finding
+from benchwright.model.named_server import NamedServer
 from benchwright.model.profiled import Profile
 from benchwright.model.watched import ResourceUse
 from benchwright.probe.crew import Crew
+from benchwright.probe.named_servers import server_pids
 from benchwright.probe.observer import Observer, ObserverError, Watch
 from benchwright.probe.stems import Stems
+from benchwright.session.servers import MISSING
 from benchwright.study.names import file_name
 from benchwright.trial.record import EpochRecord
 
@@ -86,33 +89,40 @@ class Watching:
         crew: Crew,
         sampler: Sampler | None,
         aids: Aids | None = None,
+        servers: Sequence[NamedServer] = (),
     ) -> None:
+        """`servers` run already, and are what every batch drives."""
         self._place = place
         self._stems = Stems(place)
         self._processes = processes
         self.crew = crew
         self._sampler = sampler
         self._aids = aids or Aids()
+        self._servers = tuple(servers)
         self._lengths_ns: dict[str, float] = {}
         """By test: how long a trial of its last batch was, where that is known."""
         self._is_watched = False
 
     @contextlib.contextmanager
-    def batch(self, test: str, first: int, count: int = 1) -> Iterator[None]:
+    def batch(
+        self, test: str, first: int, count: int = 1, *, servers: Sequence[int] = ()
+    ) -> Iterator[None]:
         """Watch while the body runs a batch of `count` epochs of a test, from `first` on.
 
-        One that will be over too soon for its window to tell anything is left alone.
+        `servers` are processes that the batch drives, beside those that are named. One that will be over too soon for its window to tell anything is left alone.
         """
         if self._lengths_ns.get(test, WORTH_NS) * count < WORTH_NS:
             self._is_watched = False
             yield
             return
-        with self._watched(self.crew, test, first):
+        with self._watched(self.crew, test, first, servers):
             self._is_watched = True
             yield
 
     @contextlib.contextmanager
-    def _watched(self, crew: Crew, test: str, first: int) -> Iterator[None]:
+    def _watched(
+        self, crew: Crew, test: str, first: int, servers: Sequence[int] = ()
+    ) -> Iterator[None]:
         if self._processes is None:
             yield
             return
@@ -124,12 +134,23 @@ class Watching:
                 self._stems.free(f"{file_name(test)}-{first}"),
                 self._processes.root,
                 self._processes.own,
+                tuple(dict.fromkeys((*servers, *self._named_pids()))),
             )
         )
         try:
             yield
         finally:
             crew.end()
+
+    def _named_pids(self) -> tuple[int, ...]:
+        """Return the processes of the named servers now; one that is gone is a doubt."""
+        assert self._processes is not None
+        ours = (self._processes.root, *self._processes.own)
+        pids, missing = server_pids(self._servers, ours)
+        for one, found in missing:
+            text = f"{one.text}: {found.why} when trials began"
+            self.crew.failures.append(ObserverError(MISSING, text))
+        return pids
 
     def seen(self, windows: Windows) -> tuple[tuple[int, ResourceUse], ...]:
         """Return what was seen in parts of the batch that was just ended; where nothing

@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 
 from benchwright.model.comparison import ComparisonRule, NullResult
+from benchwright.model.named_server import NamedServer
 from benchwright.model.notice import Notify
 from benchwright.model.plan import MetricSpec, Mode, StoppingRule
 from benchwright.model.quiet import Quieting
@@ -302,3 +303,5 @@ class Program(msgspec.Struct, frozen=True):
     """Who is told of the session's end."""
     quiet: Quieting | None = None
     """How the machine is put in order while it runs."""
+    servers: tuple[NamedServer, ...] = ()
+    """Servers that its tests drive and do not start."""

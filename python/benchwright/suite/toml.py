@@ -24,6 +24,7 @@ from benchwright.suite import (
     toml_quiet,
     toml_remote,
     toml_rule,
+    toml_servers,
 )
 from benchwright.suite.check import unused_defines
 from benchwright.suite.fault import Fault, diagnostic
@@ -56,6 +57,7 @@ _TOP = (
     "notify",
     "remote",
     "quiet",
+    "target",
     "test",
     "compare",
 )
@@ -104,12 +106,13 @@ def compile_toml(
     notices = top.table("notify")
     notify = None if notices is None else toml_notify.notify_of(notices)
     quiet = toml_quiet.quiet_of(top)
+    servers = toml_servers.servers_of(top)
     if not found:
         found += unused_defines(steps, defines)
     if found:
         found.sort(key=lambda d: (d.line, d.column))
         raise InputError(list(dict.fromkeys(found)))
-    return Program(steps, (SourceFile(main, text),), notify, quiet)
+    return Program(steps, (SourceFile(main, text),), notify, quiet, servers)
 
 
 def _refuse_nul(

@@ -37,6 +37,7 @@ from benchwright.workbench.cpus import (
 from benchwright.workbench.engine_generator import Desk, EngineGenerator, failed
 from benchwright.workbench.generators.adapter import Generator
 from benchwright.workbench.generators.run import Place, asked_of, run_generator
+from benchwright.workbench.port import AroundLoad, unwatched
 from benchwright.workbench.server import Clock, MonotonicClock, Server
 from benchwright.workbench.server_commands import Launcher, ServerFailure
 from benchwright.workbench.server_commands import Surroundings as ServerSurroundings
@@ -84,10 +85,16 @@ class LocalWorkbench:
     """Runs trials under load on this host."""
 
     def __init__(
-        self, setting: Setting, launcher: Launcher, clock: Clock | None = None
+        self,
+        setting: Setting,
+        launcher: Launcher,
+        clock: Clock | None = None,
+        *,
+        around_load: AroundLoad = unwatched,
     ) -> None:
         """Raises InputError for what cannot work at any rate."""
         self._setting = setting
+        self._around_load = around_load
         self._launcher = launcher
         self._clock = clock or MonotonicClock()
         self._interrupted = False
@@ -140,7 +147,8 @@ class LocalWorkbench:
             server.ensure(values)
         if self._interrupted:
             raise Interrupted
-        trial = self._driver.run(probe, values, self._desk(), leaves)
+        with self._around_load(() if server is None else server.pids()):
+            trial = self._driver.run(probe, values, self._desk(), leaves)
         if server is None:
             return trial
         death = server.died()

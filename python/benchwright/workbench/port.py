@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from benchwright.model.peak import LoadTrial, Probe
 from benchwright.model.plan import Pairs
+
+AroundLoad = Callable[[Sequence[int]], AbstractContextManager[None]]
+"""Returns what is around a load, of the processes of the server that is ready for it."""
+
+
+def unwatched(_server: Sequence[int]) -> AbstractContextManager[None]:
+    """Return nothing that is around a load."""
+    return nullcontext()
 
 
 class Workbench(Protocol):

@@ -174,6 +174,14 @@ class Server:
 
     # -- watching --------------------------------------------------------------------
 
+    def pids(self) -> tuple[int, ...]:
+        """Return the processes of the server now; between two loads the launcher has no
+        others. What `configure` left running counts as the server too."""
+        if not self._launcher_lives:
+            return ()
+        found = descendants_of(self._launcher.hello.pid)
+        return tuple(one.process.pid for one in found)
+
     @property
     def _pid_file(self) -> Path:
         return self._around.logs / "server.pid"

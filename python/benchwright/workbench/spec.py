@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from benchwright.model.named_server import NamedServer
 from benchwright.model.notice import Notify
 from benchwright.model.peak import Claim, PeakGoal
 from benchwright.model.plan import Command, Pairs
@@ -135,6 +136,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     """By table: what the readers that were handed in made of `[ramp]`, `[surface]` ..."""
     notify: Notify | None = None
     """Who is told of a search's end; None: nobody by the spec."""
+    servers: tuple[NamedServer, ...] = ()
+    """Servers that the load drives and that run already."""
     places: dict[str, Where] = {}
     """Where a table or `table.key` is said, for mistakes that are found later."""
 

@@ -21,6 +21,7 @@ from benchwright.model.errors import Diagnostic, InputError
 from benchwright.model.peak import Claim, ClaimKind, Criterion, PeakGoal
 from benchwright.suite.program import Where
 from benchwright.suite.toml_notify import notify_of
+from benchwright.suite.toml_servers import servers_of
 from benchwright.suite.toml_text import decoded
 from benchwright.workbench import criteria
 from benchwright.workbench.spec import (
@@ -41,7 +42,7 @@ from benchwright.workbench.spec_table import SpecTable
 Reader = Callable[[SpecTable, Spec], Any]
 """Reads the table of another controller; the spec is what stands above it."""
 
-TOP = ("server", "load", "factors", "peak", "ramp", "surface", "notify")
+TOP = ("server", "load", "factors", "peak", "ramp", "surface", "notify", "target")
 _SERVER = (
     "configure",
     "configure_timeout",
@@ -101,6 +102,7 @@ def _spec(top: SpecTable, file: str, more: Mapping[str, Reader]) -> Spec:
         claims=() if peak is None else _claims(peak),
         policy=None if peak is None else peak.choice("policy", NAMES),
         notify=None if notices is None else notify_of(notices),
+        servers=servers_of(top),
         places=_places(top),
     )
     if peak is not None:
