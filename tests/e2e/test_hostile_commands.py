@@ -223,6 +223,36 @@ def test_a_study_on_a_full_disk_goes_on_when_there_is_room(tmp_path: Path) -> No
     assert trials(tmp_path / "copied") == [1, 2, 3]
 
 
+QUOTA = """
+truncate -s 128M image && mkfs.btrfs -q image && mkdir disk && mount -o loop image disk &&
+btrfs quota enable disk && btrfs subvolume create disk/q && btrfs qgroup limit 3M disk/q
+"""
+
+
+def test_a_quota_that_is_used_up_is_as_a_full_disk(tmp_path: Path) -> None:
+    """EDQUOT by btrfs: few kernels have the quota formats of ext4 and XFS built in.
+
+    It needs room to rewrite a mapped page, so SQLite's index of its log may end bw by
+    SIGBUS (135) there, as a kill would: README, "Limits".
+    """
+    (tmp_path / "fill-once").touch()
+    fill = "[ ! -e fill-once ] || { rm fill-once; cat /dev/zero >disk/q/fill; }; true"
+    bw = " ".join(BW)
+    script = f"""
+        {{ {QUOTA.strip()}; }} >/dev/null 2>quota-error || {{ echo "no quota"; exit; }}
+        {bw} run --max-runs 3 --study disk/q/u -- sh -c '{fill}'; echo "run $?"
+        btrfs qgroup limit none disk/q; rm disk/q/fill
+        {bw} resume disk/q/u; echo "resume $?"; cp -a disk/q/u copied
+    """
+    seen = namespace(tmp_path, "sh", "-c", script)
+    if "no quota" in seen.out:
+        pytest.skip(f"no quota here: {(tmp_path / 'quota-error').read_text()}")
+    refused = "run 2" in seen.out and "[study-unwritable]" in seen.err
+    assert refused or "run 135" in seen.out, seen.err
+    assert "resume 0" in seen.out, seen.err
+    assert trials(tmp_path / "copied") == [1, 2, 3]
+
+
 @pytest.mark.parametrize("room", ["16k", "64k", "72k"])
 def test_a_disk_that_is_full_while_a_study_is_made(tmp_path: Path, room: str) -> None:
     run = " ".join((*BW, "run", "--max-runs", "2", "--study", "disk/u", "--", "true"))

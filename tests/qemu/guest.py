@@ -74,24 +74,28 @@ def boot(
     timeout_s: int,
     restarts: int = 0,
     flavour: Flavour = PLAIN,
+    log: Path | None = None,
 ) -> str:
     """Run the machine until it switches itself off; return what its consoles said.
 
-    `disks` become /dev/vdb, /dev/vdc; `restarts` is how often it may restart itself. Each
+    `disks` become /dev/vdb, /dev/vdc; every write and flush of the first one is appended to
+    `log` (tests/qemu/power_cut.py); `restarts` is how often it may restart itself. Each
     start is a QEMU of its own: after a reset within one, writing over the pages whose
     code is translated takes ten times as long as starting. Raises RuntimeError, with what the
     console said, for a start that takes too long and for one restart too many.
     """
     consoles = ""
     for _start in range(restarts + 1):
-        console = _started(disks, timeout_s, flavour)
+        console = _started(disks, timeout_s, flavour, log)
         consoles += console
         if not any(word in console for word in RESTARTS):
             return consoles
     raise RuntimeError(f"the machine restarted more than {restarts} times: {consoles}")
 
 
-def _started(disks: Sequence[Path], timeout_s: int, flavour: Flavour) -> str:
+def _started(
+    disks: Sequence[Path], timeout_s: int, flavour: Flavour, log: Path | None
+) -> str:
     """Run the machine until it restarts or switches itself off."""
     base = image(flavour)
     words: list[str | Path] = [
@@ -110,7 +114,10 @@ def _started(disks: Sequence[Path], timeout_s: int, flavour: Flavour) -> str:
         *flavour.words,
         *_drive(base / "root.img", "snapshot=on,cache=unsafe"),
     ]
-    for disk in disks:
+    logged, others = (disks[:1], disks[1:]) if log else ((), disks)
+    for disk in logged:
+        words += _logged_drive(disk, str(log))
+    for disk in others:
         words += _drive(disk, "cache=unsafe")
     try:
         done = subprocess.run(
@@ -151,6 +158,17 @@ def bw_files(natives: Sequence[Path], target: Path) -> None:
 
 def _drive(path: Path, how: str) -> list[str]:
     return ["-drive", f"file={path},if=virtio,format=raw,{how}"]
+
+
+def _logged_drive(path: Path, log: str) -> list[str]:
+    driver = "driver=blklogwrites,node-name=w,file=f,log=l,log-sector-size=512"
+    return [
+        *("-blockdev", f"driver=file,node-name=f,filename={path}"),
+        *("-blockdev", f"driver=file,node-name=l,filename={log}"),
+        *("-blockdev", driver),
+        # Disks are named in the order of their slots.
+        *("-device", "virtio-blk-pci,drive=w,addr=0x10"),
+    ]
 
 
 def suite_of(epochs: int) -> str:
