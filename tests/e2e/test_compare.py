@@ -155,12 +155,36 @@ def test_a_plan_says_how_many_and_looks_once(tmp_path: Path) -> None:
 
 
 def test_a_command_that_is_not_there_ends_it(tmp_path: Path) -> None:
-    done = bw(tmp_path, "compare", "--json", "--", "true", "no-such-program-here")
-    assert done.returncode == 1
+    late = "rm -f late; ./late"
+    (tmp_path / "late").write_text("#!/bin/sh\n")
+    (tmp_path / "late").chmod(0o755)
+    done = bw(tmp_path, "compare", "--json", "--", "true", late)
+    assert done.returncode == 1, done.stderr
     document = json.loads(done.stdout)
     assert document["stop"]["reason"] == "failed"
     assert "command-failed" in codes(done)
-    assert "no-such-program-here" in done.stdout
+    assert "./late" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("commands", "told"),
+    [
+        (("true", "no-such-program"), "there is no program 'no-such-program'"),
+        (("./work.sh", "1"), "quote each command: bw compare -- './work.sh 1'"),
+        (("true", "./plain"), "'./plain' is not an executable file"),
+        (("true", "no-such-program > out"), "there is no program 'no-such-program'"),
+    ],
+)
+def test_a_program_that_is_not_there_is_refused_before_the_first_trial(
+    tmp_path: Path, commands: tuple[str, ...], told: str
+) -> None:
+    (tmp_path / "work.sh").write_text("#!/bin/sh\n")
+    (tmp_path / "work.sh").chmod(0o755)
+    (tmp_path / "plain").touch()
+    done = bw(tmp_path, "compare", "--", *commands)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert not (tmp_path / "bw-study").exists()
 
 
 # -- interrupted -------------------------------------------------------------------------
@@ -552,25 +576,25 @@ def test_a_suite_compares_too(tmp_path: Path) -> None:
         (("--", "true", " "), "the command of an arm is empty"),
         (("--design", "zigzag", "--", "a", "b"), "'zigzag' is none of blocks, abba"),
         (("--mode", "guess", "--", "a", "b"), "'guess' is none of watch, plan"),
-        (("--margin", "x", "--", "a", "b"), "--margin:1:1"),
+        (("--margin", "x", "--", "a", "b"), "--margin"),
         (("--margin", "100%", "--", "a", "b"), "less than 100%"),
-        (("--fail-if", "slower than 3%", "--", "a", "b"), "--fail-if:1:8"),
-        (("--fail-if", "slower by much", "--", "a", "b"), "--fail-if:1:11"),
+        (("--fail-if", "slower than 3%", "--", "a", "b"), "--fail-if"),
+        (("--fail-if", "slower by much", "--", "a", "b"), "--fail-if"),
         (("--fail-if", "speed slower by 3%", "--", "a", "b"), "speed is not compared"),
-        (("--fail-if", "bad", "--", "a", "b"), "--fail-if:1:1"),
+        (("--fail-if", "bad", "--", "a", "b"), "--fail-if"),
         (("--name", "x", "--name", "x", "--", "a", "b"), "two arms are named 'x'"),
         (("--name", "my arm", "--", "a", "b"), "write --name my_arm"),
         (("--max-blocks", "0", "--", "a", "b"), "--max-blocks is at least 2"),
         (("sleep 0.001", "sleep 0.002"), "commands stand after --"),
         (("true", "sh -c true"), "commands stand after --"),
-        (("--name", "a/b", "--", "a", "b"), "--name:1:2"),
+        (("--name", "a/b", "--", "a", "b"), "--name"),
         (("--min-blocks", "1", "--", "a", "b"), "--min-blocks is at least 2"),
         (
             ("--min-blocks", "9", "--max-blocks", "3", "--", "a", "b"),
             "--max-blocks 3 is less",
         ),
         (("--null", "--", "a", "b"), "--null takes one command"),
-        (("--rest", "soon", "--", "a", "b"), "--rest:1:1"),
+        (("--rest", "soon", "--", "a", "b"), "--rest"),
         (("--hook", "nothere", "--", "a", "b"), "nothere"),
         (("--baseline", "nothere", "--", "a"), "nothere"),
         (("--null-from", "nothere", "--", "a", "b"), "nothere"),

@@ -138,10 +138,10 @@ def test_writes_over_data_are_refused(tmp_path: Path) -> None:
         (("--target", "tcp://127.0.0.1:1"), "127.0.0.1"),
         (("--target", "no/such/file", "--size", "1M"), "there is no folder no"),
         (("--target", "null", "--cpu", "4000"), "4000"),
-        (("--target", "null", "--fifo", "100"), "--fifo:1:1: fifo: priorities are"),
+        (("--target", "null", "--fifo", "100"), "--fifo: fifo: priorities are"),
         (
             ("--target", "f", "--size", "1M", "--block", "2M"),
-            "--block:1:1: size: 2097152 bytes in one operation",
+            "--block: size: 2097152 bytes in one operation",
         ),
     ],
 )

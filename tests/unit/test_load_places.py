@@ -83,7 +83,7 @@ def test_at_an_option_a_field_has_the_last_of_its_words() -> None:
     field = "workload.filaments[0].access.size"
     said = fault(field=field, message="f: filaments[0].access.size is 1000 bytes")
     text = str(error_of(said, places))
-    assert text.startswith("--block:1:1: f: size is 1000 bytes [c]\n  | 1000")
+    assert text.startswith("--block: f: size is 1000 bytes [c]\n  | 1000")
 
 
 @pytest.mark.parametrize(

@@ -259,7 +259,7 @@ def test_a_file_that_cannot_be_written_is_named_and_nothing_is_left() -> None:
     before = set(os.listdir())
     for path in ("x" * 300 + ".svg", "/proc/x.svg", "gone/x.svg"):
         (found,) = mistakes("--graphfile", path, "E", "ext2:*.res")
-        assert found.startswith("--graphfile:1:1: ")
+        assert found.startswith("--graphfile: ")
         assert path.split("/")[0] in found
     assert set(os.listdir()) == before
 

@@ -104,7 +104,7 @@ def test_every_mistake_is_told_at_its_line_or_option() -> None:
     assert "unknown key 'foo'" in told
     later = mistakes("step = 2", options={"factor": "2", "repeats": "0"})
     assert "server.toml:11:8: levels rise by a factor or by a step" in later
-    assert "--repeats:1:1" in later
+    assert "--repeats" in later
     assert "factor workers has no level '9'" in mistakes("", factors=("workers=9",))
 
 
@@ -136,7 +136,7 @@ def test_a_series_alone_is_a_throughput_of_users_only() -> None:
     with pytest.raises(InputError, match=r"s\.toml:5:.*a series may count"):
         meaning_of(RampRequest(), SourceFile("s.toml", open_loop))
     bare = RampRequest(command="g {rate}", series="/rows")
-    with pytest.raises(InputError, match="--throughput:1:1: a series may count"):
+    with pytest.raises(InputError, match="--throughput: a series may count"):
         meaning_of(bare, None)
 
 
@@ -228,7 +228,7 @@ def test_a_pointer_that_leads_nowhere_is_a_mistake_of_the_command_line(
 ) -> None:
     assert main(command("--throughput", "/none")) == 2
     told = capsys.readouterr().err
-    assert "--throughput:1:1: no throughput_per_s" in told
+    assert "--throughput: no throughput_per_s" in told
     assert (here / "bw-study").exists()
 
 

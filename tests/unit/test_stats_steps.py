@@ -174,12 +174,12 @@ def test_every_mistake_of_form_is_told_before_a_file_is_read(
     words += ["--aggregate", "=sum"]
     places = [line.split(": ")[0] for line in refused(capsys, *words)]
     assert places == [
-        "--derive:1:1",
-        "--derive:1:7",
-        "--derive:1:1",
-        "--aggregate:1:5",
-        "--aggregate:1:1",
-        "--aggregate:1:1",
+        "--derive",
+        "--derive",
+        "--derive",
+        "--aggregate",
+        "--aggregate",
+        "--aggregate",
     ]
 
 
@@ -189,16 +189,16 @@ def test_every_unknown_name_is_told_with_its_column(
     words = ["--derive", "x=$foo/2", "--select", "$x > $bar", "--group", "baz"]
     words += ["--aggregate", "zops=sum", "--warn", "$elapsed > $x"]
     places = [line.split(": ")[0] for line in refused(capsys, rows, *words)]
-    assert places == ["--derive:1:3", "--select:1:6", "--group:1:1", "--aggregate:1:1"]
+    assert places == ["--derive", "--select", "--group", "--aggregate"]
 
 
 def test_a_selection_that_leaves_nothing_is_a_mistake(
     rows: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (line,) = refused(capsys, rows, "--select", "$elapsed > 100")
-    assert line == "--select:1:1: no row is left [bad-argument]"
+    assert line == "--select: no row is left [bad-argument]"
     (line,) = refused(capsys, rows, "--derive", "x=$elapsed / 0")
-    assert line == "--derive:1:3: no row has a value of x [bad-argument]"
+    assert line == "--derive: no row has a value of x [bad-argument]"
 
 
 def test_a_name_that_only_one_input_has_is_no_mistake(
@@ -232,24 +232,24 @@ def test_steps_in_an_order_that_makes_no_sense(
 ) -> None:
     (line,) = refused(capsys, rows, "--aggregate", "elapsed=sum", "--no-unify")
     assert line == (
-        "--no-unify:1:1: --aggregate before it has made one row of the commands "
+        "--no-unify: --aggregate before it has made one row of the commands "
         "[bad-argument]"
     )
     (line,) = refused(capsys, rows, "--unify", "--no-unify")
-    assert line.startswith("--no-unify:1:1: --unify before it")
+    assert line.startswith("--no-unify: --unify before it")
     (line,) = refused(capsys, rows, "--no-unify", "--unify")
-    assert line == "--unify:1:1: --no-unify and --unify contradict [bad-argument]"
+    assert line == "--unify: --no-unify and --unify contradict [bad-argument]"
     (line,) = refused(capsys, rows, "--aggregate", "elapsed=sum", "--group", "thread")
-    assert line == "--group:1:1: no row has one thread [bad-argument]"
+    assert line == "--group: no row has one thread [bad-argument]"
 
 
 def test_what_is_never_a_number_is_no_derived_column(
     rows: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (line,) = refused(capsys, rows, "--derive", "r=1e400")
-    assert line.startswith("--derive:1:3: no row has a value of r")
+    assert line.startswith("--derive: no row has a value of r")
     (line,) = refused(capsys, rows, "--derive", "r=$command")
-    assert line.startswith("--derive:1:3: r is text: there is no figure of it")
+    assert line.startswith("--derive: r is text: there is no figure of it")
     found = asked(capsys, rows, "--derive", "r=$command", "--group", "r")
     assert found["inputs"][0]["name"] == "two.csv r=tar x"
     asked(capsys, rows, "--derive", "r=$command", "--select", '$r eq "make"')
@@ -258,17 +258,17 @@ def test_what_is_never_a_number_is_no_derived_column(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("r", "1:1: there is no = and no expression"),
-        ("a b=1", "1:1: 'a b' is no name"),
-        ("=1", "1:1: a column needs a name"),
-        ("r=", "1:3: r has no expression"),
+        ("r", "there is no = and no expression"),
+        ("a b=1", "'a b' is no name"),
+        ("=1", "a column needs a name"),
+        ("r=", "r has no expression"),
     ],
 )
 def test_a_derived_column_that_is_not_written_well(
     text: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (line,) = refused(capsys, "missing.csv", "--derive", text)
-    assert line.startswith(f"--derive:{message}")
+    assert line.startswith(f"--derive: {message}")
 
 
 def test_a_selection_that_leaves_nothing_of_one_input_says_so(

@@ -135,13 +135,12 @@ def _refuse_server(workload: str) -> None:
 
 def _text_of(workload: str) -> str:
     """Return the text of a workload's file. Raises InputError."""
-    from pathlib import Path
 
     from benchwright.model.errors import argument_error
-    from benchwright.suite.include import Unreadable, read_text
+    from benchwright.suite.include import Unreadable, read_regular, read_text
 
     try:
-        text = read_text(workload, lambda path: Path(path).read_text(encoding="utf-8"))
+        text = read_text(workload, read_regular)
     except Unreadable as error:
         hint = (
             "a workload is a TOML file (docs/workload-toml.md); for a trace: bw replay"

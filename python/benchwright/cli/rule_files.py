@@ -21,6 +21,7 @@ from benchwright.finding.rules import NamedRule, Result
 from benchwright.model.errors import Diagnostic, InputError
 from benchwright.model.finding import Finding
 from benchwright.model.ownership import others_could_write
+from benchwright.suite.include import Unreadable, read_regular
 
 GROUP = "benchwright.rules"
 _HOW = "write `def rule(result): ...`, which returns findings (docs/why.md)"
@@ -81,9 +82,10 @@ def _plug_ins(wrong: list[Diagnostic]) -> list[NamedRule]:
 
 def _loaded(path: Path) -> NamedRule:
     try:
-        path.open("rb").close()
-    except OSError as error:
-        message = f"{path}: {error.strerror or error}"
+        read_regular(str(path))
+    except (OSError, UnicodeError, Unreadable) as error:
+        strerror = getattr(error, "strerror", None)
+        message = f"{path}: {strerror}" if strerror else str(error)
         raise InputError([Diagnostic("bad-rule", message, _HOW, "--rule")]) from None
     loader = SourceFileLoader(f"benchwright_rule_{path.stem}", str(path))
     spec = spec_from_loader(loader.name, loader)

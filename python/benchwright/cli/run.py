@@ -111,7 +111,11 @@ def _add_command_options(group: argparse._ArgumentGroup) -> None:
         metavar="N",
         help="trials at least (default 10; 30 for --precision)",
     )
-    add("--max-runs", metavar="N", help="trials at most")
+    add(
+        "--max-runs",
+        metavar="N",
+        help="trials at most; only --precision runs more than --min-runs",
+    )
     add(
         "--precision",
         metavar="5%",
@@ -158,12 +162,19 @@ def run(arguments: argparse.Namespace) -> int:
             return _resume(arguments)
 
     from benchwright.session.start import rehearse
+    from benchwright.suite.check import unused_factors
 
     prepared = _prepare(arguments)
     info = begun_with(prepared.info, arguments)
     prepared = msgspec.structs.replace(prepared, info=info)
     planned = rehearse(prepared)
     _refuse_quiet(prepared)
+    for name in unused_factors(prepared.program.steps):
+        print(
+            f"bw: warning: no command has {{{name}}}: each level of {name} runs the same "
+            f"commands, unless they read BW_FACTOR_{name}",
+            file=sys.stderr,
+        )
     if arguments.check:
         print(
             f"bw: {arguments.suite or 'the command'}: no mistakes found",
@@ -278,6 +289,14 @@ def _refuse_command_options(arguments: argparse.Namespace) -> None:
             )
 
 
+def _without_fast_fail(planned: list[Planned]) -> list[Planned]:
+    """Return a plan without Auto-pilot's FASTFAIL, which no other suite has written."""
+    from benchwright.suite.plan import PlannedStep
+
+    hidden = PlannedStep("FASTFAIL", "")
+    return [item for item in planned if item != hidden]
+
+
 def _print_plan(arguments: argparse.Namespace, planned: list[Planned]) -> int:
     from benchwright.report.plan import plan_lines, plan_object
 
@@ -286,6 +305,7 @@ def _print_plan(arguments: argparse.Namespace, planned: list[Planned]) -> int:
 
         sys.stdout.write(encode(plan_object(planned)))
     else:
-        for line in plan_lines(planned):
+        is_theirs = (arguments.suite or "").endswith(".ap")
+        for line in plan_lines(planned if is_theirs else _without_fast_fail(planned)):
             print(line)
     return 0

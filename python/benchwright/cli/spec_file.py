@@ -10,13 +10,11 @@ def spec_source(path: str, command: str) -> SourceFile:
 
     `command` is the command that wants it, for the advice.
     """
-    from pathlib import Path
-
     from benchwright.model.errors import argument_error
-    from benchwright.suite.include import Unreadable, read_text
+    from benchwright.suite.include import Unreadable, read_regular, read_text
 
     try:
-        text = read_text(path, lambda name: Path(name).read_text(encoding="utf-8"))
+        text = read_text(path, read_regular)
     except Unreadable as error:
         hint = "a spec is a TOML file (docs/workbench.md)"
         raise argument_error(path, "", error.message, hint) from None

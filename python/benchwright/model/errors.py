@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
+_OF_ARGUMENTS = ("bad-argument", "bad-define", "not-text")
+"""Codes of mistakes in an argument, which has no lines."""
+
 
 class Diagnostic(msgspec.Struct, frozen=True):
     """One mistake in an input, placed so that an editor can jump to it."""
@@ -27,9 +30,20 @@ class Diagnostic(msgspec.Struct, frozen=True):
     text: str = ""
     """The offending line itself, without its newline."""
 
+    @property
+    def place(self) -> str:
+        """Where it is: `suite.toml:3:7`, `--duration`, `trace.vscsi`."""
+        of_argument = self.code in _OF_ARGUMENTS and self.line == 1
+        is_option = self.file.startswith("-") or of_argument
+        first = (self.line, self.column) == (1, 1)
+        if is_option or (first and not self.text):
+            return self.file
+        return f"{self.file}:{self.line}:{self.column}"
+
     def render(self) -> str:
-        """Return `file:line:column: message`, the line, a caret, and the hint."""
-        lines = [f"{self.file}:{self.line}:{self.column}: {self.message} [{self.code}]"]
+        """Return `file:line:column: message`, the line, a caret, and the hint; an option,
+        and a file without a known line, by its name alone."""
+        lines = [f"{self.place}: {self.message} [{self.code}]"]
         if self.text:
             lines.append(f"  | {self.text.expandtabs(1)}")
             lines.append("  | " + " " * (self.column - 1) + "^")

@@ -271,7 +271,7 @@ def block_text(so_far: ComparisonProgress) -> str:
     if so_far.warming_up:
         parts = ["warming up"]
     if so_far.trials is not None:
-        parts = [f"trial {so_far.trials[0]} of {so_far.trials[1]}"]
+        parts = [f"trial {so_far.trials[0]} of {so_far.trials[1]}{failed}"]
     several = len({candidate for _, candidate, _ in so_far.ratios}) > 1
     for metric, candidate, ratio in so_far.ratios[:3]:
         if math.isfinite(ratio.high):

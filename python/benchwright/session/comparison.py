@@ -102,8 +102,11 @@ class OpenComparison:
         found = comparison_progress(
             self.rule, self._builder.history(), self.asked.names
         )
-        if self.rule.paired or self.rule.stored is not None:
+        if self.rule.paired:
             return found
+        if self.rule.stored is not None:
+            done = found.blocks + found.failed
+            return msgspec.structs.replace(found, trials=(done, found.maximum))
         trials = [trial for test in self.tests for trial in test.trials]
         return msgspec.structs.replace(
             found,

@@ -294,7 +294,7 @@ class Session:
             if test.stop is None:
                 with contextlib.suppress(Interrupted):
                     test.suspend()
-        return Verdict("interrupted", "interrupted; `bw resume` goes on from here", 130)
+        return Verdict("interrupted", "`bw resume` goes on from here", 130)
 
     def _failed(self, failure: Failed) -> Verdict:
         """Tell the FASTFAIL script; CLEANUP has run, the rest is left to be looked at."""

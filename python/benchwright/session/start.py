@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -22,12 +23,14 @@ from benchwright import __version__
 from benchwright.bench.hooks import resolve
 from benchwright.bench.leftovers import TOKEN
 from benchwright.model.errors import Diagnostic, InputError
+from benchwright.session.programs import missing_programs
 from benchwright.study.contents import NULL
 from benchwright.study.journal import SessionInfo
 from benchwright.suite.check import names_read
 from benchwright.suite.command_line import CommandRequest, program_from_command
 from benchwright.suite.comparison import program_from_comparison
 from benchwright.suite.comparison_rule import ComparisonRequest
+from benchwright.suite.include import read_regular
 from benchwright.suite.load import compile_sources, load
 from benchwright.suite.plan import Planned, PlannedTest, describe
 from benchwright.suite.program import Program, SourceFile
@@ -131,7 +134,8 @@ def prepare_again(info: SessionInfo) -> Prepared:
 
 
 def rehearse(prepared: Prepared) -> list[Planned]:
-    """Return what the program would do; every hook that it names is there.
+    """Return what the program would do; every hook that it names is there, and every
+    program of which that is known before anything ran.
 
     Raises InputError for what a dry run shows.
     """
@@ -140,6 +144,7 @@ def rehearse(prepared: Prepared) -> list[Planned]:
     )
     tests = [item for item in planned if isinstance(item, PlannedTest)]
     wrong = _no_hooks(tests, prepared.info.directory)
+    wrong |= _no_programs(prepared, planned)
     if wrong:
         raise InputError(list(wrong.values()))
     return planned
@@ -153,6 +158,29 @@ def _no_hooks(tests: Sequence[PlannedTest], directory: str) -> dict[str, Diagnos
                 resolve((hook,), Path(directory))
             except ValueError as error:
                 wrong[f"hook {hook}"] = _at(item, "suite-hook", str(error))
+    return wrong
+
+
+def _no_programs(
+    prepared: Prepared, planned: Sequence[Planned]
+) -> dict[str, Diagnostic]:
+    """Return a Diagnostic for each program that cannot be started."""
+    main, wrong = prepared.info.program_main, dict[str, Diagnostic]()
+    missing = missing_programs(
+        planned,
+        prepared.environment,
+        prepared.info.directory,
+        is_suite=main not in (COMMAND_LINE, COMPARISON),
+    )
+    for item, name, why in missing:
+        hint = ""
+        if main == COMPARISON:
+            asked = msgspec.json.decode(
+                prepared.info.sources[0][1], type=ComparisonRequest
+            )
+            line = shlex.quote(" ".join(asked.commands))
+            hint = f"quote each command: bw compare -- {line}"
+        wrong[name] = _at(item, "no-such-program", why, hint)
     return wrong
 
 
@@ -273,4 +301,4 @@ def boot_id() -> str:
 
 
 def _read(path: str) -> str:
-    return Path(path).read_text(encoding="utf-8")
+    return read_regular(path)

@@ -11,7 +11,7 @@ from benchwright.model.errors import Diagnostic, InputError
 from benchwright.suite import program as step
 from benchwright.suite.fault import diagnostic, within
 from benchwright.suite.program import Program, Step, Where
-from benchwright.suite.shape import computes, slots, walk
+from benchwright.suite.shape import computes, slots, templates, walk
 from benchwright.suite.state import BUILT_IN, not_in_environment
 
 _PERL_NAME = re.compile(r"\$\{?\s*([A-Za-z_][A-Za-z0-9_]*)", re.ASCII)
@@ -82,6 +82,25 @@ def unused_defines(
         where = Where("-D", text=name)
         found.append(diagnostic(where, "suite-unused-define", message, hint))
     return found
+
+
+def unused_factors(steps: Collection[Step]) -> list[str]:
+    """Return the factors that no text and no condition of a program names. A script may
+    still read them from its environment, as BW_FACTOR_NAME."""
+    every = list(walk(steps))
+    factors = [one.name for one in every if isinstance(one, step.ForEach)]
+    # A test's name has every factor: it says nothing of its commands.
+    own = [one for one in every if not isinstance(one, step.Test)]
+    read = {slot.name for one in own for slot in slots(one)}
+    asked = [t.raw for one in own for t in computes(one)]
+    texts = [t.raw for one in own for t in templates(one)]
+    return [
+        name
+        for name in dict.fromkeys(factors)
+        if name not in read
+        and not any(name in text for text in asked)
+        and not any(f"BW_FACTOR_{name}" in text for text in texts)
+    ]
 
 
 def _listed(names: Collection[str]) -> str:

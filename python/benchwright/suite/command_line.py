@@ -27,11 +27,12 @@ from benchwright.model.quantity import (
 )
 from benchwright.suite import program as step
 from benchwright.suite import reading
+from benchwright.suite.levels import HINT, expanded
 from benchwright.suite.naming import command_name, with_sample
 from benchwright.suite.option_reading import OptionReading, at, placer
 from benchwright.suite.program import Program, Step, Template, Where
 from benchwright.suite.stopping import epochs_fault, precise_mode
-from benchwright.suite.template import NAME, brace_template, fixed
+from benchwright.suite.template import NAME, brace_template, fixed, misspelt
 
 THREADS = "threads"
 """The factor that --threads makes, and the placeholder {threads}."""
@@ -108,7 +109,7 @@ class _Reading(OptionReading):
 
     def _factor(self, word: str) -> None:
         name, equals, rest = word.partition("=")
-        levels = tuple(rest.split(","))
+        levels = self._expanded("-P", word, tuple(rest.split(",")))
         hint = "write -P NAME=VALUE1,VALUE2"
         if not equals or not NAME.fullmatch(name):
             self._wrong("-P", word, f"{word!r} names no factor", hint)
@@ -124,11 +125,24 @@ class _Reading(OptionReading):
         else:
             self._factors[name] = levels
 
+    def _expanded(
+        self, option: str, word: str, texts: tuple[str, ...]
+    ) -> tuple[str, ...]:
+        """Return levels with ranges written out; a mistake is noted."""
+        found: list[str] = []
+        for text in texts:
+            try:
+                found += expanded(text)
+            except ValueError as error:
+                self._wrong(option, word, str(error), HINT, max(word.find(text), 0))
+        return tuple(found) or texts
+
     def _threads(self, word: str) -> tuple[str, ...]:
-        levels = tuple(level.strip() for level in word.split(","))
+        texts = tuple(level.strip() for level in word.split(","))
+        levels = self._expanded("--threads", word, texts)
         offset = 0
-        for raw, level in zip(word.split(","), levels, strict=True):
-            fault = reading.threads_fault(level)
+        for raw, level in zip(word.split(","), texts, strict=True):
+            fault = None if ".." in level else reading.threads_fault(level)
             if fault is not None:
                 self._wrong("--threads", word, fault.message, fault.hint, offset)
             offset += len(raw) + 1
@@ -212,7 +226,10 @@ class _Reading(OptionReading):
         return with_sample(name, tuple(self._factors))
 
     def _template(self, option: str, text: str) -> Template:
-        return brace_template(text, placer(option, text), self._known)
+        place = placer(option, text)
+        for fault in misspelt(text, self._known):
+            self._wrong(option, text, fault.message, fault.hint, fault.offset)
+        return brace_template(text, place, self._known)
 
     def _stopping(self, metrics: list[MetricSpec]) -> StoppingRule:
         request = self._request

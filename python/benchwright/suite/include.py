@@ -8,7 +8,10 @@ that says it, so that a suite can be run from anywhere.
 
 from __future__ import annotations
 
+import errno
+import os
 import posixpath
+import stat
 from collections.abc import Callable
 
 from benchwright.model.errors import Diagnostic, InputError
@@ -20,6 +23,8 @@ Reader = Callable[[str], str]
 """Path -> text. Raises OSError (FileNotFoundError: try elsewhere) or UnicodeError."""
 
 MAX_DEPTH = 50
+MAX_BYTES = 4_000_000
+"""Of a text: more is no suite, and some devices never end."""
 MAX_LINES = 200_000
 LIBRARY = "<library>/"
 """How a file of the shipped library is named in sources and messages: the place of the
@@ -34,6 +39,27 @@ class Unreadable(Exception):
         self.message = message
         self.where = where
         super().__init__(message)
+
+
+def read_regular(path: str) -> str:
+    """Return the UTF-8 text of a regular file; a Reader of the real file system.
+
+    Raises OSError, UnicodeError, and Unreadable for what is no regular file (a pipe
+    might never end) or larger than MAX_BYTES.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, encoding="utf-8") as file:
+        status = os.fstat(descriptor)
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        if not stat.S_ISREG(status.st_mode):
+            raise Unreadable(f"{path} is not a regular file: write its text to one")
+        if status.st_size > MAX_BYTES:
+            raise Unreadable(f"{path} has {status.st_size} bytes: at most {MAX_BYTES}")
+        text = file.read(MAX_BYTES + 1)
+    if len(text) > MAX_BYTES:
+        raise Unreadable(f"{path} has more than {MAX_BYTES} bytes")
+    return text
 
 
 def read_text(path: str, read: Reader) -> str | None:

@@ -11,17 +11,20 @@ from collections.abc import Mapping
 
 import msgspec
 
-from benchwright.model.plan import (
-    TestPlan,
-)
+from benchwright.model.errors import InputError
+from benchwright.model.plan import TestPlan
 from benchwright.model.rule import describe_comparison, describe_rule
 from benchwright.suite import effects as effect
 from benchwright.suite.effects import Answer, Effect
+from benchwright.suite.fault import diagnostic
 from benchwright.suite.interpret import execute
-from benchwright.suite.program import Program, Where
+from benchwright.suite.program import ForEach, Program, Step, Where
+from benchwright.suite.shape import inner
 
 MOST_EFFECTS = 100_000
 """After so many the plan is cut: a program may loop until a command says otherwise."""
+MOST_SAMPLES = 20_000
+"""Combinations of levels: 100 x 100 are 10,000, and take some seconds to look at."""
 MODES = ("presetup", "setup", "exec", "cleanup", "postcleanup")
 
 
@@ -64,6 +67,7 @@ def describe(
 
     Raises InputError for a mistake on the way.
     """
+    _check_size(program)
     planned: list[Planned] = []
     steps = execute(program, defines=defines, environment=environment)
     rehearsal = _Rehearsal()
@@ -77,6 +81,25 @@ def describe(
         planned += rehearsal.seen(what)
     steps.close()
     return planned
+
+
+def _check_size(program: Program) -> None:
+    """Raise InputError for loops that would make too many samples to look at."""
+    at = max(program.steps, key=_samples, default=None)
+    if at is None or (count := _samples(at)) <= MOST_SAMPLES:
+        return
+    message = f"the factors make {count:,} samples: at most {MOST_SAMPLES:,} are run"
+    hint = "use fewer levels, or search the best ones (bw surface)"
+    where = getattr(at, "where", Where(""))
+    raise InputError([diagnostic(where, "suite-range", message, hint)])
+
+
+def _samples(one: Step) -> int:
+    """Return how often the innermost steps of a step's loops over levels run."""
+    within = max((_samples(each) for each in inner(one)), default=1)
+    if isinstance(one, ForEach) and isinstance(one.values, tuple):
+        return len(one.values) * within
+    return within
 
 
 class _Rehearsal:

@@ -31,7 +31,7 @@ from benchwright.suite.fault import Fault, diagnostic
 from benchwright.suite.include import Reader, main_text
 from benchwright.suite.naming import command_name, with_sample
 from benchwright.suite.program import Program, SourceFile, Step, Template
-from benchwright.suite.template import brace_template, fixed
+from benchwright.suite.template import brace_template, fixed, misspelt
 from benchwright.suite.toml_locate import Locator, Path
 from benchwright.suite.toml_table import Table
 from benchwright.suite.toml_text import decoded
@@ -230,10 +230,15 @@ class _Suite:
             if text is None:
                 table.mistyped(table.at(name), name, table.values[name], (str, int))
                 continue
-            value = brace_template(text, table.inside(text, name), self._known)
+            value = self._template(table, text, name)
             where = table.at(name)
             steps.append(step.Assign(name, value, environment, False, where))
         return steps
+
+    def _template(self, table: Table, text: str, *keys: str | int) -> Template:
+        """Return the text at these keys with its placeholders; mistakes are noted."""
+        table.faults(misspelt(text, self._known), text, *keys)
+        return brace_template(text, table.inside(text, *keys), self._known)
 
     @property
     def _has_remote(self) -> bool:
@@ -338,7 +343,7 @@ class _Suite:
         if text is None:
             name = fixed(self._top.text("name") or _program(table), table.where)
         else:
-            name = brace_template(text, table.inside(text, "name"), self._known)
+            name = self._template(table, text, "name")
         literal = name.literal
         if literal is not None:
             fault = reading.name_fault(literal)
@@ -380,8 +385,7 @@ class _Suite:
     ) -> Step | None:
         where = table.at(str(keys[0]), *keys[1:])
         if isinstance(value, str) and value.strip():
-            place = table.inside(value, *keys)
-            return step.Phase(mode, brace_template(value, place, self._known), where)
+            return step.Phase(mode, self._template(table, value, *keys), where)
         if not isinstance(value, (str, list)):
             table.mistyped(where, f"a command of {keys[0]}", value, (str, list))
             return None
@@ -394,8 +398,7 @@ class _Suite:
                 at = table.at(str(keys[0]), *keys[1:], index)
                 table.mistyped(at, f"a word of {keys[0]}", word, (str,))
                 return None
-            place = table.inside(word, *keys, index)
-            words.append(brace_template(word, place, self._known))
+            words.append(self._template(table, word, *keys, index))
         return step.Phase(mode, tuple(words), where)
 
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from benchwright.model.errors import Diagnostic
 from benchwright.suite.fault import Fault, diagnostic
+from benchwright.suite.levels import HINT, expanded
 from benchwright.suite.program import Where
 from benchwright.suite.template import NAME
 from benchwright.suite.toml_locate import Locator, Path
@@ -164,13 +165,22 @@ class Table:
             if text is None:
                 self.mistyped(self.at(key, index), f"a level of {key}", one, (str, int))
             else:
-                if text in texts:
-                    message = f"{text!r} is there twice"
-                    self.wrong(self.at(key, index), f"{self.kind}-range", message)
-                texts.append(text)
+                for level in self._expanded(text, key, index):
+                    if level in texts:
+                        message = f"{level!r} is there twice"
+                        self.wrong(self.at(key, index), f"{self.kind}-range", message)
+                    texts.append(level)
         if not texts:
             self.wrong(self.at(key), f"{self.kind}-range", f"{key} has no levels")
         return texts
+
+    def _expanded(self, text: str, key: str, index: int) -> tuple[str, ...]:
+        """Return a level, or the levels of a range; a mistake is noted."""
+        try:
+            return expanded(text)
+        except ValueError as error:
+            self.wrong(self.at(key, index), f"{self.kind}-range", str(error), HINT)
+            return (text,)
 
     @staticmethod
     def scalar(value: object) -> str | None:

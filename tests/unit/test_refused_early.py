@@ -1,0 +1,235 @@
+"""Input that is refused before anything runs, and what looks like it and is not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from benchwright.cli.main import main
+from benchwright.model.errors import Diagnostic, InputError
+from benchwright.session.programs import fault_of, missing_programs
+from benchwright.session.start import prepare_suite, rehearse
+from benchwright.suite.check import unused_factors
+from benchwright.suite.command_line import CommandRequest, program_from_command
+from benchwright.suite.include import MAX_BYTES, Unreadable, read_regular
+from benchwright.suite.levels import expanded
+from benchwright.suite.plan import PlannedTest, describe
+from benchwright.suite.program import Program
+
+
+def planned(*command: str, **more: object) -> list[PlannedTest]:
+    """Return the tests that a command line would run."""
+    program = program_from_command(CommandRequest(command, **more))  # type: ignore[arg-type]
+    found = describe(program, defines={}, environment={})
+    return [one for one in found if isinstance(one, PlannedTest)]
+
+
+def suite_of(path: Path, text: str) -> Program:
+    """Return the program of a TOML suite."""
+    path.write_text(text)
+    return prepare_suite(str(path), [], str(path.parent / "study"), []).program
+
+
+# -- levels ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "levels"),
+    [
+        ("1..4", "1 2 3 4"),
+        ("1..9:2", "1 3 5 7 9"),
+        ("1..8:3", "1 4 7"),
+        ("1..64*2", "1 2 4 8 16 32 64"),
+        ("-2..1", "-2 -1 0 1"),
+        ("0..1:0.25", "0 0.25 0.5 0.75 1"),
+        ("100..100", "100"),
+        ("a..b", "a..b"),
+        ("../file", "../file"),
+        ("1.5", "1.5"),
+    ],
+)
+def test_a_range_is_its_levels_and_other_texts_are_themselves(
+    text: str, levels: str
+) -> None:
+    assert " ".join(expanded(text)) == levels
+
+
+@pytest.mark.parametrize(
+    "text", ["1..", "9..1", "1..9:0", "1..9*1", "0..9*2", "1..x", "1..99999"]
+)
+def test_a_range_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"range|end|levels"):
+        expanded(text)
+    with pytest.raises(InputError, match=r"-P: .*range|-P: .*end|-P: .*levels"):
+        planned("echo", "{n}", factors=(f"n={text}",))
+
+
+def test_ranges_are_levels_on_the_command_line_and_in_a_suite(tmp_path: Path) -> None:
+    tests = planned("echo", "{n}", factors=("n=1..3,8",), threads="1..4*2")
+    assert [dict(one.plan.sample)["n"] for one in tests[::3]] == ["1", "2", "3", "8"]
+    assert [one.plan.threads for one in tests[:3]] == [1, 2, 4]
+    suite = "[factors]\nn = ['1..3', 8]\n[[test]]\nexec = 'echo {n}'\n"
+    program = suite_of(tmp_path / "s.toml", suite)
+    found = describe(program, defines={}, environment={})
+    levels = [
+        dict(one.plan.sample)["n"] for one in found if isinstance(one, PlannedTest)
+    ]
+    assert levels == ["1", "2", "3", "8"]
+
+
+# -- placeholders ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("{lvel}", "did you mean {level}?"),
+        ("-{levle}x", "did you mean {level}?"),
+        ("{thread}", "did you mean {threads}?"),
+    ],
+)
+def test_a_misspelt_placeholder_is_an_error(
+    tmp_path: Path, word: str, told: str
+) -> None:
+    with pytest.raises(InputError) as error:
+        planned("echo", word, factors=("level=1,2",))
+    assert told in str(error.value)
+    suite = f"[factors]\nlevel = [1, 2]\n[[test]]\nexec = 'echo {word}'\n"
+    with pytest.raises(InputError) as error:
+        suite_of(tmp_path / "s.toml", suite)
+    (found,) = error.value.diagnostics
+    assert told in found.message
+    assert (found.line, found.column) == (4, 14 + word.index("{"))
+
+
+@pytest.mark.parametrize(
+    ("text", "becomes"),
+    [
+        ("{level}", "1"),
+        ("{print $1}", "{print $1}"),
+        ("{}", "{}"),
+        ("{a,b}", "{a,b}"),
+        ("{other}", "{other}"),
+        ("${HOME}", "${HOME}"),
+        ("{{level}}", "{level}"),
+        ("{{lvel}}", "{lvel}"),
+        ("{{other}}", "{{other}}"),
+        ("{{{level}}}", "{{level}}"),
+    ],
+)
+def test_braces_that_stay_and_braces_that_do_not(text: str, becomes: str) -> None:
+    (test,) = planned("echo", text, factors=("level=1",))
+    assert test.plan.phases.exec[0].argv == ("echo", becomes)
+
+
+@pytest.mark.parametrize(
+    ("command", "unused"),
+    [
+        (("echo", "{n}"), []),
+        (("echo", "hi"), ["n"]),
+        (("sh", "-c", "echo $BW_FACTOR_n"), []),
+    ],
+)
+def test_a_factor_that_no_command_has_is_named(
+    command: tuple[str, ...], unused: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = program_from_command(CommandRequest(command, factors=("n=1,2",)))
+    assert unused_factors(program.steps) == unused
+    assert main(["run", "--check", "-P", "n=1,2", "--", *command]) == 0
+    told = capsys.readouterr().err
+    assert ("warning: no command has {n}" in told) is bool(unused)
+
+
+# -- size and depth ----------------------------------------------------------------------
+
+
+def test_a_key_of_a_thousand_dots_is_a_placed_mistake(tmp_path: Path) -> None:
+    for text in ("a." * 1000 + "b = 1\n", "[" + "a." * 1000 + "b]\n"):
+        with pytest.raises(InputError, match="nested more than 100 deep"):
+            suite_of(tmp_path / "s.toml", f"name = 's'\n{text}")
+
+
+def test_more_samples_than_anyone_runs_are_counted_and_refused(tmp_path: Path) -> None:
+    factors = "".join(f"f{n} = ['1..100']\n" for n in range(8))
+    path = tmp_path / "s.toml"
+    path.write_text(f"[factors]\n{factors}[[test]]\nexec = 'true'\n")
+    for option in ("--check", "--plan"):
+        assert main(["run", option, str(path)]) == 2
+    with pytest.raises(InputError, match="make 10,000,000,000,000,000 samples"):
+        rehearse(prepare_suite(str(path), [], str(tmp_path / "study"), []))
+
+
+def test_only_regular_files_of_some_size_are_texts(tmp_path: Path) -> None:
+    fifo, large = tmp_path / "fifo", tmp_path / "large"
+    os.mkfifo(fifo)
+    with large.open("wb") as file:
+        file.truncate(MAX_BYTES + 1)
+    for path in (fifo, Path("/dev/zero"), large):
+        with pytest.raises(Unreadable):
+            read_regular(str(path))
+        suite = tmp_path / "s.ap"
+        suite.write_text(f"INCLUDE {path}\n")
+        assert main(["run", "--check", str(suite)]) == 2
+        assert main(["why", "--rule", str(path), str(tmp_path)]) == 2
+
+
+# -- programs ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "made-later > out; ./made-later",
+        "no-such-program || true",
+        "no-such-program | cat",
+        "cd / && ls",
+        "X=1 no-such-program",
+        "$PROGRAM",
+        "'quoted name' > x",
+        "~/x > y",
+        "test -e x > y",
+    ],
+)
+def test_a_shells_text_is_not_refused_for_what_may_work(command: str) -> None:
+    tests = planned("/bin/sh", "-c", command)
+    assert not list(missing_programs(tests, dict(os.environ), "/", is_suite=False))
+
+
+def test_a_program_that_a_set_up_or_an_earlier_step_makes_is_not_asked_for() -> None:
+    here = dict(os.environ)
+    made = planned("no-such-program", setup="cc -o no-such-program x.c")
+    assert not list(missing_programs(made, here, "/", is_suite=False))
+    paused = planned("no-such-program", rest="1ms")
+    assert list(missing_programs(paused, here, "/", is_suite=False))
+    after = [*planned("true"), *planned("no-such-program")]
+    assert not list(missing_programs(after, here, "/", is_suite=True))
+    assert list(missing_programs(after, here, "/", is_suite=False))
+
+
+def test_why_a_program_cannot_be_started(tmp_path: Path) -> None:
+    (tmp_path / "plain").touch()
+    assert fault_of("true", "/bin:/usr/bin", "/") == ""
+    assert "no program" in fault_of("true", "/nowhere", "/")
+    assert "not an executable" in fault_of("./plain", None, str(tmp_path))
+    assert "not an executable" in fault_of("/etc", None, "/")
+
+
+# -- places ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [
+        ({"file": "--duration", "text": "x", "column": 1}, "--duration"),
+        ({"file": "--fail-if", "text": "slower x", "column": 8}, "--fail-if"),
+        ({"file": "bw run", "text": "run", "code": "bad-argument"}, "bw run"),
+        ({"file": "t.vscsi"}, "t.vscsi"),
+        ({"file": "s.toml", "line": 3, "column": 7, "text": "a"}, "s.toml:3:7"),
+        ({"file": "s.toml", "text": "a"}, "s.toml:1:1"),
+    ],
+)
+def test_no_position_is_invented(given: dict[str, object], place: str) -> None:
+    found = Diagnostic(**({"code": "c", "message": "m"} | given))  # type: ignore[arg-type]
+    assert found.render().startswith(f"{place}: m [")
