@@ -391,7 +391,7 @@ def test_progress_is_a_line() -> None:
     three = msgspec.structs.replace(so_far, ratios=ratios)
     assert "elapsed of B ×1.032" in block_text(three)
     sequence = msgspec.structs.replace(so_far, ratios=(), trials=(3, 62))
-    assert block_text(sequence) == "trial 3 of 62; 12 s"
+    assert block_text(sequence) == "trial 3 of 62, 1 failed; 12 s"
     warm = msgspec.structs.replace(so_far, warming_up=True, ratios=())
     assert block_text(warm) == "warming up; 12 s"
 
