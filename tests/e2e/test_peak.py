@@ -260,7 +260,7 @@ def test_a_pointer_that_leads_nowhere_is_told_with_what_there_is(
     words += [] if series is None else ["--series", series]
     done = run(tmp_path, *bw("peak", *words))
     assert done.returncode == 2
-    assert done.stderr.startswith(f"{place}:1:1:")
+    assert done.stderr.startswith(f"{place}: ")
     assert told in done.stderr
     assert done.stdout == ""
 
