@@ -11,8 +11,8 @@ the plain variance where it does not reject, has no power at the sizes of a pilo
 The standard error of a comparison of arms that were measured one after the other
 (`mean_errors`) also takes the lag-1 correlation, of all arms together: a short arm cannot
 show its own, and few cosines see too little of a strong one. Its price on independent
-values: at an effect found with 80 % probability without it, 62 % at 20 and 60 trials,
-74 % at 100 and 100 (tests/calibration/test_stored.py).
+values: at an effect found with 80 % probability without it, 58 % at 20 and 60 trials,
+73 % at 100 and 100 (tests/calibration/test_stored.py).
 Non-goals: correlations beyond what n can show; findings name those.
 Source: U. Mueller 2004/2007; E. Lazarus, D. Lewis, J. Stock and M. Watson 2018, HAR
 inference: recommendations for practice, J. Business and Economic Statistics 36(4).
