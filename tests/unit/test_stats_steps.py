@@ -276,13 +276,11 @@ def test_a_selection_that_leaves_nothing_of_one_input_says_so(
 ) -> None:
     Path("other.csv").write_text("epoch,elapsed\n1,2.0\n2,2.5\n")
     for words in (["--select", "$elapsed > 3"], ["--command", "make"]):
-        found = asked(capsys, rows, "other.csv", *words)["findings"]
-        (few,) = [one for one in found if one["code"] == "too-few-trials"]
-        assert few["subject"] == "other.csv"
-        assert few["evidence"] == (
-            "no trial was selected (2 left out): there is no interval"
-        )
-        assert few["remedy"].startswith("Select more")
+        document = asked(capsys, rows, "other.csv", *words)
+        assert [one["name"] for one in document["inputs"]] == [rows]
+        assert all(one["subject"] == rows for one in document["findings"])
+        (notice,) = [n for n in document["notices"] if n["subject"] == "selection"]
+        assert "1 of 2 left out, no trial was selected: other.csv" in notice["text"]
 
 
 def test_columns_without_any_number_are_named(
