@@ -7,15 +7,17 @@ from pathlib import Path
 import msgspec
 
 from benchwright.model.observation import ProcessRecord
-from benchwright.model.plan import Output
+from benchwright.model.plan import MetricSpec, Output
 from benchwright.study.logs import (
     END_BYTES,
     OutputKeeper,
     left_out,
     log_directory,
+    output_text,
     read_output,
     written,
 )
+from benchwright.trial.extract import extract
 
 OLD = b"""{"mode": "EXEC", "index": 0, "thread": 1, "status": 0, "elapsed_ns": 1,
 "user_us": 1, "system_us": 1, "rss_bytes": 1, "out": [3, 200000], "err": [0, 4]}"""
@@ -77,3 +79,16 @@ def test_batches_are_kept_one_after_the_other(tmp_path: Path) -> None:
                 assert data == piece[: 2 * END_BYTES]
                 assert left_out(process, "out") == max(len(piece) - 2 * END_BYTES, 0)
         assert kept[-1].out == kept[-2].out
+
+
+def test_a_large_output_is_searched_without_being_read(tmp_path: Path) -> None:
+    directory = logs(tmp_path)
+    head, large = b"head\n", b"a\xff b\n" * 4_000_000 + b"rate 42\n"
+    before, process = records(directory, head, large)
+    assert output_text(tmp_path, 1, "t", before, "out") == "head\n"
+    text = output_text(tmp_path, 1, "t", process, "out")
+    assert isinstance(text, memoryview)
+    assert len(text) == len(large)
+    assert extract(MetricSpec("rate", pattern=r"^rate (\d+)$"), text, "") == 42
+    (directory / "exec-1.out").unlink()
+    assert output_text(tmp_path, 1, "t", process, "out") == ""

@@ -142,6 +142,8 @@ def test_nothing_is_missing_from_a_trial_that_was_cut_short() -> None:
 )
 def test_pointers_follow_rfc_6901(pointer: str, text: str, value: float) -> None:
     assert extract(MetricSpec("m", pointer=pointer), text, "") == value
+    undecoded = memoryview(text.encode())
+    assert extract(MetricSpec("m", pointer=pointer), undecoded, "") == value
 
 
 @pytest.mark.parametrize(
@@ -156,6 +158,21 @@ def test_a_pattern_is_searched_in_stdout_then_stderr() -> None:
     spec = MetricSpec("m", pattern=r"^took ([\d,.]+)")
     assert extract(spec, "x\ntook 1,250.5 ms", "took 9") == 1250.5
     assert extract(spec, "x", "took 9") == 9
+    large = memoryview(b"\xff\xfe\n" * 10 + b"took 1,250.5 ms")
+    assert extract(spec, large, "took 9") == 1250.5
+    assert extract(spec, memoryview(b"x"), large) == 1250.5
+
+
+@pytest.mark.parametrize("before", [0, 1, 1 << 20, (1 << 20) - 9, 3_000_000])
+@pytest.mark.parametrize("after", [0, 1, (1 << 20) - 20, 2_500_000])
+def test_the_last_json_line_of_a_large_output_is_found(before: int, after: int) -> None:
+    text = b"{" * before + b"\n" + b'{"ops": 1}\n{"ops": 2}\n' + b"x" * after
+    assert extract(MetricSpec("ops", pointer="/ops"), memoryview(text), "") == 2
+
+
+def test_a_large_output_without_json_has_no_value() -> None:
+    with pytest.raises(NotFound):
+        extract(MetricSpec("ops", pointer="/ops"), memoryview(b"log\n" * 900_000), "")
 
 
 def test_what_is_measured_is_not_taken_from_a_scripts_word() -> None:

@@ -63,7 +63,7 @@ class Pattern:
             raise _explained(text, error) from None
         self.groups: int = self._compiled.groups
 
-    def search(self, text: str | bytes) -> Any:
+    def search(self, text: str | bytes | memoryview) -> Any:
         """Return the first match, as `re` has it, or None."""
         return self._compiled.search(text)
 

@@ -33,7 +33,7 @@ from benchwright.study.logs import (
     error_text,
     largest_packed,
     log_directory,
-    read_output,
+    output_text,
 )
 from benchwright.trial.observe import observe
 from benchwright.trial.request import test_environment
@@ -159,9 +159,8 @@ class OpenTest:
     def _observed(self, plan: TestPlan, result: RunResult) -> list[Trial]:
         study, session = self._ledger.study, self._ledger.session
 
-        def output(process: ProcessRecord, stream: Stream) -> str:
-            data = read_output(study.path, session, plan.name, process, stream)
-            return data.decode("utf-8", "replace")
+        def output(process: ProcessRecord, stream: Stream) -> str | memoryview:
+            return output_text(study.path, session, plan.name, process, stream)
 
         uses, profiles = dict(result.uses), dict(result.profiles)
         trials = [

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import mmap
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -31,6 +32,8 @@ END_BYTES = 64 * 1024
 _PIECE_BYTES = 1 << 20
 _LINES, _LINE_CHARACTERS = 5, 300
 """What a report shows of a failed command's stderr."""
+_MAPPED_BYTES = 16 << 20
+"""Output up to this size is decoded for metrics; decoded text takes up to four times as much."""
 _GZIP_LEVEL = 1
 """Trials wait for it: level 6 takes three times as long for a tenth less."""
 
@@ -80,6 +83,30 @@ def read_output(
         return gzip.decompress(data) if process.packed else data
     except (OSError, EOFError, zlib.error):
         return b""
+
+
+def output_text(
+    study: Path, session: int, test: str | None, process: ProcessRecord, stream: Stream
+) -> str | memoryview:
+    """Return a stream as metrics are searched in it: a text, of more than
+    `_MAPPED_BYTES` the file's own pages, which take no memory of this process."""
+    offset, length = kept_range(process, stream)
+    if length <= _MAPPED_BYTES or process.packed:
+        data = read_output(study, session, test, process, stream)
+        return data.decode("utf-8", "replace")
+    path = log_directory(study, session, test) / log_file(process, stream)
+    before = offset % mmap.ALLOCATIONGRANULARITY
+    try:
+        with path.open("rb") as file:
+            pages = mmap.mmap(
+                file.fileno(),
+                before + length,
+                access=mmap.ACCESS_READ,
+                offset=offset - before,
+            )
+    except (OSError, ValueError):
+        return ""
+    return memoryview(pages)[before:]
 
 
 def largest_packed(trials: Iterable[Trial]) -> int:

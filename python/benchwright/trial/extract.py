@@ -6,6 +6,7 @@ Source: RFC 6901 for pointers. Non-goal: no JSONPath, no arithmetic on what is f
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -18,21 +19,27 @@ _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?", re.ASCII)
 """1,234,567.8: commas that group digits."""
 _QUOTED = 60
 """Characters of the output that a message quotes at most."""
+_PIECE_BYTES = 1 << 20
+"""Read at a time where lines are read from the end of a large output."""
 
 
 class NotFound(Exception):
     """A metric is not in an output; the message says why."""
 
 
-def extract(spec: MetricSpec, out: str, err: str) -> float:
-    """Return the metric's value in one process's output. Raises NotFound."""
+def extract(spec: MetricSpec, out: str | memoryview, err: str | memoryview) -> float:
+    """Return the metric's value in one process's output. Raises NotFound.
+
+    An output that is not decoded is searched where it is; a dot of a pattern then
+    matches no byte that is not UTF-8.
+    """
     if spec.pointer is not None:
         return _by_pointer(spec.pointer, out)
     assert spec.pattern is not None, "only metrics with a source are extracted"
     return _by_pattern(spec.pattern, out, err)
 
 
-def _by_pointer(pointer: str, out: str) -> float:
+def _by_pointer(pointer: str, out: str | memoryview) -> float:
     try:
         found = _json(out)
     except RecursionError:
@@ -47,22 +54,38 @@ def _by_pointer(pointer: str, out: str) -> float:
     return value
 
 
-def _json(out: str) -> Any:
+def _json(out: str | memoryview) -> Any:
     try:
         return msgspec.json.decode(out)
     except msgspec.DecodeError:
         return _last_json_line(out)
 
 
-def _last_json_line(out: str) -> Any:
+def _last_json_line(out: str | memoryview) -> Any:
     """Return the last line that is a JSON document: many programs log before it."""
-    for line in reversed(out.splitlines()):
-        if line[:1] in "{[":
+    lines = reversed(out.splitlines()) if isinstance(out, str) else _backwards(out)
+    for line in lines:
+        if line[:1] in ("{", "[", b"{", b"["):
             try:
                 return msgspec.json.decode(line)
             except msgspec.DecodeError:
                 continue
     raise NotFound("stdout is not JSON")
+
+
+def _backwards(out: memoryview) -> Iterator[bytes]:
+    """Yield the lines of a large output, the last one first."""
+    rest: list[bytes] = []
+    for end in range(len(out), 0, -_PIECE_BYTES):
+        piece = bytes(out[max(end - _PIECE_BYTES, 0) : end])
+        first, *lines = piece.split(b"\n")
+        if lines:
+            yield b"".join([lines[-1], *reversed(rest)])
+            yield from reversed(lines[:-1])
+            rest = [first]
+        else:
+            rest.append(first)
+    yield b"".join(reversed(rest))
 
 
 def _step(found: Any, token: str, pointer: str) -> Any:
@@ -73,14 +96,17 @@ def _step(found: Any, token: str, pointer: str) -> Any:
     raise NotFound(f"{pointer} has no member {token!r}")
 
 
-def _by_pattern(pattern: str, out: str, err: str) -> float:
+def _by_pattern(pattern: str, out: str | memoryview, err: str | memoryview) -> float:
     search = compiled(pattern).search
     match = search(out) or search(err)
     if match is None:
         raise NotFound(f"no line matches `{pattern}`")
-    value = _grouped_number(match[1] or "")
+    text = match[1] or ""
+    if not isinstance(text, str):
+        text = bytes(text).decode("utf-8", "replace")
+    value = _grouped_number(text)
     if value is None:
-        raise NotFound(f"{pattern!r} matched {_shortened(match[1])}, not a number")
+        raise NotFound(f"{pattern!r} matched {_shortened(text)}, not a number")
     return value
 
 
@@ -93,8 +119,8 @@ def _grouped_number(text: str) -> float | None:
     return number(text.replace(",", "") if grouped else text)
 
 
-def _shortened(text: str | None) -> str:
+def _shortened(text: str) -> str:
     """Return a text as a message quotes it."""
-    if text is None or len(text) <= _QUOTED:
+    if len(text) <= _QUOTED:
         return repr(text)
     return f"{text[:_QUOTED]!r}... ({len(text)} characters)"

@@ -19,7 +19,7 @@ from benchwright.trial.aplog import ParsedLog, number, numbers, parse
 from benchwright.trial.extract import NotFound, extract
 from benchwright.trial.record import EpochRecord
 
-ReadOutput = Callable[[ProcessRecord, Literal["out", "err"]], str]
+ReadOutput = Callable[[ProcessRecord, Literal["out", "err"]], str | memoryview]
 """(process, stream) -> the text that it wrote."""
 
 ALWAYS_THERE = frozenset(
