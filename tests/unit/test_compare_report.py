@@ -187,6 +187,21 @@ def test_the_table_shows_every_arm_of_every_metric() -> None:
     assert rest.count("\n") == 2, "a sentence and the noise floor"
 
 
+@pytest.mark.parametrize("nothing", [math.nan, 0.0])
+def test_a_shown_metric_without_figures_is_in_json_only(nothing: float) -> None:
+    """As `system` of short commands, which is 0 at a resolution of 10 ms."""
+    more = {"metric": "system", "verdict": None}
+    empty = {"mean_baseline": nothing, "mean_candidate": nothing}
+    lone = verdict_of(**more, **empty, judged=False)
+    assert "system" not in render_comparison(comparison_of(verdict_of(), lone))
+    assert '"system"' in encode(comparison_object(comparison_of(verdict_of(), lone)))
+    asked = verdict_of(**more, **empty, judged=True)
+    assert "system" in render_comparison(comparison_of(verdict_of(), asked))
+    other = verdict_of(**more, judged=False, candidate="C")
+    text = render_comparison(comparison_of(lone, other, arms=("A", "B", "C")))
+    assert "system" in text, "one candidate has a figure"
+
+
 def test_the_noise_floor_says_when_where_and_how_sure() -> None:
     text = null_sentence(NULL)
     assert "40 blocks of `true` against itself" in text

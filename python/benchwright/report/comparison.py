@@ -60,7 +60,7 @@ def _table(comparison: Comparison) -> str:
     rows = [_HEADING]
     for metric in dict.fromkeys(v.metric for v in comparison.verdicts):
         own = [v for v in comparison.verdicts if v.metric == metric]
-        if not any(v.n_baseline or v.n_candidate for v in own) and not own[0].judged:
+        if not own[0].judged and not any(_has_figure(v) for v in own):
             continue
         count = str(max(v.n_baseline for v in own))
         means = [v.mean_baseline for v in own if math.isfinite(v.mean_baseline)]
@@ -76,6 +76,12 @@ def _table(comparison: Comparison) -> str:
         ]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines) + "\n"
+
+
+def _has_figure(v: MetricVerdict) -> bool:
+    """Return whether a metric has a mean other than 0; `system` of short commands has none."""
+    means = ((v.n_baseline, v.mean_baseline), (v.n_candidate, v.mean_candidate))
+    return any(n and math.isfinite(mean) and mean != 0 for n, mean in means)
 
 
 def _candidate_row(v: MetricVerdict) -> tuple[str, ...]:
