@@ -107,6 +107,7 @@ def test_each_load_of_a_search_is_a_result(tmp_path: Path) -> None:
     assert all(one["name"].startswith("peak at ") for one in results)
     assert all(one["trials_watched"] == one["trials"] for one in results)
     assert all(one["figure"]["name"] == "response_ms_mean" for one in results)
+    assert all(one["limit"]["value"] == 40 for one in results)
 
 
 def test_bad_input_is_a_clear_error(tmp_path: Path) -> None:

@@ -151,6 +151,7 @@ def test_a_program_generator_is_own_and_a_named_server_is_the_server(
     assert busy(results, "target") == {"nginx"}
     assert "wrk" in busy(results, "own")
     assert not {"wrk", "nginx"} & busy(results, "other")
+    assert {one["figure"]["name"] for one in results} == {"throughput_per_s"}
 
 
 # -- servers that run already ------------------------------------------------------------

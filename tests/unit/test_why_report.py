@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import re
 from pathlib import Path
 
@@ -10,20 +12,31 @@ import msgspec
 import pytest
 
 from benchwright.cli import rule_files
+from benchwright.cli.why_request import Asked
+from benchwright.cli.why_results import results_of
 from benchwright.finding.codes import doubt
 from benchwright.finding.explained import Explained, explained
 from benchwright.finding.observed import ObservedFiles
 from benchwright.finding.rules import result_of
+from benchwright.finding.sanity import Claims
 from benchwright.finding.use_table import Reading
 from benchwright.model.errors import InputError
 from benchwright.model.finding import Finding, Severity
 from benchwright.model.observation import Trial
+from benchwright.model.peak import Claim, LoadTrial, PeakResult, PeakStatus, Probe
+from benchwright.model.search import PeakAnswer, SearchTrial, kept
 from benchwright.model.watched import ResourceUse, TaskUse
+from benchwright.report.json import encode
 from benchwright.report.why import reading_text, render_why
 from benchwright.report.why_json import why_object
+from benchwright.session.ledger import Ledger
+from benchwright.session.search_peak_request import PeakRequest
+from benchwright.session.search_start import search_info
 from benchwright.stats.aggregate import observe_trials
 from benchwright.stats.rows import RowBook
 from benchwright.stats.summaries import summarise_trials
+from benchwright.study.journal import Study
+from benchwright.suite.program import SourceFile
 from watched_uses import cpu, task, trial, use
 
 PAGE = Path(__file__).parents[2] / "docs" / "why.md"
@@ -301,3 +314,85 @@ def test_a_file_that_is_no_study_is_said_in_this_commands_words(
     assert "bw stats" not in error
     assert main(["stats", str(tmp_path / "notes.txt")]) == 2
     assert "bw stats reads studies" in capsys.readouterr().err
+
+
+SPEC = """\
+[load]
+generator = "pgbench"
+port = 5432
+[peak]
+criteria = [CRITERIA]
+"""
+
+
+def searched(
+    place: Path, criteria: str, answer: str, *values: dict[str, float]
+) -> list[Explained]:
+    """Return the loads that bw why explains of a stored search by a program, which tells its
+    error ratio first; the answer names the criterion that limits, "" where there is none."""
+    spec = SourceFile("s.toml", SPEC.replace("CRITERIA", criteria))
+    with contextlib.closing(Study.create_or_open(place)) as study:
+        number = study.begin_session(search_info("peak", PeakRequest(), spec, ()))
+        ledger = Ledger(study, number)
+        for count, one in enumerate(values, 1):
+            rate = 100.0 * count
+            load = LoadTrial(rate=rate, duration_s=1, lasted_s=1, cost_s=1, values=one)
+            trial = SearchTrial(count, Probe(rate, 1.0), load)
+            ledger.note(f"search/0/trial/{count}", kept(trial))
+        if answer:
+            found = PeakResult(
+                status=PeakStatus.FOUND,
+                detail="found",
+                claim=Claim(),
+                policy="qgs",
+                binding=answer,
+            )
+            ledger.note("search/0/result", kept(PeakAnswer((found,))))
+    request = Asked(path=str(place), tests=(), claims=Claims(), rules=())
+    return list(results_of(request).results)
+
+
+def test_a_load_has_the_figure_that_its_criterion_limits(tmp_path: Path) -> None:
+    loads = searched(
+        tmp_path / "s",
+        '"p95 < 50ms"',
+        "",
+        {"error_ratio": 0.0, "response_ms_mean": 2.0, "response_ms_p95": 12.34},
+        {"error_ratio": 0.0, "response_ms_mean": 200.0, "response_ms_p95": 503.0},
+        {"error_ratio": 0.2, "response_ms_p95": math.inf},
+        {"error_ratio": 1.0},
+    )
+    lines = render_why(loads).splitlines()
+    assert [line for line in lines if line.startswith("peak at")] == [
+        "peak at 100/s: p95 response 12.34 ms, limit < 50 ms (1 trial, no interval)",
+        "peak at 200/s: p95 response 503 ms, limit < 50 ms (1 trial, no interval)",
+        "peak at 300/s: p95 response beyond all that was waited for, limit < 50 ms "
+        "(1 trial, no interval)",
+        "peak at 400/s: p95 response is missing, limit < 50 ms",
+    ]
+    first, *_ = json.loads(encode(why_object(loads, "s", 1)))["results"]
+    assert first["figure"]["name"] == "response_ms_p95"
+    assert first["figure"]["mean"] == 12.34
+    assert first["limit"] == {
+        "name": "response_ms_p95",
+        "value": 50.0,
+        "unit": "ms",
+        "better": "lower",
+    }
+
+
+@pytest.mark.parametrize(
+    ("binding", "told"),
+    [
+        ("error_ratio", "errors 3 %, limit < 1 %"),
+        ("response_ms_p95", "p95 response 12 ms, limit < 50 ms"),
+        ("", "errors 3 %, limit < 1 %"),
+    ],
+)
+def test_of_several_criteria_it_is_the_one_that_limits(
+    tmp_path: Path, binding: str, told: str
+) -> None:
+    """By the answer; in a search without one, the one that a load breaks."""
+    values = {"error_ratio": 0.03, "response_ms_p95": 12.0}
+    loads = searched(tmp_path / "s", '"p95 < 50ms", "errors < 1%"', binding, values)
+    assert render_why(loads).startswith(f"peak at 100/s: {told} (")

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from benchwright.cli.rule_files import ruled
-from benchwright.cli.search_answers import recorded_answers
+from benchwright.cli.search_answers import (
+    limiting,
+    recorded_answers,
+    recorded_bindings,
+    stored_criteria,
+)
 from benchwright.cli.stats_document import trials_of
 from benchwright.cli.stats_inputs import read_inputs
 from benchwright.cli.why_request import Asked
+from benchwright.control.ramp.flow import THROUGHPUT, flow_of
 from benchwright.finding.examine import examine
 from benchwright.finding.explained import Explained, explained, explained_windows
+from benchwright.finding.load_words import name_of
 from benchwright.finding.observed import ObservedFiles
 from benchwright.finding.profiled_search import (
     NextToAnswer,
@@ -27,16 +35,18 @@ from benchwright.finding.resources import limit_findings, window_findings
 from benchwright.finding.rules import result_of
 from benchwright.finding.sanity import with_sample
 from benchwright.finding.windows import Window
-from benchwright.model.errors import StudyError, argument_error
+from benchwright.model.errors import InputError, StudyError, argument_error
 from benchwright.model.estimate import Summary
+from benchwright.model.peak import Criterion
 from benchwright.model.plan import StoppingRule, UntilPrecise
+from benchwright.model.ramp import Axis
 from benchwright.model.search import SearchTrial
 from benchwright.stats.aggregate import TrialValues, columns, observe_trials
 from benchwright.stats.describe import summarise
 from benchwright.stats.rows import RowBook
 from benchwright.stats.summaries import summarise_columns
 from benchwright.study.contents import SEARCHES, searches_of
-from benchwright.study.journal import Study
+from benchwright.study.journal import Session, Study
 from benchwright.study.parsers.api import ParsedInput
 from benchwright.study.schema import JOURNAL
 
@@ -155,18 +165,33 @@ def _of_a_search(place: Path) -> Found | None:
         session = sessions[-1]
         searches = searches_of(study, session.number)
         answers = recorded_answers(study, session)
+        bindings = recorded_bindings(study, session)
     kind = session.info.kind
+    criteria = _criteria(session)
     results: list[Explained] = []
     for name, trials, forgotten in searches:
         counted = [one for one in trials if one.number not in forgotten]
         best = next_to_answer(counted, answers[name])
         told = kind if len(searches) == 1 else name
-        results += _loads(told, counted, best, place)
+        criterion = limiting(criteria, bindings.get(name, ""), counted)
+        results += _loads(told, counted, best, place, criterion)
     return Found(str(place), session.number, tuple(results))
 
 
+def _criteria(session: Session) -> tuple[Criterion, ...]:
+    """Return what a search was about; nothing where this version does not read its spec."""
+    try:
+        return stored_criteria(session)
+    except InputError:
+        return ()
+
+
 def _loads(
-    name: str, trials: list[SearchTrial], best: NextToAnswer | None, study: Path
+    name: str,
+    trials: list[SearchTrial],
+    best: NextToAnswer | None,
+    study: Path,
+    criterion: Criterion | None,
 ) -> Iterator[Explained]:
     """Yield each load of a search, the trials at one rate together, lowest rate first; `best`
     is the profiled one next to the answer."""
@@ -195,7 +220,8 @@ def _loads(
         yield msgspec.structs.replace(
             found,
             sample=same[0].sample,
-            figure=_response(same),
+            figure=_figure_of_load(same, criterion),
+            criterion=criterion,
             files=_files(same, study),
         )
 
@@ -206,11 +232,33 @@ def _files(trials: list[SearchTrial], study: Path) -> ObservedFiles:
     return ObservedFiles(tuple(str(study / graph) for graph in graphs))
 
 
-def _response(trials: list[SearchTrial]) -> Summary | None:
-    """Return the first value that the trials at one load have, which the search is about."""
-    values = [one.trial.values for one in trials if one.trial.values]
-    if not values:
+def _figure_of_load(
+    trials: list[SearchTrial], criterion: Criterion | None
+) -> Summary | None:
+    """Return what a search is about at one load: the value that its criterion limits, or the
+    throughput of a ramp.
+
+    A mean that is infinite is that of an operation that did not end while it was waited for.
+    """
+    if criterion is None:
+        return _throughput(trials)
+    found = [one.trial.values.get(criterion.key) for one in trials]
+    values = [value for value in found if value is not None]
+    name, label, unit = criterion.key, name_of(criterion), criterion.unit
+    summary = summarise(name, values, label=label, unit=unit)
+    if math.inf not in values:
+        return summary
+    return msgspec.structs.replace(
+        summary, count=len(values), mean=math.inf, low=math.nan, high=math.nan
+    )
+
+
+def _throughput(trials: list[SearchTrial]) -> Summary | None:
+    """Return the operations that ended well [1/s]; None where nothing tells them."""
+    in_users = trials[0].probe.users is not None
+    axis = Axis.USERS if in_users else Axis.RATE
+    flows = [flow_of(one.trial, axis) for one in trials]
+    rates = [flow.throughput for flow in flows if flow is not None]
+    if not rates:
         return None
-    name = next(iter(values[0]))
-    unit = "ms" if "_ms" in name else ""
-    return summarise(name, [one[name] for one in values if name in one], unit=unit)
+    return summarise(THROUGHPUT, rates, label="throughput", unit="1/s")

@@ -22,6 +22,7 @@ from benchwright.finding.windows import Window, counts, epochs_of, windows_of
 from benchwright.model.estimate import Summary
 from benchwright.model.finding import Finding, Severity
 from benchwright.model.observation import Trial
+from benchwright.model.peak import Criterion
 from benchwright.model.plan import Pairs
 from benchwright.model.watched import ResourceUse
 
@@ -64,6 +65,8 @@ class Explained(msgspec.Struct, frozen=True):
     threads: int | None = None
     files: ObservedFiles | None = None
     """Where it is kept what was observed beside the figure."""
+    criterion: Criterion | None = None
+    """Of a load of a search: what limits the figure."""
 
     @property
     def first(self) -> str:

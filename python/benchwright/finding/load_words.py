@@ -36,6 +36,12 @@ def value_text(criterion: Criterion, value: float | None) -> str:
     return f"{number_text(value, 4)} {criterion.unit}".rstrip()
 
 
+def limit_text(criterion: Criterion) -> str:
+    """Return which values a criterion allows: `< 40 ms`."""
+    limit = "0" if criterion.limit == 0 else value_text(criterion, criterion.limit)
+    return f"{'<' if criterion.better == 'lower' else '>'} {limit}"
+
+
 def number_text(value: float, digits: int = 5) -> str:
     """Return a number with up to five digits, thousands apart and without an exponent
     as long as that can be read."""

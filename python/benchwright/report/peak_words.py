@@ -6,6 +6,7 @@ Shared by the report, the progress and the picture, so that one thing has one na
 from __future__ import annotations
 
 from benchwright.finding.load_words import (
+    limit_text,
     name_of,
     number_text,
     percent_text,
@@ -52,11 +53,7 @@ def probability_text(probability: float) -> str:
 
 def criterion_text(criterion: Criterion) -> str:
     """Return a criterion as a person writes it: `mean response < 40 ms`."""
-    limit = value_text(criterion, criterion.limit)
-    if criterion.limit == 0:
-        limit = "0"
-    sign = "<" if criterion.better == "lower" else ">"
-    return f"{name_of(criterion)} {sign} {limit}"
+    return f"{name_of(criterion)} {limit_text(criterion)}"
 
 
 def claim_text(claim: Claim, binding: Criterion | None) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from shlex import quote
 
 from benchwright.finding.explained import Explained
+from benchwright.finding.load_words import limit_text, name_of, value_text
 from benchwright.finding.machine_codes import LIMITER_CODES
 from benchwright.finding.machine_words import bytes_text, seconds_text, share_text
 from benchwright.finding.observed import ObservedFiles
@@ -18,6 +19,7 @@ from benchwright.finding.use_table import Reading, UseRow
 from benchwright.finding.words import counted
 from benchwright.model.estimate import Summary
 from benchwright.model.finding import Finding, Severity
+from benchwright.model.peak import Criterion
 from benchwright.model.visible import one_line, visible, visible_lines
 from benchwright.report.cells import ABSENT, decimals_for, number
 
@@ -54,7 +56,10 @@ def _headline(one: Explained) -> str:
     """Return the name, the factors that the name does not tell already, and the figure."""
     pairs = (f"{name}={level}" for name, level in one.sample)
     sample = "".join(f" {pair}" for pair in pairs if not _is_in(pair, one.name))
-    figure = "no figure" if one.figure is None else figure_text(one.figure)
+    if one.criterion is not None:
+        figure = _limited_text(one.figure, one.criterion)
+    else:
+        figure = "no figure" if one.figure is None else figure_text(one.figure)
     return f"{one.name}{sample}: {figure}"
 
 
@@ -74,6 +79,19 @@ def figure_text(summary: Summary) -> str:
         return f"{text} ({trials}, no interval)"
     low, high = number(summary.low, decimals), number(summary.high, decimals)
     return f"{text}, {low} to {high} ({share_text(summary.confidence)}, {trials})"
+
+
+def _limited_text(summary: Summary | None, criterion: Criterion) -> str:
+    """Return a load's figure with its limit: `p95 response 503 ms, limit < 50 ms (1 trial)`."""
+    name, limit = name_of(criterion), limit_text(criterion)
+    if summary is None or not summary.count:
+        return f"{name} is missing, limit {limit}"
+    low, high = (value_text(criterion, one) for one in (summary.low, summary.high))
+    trials = counted(summary.count, "trial")
+    inside = f"{trials}, no interval"
+    if summary.low == summary.low:
+        inside = f"{low} to {high} ({share_text(summary.confidence)}), {trials}"
+    return f"{name} {value_text(criterion, summary.mean)}, limit {limit} ({inside})"
 
 
 def _cause(cause: Finding, width: int) -> list[str]:

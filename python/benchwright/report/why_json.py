@@ -15,6 +15,7 @@ from benchwright.finding.explained import Explained
 from benchwright.finding.observed import ObservedFiles
 from benchwright.finding.use_table import Reading, UseRow
 from benchwright.model.estimate import Summary
+from benchwright.model.peak import Criterion
 from benchwright.model.watched import ResourceUse
 from benchwright.report.json import finding_object, known
 
@@ -39,6 +40,7 @@ def _result(one: Explained) -> dict[str, Any]:
         "sample": dict(one.sample),
         "threads": one.threads,
         "figure": None if one.figure is None else _figure(one.figure),
+        "limit": None if one.criterion is None else _limit(one.criterion),
         "first": one.first or None,
         "limited_by": one.limited_by or None,
         "sentence": one.sentence or None,
@@ -63,6 +65,15 @@ def _figure(summary: Summary) -> dict[str, Any]:
         "low": known(summary.low),
         "high": known(summary.high),
         "confidence": summary.confidence,
+    }
+
+
+def _limit(criterion: Criterion) -> dict[str, Any]:
+    return {
+        "name": criterion.key,
+        "value": criterion.limit,
+        "unit": criterion.unit,
+        "better": criterion.better,
     }
 
 
