@@ -266,6 +266,72 @@ def test_a_server_that_is_not_there_is_told_before_the_first_trial(
     assert not (tmp_path / "s").exists()
 
 
+def test_a_server_that_ends_between_batches_is_a_finding(tmp_path: Path) -> None:
+    """The first test's trial ends it; the second test's trials begin without it."""
+    with running(["sleep", "60"], tmp_path) as server:
+        pid = server.pid
+        (tmp_path / "s.toml").write_text(f"""
+target = {{ pid = {pid} }}
+[[test]]
+name = "with"
+exec = ["sh", "-c", "sleep 0.3; kill {pid}"]
+until = {{ count = 1 }}
+[[test]]
+name = "without"
+exec = ["sleep", "0.3"]
+until = {{ count = 1 }}
+""")
+        done = bw(tmp_path, "run", "--json", "s.toml")
+        assert server.wait(PATIENCE_S)
+    assert done.returncode == 0, done.stderr
+    told = [
+        one
+        for one in json.loads(done.stdout)["findings"]
+        if one["code"] == "server-not-found"
+    ]
+    assert [one["severity"] for one in told] == ["warning"]
+    assert f"there is no process {pid} when trials began" in told[0]["evidence"]
+    assert "--target-port" in told[0]["remedy"]
+
+
+def test_the_server_of_a_comparison_is_the_server(
+    tmp_path: Path, web: tuple[int, int]
+) -> None:
+    need("wrk")
+    port, _ = web
+    arms = (f"wrk -t1 -c8 -d1s http://127.0.0.1:{port}/port", "sleep 0.3")
+    few = ("--min-blocks", "2", "--max-blocks", "2", "--target-port", str(port))
+    done = bw(tmp_path, "compare", *few, "--", *arms)
+    assert done.returncode in (0, 3), done.stderr
+    results = explained(tmp_path)
+    driven, other = results
+    assert busy([driven], "target") == {"nginx"}
+    assert "wrk" in busy([driven], "own")
+    assert not {"wrk", "nginx"} & busy(results, "other")
+    assert "wrk" not in busy([other], "own")
+
+
+def test_the_server_of_a_surface_is_the_server(
+    tmp_path: Path, web: tuple[int, int]
+) -> None:
+    port, _ = web
+    (tmp_path / "s.toml").write_text(
+        f"target = {{ port = {port} }}\n"
+        '[load]\ngenerator = "engine"\n'
+        f'target = "http://127.0.0.1:{port}/{{page}}"\n'
+        '[factors]\npage = ["port", "large"]\n'
+        '[peak]\ncriteria = ["mean response < 1s"]\nstart = "200"\nrun_length = "1s"\n'
+        "max_trials = 1\nseed = 1\n[surface]\nsamples = 2\n"
+    )
+    done = bw(tmp_path, "surface", "s.toml")
+    assert done.returncode in (0, 1, 3), done.stderr
+    results = explained(tmp_path)
+    assert {one["sample"]["page"] for one in results} == {"port", "large"}
+    assert busy(results, "target") == {"nginx"}
+    assert "bw-worker-0" in busy(results, "own")
+    assert "nginx" not in busy(results, "other")
+
+
 def test_a_load_without_a_study_is_not_watched_and_says_so(tmp_path: Path) -> None:
     done = bw(tmp_path, "load", "--target", "null", "--target-name", "x")
     assert done.returncode == 2
@@ -303,7 +369,8 @@ def running(
         try:
             yield process
         finally:
-            os.killpg(process.pid, 9)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, 9)
 
 
 def ready(port: int) -> None:
