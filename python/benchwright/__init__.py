@@ -1,3 +1,3 @@
-"""Benchwright: performance numbers that survive scrutiny."""
+"""Benchwright: benchmarks and load tests, with confidence intervals and known problems."""
 
 __version__ = "0.1.0"

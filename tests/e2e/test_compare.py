@@ -571,8 +571,8 @@ def test_a_suite_compares_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--", "true"), "there is not a baseline and a candidate"),
-        (("--",), "there is not a baseline and a candidate"),
+        (("--", "true"), "bw compare needs at least two commands"),
+        (("--",), "bw compare needs at least two commands"),
         (("--", "true", " "), "the command of an arm is empty"),
         (("--design", "zigzag", "--", "a", "b"), "'zigzag' is none of blocks, abba"),
         (("--mode", "guess", "--", "a", "b"), "'guess' is none of watch, plan"),
@@ -604,7 +604,7 @@ def test_a_suite_compares_too(tmp_path: Path) -> None:
         (("one",), "there is nothing to compare it with"),
         (("one", "two", "--", "a"), "both stored results and commands"),
         (("one", "two", "--setup", "x"), "--setup is for commands that are run"),
-        ((), "there is not a baseline and a candidate"),
+        ((), "bw compare needs at least two commands"),
     ],
 )
 def test_mistakes_are_told_and_nothing_runs(

@@ -85,7 +85,7 @@ def test_what_sleeps_is_not_limited(tmp_path: Path) -> None:
     assert one["limited_by"] is None
     # Where others fill the CPUs meanwhile, it is not said that nothing was busy.
     assert one["sentence"].startswith(
-        ("nothing was at its limit", "no limit of the benchmark's own was found, but")
+        ("no resource was saturated", "no limit of the benchmark's own was found, but")
     )
 
 

@@ -191,7 +191,7 @@ until = {{ count = 2 }}
     assert busy(results, "target") == {"postgres"}
     assert "pgbench" in busy(results, "own")
     assert "postgres" not in busy(results, "other")
-    assert "nothing was at its limit" not in told(results)
+    assert "no resource was saturated" not in told(results)
 
 
 def test_the_server_of_a_load_is_found_by_its_loopback_port(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_a_busy_server_that_nobody_named_is_no_nothing(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         (one,) = results = explained(tmp_path)
         assert one["limited_by"] is None
-        assert "nothing was at its limit" not in told(results)
+        assert "no resource was saturated" not in told(results)
         assert "busy-server" in busy(results, "other")
         # On a machine with nothing else to do that is our server.
         first = one["window"]["programs"][0]["name"]

@@ -14,30 +14,10 @@ from typing import Any
 
 import pytest
 
+from benchwright.cli.main import parser
+
 HERE = Path(__file__).parent
-COMMANDS = (
-    (),
-    ("run",),
-    ("compare",),
-    ("resume",),
-    ("stats",),
-    ("plot",),
-    ("load",),
-    ("replay",),
-    ("trace",),
-    ("trace", "stat"),
-    ("trace", "compare"),
-    ("trace", "convert"),
-    ("trace", "capture"),
-    ("ramp",),
-    ("peak",),
-    ("surface",),
-    ("why",),
-    ("env",),
-    ("chill",),
-    ("measure",),
-    ("barrier",),
-)
+COMMANDS = tuple(parser().commands())
 
 EASY = ("--margin", "90%", "--fail-if", "slower by 90%")
 """What a comparison answers with its first look, however noisy the machine."""

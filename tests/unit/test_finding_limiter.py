@@ -224,10 +224,10 @@ def test_evidence_has_figures_with_units() -> None:
     assert (
         evidence["noisy-neighbour"]
         == "others cost about 30 % of elapsed: they used 1.3 processors of 2 (2 x sha256sum "
-        "1.3 processors), and its threads waited 30 % of their time for one"
+        "1.3 processors), and its threads spent 30 % of the time waiting for a CPU"
     )
     assert evidence["steal"] == (
-        "the hypervisor gave 0.2 processors to others, 14 % of what was wanted: "
+        "CPU steal: 14 % (0.2 processors): "
         "about 14 % of elapsed"
     )
     assert evidence["fd-limit"] == "wrk (3) had 47 of 48 files open"

@@ -328,7 +328,7 @@ def test_what_others_lost_is_no_trials_loss() -> None:
     assert steal_doubt(asleep) == ""
     little = use(cpu=cpu(0.12, 1.0, steal=0.14), tasks=(task("work", 0.12),))
     assert codes(little) == []
-    assert "11 % of what was wanted" in steal_doubt(little)
+    assert "CPU steal: 11 %" in steal_doubt(little)
     awake = use(cpu=cpu(0.6, 1.0, steal=0.16), tasks=(task("work", 0.6),))
     assert codes(awake) == ["steal"]
 

@@ -24,7 +24,7 @@ def test_an_idle_machine_was_not_driven() -> None:
 
 def test_a_busy_program_that_nobody_named_is_named_with_the_option() -> None:
     text = sentence([busy(programs=POSTGRES)])
-    assert "nothing was at its limit" not in text
+    assert "no resource was saturated" not in text
     assert "the CPUs were 99 % busy" in text
     assert "mostly with 11 x postgres (1.88 of 2 CPUs)" in text
     assert "--target-name postgres" in text

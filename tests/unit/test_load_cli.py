@@ -324,30 +324,11 @@ def test_a_trial_of_a_study_is_the_same_load_without_the_study() -> None:
         "--quiet",
     ]
     assert trial_words(words) == expected
-    short = [
-        "load",
-        "--stu",
-        "st",
-        "--seed",
-        "1",
-        "--sam",
-        "a",
-        "--st=x",
-        "--service",
-        "1us",
-    ]
-    assert trial_words(short) == [
-        *["load", "--seed", "1", "--service", "1us"],
-        "--json",
-        "--quiet",
-    ]
     told = [
         "--notify",
         "mail:a@b",
         "--notify-on=done",
         "--notify=env:A",
-        "--notify-o",
-        "x",
     ]
     assert trial_words(["load", *told, "--rate", "1"])[:3] == ["load", "--rate", "1"]
 

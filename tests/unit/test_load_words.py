@@ -82,7 +82,7 @@ def test_arrivals_and_locations() -> None:
         (words.rate_micro, "2000G", "outside"),
         (words.rate_micro, "0.0000015", "no whole number of millionths"),
         (words.share_micro, "70", "did you mean 70%"),
-        (words.share_micro, "170%", "more than everything"),
+        (words.share_micro, "170%", "more than 100 %"),
         (words.duration_ns, "5", "no unit of time"),
         (words.some, "0", "is zero"),
         (words.count, "1.5", "whole number"),

@@ -59,6 +59,7 @@ BODY = "\nEXEC x\nDONE"
         ("TIMEOUT", 1, 8, "suite-arguments", "TIMEOUT 30s"),
         ("METRIC", 1, 7, "suite-arguments", "METRIC NAME"),
         ("METRIC a=b", 1, 10, "suite-metric", "begins with /"),
+        ("METRIC a:higher=~b (c)", 1, 16, "suite-metric", "write a:higher~b (c)"),
         ("METRIC a=/b~2", 1, 12, "suite-metric", "~0 stands for ~"),
         ("METRIC a~b", 1, 10, "suite-metric", "exactly one"),
         ("METRIC a~(b", 1, 10, "suite-metric", ""),

@@ -26,7 +26,7 @@ examples:
   bw load oltp.toml --target /tmp/file --json          docs/workload-toml.md
 
 exit status: 0 done, also with findings; 1 the engine failed, or more operations than
---max-errors did; 2 bad input; 130 interrupted (what was measured until then is told)
+--max-errors did; 2 bad input; 130 interrupted; partial results are printed
 """
 _BARE = ("rate", "arrival", "block", "read", "location", "think")
 

@@ -62,7 +62,7 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     add(
         "--allow-writes-to-mounted",
         action="store_true",
-        help="with --overwrite: even a file system in use, which is lost",
+        help="with --overwrite: also a mounted file system (destroys it)",
     )
     add("--engine", metavar="auto|io_uring|threads", help="how files are accessed")
     add("--connections", metavar="N", help="to a server (default 64)")

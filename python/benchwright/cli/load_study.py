@@ -33,8 +33,6 @@ _OF_THE_SESSION = (
     *("--target-pid", "--target-port", "--target-unit", "--target-name"),
 )
 """Options with a value that the trial does not have."""
-_OF_THE_TRIAL = "--target"
-"""An option that begins as others do."""
 
 
 def run_in_study(arguments: argparse.Namespace, target: Target, command: str) -> int:
@@ -82,24 +80,14 @@ def _samples(arguments: argparse.Namespace) -> tuple[str, ...]:
 
 def trial_words(words: Sequence[str]) -> list[str]:
     """Return the words of the trial: without what is the session's, one JSON document, no
-    progress.
-
-    Abbreviations that argparse takes are known too: a --study that was left in would
-    make the trial a session, and its trial another.
+    progress. Options have one spelling (cli/parser.py), so none is missed or taken for another.
     """
     kept: list[str] = []
     left = list(words)
     while left:
         word = left.pop(0)
-        if not any(_names(word, option) for option in _OF_THE_SESSION):
+        if word.partition("=")[0] not in _OF_THE_SESSION:
             kept.append(word)
         elif "=" not in word:
             del left[:1]
     return [*kept, "--json", "--quiet"]
-
-
-def _names(word: str, option: str) -> bool:
-    said = word.partition("=")[0]
-    if said == _OF_THE_TRIAL:
-        return False
-    return len(said) > len("--s") and option.startswith(said)

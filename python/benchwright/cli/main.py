@@ -6,9 +6,11 @@ input; 3 stopped without an answer; 130 interrupted, resumable.
 
 from __future__ import annotations
 
-import argparse
+import contextlib
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NoReturn
 
 from benchwright import __version__
 from benchwright.cli import (
@@ -31,6 +33,7 @@ from benchwright.cli import (
     trace,
     why,
 )
+from benchwright.cli.parser import Parser
 
 _COMMANDS = (
     run,
@@ -54,12 +57,12 @@ _COMMANDS = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `bw` with these arguments and return its exit code."""
-    return _guarded(_parser(), sys.argv[1:] if argv is None else argv)
+    return _guarded(parser(), sys.argv[1:] if argv is None else argv)
 
 
 def getstats(argv: Sequence[str] | None = None) -> int:
     """Run `getstats`: `bw stats` under Auto-pilot's name."""
-    parser = argparse.ArgumentParser(prog="getstats", description=stats.SUMMARY)
+    parser = Parser(prog="getstats", description=stats.SUMMARY)
     stats.add_arguments(parser)
     return _guarded(parser, sys.argv[1:] if argv is None else argv)
 
@@ -70,25 +73,50 @@ def graphit(argv: Sequence[str] | None = None) -> int:
     return _guarded(parser, sys.argv[1:] if argv is None else argv)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> Parser:
+    """Return the parser of `bw`, with all its commands."""
+    found = Parser(
         prog="bw",
-        description="Answer questions about performance with numbers that survive scrutiny.",
+        description="Run benchmarks and load tests, with confidence intervals and known "
+        "problems.",
     )
-    parser.add_argument("--version", action="version", version=f"bw {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    found.add_argument("--version", action="version", version=f"bw {__version__}")
+    commands = found.add_subparsers(metavar="COMMAND", required=True)
     for module in _COMMANDS:
         module.add_parser(commands)
-    return parser
+    return found
 
 
-def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
+def _guarded(parser: Parser, argv: Sequence[str]) -> int:
     streams.prepare()
+    try:
+        with _interruptible():
+            return _status_of(parser, argv)
+    except KeyboardInterrupt:
+        return 130
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C raise KeyboardInterrupt inside, where the program's start and end leave it
+    to the system: nothing is to be cleaned up there, and Python would print a traceback."""
+    at_start = signal.getsignal(signal.SIGINT)
+    if at_start is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, at_start)
+
+
+def _status_of(parser: Parser, argv: Sequence[str]) -> int:
     undone = leftovers.undo(argv)
     words, command = _split_command(list(argv))
     arguments, unknown = parser.parse_known_args(words)
     if unknown:
-        _refuse_unknown(parser, words[0] if words else "", unknown)
+        _refuse_unknown(parser, words, unknown)
     arguments.command_argv = command
     arguments.undone = undone
     try:
@@ -99,21 +127,26 @@ def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
         # The reader of our output went away (`bw stats | head`): not an error.
         streams.silence_stdout()
         return 0
-    except KeyboardInterrupt:
-        return 130
     except Exception as error:
         return _reported(error)
     return status
 
 
 def _refuse_unknown(
-    parser: argparse.ArgumentParser, command: str, unknown: list[str]
-) -> None:
-    """Exit with status 2 for what is no option, with its name here where another tool has it."""
+    parser: Parser, words: Sequence[str], unknown: Sequence[str]
+) -> NoReturn:
+    """Exit with status 2 for what is no option, with its name here where it can be meant."""
     from benchwright.cli.other_names import hints_of
 
+    command = parser.of(words)
     message = f"unrecognized arguments: {' '.join(unknown)}"
-    parser.error("\n  = ".join((message, *hints_of(command, unknown))))
+    whole = [
+        f"write {' or '.join(command.begun(word))}"
+        for word in unknown
+        if command.begun(word)
+    ]
+    hints = hints_of(words[0] if words else "", unknown)
+    parser.error("\n  = ".join((message, *whole, *hints)))
 
 
 def _reported(error: Exception) -> int:

@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from benchwright.cli.parser import Parser
+
 SUMMARY = (
     "Charts of results (lines, bars, distributions, ratios) as EPS, PDF, SVG, PNG."
 )
@@ -32,9 +34,9 @@ def add_parser(commands: Any) -> None:
     add_arguments(commands.add_parser("plot", help=SUMMARY, **_texts("bw plot")))
 
 
-def parser_of(program: str) -> argparse.ArgumentParser:
+def parser_of(program: str) -> Parser:
     """Return a parser of its own: `graphit`."""
-    parser = argparse.ArgumentParser(prog=program, **_texts(program))
+    parser = Parser(prog=program, **_texts(program))
     add_arguments(parser)
     return parser
 

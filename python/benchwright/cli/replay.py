@@ -20,7 +20,7 @@ examples:
   bw replay oltp.bin --format spc --for 60s --lenient --target /tmp/file --json
 
 exit status: 0 done, also with findings; 1 the engine failed, or more operations than
---max-errors did; 2 bad input; 130 interrupted (what was measured until then is told)
+--max-errors did; 2 bad input; 130 interrupted; partial results are printed
 """
 
 
@@ -53,7 +53,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def _add_trace(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--format", metavar="F", help="its format (default: found from the content)")
-    add("--speed", metavar="4x", help="so much faster (default 1x)")
+    add("--speed", metavar="4x", help="replay this many times as fast (default 1x)")
     add("--offsets", metavar="wrap|scale|exact", help="how its offsets fit the target")
     add("--scale-space", action="store_true", help="the same as --offsets scale")
     add(
@@ -65,7 +65,7 @@ def _add_trace(group: argparse._ArgumentGroup) -> None:
     add("--window-rows", metavar="N", help="and at most so many operations")
     add("--lenient", action="store_true", help="skip and count malformed lines")
     add("--from", dest="start", metavar="10s", help="leave out what is before")
-    add("--for", dest="length", metavar="60s", help="leave out what is after so much")
+    add("--for", dest="length", metavar="60s", help="read only this much of the trace")
     add("--devices", metavar="A,B", help="only these devices")
     add("--source-size", metavar="1T", help="size of what was traced, for `scale`")
     add("--align", metavar="4k", help="offsets and sizes are made multiples of it")

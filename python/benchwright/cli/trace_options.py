@@ -30,7 +30,7 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         help="operations of one stamp: at once, or spread until the next stamp",
     )
     add("--from", dest="start", metavar="10s", help="leave out what is before")
-    add("--for", dest="length", metavar="60s", help="leave out what is after so much")
+    add("--for", dest="length", metavar="60s", help="read only this much of the trace")
     add("--devices", metavar="A,B", help="only these devices")
     add(
         "--v2-wait",
@@ -50,7 +50,7 @@ def add_convert(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("-o", "--output", metavar="OUT", help="the file to be written; none may exist")
     add("--to", metavar="bw|fio-iolog", help="the format to write (default bw)")
-    add("--speed", metavar="4x", help="so much faster (default 1x)")
+    add("--speed", metavar="4x", help="this many times as fast (default 1x)")
     _add_places(parser)
 
 
@@ -87,7 +87,7 @@ def add_compared(parser: argparse.ArgumentParser) -> None:
         "--for",
         dest="length",
         metavar="60s",
-        help="leave out what is after so much of A's time",
+        help="read only this much of A, by A's time",
     )
     add("--devices", metavar="A,B", help="only these devices of A")
     add("--devices-b", metavar="A,B", help="only these devices of B")

@@ -52,6 +52,6 @@ def modes_finding(one: Series, residuals: FloatArray) -> Finding | None:
         f"{one.column.name} has two modes: {found.n_low} trials near "
         f"{amount(found.low, one.unit)} and {found.n_high} near "
         f"{amount(found.high, one.unit)}, with nothing between for {found.gap:.1f} "
-        "standard deviations: no trial shows the mean of all"
+        "standard deviations: no single trial is close to the mean"
     )
     return doubt("multimodal", one.test, evidence)

@@ -152,7 +152,7 @@ _CODES: dict[str, Code] = {
     ),
     "load-interrupted": Code(
         Severity.WARNING,
-        "Nothing: the figures are of the part that ran.",
+        "The figures cover that part.",
     ),
     "samples-lost": Code(
         Severity.WARNING,

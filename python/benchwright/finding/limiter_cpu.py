@@ -100,10 +100,7 @@ def steal_text(use: ResourceUse, share: float) -> str:
     """Return the evidence of stolen time."""
     cpu = use.cpu
     assert cpu is not None
-    return (
-        f"the hypervisor gave {cores_text(cpu.steal)} to others, {share_text(share)} of "
-        "what was wanted"
-    )
+    return f"CPU steal: {share_text(share)} ({cores_text(cpu.steal)})"
 
 
 def saturated(use: ResourceUse) -> Limit | None:

@@ -136,7 +136,7 @@ def _waiting_text(use: ResourceUse, found: Shares) -> str:
     """
     waiting = waited(use)
     if waiting is not None:
-        return f"its threads waited {share_text(waiting)} of their time for one"
+        return f"its threads spent {share_text(waiting)} of the time waiting for a CPU"
     runnable = use.cpu.runnable if use.cpu is not None else None
     if not found.full or runnable is None or runnable < t.QUEUED * found.count:
         return ""

@@ -64,7 +64,7 @@ def doubts_of_load(result: LoadResult, loop: Loop, subject: str) -> tuple[Findin
 def _doubts(result: LoadResult, loop: Loop, subject: str) -> Iterator[Finding]:
     if result.interrupted:
         ran = time_words(result.measured_ns or result.elapsed_ns)
-        yield doubt("load-interrupted", subject, f"it was ended; {ran} were measured")
+        yield doubt("load-interrupted", subject, f"interrupted after {ran}")
     if result.stopped is not None:
         evidence = (
             f"the run was ended after {time_words(result.measured_ns or result.elapsed_ns)}: "

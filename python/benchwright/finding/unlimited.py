@@ -1,6 +1,6 @@
 """What is said of a result where no limit is named.
 
-Purpose: "nothing was at its limit" is said only where that was seen. Decision: where every
+Purpose: "no resource was saturated" is said only where that was seen. Decision: where every
 CPU, a disk or a quota was busy, the sentence says so and by whom; a busy program that is
 neither the benchmark's nor its named server may be that server, so it says how to name it.
 """
@@ -16,7 +16,7 @@ from benchwright.finding.machine_words import listed, share_text
 from benchwright.finding.processors import Shares, shares
 from benchwright.model.watched import CpuUse, ResourceUse
 
-NOTHING = "nothing was at its limit: the system was not driven to it"
+NOTHING = "no resource was saturated"
 TOO_SHORT = "watched too briefly to tell a limit: what limited it is not known"
 NONE_FOUND = "no limit of the benchmark's own was found, but"
 

@@ -73,8 +73,10 @@ def share_micro(text: str) -> int:
         raise ValueError(f"{text!r} is not a share such as 70% or 0.7")
     share = Fraction(match[1]) / (100 if percent else 1)
     if share > 1:
-        also = "" if percent else f": did you mean {bare}%?"
-        raise ValueError(f"{text!r} is more than everything{also}")
+        if percent:
+            raise ValueError(f"{bare!r} is more than 100 %")
+        whole = f"{float(share) * 100:g} %"
+        raise ValueError(f"{bare!r} would be {whole}: did you mean {bare}%?")
     return int(share * w.MICRO)
 
 

@@ -37,9 +37,8 @@ def parse_share(text: str) -> float:
         raise ValueError(f"{text!r} is not a share such as 5% or 0.05")
     share = float(number / 100 if unit == "%" else number)
     if share > 1 and not unit:
-        raise ValueError(
-            f"{text!r} is more than everything: did you mean {text.strip()}%?"
-        )
+        bare = text.strip()
+        raise ValueError(f"{bare!r} would be {share * 100:g} %: did you mean {bare}%?")
     if not 0 < share <= 1:
         raise ValueError(f"{text!r} is outside 0% .. 100%")
     return share

@@ -38,7 +38,7 @@ _HEADING: tuple[str, ...] = (
     "HIGH",
     "VERDICT",
     "P(adj)",
-    "SEEN FROM",
+    "MIN DETECTABLE",
 )
 
 

@@ -91,7 +91,7 @@ def restored_lines(restored: Restored, *, late: bool) -> Iterator[str]:
 
 
 def offer_lines(offers: tuple[Offer, ...]) -> Iterator[str]:
-    """Yield a table of every setting: what it does, its state, what is lacking."""
+    """Yield a table of every setting: what it does, its state, what is missing."""
     width = max(len(offer.name) for offer in offers)
     for offer in offers:
         state = (
@@ -102,7 +102,8 @@ def offer_lines(offers: tuple[Offer, ...]) -> Iterator[str]:
         yield f"{offer.name:{width}}  {state:17}  {SETTINGS[offer.name]}"
         yield f"{'':{width}}  {'':17}  now: {one_line(offer.now)}"
         for why in offer.lacking:
-            yield f"{'':{width}}  {'':17}  lacking: {one_line(why)}"
+            if why != offer.now:
+                yield f"{'':{width}}  {'':17}  missing: {one_line(why)}"
 
 
 def status_lines(status: Status | None) -> Iterator[str]:

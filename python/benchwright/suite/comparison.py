@@ -66,8 +66,9 @@ class _Reading(RuleReading):
         least = 1 if request.stored is not None else 2
         if len(commands) < least:
             hint = "write each command as one word: bw compare -- 'sort a' 'sort b'"
-            what = "a baseline and a candidate" if least == 2 else "a candidate"
-            self._wrong("--", " ".join(commands), f"there is not {what}", hint)
+            what = "two commands" if least == 2 else "one command"
+            message = f"bw compare needs at least {what}"
+            self._wrong("--", " ".join(commands), message, hint)
         return commands
 
     def _names(self, commands: tuple[str, ...]) -> list[str]:

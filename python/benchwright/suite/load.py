@@ -81,9 +81,8 @@ def _compiled(
         [
             Diagnostic(
                 "suite-language",
-                f"{path!r} is not a suite by its name",
-                f"a suite's name ends in {' or '.join(SUFFIXES)}; "
-                "a command is measured with bw run -- COMMAND",
+                f"{path!r} is of an unknown suite type",
+                f"use {' or '.join(SUFFIXES)}; measure a command with bw run -- COMMAND",
                 file=path,
             )
         ]

@@ -35,6 +35,10 @@ def parse_metric(text: str) -> tuple[MetricSpec | None, list[Fault]]:
     if source and name[0] in ALWAYS:
         message = f"{name[0]} is measured, not read from the output"
         return None, [Fault(CODE, message, "give the metric another name", at)]
+    if source.startswith("=~"):
+        hint = f"write {text[:at]}{source[1:]}"
+        message = "a regular expression follows ~ without ="
+        return None, [Fault(CODE, message, hint, at)]
     pointer = source[1:] if source.startswith("=") else None
     pattern = source[1:] if source.startswith("~") else None
     wrong = pointer_fault(pointer) or pattern_fault(pattern)

@@ -161,14 +161,14 @@ KNOBS = (
         _turbo,
         places=rf"{_CPU}/(intel_pstate/no_turbo|cpufreq/(policy\d+/)?boost)",
         default="off",
-        missing="this machine shows no switch for it (a virtual one mostly has none)",
+        missing="not available here (usual on VMs)",
     ),
     Knobs(
         "governor",
         _governors,
         places=rf"{_CPU}/cpufreq/policy\d+/scaling_governor",
         default="performance",
-        missing="this machine has no frequency governors (a virtual one mostly has none)",
+        missing="no frequency governors here (usual on VMs)",
     ),
     Knobs(
         "aslr",
