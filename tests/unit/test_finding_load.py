@@ -88,6 +88,95 @@ def test_a_tail_of_the_generator_is_a_note() -> None:
     assert "generator-late" not in doubts(found), "of null there is no other tail"
 
 
+def closed(lateness_ns: float, service_ns: float, operations: int) -> dict[str, Any]:
+    """Return a closed loop whose operations took so long, and began so late, on average."""
+    found = document()
+    found["intended_rate_per_s"] = None
+    for name in ("intended", "issued", "completed"):
+        found["counts"][name] = operations
+    late = {"count": operations, "mean": lateness_ns}
+    late |= {"p50": round(lateness_ns), "p99": round(3 * lateness_ns)}
+    found["lateness_ns"] |= late
+    found["kinds"]["all"]["service_ns"] |= {
+        "mean": service_ns,
+        "p50": round(service_ns),
+    }
+    return found
+
+
+def lateness(found: dict[str, Any], loop: Loop) -> Severity | None:
+    """Return how grave the generator's lateness is; a note of its tail is none of it."""
+    late = doubts(found, loop).get("generator-late")
+    told = late is not None and late.severity is not Severity.NOTE
+    return late.severity if late is not None and told else None
+
+
+def lasting(found: dict[str, Any], seconds: float) -> dict[str, Any]:
+    """Return the same load with rates and an end of so long a run."""
+    rate = found["counts"]["issued"] / seconds
+    found |= {"offered_rate_per_s": rate, "achieved_rate_per_s": rate}
+    return found | {"elapsed_ns": round(1e9 * seconds)}
+
+
+@pytest.mark.parametrize(
+    ("lateness_ns", "service_ns", "slots"),
+    [
+        (130.0, 40.0, 1),  # null at depth 1
+        (1_640.0, 1_900.0, 32),  # null at depth 32
+        (15_000.0, 46_000.0, 32),  # io_uring, all from the page cache
+        (23_800.0, 387_000.0, 32),  # io_uring, O_DIRECT
+        (1_000_000.0, 12_000_000.0, 32),  # a slow disk
+    ],
+)
+def test_a_closed_loop_that_hands_over_its_burst_is_healthy(
+    lateness_ns: float, service_ns: float, slots: int
+) -> None:
+    """Means of loops as they were measured: lateness is the hand-over of those before it."""
+    operations = round(slots * 5e9 / (lateness_ns + service_ns))
+    found = lasting(closed(lateness_ns, service_ns, operations), 5)
+    assert lateness(found, msgspec.structs.replace(CLOSED, slots=slots)) is None
+    assert lateness(found, CLOSED) is None, "by service times"
+
+
+def test_a_closed_loop_of_a_moment_is_no_serious_doubt() -> None:
+    """24 operations, the first of which meet cold caches."""
+    found = lasting(closed(32_000, 10_000, 24), 0.001)
+    late = doubts(found, Loop(open=False, closed=True, slots=1))["generator-late"]
+    assert late.severity is Severity.WARNING
+
+
+@pytest.mark.parametrize(
+    ("lateness_ns", "severity"),
+    [
+        (90_000, None),
+        (150_000, Severity.WARNING),
+        (990_000, Severity.WARNING),
+        (1_100_000, Severity.SERIOUS),
+        (50_000_000, Severity.SERIOUS),
+    ],
+)
+def test_a_closed_loop_whose_generator_stands_still_is_told(
+    lateness_ns: float, severity: Severity | None
+) -> None:
+    """Operations of 1 ms, which begin so late, at depth 32."""
+    slots, service_ns = 32, 1_000_000
+    operations = round(slots * 5e9 / (lateness_ns + service_ns))
+    found = lasting(closed(lateness_ns, service_ns, operations), 5)
+    for loop in (CLOSED, Loop(open=False, closed=True, slots=slots)):
+        assert lateness(found, loop) is severity
+        if severity is not None:
+            evidence = doubts(found, loop)["generator-late"].evidence
+            assert "its place was empty for" in evidence
+
+
+def test_who_thinks_leaves_a_place_empty_by_intention() -> None:
+    """Service 1 ms, 9 ms to think: 0.5 ms of lateness is 5 % of the cycle."""
+    found = lasting(closed(500_000, 1_000_000, round(5e9 / 10.5e6)), 5)
+    thinking = Loop(open=False, closed=True, slots=1)
+    assert lateness(found, thinking) is None
+    assert lateness(found, CLOSED) is Severity.WARNING, "nobody knows of the thinking"
+
+
 def test_skipped_and_starved_are_lateness() -> None:
     found = document()
     found["counts"] |= {"skipped": 500, "starved": 3}

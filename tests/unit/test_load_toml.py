@@ -195,6 +195,23 @@ def test_the_command_line_wins() -> None:
     assert plan.request.loop == Loop(open=True, closed=False)
 
 
+@pytest.mark.parametrize(
+    ("more", "loop"),
+    [
+        ("", Loop(open=False, closed=True, slots=6)),
+        ("[run]\ndepth = 2\nworkers = 2\n", Loop(open=False, closed=True, slots=4)),
+        (OPEN, Loop(open=True, closed=True)),
+    ],
+)
+def test_a_closed_loop_has_a_place_for_each_user_in_flight(
+    more: str, loop: Loop
+) -> None:
+    text = more + "".join(
+        f'[[filament]]\ntype = "closed"\nusers = {n}\n' for n in (5, 1)
+    )
+    assert plan_of_file(read(text), {}, r.NullTarget()).request.loop == loop
+
+
 def test_what_ends_by_itself_needs_no_duration() -> None:
     counted = read(OPEN + "count = 10")
     assert plan_of_file(counted, {}, r.NullTarget()).request.duration_ns is None

@@ -3,7 +3,8 @@
 Each threshold has its reason beside it; docs/workload-toml.md lists them for users.
 Decision: lateness is judged by the operations that no full target held back, because
 waiting for a place is the target's doing (`target-saturated`), being late the
-generator's. Sources: Buttress paper, section 6 (issue error); Schroeder and others,
+generator's. In a closed loop the next start is due when the previous operation ends, so no
+schedule is missed there: lateness is judged by the share of the time in which a place was empty. Sources: Buttress paper, section 6 (issue error); Schroeder and others,
 "Open versus closed" (NSDI '06).
 """
 
@@ -43,6 +44,16 @@ WAITED_TIMES = 3
 """Response over service time where most of an operation's time is waiting."""
 FEW = 10
 """So many operations beyond a percentile: its share is known within about a third."""
+EMPTY_SHARE = 0.1
+"""A closed loop of which a tenth of the places was empty is one of a tenth fewer users: from
+here on more than runs differ anyhow."""
+EMPTY_SERIOUS = 0.5
+"""One thread that hands over operation after operation, and does nothing else, leaves a place
+empty for at most half of the time: the other half those before it wait for those behind it. More is a
+generator that stood still, and most of the cycle is its own."""
+START_NS = 100_000_000
+"""Runs below 0.1 s are mostly their start: threads that wake, cold caches, one time slice of
+another program."""
 DRIFT_PPM = 100
 """A quartz is better than 100 ppm; a TSC that is further off is not steady."""
 
@@ -71,7 +82,7 @@ def _doubts(result: LoadResult, loop: Loop, subject: str) -> Iterator[Finding]:
             f"{result.counts.waiting:,} operations waited for a free place"
         )
         yield doubt("backlog-limit", subject, evidence)
-    yield from _late(result, subject)
+    yield from _late(result, loop, subject)
     if loop.open:
         yield from _not_offered(result, subject)
         yield from _saturated(result, subject)
@@ -109,16 +120,10 @@ def _trace(trace: TraceResult, subject: str) -> Iterator[Finding]:
 # -- the generator ---------------------------------------------------------------------
 
 
-def _late(result: LoadResult, subject: str) -> Iterator[Finding]:
-    counts, lateness = result.counts, result.lateness_ns
-    reasons = []
-    limit = _late_limit_ns(result)
-    if lateness.p99 is not None and lateness.p99 > limit:
-        reasons.append(
-            f"the p99 of lateness is {time_words(lateness.p99)}, of {lateness.count:,} "
-            f"operations that no full target held back (up to {time_words(limit)} is no "
-            f"doubt)"
-        )
+def _late(result: LoadResult, loop: Loop, subject: str) -> Iterator[Finding]:
+    counts = result.counts
+    judged = _late_open if loop.open else _late_closed
+    reasons, grave = judged(result, loop)
     if counts.skipped > SKIPPED * counts.intended:
         reasons.append(
             f"{part_words(counts.skipped, counts.intended)} were too late and skipped"
@@ -130,10 +135,49 @@ def _late(result: LoadResult, subject: str) -> Iterator[Finding]:
         return
     if counts.held:
         reasons.append(f"{counts.held:,} that waited for a place are not in this")
-    most = lateness.p50 is not None and lateness.p50 > limit
-    severity = Severity.SERIOUS if most else None
+    severity = Severity.SERIOUS if grave else None
     evidence = "; ".join(reasons) + (_unknown(result) if counts.skipped else "")
     yield doubt("generator-late", subject, evidence, severity)
+
+
+def _late_open(result: LoadResult, loop: Loop) -> tuple[list[str], bool]:
+    """Return what is late about arrivals, and whether most of them were."""
+    del loop
+    lateness, limit = result.lateness_ns, _late_limit_ns(result)
+    most = lateness.p50 is not None and lateness.p50 > limit
+    if lateness.p99 is None or lateness.p99 <= limit:
+        return [], most
+    reason = (
+        f"the p99 of lateness is {time_words(lateness.p99)}, of {lateness.count:,} "
+        f"operations that no full target held back (up to {time_words(limit)} is no "
+        f"doubt)"
+    )
+    return [reason], most
+
+
+def _late_closed(result: LoadResult, loop: Loop) -> tuple[list[str], bool]:
+    """Return for how much of the time places of a closed loop were empty, and whether the
+    generator stood still."""
+    mean, share = result.lateness_ns.mean, _empty_share(result, loop)
+    if not mean or mean <= LATE_NS or share is None or share < EMPTY_SHARE:
+        return [], False
+    reason = (
+        f"an operation began {time_words(mean)} after it was due, on average: its place was "
+        f"empty for {100 * share:.3g} % of the time (up to {100 * EMPTY_SHARE:.3g} % is no doubt)"
+    )
+    return [reason], share > EMPTY_SERIOUS and result.elapsed_ns >= START_NS
+
+
+def _empty_share(result: LoadResult, loop: Loop) -> float | None:
+    """Return lateness as a share of lateness, service and thinking, from 0 to 1; of lateness and
+    service where nobody knows how many places there are; None without both."""
+    lateness, measured = result.lateness_ns, result.measured_ns
+    if lateness.mean is None:
+        return None
+    if loop.slots and measured:
+        return min(1.0, lateness.mean * lateness.count / (loop.slots * measured))
+    service = result.all.service_ns.mean
+    return None if service is None else lateness.mean / (lateness.mean + service)
 
 
 def _late_limit_ns(result: LoadResult) -> float:

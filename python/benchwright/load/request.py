@@ -9,7 +9,14 @@ from typing import Literal
 
 import msgspec
 
-from benchwright.load.workload import OPEN, Open, Tpcb, Workload, operations_until
+from benchwright.load.workload import (
+    OPEN,
+    Closed,
+    Open,
+    Tpcb,
+    Workload,
+    operations_until,
+)
 from benchwright.model.load import Loop
 
 TIMEOUT_NS = 30 * 10**9
@@ -125,9 +132,14 @@ class LoadRequest(
 
     @property
     def loop(self) -> Loop:
-        """Which of the workload's operations wait for others."""
-        opened = [_is_open(f) for f in self.workload.filaments]
-        return Loop(open=any(opened), closed=not all(opened))
+        """Which of the workload's operations wait for others, and how many users there are."""
+        filaments = self.workload.filaments
+        opened = [_is_open(f) for f in filaments]
+        users = [f.users for f in filaments if isinstance(f, Closed)]
+        slots = None
+        if users and len(users) == len(filaments):
+            slots = min(sum(users), self.depth * self.workers)
+        return Loop(open=any(opened), closed=not all(opened), slots=slots)
 
     @property
     def asked_rate_per_s(self) -> float | None:

@@ -259,10 +259,13 @@ class LoadProgress(msgspec.Struct, frozen=True):
     """Where histograms of intervals were asked for."""
 
 
-class Loop(msgspec.Struct, frozen=True):
+class Loop(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a reader of the result must know of the workload."""
 
     open: bool
     """Some operations arrive at their own times, whatever is still in flight."""
     closed: bool
     """Some operations wait for the completion of others."""
+    slots: int | None = None
+    """Operations that a closed loop offers at once, those that think among them; None: not known,
+    or not the same all the time."""
