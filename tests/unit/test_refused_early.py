@@ -9,7 +9,7 @@ import pytest
 
 from benchwright.cli.main import main
 from benchwright.model.errors import Diagnostic, InputError
-from benchwright.session.programs import fault_of, missing_programs
+from benchwright.session.programs import missing_programs
 from benchwright.session.start import prepare_suite, rehearse
 from benchwright.suite.check import unused_factors
 from benchwright.suite.command_line import CommandRequest, program_from_command
@@ -17,6 +17,7 @@ from benchwright.suite.include import MAX_BYTES, Unreadable, read_regular
 from benchwright.suite.levels import expanded
 from benchwright.suite.plan import PlannedTest, describe
 from benchwright.suite.program import Program
+from benchwright.trial.program_file import fault_of
 
 
 def planned(*command: str, **more: object) -> list[PlannedTest]:
@@ -233,3 +234,60 @@ def test_why_a_program_cannot_be_started(tmp_path: Path) -> None:
 def test_no_position_is_invented(given: dict[str, object], place: str) -> None:
     found = Diagnostic(**({"code": "c", "message": "m"} | given))  # type: ignore[arg-type]
     assert found.render().startswith(f"{place}: m [")
+
+
+# -- generators --------------------------------------------------------------------------
+
+
+def searched(tmp_path: Path, command: str, more: str = "") -> int:
+    """Return the exit code of a peak search with a command of a spec as its generator."""
+    (tmp_path / "s.toml").write_text(
+        f'[load]\ngenerator = "command"\ncommand = "{command}"\n'
+        'values = { response_ms_mean = "/mean_ms" }\n'
+        f'[peak]\ncriteria = ["mean response < 40ms"]\nclaim = "rate:10%"\n{more}'
+    )
+    study = str(tmp_path / "st")
+    return main(["peak", str(tmp_path / "s.toml"), "--study", study, "--quiet"])
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["nonsuch {rate}", "./nonsuch {rate}", "nonsuch {rate} > x", "/etc/passwd {rate}"],
+)
+def test_a_generator_that_is_not_there_is_refused_before_a_trial(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    assert searched(tmp_path, command) == 2
+    error = capsys.readouterr().err
+    assert "generator-missing" in error
+    assert f"{command.split()[0]!r}" in error
+
+
+@pytest.mark.parametrize(
+    ("command", "more"),
+    [
+        ("./nonsuch {rate}", "[server]\nconfigure = ['true']\n"),
+        ("{directory}/nonsuch {rate}", ""),
+        ("nonsuch {rate}; true", ""),
+    ],
+)
+def test_a_generator_that_may_be_made_or_is_not_certain_is_tried(
+    tmp_path: Path, command: str, more: str
+) -> None:
+    assert searched(tmp_path, command, more) == 1
+
+
+@pytest.mark.parametrize("words", [("peak", "--response"), ("ramp", "--throughput")])
+def test_a_command_of_a_search_that_is_not_there_makes_no_study(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    limit = ["--limit", "20ms"] if words[0] == "peak" else []
+    for command in ("nonsuch {x}", "nonsuch {x} > file"):
+        command = command.replace("x", "rate" if limit else "users", 1)
+        assert main([words[0], "--command", command, words[1], "/m", *limit]) == 2
+        assert "there is no program 'nonsuch'" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable
 
 from benchwright.cli.first_output import UNREADABLE, FirstOutput
 from benchwright.model.errors import Diagnostic, InputError, argument_error
 from benchwright.model.peak import LoadTrial
 from benchwright.session.search_peak_request import PeakRequest
-from benchwright.workbench.generators.adapter import Asked
+from benchwright.trial.program_file import fault_of
 from benchwright.workbench.generators.command import (
     CommandGenerator,
     command_generator,
@@ -76,16 +75,11 @@ def _mistake(request: PeakRequest, message: str) -> InputError:
 
 
 def check_program(spec: Spec) -> None:
-    """Raise InputError for a command's program that is not there.
-
-    One inside a shell's command is told by its first trial.
-    """
+    """Raise InputError for a command's program that is not there, before there is a study."""
     settings = spec.load.settings
     assert isinstance(settings, CommandGenerator)
-    asked = Asked(duration_s=1.0, rate=1.0, users=1, directory=os.getcwd())
-    argv = settings.invocation(asked).commands[0].argv
-    if argv[:2] == ("/bin/sh", "-c") or shutil.which(argv[0]) is not None:
-        return
-    message = f"there is no program {argv[0]!r} that can be run"
-    hint = "give its path, or check PATH"
-    raise argument_error("--command", settings.command, message, hint)
+    for name in settings.programs:
+        why = fault_of(name, os.environ.get("PATH"), os.getcwd())
+        if why:
+            hint = "give its path, or check PATH"
+            raise argument_error("--command", settings.command, why, hint)

@@ -26,6 +26,7 @@ from benchwright.model.peak import Criterion, LoadEnding, LoadTrial, Probe
 from benchwright.model.plan import Pairs
 from benchwright.suite.fault import diagnostic
 from benchwright.suite.program import Where
+from benchwright.trial.program_file import fault_of
 from benchwright.trial.request import Surroundings, merged
 from benchwright.workbench.cpus import (
     SHARED,
@@ -270,13 +271,7 @@ class _Program:
     def _check(self) -> None:
         """Tell what cannot work at any rate. Raises InputError."""
         spec, generator = self._setting.spec, self._generator
-        found: list[Diagnostic] = []
-        path = dict(self._setting.around.environment).get("PATH")
-        for program in generator.programs:
-            if shutil.which(program, path=path or os.environ.get("PATH")) is None:
-                where = spec.places.get("load.generator", Where(spec.file))
-                message = f"{program} is not installed: nothing of this name is in PATH"
-                found.append(diagnostic(where, "generator-missing", message))
+        found = self._missing()
         for one in self._setting.criteria:
             refusal = generator.traits.refusal(one)
             if refusal:
@@ -285,6 +280,22 @@ class _Program:
                 found.append(diagnostic(where, "spec-value", message))
         if found:
             raise InputError(found)
+
+    def _missing(self) -> list[Diagnostic]:
+        """Return a Diagnostic for each program of the generator that cannot be started.
+
+        A file that a server's own commands may make is not asked for.
+        """
+        spec, around = self._setting.spec, self._setting.around
+        path = dict(around.environment).get("PATH") or os.environ.get("PATH")
+        directory = str(Path(around.directory, spec.directory))
+        where = spec.places.get("load.generator", Where(spec.file))
+        return [
+            diagnostic(where, "generator-missing", f"{why}: the generator cannot run")
+            for name in self._generator.programs
+            if "/" not in name or spec.server is None
+            if (why := fault_of(name, path, directory))
+        ]
 
 
 def _levels(values: Mapping[str, str]) -> Pairs:

@@ -35,6 +35,7 @@ from benchwright.workbench.generators.placeholders import (
     command_of,
     levels,
     named_in,
+    program_in,
     rate_step_in,
     whole_seconds,
 )
@@ -71,8 +72,9 @@ class CommandGenerator(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """What must be in PATH: a missing one is told by its first trial."""
-        return ()
+        """The command's program, if that is certain: one of its placeholders is not."""
+        name = program_in(self.command)
+        return () if name is None else (name,)
 
     @property
     def traits(self) -> Traits:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 
 from benchwright.model.peak import written_rate
 from benchwright.model.plan import Command
+from benchwright.trial.program_file import program_of
 from benchwright.workbench.generators.adapter import Asked
 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*(?::int)?)\}", re.ASCII)
@@ -79,6 +80,15 @@ def command_of(text: str, asked: Asked) -> Command:
     if shell[:2] == ("/bin/sh", "-c") and len(shell) == 3:
         return Command(("/bin/sh", "-c", _filled(text, known, shlex.quote)))
     return Command(tuple(_filled(word, known, str) for word in text.split()))
+
+
+def program_in(text: str) -> str | None:
+    """Return the program that a command certainly starts; None where that is not known, or
+    is a placeholder's."""
+    first = text.split(maxsplit=1)[:1]
+    if not first or _PLACEHOLDER.search(first[0]):
+        return None
+    return program_of(Command.from_text(_PLACEHOLDER.sub("x", text)).argv)
 
 
 def _filled(text: str, known: Mapping[str, str], quote: Callable[[str], str]) -> str:
