@@ -272,36 +272,33 @@ def test_a_null_comparison_is_shown_beside_later_ones(tmp_path: Path) -> None:
 
 
 def test_a_stored_baseline_and_stored_results(tmp_path: Path) -> None:
-    run = ("run", "--min-runs", "12", "--study")
-    assert bw(tmp_path, *run, "old", "--", "sleep", "0.01").returncode == 0
+    """A cost that the machine cannot disturb: 100 to 110, and twice as much."""
+    costs = "import os; n = int(os.environ['APEPOCH']); print('{\"cost\": %d}' % (F * (100 + 37 * n % 11)))"
+    for name, factor in (("old.py", "1"), ("new.py", "2")):
+        (tmp_path / name).write_text(costs.replace("F", factor))
+    python, metric = (sys.executable, "-S"), ("--metric", "cost=/cost")
+    run = ("run", "--min-runs", "12", "--max-runs", "12", *metric, "--name", "work")
+    for study in ("old", "new"):
+        done = bw(tmp_path, *run, "--study", study, "--", *python, f"{study}.py")
+        assert done.returncode == 0, done.stderr
+    gate = ("--fail-if", "cost slower by 3%", *ACCEPT)
     done = bw(
-        tmp_path, "compare", "--baseline", "old", "--fail-if", "slower by 3%", "--json",
-        "--max-blocks", "20", *ACCEPT, "--", "sleep 0.02",
+        tmp_path, "compare", "--baseline", "old", *gate, *metric, "--json", "--max-blocks",
+        "20", "--name", "now", "--", f"{sys.executable} -S new.py",
     )  # fmt: skip
     assert done.returncode == 1, done.stdout + done.stderr
-    found = verdict_of(done)
+    found = verdict_of(done, "cost")
     assert (found["verdict"], found["n"]["baseline"]) == ("slower", 12)
     assert found["ratio"]["method"] == "welch-on-logs"
     assert "not-interleaved" in codes(done)
-    assert bw(tmp_path, *run, "new", "--", "sleep", "0.02").returncode == 0
-    stored = bw(tmp_path, "compare", "--json", "old:sleep", "new:sleep")
-    assert stored.returncode == 0, stored.stderr
-    assert verdict_of(stored)["verdict"] == "slower"
+    stored = bw(tmp_path, "compare", "--json", "old:work", "new:work", *gate)
+    assert stored.returncode == 1, stored.stderr
+    assert verdict_of(stored, "cost")["verdict"] == "slower"
     assert "not-interleaved" in codes(stored)
-    gated = bw(
-        tmp_path,
-        "compare",
-        "old",
-        "new",
-        "--fail-if",
-        "slower by 3%",
-        "--junit",
-        "x",
-        *ACCEPT,
-    )
+    gated = bw(tmp_path, "compare", "old", "new", *gate, "--junit", "x")
     assert gated.returncode == 1
     assert ElementTree.parse(tmp_path / "x").getroot().find(".//failure") is not None
-    assert "gate `slower by 3%`, new:sleep: failed" in gated.stdout
+    assert "gate `cost slower by 3%`, new:work: failed" in gated.stdout
 
 
 TRIALS = """\

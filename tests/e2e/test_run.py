@@ -168,7 +168,7 @@ def test_cleanup_runs_also_after_a_failure_and_the_run_fails(tmp_path: Path) -> 
 
 def test_a_program_that_is_not_there_is_told_by_name(tmp_path: Path) -> None:
     done = bw(tmp_path, "run", "--", "no-such-program-here")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "no-such-program-here" in done.stderr
     assert "Traceback" not in done.stderr
 
