@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -211,7 +212,7 @@ def test_words_of_the_command_line(
         (["env:a b"], None, "'a b' is no name of a variable"),
         (["https://u:p@h"], None, "the URL holds a user or password"),
         (["command:'"], None, "No closing quotation"),
-        (["/no/file.toml"], None, "it cannot be read: No such file or directory"),
+        (["/no/file.toml"], None, "there is no such file"),
         (["mail:a@b"], "never", "there is no event 'never'"),
         ([], "done", "there is no --notify"),
     ],
@@ -219,3 +220,11 @@ def test_words_of_the_command_line(
 def test_wrong_words(words: list[str], on: str | None, message: str) -> None:
     with pytest.raises(InputError, match=message):
         read_notify(words, on)
+
+
+def test_a_file_of_addresses_that_might_never_end_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "f.toml")
+    (tmp_path / "z.toml").symlink_to("/dev/zero")
+    for name in ("f.toml", "z.toml"):
+        with pytest.raises(InputError, match="is not a regular file"):
+            read_notify([str(tmp_path / name)], None)

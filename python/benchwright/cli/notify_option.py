@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -141,12 +140,13 @@ def _command(word: str, rest: str) -> ByCommand:
 
 
 def _of_file(path: str) -> Notify:
+    from benchwright.suite.include import Unreadable, read_regular, read_text
     from benchwright.suite.toml_notify import notify_file
 
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        message = f"it cannot be read: {reason}"
-        raise argument_error("--notify", path, message) from None
+        text = read_text(path, read_regular)
+    except Unreadable as error:
+        raise argument_error("--notify", path, error.message) from None
+    if text is None:
+        raise argument_error("--notify", path, "there is no such file")
     return notify_file(path, text)
