@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -15,6 +16,7 @@ from benchwright.expression import (
     parse,
 )
 from benchwright.expression import text as text_of
+from benchwright.expression.parser import MAX_LENGTH
 from benchwright.model.errors import Diagnostic, InputError
 
 VALUES: dict[str, float | str] = {
@@ -340,3 +342,55 @@ def test_depth_and_length_have_limits() -> None:
 def test_the_names_that_it_reads() -> None:
     expression = parse("$a + \"$b${c}\" . '$d'", variables=None)
     assert expression.variables == {"a", "b", "c"}
+
+
+# -- bounds ------------------------------------------------------------------------------
+
+
+def filled(piece: str, between: str = "") -> str:
+    """Return as many of a piece as an expression may have characters for."""
+    count = (MAX_LENGTH - 10) // (len(piece) + len(between))
+    return between.join([piece] * count)
+
+
+WORST = {
+    "interpolation": '"' + filled("$s") + '"',
+    "concatenation": ".".join(["$s"] * 140),
+    "brackets": "(" * 70 + "9 ** 9" + ")" * 70,
+    "powers": " ** ".join(["9"] * 140),
+    "products": " * ".join(["9e300"] * 140),
+    "remainders": " % ".join(["9e300"] * 140),
+    "choices": "1 ? " * 140 + "1" + " : 1" * 140,
+    "texts": "lc(uc(" * 60 + "$s" + "))" * 60,
+    "parts": "substr(" * 100 + "$s" + ", -9e99, 9e99)" * 100,
+    "minima": f"min({filled('$s', ',')})",
+    "a long number": filled("9"),
+    "a long pattern": f"$s =~ /{filled('(a*)*')}c/",
+    "counted": "$s =~ /(((a{1,30}){1,30}){1,30}){1,30}c/",
+    "many states": "$s =~ /(a|b)*a(a|b){900}c/ || " * 20 + "0",
+    "a pattern at run time": "$s =~ ($s . $s)",
+    "matches": " && ".join(f"$s !~ /(a|b)*a{{{n}}}c/" for n in range(1, 100)),
+}
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("text", WORST.values(), ids=WORST.keys())
+def test_the_worst_expressions_end_in_bounded_time_and_memory(text: str) -> None:
+    """Each ends, with a value or refused; the limit is of processor time, in a child that
+    may have 1 GB, so that neither another program nor this one's size decides."""
+    program = (
+        "import resource, sys\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))\n"
+        "from benchwright.expression import EvaluationError, parse\n"
+        "from benchwright.model.errors import InputError\n"
+        "import random\n"
+        "text = ''.join(random.Random(1).choices('ab', k=1_000_000))\n"
+        "resource.setrlimit(resource.RLIMIT_CPU, (20, 20))\n"
+        "try:\n"
+        "    parse(sys.stdin.read(), variables={'s'}).evaluate({'s': text})\n"
+        "except (EvaluationError, InputError): pass\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], input=text, text=True, capture_output=True
+    )
+    assert done.returncode == 0, done.stderr[-500:]

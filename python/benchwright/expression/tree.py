@@ -6,7 +6,7 @@ height, so that a tree too high to be walked is never built.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
@@ -19,6 +19,15 @@ PREDICATE_VARIABLES: frozenset[str] = frozenset(
     ("name", "mean", "median", "delta", "count", "sdev", "min", "max", "slope", "sum")
 )
 """What a predicate may ask about a quantity."""
+
+
+MAX_TEXT = 1_000_000
+"""Characters of a text that an expression puts together: variables may be long, and an
+expression may name each a thousand times."""
+
+MAX_WORK = 200_000_000
+"""Characters that an evaluation searches, each times the instructions of its pattern: the
+most that RE2 does for a match, a second or two in all."""
 
 
 class Literal(msgspec.Struct, frozen=True):
@@ -132,6 +141,8 @@ class _Walk:
     def __init__(self, text: str, values: Mapping[str, float | str]) -> None:
         self._text = text
         self._values = values
+        self._work = 0
+        """Of all its matches, as MAX_WORK."""
 
     def value(self, node: Node) -> Value:
         match node:
@@ -139,10 +150,13 @@ class _Walk:
                 return value
             case Variable():
                 return self._variable(node)
-            case Interpolation(parts):
-                return "".join(
-                    p if isinstance(p, str) else perl.text(self._variable(p))
-                    for p in parts
+            case Interpolation(parts, offset):
+                return self._joined(
+                    (
+                        p if isinstance(p, str) else perl.text(self._variable(p))
+                        for p in parts
+                    ),
+                    offset,
                 )
             case Unary():
                 return self._unary(node)
@@ -154,6 +168,17 @@ class _Walk:
                 return self._call(node)
             case Match():
                 return self._match(node)
+
+    def _joined(self, parts: Iterable[str], offset: int) -> str:
+        """Return texts in one. Raises EvaluationError where it is longer than MAX_TEXT."""
+        kept, length = list[str](), 0
+        for part in parts:
+            length += len(part)
+            if length > MAX_TEXT:
+                message = f"the text has more than {MAX_TEXT:,} characters"
+                raise self._error(message, offset)
+            kept.append(part)
+        return "".join(kept)
 
     def _variable(self, node: Variable) -> Value:
         try:
@@ -176,6 +201,8 @@ class _Walk:
         if node.operator in ("||", "or"):
             return left if perl.truth(left) else self.value(node.right)
         right = self.value(node.right)
+        if node.operator == ".":
+            return self._joined((perl.text(left), perl.text(right)), node.offset)
         if node.operator in STRING_OPERATORS:
             return STRING_OPERATORS[node.operator](perl.text(left), perl.text(right))
         operator = NUMBER_OPERATORS[node.operator]
@@ -200,7 +227,12 @@ class _Walk:
         subject = perl.text(self.value(node.subject))
         pattern = perl.text(self.value(node.pattern))
         try:
-            found = regular(pattern, node.flags).search(subject) is not None
+            compiled_pattern = regular(pattern, node.flags)
+            self._work += len(subject) * compiled_pattern.size
+            if self._work > MAX_WORK:
+                message = "the texts are too long for patterns of this size"
+                raise self._error(message, node.offset)
+            found = compiled_pattern.search(subject) is not None
         except PatternError as error:
             message = f"the pattern {pattern!r} cannot be used: {error.message}"
             raise self._error(message, node.offset) from None
@@ -240,7 +272,6 @@ NUMBER_OPERATORS: Mapping[str, Callable[[float, float], Value]] = {
     "<=>": _compare,
 }
 STRING_OPERATORS: Mapping[str, Callable[[str, str], Value]] = {
-    ".": lambda a, b: a + b,
     "lt": lambda a, b: perl.boolean(a < b),
     "gt": lambda a, b: perl.boolean(a > b),
     "le": lambda a, b: perl.boolean(a <= b),

@@ -62,6 +62,8 @@ class Pattern:
         except re2.error as error:
             raise _explained(text, error) from None
         self.groups: int = self._compiled.groups
+        self.size: int = self._compiled.programsize
+        """Instructions: a search takes at most so many steps for each character."""
 
     def search(self, text: str | bytes | memoryview) -> Any:
         """Return the first match, as `re` has it, or None."""
