@@ -127,7 +127,7 @@ def test_all_mistakes_at_once_under_their_options_names() -> None:
         ("--threads", 3),
         ("--metric", 5),
         ("--metric", 4),
-        ("--metric", 3),
+        ("--metric", 2),
         ("--metric", 1),
         ("--timeout", 1),
         ("--", 1),

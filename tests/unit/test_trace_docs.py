@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from benchwright.cli import trace_capture, trace_compare, trace_convert, trace_stat
-from benchwright.cli.main import _parser
+from benchwright.cli.main import parser
 from benchwright.load.workload import FORMATS
 
 REPOSITORY = Path(__file__).parents[2]
@@ -38,7 +38,7 @@ def test_every_command_is_one_that_we_take(
     ours, command = words, None
     if "--" in words:
         ours, command = words[: words.index("--")], words[words.index("--") + 1 :]
-    arguments = _parser().parse_args(["trace", *ours])
+    arguments = parser().parse_args(["trace", *ours])
     arguments.command_argv = command
     assert REQUESTS[words[0]](arguments)
 

@@ -242,7 +242,7 @@ def test_what_was_not_delivered_is_a_line_that_commands_nothing(
 def test_lines_of_quiet_have_no_control_characters() -> None:
     change = Change("services", EVIL, EVIL, EVIL)
     status = Status(Owner(0, 0, ""), False, 0, ((change, EVIL),))
-    offer = Offer("swap", EVIL, 0, (EVIL,))
+    offer = Offer("swap", EVIL, 0, (f"why {EVIL}",))
     lines = [*status_lines(status), *offer_lines((offer,))]
     assert all(line.isprintable() for line in lines)
     assert lines[0] == "held for nobody: until --restore, 1 change"
