@@ -6,8 +6,8 @@ with a reason where it is not there.
 
 from __future__ import annotations
 
-import gc
 import contextlib
+import gc
 import gzip
 import json
 import math
