@@ -101,7 +101,7 @@ _CODES: dict[str, Code] = {
         Severity.WARNING,
         "Give the generator a processor of its own (--cpu, or cpus in [load] of a spec), "
         "more workers or a lower rate; "
-        "the response times hold its lateness too.",
+        "response times include its delay.",
     ),
     "load-not-offered": Code(
         Severity.WARNING,

@@ -149,8 +149,7 @@ def _late_open(result: LoadResult, loop: Loop) -> tuple[list[str], bool]:
         return [], most
     reason = (
         f"the p99 of lateness is {time_words(lateness.p99)}, of {lateness.count:,} "
-        f"operations that no full target held back (up to {time_words(limit)} is no "
-        f"doubt)"
+        f"operations that no full target held back ({time_words(limit)} or less is fine)"
     )
     return [reason], most
 
@@ -163,7 +162,7 @@ def _late_closed(result: LoadResult, loop: Loop) -> tuple[list[str], bool]:
         return [], False
     reason = (
         f"an operation began {time_words(mean)} after it was due, on average: its place was "
-        f"empty for {100 * share:.3g} % of the time (up to {100 * EMPTY_SHARE:.3g} % is no doubt)"
+        f"empty for {100 * share:.3g} % of the time ({100 * EMPTY_SHARE:.3g} % or less is fine)"
     )
     return [reason], share > EMPTY_SERIOUS and result.elapsed_ns >= START_NS
 
