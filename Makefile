@@ -34,7 +34,7 @@ test-rust: setup ## the tests of the crates
 test-python: test-pure test-real ## the tests in tests/
 
 test-pure: setup ## tests that measure nothing and change nothing of the machine, one process for each CPU
-	$(BIN)/pytest -q -n "$$(nproc)" $(PURE_TESTS)
+	$(BIN)/pytest -q -n "$$(nproc)" --dist worksteal $(PURE_TESTS)
 
 test-real: setup ## tests of real programs and of the kernel, one after the other: several of them measure
 	$(BIN)/pytest -q $(PURE_TESTS:%=--ignore=%)
