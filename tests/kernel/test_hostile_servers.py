@@ -121,8 +121,12 @@ def served(serve: Serve) -> Iterator[int]:
                 threading.Thread(target=one, args=(peer,), daemon=True).start()
 
     with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
-        threading.Thread(target=accept, daemon=True).start()
+        accepting = threading.Thread(target=accept, daemon=True)
+        accepting.start()
         yield listener.getsockname()[1]
+        # To close it would leave the thread in accept for ever, with a descriptor reserved.
+        listener.shutdown(socket.SHUT_RDWR)
+        accepting.join()
     for peer in peers:
         with contextlib.suppress(OSError):
             peer.shutdown(socket.SHUT_RDWR)
