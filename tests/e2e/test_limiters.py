@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-import limiter_cases
 import limiter_mixed
 from benchwright.finding.machine_codes import LIMITER_CODES
 from limiter_cases import CASES, CLEAN, Case
@@ -30,8 +29,7 @@ SMALL = tuple({mixed.name: mixed for mixed in reversed(MIXED)}.values())
 
 
 @pytest.fixture(autouse=True)
-def _half_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limiter_cases, "SECONDS", "1")
+def _half_as_many_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limiter_mixed, "PIECES", limiter_mixed.PIECES // 2)
 
 

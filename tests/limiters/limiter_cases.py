@@ -40,7 +40,7 @@ from limiter_means import (
 
 Command = list[str]
 SECONDS = "2"
-"""For which programs run that run for a time; the small form takes half of it."""
+"""For which programs run that run for a time; in half of it a cgroup of 48 MiB is not yet full."""
 
 
 @dataclass(frozen=True)
