@@ -9,7 +9,7 @@ Non-goals: loops and assignments of one's own; a suite that needs them is writte
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from benchwright.expression import parse
@@ -30,7 +30,7 @@ from benchwright.suite.check import unused_defines
 from benchwright.suite.fault import Fault, diagnostic
 from benchwright.suite.include import Reader, main_text
 from benchwright.suite.naming import command_name, with_sample
-from benchwright.suite.program import Program, SourceFile, Step, Template
+from benchwright.suite.program import Program, SourceFile, Step, Template, Where
 from benchwright.suite.template import brace_template, fixed, misspelt
 from benchwright.suite.toml_locate import Locator, Path
 from benchwright.suite.toml_table import Table
@@ -440,26 +440,31 @@ def _warmup(table: Table) -> list[Step]:
     return [step.WarmUp(fixed(str(count), where), where)]
 
 
+def _setting(
+    table: Table,
+    key: str,
+    fault_of: Callable[[str], Fault | None],
+    make: Callable[[Template, Where], Step],
+) -> Iterator[Step]:
+    """Yield the step of a key with a text, if it is there; add its mistake to the table's."""
+    text = table.text(key)
+    if text is None:
+        return
+    if fault := fault_of(text):
+        table.faults([fault], text, key)
+    where = table.at(key)
+    yield make(fixed(text, where), where)
+
+
 def _settings(table: Table, *, remote: bool) -> list[Step]:
     """Return the steps of timeout, output, hooks and metrics, of the suite or of a test.
 
     With `remote` its hook is one more of any list of hooks.
     """
-    steps: list[Step] = []
-    timeout = table.text("timeout")
-    if timeout is not None:
-        fault = reading.timeout_fault(timeout)
-        if fault is not None:
-            table.faults([fault], timeout, "timeout")
-        where = table.at("timeout")
-        steps.append(step.Timeout(fixed(timeout, where), where))
-    output = table.text("output")
-    if output is not None:
-        fault = reading.output_fault(output)
-        if fault is not None:
-            table.faults([fault], output, "output")
-        where = table.at("output")
-        steps.append(step.Output(fixed(output, where), where))
+    steps: list[Step] = [
+        *_setting(table, "timeout", reading.timeout_fault, step.Timeout),
+        *_setting(table, "output", reading.output_fault, step.Output),
+    ]
     if "hooks" in table:
         where = table.at("hooks")
         asked = [*table.texts("hooks"), *((toml_remote.HOOK,) if remote else ())]
