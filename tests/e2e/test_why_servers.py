@@ -39,7 +39,9 @@ BUSY = """\
 import contextlib, os, pathlib, time
 with contextlib.suppress(OSError):
     pathlib.Path("/proc/self/autogroup").write_text("-5")
-os.fork()
+for _ in range(len(os.sched_getaffinity(0)) - 1):
+    if os.fork() == 0:
+        break
 end = time.monotonic() + 60
 print(flush=True)
 while time.monotonic() < end:
@@ -82,6 +84,20 @@ def busy(results: list[dict[str, Any]], of: str) -> set[str]:
         return {one["name"] for window in windows for one in window["programs"]}
     tasks = [task for window in windows for task in window["tasks"]]
     return {task["name"] for task in tasks if task.get("of", "own") == of}
+
+
+def all_cpus_busy(results: list[dict[str, Any]]) -> bool:
+    """Return whether every window had all CPUs busy, with some distance to the threshold."""
+    for one in results:
+        (cpu,) = (
+            row
+            for row in one["use"]
+            if row["name"] == "all" and row["resource"] == "cpu"
+        )
+        (used,) = (value for value in cpu["utilization"] if value["name"] == "busy")
+        if used["value"] < 0.95 * used["of"]:
+            return False
+    return True
 
 
 def told(results: list[dict[str, Any]]) -> str:
@@ -191,7 +207,9 @@ until = {{ count = 2 }}
     assert busy(results, "target") == {"postgres"}
     assert "pgbench" in busy(results, "own")
     assert "postgres" not in busy(results, "other")
-    assert "no resource was saturated" not in told(results)
+    # How busy a second of pgbench keeps the CPUs depends on the machine.
+    if all_cpus_busy(results):
+        assert "no resource was saturated" not in told(results)
 
 
 def test_the_server_of_a_load_is_found_by_its_loopback_port(tmp_path: Path) -> None:
