@@ -6,8 +6,8 @@
 
 use bw_load::file::{Engine, FileSpec, FileTarget, Purpose, open};
 use bw_load::target::{Reaped, Target};
-use bw_schedule::operation::{Kind, Operation};
-use bw_units::Nanos;
+use bw_model::{Kind, Operation};
+use bw_model::Nanos;
 use rand_core::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;

@@ -6,8 +6,8 @@
 //! (Buttress, section 5.1, "I/O events ... their own priority queue").
 
 use crate::heap::{Due, Heap};
-use bw_schedule::operation::Operation;
-use bw_units::Nanos;
+use bw_model::Operation;
+use bw_model::Nanos;
 use std::collections::VecDeque;
 
 /// An operation, and which of the worker's filaments it belongs to.
@@ -96,7 +96,7 @@ impl Agenda {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bw_schedule::operation::Kind;
+    use bw_model::Kind;
     use proptest::prelude::*;
 
     fn planned(at: u64, filament: u32) -> Planned {

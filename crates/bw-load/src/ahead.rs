@@ -5,7 +5,7 @@ use crate::agenda::{Agenda, Planned};
 use crate::heap::{Due, Heap};
 use crate::worker::Hosted;
 use bw_schedule::filament::{Emissions, Event, FilamentId};
-use bw_units::Nanos;
+use bw_model::Nanos;
 
 /// What comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +122,7 @@ impl Ahead {
 mod tests {
     use super::*;
     use bw_schedule::filament::Filament;
-    use bw_schedule::operation::{Kind, Operation};
+    use bw_model::{Kind, Operation};
 
     /// Emits one operation at each of its timers, 10 ns apart, and tells its neighbour at the third.
     struct Ticking(u64);

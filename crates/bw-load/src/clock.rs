@@ -3,7 +3,7 @@
 //! Decision: the worker is generic over its clock, so that the very loop that runs in real time
 //! runs in a simulation too; a clock behind a pointer would cost a call for every read.
 
-use bw_units::Nanos;
+use bw_model::Nanos;
 use std::cell::Cell;
 use std::rc::Rc;
 

@@ -13,7 +13,7 @@ use crate::target::Target;
 use crate::timekeeper::{AnyClock, Timekeeper};
 use crate::trouble::Trouble;
 use crate::worker::{Hosted, Office, Plan, Stop, Times, Worker};
-use bw_units::Nanos;
+use bw_model::Nanos;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::Scope;

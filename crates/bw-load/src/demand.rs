@@ -2,7 +2,7 @@
 
 use bw_schedule::access::AccessSpec;
 use bw_schedule::distribution::{Distribution, DistributionSpec};
-use bw_schedule::operation::Kind;
+use bw_model::Kind;
 use bw_schedule::workload::{FilamentSpec, WorkloadSpec};
 
 /// Buffers are made this large at first where sizes have no bound, or are not known: a trace's.

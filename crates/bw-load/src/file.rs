@@ -34,8 +34,8 @@ pub use threads::ThreadsTarget;
 pub use uring::UringTarget;
 
 use crate::target::{Reaped, Target};
-use bw_schedule::operation::Operation;
-use bw_units::Nanos;
+use bw_model::Operation;
+use bw_model::Nanos;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io;

@@ -13,7 +13,7 @@ use crate::timekeeper::{ClockReport, Timekeeper};
 use crate::trouble::Trouble;
 use bw_record::histogram::Histogram;
 use bw_record::summary::HistogramSummary;
-use bw_units::{Nanos, Rate};
+use bw_model::{Nanos, Rate};
 use serde::{Deserialize, Serialize};
 
 /// The request.

@@ -7,7 +7,7 @@
 //! of the rest gives the processor to others and learns at the cost of late operations. Timer slack must be 1 ns for this (seat.rs). Source: fio's nanosleep and
 //! spin (time.c).
 
-use bw_units::Nanos;
+use bw_model::Nanos;
 
 /// The adaptive guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

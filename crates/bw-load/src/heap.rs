@@ -5,7 +5,7 @@
 //! in, so that a run is reproducible. What lost: `BinaryHeap` (no order among equals without
 //! a key of our own, deeper), a calendar queue (needs to know the gaps).
 
-use bw_units::Nanos;
+use bw_model::Nanos;
 
 /// Something, and when it is due.
 #[derive(Clone, Copy, Debug)]

@@ -17,7 +17,7 @@ pub mod response;
 
 use crate::net::{Network, Progress, Protocol, Refusal};
 use bw_record::errno::HTTP_STATUS;
-use bw_schedule::operation::Operation;
+use bw_model::Operation;
 use request::{Plan, Requests};
 use response::Response;
 use std::sync::Arc;

@@ -6,7 +6,7 @@
 //! every worker rests and no letter is on its way to wake one.
 
 use bw_schedule::filament::FilamentId;
-use bw_units::Nanos;
+use bw_model::Nanos;
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use std::collections::VecDeque;
 use std::sync::Arc;

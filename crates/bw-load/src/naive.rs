@@ -12,7 +12,7 @@ use crate::synchronous::Synchronous;
 use crate::timekeeper::Timekeeper;
 use crate::trouble::Trouble;
 use crate::worker::{Hosted, Stop, Times};
-use bw_units::Nanos;
+use bw_model::Nanos;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
 

@@ -19,8 +19,8 @@ mod timeouts;
 pub use crate::file::Refusal;
 
 use crate::target::{Reaped, Target};
-use bw_schedule::operation::Operation;
-use bw_units::Nanos;
+use bw_model::Operation;
+use bw_model::Nanos;
 use connect::Endpoint;
 use pool::Pool;
 use serde::Serialize;

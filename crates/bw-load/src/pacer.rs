@@ -21,7 +21,7 @@ use crate::timekeeper::AnyClock;
 use crate::trouble::Trouble;
 use crate::worker::Stop;
 use crate::{agenda::Planned, clock};
-use bw_units::Nanos;
+use bw_model::Nanos;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

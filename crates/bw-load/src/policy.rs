@@ -5,7 +5,7 @@
 //! silence (it drops the backlog of its rate on a think time, and catches up otherwise).
 //! Source: mutilate's -S, pgbench's -L.
 
-use bw_units::Nanos;
+use bw_model::Nanos;
 use serde::{Deserialize, Serialize};
 
 /// An operation later than this is late to the burst policy: Buttress's own bound of accuracy.

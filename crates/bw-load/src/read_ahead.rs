@@ -9,7 +9,7 @@
 
 use crate::exchange::{Emptier, Filler, exchange};
 use bw_schedule::filaments::operations::{OperationSource, SourceState};
-use bw_schedule::operation::Operation;
+use bw_model::Operation;
 use bw_trace::error::{TraceCode, TraceError};
 use bw_trace::input::TraceInput;
 use bw_trace::report::TraceReport;

@@ -13,9 +13,9 @@ use crate::signals;
 use crate::timekeeper::Timekeeper;
 use crate::worker::Stop;
 use bw_record::interval::Interval;
-use bw_record::row::Row;
+use bw_model::Row;
 use bw_record::summary::IntervalSummary;
-use bw_units::Nanos;
+use bw_model::Nanos;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 

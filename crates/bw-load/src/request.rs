@@ -9,7 +9,7 @@ use crate::trouble::Trouble;
 
 use bw_schedule::workload::WorkloadSpec;
 use bw_trace::input::TraceInput;
-use bw_units::Nanos;
+use bw_model::Nanos;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 

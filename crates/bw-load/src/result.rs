@@ -9,7 +9,7 @@ use crate::timekeeper::ClockReport;
 use bw_record::recorder::Recorder;
 use bw_record::summary::{HistogramSummary, IntervalSummary, KindSummary};
 use bw_trace::report::TraceReport;
-use bw_units::Nanos;
+use bw_model::Nanos;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

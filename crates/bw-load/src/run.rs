@@ -24,7 +24,7 @@ use bw_record::interval::Interval;
 use bw_schedule::workload::Placement;
 use bw_trace::input::TraceInput;
 use bw_trace::report::TraceReport;
-use bw_units::Nanos;
+use bw_model::Nanos;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -6,7 +6,7 @@
 //! a by-product.
 
 use crate::trouble::Trouble;
-use bw_record::row::Row;
+use bw_model::Row;
 use bw_record::segment::SegmentError;
 use bw_record::segment::header::{Content, Header, Order};
 use bw_record::segment::writer::Writer;
@@ -148,8 +148,8 @@ fn reason(error: &SegmentError) -> String {
 mod tests {
     use super::*;
     use bw_record::segment::reader::Reader;
-    use bw_schedule::operation::Kind;
-    use bw_units::Nanos;
+    use bw_model::Kind;
+    use bw_model::Nanos;
 
     #[test]
     fn what_is_written_is_read_again_and_no_file_is_written_over() {

@@ -1,7 +1,7 @@
 //! The places in flight: which operation is under which number on the target.
 
 use crate::agenda::Planned;
-use bw_units::Nanos;
+use bw_model::Nanos;
 
 /// An operation in flight.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@
 //! asynchronous target as a blocking one would measure our engine, not theirs.
 
 use crate::timekeeper::AnyClock;
-use bw_schedule::operation::Operation;
+use bw_model::Operation;
 
 /// Something that executes an operation while the caller waits. One for each thread.
 pub trait Synchronous: Send {

@@ -6,8 +6,8 @@
 
 use crate::net::connect::Endpoint;
 use crate::net::{Network, Progress, Protocol, Refusal};
-use bw_schedule::operation::Operation;
-use bw_units::Nanos;
+use bw_model::Operation;
+use bw_model::Nanos;
 use serde::Deserialize;
 
 /// How much is sent in one piece at most [bytes]; the content repeats after it.
@@ -183,8 +183,8 @@ fn remainder(place: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bw_schedule::operation::Kind;
-    use bw_units::Nanos;
+    use bw_model::Kind;
+    use bw_model::Nanos;
 
     fn operation(size: u32) -> Operation {
         Operation {

@@ -107,7 +107,7 @@ impl Timekeeper {
 
 impl Clock for AnyClock {
     #[inline]
-    fn now(&mut self) -> bw_units::Nanos {
+    fn now(&mut self) -> bw_model::Nanos {
         match self {
             Self::Tsc(clock) => clock.now(),
             Self::Monotonic(clock) => clock.now(),

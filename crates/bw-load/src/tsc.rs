@@ -8,7 +8,7 @@
 //! reading, so that its clock bends but never steps.
 
 use crate::clock::{Clock, monotonic_ns};
-use bw_units::Nanos;
+use bw_model::Nanos;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -75,8 +75,8 @@ impl Waiting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bw_schedule::operation::{Kind, Operation};
-    use bw_units::Nanos;
+    use bw_model::{Kind, Operation};
+    use bw_model::Nanos;
 
     fn planned(filament: u32) -> Planned {
         let operation = Operation {

@@ -25,7 +25,7 @@ use crate::slots::Slots;
 use crate::target::{Reaped, Target};
 use crate::waiting::Waiting;
 use bw_schedule::filament::{Emissions, Event, Filament, FilamentId};
-use bw_units::Nanos;
+use bw_model::Nanos;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};

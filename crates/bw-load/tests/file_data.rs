@@ -8,7 +8,7 @@ mod files;
 
 use bw_load::file::{Buffers, FileSpec, open, payload_position};
 use bw_load::synchronous::Synchronous;
-use bw_schedule::operation::{Kind, Operation};
+use bw_model::{Kind, Operation};
 use files::*;
 use proptest::prelude::*;
 use std::io::Write as _;

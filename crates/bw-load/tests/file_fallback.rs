@@ -9,7 +9,7 @@ mod files;
 
 use bw_load::file::{Engine, open};
 use bw_load::kernel_probe::probe;
-use bw_schedule::operation::Kind;
+use bw_model::Kind;
 use files::*;
 use std::os::fd::AsRawFd;
 

@@ -8,7 +8,7 @@
 mod files;
 
 use bw_load::target::Target;
-use bw_schedule::operation::Kind;
+use bw_model::Kind;
 use files::*;
 
 /// Returns how many descriptors, threads of pools and mappings the process has. The kernel's own

@@ -7,7 +7,7 @@
 mod files;
 
 use bw_load::file::{Engine, FileSpec, Purpose, Refusal, open};
-use bw_schedule::operation::Kind;
+use bw_model::Kind;
 use files::*;
 use std::io::Write as _;
 use std::path::Path;

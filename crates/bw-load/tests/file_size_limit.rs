@@ -7,7 +7,7 @@
 #[allow(dead_code)]
 mod files;
 
-use bw_schedule::operation::Kind;
+use bw_model::Kind;
 use files::*;
 
 #[test]

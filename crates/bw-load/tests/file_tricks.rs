@@ -8,7 +8,7 @@ mod files;
 
 use bw_load::file::{Engine, FileSpec, open};
 use bw_load::target::Target;
-use bw_schedule::operation::Kind;
+use bw_model::Kind;
 use files::*;
 use std::io::Write as _;
 use std::os::unix::fs::{FileExt, symlink};

@@ -7,7 +7,7 @@ mod network;
 use bw_load::http::HttpTarget;
 use bw_load::http::request::HttpSpec;
 use bw_load::target::{Reaped, Target};
-use bw_units::Nanos;
+use bw_model::Nanos;
 use network::nginx::Nginx;
 use network::{drive, exchange};
 use std::io::Write as _;

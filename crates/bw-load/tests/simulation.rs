@@ -8,9 +8,10 @@ use bw_load::null::{Null, NullSpec};
 use bw_load::policy::{Full, Late};
 use bw_load::target::{Reaped, Target};
 use bw_load::worker::{Plan, Stop};
-use bw_schedule::filament::{DROPPED, Emissions, Event, Filament};
-use bw_schedule::operation::Operation;
-use bw_units::{Nanos, Rate};
+use bw_model::DROPPED;
+use bw_schedule::filament::{Emissions, Event, Filament};
+use bw_model::Operation;
+use bw_model::{Nanos, Rate};
 use proptest::prelude::*;
 use std::io;
 use support::{

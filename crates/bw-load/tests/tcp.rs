@@ -6,8 +6,8 @@ mod network;
 
 use bw_load::target::Target;
 use bw_load::tcp::{TcpSpec, TcpTarget};
-use bw_schedule::operation::{Kind, Operation};
-use bw_units::Nanos;
+use bw_model::{Kind, Operation};
+use bw_model::Nanos;
 use network::{Server, drive, exchange, reset};
 use std::io::{Read, Write};
 use std::net::TcpStream;

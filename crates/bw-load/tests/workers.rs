@@ -7,9 +7,9 @@ use bw_load::null::NullSpec;
 use bw_load::request::LoadRequest;
 use bw_load::run::run;
 use bw_load::worker::Hosted;
-use bw_record::row::Row;
+use bw_model::Row;
 use bw_schedule::workload::{NoTrace, Placement, WorkloadSpec};
-use bw_units::Nanos;
+use bw_model::Nanos;
 use serde_json::{Value, json};
 use support::{plan, simulate};
 

@@ -3,8 +3,8 @@
 
 use bw_record::interval::Interval;
 use bw_record::recorder::{Outcome, Recorder};
-use bw_schedule::operation::{Kind, Operation};
-use bw_units::Nanos;
+use bw_model::{Kind, Operation};
+use bw_model::Nanos;
 use std::hint::black_box;
 use std::time::Instant;
 

@@ -7,7 +7,7 @@
 
 use crate::histogram::Histogram;
 use crate::summary::IntervalSummary;
-use bw_units::Nanos;
+use bw_model::Nanos;
 
 /// The record of one interval of one worker, or of several merged. About 75 KB.
 #[derive(Clone, Debug, PartialEq)]

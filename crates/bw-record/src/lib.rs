@@ -4,6 +4,5 @@ pub mod errno;
 pub mod histogram;
 pub mod interval;
 pub mod recorder;
-pub mod row;
 pub mod segment;
 pub mod summary;

@@ -8,9 +8,9 @@
 
 use crate::errno::Errors;
 use crate::histogram::Histogram;
-use crate::row::Row;
-use bw_schedule::operation::{Kind, Operation};
-use bw_units::Nanos;
+use bw_model::Row;
+use bw_model::{Kind, Operation};
+use bw_model::Nanos;
 
 /// One operation that ended, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 
 use crate::histogram::Histogram;
 use crate::recorder::{KindRecord, Recorder};
-use bw_schedule::operation::Kind;
+use bw_model::Kind;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -156,8 +156,8 @@ pub fn lateness(recorder: &Recorder) -> HistogramSummary {
 mod tests {
     use super::*;
     use crate::recorder::Outcome;
-    use bw_schedule::operation::Operation;
-    use bw_units::Nanos;
+    use bw_model::Operation;
+    use bw_model::Nanos;
 
     #[test]
     fn what_does_not_exist_is_null_and_kinds_that_never_happened_are_absent() {

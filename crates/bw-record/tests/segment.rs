@@ -2,14 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
-use bw_record::row::Row;
+use bw_model::Row;
 use bw_record::segment::SegmentError;
 use bw_record::segment::header::{Content, Header, Order};
 use bw_record::segment::reader::Reader;
 use bw_record::segment::rows::{ROW_BYTES, encode_block};
 use bw_record::segment::writer::Writer;
-use bw_schedule::operation::Kind;
-use bw_units::Nanos;
+use bw_model::Kind;
+use bw_model::Nanos;
 use proptest::prelude::*;
 use std::io::{self, Read};
 

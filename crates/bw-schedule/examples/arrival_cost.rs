@@ -5,10 +5,10 @@ use bw_schedule::access::{Access, AccessSpec, RegionSpec};
 use bw_schedule::arrival::{ArrivalSpec, Arrivals};
 use bw_schedule::distribution::DistributionSpec;
 use bw_schedule::location::LocationSpec;
-use bw_schedule::operation::Kind;
+use bw_model::Kind;
 use bw_schedule::random::Stream;
 use bw_schedule::rate::{RateSpec, Step};
-use bw_units::Nanos;
+use bw_model::Nanos;
 use std::hint::black_box;
 use std::time::Instant;
 

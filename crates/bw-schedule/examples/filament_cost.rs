@@ -2,10 +2,10 @@
 //! `cargo run --release -p bw-schedule --example filament_cost`.
 
 use bw_schedule::filament::{Completion, Emissions, Event};
-use bw_schedule::operation::Operation;
+use bw_model::Operation;
 use bw_schedule::replay::Placed;
 use bw_schedule::workload::{NoTrace, Placement, WorkloadSpec};
-use bw_units::Nanos;
+use bw_model::Nanos;
 use std::time::Instant;
 
 const OPERATIONS: u64 = 20_000_000;

@@ -6,9 +6,9 @@
 
 use crate::distribution::{Distribution, DistributionSpec, Weights};
 use crate::location::{Location, LocationSpec};
-use crate::operation::{Kind, Operation};
+use bw_model::{Kind, Operation};
 use crate::random::Stream;
-use bw_units::Nanos;
+use bw_model::Nanos;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 

@@ -9,7 +9,7 @@
 use crate::distribution::{Distribution, DistributionSpec};
 use crate::random::Stream;
 use crate::rate::{OPERATION, Profile, RateSpec};
-use bw_units::Nanos;
+use bw_model::Nanos;
 use serde::{Deserialize, Serialize};
 
 /// An arrival process as the user describes it.

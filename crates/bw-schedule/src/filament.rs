@@ -9,8 +9,8 @@
 //! operations that were due earlier already (a late generator catching up); a filament
 //! is never woken by two threads at once; all its randomness comes from the seed it was built with.
 
-use crate::operation::{Kind, Operation};
-use bw_units::Nanos;
+use bw_model::{Kind, Operation};
+use bw_model::Nanos;
 
 /// Which filament: its index among the workload's filaments, the same for any number of workers.
 pub type FilamentId = u32;
@@ -51,12 +51,9 @@ pub struct Completion {
     pub kind: Kind,
     /// The filament's own mark.
     pub tag: u32,
-    /// Bytes transferred, or a negative errno; [`DROPPED`] if it was never issued.
+    /// Bytes transferred, or a negative errno; [`bw_model::DROPPED`] if it was never issued.
     pub result: i32,
 }
-
-/// The `result` of an operation for which there was no capacity.
-pub const DROPPED: i32 = i32::MIN;
 
 /// What a filament emits while it is awake. The buffers are the worker's, and are reused.
 #[derive(Debug, Default)]

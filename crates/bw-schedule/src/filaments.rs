@@ -8,9 +8,9 @@
 //!
 //! ```
 //! use bw_schedule::filament::{Emissions, Event, Filament};
-//! use bw_schedule::operation::{Kind, Operation};
+//! use bw_model::{Kind, Operation};
 //! use bw_schedule::replay::drive;
-//! use bw_units::Nanos;
+//! use bw_model::Nanos;
 //!
 //! struct WriteThenFlush {
 //!     writes: u64,

@@ -8,7 +8,6 @@ pub mod distribution;
 pub mod filament;
 pub mod filaments;
 pub mod location;
-pub mod operation;
 mod permutation;
 pub mod random;
 pub mod rate;

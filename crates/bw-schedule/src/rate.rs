@@ -8,7 +8,7 @@
 //! Shedler 1979), which makes a schedule of constant gaps impossible and wastes draws.
 //! Source: E. Cinlar, Introduction to Stochastic Processes (1975), 4.7: time change by the inverse.
 
-use bw_units::Nanos;
+use bw_model::Nanos;
 use serde::{Deserialize, Serialize};
 
 /// Units of operational time in one operation.

@@ -9,8 +9,8 @@
 //! order among one filament's own events does not depend on which others run beside it.
 
 use crate::filament::{Completion, Emissions, Event, Filament, FilamentId};
-use crate::operation::Operation;
-use bw_units::Nanos;
+use bw_model::Operation;
+use bw_model::Nanos;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};
 

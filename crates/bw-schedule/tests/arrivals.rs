@@ -10,7 +10,7 @@ use bw_schedule::arrival::{ArrivalSpec, Arrivals};
 use bw_schedule::distribution::DistributionSpec;
 use bw_schedule::random::Stream;
 use bw_schedule::rate::{RateSpec, Step};
-use bw_units::{Nanos, Rate};
+use bw_model::{Nanos, Rate};
 use goodness::{gamma_cdf, ks_critical, ks_distance, mean_and_cv};
 
 const SECOND: u64 = 1_000_000_000;

@@ -6,12 +6,13 @@
 
 mod workloads;
 
-use bw_schedule::filament::{Completion, DROPPED, Emissions, Event, Filament};
+use bw_model::DROPPED;
+use bw_schedule::filament::{Completion, Emissions, Event, Filament};
 use bw_schedule::filaments::leader::{Follower, Leader};
 use bw_schedule::filaments::operations::{ASK_AGAIN, BLOCK_OPERATIONS, Operations, Stride};
-use bw_schedule::operation::{Kind, Operation};
+use bw_model::{Kind, Operation};
 use bw_schedule::workload::Placement;
-use bw_units::Nanos;
+use bw_model::Nanos;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use workloads::*;

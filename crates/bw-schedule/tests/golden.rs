@@ -11,10 +11,10 @@ use bw_schedule::access::{Access, AccessSpec, RegionSpec};
 use bw_schedule::arrival::{ArrivalSpec, Arrivals};
 use bw_schedule::distribution::{Distribution, DistributionSpec};
 use bw_schedule::location::{Location, LocationSpec};
-use bw_schedule::operation::Kind;
+use bw_model::Kind;
 use bw_schedule::random::Stream;
 use bw_schedule::rate::{RateSpec, Step};
-use bw_units::Nanos;
+use bw_model::Nanos;
 
 fn stream() -> Stream {
     Stream::new(42, 7)

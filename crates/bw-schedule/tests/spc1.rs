@@ -8,7 +8,7 @@ mod workloads;
 
 use bw_schedule::access::RegionSpec;
 use bw_schedule::filaments::spc1::{Extent, Layout};
-use bw_schedule::operation::{Kind, Operation};
+use bw_model::{Kind, Operation};
 use workloads::{MS, issued};
 
 const BSUS: u64 = 10;

@@ -7,10 +7,10 @@
 mod workloads;
 
 use bw_schedule::filament::FilamentId;
-use bw_schedule::operation::{Kind, Operation};
+use bw_model::{Kind, Operation};
 use bw_schedule::replay::{Placed, drive};
 use bw_schedule::workload::Placement;
-use bw_units::Nanos;
+use bw_model::Nanos;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use workloads::{MS, Workload, access, build, follow, workload};

@@ -6,10 +6,10 @@
 
 mod workloads;
 
-use bw_schedule::operation::Operation;
+use bw_model::Operation;
 use bw_schedule::replay::drive;
 use bw_schedule::workload::Placement;
-use bw_units::Nanos;
+use bw_model::Nanos;
 use workloads::{MS, build, closed, open, workload};
 
 const SERVICE: u64 = 100_000;

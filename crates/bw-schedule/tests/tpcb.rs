@@ -6,7 +6,7 @@
 
 mod workloads;
 
-use bw_schedule::operation::{Kind, Operation};
+use bw_model::{Kind, Operation};
 use std::collections::HashMap;
 use workloads::{MS, issued};
 

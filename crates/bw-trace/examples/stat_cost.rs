@@ -1,14 +1,14 @@
 //! Prints what `trace-stat` of a trace costs: `cargo run --release -p bw-trace --example stat_cost [PATH | ROWS]`. A number makes a
 //! trace of so many operations first. Nothing is asserted: it is a figure of this machine in this minute.
 
-use bw_record::row::Row;
+use bw_model::Row;
 use bw_record::segment::header::{Content, Header, Order};
 use bw_record::segment::writer::Writer;
-use bw_schedule::operation::Kind;
+use bw_model::Kind;
 use bw_schedule::random::Stream;
 use bw_trace::input::TraceInput;
 use bw_trace::stat::{StatRequest, stat};
-use bw_units::Nanos;
+use bw_model::Nanos;
 use std::error::Error;
 use std::fs::File;
 use std::time::Instant;

@@ -1,9 +1,9 @@
 //! One operation on its way from a format's parser to the caller, and the names of the devices.
 
 use crate::fault::{Fault, Place};
-use bw_record::row::Row;
-use bw_schedule::operation::Kind;
-use bw_units::Nanos;
+use bw_model::Row;
+use bw_model::Kind;
+use bw_model::Nanos;
 use std::collections::HashMap;
 
 /// The largest size of one operation: 4 GiB less a page, so that it stays aligned [bytes].

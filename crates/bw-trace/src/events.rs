@@ -11,8 +11,8 @@ use crate::fault::{Fault, Place};
 use crate::formats::SECTOR_BYTES;
 use crate::input::Arrivals;
 use crate::source::{Account, Source, Stamped};
-use bw_schedule::operation::Kind;
-use bw_units::Nanos;
+use bw_model::Kind;
+use bw_model::Nanos;
 use std::collections::{BTreeSet, VecDeque};
 
 /// What the block layer did.

@@ -6,7 +6,7 @@
 
 use crate::entry::Entry;
 use crate::input::Offsets;
-use bw_schedule::operation::Kind;
+use bw_model::Kind;
 
 /// How addresses are mapped; sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -121,7 +121,7 @@ impl PartialOrd for ByStamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bw_schedule::operation::Kind;
+    use bw_model::Kind;
     use proptest::prelude::*;
 
     /// Returns what comes out: stamps, and as offsets the places in the input.

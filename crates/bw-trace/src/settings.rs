@@ -5,7 +5,7 @@ use crate::input::{Duplicates, Format, TraceInput};
 use crate::offsets::Mapping;
 use crate::order::{OrderWindow, WINDOW_ROWS};
 use crate::source::Timing;
-use bw_units::Nanos;
+use bw_model::Nanos;
 
 /// Returns whether `path` can be read only once.
 pub(crate) fn is_stream(path: &str) -> bool {

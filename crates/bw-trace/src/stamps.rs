@@ -7,8 +7,8 @@
 //! An operation keeps its response time: its end moves with its start.
 
 use crate::entry::Entry;
-use bw_record::row::Row;
-use bw_units::Nanos;
+use bw_model::Row;
+use bw_model::Nanos;
 use std::collections::VecDeque;
 
 /// How far equal stamps are spread at most [ns].
@@ -113,7 +113,7 @@ pub(crate) fn hasten(row: &mut Row, speed_micro: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bw_schedule::operation::Kind;
+    use bw_model::Kind;
     use proptest::prelude::*;
 
     fn spread(stamps: &[u64]) -> (Vec<u64>, u64) {

@@ -16,7 +16,7 @@ use crate::ordered::Ordered;
 use crate::report::TraceReport;
 use crate::settings::{self, option_error};
 use crate::stamps::{MOST_EQUAL, Spread, hasten, rebase};
-use bw_record::row::Row;
+use bw_model::Row;
 use std::io::Read;
 
 /// An open trace. Iterate to get its rows in the order of arrival; after an error it is over.

@@ -3,11 +3,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-use bw_record::row::Row;
+use bw_model::Row;
 use bw_trace::input::{Format, TraceInput};
 use bw_trace::report::TraceReport;
 use bw_trace::trace;
-use bw_units::Nanos;
+use bw_model::Nanos;
 use std::io::Cursor;
 use std::io::Write as _;
 use std::process::Command;

@@ -3,11 +3,11 @@
 
 #![allow(clippy::unwrap_used)] // a panic is the report of a test
 
-use bw_record::row::Row;
+use bw_model::Row;
 use bw_record::segment::reader::Reader;
-use bw_schedule::operation::Kind;
+use bw_model::Kind;
 use bw_trace::capture::{CaptureRequest, CaptureResult, capture};
-use bw_units::Nanos;
+use bw_model::Nanos;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

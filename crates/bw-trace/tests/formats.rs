@@ -2,11 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-use bw_record::row::Row;
+use bw_model::Row;
 use bw_trace::input::{Arrivals, Duplicates, Format, Paths, TraceInput, V2Wait};
 use bw_trace::report::TraceReport;
 use bw_trace::trace;
-use bw_units::Nanos;
+use bw_model::Nanos;
 
 fn data(name: &str) -> TraceInput {
     TraceInput::new(&format!("{}/tests/data/{name}", env!("CARGO_MANIFEST_DIR")))

@@ -2,15 +2,15 @@
 
 #![allow(clippy::unwrap_used)]
 
-use bw_record::row::Row;
+use bw_model::Row;
 use bw_record::segment::header::{Content, Header, Order};
 use bw_record::segment::writer::Writer;
-use bw_schedule::operation::Kind;
+use bw_model::Kind;
 use bw_trace::convert::{ConvertRequest, Output, OutputFormat, convert};
 use bw_trace::error::TraceCode;
 use bw_trace::input::{Format, TraceInput};
 use bw_trace::trace;
-use bw_units::Nanos;
+use bw_model::Nanos;
 use proptest::prelude::*;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use bw_record::row::Row;
+use bw_model::Row;
 use bw_trace::error::TraceCode;
 use bw_trace::input::{Duplicates, Offsets, TraceInput};
 use bw_trace::trace;

@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use bw_schedule::operation::Kind;
+use bw_model::Kind;
 use bw_trace::input::TraceInput;
 use bw_trace::trace;
 use std::io::Write as _;

@@ -2,15 +2,15 @@
 
 #![allow(clippy::unwrap_used)]
 
-use bw_record::row::Row;
+use bw_model::Row;
 use bw_record::segment::header::{Content, Header, Order};
 use bw_record::segment::writer::Writer;
-use bw_schedule::operation::Kind;
+use bw_model::Kind;
 use bw_schedule::random::Stream;
 use bw_trace::input::TraceInput;
 use bw_trace::stat::popularity::Method;
 use bw_trace::stat::{StatRequest, StatResult, stat};
-use bw_units::Nanos;
+use bw_model::Nanos;
 use std::fs::File;
 use std::path::PathBuf;
 

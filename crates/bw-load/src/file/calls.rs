@@ -5,7 +5,7 @@
 
 use super::buffers::{Buffers, Place};
 use crate::synchronous::Synchronous;
-use bw_schedule::operation::{Kind, Operation};
+use bw_model::{Kind, Operation};
 use std::cell::RefCell;
 use std::fs::File;
 use std::io;

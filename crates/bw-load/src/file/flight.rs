@@ -1,7 +1,7 @@
 //! An operation in flight on a ring: what is left of it, and the entry that asks for that.
 
 use super::buffers::{Place, Region};
-use bw_schedule::operation::{Kind, Operation};
+use bw_model::{Kind, Operation};
 use io_uring::{opcode, squeue, types};
 use std::fs::File;
 use std::os::fd::AsRawFd;

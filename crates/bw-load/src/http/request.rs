@@ -2,7 +2,7 @@
 
 use crate::net::Refusal;
 use crate::net::connect::Endpoint;
-use bw_units::Nanos;
+use bw_model::Nanos;
 use http::uri::PathAndQuery;
 use http::{HeaderName, HeaderValue, Method, Uri};
 use serde::Deserialize;

@@ -7,7 +7,7 @@
 
 use super::Refusal;
 use super::epoll::{Epoll, Interest};
-use bw_units::Nanos;
+use bw_model::Nanos;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};

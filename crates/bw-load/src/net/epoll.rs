@@ -4,7 +4,7 @@
 //! forgotten; writability is asked for only while a write is unfinished, so that an ordinary
 //! exchange costs no `epoll_ctl`. Sources: epoll(7), epoll_pwait2(2) (Linux 5.11).
 
-use bw_units::Nanos;
+use bw_model::Nanos;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};

@@ -4,7 +4,7 @@
 //! due: a doubly linked list over the slots does, where starting and ending cost the same at any depth and
 //! nothing allocates. A timer wheel lost: it is for limits that differ.
 
-use bw_units::Nanos;
+use bw_model::Nanos;
 
 const NONE: u32 = u32::MAX;
 

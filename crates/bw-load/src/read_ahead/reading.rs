@@ -5,8 +5,8 @@
 
 use super::{BLOCK, BLOCKS, Block, Outcome};
 use crate::exchange::Filler;
-use bw_record::row::Row;
-use bw_schedule::operation::Operation;
+use bw_model::Row;
+use bw_model::Operation;
 use bw_trace::error::TraceError;
 use bw_trace::trace::Trace;
 use std::collections::VecDeque;

@@ -1,9 +1,9 @@
 use super::*;
-use bw_record::row::Row;
+use bw_model::Row;
 use bw_record::segment::header::{Content, Header, Order};
 use bw_record::segment::writer::Writer;
-use bw_schedule::operation::Kind;
-use bw_units::Nanos;
+use bw_model::Kind;
+use bw_model::Nanos;
 use std::fmt::Write;
 use std::path::PathBuf;
 

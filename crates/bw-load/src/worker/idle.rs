@@ -3,7 +3,7 @@
 use super::{GLANCE, Worker};
 use crate::clock::Clock;
 use crate::target::Target;
-use bw_units::Nanos;
+use bw_model::Nanos;
 use std::io;
 
 /// A sleep shorter than this is not worth its system call.

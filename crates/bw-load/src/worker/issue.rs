@@ -6,8 +6,9 @@ use crate::clock::Clock;
 use crate::policy::Full;
 use crate::slots::Flight;
 use crate::target::Target;
-use bw_schedule::filament::{Completion, DROPPED, Event};
-use bw_units::Nanos;
+use bw_model::DROPPED;
+use bw_schedule::filament::{Completion, Event};
+use bw_model::Nanos;
 use std::io;
 use std::sync::atomic::Ordering;
 

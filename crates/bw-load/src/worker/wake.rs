@@ -7,7 +7,7 @@ use crate::heap::Due;
 use crate::mail::Letter;
 use crate::target::Target;
 use bw_schedule::filament::{Event, FilamentId};
-use bw_units::Nanos;
+use bw_model::Nanos;
 
 /// Wakes in one turn, at most.
 const TURN: usize = 64;

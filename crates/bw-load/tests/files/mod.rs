@@ -3,8 +3,8 @@
 use bw_load::file::{Engine, FileSpec, FileTarget, OpenFile, Purpose, open};
 use bw_load::kernel_probe::probe;
 use bw_load::target::{Reaped, Target};
-use bw_schedule::operation::{Kind, Operation};
-use bw_units::Nanos;
+use bw_model::{Kind, Operation};
+use bw_model::Nanos;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};

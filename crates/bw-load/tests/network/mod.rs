@@ -5,8 +5,8 @@
 pub mod nginx;
 
 use bw_load::target::{Reaped, Target};
-use bw_schedule::operation::{Kind, Operation};
-use bw_units::Nanos;
+use bw_model::{Kind, Operation};
+use bw_model::Nanos;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;

@@ -10,10 +10,10 @@ use bw_load::null::{Null, NullSpec, Stall};
 use bw_load::policy::{Full, Late};
 use bw_load::target::Target;
 use bw_load::worker::{Finished, Hosted, Office, Plan, Stop, Worker};
-use bw_record::row::Row;
+use bw_model::Row;
 use bw_schedule::filament::{Emissions, Event, Filament};
-use bw_schedule::operation::{Kind, Operation};
-use bw_units::{Nanos, Rate};
+use bw_model::{Kind, Operation};
+use bw_model::{Nanos, Rate};
 
 pub const MS: u64 = 1_000_000;
 

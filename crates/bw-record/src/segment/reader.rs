@@ -6,7 +6,7 @@
 use super::header::{HEAD, Header};
 use super::rows::{ROW_BYTES, checksum, decode_row, part};
 use super::{BLOCK_HEAD, BLOCK_MAGIC, BLOCK_ROWS, SegmentError};
-use crate::row::Row;
+use bw_model::Row;
 use std::io::{ErrorKind, Read};
 
 /// How much is asked of the source at a time [bytes].

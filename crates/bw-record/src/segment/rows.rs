@@ -1,9 +1,9 @@
 //! Rows and blocks of rows as bytes.
 
 use super::{BLOCK_HEAD, BLOCK_MAGIC, BLOCK_ROWS};
-use crate::row::Row;
-use bw_schedule::operation::Kind;
-use bw_units::Nanos;
+use bw_model::Row;
+use bw_model::Kind;
+use bw_model::Nanos;
 
 /// The length of a row [bytes].
 pub const ROW_BYTES: usize = 48;

@@ -3,7 +3,7 @@
 use super::SegmentError;
 use super::header::Header;
 use super::rows::encode_block;
-use crate::row::Row;
+use bw_model::Row;
 use std::io::Write;
 
 /// Rows of a block by default: 192 KiB.

@@ -10,7 +10,7 @@ use crate::access::Access;
 use crate::distribution::Distribution;
 use crate::filament::{Emissions, Event, Filament};
 use crate::random::Stream;
-use bw_units::Nanos;
+use bw_model::Nanos;
 use std::sync::Arc;
 
 /// One user of a closed loop.

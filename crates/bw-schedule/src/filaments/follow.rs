@@ -7,7 +7,7 @@ use crate::access::Access;
 use crate::distribution::Distribution;
 use crate::filament::{Emissions, Event, Filament};
 use crate::random::Stream;
-use bw_units::Nanos;
+use bw_model::Nanos;
 
 /// Issues one operation for each message, some time after it.
 #[derive(Debug)]

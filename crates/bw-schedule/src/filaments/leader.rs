@@ -9,7 +9,7 @@
 
 use crate::filament::{Completion, Emissions, Event, Filament, FilamentId};
 use crate::filaments::slab::Slab;
-use crate::operation::Operation;
+use bw_model::Operation;
 
 /// Who wants to hear of every so many-th operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

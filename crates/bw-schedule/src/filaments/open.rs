@@ -6,7 +6,7 @@
 use super::operations::{OperationSource, SourceState, fill};
 use crate::access::Access;
 use crate::arrival::Arrivals;
-use crate::operation::Operation;
+use bw_model::Operation;
 
 /// The operations of an open loop, in the order of their intended starts.
 #[derive(Debug)]

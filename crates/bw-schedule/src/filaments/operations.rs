@@ -10,8 +10,8 @@
 //! operation: no worker waits for another, and the union is the sequence itself.
 
 use crate::filament::{Emissions, Event, Filament};
-use crate::operation::Operation;
-use bw_units::Nanos;
+use bw_model::Operation;
+use bw_model::Nanos;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

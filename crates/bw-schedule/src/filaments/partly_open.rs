@@ -8,9 +8,9 @@ use super::sessions::Pattern;
 use crate::access::Access;
 use crate::distribution::Distribution;
 use crate::filament::Completion;
-use crate::operation::Operation;
+use bw_model::Operation;
 use crate::random::Stream;
-use bw_units::Nanos;
+use bw_model::Nanos;
 
 /// What the sessions have in common.
 #[derive(Debug)]

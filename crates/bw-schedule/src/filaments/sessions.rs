@@ -12,8 +12,8 @@ use super::operations::{BLOCK_OPERATIONS, Stride};
 use super::slab::Slab;
 use crate::arrival::Arrivals;
 use crate::filament::{Completion, Emissions, Event, Filament};
-use crate::operation::Operation;
-use bw_units::Nanos;
+use bw_model::Operation;
+use bw_model::Nanos;
 
 /// What a session is and does.
 pub trait Pattern: Send {

@@ -26,10 +26,10 @@ use super::hot_spot::HotSpot;
 use super::operations::{OperationSource, SourceState, fill};
 use crate::access::RegionSpec;
 use crate::arrival::{ArrivalSpec, Arrivals};
-use crate::operation::{Kind, Operation};
+use bw_model::{Kind, Operation};
 use crate::random::Stream;
 use crate::rate::RateSpec;
-use bw_units::Nanos;
+use bw_model::Nanos;
 
 const BLOCK_BYTES: u64 = 4096;
 /// The capacity whose smallest run (30 % of the log's 10 %) holds the largest operation, with room [blocks].

@@ -22,9 +22,9 @@
 use super::sessions::Pattern;
 use crate::access::RegionSpec;
 use crate::filament::{Completion, Emissions, Event, Filament};
-use crate::operation::{Kind, Operation};
+use bw_model::{Kind, Operation};
 use crate::random::Stream;
-use bw_units::Nanos;
+use bw_model::Nanos;
 
 const PAGE_BYTES: u64 = 4096;
 const ROWS_PER_PAGE: u64 = 40;

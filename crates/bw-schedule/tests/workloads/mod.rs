@@ -3,10 +3,10 @@
 
 use bw_schedule::filament::FilamentId;
 use bw_schedule::filaments::operations::{OperationSource, SourceState};
-use bw_schedule::operation::{Kind, Operation};
+use bw_model::{Kind, Operation};
 use bw_schedule::replay::{Placed, drive};
 use bw_schedule::workload::{Placement, WorkloadError, WorkloadSpec};
-use bw_units::Nanos;
+use bw_model::Nanos;
 use serde::{Deserialize, Serialize};
 
 pub const MS: u64 = 1_000_000;

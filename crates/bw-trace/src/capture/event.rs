@@ -12,8 +12,8 @@
 //! Source: Linux `include/trace/events/block.h` (kernels 4.x to 6.18; the priority between
 //! the sectors and the bracket came with 6.x).
 
-use bw_schedule::operation::Kind;
-use bw_units::Nanos;
+use bw_model::Kind;
+use bw_model::Nanos;
 
 /// A request as the block layer names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

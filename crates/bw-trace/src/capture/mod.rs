@@ -15,7 +15,7 @@ pub mod session;
 mod tree;
 
 use crate::error::{TraceCode, TraceError};
-use bw_record::row::Row;
+use bw_model::Row;
 use devices::{Devices, filter};
 use instance::{Instance, Tracefs};
 use output::Output;

@@ -2,7 +2,7 @@
 
 use crate::error::{TraceCode, TraceError};
 use crate::new_file::NewFile;
-use bw_record::row::Row;
+use bw_model::Row;
 use bw_record::segment::SegmentError;
 use bw_record::segment::header::{Content, Header, Order};
 use bw_record::segment::writer::Writer;

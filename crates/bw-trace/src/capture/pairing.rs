@@ -9,9 +9,9 @@
 //! place of a new one taken for ended unseen.
 
 use super::event::Request;
-use bw_record::row::Row;
-use bw_schedule::operation::Kind;
-use bw_units::Nanos;
+use bw_model::Row;
+use bw_model::Kind;
+use bw_model::Nanos;
 use std::collections::{HashMap, VecDeque};
 
 const SECTOR_BYTES: u64 = 512;

@@ -6,8 +6,8 @@ use super::event::{Line, Request, parse};
 use super::pairing::Pairing;
 use super::tree::Tree;
 use crate::error::TraceError;
-use bw_record::row::Row;
-use bw_units::Nanos;
+use bw_model::Row;
+use bw_model::Nanos;
 
 /// More requests than this are never in flight; beyond it the oldest leave without an end.
 const PENDING: usize = 1 << 16;

@@ -8,8 +8,8 @@
 use super::CompareRequest;
 use crate::error::{TraceCode, TraceError};
 use crate::report::TraceReport;
-use bw_record::row::Row;
-use bw_units::Nanos;
+use bw_model::Row;
+use bw_model::Nanos;
 use serde::Serialize;
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashMap, VecDeque};

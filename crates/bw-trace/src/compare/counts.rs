@@ -6,7 +6,7 @@
 
 use super::pairs::Which;
 use crate::stat::series::Series;
-use bw_units::Nanos;
+use bw_model::Nanos;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -6,7 +6,7 @@ use crate::stat::arrivals::{Arrivals, Dispersion};
 use crate::stat::queue::{Queue, QueueResult};
 use bw_record::histogram::Histogram;
 use bw_record::summary::HistogramSummary;
-use bw_units::Nanos;
+use bw_model::Nanos;
 use serde::Serialize;
 
 /// One side.

@@ -9,8 +9,8 @@
 use crate::error::{TraceCode, TraceError};
 use crate::new_file::{NewFile, refused};
 use crate::trace::Trace;
-use bw_record::row::Row;
-use bw_schedule::operation::Kind;
+use bw_model::Row;
+use bw_model::Kind;
 use std::io::Write;
 
 /// A microsecond [ns].

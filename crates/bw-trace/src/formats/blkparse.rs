@@ -10,7 +10,7 @@ use crate::events::{Action, BlockEvent};
 use crate::fault::{Fault, Place};
 use crate::source::{Account, Source};
 use crate::text::{Bytes, Field, Fields, Lines};
-use bw_schedule::operation::Kind;
+use bw_model::Kind;
 
 /// The events of one text.
 pub(crate) struct Blkparse {

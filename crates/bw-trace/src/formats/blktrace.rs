@@ -10,7 +10,7 @@ use crate::events::{Action, BlockEvent, errno};
 use crate::fault::{Fault, Place};
 use crate::source::{Account, Source};
 use crate::text::Bytes;
-use bw_schedule::operation::Kind;
+use bw_model::Kind;
 use std::io::{self, Read};
 
 /// The size of a record without its payload [bytes].

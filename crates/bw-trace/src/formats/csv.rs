@@ -2,7 +2,7 @@
 
 use crate::fault::Fault;
 use crate::text::Field;
-use bw_schedule::operation::Kind;
+use bw_model::Kind;
 
 /// Returns the kind that a letter or word stands for, in any case: R, W, Read, Write.
 pub(crate) fn kind(field: &Field<'_>) -> Result<Kind, Fault> {

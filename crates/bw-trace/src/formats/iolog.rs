@@ -11,7 +11,7 @@ use crate::entry::{Devices, Entry};
 use crate::fault::Fault;
 use crate::input::V2Wait;
 use crate::text::{Field, Fields, LineFormat};
-use bw_schedule::operation::Kind;
+use bw_model::Kind;
 
 /// The parser.
 #[derive(Debug)]

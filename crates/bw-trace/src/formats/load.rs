@@ -12,8 +12,8 @@ use crate::entry::{Devices, Entry};
 use crate::fault::Fault;
 use crate::source::Timing;
 use crate::text::{Field, Fields, LineFormat};
-use bw_schedule::operation::Kind;
-use bw_units::Nanos;
+use bw_model::Kind;
+use bw_model::Nanos;
 
 /// The parser.
 #[derive(Debug, Default)]

@@ -8,7 +8,7 @@ use crate::entry::{Devices, Entry, LARGEST_END_BYTES};
 use crate::fault::{Fault, Place};
 use crate::source::{Account, Source, Timing};
 use crate::text::Bytes;
-use bw_record::row::Row;
+use bw_model::Row;
 use bw_record::segment::header::{Content, Order};
 use bw_record::segment::reader::Reader;
 use bw_record::segment::{self, SegmentError};

@@ -7,7 +7,7 @@ use super::{SECTOR_BYTES, csv};
 use crate::entry::{Devices, Entry};
 use crate::fault::Fault;
 use crate::text::{Fields, LineFormat};
-use bw_schedule::operation::Kind;
+use bw_model::Kind;
 
 /// The parser.
 #[derive(Debug, Default)]

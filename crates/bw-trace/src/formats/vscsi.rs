@@ -11,7 +11,7 @@ use crate::entry::{Devices, Entry, LARGEST_END_BYTES};
 use crate::fault::{Fault, Place};
 use crate::source::{Account, Source};
 use crate::text::Bytes;
-use bw_schedule::operation::Kind;
+use bw_model::Kind;
 
 /// The sizes of the records of versions 1 and 2 [bytes].
 const RECORD_BYTES: [usize; 2] = [32, 40];

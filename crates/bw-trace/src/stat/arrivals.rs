@@ -8,7 +8,7 @@
 use super::series::{RateSeries, Series};
 use bw_record::histogram::Histogram;
 use bw_record::summary::HistogramSummary;
-use bw_units::Nanos;
+use bw_model::Nanos;
 use serde::Serialize;
 
 /// The widths at which burstiness is told: 1 ms to 10 s.

@@ -5,8 +5,8 @@
 //! with read-ahead though no neighbours touch. Flushes and exchanges have no address and are left out.
 
 use bw_record::histogram::Histogram;
-use bw_record::row::Row;
-use bw_schedule::operation::Kind;
+use bw_model::Row;
+use bw_model::Kind;
 use serde::Serialize;
 use std::collections::HashMap;
 

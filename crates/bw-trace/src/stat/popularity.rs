@@ -10,9 +10,9 @@
 
 use super::arrivals::{MOST_BINS, SCALES};
 use super::zipf::{self, ZipfFit};
-use bw_record::row::Row;
-use bw_schedule::operation::Kind;
-use bw_units::Nanos;
+use bw_model::Row;
+use bw_model::Kind;
+use bw_model::Nanos;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

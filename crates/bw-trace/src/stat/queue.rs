@@ -6,7 +6,7 @@
 
 use super::arrivals::{MOST_BINS, SCALES};
 use super::series::Series;
-use bw_units::Nanos;
+use bw_model::Nanos;
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

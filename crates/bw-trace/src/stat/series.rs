@@ -1,6 +1,6 @@
 //! Sums over time in bins that widen as the trace goes on, so that their number stays bounded.
 
-use bw_units::Nanos;
+use bw_model::Nanos;
 use serde::Serialize;
 
 /// The factors by which bins widen in turn: 1, 2, 10, 20, 100 ... times the first width.

@@ -1,6 +1,6 @@
 //! How large operations are.
 
-use bw_record::row::Row;
+use bw_model::Row;
 use serde::Serialize;
 use std::collections::HashMap;
 

@@ -6,7 +6,7 @@
 use super::{NOBODY, Pool, SLICE};
 use crate::clock::monotonic_ns;
 use crate::net::Protocol;
-use bw_units::Nanos;
+use bw_model::Nanos;
 use std::io;
 
 impl<P: Protocol> Pool<P> {

@@ -1,6 +1,9 @@
-//! One operation as it is meant to happen.
+//! One operation: as it is intended (`Operation`), and as it happened (`Row`).
+//!
+//! Decision: `Row` is one format for the samples of an engine, for a trace and for a capture, so that each can be
+//! replayed, measured and compared with the others.
 
-use bw_units::Nanos;
+use crate::quantity::Nanos;
 use serde::{Deserialize, Serialize};
 
 /// What an operation does to its target.
@@ -58,4 +61,30 @@ pub struct Operation {
     pub notify: bool,
     /// The filament's own mark, given back with the completion.
     pub tag: u32,
+}
+
+/// The `result` of an operation that was never issued, because there was no capacity for it.
+pub const DROPPED: i32 = i32::MIN;
+
+/// One operation as it happened, or as a trace reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The intended start; in a trace, the arrival.
+    pub intended: Nanos,
+    /// The actual start; [`Nanos::NEVER`] if it was never issued, or the trace does not say.
+    pub issued: Nanos,
+    /// The end; [`Nanos::NEVER`] if it did not end, or the trace does not say.
+    pub completed: Nanos,
+    /// Where, in bytes.
+    pub offset: u64,
+    /// How much, in bytes.
+    pub size: u32,
+    /// Bytes transferred, a negative errno, or [`DROPPED`].
+    pub result: i32,
+    /// Which filament; in a trace, which process or stream; 0 if unknown.
+    pub stream: u32,
+    /// Which worker; in a trace, which device (its index in the header's list).
+    pub device: u16,
+    /// What.
+    pub kind: Kind,
 }

@@ -1,10 +1,9 @@
-//! Nanoseconds and rates: the two quantities that the engine must never mix up or round.
+//! Times and rates: the two quantities that the engine must never mix up or round.
 //!
-//! Decision: times are whole nanoseconds since the start of the run in a `u64` (584 years);
-//! a rate is a whole number of micro-operations per second, so that the n-th arrival of a
-//! constant rate is computed exactly with integers. A rate kept as a period in whole
-//! microseconds is how fio's Poisson arrivals become 72 % too fast at a million per second
-//! (reference: fio 3.42 backend.c, `usec_for_io`).
+//! Decision: a time is a whole number of nanoseconds since the start of the run in a `u64` (584 years). A rate is a
+//! whole number of micro-operations per second, so the n-th arrival of a constant rate is computed exactly, with
+//! integers. Rejected: a rate stored as a period in whole microseconds. It makes fio's Poisson arrivals 72 % too fast
+//! at a million per second (fio 3.42, backend.c, `usec_for_io`).
 
 use serde::{Deserialize, Serialize};
 use std::ops::{Add, AddAssign, Sub};
