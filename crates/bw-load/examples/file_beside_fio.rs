@@ -4,10 +4,9 @@
 //! `file_beside_fio PATH [DEPTH] [PAIRS] [SECONDS] [threads]`. Pairs alternate in their order; the last line
 //! is the median of the pairs' ratios. fio is told to use registered files and buffers.
 
-use bw_load::file::{Engine, FileSpec, FileTarget, Purpose, open};
+use bw_load::file::{Engine, FileSpec, FileTarget, TargetUse, open};
 use bw_load::target::{Reaped, Target};
-use bw_model::{Kind, Operation};
-use bw_model::Nanos;
+use bw_model::{Kind, Nanos, Operation};
 use rand_core::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
@@ -65,7 +64,7 @@ fn ours(plan: &Plan) -> Outcome<f64> {
     let mut spec = FileSpec::at(&plan.path);
     spec.direct = true;
     spec.engine = plan.engine;
-    let file = open(&spec, Purpose { writes: false })?;
+    let file = open(&spec, TargetUse { writes: false })?;
     let blocks = file.size_bytes() / u64::from(BLOCK);
     let mut target = file.worker(plan.depth, BLOCK)?;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);

@@ -1,11 +1,22 @@
-//! The clocks of a run: what they promise, the kernel's, and one that tests move by hand.
+//! The clocks of a run: the trait, the kernel's clock, the time stamp counter, and one that tests move.
 //!
-//! Decision: the worker is generic over its clock, so that the very loop that runs in real time
-//! runs in a simulation too; a clock behind a pointer would cost a call for every read.
+//! Decision: the worker is generic over its clock, so the loop that runs in real time also runs in a simulation. A run's
+//! clock is an enum (`RunClock`) of the kernel's clock and the counter.
+//!
+//! The counter is used only where the kernel itself trusts it (its current clock source is `tsc`) and the CPU says that
+//! it is invariant. Its slope is measured against `CLOCK_MONOTONIC` over at least 50 ms at the start and over the whole
+//! run afterwards. Rejected: `quanta` (calibrates once, no drift), `minstant` and `fastant` (hide the policy). The
+//! conversion is one 64x64-bit multiplication. A worker takes over a better slope by anchoring it at the present reading,
+//! so its clock bends but never steps. The reading is not fenced: a stamp can be some 10 ns early.
 
+use crate::request::ClockChoice;
+use crate::trouble::Trouble;
 use bw_model::Nanos;
+use serde::Serialize;
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Tells the time since the start of the run. Each worker has its own copy.
 pub trait Clock {
@@ -76,12 +87,12 @@ impl Clock for Monotonic {
 
 /// A clock that moves only when someone sleeps on it. Copies show the same time.
 #[derive(Clone, Debug, Default)]
-pub struct Virtual {
+pub struct VirtualClock {
     time: Rc<Cell<u64>>,
     cost: u64,
 }
 
-impl Virtual {
+impl VirtualClock {
     /// Returns a clock at zero of which every reading takes `cost`: a generator of limited speed.
     #[must_use]
     pub fn with_cost(cost: Nanos) -> Self {
@@ -97,7 +108,7 @@ impl Virtual {
     }
 }
 
-impl Clock for Virtual {
+impl Clock for VirtualClock {
     fn now(&mut self) -> Nanos {
         let time = self.time.get();
         self.time.set(time + self.cost);
@@ -109,13 +120,337 @@ impl Clock for Virtual {
     }
 }
 
+const SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+
+/// How long the first calibration takes at least [ns].
+const CALIBRATION_NS: u64 = 60_000_000;
+
+/// Returns whether the counter may be used as a clock here, or why not.
+///
+/// # Errors
+/// In words: what is missing.
+pub fn sound() -> Result<(), String> {
+    let source = std::fs::read_to_string(SOURCE).unwrap_or_default();
+    if source.trim() != "tsc" {
+        return Err(format!(
+            "the kernel's clock source is '{}', not 'tsc'",
+            source.trim()
+        ));
+    }
+    if invariant() {
+        Ok(())
+    } else {
+        Err("the processor does not say that its counter is invariant".to_owned())
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn invariant() -> bool {
+    raw_cpuid::CpuId::new()
+        .get_advanced_power_mgmt_info()
+        .is_some_and(|info| info.has_invariant_tsc())
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn invariant() -> bool {
+    false
+}
+
+/// Reads the counter.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[must_use]
+pub fn ticks() -> u64 {
+    // SAFETY: every x86-64 processor has RDTSC, and Linux does not forbid it to programs.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// Reads the counter: there is none here, and [`sound`] says so.
+#[cfg(not(target_arch = "x86_64"))]
+#[must_use]
+pub fn ticks() -> u64 {
+    0
+}
+
+/// One reading of both clocks at the same moment, as nearly as can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// The counter.
+    pub ticks: u64,
+    /// `CLOCK_MONOTONIC` [ns].
+    pub ns: u64,
+}
+
+impl Pair {
+    /// Reads both clocks; of 64 readings the one that the counter brackets most narrowly,
+    /// so that an interruption between the two does not count.
+    #[must_use]
+    pub fn read() -> Self {
+        let reading = |_| {
+            let (before, ns, after) = (ticks(), monotonic_ns(), ticks());
+            let width = after.saturating_sub(before);
+            (
+                width,
+                Self {
+                    ticks: before + width / 2,
+                    ns,
+                },
+            )
+        };
+        (0..64)
+            .map(reading)
+            .min_by_key(|(width, _)| *width)
+            .map_or(Self { ticks: 0, ns: 0 }, |(_, pair)| pair)
+    }
+}
+
+/// Returns nanoseconds per tick between two readings, in units of 2^-32; None without a distance.
+#[must_use]
+pub fn slope(from: Pair, to: Pair) -> Option<u64> {
+    let ticks = to
+        .ticks
+        .checked_sub(from.ticks)
+        .filter(|ticks| *ticks > 0)?;
+    let ns = u128::from(to.ns.checked_sub(from.ns)?);
+    u64::try_from((ns << 32) / u128::from(ticks)).ok()
+}
+
+#[inline]
+#[allow(clippy::cast_possible_truncation)] // 2^64 ns are 584 years
+fn to_ns(ticks: u64, slope: u64) -> u64 {
+    ((u128::from(ticks) * u128::from(slope)) >> 32) as u64
+}
+
+/// What relates the counter to time: measured at the start, refined while the run lasts.
+#[derive(Debug)]
+pub struct Calibration {
+    first: Pair,
+    initial: u64,
+    current: Arc<AtomicU64>,
+}
+
+impl Calibration {
+    /// Measures the counter's rate; takes about 60 ms.
+    ///
+    /// # Errors
+    /// The counter did not move, or is not sound here: in words.
+    pub fn measure() -> Result<Self, String> {
+        sound()?;
+        let first = Pair::read();
+        // A signal ends a sleep early, and a slope over little time is a bad one.
+        let end = first.ns + CALIBRATION_NS;
+        while let left @ 1.. = end.saturating_sub(monotonic_ns()) {
+            sleep(Nanos(left));
+        }
+        let initial = slope(first, Pair::read()).filter(|slope| *slope > 0);
+        let initial = initial.ok_or("the counter stood still while it was calibrated")?;
+        Ok(Self {
+            first,
+            initial,
+            current: Arc::new(AtomicU64::new(initial)),
+        })
+    }
+
+    /// Measures the slope over everything since the start, and offers it to the workers' clocks.
+    pub fn refine(&self) {
+        if let Some(slope) = slope(self.first, Pair::read()) {
+            self.current.store(slope, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns ticks per second, as known now.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)]
+    pub fn hz(&self) -> f64 {
+        1e9 * 4_294_967_296.0 / self.current.load(Ordering::Relaxed) as f64
+    }
+
+    /// Returns by how much the slope now differs from the first one, in millionths.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)]
+    pub fn drift_ppm(&self) -> f64 {
+        let current = self.current.load(Ordering::Relaxed) as f64;
+        (current / self.initial as f64 - 1.0) * 1e6
+    }
+
+    /// Returns a clock that reads zero at `zero_ns` of `CLOCK_MONOTONIC`, and before it.
+    #[must_use]
+    pub fn clock(&self, zero_ns: u64) -> Tsc {
+        let slope = self.current.load(Ordering::Relaxed);
+        let now = Pair::read();
+        let distance = |ns: u64| u64::try_from((u128::from(ns) << 32) / u128::from(slope));
+        let ahead = distance(zero_ns.saturating_sub(now.ns)).unwrap_or(u64::MAX);
+        let behind = distance(now.ns.saturating_sub(zero_ns)).unwrap_or(u64::MAX);
+        Tsc {
+            anchor_ticks: now.ticks.saturating_add(ahead).saturating_sub(behind),
+            anchor_ns: 0,
+            slope,
+            offered: Arc::clone(&self.current),
+        }
+    }
+}
+
+/// The counter as a clock. See the module.
+#[derive(Clone, Debug)]
+pub struct Tsc {
+    anchor_ticks: u64,
+    anchor_ns: u64,
+    slope: u64,
+    offered: Arc<AtomicU64>,
+}
+
+impl Tsc {
+    #[inline]
+    fn at(&self, ticks: u64) -> Nanos {
+        Nanos(self.anchor_ns + to_ns(ticks.saturating_sub(self.anchor_ticks), self.slope))
+    }
+
+    /// Bends the line at `ticks`: the time there stays the same, the slope after it is `slope`.
+    fn bend(&mut self, ticks: u64, slope: u64) {
+        if ticks > self.anchor_ticks {
+            self.anchor_ns = self.at(ticks).0;
+            self.anchor_ticks = ticks;
+        }
+        self.slope = slope;
+    }
+}
+
+impl Clock for Tsc {
+    #[inline]
+    fn now(&mut self) -> Nanos {
+        self.at(ticks())
+    }
+
+    fn refine(&mut self) {
+        let offered = self.offered.load(Ordering::Relaxed);
+        if offered != self.slope {
+            self.bend(ticks(), offered);
+        }
+    }
+}
+
+/// The clock of a run, from which every worker gets its own copy.
+#[derive(Debug)]
+pub enum ClockSource {
+    /// The counter.
+    Tsc(Calibration),
+    /// The kernel's clock, and why not the counter.
+    Monotonic(String),
+}
+
+/// What the result says about the clock.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClockReport {
+    /// `tsc` or `monotonic`.
+    pub source: &'static str,
+    /// Ticks per second of the counter.
+    pub hz: Option<f64>,
+    /// By how much its slope over the run differs from the first one.
+    pub drift_ppm: Option<f64>,
+    /// Why it is not the counter.
+    pub absent: Option<String>,
+}
+
+impl RunClock {
+    /// Returns when time zero has come. Before it this clock stands at zero, and what is due then
+    /// would be issued, and ended, in no time at all.
+    pub fn wait_for_zero(&mut self) {
+        while self.now().0 == 0 {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+impl ClockSource {
+    /// Chooses and calibrates; takes about 60 ms with the counter.
+    ///
+    /// # Errors
+    /// `clock-unsound`: the counter was asked for by name and is not sound here.
+    pub fn choose(choice: ClockChoice) -> Result<Self, Trouble> {
+        let unsound = |why: String| {
+            Trouble::operating(
+                "clock-unsound",
+                format!("the time stamp counter cannot be the clock: {why}"),
+                "ask for the clock 'auto' or 'monotonic'",
+            )
+        };
+        match choice {
+            ClockChoice::Tsc => Calibration::measure().map(Self::Tsc).map_err(unsound),
+            ClockChoice::Auto => Ok(Calibration::measure().map_or_else(Self::Monotonic, Self::Tsc)),
+            ClockChoice::Monotonic => Ok(Self::Monotonic("asked for".to_owned())),
+        }
+    }
+
+    /// Measures the slope again, where there is one.
+    pub fn refine(&self) {
+        if let Self::Tsc(calibration) = self {
+            calibration.refine();
+        }
+    }
+
+    /// Returns what the result says.
+    #[must_use]
+    pub fn report(&self) -> ClockReport {
+        match self {
+            Self::Tsc(calibration) => ClockReport {
+                source: "tsc",
+                hz: Some(calibration.hz()),
+                drift_ppm: Some(calibration.drift_ppm()),
+                absent: None,
+            },
+            Self::Monotonic(why) => ClockReport {
+                source: "monotonic",
+                hz: None,
+                drift_ppm: None,
+                absent: Some(why.clone()),
+            },
+        }
+    }
+}
+
+/// A clock that is either; for what is not worth two copies of the code.
+#[derive(Clone, Debug)]
+pub enum RunClock {
+    /// The counter.
+    Tsc(Tsc),
+    /// The kernel's.
+    Monotonic(Monotonic),
+}
+
+impl ClockSource {
+    /// Returns a clock that reads zero at `zero_ns` of `CLOCK_MONOTONIC`, and before it.
+    #[must_use]
+    pub fn clock(&self, zero_ns: u64) -> RunClock {
+        match self {
+            Self::Tsc(calibration) => RunClock::Tsc(calibration.clock(zero_ns)),
+            Self::Monotonic(_) => RunClock::Monotonic(Monotonic::starting_at(zero_ns)),
+        }
+    }
+}
+
+impl Clock for RunClock {
+    #[inline]
+    fn now(&mut self) -> bw_model::Nanos {
+        match self {
+            Self::Tsc(clock) => clock.now(),
+            Self::Monotonic(clock) => clock.now(),
+        }
+    }
+
+    fn refine(&mut self) {
+        if let Self::Tsc(clock) = self {
+            clock.refine();
+        }
+    }
+}
+
 #[cfg(test)]
-mod tests {
+mod clock_tests {
     use super::*;
 
     #[test]
     fn copies_of_a_virtual_clock_show_the_same_time() {
-        let mut one = Virtual::default();
+        let mut one = VirtualClock::default();
         let mut other = one.clone();
         one.sleep(Nanos(5));
         assert_eq!((one.now(), other.now()), (Nanos(5), Nanos(5)));
@@ -130,6 +465,66 @@ mod tests {
     #[test]
     fn the_kernels_clock_never_steps_back() {
         let mut clock = Monotonic::starting_at(monotonic_ns());
+        let times: Vec<_> = (0..1000).map(|_| clock.now()).collect();
+        assert!(times.is_sorted());
+    }
+}
+
+#[cfg(test)]
+mod tsc_tests {
+    use super::*;
+    use std::io::Write as _;
+
+    fn clock(slope: u64) -> Tsc {
+        Tsc {
+            anchor_ticks: 1000,
+            anchor_ns: 0,
+            slope,
+            offered: Arc::new(AtomicU64::new(slope)),
+        }
+    }
+
+    #[test]
+    fn a_slope_of_one_half_halves() {
+        let from = Pair { ticks: 10, ns: 5 };
+        let to = Pair {
+            ticks: 2_000_000_010,
+            ns: 1_000_000_005,
+        };
+        assert_eq!(slope(from, to), Some(1 << 31));
+        assert_eq!(slope(to, from), None);
+    }
+
+    #[test]
+    fn before_the_anchor_it_is_zero() {
+        assert_eq!(clock(1 << 32).at(999), Nanos::ZERO);
+    }
+
+    #[test]
+    fn a_better_slope_bends_the_line_and_never_steps() {
+        let mut clock = clock(1 << 32);
+        let before = clock.at(1_000_000);
+        clock.bend(1_000_000, (1 << 32) - (1 << 20));
+        assert_eq!(clock.at(1_000_000), before);
+        assert!(clock.at(1_000_001) >= before);
+        assert_eq!(clock.at(2_024_000_000).0, 2_023_505_103);
+    }
+
+    #[test]
+    fn a_year_of_ticks_does_not_overflow() {
+        let year = 3_000_000_000 * 31_536_000;
+        assert_eq!(to_ns(year, (1u64 << 32) / 3), 31_535_999_992_657_452);
+    }
+
+    #[test]
+    fn the_real_counter_agrees_with_the_kernels_clock_to_a_thousandth() {
+        let Ok(calibration) = Calibration::measure() else {
+            writeln!(std::io::stderr(), "skipped: {:?}", sound()).unwrap();
+            return;
+        };
+        calibration.refine();
+        assert!(calibration.drift_ppm().abs() < 1000.0);
+        let mut clock = calibration.clock(monotonic_ns());
         let times: Vec<_> = (0..1000).map(|_| clock.now()).collect();
         assert!(times.is_sorted());
     }

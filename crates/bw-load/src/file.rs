@@ -12,34 +12,25 @@
 //!
 //! Source: docs/engine-protocol.md (targets).
 
-mod buffers;
-mod calls;
-mod contents;
-mod fill;
-mod flight;
-mod futex;
-mod guard;
-mod limits;
-mod making;
-mod opening;
+pub(crate) mod buffers;
+pub(crate) mod futex;
+pub(crate) mod limits;
+pub mod open;
+pub(crate) mod overwrite;
 pub(crate) mod ring;
-mod threads;
-mod uring;
+pub(crate) mod threads;
+pub(crate) mod uring;
 
-pub use buffers::{Buffers, payload_position};
-pub use calls::FileCalls;
-pub use limits::{Limits, direct_io};
-pub use opening::{OpenFile, Purpose, open};
-pub use threads::ThreadsTarget;
-pub use uring::UringTarget;
-
+pub use crate::file::buffers::{Buffers, payload_position};
+pub use crate::file::limits::{DirectIoLimits, direct_io};
+pub use crate::file::open::{OpenFile, TargetUse, open};
+pub use crate::file::threads::{FileCalls, ThreadsTarget};
+pub use crate::file::uring::UringTarget;
 use crate::target::{Reaped, Target};
-use bw_model::Operation;
-use bw_model::Nanos;
+use bw_model::{Nanos, Operation};
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::io;
 use std::path::PathBuf;
+use std::{fmt, io};
 
 /// What the user asks for: the `file` target of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -136,7 +127,7 @@ impl std::error::Error for Refusal {}
 
 /// What a worker's target turned out to be, for the result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Description {
+pub struct FileDescription {
     /// `io_uring` or `threads`.
     pub engine: &'static str,
     /// What is used.
@@ -157,7 +148,7 @@ pub enum FileTarget {
 impl FileTarget {
     /// Returns what it turned out to be.
     #[must_use]
-    pub fn description(&self) -> &Description {
+    pub fn description(&self) -> &FileDescription {
         match self {
             Self::Uring(target) => target.description(),
             Self::Threads(target) => target.description(),

@@ -5,15 +5,13 @@
 //! more; interrupts, the hypervisor and everybody else's work are in it, so that what the
 //! engine has above it is the engine's own.
 
-use crate::clock::{Clock, monotonic_ns};
+use crate::clock::{Clock, ClockReport, ClockSource, monotonic_ns};
+use crate::environment;
 use crate::request::ClockChoice;
-use crate::seat;
-use crate::signals;
-use crate::timekeeper::{ClockReport, Timekeeper};
 use crate::trouble::Trouble;
+use bw_model::{Nanos, Rate};
 use bw_record::histogram::Histogram;
 use bw_record::summary::HistogramSummary;
-use bw_model::{Nanos, Rate};
 use serde::{Deserialize, Serialize};
 
 /// The request.
@@ -50,14 +48,14 @@ pub struct FloorResult {
 /// # Errors
 /// No such processor or clock.
 pub fn run(request: &FloorRequest) -> Result<FloorResult, Trouble> {
-    request.cpu.map_or(Ok(()), seat::take)?;
-    let timekeeper = Timekeeper::choose(request.clock)?;
+    request.cpu.map_or(Ok(()), environment::take_cpu)?;
+    let timekeeper = ClockSource::choose(request.clock)?;
     let mut clock = timekeeper.clock(monotonic_ns() + 1_000_000);
     let overshoot = spin(&mut clock, request.micro_per_s, request.duration_ns);
     timekeeper.refine();
     Ok(FloorResult {
         schema: "floor/1",
-        interrupted: signals::caught() > 0,
+        interrupted: environment::caught() > 0,
         clock: timekeeper.report(),
         overshoot_ns: (&overshoot).into(),
     })
@@ -67,7 +65,7 @@ fn spin(clock: &mut impl Clock, rate: Rate, until: Nanos) -> Histogram {
     let mut overshoot = Histogram::new();
     for index in 0.. {
         let deadline = rate.arrival(index);
-        if deadline >= until || signals::caught() > 0 {
+        if deadline >= until || environment::caught() > 0 {
             break;
         }
         let mut now = clock.now();

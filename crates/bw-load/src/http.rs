@@ -10,16 +10,15 @@
 //! is just closing is an error and is not sent again: only the user knows whether it may be.
 //! Not done: TLS, HTTP/2, proxies, cookies. Sources: RFC 9110, RFC 9112.
 
-pub mod chunked;
-mod framing;
+pub(crate) mod chunked;
 pub mod request;
 pub mod response;
 
-use crate::net::{Network, Progress, Protocol, Refusal};
-use bw_record::errno::HTTP_STATUS;
+use crate::http::request::{HttpPlan, Requests};
+use crate::http::response::Response;
+use crate::net::{ExchangeState, Network, Protocol, Refusal};
 use bw_model::Operation;
-use request::{Plan, Requests};
-use response::Response;
+use bw_record::errno::HTTP_STATUS;
 use std::sync::Arc;
 
 /// The lowest status that is an error.
@@ -37,7 +36,7 @@ pub fn status_of(result: i32) -> Option<u16> {
         .filter(|status| (FIRST_ERROR..1000).contains(status))
 }
 
-impl Plan {
+impl HttpPlan {
     /// Returns a target with so many connections, all made.
     ///
     /// # Errors
@@ -98,17 +97,17 @@ impl Protocol for Http {
         self.requests.piece(exchange.path, sent)
     }
 
-    fn sent(&self, exchange: &mut Exchange) -> Progress {
+    fn sent(&self, exchange: &mut Exchange) -> ExchangeState {
         exchange.whole = true;
-        Progress::More
+        ExchangeState::More
     }
 
-    fn receive(&self, exchange: &mut Exchange, bytes: &[u8]) -> Progress {
+    fn receive(&self, exchange: &mut Exchange, bytes: &[u8]) -> ExchangeState {
         let used = match exchange.response.receive(bytes) {
-            response::Progress::More => return Progress::More,
-            response::Progress::Complete { used } => used,
-            response::Progress::Malformed => {
-                return Progress::Ended {
+            response::ParseProgress::More => return ExchangeState::More,
+            response::ParseProgress::Complete { used } => used,
+            response::ParseProgress::Malformed => {
+                return ExchangeState::Ended {
                     result: -libc::EPROTO,
                     reusable: false,
                 };
@@ -116,7 +115,7 @@ impl Protocol for Http {
         };
         // An answer before the request is whole, or with more behind it, leaves nothing to build on.
         let clean = exchange.whole && used == bytes.len();
-        Progress::Ended {
+        ExchangeState::Ended {
             result: exchange.result(),
             reusable: clean && exchange.response.is_persistent(),
         }

@@ -8,9 +8,8 @@
 
 use crate::file::{direct_io, ring};
 use serde::Serialize;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// What the probe found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -1,20 +1,32 @@
-//! A load by one of the naive pacers: what it may be asked, and its thread beside the reporter's.
+//! The naive replayers of the Buttress paper as issue strategies, to be compared with the engine's own loop.
+//!
+//! SELECT and SLEEP: a master hands the next operation to a free thread, which waits for its time by select() or usleep()
+//! and then does it, synchronously. DED-CLOCK: a thread spins on the clock and wakes a sleeping thread for every operation
+//! that is due. All as in section 2 of the paper: the kernel's default timer slack, no pinning of the threads, `depth`
+//! threads. They run what does not wait for completions; the record is the same as that of the engine's own loop.
+//!
+//! Decisions. One record behind a lock for all threads, written when an operation has ended: it costs nothing before the
+//! issue, and 128 records would be a gigabyte. A trait for blocking targets of its own: to dress the asynchronous target
+//! as a blocking one would measure our engine, not theirs. Threads wait until all are ready before zero is set: threads
+//! with locked stacks and filled buffers take tenths of a second to start, and the first operations would be late for a
+//! reason that is not the pacer's.
 
-use crate::ahead::Ahead;
-use crate::clock::{monotonic_ns, realtime_ns};
-use crate::crew::Report;
-use crate::ledger::Ledger;
-use crate::pacer::{Ended, Naive};
+use crate::clock::{self, Clock, ClockSource, RunClock, monotonic_ns, realtime_ns};
+use crate::environment;
 use crate::policy::{Full, Late};
+use crate::pool::WorkerOutcome;
+use crate::queue::{Due, InFlight, OperationQueue, Planned, TimeHeap};
+use crate::record::WorkerRecord;
 use crate::reporter::LOOK;
 use crate::request::{LoadRequest, Pacer};
-use crate::synchronous::Synchronous;
-use crate::timekeeper::Timekeeper;
 use crate::trouble::Trouble;
-use crate::worker::{Hosted, Stop, Times};
-use bw_model::Nanos;
+use crate::worker::{Stop, Times, WorkerFilament};
+use bw_model::{Nanos, Operation};
+use bw_schedule::filament::{Emissions, Event, FilamentId};
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The most threads.
 const THREADS: u32 = 1024;
@@ -60,7 +72,7 @@ pub fn threads(request: &LoadRequest) -> u32 {
 
 /// What the reporter's thread hears of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
+pub enum NaivePhase {
     /// Time zero is set: `CLOCK_REALTIME` [ns].
     Begun(u64),
     /// The run is under way.
@@ -70,21 +82,21 @@ pub enum Moment {
 }
 
 /// What the pacer is run with.
-pub struct Job<'a> {
+pub struct NaiveRun<'a> {
     /// What is asked.
     pub request: &'a LoadRequest,
     /// How to end early.
     pub stop: &'a Stop,
     /// What the clock is made by.
-    pub timekeeper: &'a Timekeeper,
+    pub timekeeper: &'a ClockSource,
     /// What the result says about the target.
     pub target: serde_json::Value,
 }
 
 /// The filaments, the calls, and what is recorded into.
-type Parts = (Vec<Hosted>, Vec<Box<dyn Synchronous>>, Ledger);
+type NaiveParts = (Vec<WorkerFilament>, Vec<Box<dyn Synchronous>>, WorkerRecord);
 
-impl Job<'_> {
+impl NaiveRun<'_> {
     /// Runs it; `look` hears of the beginning, 50 times a second that it is under way, and of the
     /// end. Returns time zero too: `CLOCK_REALTIME` [ns].
     ///
@@ -92,19 +104,19 @@ impl Job<'_> {
     /// `pacer-closed`: a filament waits for completions; the processor is none.
     pub fn run(
         &self,
-        parts: Parts,
-        mut look: impl FnMut(Moment),
-    ) -> Result<(Report, u64), Trouble> {
+        parts: NaiveParts,
+        mut look: impl FnMut(NaivePhase),
+    ) -> Result<(WorkerOutcome, u64), Trouble> {
         let (begun, told) = channel();
         let ((ledger, ended), started_ns) = std::thread::scope(|scope| {
             let master = scope.spawn(move || self.issue(parts, begun));
             let started_ns = told.recv();
             if let Ok(started_ns) = started_ns {
-                look(Moment::Begun(started_ns));
+                look(NaivePhase::Begun(started_ns));
             }
             while !master.is_finished() {
                 std::thread::sleep(std::time::Duration::from_nanos(LOOK.0));
-                look(Moment::Under);
+                look(NaivePhase::Under);
             }
             let ended = master
                 .join()
@@ -112,8 +124,8 @@ impl Job<'_> {
             // A master that did not begin has an error.
             ended.map(|ended| (ended, started_ns.unwrap_or_default()))
         })?;
-        look(Moment::Over);
-        if ended == Ended::ClosedLoop {
+        look(NaivePhase::Over);
+        if ended == PacerEnd::ClosedLoop {
             return Err(Trouble::request(
                 "pacer-closed",
                 format!(
@@ -128,9 +140,9 @@ impl Job<'_> {
 
     fn issue(
         &self,
-        (filaments, calls, ledger): Parts,
+        (filaments, calls, ledger): NaiveParts,
         begun: Sender<u64>,
-    ) -> Result<(Ledger, Ended), Trouble> {
+    ) -> Result<(WorkerRecord, PacerEnd), Trouble> {
         let naive = Naive {
             pacer: self.request.pacer,
             end: self.request.end(),
@@ -148,14 +160,14 @@ impl Job<'_> {
         naive.run(Ahead::new(filaments), calls, begin, ledger)
     }
 
-    fn report(&self, ledger: Ledger) -> Report {
+    fn report(&self, ledger: WorkerRecord) -> WorkerOutcome {
         let stopped = self.stop.load(Ordering::Relaxed) > 0;
         let end = if stopped {
             ledger.last_end()
         } else {
             self.request.end()
         };
-        Report {
+        WorkerOutcome {
             worker: 0,
             ledger,
             times: Times::default(),
@@ -172,5 +184,530 @@ fn name(pacer: Pacer) -> &'static str {
         Pacer::Select => "select",
         Pacer::Sleep => "sleep",
         Pacer::DedClock => "ded-clock",
+    }
+}
+
+/// How far the master looks ahead of the present.
+const HORIZON: Nanos = Nanos::SECOND;
+/// One sleep is not longer, so that a signal is heard; the last one before the time is what counts.
+const LONGEST_SLEEP: u64 = 100_000_000;
+
+/// Why a naive pacer stopped: everything was done, or it met what it cannot run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PacerEnd {
+    /// Everything was handed out and done.
+    Done,
+    /// A filament waits for completions.
+    ClosedLoop,
+}
+
+/// Operations on their way from the master to the threads.
+struct OperationHandOff {
+    waiting: Mutex<(VecDeque<Planned>, bool)>,
+    something: Condvar,
+    room: Condvar,
+    most: usize,
+}
+
+impl OperationHandOff {
+    fn lock(&self) -> MutexGuard<'_, (VecDeque<Planned>, bool)> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// OperationHandOff an operation over; waits while every thread has one.
+    fn give(&self, planned: Planned) {
+        let mut waiting = self.lock();
+        while waiting.0.len() >= self.most {
+            waiting = self
+                .room
+                .wait(waiting)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        waiting.0.push_back(planned);
+        drop(waiting);
+        self.something.notify_one();
+    }
+
+    /// Waits for an operation; None when there will be no more.
+    fn take(&self) -> Option<Planned> {
+        let mut waiting = self.lock();
+        loop {
+            if let Some(planned) = waiting.0.pop_front() {
+                self.room.notify_one();
+                return Some(planned);
+            }
+            if waiting.1 {
+                return None;
+            }
+            waiting = self
+                .something
+                .wait(waiting)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn close(&self) {
+        self.lock().1 = true;
+        self.something.notify_all();
+    }
+}
+
+/// The ledger, and when its present interval ends.
+struct LockedRecord {
+    ledger: WorkerRecord,
+    boundary: Nanos,
+}
+
+/// A naive replayer.
+pub struct Naive<'a> {
+    /// Which.
+    pub pacer: Pacer,
+    /// Operations meant to start from here on are not of this run.
+    pub end: Nanos,
+    /// The length of the intervals of the report.
+    pub interval: Nanos,
+    /// How to end early.
+    pub stop: &'a Stop,
+    /// The processor that the master is bound to; its threads run where they may.
+    pub cpu: Option<usize>,
+}
+
+impl Naive<'_> {
+    /// Runs the filaments with one thread for each of `calls`; returns the record and how it ended.
+    /// `begin` sets time zero when every thread is ready, and returns the clock from then on.
+    ///
+    /// # Errors
+    /// `no-such-cpu`; `worker-start`: the system has no more threads.
+    pub fn run(
+        &self,
+        ahead: Ahead,
+        calls: Vec<Box<dyn Synchronous>>,
+        begin: impl FnOnce() -> RunClock,
+        ledger: WorkerRecord,
+    ) -> Result<(WorkerRecord, PacerEnd), Trouble> {
+        let hands = OperationHandOff {
+            waiting: Mutex::default(),
+            something: Condvar::new(),
+            room: Condvar::new(),
+            most: calls.len(),
+        };
+        let boundary = self.interval;
+        let book = Mutex::new(LockedRecord { ledger, boundary });
+        let line = StartBarrier::default();
+        let ended = std::thread::scope(|scope| {
+            let (threads, places) = (calls.len(), (&line, &hands, &book));
+            let mut calls = calls.into_iter();
+            let started = calls.try_for_each(|call| {
+                let serve = move || self.serve(call, places);
+                let thread = std::thread::Builder::new().spawn_scoped(scope, serve);
+                thread.map(drop).map_err(|error| not_started(&error))
+            });
+            // The threads are there already, and do not inherit it.
+            let seated = started.and_then(|()| self.cpu.map_or(Ok(()), environment::take_cpu));
+            let ended = seated.map(|()| {
+                line.wait_for(threads);
+                let clock = begin();
+                line.go(clock.clone());
+                self.hand_out(ahead, clock, &hands)
+            });
+            line.send_home();
+            hands.close();
+            ended
+        })?;
+        let mut book = book.into_inner().unwrap_or_else(PoisonError::into_inner);
+        book.ledger.close(0, 0);
+        Ok((book.ledger, ended))
+    }
+
+    /// The master: hands operations out in their order.
+    fn hand_out(
+        &self,
+        mut ahead: Ahead,
+        mut clock: RunClock,
+        hands: &OperationHandOff,
+    ) -> PacerEnd {
+        while self.stop.load(Ordering::Relaxed) == 0 {
+            let now = clock.now();
+            match ahead.next(now + HORIZON) {
+                Next::Operation(planned) if planned.operation.at < self.end => {
+                    if self.pacer == Pacer::DedClock && !self.spin(&mut clock, planned.operation.at)
+                    {
+                        break;
+                    }
+                    hands.give(planned);
+                }
+                Next::Later(at) if at < self.end => clock::sleep(Nanos(1_000_000)),
+                Next::Operation(_) | Next::Later(_) | Next::End => break,
+                Next::Closed => return PacerEnd::ClosedLoop,
+            }
+        }
+        PacerEnd::Done
+    }
+
+    /// Spins until `at`; false if told to stop.
+    fn spin(&self, clock: &mut RunClock, at: Nanos) -> bool {
+        while clock.now() < at {
+            if self.stop.load(Ordering::Relaxed) > 0 {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// A thread: waits for the time of each operation that it is given, and does it.
+    fn serve(
+        &self,
+        mut call: Box<dyn Synchronous>,
+        (line, hands, book): (&StartBarrier, &OperationHandOff, &Mutex<LockedRecord>),
+    ) {
+        let Some(mut clock) = line.ready() else {
+            return;
+        };
+        call.begin(&clock);
+        while let Some(planned) = hands.take() {
+            if !self.wait(&mut clock, planned.operation.at) {
+                continue;
+            }
+            let issued = clock.now();
+            let result = call.execute(&planned.operation);
+            let now = clock.now();
+            let held = false;
+            let flight = InFlight {
+                planned,
+                issued,
+                held,
+            };
+            self.note(&mut lock(book), &flight, now, result);
+        }
+    }
+
+    fn note(&self, book: &mut LockedRecord, flight: &InFlight, now: Nanos, result: i32) {
+        if now >= book.boundary {
+            let index = now.0 / self.interval.0.max(1);
+            book.ledger.turn_over(index, 0, 0);
+            book.boundary = Nanos((index + 1).saturating_mul(self.interval.0));
+        }
+        book.ledger.intended(&flight.planned);
+        book.ledger.issued(&flight.planned, flight.issued);
+        book.ledger.completed(flight, now, result);
+    }
+
+    /// Waits until `at`; false if the run is stopped before.
+    fn wait(&self, clock: &mut RunClock, at: Nanos) -> bool {
+        loop {
+            let left = at.since(clock.now()).0.min(LONGEST_SLEEP);
+            if left == 0 || self.stop.load(Ordering::Relaxed) > 0 {
+                return left == 0;
+            }
+            // Rounded up: never early.
+            let microseconds = left.div_ceil(1000);
+            match self.pacer {
+                Pacer::Select => select(microseconds),
+                _ => usleep(microseconds),
+            }
+        }
+    }
+}
+
+fn not_started(error: &std::io::Error) -> Trouble {
+    let message = format!("the threads of the pacer could not be started: {error}");
+    Trouble::operating("worker-start", message, "ask for less depth")
+}
+
+fn lock(book: &Mutex<LockedRecord>) -> MutexGuard<'_, LockedRecord> {
+    book.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn select(microseconds: u64) {
+    let mut time = libc::timeval {
+        tv_sec: 0,
+        tv_usec: i64::try_from(microseconds).unwrap_or(999_999).min(999_999),
+    };
+    let none = std::ptr::null_mut();
+    // SAFETY: no descriptors are given, and the time is valid.
+    unsafe { libc::select(0, none, none, none, &mut time) };
+}
+
+fn usleep(microseconds: u64) {
+    let microseconds = u32::try_from(microseconds).unwrap_or(999_999).min(999_999);
+    // SAFETY: an integer below a million.
+    unsafe { libc::usleep(microseconds) };
+}
+
+/// What comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// This operation.
+    Operation(Planned),
+    /// Nothing before this time: ask again when it is nearer.
+    Later(Nanos),
+    /// Nothing more.
+    End,
+    /// An operation wants to know of its end: a closed loop, which no naive pacer can run.
+    Closed,
+}
+
+#[derive(Clone, Copy)]
+struct NaiveEvent {
+    place: usize,
+    event: Event,
+}
+
+/// The filaments, and what they have emitted.
+pub struct Ahead {
+    filaments: Vec<WorkerFilament>,
+    agenda: OperationQueue,
+    wakes: TimeHeap<NaiveEvent>,
+    emissions: Emissions,
+    order: u64,
+}
+
+impl Ahead {
+    /// Returns the filaments, told of the start.
+    #[must_use]
+    pub fn new(filaments: Vec<WorkerFilament>) -> Self {
+        let mut ahead = Self {
+            agenda: OperationQueue::with_capacity(4096),
+            wakes: TimeHeap::with_capacity(filaments.len()),
+            emissions: Emissions::default(),
+            order: 0,
+            filaments,
+        };
+        (0..ahead.filaments.len()).for_each(|place| ahead.wake(place, Event::Start));
+        ahead
+    }
+
+    /// Returns what comes next; looks no further than `horizon`.
+    pub fn next(&mut self, horizon: Nanos) -> Next {
+        loop {
+            let wake = self.wakes.first().map_or(Nanos::NEVER, |due| due.at);
+            let at = self.agenda.next_at();
+            if wake.min(at) == Nanos::NEVER {
+                return Next::End;
+            }
+            if wake.min(at) > horizon {
+                return Next::Later(wake.min(at));
+            }
+            // What a wake emits may be due at once, so it goes first.
+            match self.wakes.first() {
+                Some(due) if due.at <= at => self.wake_first(),
+                _ => break,
+            }
+        }
+        match self.agenda.pop_due(Nanos::NEVER) {
+            Some(planned) if planned.operation.notify => Next::Closed,
+            Some(planned) => Next::Operation(planned),
+            None => Next::End,
+        }
+    }
+
+    fn wake_first(&mut self) {
+        if let Some(due) = self.wakes.pop() {
+            self.wake(due.what.place, due.what.event);
+        }
+    }
+
+    fn wake(&mut self, place: usize, event: Event) {
+        let mut emissions = std::mem::take(&mut self.emissions);
+        let hosted = &mut self.filaments[place];
+        hosted.filament.wake(event, &mut emissions);
+        let from = hosted.id;
+        for operation in emissions.operations.drain(..) {
+            let (filament, stream) = (u32::try_from(place).unwrap_or(u32::MAX), from);
+            self.agenda.push(Planned {
+                operation,
+                filament,
+                stream,
+            });
+        }
+        for (at, tag) in emissions.timers.drain(..) {
+            self.push(at, place, Event::Timer { at, tag });
+        }
+        for (at, to, payload) in emissions.messages.drain(..) {
+            if let Some(place) = self.place(to) {
+                self.push(at, place, Event::Message { at, from, payload });
+            }
+        }
+        self.emissions = emissions;
+    }
+
+    fn place(&self, id: FilamentId) -> Option<usize> {
+        self.filaments.iter().position(|hosted| hosted.id == id)
+    }
+
+    fn push(&mut self, at: Nanos, place: usize, event: Event) {
+        self.wakes.push(Due {
+            at,
+            order: self.order,
+            what: NaiveEvent { place, event },
+        });
+        self.order += 1;
+    }
+}
+
+/// The line. One thread of a run waits for all others there, then lets them go.
+#[derive(Default)]
+pub struct StartBarrier {
+    state: Mutex<StartState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct StartState {
+    ready: usize,
+    word: Option<StartSignal>,
+}
+
+/// What the waiting threads are told.
+#[derive(Clone)]
+enum StartSignal {
+    Go(RunClock),
+    Home,
+}
+
+impl StartBarrier {
+    /// Says that this thread is ready, and waits; returns the clock from time zero, or None when
+    /// the run does not begin.
+    pub fn ready(&self) -> Option<RunClock> {
+        let mut state = self.lock();
+        state.ready += 1;
+        self.changed.notify_all();
+        loop {
+            match &state.word {
+                Some(StartSignal::Go(clock)) => return Some(clock.clone()),
+                Some(StartSignal::Home) => return None,
+                None => state = self.wait(state),
+            }
+        }
+    }
+
+    /// Waits until so many threads are ready.
+    pub fn wait_for(&self, threads: usize) {
+        let mut state = self.lock();
+        while state.ready < threads {
+            state = self.wait(state);
+        }
+    }
+
+    /// Lets all go, by this clock.
+    pub fn go(&self, clock: RunClock) {
+        self.tell(StartSignal::Go(clock));
+    }
+
+    /// Sends all home: the run does not begin. Those that have gone do not hear it.
+    pub fn send_home(&self) {
+        self.tell(StartSignal::Home);
+    }
+
+    fn tell(&self, word: StartSignal) {
+        self.lock().word.get_or_insert(word);
+        self.changed.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, StartState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, StartState>) -> MutexGuard<'a, StartState> {
+        self.changed
+            .wait(state)
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Something that executes an operation while the caller waits. One for each thread.
+pub trait Synchronous: Send {
+    /// Tells the clock that counts from time zero, before the first operation.
+    fn begin(&mut self, _clock: &RunClock) {}
+
+    /// Executes `operation` and returns the bytes transferred, or a negative errno. Its `at`
+    /// is not looked at: when to call is the caller's business.
+    fn execute(&self, operation: &Operation) -> i32;
+}
+
+#[cfg(test)]
+mod ahead_tests {
+    use super::*;
+    use bw_model::{Kind, Operation};
+    use bw_schedule::filament::Filament;
+
+    /// Emits one operation at each of its timers, 10 ns apart, and tells its neighbour at the third.
+    struct Ticking(u64);
+
+    impl Filament for Ticking {
+        fn wake(&mut self, event: Event, emit: &mut Emissions) {
+            let at = match event {
+                Event::Start => Nanos(self.0),
+                Event::Timer { at, .. } | Event::Message { at, .. } => at,
+                Event::Completed(_) => return,
+            };
+            let notify = matches!(event, Event::Message { .. });
+            let operation = Operation {
+                at,
+                offset: 0,
+                size: 1,
+                kind: Kind::Read,
+                notify,
+                tag: 0,
+            };
+            emit.operations.push(operation);
+            match at.0 {
+                0..30 => emit.timers.push((at + Nanos(10), 0)),
+                _ => emit.messages.push((at + Nanos(1), 1, 0)),
+            }
+        }
+    }
+
+    #[test]
+    fn operations_come_in_order_up_to_the_horizon_and_closed_loops_are_seen() {
+        let hosted = |id: u32| WorkerFilament {
+            id,
+            filament: Box::new(Ticking(u64::from(id) * 5)),
+        };
+        let mut ahead = Ahead::new(vec![hosted(0), hosted(1)]);
+        let mut times = Vec::new();
+        let end = loop {
+            match ahead.next(Nanos(25)) {
+                Next::Operation(planned) => times.push(planned.operation.at.0),
+                other => break other,
+            }
+        };
+        assert_eq!(times, [0, 5, 10, 15, 20, 25]);
+        assert_eq!(end, Next::Later(Nanos(30)));
+        assert!(matches!(ahead.next(Nanos(99)), Next::Operation(_)));
+        assert_eq!(ahead.next(Nanos(99)), Next::Closed);
+    }
+}
+
+#[cfg(test)]
+mod starting_line_tests {
+    use super::*;
+    use crate::clock::Monotonic;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    fn begun(say: impl FnOnce(&StartBarrier)) -> usize {
+        let (line, begun) = (StartBarrier::default(), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    begun.fetch_add(usize::from(line.ready().is_some()), Ordering::SeqCst)
+                });
+            }
+            line.wait_for(3);
+            assert_eq!(begun.load(Ordering::SeqCst), 0);
+            say(&line);
+        });
+        begun.into_inner()
+    }
+
+    #[test]
+    fn nobody_begins_before_all_are_ready_and_then_all_do() {
+        let clock = || RunClock::Monotonic(Monotonic::starting_at(0));
+        assert_eq!(begun(|line| line.go(clock())), 3);
+    }
+
+    #[test]
+    fn nobody_begins_when_sent_home() {
+        assert_eq!(begun(StartBarrier::send_home), 0);
     }
 }

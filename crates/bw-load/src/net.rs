@@ -10,26 +10,21 @@
 //! one `recv` for an exchange cost less than the server's part, and epoll is allowed everywhere.
 //! Not done: several requests in flight on a connection (HTTP pipelining), TLS, UDP.
 
-pub mod connect;
-pub mod connection;
-pub mod epoll;
-mod pool;
-mod timeouts;
+pub(crate) mod connection;
+pub(crate) mod epoll;
+pub(crate) mod pool;
 
 pub use crate::file::Refusal;
-
+use crate::net::connection::Endpoint;
+use crate::net::pool::Pool;
 use crate::target::{Reaped, Target};
-use bw_model::Operation;
-use bw_model::Nanos;
-use connect::Endpoint;
-use pool::Pool;
+use bw_model::{Nanos, Operation};
 use serde::Serialize;
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 
 /// How far an exchange has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum ExchangeState {
     /// There is more to come.
     More,
     /// It has ended.
@@ -59,10 +54,10 @@ pub trait Protocol {
     fn outgoing<'a>(&'a self, exchange: &'a Self::Exchange, sent: u64) -> &'a [u8];
 
     /// Notes that everything was sent.
-    fn sent(&self, exchange: &mut Self::Exchange) -> Progress;
+    fn sent(&self, exchange: &mut Self::Exchange) -> ExchangeState;
 
     /// Reads what came; never empty.
-    fn receive(&self, exchange: &mut Self::Exchange, bytes: &[u8]) -> Progress;
+    fn receive(&self, exchange: &mut Self::Exchange, bytes: &[u8]) -> ExchangeState;
 
     /// Returns the result of an exchange that the server ended by closing the connection.
     fn closed(&self, exchange: &mut Self::Exchange) -> i32;
@@ -70,7 +65,7 @@ pub trait Protocol {
 
 /// What a network target has done, for the result's `target` object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Description {
+pub struct NetworkDescription {
     /// The server, as the user named it.
     pub server: String,
     /// The address that the name led to.
@@ -144,9 +139,9 @@ impl<P: Protocol> Network<P> {
 
     /// Returns what it is and what it has done so far.
     #[must_use]
-    pub fn describe(&self) -> Description {
+    pub fn describe(&self) -> NetworkDescription {
         let counts = self.pool.counts();
-        Description {
+        NetworkDescription {
             server: self.server.clone(),
             address: self.pool.address().to_string(),
             connections: self.pool.size(),

@@ -5,13 +5,11 @@
 //! line is enough; a stall holds back every end that falls into it until it is over. Without service time
 //! and stalls no clock is read.
 
-use crate::clock::Clock;
-use crate::synchronous::Synchronous;
+use crate::clock::{Clock, RunClock};
+use crate::naive::Synchronous;
 use crate::target::{Reaped, Target};
-use crate::timekeeper::AnyClock;
 use crate::worker::BATCH;
-use bw_model::Operation;
-use bw_model::Nanos;
+use bw_model::{Nanos, Operation};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -154,21 +152,21 @@ impl<C: Clock> Target for Null<C> {
 /// The null target for a caller that waits.
 #[derive(Debug)]
 pub struct NullCalls {
-    clock: RefCell<AnyClock>,
+    clock: RefCell<RunClock>,
     spec: NullSpec,
 }
 
 impl NullCalls {
     /// Returns a null target that makes its caller wait.
     #[must_use]
-    pub fn new(spec: NullSpec, clock: AnyClock) -> Self {
+    pub fn new(spec: NullSpec, clock: RunClock) -> Self {
         let clock = RefCell::new(clock);
         Self { clock, spec }
     }
 }
 
 impl Synchronous for NullCalls {
-    fn begin(&mut self, clock: &AnyClock) {
+    fn begin(&mut self, clock: &RunClock) {
         self.clock = RefCell::new(clock.clone());
     }
 

@@ -6,23 +6,24 @@
 //! costs less than agreeing on who takes what. What lost: a reader in each worker, parsing W times.
 //! [`Readers::open`] is to be called by a thread that is not pinned, since a thread inherits its
 //! processors. The rings are filled before the run begins: what is wrong near a trace's start is told then.
+//!
+//! The reader's thread: rows to operations, in blocks, into every ring.
+//!
+//! A full ring is waited for by sleeping: the workers must not pay a system call to wake anyone. The
+//! rest is a quarter of the time that lies in the ring, so it is never emptied meanwhile.
 
-use crate::exchange::{Emptier, Filler, exchange};
-use bw_schedule::filaments::operations::{OperationSource, SourceState};
-use bw_model::Operation;
+use crate::channels::{BlockReceiver, BlockSender, exchange};
+use bw_model::{Operation, Row};
+use bw_schedule::filaments::open::{OperationSource, SourceState};
 use bw_trace::error::{TraceCode, TraceError};
-use bw_trace::input::TraceInput;
-use bw_trace::report::TraceReport;
-use bw_trace::trace;
+use bw_trace::input::{TraceInput, TraceReport};
+use bw_trace::trace::{self, Trace};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
-
-mod reading;
-
-use reading::{News, Reading};
 
 /// Operations in a block.
 const BLOCK: usize = 256;
@@ -44,27 +45,27 @@ pub struct Fit {
 
 /// The traces of one run, being read.
 pub struct Readers {
-    readers: Vec<Reader>,
+    readers: Vec<TraceReader>,
 }
 
 /// The account of one trace, with what was wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct ReadOutcome {
     /// What reading did to it.
     pub report: TraceReport,
     /// Why it ended early, if it did: the operations before that were played.
     pub error: Option<TraceError>,
 }
 
-struct Reader {
+struct TraceReader {
     input: TraceInput,
     /// One for each worker, until it takes it or lets it go.
     sources: Mutex<Vec<Option<ReadAhead>>>,
     /// Behind a lock only to be shared with the workers, who never ask.
-    news: Mutex<Receiver<News>>,
+    news: Mutex<Receiver<ReaderEvent>>,
     stop: Arc<AtomicBool>,
     opened: TraceReport,
-    outcome: Option<Outcome>,
+    outcome: Option<ReadOutcome>,
 }
 
 impl Readers {
@@ -74,9 +75,9 @@ impl Readers {
     /// # Errors
     /// A trace cannot be opened, or something is wrong in its beginning.
     pub fn open(inputs: &[&TraceInput], workers: usize, fit: Fit) -> Result<Self, TraceError> {
-        let started: Result<Vec<Reader>, TraceError> = inputs
+        let started: Result<Vec<TraceReader>, TraceError> = inputs
             .iter()
-            .map(|input| Reader::start(input, workers, fit))
+            .map(|input| TraceReader::start(input, workers, fit))
             .collect();
         let mut readers = started?;
         for reader in &mut readers {
@@ -112,21 +113,21 @@ impl Readers {
 
     /// Ends the reading and returns what became of each trace, in order.
     #[must_use]
-    pub fn finish(self) -> Vec<Outcome> {
+    pub fn finish(self) -> Vec<ReadOutcome> {
         for reader in &self.readers {
             reader.stop.store(true, Ordering::Relaxed);
         }
-        self.readers.into_iter().map(Reader::outcome).collect()
+        self.readers.into_iter().map(TraceReader::outcome).collect()
     }
 }
 
-impl Drop for Reader {
+impl Drop for TraceReader {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 }
 
-impl Reader {
+impl TraceReader {
     fn start(input: &TraceInput, workers: usize, fit: Fit) -> Result<Self, TraceError> {
         let fitted = TraceInput {
             target_bytes: input.target_bytes.or(fit.target_bytes),
@@ -139,7 +140,7 @@ impl Reader {
         let stop = Arc::new(AtomicBool::new(false));
         let (fillers, sources) = (0..workers).map(|_| ring(&ended)).unzip();
         let (tell, news) = channel();
-        let reading = Reading::new(trace, fillers, Arc::clone(&stop), tell);
+        let reading = TraceReading::new(trace, fillers, Arc::clone(&stop), tell);
         thread::Builder::new()
             .name("bw-trace-reader".to_owned())
             .spawn(move || reading.run(&ended))
@@ -156,18 +157,18 @@ impl Reader {
 
     fn wait_until_full(&mut self) -> Result<(), TraceError> {
         match self.hear() {
-            Ok(News::Done(outcome)) => match outcome.error {
+            Ok(ReaderEvent::Done(outcome)) => match outcome.error {
                 Some(error) => Err(error),
                 None => {
                     self.outcome = Some(*outcome);
                     Ok(())
                 }
             },
-            Ok(News::Filled) | Err(_) => Ok(()),
+            Ok(ReaderEvent::Filled) | Err(_) => Ok(()),
         }
     }
 
-    fn hear(&mut self) -> Result<News, RecvTimeoutError> {
+    fn hear(&mut self) -> Result<ReaderEvent, RecvTimeoutError> {
         let news = self.news.get_mut().unwrap_or_else(PoisonError::into_inner);
         news.recv_timeout(PATIENCE)
     }
@@ -178,21 +179,21 @@ impl Reader {
         sources.get_mut(worker).and_then(Option::take)
     }
 
-    fn outcome(mut self) -> Outcome {
+    fn outcome(mut self) -> ReadOutcome {
         if let Some(outcome) = self.outcome.take() {
             return outcome;
         }
         loop {
             match self.hear() {
-                Ok(News::Filled) => {}
-                Ok(News::Done(outcome)) => return *outcome,
+                Ok(ReaderEvent::Filled) => {}
+                Ok(ReaderEvent::Done(outcome)) => return *outcome,
                 Err(why) => return self.without_account(why),
             }
         }
     }
 
     /// Returns the outcome of a reader that gave none: it waits for a FIFO, or it is gone.
-    fn without_account(&self, why: RecvTimeoutError) -> Outcome {
+    fn without_account(&self, why: RecvTimeoutError) -> ReadOutcome {
         let mut report = self.opened.clone();
         let error = match why {
             RecvTimeoutError::Timeout => {
@@ -207,7 +208,7 @@ impl Reader {
                 "report this as a defect",
             )),
         };
-        Outcome { report, error }
+        ReadOutcome { report, error }
     }
 }
 
@@ -220,9 +221,9 @@ fn not_started(path: &str, error: &std::io::Error) -> TraceError {
     )
 }
 
-type Block = Vec<Operation>;
+type OperationBlock = Vec<Operation>;
 
-fn ring(ended: &Arc<AtomicBool>) -> (Option<Filler<Block>>, Option<ReadAhead>) {
+fn ring(ended: &Arc<AtomicBool>) -> (Option<BlockSender<OperationBlock>>, Option<ReadAhead>) {
     let empties = (0..BLOCKS).map(|_| Vec::with_capacity(BLOCK)).collect();
     let (filler, emptier) = exchange(BLOCKS, empties);
     let source = ReadAhead {
@@ -234,12 +235,12 @@ fn ring(ended: &Arc<AtomicBool>) -> (Option<Filler<Block>>, Option<ReadAhead>) {
 
 /// The operations of a trace as one worker sees them: whole blocks that are ready.
 struct ReadAhead {
-    emptier: Emptier<Block>,
+    emptier: BlockReceiver<OperationBlock>,
     ended: Arc<AtomicBool>,
 }
 
 impl OperationSource for ReadAhead {
-    fn next_block(&mut self, block: &mut Block) -> SourceState {
+    fn next_block(&mut self, block: &mut OperationBlock) -> SourceState {
         // Looked at before the ring: what was handed over before the end is then in it.
         // A reader that is gone without a word has ended too: its outcome tells of the defect.
         let ended = self.ended.load(Ordering::Acquire) || self.emptier.is_abandoned();
@@ -253,6 +254,155 @@ impl OperationSource for ReadAhead {
             None if ended => SourceState::Ended,
             None => SourceState::NotYet,
         }
+    }
+}
+
+/// The shortest and the longest rest while the rings are full [ns].
+const REST_NS: (u64, u64) = (200_000, 20_000_000);
+
+/// What a reader tells.
+pub(super) enum ReaderEvent {
+    /// The rings are full.
+    Filled,
+    /// There is nothing more to read.
+    Done(Box<ReadOutcome>),
+}
+
+/// A trace being read.
+pub(super) struct TraceReading {
+    trace: Trace,
+    /// None: its worker has gone, or never wanted it.
+    rings: Vec<Option<BlockSender<OperationBlock>>>,
+    stop: Arc<AtomicBool>,
+    tell: Sender<ReaderEvent>,
+    block: OperationBlock,
+    /// When the blocks that may still lie in a ring begin [ns].
+    starts: VecDeque<u64>,
+    filled: bool,
+}
+
+/// How a block ended.
+enum BlockEnd {
+    Full,
+    OfTrace(Option<TraceError>),
+}
+
+impl TraceReading {
+    pub(super) fn new(
+        trace: Trace,
+        rings: Vec<Option<BlockSender<OperationBlock>>>,
+        stop: Arc<AtomicBool>,
+        tell: Sender<ReaderEvent>,
+    ) -> Self {
+        Self {
+            trace,
+            rings,
+            stop,
+            tell,
+            block: Vec::with_capacity(BLOCK),
+            starts: VecDeque::with_capacity(BLOCKS + 1),
+            filled: false,
+        }
+    }
+
+    /// Reads to the end, or until nobody wants more; then tells the outcome.
+    pub(super) fn run(mut self, ended: &AtomicBool) {
+        let error = loop {
+            let end = self.read_block();
+            let wanted = self.hand_over();
+            match end {
+                BlockEnd::OfTrace(error) => break error,
+                BlockEnd::Full if wanted => {}
+                BlockEnd::Full => break None,
+            }
+        };
+        // Published with the last blocks: whoever sees it finds them in its ring.
+        ended.store(true, Ordering::Release);
+        let report = self.trace.report();
+        // Nobody listens any more if the run ended first.
+        drop(
+            self.tell
+                .send(ReaderEvent::Done(Box::new(ReadOutcome { report, error }))),
+        );
+    }
+
+    /// Fills the block; less than full if the next row has to be waited for.
+    fn read_block(&mut self) -> BlockEnd {
+        self.block.clear();
+        while self.block.len() < BLOCK {
+            match self.trace.next() {
+                Some(Ok(row)) => self.block.push(operation(&row)),
+                Some(Err(error)) => return BlockEnd::OfTrace(Some(error)),
+                None => return BlockEnd::OfTrace(None),
+            }
+            if !self.trace.at_hand() {
+                break;
+            }
+        }
+        BlockEnd::Full
+    }
+
+    /// Copies the block into every ring. Returns false when nobody takes anything any more.
+    fn hand_over(&mut self) -> bool {
+        let Some(first) = self.block.first() else {
+            return true;
+        };
+        self.starts.push_back(first.at.0);
+        if self.starts.len() > BLOCKS {
+            self.starts.pop_front();
+        }
+        for place in 0..self.rings.len() {
+            while !self.offer(place) {
+                if self.stop.load(Ordering::Relaxed) {
+                    return false;
+                }
+                self.rest();
+            }
+        }
+        self.rings.iter().any(Option::is_some)
+    }
+
+    /// Copies the block into one ring; returns false if it has no room now.
+    fn offer(&mut self, place: usize) -> bool {
+        let Some(ring) = &mut self.rings[place] else {
+            return true;
+        };
+        if ring.is_abandoned() {
+            self.rings[place] = None;
+            return true;
+        }
+        if ring.is_full() {
+            return false;
+        }
+        let Some(mut copy) = ring.take() else {
+            return false;
+        };
+        copy.clear();
+        copy.extend_from_slice(&self.block);
+        // There is room, and only this thread fills it.
+        ring.give(copy).is_ok()
+    }
+
+    fn rest(&mut self) {
+        if !self.filled {
+            self.filled = true;
+            drop(self.tell.send(ReaderEvent::Filled));
+        }
+        let newest = self.block.last().map_or(0, |operation| operation.at.0);
+        let oldest = self.starts.front().copied().unwrap_or(newest);
+        let span = newest.saturating_sub(oldest);
+        thread::sleep(Duration::from_nanos((span / 4).clamp(REST_NS.0, REST_NS.1)));
+    }
+}
+
+fn operation(row: &Row) -> Operation {
+    Operation {
+        at: row.intended,
+        offset: row.offset,
+        size: row.size,
+        kind: row.kind,
+        notify: false,
+        tag: 0,
     }
 }
 

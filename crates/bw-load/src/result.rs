@@ -1,15 +1,15 @@
 //! What a load was: the `progress` and `result` of docs/engine-protocol.md.
 
-use crate::crew::Report;
+use crate::clock::ClockReport;
 use crate::environment::EnvironmentReport;
-use crate::ledger::Counts;
+use crate::pool::WorkerOutcome;
+use crate::record::OperationCounts;
+use crate::reporter::SamplesReport;
 use crate::request::{LoadRequest, Pacer};
-use crate::samples::SamplesReport;
-use crate::timekeeper::ClockReport;
+use bw_model::Nanos;
 use bw_record::recorder::Recorder;
 use bw_record::summary::{HistogramSummary, IntervalSummary, KindSummary};
-use bw_trace::report::TraceReport;
-use bw_model::Nanos;
+use bw_trace::input::TraceReport;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -95,7 +95,7 @@ pub struct LoadResult {
     /// How operations were issued at their time.
     pub pacer: Pacer,
     /// The counts.
-    pub counts: Counts,
+    pub counts: OperationCounts,
     /// Intended starts per second of the measured part.
     pub intended_rate_per_s: Option<f64>,
     /// Issues per second.
@@ -119,11 +119,11 @@ pub struct LoadResult {
 }
 
 /// Everything that a result is put together from.
-pub struct Parts<'a> {
+pub struct ResultParts<'a> {
     /// What was asked.
     pub request: &'a LoadRequest,
     /// What each worker left.
-    pub reports: Vec<Report>,
+    pub reports: Vec<WorkerOutcome>,
     /// `CLOCK_REALTIME` at time zero.
     pub started_ns: u64,
     /// Whether a signal ended it.
@@ -137,14 +137,14 @@ pub struct Parts<'a> {
     /// The file of rows.
     pub samples: Option<SamplesReport>,
     /// The counts of all workers.
-    pub counts: Counts,
+    pub counts: OperationCounts,
     /// The traces that were replayed.
     pub traces: Vec<TraceReport>,
 }
 
 /// Puts a result together.
 #[must_use]
-pub fn assemble(parts: Parts<'_>) -> LoadResult {
+pub fn assemble(parts: ResultParts<'_>) -> LoadResult {
     let recorder = merged(&parts.reports);
     let counts = parts.counts;
     let measured = measured_length(parts.request, &parts.reports);
@@ -187,7 +187,7 @@ const COUNTED: [&str; 7] = [
 ];
 
 /// Returns what the target turned out to be, by the first worker's account, with the counts of all.
-fn target(reports: &[Report]) -> serde_json::Value {
+fn target(reports: &[WorkerOutcome]) -> serde_json::Value {
     let mut reports = reports.iter().map(|report| &report.target);
     let mut all = reports.next().cloned().unwrap_or_default();
     for more in reports {
@@ -200,7 +200,7 @@ fn target(reports: &[Report]) -> serde_json::Value {
     all
 }
 
-fn merged(reports: &[Report]) -> Recorder {
+fn merged(reports: &[WorkerOutcome]) -> Recorder {
     let mut all = Recorder::new();
     reports
         .iter()
@@ -210,14 +210,14 @@ fn merged(reports: &[Report]) -> Recorder {
 
 /// Returns when the last operation ended.
 #[must_use]
-pub fn last_end(reports: &[Report]) -> Nanos {
+pub fn last_end(reports: &[WorkerOutcome]) -> Nanos {
     let ends = reports.iter().map(|report| report.ledger.last_end());
     ends.max().unwrap_or_default()
 }
 
 /// Returns the length of the measured part: what was asked for, cut where the run was ended early, or
 /// without a duration until the last completion.
-fn measured_length(request: &LoadRequest, reports: &[Report]) -> Nanos {
+fn measured_length(request: &LoadRequest, reports: &[WorkerOutcome]) -> Nanos {
     let stopped = reports
         .iter()
         .map(|report| report.end)
@@ -232,7 +232,7 @@ fn measured_length(request: &LoadRequest, reports: &[Report]) -> Nanos {
     end - request.warm_up_ns
 }
 
-fn worker(request: &LoadRequest, report: &Report) -> WorkerReport {
+fn worker(request: &LoadRequest, report: &WorkerOutcome) -> WorkerReport {
     WorkerReport {
         cpu: request
             .cpus

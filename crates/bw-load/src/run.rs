@@ -3,28 +3,24 @@
 //! In order: check, look at the machine, open the target, choose the clock; start the workers and
 //! report until all are done; put together what they left.
 
-use crate::crew::{Crew, Maker, NOT_YET_NS, Report};
-use crate::demand;
+use crate::channels::exchange;
+use crate::clock::ClockSource;
 use crate::environment::{self, EnvironmentReport};
-use crate::exchange::exchange;
-use crate::guard::Guard;
-use crate::ledger::{BLOCK, Counts, Ledger};
-use crate::naive::{self, Moment};
-use crate::read_ahead::{Fit, Outcome, Readers};
-use crate::reporter::{Desk, Reported, Reporter};
-use crate::request::{LoadRequest, Pacer};
-use crate::result::{self, LoadResult, Parts, Progress};
-use crate::samples::Samples;
-use crate::signals;
-use crate::targets::{self, Opened};
-use crate::timekeeper::Timekeeper;
+use crate::naive::{self, NaivePhase};
+use crate::policy::SpinMargin;
+use crate::pool::{NOT_YET_NS, TargetFactory, WorkerOutcome, WorkerPool};
+use crate::read_ahead::{Fit, ReadOutcome, Readers};
+use crate::record::{BLOCK, OperationCounts, WorkerRecord};
+use crate::reporter::{Reported, Reporter, Samples, WorkerStreams};
+use crate::request::{self, LoadRequest, Pacer};
+use crate::result::{self, LoadResult, Progress, ResultParts};
+use crate::targets::{self, OpenTarget};
 use crate::trouble::Trouble;
-use crate::worker::{Hosted, Plan, Stop};
+use crate::worker::{Stop, WorkerFilament, WorkerPlan};
+use bw_model::Nanos;
 use bw_record::interval::Interval;
 use bw_schedule::workload::Placement;
-use bw_trace::input::TraceInput;
-use bw_trace::report::TraceReport;
-use bw_model::Nanos;
+use bw_trace::input::{TraceInput, TraceReport};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -46,34 +42,34 @@ pub fn run(request: &LoadRequest, tell: &mut dyn FnMut(&Progress)) -> Result<Loa
         return naively(&opened, request, tell);
     }
     match &opened {
-        Opened::Null(maker) => on(maker, &opened, request, tell),
-        Opened::File(maker) => on(&**maker, &opened, request, tell),
-        Opened::Tcp(maker) => on(maker, &opened, request, tell),
-        Opened::Http(maker) => on(maker, &opened, request, tell),
+        OpenTarget::Null(maker) => on(maker, &opened, request, tell),
+        OpenTarget::File(maker) => on(&**maker, &opened, request, tell),
+        OpenTarget::Tcp(maker) => on(maker, &opened, request, tell),
+        OpenTarget::Http(maker) => on(maker, &opened, request, tell),
     }
 }
 
 /// What every run is made of, whoever issues.
-struct Run {
+struct RunContext {
     environment: EnvironmentReport,
-    timekeeper: Timekeeper,
+    timekeeper: ClockSource,
     stop: Stop,
     readers: Readers,
     extent: u64,
     starved: Starved,
 }
 
-impl Run {
+impl RunContext {
     /// Readers of traces begin here, in a thread that is not pinned: theirs run where they may.
-    fn prepare(request: &LoadRequest, opened: &Opened) -> Result<Self, Trouble> {
+    fn prepare(request: &LoadRequest, opened: &OpenTarget) -> Result<Self, Trouble> {
         let fit = Fit {
             target_bytes: Some(opened.extent()),
             align_bytes: opened.block_bytes(),
         };
-        let traces: Vec<_> = demand::traces(&request.workload).collect();
+        let traces: Vec<_> = request::traces(&request.workload).collect();
         Ok(Self {
-            environment: environment::prepare(request)?,
-            timekeeper: Timekeeper::choose(request.clock)?,
+            environment: environment::prepare_process(request)?,
+            timekeeper: ClockSource::choose(request.clock)?,
             stop: Stop::default(),
             readers: Readers::open(&traces, request.workers, fit)?,
             extent: opened.extent(),
@@ -82,7 +78,7 @@ impl Run {
     }
 
     /// Makes the filaments of one worker.
-    fn build(&self, request: &LoadRequest, worker: usize) -> Result<Vec<Hosted>, Trouble> {
+    fn build(&self, request: &LoadRequest, worker: usize) -> Result<Vec<WorkerFilament>, Trouble> {
         // Both are below the greatest number of workers.
         let placement = Placement {
             worker: worker as u32,
@@ -92,7 +88,7 @@ impl Run {
         let built = (request.workload).build(placement, self.extent, &mut sources)?;
         self.readers.release(worker);
         self.starved.add(built.starved);
-        let hosted = |(id, filament)| Hosted { id, filament };
+        let hosted = |(id, filament)| WorkerFilament { id, filament };
         Ok(built.filaments.into_iter().map(hosted).collect())
     }
 
@@ -100,21 +96,21 @@ impl Run {
         self,
         request: &LoadRequest,
         reporter: Reporter<'_>,
-        (reports, started_ns): (Vec<Report>, u64),
+        (reports, started_ns): (Vec<WorkerOutcome>, u64),
     ) -> Result<LoadResult, Trouble> {
         self.timekeeper.refine();
         let Reported { series, samples } = reporter.close(result::last_end(&reports));
-        let mut counts = Counts {
+        let mut counts = OperationCounts {
             starved: self.starved.total(),
-            ..Counts::default()
+            ..OperationCounts::default()
         };
         for report in &reports {
             counts += report.ledger.counts();
         }
-        Ok(result::assemble(Parts {
+        Ok(result::assemble(ResultParts {
             request,
             started_ns,
-            interrupted: signals::caught() > 0,
+            interrupted: environment::caught() > 0,
             clock: self.timekeeper.report(),
             environment: self.environment,
             intervals: series,
@@ -128,7 +124,7 @@ impl Run {
 
 fn reporter<'a>(
     request: &LoadRequest,
-    desks: Vec<Desk>,
+    desks: Vec<WorkerStreams>,
     tell: &'a mut dyn FnMut(&Progress),
 ) -> Result<Reporter<'a>, Trouble> {
     let path = request.samples.as_deref();
@@ -138,17 +134,17 @@ fn reporter<'a>(
 }
 
 /// Runs a load on the targets that `maker` makes of `opened`.
-fn on<M: Maker>(
+fn on<M: TargetFactory>(
     maker: &M,
-    opened: &Opened,
+    opened: &OpenTarget,
     request: &LoadRequest,
     tell: &mut dyn FnMut(&Progress),
 ) -> Result<LoadResult, Trouble> {
-    let run = Run::prepare(request, opened)?;
+    let run = RunContext::prepare(request, opened)?;
     let (ledgers, desks) = paper(request);
     let mut reporter = reporter(request, desks, tell)?;
     let build = |worker| run.build(request, worker);
-    let crew = Crew {
+    let crew = WorkerPool {
         plan: plan(request),
         workers: request.workers,
         cpus: request.cpus.as_deref(),
@@ -163,18 +159,18 @@ fn on<M: Maker>(
 
 /// Runs a load by one of the paper's naive replayers.
 fn naively(
-    opened: &Opened,
+    opened: &OpenTarget,
     request: &LoadRequest,
     tell: &mut dyn FnMut(&Progress),
 ) -> Result<LoadResult, Trouble> {
     naive::check(request)?;
-    let run = Run::prepare(request, opened)?;
+    let run = RunContext::prepare(request, opened)?;
     let (mut ledgers, desks) = paper(request);
     let mut reporter = reporter(request, desks, tell)?;
     let filaments = run.build(request, 0)?;
     let standing = run.timekeeper.clock(NOT_YET_NS);
     let calls = opened.calls(naive::threads(request), &standing)?;
-    let job = naive::Job {
+    let job = naive::NaiveRun {
         request,
         stop: &run.stop,
         timekeeper: &run.timekeeper,
@@ -182,9 +178,9 @@ fn naively(
     };
     let ledger = ledgers.remove(0);
     let (report, started_ns) = job.run((filaments, calls, ledger), |moment| match moment {
-        Moment::Begun(started_ns) => reporter.begin(started_ns),
-        Moment::Under => reporter.look(&run.timekeeper, &run.stop),
-        Moment::Over => {
+        NaivePhase::Begun(started_ns) => reporter.begin(started_ns),
+        NaivePhase::Under => reporter.look(&run.timekeeper, &run.stop),
+        NaivePhase::Over => {
             reporter.finished(0);
             reporter.look(&run.timekeeper, &run.stop)
         }
@@ -218,30 +214,30 @@ impl Starved {
 ///
 /// # Errors
 /// One was wrong in the middle: what was replayed is not what was asked for.
-fn traces(outcomes: Vec<Outcome>) -> Result<Vec<TraceReport>, Trouble> {
-    let account = |outcome: Outcome| match outcome.error {
+fn traces(outcomes: Vec<ReadOutcome>) -> Result<Vec<TraceReport>, Trouble> {
+    let account = |outcome: ReadOutcome| match outcome.error {
         Some(error) => Err(Trouble::from(error)),
         None => Ok(outcome.report),
     };
     outcomes.into_iter().map(account).collect()
 }
 
-fn plan(request: &LoadRequest) -> Plan {
-    Plan {
+fn plan(request: &LoadRequest) -> WorkerPlan {
+    WorkerPlan {
         depth: request.depth,
         backlog: request.backlog / request.workers,
         full: request.full,
         late: request.late,
         end: request.end(),
         drain: request.drain_ns,
-        guard: Guard::REAL,
+        guard: SpinMargin::REAL,
         near: NEAR,
         interval: request.interval_ns,
     }
 }
 
 /// Returns what the workers write into, and where the reporter finds it.
-fn paper(request: &LoadRequest) -> (Vec<Ledger>, Vec<Desk>) {
+fn paper(request: &LoadRequest) -> (Vec<WorkerRecord>, Vec<WorkerStreams>) {
     let one = |worker| {
         let spare = (0..2).map(|_| Box::new(Interval::new(0))).collect();
         let (filler, intervals) = exchange(INTERVALS, spare);
@@ -251,8 +247,8 @@ fn paper(request: &LoadRequest) -> (Vec<Ledger>, Vec<Desk>) {
             .is_some()
             .then(|| exchange(BLOCKS + 1, blocks()));
         let (row_filler, rows) = rows.unzip();
-        let ledger = Ledger::new(worker, request.warm_up_ns, filler, row_filler);
-        (ledger, Desk { intervals, rows })
+        let ledger = WorkerRecord::new(worker, request.warm_up_ns, filler, row_filler);
+        (ledger, WorkerStreams { intervals, rows })
     };
     // Workers are at most 1024.
     (0..request.workers as u16).map(one).unzip()

@@ -4,8 +4,7 @@
 //! asynchronous: `submit` hands over, `reap` gives back. Nothing here may allocate, lock or
 //! log once the run has begun.
 
-use bw_model::Operation;
-use bw_model::Nanos;
+use bw_model::{Nanos, Operation};
 use std::io;
 
 /// The end of an operation on a target.

@@ -1,28 +1,27 @@
 //! The targets of a request: opened once for the run, then made by each worker for itself.
 
-use crate::crew::Maker;
-use crate::demand;
-use crate::file::{self, FileTarget, OpenFile, Purpose, Refusal};
+use crate::clock::RunClock;
+use crate::file::{self, FileTarget, OpenFile, Refusal, TargetUse};
 use crate::http;
+use crate::naive::Synchronous;
 use crate::net::{Network, Protocol};
 use crate::null::{Null, NullCalls, NullSpec};
-use crate::request::{LoadRequest, TargetSpec};
-use crate::synchronous::Synchronous;
+use crate::pool::TargetFactory;
+use crate::request::{self, LoadRequest, TargetSpec};
 use crate::tcp::TcpPlan;
-use crate::timekeeper::AnyClock;
 use crate::trouble::Trouble;
 use serde_json::{Value, json};
 
 /// A target, opened: it exists, it is large enough, its server has an address.
-pub enum Opened {
+pub enum OpenTarget {
     /// Nothing.
-    Null(NullMaker),
+    Null(NullFactory),
     /// A file or a block device.
-    File(Box<FileMaker>),
+    File(Box<FileFactory>),
     /// A TCP server.
-    Tcp(NetMaker<TcpPlan>),
+    Tcp(NetFactory<TcpPlan>),
     /// An HTTP server.
-    Http(NetMaker<http::request::Plan>),
+    Http(NetFactory<http::request::HttpPlan>),
 }
 
 /// Opens the target of a request. Before threads are pinned: a pool of threads runs where
@@ -30,38 +29,38 @@ pub enum Opened {
 ///
 /// # Errors
 /// The target's own: bad input (status 2).
-pub fn open(request: &LoadRequest) -> Result<Opened, Trouble> {
+pub fn open(request: &LoadRequest) -> Result<OpenTarget, Trouble> {
     let (depth, workers) = (request.depth, request.workers as u32);
     Ok(match &request.target {
-        TargetSpec::Null(spec) => Opened::Null(NullMaker {
+        TargetSpec::Null(spec) => OpenTarget::Null(NullFactory {
             spec: spec.clone(),
             depth,
         }),
         TargetSpec::File(spec) => {
-            let writes = demand::writes(&request.workload);
-            let open = file::open(spec, Purpose { writes })?;
-            for (what, bytes) in demand::multiples(&request.workload) {
+            let writes = request::writes(&request.workload);
+            let open = file::open(spec, TargetUse { writes })?;
+            for (what, bytes) in request::multiples(&request.workload) {
                 let checked = open.check_multiple(&what, bytes);
                 checked
                     .map_err(|refusal| Trouble::from(refusal).about(format!("workload.{what}")))?;
             }
-            let largest_bytes = demand::largest_bytes(&request.workload);
-            Opened::File(Box::new(FileMaker {
+            let largest_bytes = request::largest_bytes(&request.workload);
+            OpenTarget::File(Box::new(FileFactory {
                 open,
                 depth,
                 largest_bytes,
             }))
         }
         TargetSpec::Tcp(spec) => {
-            Opened::Tcp(NetMaker::new(spec.plan()?, spec.connections, workers)?)
+            OpenTarget::Tcp(NetFactory::new(spec.plan()?, spec.connections, workers)?)
         }
         TargetSpec::Http(spec) => {
-            Opened::Http(NetMaker::new(spec.plan()?, spec.connections, workers)?)
+            OpenTarget::Http(NetFactory::new(spec.plan()?, spec.connections, workers)?)
         }
     })
 }
 
-impl Opened {
+impl OpenTarget {
     /// Returns how large it is [bytes]; of a server: how many things there are to ask it for.
     #[must_use]
     pub fn extent(&self) -> u64 {
@@ -77,7 +76,7 @@ impl Opened {
 /// The calls of the naive pacers, one for each thread.
 type Calls = Vec<Box<dyn Synchronous>>;
 
-impl Opened {
+impl OpenTarget {
     /// Returns what offsets and sizes must be multiples of [bytes]; None where everything goes.
     #[must_use]
     pub fn block_bytes(&self) -> Option<u64> {
@@ -94,7 +93,7 @@ impl Opened {
     ///
     /// # Errors
     /// `pacer-target`: a server has no such thing; or there is no memory for buffers.
-    pub fn calls(&self, threads: u32, standing: &AnyClock) -> Result<Calls, Trouble> {
+    pub fn calls(&self, threads: u32, standing: &RunClock) -> Result<Calls, Trouble> {
         let one = |_| -> Result<Box<dyn Synchronous>, Trouble> {
             match self {
                 Self::Null(maker) => Ok(Box::new(NullCalls::new(
@@ -131,19 +130,19 @@ impl From<Refusal> for Trouble {
 }
 
 /// Makes null targets.
-pub struct NullMaker {
+pub struct NullFactory {
     spec: NullSpec,
     depth: u32,
 }
 
-impl Maker for NullMaker {
-    type Target = Null<AnyClock>;
+impl TargetFactory for NullFactory {
+    type Target = Null<RunClock>;
 
-    fn make(&self, _worker: usize, clock: AnyClock) -> Result<Self::Target, Trouble> {
+    fn make(&self, _worker: usize, clock: RunClock) -> Result<Self::Target, Trouble> {
         Ok(Null::new(self.spec.clone(), clock, self.depth))
     }
 
-    fn begin(&self, target: &mut Self::Target, clock: AnyClock) {
+    fn begin(&self, target: &mut Self::Target, clock: RunClock) {
         target.set_clock(clock);
     }
 
@@ -153,16 +152,16 @@ impl Maker for NullMaker {
 }
 
 /// Makes targets on one open file.
-pub struct FileMaker {
+pub struct FileFactory {
     open: OpenFile,
     depth: u32,
     largest_bytes: u32,
 }
 
-impl Maker for FileMaker {
+impl TargetFactory for FileFactory {
     type Target = FileTarget;
 
-    fn make(&self, _worker: usize, _clock: AnyClock) -> Result<Self::Target, Trouble> {
+    fn make(&self, _worker: usize, _clock: RunClock) -> Result<Self::Target, Trouble> {
         Ok(self.open.worker(self.depth, self.largest_bytes)?)
     }
 
@@ -174,13 +173,13 @@ impl Maker for FileMaker {
 }
 
 /// Makes targets on one server; each worker has its share of the connections.
-pub struct NetMaker<P> {
+pub struct NetFactory<P> {
     plan: P,
     connections: u32,
     workers: u32,
 }
 
-impl<P> NetMaker<P> {
+impl<P> NetFactory<P> {
     fn new(plan: P, connections: u32, workers: u32) -> Result<Self, Trouble> {
         if connections < workers {
             return Err(Trouble::request(
@@ -213,10 +212,10 @@ fn describe<P: Protocol>(kind: &str, target: &Network<P>) -> Value {
     told
 }
 
-impl Maker for NetMaker<TcpPlan> {
+impl TargetFactory for NetFactory<TcpPlan> {
     type Target = crate::tcp::TcpTarget;
 
-    fn make(&self, worker: usize, _clock: AnyClock) -> Result<Self::Target, Trouble> {
+    fn make(&self, worker: usize, _clock: RunClock) -> Result<Self::Target, Trouble> {
         Ok(self.plan.open(self.share(worker))?)
     }
 
@@ -225,10 +224,10 @@ impl Maker for NetMaker<TcpPlan> {
     }
 }
 
-impl Maker for NetMaker<http::request::Plan> {
+impl TargetFactory for NetFactory<http::request::HttpPlan> {
     type Target = http::HttpTarget;
 
-    fn make(&self, worker: usize, _clock: AnyClock) -> Result<Self::Target, Trouble> {
+    fn make(&self, worker: usize, _clock: RunClock) -> Result<Self::Target, Trouble> {
         Ok(self.plan.open(self.share(worker))?)
     }
 
@@ -243,8 +242,8 @@ mod tests {
 
     #[test]
     fn connections_are_shared_out_whole() {
-        let maker = NetMaker::new((), 8, 3).unwrap();
+        let maker = NetFactory::new((), 8, 3).unwrap();
         assert_eq!([0, 1, 2].map(|worker| maker.share(worker)), [3, 3, 2]);
-        assert!(NetMaker::new((), 2, 3).is_err());
+        assert!(NetFactory::new((), 2, 3).is_err());
     }
 }

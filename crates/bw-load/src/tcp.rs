@@ -4,10 +4,9 @@
 //! with other bytes is no measurement of one; where `receive_bytes` says how much comes back,
 //! the content is the server's affair. TCP_NODELAY is set, so that Nagle's algorithm does not pace us.
 
-use crate::net::connect::Endpoint;
-use crate::net::{Network, Progress, Protocol, Refusal};
-use bw_model::Operation;
-use bw_model::Nanos;
+use crate::net::connection::Endpoint;
+use crate::net::{ExchangeState, Network, Protocol, Refusal};
+use bw_model::{Nanos, Operation};
 use serde::Deserialize;
 
 /// How much is sent in one piece at most [bytes]; the content repeats after it.
@@ -112,11 +111,11 @@ impl Echo {
 }
 
 impl Exchange {
-    fn progress(&self) -> Progress {
+    fn progress(&self) -> ExchangeState {
         if !self.whole || self.received < self.expected {
-            return Progress::More;
+            return ExchangeState::More;
         }
-        Progress::Ended {
+        ExchangeState::Ended {
             result: i32::try_from(self.received).unwrap_or(i32::MAX),
             reusable: true,
         }
@@ -148,15 +147,15 @@ impl Protocol for Echo {
         &self.filler[from..from + length]
     }
 
-    fn sent(&self, exchange: &mut Exchange) -> Progress {
+    fn sent(&self, exchange: &mut Exchange) -> ExchangeState {
         exchange.whole = true;
         exchange.progress()
     }
 
-    fn receive(&self, exchange: &mut Exchange, bytes: &[u8]) -> Progress {
+    fn receive(&self, exchange: &mut Exchange, bytes: &[u8]) -> ExchangeState {
         let from = exchange.received;
         exchange.received += bytes.len() as u64;
-        let failed = |errno: i32| Progress::Ended {
+        let failed = |errno: i32| ExchangeState::Ended {
             result: -errno,
             reusable: false,
         };
@@ -216,9 +215,12 @@ mod tests {
         echo.begin(&mut exchange, &operation(200_000)).unwrap();
         let sent = send(&echo, &mut exchange);
         assert_eq!(sent.len(), 200_000);
-        assert_eq!(echo.sent(&mut exchange), Progress::More);
-        assert_eq!(echo.receive(&mut exchange, &sent[..70_001]), Progress::More);
-        let end = Progress::Ended {
+        assert_eq!(echo.sent(&mut exchange), ExchangeState::More);
+        assert_eq!(
+            echo.receive(&mut exchange, &sent[..70_001]),
+            ExchangeState::More
+        );
+        let end = ExchangeState::Ended {
             result: 200_000,
             reusable: true,
         };
@@ -232,7 +234,7 @@ mod tests {
         for (back, errno) in [(vec![0, 1, 3], libc::EBADMSG), (vec![0; 5], libc::EPROTO)] {
             echo.begin(&mut exchange, &operation(4)).unwrap();
             echo.sent(&mut exchange);
-            let end = Progress::Ended {
+            let end = ExchangeState::Ended {
                 result: -errno,
                 reusable: false,
             };

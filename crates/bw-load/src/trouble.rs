@@ -19,7 +19,7 @@ pub struct Trouble {
     pub remedy: String,
     /// Where, if it is a place in a text.
     #[serde(flatten)]
-    pub place: Option<Box<Place>>,
+    pub place: Option<Box<ErrorLocation>>,
     /// All that is wrong, one by one, where there may be several things; `message` has them all too.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<Wrong>,
@@ -36,7 +36,7 @@ pub struct Wrong {
 
 /// A place in a file or in the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Place {
+pub struct ErrorLocation {
     /// The file; None: the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
@@ -105,7 +105,7 @@ impl From<TraceError> for Trouble {
         Self {
             status: i32::from(error.status()),
             code: error.code.name(),
-            place: Some(Box::new(Place {
+            place: Some(Box::new(ErrorLocation {
                 path: Some(PathBuf::from(&*error.path)),
                 line: error.line,
                 column: error.column,

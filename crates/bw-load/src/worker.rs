@@ -1,31 +1,22 @@
 //! The worker: one thread, its filaments, its target, and the loop that executes their events.
 //!
-//! A turn of the loop: issue every operation that is due; then wake filaments for timers and messages;
-//! then take a bounded slice of ends from the target; and if there was nothing of all this, sleep or
-//! spin until there will be. Operations come first (Buttress, section 5.1), and nothing else is begun just
-//! before one is due.
+//! A turn of the loop: issue every operation that is due; then wake filaments for timers and messages; then take a
+//! bounded slice of completions from the target; and if there was nothing to do, sleep or spin until there is. Operations
+//! come first (Buttress, section 5.1), and nothing else is started just before one is due.
 //!
-//! Decision: workers share nothing but the stop flag, rings for letters between filaments, and
-//! rings for what is reported. What lost: shared queues with bypass locking (the paper's): its
-//! operations were synchronous, so idle threads had to find each other's work; ours are not.
-//! Generic over clock and target, so that the same loop runs in real and in virtual time.
+//! Decision: workers share only the stop flag, the rings for messages between filaments, and the rings for what is
+//! reported. Rejected: shared queues with bypass locking (the paper's). Its operations were synchronous, so idle threads
+//! had to find each other's work; ours are not. Generic over clock and target, so the same loop runs in real and in
+//! virtual time.
 
-mod idle;
-mod issue;
-mod wake;
-
-use crate::agenda::Agenda;
+use crate::channels::{MessageLinks, RemoteMessage};
 use crate::clock::Clock;
-use crate::guard::Guard;
-use crate::heap::Heap;
-use crate::ledger::Ledger;
-use crate::mail::Mail;
-use crate::policy::{Full, Judge, Late};
-use crate::slots::Slots;
+use crate::policy::{Full, Late, LateFilter, SpinMargin};
+use crate::queue::{Due, InFlight, OperationQueue, Planned, Slots, TimeHeap, WaitingQueue};
+use crate::record::WorkerRecord;
 use crate::target::{Reaped, Target};
-use crate::waiting::Waiting;
-use bw_schedule::filament::{Emissions, Event, Filament, FilamentId};
-use bw_model::Nanos;
+use bw_model::{DROPPED, Nanos};
+use bw_schedule::filament::{Completion, Emissions, Event, Filament, FilamentId};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -38,7 +29,7 @@ const TURN: usize = 128;
 pub const SLICE: usize = 16;
 
 /// A filament and its number in the workload.
-pub struct Hosted {
+pub struct WorkerFilament {
     /// Its number, the same on every worker.
     pub id: FilamentId,
     /// The filament.
@@ -47,7 +38,7 @@ pub struct Hosted {
 
 /// What is asked of a worker.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct WorkerPlan {
     /// In flight at most.
     pub depth: u32,
     /// Operations that may wait for a free place; one more ends the run.
@@ -61,7 +52,7 @@ pub struct Plan {
     /// How long after the end those in flight are waited for.
     pub drain: Nanos,
     /// How long before a deadline to begin to spin.
-    pub guard: Guard,
+    pub guard: SpinMargin,
     /// Within so much of an operation's time nothing else is begun.
     pub near: Nanos,
     /// The length of the intervals of the report.
@@ -71,9 +62,9 @@ pub struct Plan {
 /// How a worker spent its time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// Waiting by spinning.
+    /// WaitingQueue by spinning.
     pub spun: Nanos,
-    /// Waiting by sleeping.
+    /// WaitingQueue by sleeping.
     pub slept: Nanos,
     /// Everything else.
     pub busy: Nanos,
@@ -84,7 +75,7 @@ pub type Stop = Arc<AtomicU8>;
 
 /// A timer or a message to be delivered.
 #[derive(Clone, Copy, Debug)]
-struct Wake {
+struct PendingEvent {
     filament: u32,
     event: Event,
 }
@@ -93,18 +84,18 @@ struct Wake {
 pub struct Worker<C, T> {
     clock: C,
     target: T,
-    plan: Plan,
+    plan: WorkerPlan,
     stop: Stop,
-    mail: Mail,
-    ledger: Ledger,
-    filaments: Vec<Hosted>,
+    mail: MessageLinks,
+    ledger: WorkerRecord,
+    filaments: Vec<WorkerFilament>,
     homes: Vec<u32>,
-    agenda: Agenda,
-    waiting: Waiting,
-    wakes: Heap<Wake>,
+    agenda: OperationQueue,
+    waiting: WaitingQueue,
+    wakes: TimeHeap<PendingEvent>,
     order: u64,
     slots: Slots,
-    judge: Judge,
+    judge: LateFilter,
     emissions: Emissions,
     ends: Vec<Reaped>,
     now: Nanos,
@@ -118,7 +109,7 @@ pub struct Worker<C, T> {
 /// What a worker leaves behind.
 pub struct Finished<T> {
     /// Everything recorded.
-    pub ledger: Ledger,
+    pub ledger: WorkerRecord,
     /// How the time was spent.
     pub times: Times,
     /// The guard as it was at the end.
@@ -137,21 +128,21 @@ impl<C: Clock, T: Target> Worker<C, T> {
     /// Returns a worker whose filaments have been told of the start: what they meant for the
     /// first moments is on its agenda before time begins.
     #[must_use]
-    pub fn new(plan: Plan, target: T, clock: C, office: Office) -> Self {
+    pub fn new(plan: WorkerPlan, target: T, clock: C, office: WorkerInputs) -> Self {
         let depth = plan.depth.min(target.capacity()).max(1);
         let room = (depth as usize * 4).max(16_384);
         let mut worker = Self {
             homes: homes(&office.filaments),
-            agenda: Agenda::with_capacity(room),
-            waiting: Waiting::with_capacity(room),
-            wakes: Heap::with_capacity(room.max(office.filaments.len())),
+            agenda: OperationQueue::with_capacity(room),
+            waiting: WaitingQueue::with_capacity(room),
+            wakes: TimeHeap::with_capacity(room.max(office.filaments.len())),
             filaments: office.filaments,
             mail: office.mail,
             stop: office.stop,
             ledger: office.ledger,
             order: 0,
             slots: Slots::new(depth),
-            judge: Judge::new(plan.late),
+            judge: LateFilter::new(plan.late),
             emissions: Emissions {
                 timers: Vec::with_capacity(1024),
                 operations: Vec::with_capacity(1024),
@@ -273,23 +264,392 @@ impl<C: Clock, T: Target> Worker<C, T> {
 }
 
 /// What a worker is given besides its plan, its target and its clock.
-pub struct Office {
+pub struct WorkerInputs {
     /// The filaments that live here.
-    pub filaments: Vec<Hosted>,
+    pub filaments: Vec<WorkerFilament>,
     /// Its letter box.
-    pub mail: Mail,
+    pub mail: MessageLinks,
     /// The flag that ends the run.
     pub stop: Stop,
     /// Where everything is recorded.
-    pub ledger: Ledger,
+    pub ledger: WorkerRecord,
 }
 
 /// Returns for every number of a filament its place among these; [`NOWHERE`] if it is not there.
-fn homes(filaments: &[Hosted]) -> Vec<u32> {
+fn homes(filaments: &[WorkerFilament]) -> Vec<u32> {
     let numbers = filaments.iter().map(|hosted| hosted.id as usize + 1).max();
     let mut homes = vec![NOWHERE; numbers.unwrap_or(0)];
     for (place, hosted) in (0..).zip(filaments) {
         homes[hosted.id as usize] = place;
     }
     homes
+}
+
+/// Ends are not left with the target longer than this, however near the next operation is.
+const REAP_AT_LEAST: Nanos = Nanos(5_000);
+
+/// Operations that find no room, dealt with in one turn at most: a closed loop whose operations
+/// are dropped emits the next ones at once.
+const OVERFLOW: usize = 256;
+
+impl<C: Clock, T: Target> Worker<C, T> {
+    /// Issues what is due, batch by batch; not for ever, since ends must be taken too.
+    #[inline]
+    pub(super) fn issue(&mut self) -> io::Result<bool> {
+        let mut done = 0;
+        while done < TURN {
+            match self.issue_batch()? {
+                0 => break,
+                more => done += more,
+            }
+        }
+        Ok(done > 0)
+    }
+
+    /// Issues a batch of what is due: under one stamp, taken just before one flush. Returns how much was
+    /// done: operations issued, or a whole [`BATCH`] for room that was made.
+    #[inline]
+    fn issue_batch(&mut self) -> io::Result<usize> {
+        let due = self.now.min(Nanos(self.plan.end.0 - 1));
+        let most = self.target.batch().clamp(1, BATCH);
+        let mut batch = [0_u32; BATCH];
+        let mut length = 0;
+        while length < most && !self.slots.full() {
+            let Some((planned, held)) = self.next_due(due) else {
+                break;
+            };
+            if let Some(slot) = self.slots.take(planned, held) {
+                self.target.submit(slot, &planned.operation);
+                batch[length] = slot;
+                length += 1;
+            }
+        }
+        if length > 0 {
+            self.now = self.clock.now();
+            self.target.flush()?;
+            self.stamp(&batch[..length]);
+            if T::FLUSH_CALLS_KERNEL {
+                self.now = self.clock.now();
+            }
+            return Ok(length);
+        }
+        let more = self.slots.full() && self.agenda.next_at() <= due;
+        Ok(if more && self.make_room(due)? {
+            BATCH
+        } else {
+            0
+        })
+    }
+
+    /// Deals with what is due while every place is taken: ends that are there already make room; only if
+    /// there is none is the target full.
+    fn make_room(&mut self, due: Nanos) -> io::Result<bool> {
+        Ok(self.reap()? || self.overflow(due))
+    }
+
+    /// Notes the actual start of a batch: now.
+    #[inline]
+    fn stamp(&mut self, batch: &[u32]) {
+        for slot in batch {
+            if let Some(planned) = self.slots.stamp(*slot, self.now) {
+                self.ledger.issued(planned, self.now);
+            }
+        }
+    }
+
+    /// Returns the next operation to be issued, and whether it was held back by a full target.
+    #[inline]
+    fn next_due(&mut self, due: Nanos) -> Option<(Planned, bool)> {
+        if !self.waiting.is_empty() && self.now < self.plan.end {
+            return self.waiting.pop().map(|planned| (planned, true));
+        }
+        self.take_due(due).map(|planned| (planned, false))
+    }
+
+    /// Takes the next operation from the agenda that the late policy does not skip.
+    #[inline]
+    fn take_due(&mut self, due: Nanos) -> Option<Planned> {
+        loop {
+            let planned = self.agenda.pop_due(due)?;
+            self.ledger.intended(&planned);
+            if !self.judge.skips(self.now.since(planned.operation.at)) {
+                return Some(planned);
+            }
+            self.ledger.skipped(&planned);
+            self.give_up(planned);
+        }
+    }
+
+    /// Deals with what is due while the target is full.
+    #[inline]
+    fn overflow(&mut self, due: Nanos) -> bool {
+        for taken in 0..OVERFLOW {
+            let Some(planned) = self.take_due(due) else {
+                return taken > 0;
+            };
+            match self.plan.full {
+                Full::Queue => {
+                    self.ledger.held(&planned);
+                    self.waiting.push(planned);
+                    if self.waiting.len() > self.plan.backlog {
+                        self.ledger.backlog_exceeded();
+                        self.stop.fetch_max(1, Ordering::Relaxed);
+                        return true;
+                    }
+                }
+                Full::Drop => {
+                    self.ledger.dropped(&planned);
+                    self.give_up(planned);
+                }
+            }
+        }
+        true
+    }
+
+    /// Tells the filament that its operation will not be issued, if it wants to know.
+    fn give_up(&mut self, planned: Planned) {
+        if planned.operation.notify {
+            self.wake(planned.filament, completed(&planned, self.now, DROPPED));
+        }
+    }
+
+    /// Returns whether this is a moment for ends: not just before an operation is due, unless
+    /// they have been left for long or places are scarce.
+    #[inline]
+    pub(super) fn may_reap(&self) -> bool {
+        let in_flight = self.slots.in_flight();
+        in_flight > 0
+            && (self.agenda.next_at().since(self.now) >= self.plan.near
+                || self.now.since(self.last_reap) >= REAP_AT_LEAST
+                || self.slots.scarce())
+    }
+
+    /// Takes a slice of ends from the target; they get one stamp, since they are seen together.
+    #[inline]
+    pub(super) fn reap(&mut self) -> io::Result<bool> {
+        let mut ends = std::mem::take(&mut self.ends);
+        ends.clear();
+        self.target.reap(&mut ends)?;
+        let any = !ends.is_empty();
+        if any {
+            self.now = self.clock.now();
+        }
+        self.last_reap = self.now;
+        for end in &ends {
+            match self.slots.free(end.slot) {
+                Some(flight) => self.ended(&flight, end.result),
+                None => self.ledger.stray(),
+            }
+        }
+        self.ends = ends;
+        Ok(any)
+    }
+
+    #[inline]
+    fn ended(&mut self, flight: &InFlight, result: i32) {
+        self.ledger.completed(flight, self.now, result);
+        if flight.planned.operation.notify && !self.draining {
+            let event = completed(&flight.planned, self.now, result);
+            self.wake(flight.planned.filament, event);
+        }
+    }
+}
+
+#[inline]
+fn completed(planned: &Planned, at: Nanos, result: i32) -> Event {
+    Event::Completed(Completion {
+        at,
+        intended: planned.operation.at,
+        kind: planned.operation.kind,
+        tag: planned.operation.tag,
+        result,
+    })
+}
+
+/// Wakes in one turn, at most.
+const WAKES_IN_ONE_TURN: usize = 64;
+/// A timer is not put off longer than this for an operation that is due soon.
+const PUT_OFF: Nanos = Nanos(20_000);
+
+impl<C: Clock, T: Target> Worker<C, T> {
+    /// Wakes a filament and takes over what it emits.
+    #[inline]
+    pub(super) fn wake(&mut self, place: u32, event: Event) {
+        let hosted = &mut self.filaments[place as usize];
+        hosted.filament.wake(event, &mut self.emissions);
+        for operation in self.emissions.operations.drain(..) {
+            self.agenda.push(Planned {
+                operation,
+                filament: place,
+                stream: hosted.id,
+            });
+        }
+        if !self.emissions.timers.is_empty() || !self.emissions.messages.is_empty() {
+            self.take_events(place);
+        }
+    }
+
+    fn take_events(&mut self, place: u32) {
+        for index in 0..self.emissions.timers.len() {
+            let (at, tag) = self.emissions.timers[index];
+            self.push_wake(at, place, Event::Timer { at, tag });
+        }
+        self.emissions.timers.clear();
+        let from = self.filaments[place as usize].id;
+        for index in 0..self.emissions.messages.len() {
+            let (at, to, payload) = self.emissions.messages[index];
+            let letter = RemoteMessage {
+                at,
+                from,
+                to,
+                payload,
+            };
+            self.address(letter);
+        }
+        self.emissions.messages.clear();
+    }
+
+    /// Puts a letter on the list of wakes if its filament lives here; else it goes to its home.
+    fn address(&mut self, letter: RemoteMessage) {
+        let home = self.mail.home(letter.to);
+        match self.homes.get(letter.to as usize) {
+            Some(place) if *place != NOWHERE => self.push_letter(*place, letter),
+            _ if self.mail.is_own(home) => self.ledger.undeliverable(),
+            _ => self.mail.send(home, letter),
+        }
+    }
+
+    fn push_letter(&mut self, place: u32, letter: RemoteMessage) {
+        let event = Event::Message {
+            at: letter.at,
+            from: letter.from,
+            payload: letter.payload,
+        };
+        self.push_wake(letter.at, place, event);
+    }
+
+    fn push_wake(&mut self, at: Nanos, filament: u32, event: Event) {
+        self.wakes.push(Due {
+            at,
+            order: self.order,
+            what: PendingEvent { filament, event },
+        });
+        self.order += 1;
+    }
+
+    /// Returns when the next timer or message is due; [`Nanos::NEVER`] if there is none.
+    #[inline]
+    pub(super) fn next_wake(&self) -> Nanos {
+        self.wakes.first().map_or(Nanos::NEVER, |due| due.at)
+    }
+
+    /// Wakes filaments for timers and messages that are due, until an operation is due.
+    #[inline]
+    pub(super) fn deliver(&mut self) -> bool {
+        self.collect();
+        let due = self.now.min(Nanos(self.plan.end.0 - 1));
+        let mut any = false;
+        for _ in 0..WAKES_IN_ONE_TURN {
+            let next = self.next_wake();
+            if next > due || self.put_off(next) {
+                break;
+            }
+            any = true;
+            if let Some(wake) = self.wakes.pop() {
+                self.wake(wake.what.filament, wake.what.event);
+            }
+            if self.agenda.next_at() <= self.now {
+                break;
+            }
+        }
+        any
+    }
+
+    /// Returns whether a wake of this time had better come after the operation that is due soon.
+    #[inline]
+    fn put_off(&self, wake: Nanos) -> bool {
+        self.agenda.next_at().since(self.now).0 < self.plan.near.0 / 2
+            && self.now.since(wake) < PUT_OFF
+    }
+
+    /// Takes in the letters of other workers.
+    #[inline]
+    fn collect(&mut self) {
+        while let Some(letter) = self.mail.receive() {
+            match self.place(letter.to) {
+                Some(place) => self.push_letter(place, letter),
+                None => self.ledger.undeliverable(),
+            }
+        }
+    }
+
+    fn place(&self, filament: FilamentId) -> Option<u32> {
+        let place = *self.homes.get(filament as usize)?;
+        (place != NOWHERE).then_some(place)
+    }
+}
+
+/// A sleep shorter than this is not worth its system call.
+const SHORTEST: Nanos = Nanos(5_000);
+
+impl<C: Clock, T: Target> Worker<C, T> {
+    /// Waits until something is due, or ends.
+    pub(super) fn idle(&mut self) -> io::Result<()> {
+        self.mail.post();
+        self.now = self.clock.now();
+        self.times.busy += self.now.since(self.mark);
+        self.mark = self.now;
+        let left = self.deadline().since(self.now);
+        let guard = self.plan.guard.length();
+        if left > guard + SHORTEST.min(guard) {
+            self.sleep(left - guard)?;
+            self.times.slept += self.now.since(self.mark);
+        } else {
+            self.spin(self.now + left)?;
+            self.times.spun += self.now.since(self.mark);
+        }
+        self.mark = self.now;
+        Ok(())
+    }
+
+    /// Returns until when nothing is to be done that this worker knows of.
+    fn deadline(&self) -> Nanos {
+        let wake = self.next_wake();
+        // One that was put off waits for the operation.
+        let wake = if wake <= self.now { Nanos::NEVER } else { wake };
+        let next = self.agenda.next_at().min(wake);
+        let glance = GLANCE.min(self.mail.patience());
+        next.min(self.boundary)
+            .min(self.plan.end)
+            .min(self.now + glance)
+    }
+
+    /// Sleeps, with the target if there is something to end; learns how much too long it took.
+    fn sleep(&mut self, length: Nanos) -> io::Result<()> {
+        let until = self.now + length;
+        if self.slots.in_flight() > 0 {
+            self.target.wait(length)?;
+        } else {
+            self.clock.sleep(length);
+        }
+        self.now = self.clock.now();
+        if self.now >= until {
+            self.plan.guard.learn(self.now - until);
+        }
+        Ok(())
+    }
+
+    /// Spins until the deadline, or until something has ended well before it.
+    fn spin(&mut self, deadline: Nanos) -> io::Result<()> {
+        while self.now < deadline {
+            if deadline - self.now > self.plan.near {
+                if self.slots.in_flight() > 0 && self.reap()? {
+                    break;
+                }
+                std::hint::spin_loop();
+            }
+            self.now = self.clock.now();
+        }
+        Ok(())
+    }
 }

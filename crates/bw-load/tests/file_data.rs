@@ -1,18 +1,19 @@
 //! What is written is what is read, on both engines, for every kind of operation.
 
-// A test may unwrap: its panic is the report (STYLE.md, 10).
 #![allow(clippy::unwrap_used)]
 
-#[allow(dead_code)]
-mod files;
-
 use bw_load::file::{Buffers, FileSpec, open, payload_position};
-use bw_load::synchronous::Synchronous;
+use bw_load::naive::Synchronous;
 use bw_model::{Kind, Operation};
 use files::*;
 use proptest::prelude::*;
 use std::io::Write as _;
 use std::path::Path;
+
+// A test may unwrap: its panic is the report (STYLE.md, 10).
+
+#[allow(dead_code)]
+mod files;
 
 const BLOCK: u32 = 4096;
 const BLOCKS: u64 = 64;

@@ -1,17 +1,18 @@
 //! Where no ring is to be had, `auto` takes threads and says why. Alone in its program, because
 //! the means (no file descriptor is left) is the whole process's.
 
-// A test may unwrap: its panic is the report (STYLE.md, 10).
 #![allow(clippy::unwrap_used)]
-
-#[allow(dead_code)]
-mod files;
 
 use bw_load::file::{Engine, open};
 use bw_load::kernel_probe::probe;
 use bw_model::Kind;
 use files::*;
 use std::os::fd::AsRawFd;
+
+// A test may unwrap: its panic is the report (STYLE.md, 10).
+
+#[allow(dead_code)]
+mod files;
 
 /// Lets the process open no more descriptors than it has.
 fn leave_no_descriptor() {

@@ -1,15 +1,16 @@
 //! Targets leave nothing behind, whatever is in flight when they are dropped. Alone in its
 //! program, because it counts what the whole process has.
 
-// A test may unwrap: its panic is the report (STYLE.md, 10).
 #![allow(clippy::unwrap_used)]
-
-#[allow(dead_code)]
-mod files;
 
 use bw_load::target::Target;
 use bw_model::Kind;
 use files::*;
+
+// A test may unwrap: its panic is the report (STYLE.md, 10).
+
+#[allow(dead_code)]
+mod files;
 
 /// Returns how many descriptors, threads of pools and mappings the process has. The kernel's own
 /// threads for io_uring stay for a while, and are none of ours.

@@ -1,22 +1,23 @@
 //! What is refused before the run, and how errors during it are told.
 
-// A test may unwrap: its panic is the report (STYLE.md, 10).
 #![allow(clippy::unwrap_used)]
 
-#[allow(dead_code)]
-mod files;
-
-use bw_load::file::{Engine, FileSpec, Purpose, Refusal, open};
+use bw_load::file::{Engine, FileSpec, Refusal, TargetUse, open};
 use bw_model::Kind;
 use files::*;
 use std::io::Write as _;
 use std::path::Path;
 
-fn refusal(spec: &FileSpec, purpose: Purpose) -> Refusal {
+// A test may unwrap: its panic is the report (STYLE.md, 10).
+
+#[allow(dead_code)]
+mod files;
+
+fn refusal(spec: &FileSpec, purpose: TargetUse) -> Refusal {
     open(spec, purpose).map(|_| ()).unwrap_err()
 }
 
-fn code_of(path: &Path, purpose: Purpose) -> &'static str {
+fn code_of(path: &Path, purpose: TargetUse) -> &'static str {
     let refusal = refusal(&FileSpec::at(path), purpose);
     assert!(
         refusal.message.contains(path.to_str().unwrap()),

@@ -1,14 +1,15 @@
 //! A write past the process's limit of file sizes is an error of its operation. Alone in its
 //! program, because the limit is the whole process's.
 
-// A test may unwrap: its panic is the report (STYLE.md, 10).
 #![allow(clippy::unwrap_used)]
-
-#[allow(dead_code)]
-mod files;
 
 use bw_model::Kind;
 use files::*;
+
+// A test may unwrap: its panic is the report (STYLE.md, 10).
+
+#[allow(dead_code)]
+mod files;
 
 #[test]
 fn a_write_past_the_limit_is_an_error_or_short_and_then_an_error() {

@@ -1,10 +1,6 @@
 //! Data of others that hides: behind a mark of ours, a link that changes, or a second loop device.
 
-// A test may unwrap: its panic is the report (STYLE.md, 10).
 #![allow(clippy::unwrap_used)]
-
-#[allow(dead_code)]
-mod files;
 
 use bw_load::file::{Engine, FileSpec, open};
 use bw_load::target::Target;
@@ -13,7 +9,13 @@ use files::*;
 use std::io::Write as _;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
+// A test may unwrap: its panic is the report (STYLE.md, 10).
+
+#[allow(dead_code)]
+mod files;
 
 fn code(spec: &FileSpec) -> Option<&'static str> {
     open(spec, WRITES).err().map(|refusal| refusal.code)

@@ -2,14 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod network;
-
 use bw_load::http::request::HttpSpec;
 use bw_load::http::{HttpTarget, status_of};
 use network::{Server, drive, exchange, read_request, reset, write_in_pieces};
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
 use std::sync::Mutex;
+
+mod network;
 
 fn spec(server: &Server) -> HttpSpec {
     let url = format!("http://{}/", server.address);

@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod network;
-
 use bw_load::http::HttpTarget;
 use bw_load::http::request::HttpSpec;
 use bw_load::target::{Reaped, Target};
@@ -12,6 +10,8 @@ use network::nginx::Nginx;
 use network::{drive, exchange};
 use std::io::Write as _;
 use std::time::Duration;
+
+mod network;
 
 fn open(nginx: &Nginx, paths: &[&str], connections: u32) -> HttpTarget {
     let url = format!("http://localhost:{}", nginx.port);

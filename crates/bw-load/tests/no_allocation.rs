@@ -1,18 +1,18 @@
 //! Once it is warm, the worker's loop allocates nothing: counted, in virtual time.
+
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
-use bw_load::clock::Virtual;
+use bw_load::clock::VirtualClock;
 use bw_load::null::{Null, NullSpec};
 use bw_load::target::{Reaped, Target};
-use bw_load::worker::{Plan, Stop};
-use bw_model::Operation;
-use bw_model::Nanos;
+use bw_load::worker::{Stop, WorkerPlan};
+use bw_model::{Nanos, Operation};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::io;
 use support::{Every, finish, hosted, plan};
+
+mod support;
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
@@ -42,7 +42,7 @@ static ALLOCATOR: Counting = Counting;
 
 /// A null target that looks at the count when so many operations have been submitted.
 struct Looking {
-    target: Null<Virtual>,
+    target: Null<VirtualClock>,
     submitted: u64,
     looks: Vec<(u64, u64)>,
 }
@@ -74,9 +74,9 @@ impl Target for Looking {
 
 #[test]
 fn the_loop_allocates_nothing_once_it_is_warm() {
-    let clock = Virtual::default();
+    let clock = VirtualClock::default();
     // Long intervals: the reporter that gives empty ones back is not there.
-    let plan = Plan {
+    let plan = WorkerPlan {
         depth: 64,
         interval: Nanos::SECOND,
         ..plan(900)

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use bw_load::http::response::{FIELDS_LIMIT, HEAD_LIMIT, Progress, Response};
+use bw_load::http::response::{FIELDS_LIMIT, HEAD_LIMIT, ParseProgress, Response};
 use proptest::prelude::*;
 
 /// What came of a response: how many bytes belonged to it, its status, its body, its connection.
@@ -21,9 +21,9 @@ fn read(bytes: &[u8], cuts: &[usize], without_body: bool) -> Outcome {
     for to in cuts.iter().copied().chain([bytes.len()]) {
         let progress = response.receive(&bytes[from..to]);
         match progress {
-            Progress::More => from = to,
-            Progress::Malformed => return Outcome::Malformed,
-            Progress::Complete { used } => return complete(&response, from + used),
+            ParseProgress::More => from = to,
+            ParseProgress::Malformed => return Outcome::Malformed,
+            ParseProgress::Complete { used } => return complete(&response, from + used),
         }
     }
     if response.close() {

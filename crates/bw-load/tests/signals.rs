@@ -1,24 +1,25 @@
 //! What signals do before a run has begun. Alone in its program, because signals are everybody's.
 
-// A test may unwrap: its panic is the report (STYLE.md, 10).
 #![allow(clippy::unwrap_used)]
+
+use bw_load::environment;
+use bw_load::file::{Engine, open};
+use files::*;
+
+// A test may unwrap: its panic is the report (STYLE.md, 10).
 
 #[allow(dead_code)]
 mod files;
 
-use bw_load::file::{Engine, open};
-use bw_load::signals;
-use files::*;
-
 #[test]
 fn they_are_counted_and_end_the_making_of_a_file() {
-    signals::catch();
-    assert_eq!(signals::caught(), 0);
+    environment::catch();
+    assert_eq!(environment::caught(), 0);
     for _ in 0..2 {
         // SAFETY: the signal is caught, by a handler of ours.
         unsafe { libc::raise(libc::SIGTERM) };
     }
-    assert_eq!(signals::caught(), 2);
+    assert_eq!(environment::caught(), 2);
     let place = Place::new();
     let spec = made(&place.file("large"), Engine::Threads, 1 << 20);
     let refused = open(&spec, READS).map(drop).unwrap_err();

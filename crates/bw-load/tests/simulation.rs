@@ -1,22 +1,21 @@
 //! The worker's own loop in virtual time: what is issued, when, and what becomes of it.
+
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
-use bw_load::clock::{Clock, Virtual};
+use bw_load::clock::{Clock, VirtualClock};
 use bw_load::null::{Null, NullSpec};
 use bw_load::policy::{Full, Late};
 use bw_load::target::{Reaped, Target};
-use bw_load::worker::{Plan, Stop};
-use bw_model::DROPPED;
+use bw_load::worker::{Stop, WorkerPlan};
+use bw_model::{DROPPED, Nanos, Operation, Rate};
 use bw_schedule::filament::{Emissions, Event, Filament};
-use bw_model::Operation;
-use bw_model::{Nanos, Rate};
 use proptest::prelude::*;
 use std::io;
 use support::{
     Every, MS, Simulated, finish, hosted, plan, read_at, simulate, simulate_on, stalled,
 };
+
+mod support;
 
 #[test]
 fn every_operation_is_issued_at_its_very_time() {
@@ -80,8 +79,8 @@ impl Filament for User {
     }
 }
 
-fn narrow(full: Full) -> Plan {
-    Plan {
+fn narrow(full: Full) -> WorkerPlan {
+    WorkerPlan {
         depth: 10,
         full,
         ..plan(3000)
@@ -125,8 +124,8 @@ fn what_finds_no_room_is_dropped_by_choice() {
 
 /// A target whose hundredth start takes the generator 10.5 ms.
 struct Hiccup {
-    target: Null<Virtual>,
-    clock: Virtual,
+    target: Null<VirtualClock>,
+    clock: VirtualClock,
     starts: u64,
 }
 
@@ -156,8 +155,8 @@ impl Target for Hiccup {
 }
 
 fn with_hiccup(late: Late) -> Simulated {
-    let clock = Virtual::default();
-    let plan = Plan { late, ..plan(1000) };
+    let clock = VirtualClock::default();
+    let plan = WorkerPlan { late, ..plan(1000) };
     let target = Hiccup {
         target: Null::new(NullSpec::default(), clock.clone(), 64),
         clock: clock.clone(),
@@ -200,7 +199,7 @@ fn a_late_generator_issues_a_bounded_burst() {
 fn a_run_that_is_stopped_begins_nothing_new_and_waits_for_what_is_in_flight() {
     let stop = Stop::default();
     stop.store(1, std::sync::atomic::Ordering::Relaxed);
-    let clock = Virtual::default();
+    let clock = VirtualClock::default();
     let target = Null::new(
         NullSpec {
             service_ns: Nanos(7 * MS),
@@ -258,9 +257,9 @@ proptest! {
         depth in 1u32..20, drops: bool, late in late(), service in 0u64..5_000_000,
         stall in (0u64..300, 0u64..300), cost in 0u64..200_000, rate in 1u64..5000,
     ) {
-        let clock = Virtual::with_cost(Nanos(cost));
+        let clock = VirtualClock::with_cost(Nanos(cost));
         let full = if drops { Full::Drop } else { Full::Queue };
-        let plan = Plan { depth, full, late, ..plan(200) };
+        let plan = WorkerPlan { depth, full, late, ..plan(200) };
         let target = Null::new(stalled(service, stall.0, stall.1), clock.clone(), depth);
         let done = simulate_on(plan, target, clock, hosted(vec![Every::second(rate), Every::second(1)]));
         let counts = done.counts;
@@ -275,7 +274,7 @@ proptest! {
 
 #[test]
 fn a_backlog_that_grows_too_long_ends_the_run() {
-    let plan = Plan {
+    let plan = WorkerPlan {
         depth: 10,
         backlog: 100,
         ..plan(3000)

@@ -1,19 +1,19 @@
 //! What an operation's stamp is worth, in virtual time: on a target whose hand-over takes its time, each
 //! operation is stamped just before its own, and what became due during one is seen after it.
+
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
-use bw_load::clock::{Clock, Virtual};
+use bw_load::clock::{Clock, VirtualClock};
 use bw_load::target::{Reaped, Target};
-use bw_load::worker::{Plan, Stop};
+use bw_load::worker::{Stop, WorkerPlan};
+use bw_model::{Nanos, Operation};
 use bw_schedule::filament::{Emissions, Event, Filament};
-use bw_model::Operation;
-use bw_model::Nanos;
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 use support::{finish, hosted, plan, read_at};
+
+mod support;
 
 /// What the target was asked, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ enum Asked {
 struct Costly {
     batch: usize,
     cost: Nanos,
-    clock: Virtual,
+    clock: VirtualClock,
     prepared: Vec<(u32, u64)>,
     ended: Vec<Reaped>,
     log: Rc<RefCell<Vec<Asked>>>,
@@ -84,7 +84,7 @@ impl Filament for At {
 
 /// Runs operations at `times` and returns the stamp of each, in order, and what the target was asked.
 fn run(times: &'static [u64], batch: usize, cost: Nanos) -> (Vec<Nanos>, Vec<Asked>) {
-    let clock = Virtual::default();
+    let clock = VirtualClock::default();
     let log = Rc::default();
     let target = Costly {
         batch,
@@ -94,7 +94,7 @@ fn run(times: &'static [u64], batch: usize, cost: Nanos) -> (Vec<Nanos>, Vec<Ask
         ended: Vec::new(),
         log: Rc::clone(&log),
     };
-    let plan = Plan {
+    let plan = WorkerPlan {
         depth: 64,
         near: Nanos(1000),
         ..plan(10)

@@ -2,16 +2,15 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod network;
-
 use bw_load::target::Target;
 use bw_load::tcp::{TcpSpec, TcpTarget};
-use bw_model::{Kind, Operation};
-use bw_model::Nanos;
+use bw_model::{Kind, Nanos, Operation};
 use network::{Server, drive, exchange, reset};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+mod network;
 
 fn spec(server: &Server, connections: u32) -> TcpSpec {
     TcpSpec {

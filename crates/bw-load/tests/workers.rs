@@ -1,17 +1,17 @@
 //! Splitting a workload over workers changes nothing; messages cross workers; a real second has exact counts.
-#![allow(clippy::unwrap_used)]
 
-mod support;
+#![allow(clippy::unwrap_used)]
 
 use bw_load::null::NullSpec;
 use bw_load::request::LoadRequest;
 use bw_load::run::run;
-use bw_load::worker::Hosted;
-use bw_model::Row;
+use bw_load::worker::WorkerFilament;
+use bw_model::{Nanos, Row};
 use bw_schedule::workload::{NoTrace, Placement, WorkloadSpec};
-use bw_model::Nanos;
 use serde_json::{Value, json};
 use support::{plan, simulate};
+
+mod support;
 
 fn access() -> Value {
     json!({"kinds": [["read", 70], ["write", 30]], "size": {"type": "uniform", "low": 512, "high": 8192},
@@ -46,7 +46,7 @@ fn schedule(workers: u32) -> Vec<Figures> {
             let built = workload
                 .build(placement, 1 << 40, &mut |_| unreachable!())
                 .unwrap();
-            let hosted = |(id, filament)| Hosted { id, filament };
+            let hosted = |(id, filament)| WorkerFilament { id, filament };
             let filaments = built.filaments.into_iter().map(hosted).collect();
             simulate(plan(1500), spec.clone(), filaments).rows
         })

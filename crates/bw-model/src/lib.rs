@@ -3,5 +3,5 @@
 mod operation;
 mod quantity;
 
-pub use operation::{DROPPED, Kind, Operation, Row};
-pub use quantity::{Nanos, Rate};
+pub use crate::operation::{DROPPED, Kind, Operation, Row};
+pub use crate::quantity::{Nanos, Rate};

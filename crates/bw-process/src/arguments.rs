@@ -3,9 +3,8 @@
 //! Decision: a handful of words need no argument library; its size would be every child's
 //! floor.
 
-use std::ffi::OsString;
-
 use crate::measure::Measurement;
+use std::ffi::OsString;
 
 /// How the program is used.
 pub const USAGE: &str = "\
@@ -24,7 +23,7 @@ barrier  wait until all processes of the trial have arrived, then become CMD;
 
 /// What to do.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum LauncherCommand {
     /// Print the usage.
     Help,
     /// Print the version.
@@ -38,16 +37,16 @@ pub enum Action {
 }
 
 /// Understands the words after the program's name. Errors: what is wrong with them.
-pub fn parse(words: impl Iterator<Item = OsString>) -> Result<Action, String> {
+pub fn parse(words: impl Iterator<Item = OsString>) -> Result<LauncherCommand, String> {
     let words: Vec<OsString> = words.collect();
     let (first, rest) = words.split_first().ok_or("no command is given")?;
     match first.to_str() {
-        Some("--help" | "-h" | "help") => Ok(Action::Help),
-        Some("--version" | "-V") => Ok(Action::Version),
-        Some("serve") if rest.is_empty() => Ok(Action::Serve),
+        Some("--help" | "-h" | "help") => Ok(LauncherCommand::Help),
+        Some("--version" | "-V") => Ok(LauncherCommand::Version),
+        Some("serve") if rest.is_empty() => Ok(LauncherCommand::Serve),
         Some("serve") => Err("serve takes no arguments".to_owned()),
-        Some("measure") => measurement(rest).map(Action::Measure),
-        Some("barrier") => command(rest).map(Action::Barrier),
+        Some("measure") => measurement(rest).map(LauncherCommand::Measure),
+        Some("barrier") => command(rest).map(LauncherCommand::Barrier),
         _ => Err(format!("there is no command `{}`", first.to_string_lossy())),
     }
 }
@@ -88,7 +87,7 @@ fn text(word: &OsString) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    fn parsed(words: &[&str]) -> Result<Action, String> {
+    fn parsed(words: &[&str]) -> Result<LauncherCommand, String> {
         parse(words.iter().map(OsString::from))
     }
 
@@ -97,13 +96,19 @@ mod tests {
         let action = parsed(&["measure", "--hooks", "d", "--", "--hooks", "x"]);
         let hooks = vec!["d".to_owned()];
         let argv = vec!["--hooks".to_owned(), "x".to_owned()];
-        assert_eq!(action, Ok(Action::Measure(Measurement { hooks, argv })));
+        assert_eq!(
+            action,
+            Ok(LauncherCommand::Measure(Measurement { hooks, argv }))
+        );
     }
 
     #[test]
     fn a_barrier_needs_no_command() {
-        assert_eq!(parsed(&["barrier"]), Ok(Action::Barrier(vec![])));
-        assert_eq!(parsed(&["barrier", "--"]), Ok(Action::Barrier(vec![])));
+        assert_eq!(parsed(&["barrier"]), Ok(LauncherCommand::Barrier(vec![])));
+        assert_eq!(
+            parsed(&["barrier", "--"]),
+            Ok(LauncherCommand::Barrier(vec![]))
+        );
     }
 
     #[test]

@@ -2,6 +2,21 @@
 //!
 //! Source: docs/launcher-protocol.md, "run".
 
+use crate::barrier::{self, Barrier};
+use crate::cleanup::{CleanupNotes, Semaphore};
+use crate::clock::monotonic_ns;
+use crate::control::{Control, Replies};
+use crate::descendants::{Identity, descendants};
+use crate::epoch::run_epoch;
+use crate::hooks::Hooks;
+use crate::output::{Aplog, Log, Sink};
+use crate::protocol::{
+    Ending, EpochRecord, LauncherReply, MOST_THREADS, Mode, OutputPolicy, Reason, Run,
+};
+use crate::shared::Mapping;
+use crate::slots::{BaseEnvironment, ProcessSlot};
+use crate::spawn::{Program, Spawner};
+use crate::wait::reap;
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
@@ -9,33 +24,14 @@ use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
 
-use crate::aplog::Aplog;
-use crate::barrier::{self, Barrier};
-use crate::clock::monotonic_ns;
-use crate::control::Control;
-use crate::descendants::{Identity, descendants};
-use crate::epoch::run_epoch;
-use crate::hooks::Hooks;
-use crate::logs::Log;
-use crate::notes::Notes;
-use crate::output::Sink;
-use crate::program::Program;
-use crate::protocol::{Ending, EpochRecord, MOST_THREADS, Mode, Output, Reason, Reply, Run};
-use crate::replies::Replies;
-use crate::seat::{Seat, Surroundings};
-use crate::semaphore::Semaphore;
-use crate::shared::Mapping;
-use crate::spawn::Spawner;
-use crate::wait::reap;
-
 /// A batch ends after the epoch with which its output on disk passes this [bytes].
 const BATCH_OUTPUT_BYTES: u64 = 64 << 20;
 
 /// What outlives a run and is lent to it.
 #[derive(Debug)]
-pub struct Lent<'a> {
+pub struct SharedResources<'a> {
     /// For the guard.
-    pub notes: &'a Notes,
+    pub notes: &'a CleanupNotes,
     /// The barrier that EXEC processes use.
     pub barrier: Barrier<'a>,
     /// Its file: the value of BW_BARRIER.
@@ -46,7 +42,7 @@ pub struct Lent<'a> {
 
 /// A command with its places.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PreparedCommand {
     /// The part of the test.
     pub mode: Mode,
     /// Position in its mode's list.
@@ -63,11 +59,11 @@ pub struct Batch<'a> {
     /// The request.
     pub run: Run,
     /// What was lent.
-    pub lent: &'a Lent<'a>,
+    pub lent: &'a SharedResources<'a>,
     /// Commands in order of the request.
-    pub commands: Vec<Prepared>,
+    pub commands: Vec<PreparedCommand>,
     /// Their places.
-    pub seats: Vec<Seat>,
+    pub seats: Vec<ProcessSlot>,
     /// The APLOG of every thread, 0 first.
     pub aplogs: Vec<Aplog>,
     /// Working directory.
@@ -82,18 +78,18 @@ pub struct Batch<'a> {
     pub spared: Vec<Identity>,
     null: Rc<File>,
     gate: Mapping,
-    surroundings: Surroundings,
+    surroundings: BaseEnvironment,
 }
 
 impl<'a> Batch<'a> {
     /// Prepares a run. Errors: why it cannot be run at all.
-    pub fn prepare(run: Run, lent: &'a Lent<'a>) -> Result<Self, String> {
+    pub fn prepare(run: Run, lent: &'a SharedResources<'a>) -> Result<Self, String> {
         check(&run)?;
         Self::open(run, lent).map_err(|error| error.to_string())
     }
 
-    fn open(run: Run, lent: &'a Lent<'a>) -> io::Result<Self> {
-        let surroundings = Surroundings::new(&run.environment)?;
+    fn open(run: Run, lent: &'a SharedResources<'a>) -> io::Result<Self> {
+        let surroundings = BaseEnvironment::new(&run.environment)?;
         let executes = run.commands.iter().any(|c| c.mode == Mode::Exec);
         let semaphore = if executes { semaphore(lent) } else { None };
         let mut batch = Self {
@@ -140,7 +136,7 @@ impl<'a> Batch<'a> {
                 None => (0, self.open_seats(&mode)?),
             };
             let program = Program::new(&command.argv, self.surroundings.path())?;
-            self.commands.push(Prepared {
+            self.commands.push(PreparedCommand {
                 mode,
                 index,
                 program,
@@ -173,7 +169,7 @@ impl<'a> Batch<'a> {
         ]
     }
 
-    fn seat(&self, mode: &Mode, thread: u32) -> io::Result<Seat> {
+    fn seat(&self, mode: &Mode, thread: u32) -> io::Result<ProcessSlot> {
         let mut own = self.variables(mode.name(), thread);
         if *mode == Mode::Exec {
             own.push(("BW_BARRIER", self.lent.barrier_path.to_owned()));
@@ -187,12 +183,12 @@ impl<'a> Batch<'a> {
         let environment = self.surroundings.environment(&own)?;
         let name = format!("{}-{thread}", mode.name().to_ascii_lowercase());
         let stem = Path::new(&self.run.logs).join(name);
-        let all = Output::default();
+        let all = OutputPolicy::default();
         let output = match mode {
             Mode::Exec => &self.run.output,
             _ => &all,
         };
-        Seat::new(&stem, thread, environment, |path| {
+        ProcessSlot::new(&stem, thread, environment, |path| {
             Sink::open(output, path, &self.null, self.run.threads)
         })
     }
@@ -209,7 +205,7 @@ impl<'a> Batch<'a> {
     }
 
     /// The places of the command at `place`.
-    pub fn seats_of(&self, place: usize) -> &[Seat] {
+    pub fn seats_of(&self, place: usize) -> &[ProcessSlot] {
         &self.seats[self.commands[place].seats.clone()]
     }
 
@@ -220,7 +216,7 @@ impl<'a> Batch<'a> {
 
     /// Whether processes that outlive an epoch are ended.
     pub fn has_epochs(&self) -> bool {
-        let single = |command: &Prepared| matches!(command.mode, Mode::Single(_));
+        let single = |command: &PreparedCommand| matches!(command.mode, Mode::Single(_));
         !self.commands.iter().all(single)
     }
 
@@ -236,7 +232,7 @@ impl<'a> Batch<'a> {
             self.surroundings.set_epoch(epoch);
             let record = run_epoch(self, control, epoch);
             epoch += 1;
-            replies.add(&Reply::Epoch(&record));
+            replies.add(&LauncherReply::Epoch(&record));
             whole_bytes += whole_bytes_of(&self.run.output, &record);
             replies.flush_if_many()?;
             let spent = monotonic_ns() - begun;
@@ -253,7 +249,7 @@ impl<'a> Batch<'a> {
         if control.interrupted() {
             reason = Reason::Interrupted;
         }
-        replies.add(&Reply::Done {
+        replies.add(&LauncherReply::Done {
             id: self.run.id,
             next_epoch: epoch,
             reason,
@@ -264,7 +260,7 @@ impl<'a> Batch<'a> {
 }
 
 /// What an epoch has put on the disk for `bw` to read and to make smaller [bytes].
-fn whole_bytes_of(output: &Output, record: &EpochRecord) -> u64 {
+fn whole_bytes_of(output: &OutputPolicy, record: &EpochRecord) -> u64 {
     if output.limit_bytes.is_none() {
         return 0;
     }
@@ -282,7 +278,7 @@ pub fn rss_floor_bytes() -> u64 {
 }
 
 /// Without System V semaphores scripts go without APIPCKEY: it is theirs to need it.
-fn semaphore<'a>(lent: &Lent<'a>) -> Option<Semaphore<'a>> {
+fn semaphore<'a>(lent: &SharedResources<'a>) -> Option<Semaphore<'a>> {
     Semaphore::create(lent.notes.semaphore())
         .inspect_err(|error| eprintln!("bw-launcher: no APIPCKEY, semget: {error}"))
         .ok()

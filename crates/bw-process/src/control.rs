@@ -1,20 +1,21 @@
-//! What `bw` says while something runs: requests, interrupts, the end of input; and signals.
+//! Communication with `bw` while something runs: requests, interrupts, the end of input and signals; and replies.
 //!
-//! Single-threaded: its two descriptors are in every poll, so nothing is missed and nothing
-//! is polled in vain. Source: poll(2), docs/launcher-protocol.md.
+//! Single-threaded: the two descriptors are in every poll, so nothing is missed and nothing is polled in vain. Replies
+//! stay in memory until the batch is done, since nothing is written while a trial runs; a full buffer is written between
+//! two epochs, because our own resident size is the lowest peak RSS that can be measured.
+//! Source: poll(2), docs/launcher-protocol.md.
 
-use std::collections::VecDeque;
-use std::io;
-
-use crate::protocol::{Interrupt, Mode, Request, Run};
+use crate::protocol::{Interrupt, LauncherReply, LauncherRequest, Mode, Run};
 use crate::signals::{Signals, TERMINATION};
+use std::collections::VecDeque;
+use std::io::{self, Write};
 
 const STDIN: i32 = 0;
 const CHUNK_BYTES: usize = 4096;
 
 /// A line that is no request.
 #[derive(Debug)]
-pub struct Refusal {
+pub struct RequestError {
     /// Of the request, 0 where it cannot be read.
     pub id: i64,
     /// What is wrong.
@@ -25,7 +26,7 @@ pub struct Refusal {
 #[derive(Debug)]
 pub struct Control {
     input: Vec<u8>,
-    requests: VecDeque<Result<Box<Run>, Refusal>>,
+    requests: VecDeque<Result<Box<Run>, RequestError>>,
     interrupt: Option<Interrupt>,
     busy: bool,
     over: bool,
@@ -46,7 +47,7 @@ impl Control {
     }
 
     /// Returns the next request, waiting for it; none at the end of input.
-    pub fn next_request(&mut self) -> Option<Result<Box<Run>, Refusal>> {
+    pub fn next_request(&mut self) -> Option<Result<Box<Run>, RequestError>> {
         self.busy = false;
         self.interrupt = self.interrupt.filter(|_| !self.requests.is_empty());
         loop {
@@ -80,11 +81,6 @@ impl Control {
         if fds[0].revents != 0 {
             self.read();
         }
-    }
-
-    /// Whether everything must end: input has ended, or we were told to.
-    pub fn over(&self) -> bool {
-        self.over
     }
 
     /// Whether the run in progress is to stop after what runs now.
@@ -128,12 +124,12 @@ impl Control {
 
     fn line(&mut self, line: &[u8]) {
         match serde_json::from_slice(line) {
-            Ok(Request::Run(run)) => self.requests.push_back(Ok(run)),
-            Ok(Request::Interrupt(new)) => self.interrupt_with(new),
+            Ok(LauncherRequest::Run(run)) => self.requests.push_back(Ok(run)),
+            Ok(LauncherRequest::Interrupt(new)) => self.interrupt_with(new),
             Err(error) => {
                 let message = format!("cannot read the request: {error}");
                 let id = id_of(line);
-                self.requests.push_back(Err(Refusal { id, message }));
+                self.requests.push_back(Err(RequestError { id, message }));
             }
         }
     }
@@ -161,4 +157,37 @@ fn id_of(line: &[u8]) -> i64 {
         .ok()
         .and_then(|value| value.get("id")?.as_i64())
         .unwrap_or(0)
+}
+
+const ENOUGH_BYTES: usize = 32 * 1024;
+
+/// The worker's mouth.
+#[derive(Debug, Default)]
+pub struct Replies(Vec<u8>);
+
+impl Replies {
+    /// Adds a line.
+    pub fn add(&mut self, reply: &LauncherReply<'_>) {
+        // Writing to memory cannot fail, and our types have no key that JSON cannot hold.
+        if serde_json::to_writer(&mut self.0, reply).is_ok() {
+            self.0.push(b'\n');
+        }
+    }
+
+    /// Writes all lines if they have become many. Errors: as write(2).
+    pub fn flush_if_many(&mut self) -> io::Result<()> {
+        if self.0.len() < ENOUGH_BYTES {
+            return Ok(());
+        }
+        self.flush()
+    }
+
+    /// Writes all lines. Errors: as write(2), EPIPE when `bw` is gone.
+    pub fn flush(&mut self) -> io::Result<()> {
+        let mut output = io::stdout().lock();
+        output.write_all(&self.0)?;
+        output.flush()?;
+        self.0.clear();
+        Ok(())
+    }
 }

@@ -2,19 +2,16 @@
 //!
 //! Source: docs/launcher-protocol.md, "An epoch"; Auto-pilot paper, section 3.1.
 
-use crate::batch::{Batch, Prepared};
-use crate::child::{Child, Report, Step};
+use crate::batch::{Batch, PreparedCommand};
 use crate::clock::{monotonic_ns, realtime_ns};
 use crate::control::Control;
-use crate::descendants::{Identity, descendants};
-use crate::ending::end_descendants;
-use crate::hooks::{Call, Event};
-use crate::output::{Piece, Sink, Tended};
-use crate::program::Program;
+use crate::descendants::{Identity, descendants, end_descendants};
+use crate::hooks::{HookCall, HookEvent};
+use crate::output::{OutputRange, OutputState, Sink};
 use crate::protocol::{Ending, EpochRecord, Keep, Mode, ProcessRecord};
-use crate::seat::Seat;
-use crate::spawn::Spawned;
-use crate::wait::{Ended, Limits, Process, Woken, reap, wait_all};
+use crate::slots::ProcessSlot;
+use crate::spawn::{Child, Program, Spawned, StartReport, StartStep};
+use crate::wait::{ChildProcess, ProcessExit, WaitConditions, WaitEnd, reap, wait_all};
 use std::io;
 use std::os::fd::AsRawFd;
 
@@ -115,16 +112,16 @@ impl EpochRun<'_, '_> {
             Vec::new()
         };
         let timeout_ns = self.batch.run.timeout_ns;
-        self.hooks(Event::Premeasure, &spared);
-        self.hooks(Event::Start, &spared);
+        self.hooks(HookEvent::Premeasure, &spared);
+        self.hooks(HookEvent::Start, &spared);
         self.deadline_ns = timeout_ns.map(|limit| monotonic_ns().saturating_add(limit));
         self.phase(&Mode::Exec, &spared);
         self.deadline_ns = None;
-        self.hooks(Event::End, &spared);
-        self.hooks(Event::Final, &spared);
+        self.hooks(HookEvent::End, &spared);
+        self.hooks(HookEvent::Final, &spared);
     }
 
-    fn hooks(&mut self, event: Event, spared: &[Identity]) {
+    fn hooks(&mut self, event: HookEvent, spared: &[Identity]) {
         let Some((hooks, log)) = &self.batch.hooks else {
             return;
         };
@@ -201,13 +198,19 @@ impl EpochRun<'_, '_> {
         }
     }
 
-    fn wait(&mut self, place: usize, started: &mut Started, spared: &[Identity]) -> Woken {
+    fn wait(&mut self, place: usize, started: &mut Started, spared: &[Identity]) -> WaitEnd {
         let mode = &self.batch.commands[place].mode;
         let seats = self.batch.seats_of(place);
-        let tend = || seats.iter().map(Seat::tend).max().unwrap_or(Tended::Quiet);
+        let tend = || {
+            seats
+                .iter()
+                .map(ProcessSlot::tend)
+                .max()
+                .unwrap_or(OutputState::Quiet)
+        };
         let look_ns = LOOK_NS * (seats.len() as u64).div_ceil(SEATS_PER_LOOK);
         let tended = *mode == Mode::Exec && self.batch.run.output.keep != Keep::Null;
-        let limits = Limits {
+        let limits = WaitConditions {
             mode,
             deadline_ns: self.deadline_ns,
             tend: tended.then_some((look_ns, &tend)),
@@ -219,14 +222,14 @@ impl EpochRun<'_, '_> {
             }
         };
         let woken = wait_all(&mut started.processes, self.control, &limits, at_end);
-        if woken != Woken::Finished {
+        if woken != WaitEnd::Finished {
             end_descendants(spared, self.batch.run.grace_ns, &mut started.processes);
         }
         woken
     }
 
     /// Draws the consequences of a command's records, from `first` on.
-    fn judge(&mut self, first: usize, woken: Woken) {
+    fn judge(&mut self, first: usize, woken: WaitEnd) {
         let records = &self.record.processes[first..];
         let failed = records.iter().any(|record| record.status != 0);
         if records.iter().any(|record| record.mode == Mode::Exec) {
@@ -235,20 +238,20 @@ impl EpochRun<'_, '_> {
             self.record.release_skew_ns = self.record.release_skew_ns.max(skew);
         }
         match woken {
-            Woken::Asked => self.record.ending = Ending::Interrupted,
-            Woken::Deadline => self.record.ending = Ending::Timeout,
-            Woken::Full => self.record.ending = Ending::Failed,
-            Woken::Finished if failed && self.record.ending == Ending::Ok => {
+            WaitEnd::Asked => self.record.ending = Ending::Interrupted,
+            WaitEnd::Deadline => self.record.ending = Ending::Timeout,
+            WaitEnd::Full => self.record.ending = Ending::Failed,
+            WaitEnd::Finished if failed && self.record.ending == Ending::Ok => {
                 self.record.ending = Ending::Failed;
             }
-            Woken::Finished => {}
+            WaitEnd::Finished => {}
         }
     }
 }
 
 /// The processes of one command; a place without one says why.
 struct Started {
-    processes: Vec<Process>,
+    processes: Vec<ChildProcess>,
     /// For each seat: which process, or why there is none.
     seats: Vec<Result<usize, String>>,
 }
@@ -260,7 +263,7 @@ impl Started {
             .into_iter()
             .map(|result| match result {
                 Ok(spawned) => {
-                    processes.push(Process::new(spawned));
+                    processes.push(ChildProcess::new(spawned));
                     Ok(processes.len() - 1)
                 }
                 Err(error) => Err(format!("cannot create a process: {error}")),
@@ -269,7 +272,12 @@ impl Started {
         Self { processes, seats }
     }
 
-    fn record(&self, number: usize, report: Report<'_>, prepared: &Prepared) -> ProcessRecord {
+    fn record(
+        &self,
+        number: usize,
+        report: StartReport<'_>,
+        prepared: &PreparedCommand,
+    ) -> ProcessRecord {
         let (ended, error) = match &self.seats[number] {
             Ok(place) => (
                 self.processes[*place].ended,
@@ -307,7 +315,7 @@ impl Started {
 }
 
 /// 127 when it could not be started; 137 when not even SIGKILL ended it.
-fn status(ended: Option<Ended>, error: &str) -> i32 {
+fn status(ended: Option<ProcessExit>, error: &str) -> i32 {
     match ended {
         _ if !error.is_empty() => 127,
         Some(ended) => ended.status,
@@ -319,17 +327,17 @@ fn microseconds(time: libc::timeval) -> u64 {
     time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64
 }
 
-fn trouble(report: Report<'_>, program: &Program) -> String {
+fn trouble(report: StartReport<'_>, program: &Program) -> String {
     let Some((step, errno)) = report.trouble() else {
         return String::new();
     };
     let error = io::Error::from_raw_os_error(errno);
     let name = program.name();
     match step {
-        Step::Directory => format!("cannot enter the working directory: {error}"),
-        Step::Files => format!("cannot connect stdin, stdout and stderr: {error}"),
-        Step::Gate => "another thread of the trial could not be created".to_owned(),
-        Step::Execute => format!("cannot execute {name}: {error}"),
+        StartStep::Directory => format!("cannot enter the working directory: {error}"),
+        StartStep::Files => format!("cannot connect stdin, stdout and stderr: {error}"),
+        StartStep::Gate => "another thread of the trial could not be created".to_owned(),
+        StartStep::Execute => format!("cannot execute {name}: {error}"),
     }
 }
 
@@ -337,7 +345,7 @@ fn trouble(report: Report<'_>, program: &Program) -> String {
 fn run_hook(
     batch: &Batch<'_>,
     control: &mut Control,
-    call: &Call<'_>,
+    call: &HookCall<'_>,
     files: [i32; 3],
     spared: &[Identity],
 ) -> Result<i32, String> {
@@ -352,13 +360,13 @@ fn run_hook(
         gate: None,
     });
     let spawned = spawned.map_err(|error| format!("cannot create a process: {error}"))?;
-    let mut process = [Process::new(spawned)];
-    let limits = Limits {
+    let mut process = [ChildProcess::new(spawned)];
+    let limits = WaitConditions {
         mode: &Mode::Exec,
         deadline_ns: None,
         tend: None,
     };
-    if wait_all(&mut process, control, &limits, || ()) != Woken::Finished {
+    if wait_all(&mut process, control, &limits, || ()) != WaitEnd::Finished {
         end_descendants(spared, batch.run.grace_ns, &mut process);
     }
     let error = trouble(report, call.program);
@@ -369,14 +377,14 @@ fn run_hook(
 }
 
 /// What a process wrote; nothing where the log cannot be written.
-fn taken(sink: &Sink) -> Piece {
+fn taken(sink: &Sink) -> OutputRange {
     sink.take().unwrap_or_else(|error| {
         eprintln!("bw-launcher: cannot keep the output: {error}");
-        Piece::default()
+        OutputRange::default()
     })
 }
 
-fn start(batch: &Batch<'_>, prepared: &Prepared) -> Started {
+fn start(batch: &Batch<'_>, prepared: &PreparedCommand) -> Started {
     let seats = &batch.seats[prepared.seats.clone()];
     let gate = (seats.len() > 1).then(|| batch.gate());
     let child = |number: usize| Child {

@@ -5,23 +5,27 @@
 //! directory, BW_HOOK_STATE, to carry what it saw at `start` over to `end`.
 //! Decision: its output goes to a file in memory, not a pipe: nothing to read meanwhile.
 //! Source: Auto-pilot paper, section 3.2 (measurement hooks).
+//!
+//! The `[measurement]` block: a row of what was measured, as text.
+//!
+//! Source: Auto-pilot paper, section 3.2; docs/launcher-protocol.md.
 
+use crate::shared::memory_file;
+use crate::slots::Environment;
+use crate::spawn::Program;
+use std::fmt::Write;
 use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::program::Program;
-use crate::seat::Environment;
-use crate::shared::memory_file;
-
 /// More than this of one call is cut [bytes].
 const MOST_BYTES: usize = 64 * 1024;
 
 /// When a hook is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
+pub enum HookEvent {
     /// Before everything: to prepare.
     Premeasure,
     /// Directly before the start.
@@ -32,7 +36,7 @@ pub enum Event {
     Final,
 }
 
-impl Event {
+impl HookEvent {
     const ALL: [Self; 4] = [Self::Premeasure, Self::Start, Self::End, Self::Final];
 
     /// The hook's argument.
@@ -48,18 +52,18 @@ impl Event {
 
 /// What one hook printed at one event.
 #[derive(Debug)]
-pub struct Said {
+pub struct HookOutput {
     /// File name of the hook.
     pub name: String,
     /// When.
-    pub event: Event,
+    pub event: HookEvent,
     /// Its stdout, and a line `# error: ...` if it failed.
     pub text: String,
 }
 
 /// One call, for whoever runs it.
 #[derive(Debug)]
-pub struct Call<'a> {
+pub struct HookCall<'a> {
     /// The hook with its event.
     pub program: &'a Program,
     /// Its environment.
@@ -118,17 +122,17 @@ impl Hooks {
     /// end and returns its status, or why it could not be started.
     pub fn call(
         &self,
-        event: Event,
-        mut run: impl FnMut(&Call<'_>) -> Result<i32, String>,
-    ) -> Vec<Said> {
+        event: HookEvent,
+        mut run: impl FnMut(&HookCall<'_>) -> Result<i32, String>,
+    ) -> Vec<HookOutput> {
         let said = self.hooks.iter().map(|hook| {
             self.empty_output();
-            let result = run(&Call {
+            let result = run(&HookCall {
                 program: &hook.programs[event as usize],
                 environment: &hook.environment,
                 output: self.output.as_raw_fd(),
             });
-            Said {
+            HookOutput {
                 name: hook.name.clone(),
                 event,
                 text: with_trouble(self.output_text(), result),
@@ -173,11 +177,11 @@ fn with_trouble(mut text: String, result: Result<i32, String>) -> String {
 }
 
 fn programs(path: &Path) -> io::Result<[Program; 4]> {
-    let of = |event: Event| {
+    let of = |event: HookEvent| {
         let argv = [path.to_string_lossy().into_owned(), event.name().to_owned()];
         Program::new(&argv, "")
     };
-    let [a, b, c, d] = Event::ALL;
+    let [a, b, c, d] = HookEvent::ALL;
     Ok([of(a)?, of(b)?, of(c)?, of(d)?])
 }
 
@@ -218,8 +222,93 @@ fn private_directory() -> io::Result<PathBuf> {
     Ok(PathBuf::from(String::from_utf8_lossy(&bytes).into_owned()))
 }
 
+/// What one block says.
+#[derive(Debug)]
+pub struct MeasurementBlock {
+    /// 1..N.
+    pub thread: u64,
+    /// From 1.
+    pub epoch: u64,
+    /// On one line.
+    pub command: String,
+    /// Exit status, or 128 + signal.
+    pub status: i32,
+    /// Elapsed time [ns].
+    pub elapsed_ns: u64,
+    /// None if the process could not be waited for: absent is not zero.
+    pub usage: Option<libc::rusage>,
+    /// What hooks add.
+    pub values: Vec<(String, String)>,
+}
+
+impl MeasurementBlock {
+    /// Returns it as text, with the empty line that ends it.
+    pub fn text(&self) -> String {
+        let mut text = format!(
+            "[measurement]\nthread = {}\nepoch = {}\ncommand = {}\n",
+            self.thread, self.epoch, self.command
+        );
+        // Writing to a string cannot fail.
+        let _ = self.write_measured(&mut text);
+        text.push('\n');
+        text
+    }
+
+    fn write_measured(&self, text: &mut String) -> std::fmt::Result {
+        if let Some(usage) = &self.usage {
+            writeln!(text, "user = {}", timeval_seconds(usage.ru_utime))?;
+            writeln!(text, "sys = {}", timeval_seconds(usage.ru_stime))?;
+        }
+        writeln!(text, "elapsed = {:.6}", self.elapsed_ns as f64 / 1e9)?;
+        writeln!(text, "status = {}", self.status)?;
+        if let Some(usage) = &self.usage {
+            writeln!(text, "rss_bytes = {}", usage.ru_maxrss * 1024)?;
+            writeln!(text, "minor_faults = {}", usage.ru_minflt)?;
+            writeln!(text, "major_faults = {}", usage.ru_majflt)?;
+            writeln!(text, "in_blocks = {}", usage.ru_inblock)?;
+            writeln!(text, "out_blocks = {}", usage.ru_oublock)?;
+            writeln!(text, "voluntary_switches = {}", usage.ru_nvcsw)?;
+            writeln!(text, "involuntary_switches = {}", usage.ru_nivcsw)?;
+        }
+        for (name, value) in &self.values {
+            writeln!(text, "{name} = {value}")?;
+        }
+        Ok(())
+    }
+}
+
+fn timeval_seconds(time: libc::timeval) -> String {
+    format!("{}.{:06}", time.tv_sec, time.tv_usec)
+}
+
+/// Returns the `name = value` lines that stand before any block.
+pub fn values_of(text: &str) -> Vec<(String, String)> {
+    text.lines()
+        .map(str::trim)
+        .take_while(|line| !line.starts_with('['))
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split_once('='))
+        .map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()))
+        .filter(|(name, _)| !name.is_empty())
+        .collect()
+}
+
+/// Returns the whole blocks of a text, with the empty line that ends the last; or nothing.
+pub fn blocks_of(text: &str) -> String {
+    let mut blocks: String = text
+        .lines()
+        .skip_while(|line| !line.trim_start().starts_with('['))
+        .filter(|line| !line.starts_with("# error: "))
+        .flat_map(|line| [line, "\n"])
+        .collect();
+    if !blocks.is_empty() && !blocks.ends_with("\n\n") {
+        blocks.push('\n');
+    }
+    blocks
+}
+
 #[cfg(test)]
-mod tests {
+mod hooks_tests {
     use super::*;
 
     #[test]
@@ -233,8 +322,41 @@ mod tests {
 
     #[test]
     fn events_index_their_programs() {
-        for (place, event) in Event::ALL.into_iter().enumerate() {
+        for (place, event) in HookEvent::ALL.into_iter().enumerate() {
             assert_eq!(event as usize, place);
         }
+    }
+}
+
+#[cfg(test)]
+mod block_tests {
+    use super::*;
+
+    #[test]
+    fn a_block_reads_as_in_the_paper() {
+        let block = MeasurementBlock {
+            thread: 2,
+            epoch: 3,
+            command: "postmark /tmp/x".into(),
+            status: 0,
+            elapsed_ns: 5_470_682_999,
+            usage: None,
+            values: vec![("free_bytes".into(), "7".into())],
+        };
+        assert_eq!(
+            block.text(),
+            "[measurement]\nthread = 2\nepoch = 3\ncommand = postmark /tmp/x\n\
+             elapsed = 5.470683\nstatus = 0\nfree_bytes = 7\n\n"
+        );
+    }
+
+    #[test]
+    fn values_end_where_blocks_begin() {
+        let text = "a = 1\n# error: x = 2\nnoise\n b=2 = 3 \n[block]\nc = 3\n";
+        let values = values_of(text);
+        let expected = [("a", "1"), ("b", "2 = 3")].map(|(n, v)| (n.to_owned(), v.to_owned()));
+        assert_eq!(values, expected);
+        assert_eq!(blocks_of(text), "[block]\nc = 3\n\n");
+        assert_eq!(blocks_of("a = 1\n"), "");
     }
 }

@@ -1,24 +1,22 @@
-//! `bw-launcher measure`: Auto-pilot's ap_measure. Runs a command, appends a block to APLOG.
+//! `bw-launcher measure`: Auto-pilot's ap_measure. Runs a command and appends a `[measurement]` block to APLOG.
 //!
-//! The command shares our terminal, group and files; signals that another process sends us
-//! are passed on, those of a terminal have reached it already.
-//! Source: Auto-pilot paper, section 3.2; GNU time for the exit statuses 126 and 127.
+//! The command shares our terminal, group and files. Signals that another process sends us are passed on; those of a
+//! terminal have reached the command already. Sources: Auto-pilot paper, section 3.2; GNU time for the exit statuses
+//! 126 and 127; docs/launcher-protocol.md.
 
+use crate::control::readable;
+use crate::hooks::{
+    HookCall, HookEvent, HookOutput, Hooks, MeasurementBlock, blocks_of, values_of,
+};
+use crate::signals::{Signals, keep_children};
+use crate::slots::Environment;
+use crate::spawn::{Child, Program, Spawner, StartStep};
+use crate::wait::{ChildProcess, ProcessExit, poll};
 use std::env;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
-
-use crate::block::{Block, blocks_of, values_of};
-use crate::child::{Child, Step};
-use crate::control::readable;
-use crate::hooks::{Call, Event, Hooks, Said};
-use crate::program::Program;
-use crate::seat::Environment;
-use crate::signals::{Signals, keep_children};
-use crate::spawn::Spawner;
-use crate::wait::{Ended, Process, poll};
 
 const PASSED_ON: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
@@ -44,22 +42,22 @@ pub fn measure(measurement: &Measurement) -> io::Result<i32> {
     };
     let hooks = hooks(&measurement.hooks)?;
     let program = Program::new(&measurement.argv, &env::var("PATH").unwrap_or_default())?;
-    let mut said = runner.hooks(hooks.as_ref(), Event::Premeasure);
-    said.extend(runner.hooks(hooks.as_ref(), Event::Start));
+    let mut said = runner.hooks(hooks.as_ref(), HookEvent::Premeasure);
+    said.extend(runner.hooks(hooks.as_ref(), HookEvent::Start));
     let seen = runner.run(&program, &Environment::inherited(None)?, None)?;
-    said.extend(runner.hooks(hooks.as_ref(), Event::End));
+    said.extend(runner.hooks(hooks.as_ref(), HookEvent::End));
     append(&block(measurement, &seen, &said).text())?;
-    for last in runner.hooks(hooks.as_ref(), Event::Final) {
+    for last in runner.hooks(hooks.as_ref(), HookEvent::Final) {
         append(&blocks_of(&last.text))?;
     }
     Ok(seen.status)
 }
 
 /// What was seen of a process.
-struct Seen {
+struct MeasuredRun {
     status: i32,
     start_ns: u64,
-    ended: Option<Ended>,
+    ended: Option<ProcessExit>,
     error: Option<String>,
 }
 
@@ -70,11 +68,11 @@ struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    fn hooks(&self, hooks: Option<&Hooks>, event: Event) -> Vec<Said> {
+    fn hooks(&self, hooks: Option<&Hooks>, event: HookEvent) -> Vec<HookOutput> {
         let Some(hooks) = hooks else {
             return Vec::new();
         };
-        let said = hooks.call(event, |call: &Call<'_>| {
+        let said = hooks.call(event, |call: &HookCall<'_>| {
             let seen = self
                 .run(call.program, call.environment, Some(call.output))
                 .map_err(|error| error.to_string())?;
@@ -96,7 +94,7 @@ impl Runner<'_> {
         program: &Program,
         environment: &Environment,
         output: Option<i32>,
-    ) -> io::Result<Seen> {
+    ) -> io::Result<MeasuredRun> {
         let report = self.spawner.report(0);
         let spawned = self.spawner.light(&Child {
             program,
@@ -107,7 +105,7 @@ impl Runner<'_> {
             report,
             gate: None,
         })?;
-        let mut process = Process::new(spawned);
+        let mut process = ChildProcess::new(spawned);
         self.wait(&mut process, output.is_none());
         let trouble = report
             .trouble()
@@ -115,7 +113,7 @@ impl Runner<'_> {
         let status = process
             .ended
             .map_or(128 + libc::SIGKILL, |ended| ended.status);
-        Ok(Seen {
+        Ok(MeasuredRun {
             status: trouble.as_ref().map_or(status, |(status, _)| *status),
             start_ns: report.start_ns(),
             ended: process.ended,
@@ -124,7 +122,7 @@ impl Runner<'_> {
     }
 
     /// A signal that arrives while a hook runs is kept for the command.
-    fn wait(&self, process: &mut Process, pass_on: bool) {
+    fn wait(&self, process: &mut ChildProcess, pass_on: bool) {
         let signals = if pass_on { self.signals.fd() } else { -1 };
         while process.ended.is_none() {
             let mut fds = [process.fd(), signals].map(readable);
@@ -141,10 +139,10 @@ impl Runner<'_> {
     }
 }
 
-fn trouble(program: &Program, step: Step, errno: i32) -> (i32, String) {
+fn trouble(program: &Program, step: StartStep, errno: i32) -> (i32, String) {
     let error = io::Error::from_raw_os_error(errno);
     let status = match errno {
-        libc::ENOENT | libc::ENOTDIR if step == Step::Execute => 127,
+        libc::ENOENT | libc::ENOTDIR if step == StartStep::Execute => 127,
         _ => 126,
     };
     (
@@ -163,11 +161,11 @@ fn hooks(given: &[String]) -> io::Result<Option<Hooks>> {
     Hooks::new(&paths, |state| Environment::inherited(Some(state))).map(Some)
 }
 
-fn block(measurement: &Measurement, seen: &Seen, said: &[Said]) -> Block {
+fn block(measurement: &Measurement, seen: &MeasuredRun, said: &[HookOutput]) -> MeasurementBlock {
     if let Some(error) = &seen.error {
         eprintln!("bw-launcher measure: {error}");
     }
-    Block {
+    MeasurementBlock {
         thread: number_of("APTHREAD").unwrap_or(1),
         epoch: number_of("APEPOCH").unwrap_or(1),
         command: measurement.argv.join(" ").replace(['\n', '\r'], " "),

@@ -1,22 +1,25 @@
-//! What becomes of a trial's output: discarded, its ends kept, or all of it.
+//! The output of processes: log files, APLOG, and what is kept of a trial's stdout and stderr.
 //!
-//! Decision: for the ends a process writes to a file in memory, never to a disk, and nothing
-//! reads beside it; what is too much is taken out of the middle while the process runs
-//! (`tend`), so memory is bounded. A pipe lost: its reader competes with the process for a
-//! CPU, the process stops where the reader is late, and gets SIGPIPE where it is gone.
-//! Sources: memfd_create(2), fallocate(2), docs/launcher-protocol.md "Output".
+//! Decision: one pair of log files per mode and thread with O_APPEND, not a file per process: creating a file costs more
+//! than /bin/true. To keep only the two ends, a process writes to a file in memory, never to a disk, and nothing reads
+//! beside it; what is too much is taken out of the middle while the process runs, so memory is bounded. Rejected: a
+//! pipe. Its reader competes with the process for a CPU, the process stops where the reader is late, and gets SIGPIPE
+//! where it is gone.
+//!
+//! APLOG is the file of each thread that measurement blocks are appended to. It is emptied before each epoch (only if
+//! something is in it) and read after it. Its text goes to Python within the record; a text that would increase this
+//! process's size (and so the lowest measurable peak RSS) is cut at the end of a line and says so.
+//! Sources: memfd_create(2), fallocate(2), open(2), docs/launcher-protocol.md "Output".
 
+use crate::protocol::{Keep, OutputPolicy};
+use crate::shared::memory_file;
 use std::cell::Cell;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
-
-use crate::logs::Log;
-use crate::protocol::{Keep, Output};
-use crate::shared::memory_file;
 
 /// What is kept of each end [bytes].
 pub const END_BYTES: u64 = 64 * 1024;
@@ -29,7 +32,7 @@ const CHUNK_BYTES: usize = 4096;
 
 /// What a look at a running process's output found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Tended {
+pub enum OutputState {
     /// Nothing more to do for now.
     Quiet,
     /// There is more to do at once.
@@ -40,7 +43,7 @@ pub enum Tended {
 
 /// Where one piece of output is, and how long it was.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Piece {
+pub struct OutputRange {
     /// Offset and length in the log [bytes].
     pub range: [u64; 2],
     /// Written by the process [bytes].
@@ -60,7 +63,12 @@ pub enum Sink {
 
 impl Sink {
     /// Opens the sink of one of `threads` threads. Errors: as open(2).
-    pub fn open(output: &Output, path: PathBuf, null: &Rc<File>, threads: u32) -> io::Result<Self> {
+    pub fn open(
+        output: &OutputPolicy,
+        path: PathBuf,
+        null: &Rc<File>,
+        threads: u32,
+    ) -> io::Result<Self> {
         let share = (MEMORY_BYTES / u64::from(threads)).max(4 * END_BYTES);
         Ok(match output.keep {
             Keep::Null => Self::Null(Rc::clone(null)),
@@ -93,18 +101,18 @@ impl Sink {
     }
 
     /// Looks after the output of a process that runs.
-    pub fn tend(&self) -> Tended {
+    pub fn tend(&self) -> OutputState {
         match self {
-            Self::Null(_) => Tended::Quiet,
+            Self::Null(_) => OutputState::Quiet,
             Self::Ends(ends) => ends.trim(),
             Self::Whole(whole) => whole.tend(),
         }
     }
 
     /// Returns what was written since `begin`. Errors: the log cannot be written.
-    pub fn take(&self) -> io::Result<Piece> {
+    pub fn take(&self) -> io::Result<OutputRange> {
         match self {
-            Self::Null(_) => Ok(Piece::default()),
+            Self::Null(_) => Ok(OutputRange::default()),
             Self::Ends(ends) => ends.take(),
             Self::Whole(whole) => Ok(whole.take()),
         }
@@ -123,7 +131,7 @@ pub struct Ends {
     path: PathBuf,
     most_bytes: u64,
     trimmed_to: Cell<u64>,
-    last: Cell<Option<Piece>>,
+    last: Cell<Option<OutputRange>>,
 }
 
 impl Ends {
@@ -147,12 +155,12 @@ impl Ends {
     }
 
     /// Takes a slice out of the middle where there is too much.
-    fn trim(&self) -> Tended {
+    fn trim(&self) -> OutputState {
         let from = self.trimmed_to.get();
         let size = self.size();
         let end = size.saturating_sub(END_BYTES) / PAGE_BYTES * PAGE_BYTES;
         if size.saturating_sub(from) < self.most_bytes || end <= from {
-            return Tended::Quiet;
+            return OutputState::Quiet;
         }
         let length = SLICE_BYTES.min(end - from);
         // SAFETY: a plain system call on an open descriptor.
@@ -165,16 +173,16 @@ impl Ends {
             )
         };
         if trimmed < 0 {
-            return Tended::Quiet;
+            return OutputState::Quiet;
         }
         self.trimmed_to.set(from + length);
-        Tended::More
+        OutputState::More
     }
 
-    fn take(&self) -> io::Result<Piece> {
+    fn take(&self) -> io::Result<OutputRange> {
         let written = self.size();
         if written == 0 {
-            return Ok(Piece::default());
+            return Ok(OutputRange::default());
         }
         let piece = self.stored(written);
         self.memory.set_len(0)?;
@@ -186,7 +194,7 @@ impl Ends {
     }
 
     /// The ends in the log: where the piece before is the same, that one.
-    fn stored(&self, written: u64) -> io::Result<Piece> {
+    fn stored(&self, written: u64) -> io::Result<OutputRange> {
         let log = Log::open(self.path.clone())?;
         if let Some(last) = self.last.get()
             && last.written == written
@@ -201,12 +209,12 @@ impl Ends {
             log.file().write_all(&buffer[..length])?;
         }
         let range = [begun, kept(written)];
-        let piece = Piece { range, written };
+        let piece = OutputRange { range, written };
         self.last.set(Some(piece));
         Ok(piece)
     }
 
-    fn is_in(&self, log: &Log, piece: Piece) -> io::Result<bool> {
+    fn is_in(&self, log: &Log, piece: OutputRange) -> io::Result<bool> {
         let [mut at, length] = piece.range;
         if at + length > log.size() {
             return Ok(false);
@@ -256,21 +264,21 @@ impl Whole {
         self.log.size().saturating_sub(self.begun.get())
     }
 
-    fn tend(&self) -> Tended {
+    fn tend(&self) -> OutputState {
         if self.written() > self.limit_bytes {
-            return Tended::Full;
+            return OutputState::Full;
         }
         if self.relay && stderr_takes_more() && self.pass_on() {
-            return Tended::More;
+            return OutputState::More;
         }
-        Tended::Quiet
+        OutputState::Quiet
     }
 
-    fn take(&self) -> Piece {
+    fn take(&self) -> OutputRange {
         while self.relay && self.pass_on() {}
         let written = self.written();
         let range = [self.begun.get(), written];
-        Piece { range, written }
+        OutputRange { range, written }
     }
 
     /// Copies a chunk to our stderr. Returns whether there was one.
@@ -292,4 +300,112 @@ fn stderr_takes_more() -> bool {
     };
     // SAFETY: `fd` is one valid pollfd.
     unsafe { libc::poll(&mut fd, 1, 0) > 0 && fd.revents & libc::POLLOUT != 0 }
+}
+
+/// A file that processes append to.
+#[derive(Debug)]
+pub struct Log {
+    file: File,
+    path: PathBuf,
+}
+
+impl Log {
+    /// Opens or creates it. Errors: the system's, with the path.
+    pub fn open(path: PathBuf) -> io::Result<Self> {
+        let file = open_append(&path)?;
+        Ok(Self { file, path })
+    }
+
+    /// The descriptor that a child writes to.
+    pub fn fd(&self) -> i32 {
+        self.file.as_raw_fd()
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The open file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Its size [bytes]; 0 if that cannot be told.
+    pub fn size(&self) -> u64 {
+        self.file.metadata().map_or(0, |data| data.size())
+    }
+
+    /// Opens it anew if a script has replaced it. Errors: as `open`.
+    pub fn refresh(&mut self) -> io::Result<()> {
+        if self.file.metadata()?.nlink() == 0 {
+            self.file = open_append(&self.path)?;
+        }
+        Ok(())
+    }
+}
+
+fn open_append(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .append(true)
+        .create(true)
+        .open(path)
+        .map_err(|error| {
+            io::Error::new(
+                error.kind(),
+                format!("cannot open {}: {error}", path.display()),
+            )
+        })
+}
+
+/// More than this of one thread and epoch is cut [bytes].
+pub const MOST_BYTES: u64 = 256 * 1024;
+
+/// The APLOG of one thread.
+#[derive(Debug)]
+pub struct Aplog {
+    /// 1..N, 0 for commands that run once.
+    pub thread: u32,
+    log: Log,
+}
+
+impl Aplog {
+    /// Opens `<logs>/aplog-<thread>`. Errors: as open(2).
+    pub fn open(logs: &Path, thread: u32) -> io::Result<Self> {
+        let log = Log::open(logs.join(format!("aplog-{thread}")))?;
+        Ok(Self { thread, log })
+    }
+
+    /// Its path, the value of APLOG.
+    pub fn path(&self) -> &Path {
+        self.log.path()
+    }
+
+    /// Empties it. Errors: as ftruncate(2).
+    pub fn clear(&mut self) -> io::Result<()> {
+        self.log.refresh()?;
+        if self.log.size() > 0 {
+            self.log.file().set_len(0)?;
+        }
+        Ok(())
+    }
+
+    /// Returns what was written to it, if anything was.
+    pub fn text(&mut self) -> Option<String> {
+        self.log.refresh().ok()?;
+        let size = self.log.size();
+        if size == 0 {
+            return None;
+        }
+        let mut bytes = vec![0; size.min(MOST_BYTES) as usize];
+        let length = self.log.file().read_at(&mut bytes, 0).ok()?;
+        bytes.truncate(length);
+        if size > MOST_BYTES {
+            let whole = bytes.iter().rposition(|&byte| byte == b'\n');
+            bytes.truncate(whole.map_or(0, |end| end + 1));
+            bytes.extend(format!("# cut: APLOG had {size} bytes\n").bytes());
+        }
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
 }

@@ -13,7 +13,7 @@ pub const MOST_THREADS: u32 = 4096;
 /// A line from `bw`.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
-pub enum Request {
+pub enum LauncherRequest {
     /// Run a batch of epochs.
     Run(Box<Run>),
     /// End what is in progress.
@@ -58,13 +58,13 @@ pub struct Run {
     pub stop_on_failure: bool,
     /// What becomes of the output of EXEC.
     #[serde(default)]
-    pub output: Output,
+    pub output: OutputPolicy,
 }
 
 /// What becomes of a process's output.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Output {
+pub struct OutputPolicy {
     /// How much is kept.
     pub keep: Keep,
     /// With `whole`: an epoch with a stream longer than this is ended [bytes].
@@ -161,7 +161,7 @@ impl Serialize for Mode {
 /// A line to `bw`.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
-pub enum Reply<'a> {
+pub enum LauncherReply<'a> {
     /// The first line.
     Hello {
         /// `PROTOCOL`.

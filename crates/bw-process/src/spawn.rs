@@ -1,17 +1,24 @@
 //! Creates children: one by a vfork-like clone, several by fork before a start gate.
 //!
-//! Decision: clone(CLONE_VM | CLONE_VFORK) for one process copies no page tables and
-//! returns when execve has succeeded. Several processes cannot share the parent's memory
-//! while they wait for each other (errno is one variable), so they are forked.
-//! posix_spawn lost: no stamp, no pidfd, no PDEATHSIG. Sources: clone(2), vfork(2).
+//! Decision: clone(CLONE_VM | CLONE_VFORK) for one process copies no page tables and returns when execve has succeeded.
+//! Several processes cannot share the parent's memory while they wait for each other (errno is one variable), so they
+//! are forked. Rejected: posix_spawn, which has no stamp, no pidfd and no PDEATHSIG.
+//!
+//! What a child does between its creation and execve is async-signal-safe: with one process it runs in the parent's
+//! memory, so it allocates and locks nothing. The search for argv[0] is prepared once a run, in the parent; the child
+//! only tries the candidates in turn, so a program that SETUP creates is found.
+//! Sources: clone(2), vfork(2), prctl(2) PR_SET_PDEATHSIG, signal-safety(7), execvp(3) and its ENOEXEC rule.
 
-use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
-
-use crate::barrier::Barrier;
-use crate::child::{Child, REPORT_WORDS, Report};
+use crate::barrier::{Barrier, Passage};
+use crate::clock::monotonic_ns;
 use crate::pidfd;
 use crate::shared::Mapping;
+use crate::signals::prepare_child;
+use crate::slots::Environment;
+use std::ffi::{CStr, CString, NulError};
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::{io, ptr};
 
 const STACK_BYTES: usize = 64 * 1024;
 
@@ -44,8 +51,8 @@ impl Spawner {
     }
 
     /// The report of the `index`-th child of the current start.
-    pub fn report(&self, index: usize) -> Report<'_> {
-        Report::new(self.reports.long_words(), index)
+    pub fn report(&self, index: usize) -> StartReport<'_> {
+        StartReport::new(self.reports.long_words(), index)
     }
 
     /// This process's id, for `Child::parent`.
@@ -121,5 +128,270 @@ fn forked(child: &Child<'_>) -> io::Result<Spawned> {
                 Err(error)
             }
         },
+    }
+}
+
+/// Words of shared memory in which one child reports.
+pub const REPORT_WORDS: usize = 2;
+
+/// The last step that a child tried; says what an errno was about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartStep {
+    /// Entering the working directory.
+    Directory = 1,
+    /// Connecting stdin, stdout and stderr.
+    Files = 2,
+    /// Waiting for the other threads of the trial.
+    Gate = 3,
+    /// execve.
+    Execute = 4,
+}
+
+/// Where a child leaves its stamp and its trouble, readable after its end.
+#[derive(Debug, Clone, Copy)]
+pub struct StartReport<'a> {
+    start_ns: &'a AtomicU64,
+    trouble: &'a AtomicU64,
+}
+
+impl<'a> StartReport<'a> {
+    /// The `index`-th report in shared words.
+    pub fn new(words: &'a [AtomicU64], index: usize) -> Self {
+        Self {
+            start_ns: &words[REPORT_WORDS * index],
+            trouble: &words[REPORT_WORDS * index + 1],
+        }
+    }
+
+    /// Empties it, before a child is created.
+    pub fn clear(&self) {
+        self.start_ns.store(0, Ordering::Relaxed);
+        self.trouble.store(0, Ordering::Relaxed);
+    }
+
+    /// CLOCK_MONOTONIC just before execve [ns]; 0 if it did not get there.
+    pub fn start_ns(&self) -> u64 {
+        self.start_ns.load(Ordering::Acquire)
+    }
+
+    /// The step that failed and its errno, if the program could not be started.
+    pub fn trouble(&self) -> Option<(StartStep, i32)> {
+        let word = self.trouble.load(Ordering::Acquire);
+        let step = match word >> 32 {
+            1 => StartStep::Directory,
+            2 => StartStep::Files,
+            3 => StartStep::Gate,
+            4 => StartStep::Execute,
+            _ => return None,
+        };
+        Some((step, word as u32 as i32))
+    }
+
+    fn fail(&self, step: StartStep, errno: i32) {
+        let word = (step as u64) << 32 | u64::from(errno as u32);
+        self.trouble.store(word, Ordering::Release);
+    }
+}
+
+/// Everything that one child needs, prepared by its parent.
+#[derive(Debug)]
+pub struct Child<'a> {
+    /// What to execute.
+    pub program: &'a Program,
+    /// Its environment.
+    pub environment: &'a Environment,
+    /// Working directory; none: the parent's.
+    pub directory: Option<&'a CStr>,
+    /// stdin, stdout, stderr; none: the parent's, and its process group too.
+    pub files: Option<[i32; 3]>,
+    /// The creator's process id.
+    pub parent: libc::pid_t,
+    /// Where to report.
+    pub report: StartReport<'a>,
+    /// Start gate shared with the other threads.
+    pub gate: Option<Barrier<'a>>,
+}
+
+impl Child<'_> {
+    /// Becomes the program, or exits with status 127 after reporting why it cannot.
+    pub fn start(&self) -> ! {
+        if let Err((step, errno)) = self.prepare() {
+            self.report.fail(step, errno);
+        } else {
+            let stamp = self.gate.is_none();
+            let errno = self.program.execute(self.environment, || {
+                if stamp {
+                    self.report
+                        .start_ns
+                        .store(monotonic_ns(), Ordering::Release);
+                }
+            });
+            self.report.fail(StartStep::Execute, errno);
+        }
+        // SAFETY: ends this process without running the parent's exit handlers.
+        unsafe { libc::_exit(127) }
+    }
+
+    fn prepare(&self) -> Result<(), (StartStep, i32)> {
+        self.die_with_parent();
+        if let Some(files) = self.files {
+            // SAFETY: no memory involved; a new child always may lead its own group.
+            unsafe { libc::setpgid(0, 0) };
+            connect(files).map_err(|errno| (StartStep::Files, errno))?;
+        }
+        if let Some(directory) = self.directory {
+            // SAFETY: a NUL-terminated string.
+            check(unsafe { libc::chdir(directory.as_ptr()) })
+                .map_err(|errno| (StartStep::Directory, errno))?;
+        }
+        prepare_child();
+        self.gate.map_or(Ok(()), |gate| self.through(gate))
+    }
+
+    /// With a gate the start is the moment of release: with more threads than processors
+    /// the execve of one would otherwise be counted as the lateness of the next.
+    fn through(&self, gate: Barrier<'_>) -> Result<(), (StartStep, i32)> {
+        match gate.pass() {
+            Passage::Released(at_ns) => {
+                self.report.start_ns.store(at_ns, Ordering::Release);
+                Ok(())
+            }
+            Passage::Broken => Err((StartStep::Gate, libc::ECANCELED)),
+        }
+    }
+
+    fn die_with_parent(&self) {
+        // SAFETY: integer arguments only. The parent may have died before prctl took
+        // effect, then nobody would end us.
+        unsafe {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            if libc::getppid() != self.parent {
+                libc::_exit(127);
+            }
+        }
+    }
+}
+
+fn connect(files: [i32; 3]) -> Result<(), i32> {
+    for (target, file) in files.into_iter().enumerate() {
+        // SAFETY: open descriptors; dup2 clears close-on-exec.
+        check(unsafe { libc::dup2(file, target as i32) })?;
+    }
+    Ok(())
+}
+
+fn check(result: i32) -> Result<(), i32> {
+    if result >= 0 {
+        return Ok(());
+    }
+    // SAFETY: errno's location is always valid.
+    Err(unsafe { *libc::__errno_location() })
+}
+
+/// A command ready for execve.
+#[derive(Debug)]
+pub struct Program {
+    candidates: Vec<CString>,
+    words: Vec<CString>,
+    /// `/bin/sh`, argv..., null: from 1 on it is the command's own vector.
+    vector: Vec<*const libc::c_char>,
+    shell: CString,
+}
+
+impl Program {
+    /// Prepares `argv`, searched in `path` (a PATH value), then in the working directory.
+    /// Errors: a word with a NUL byte.
+    pub fn new(argv: &[String], path: &str) -> Result<Self, NulError> {
+        let words: Vec<CString> = argv
+            .iter()
+            .map(|word| CString::new(word.as_str()))
+            .collect::<Result<_, _>>()?;
+        let shell = c"/bin/sh".to_owned();
+        let mut vector = vec![shell.as_ptr()];
+        vector.extend(words.iter().map(|word| word.as_ptr()));
+        vector.push(ptr::null());
+        Ok(Self {
+            candidates: candidates(&argv[0], path)?,
+            words,
+            vector,
+            shell,
+        })
+    }
+
+    /// argv[0], for messages.
+    pub fn name(&self) -> std::borrow::Cow<'_, str> {
+        self.words[0].to_string_lossy()
+    }
+
+    /// Executes it; returns the errno only if that is impossible. `before` is called just
+    /// before each attempt. Async-signal-safe; meant for a fresh child.
+    pub fn execute(&self, environment: &Environment, before: impl Fn()) -> i32 {
+        let mut answer = libc::ENOENT;
+        for candidate in &self.candidates {
+            before();
+            // SAFETY: strings and null-terminated vectors live as long as self.
+            unsafe {
+                libc::execve(
+                    candidate.as_ptr(),
+                    self.vector[1..].as_ptr(),
+                    environment.as_ptr(),
+                )
+            };
+            // SAFETY: errno's location is always valid.
+            match unsafe { *libc::__errno_location() } {
+                libc::ENOENT | libc::ENOTDIR => {}
+                libc::EACCES => answer = libc::EACCES,
+                libc::ENOEXEC => return self.by_shell(candidate, environment),
+                other => return other,
+            }
+        }
+        answer
+    }
+
+    /// A script without `#!`: the shell reads it. Memory is the child's to change only if
+    /// it is its own, so the vector is copied to the stack, for up to 64 words.
+    fn by_shell(&self, path: &CString, environment: &Environment) -> i32 {
+        let mut vector = [ptr::null(); 64];
+        if self.vector.len() > vector.len() {
+            return libc::ENOEXEC;
+        }
+        vector[..self.vector.len()].copy_from_slice(&self.vector);
+        vector[1] = path.as_ptr();
+        // SAFETY: as in `execute`; the vector ends with null.
+        unsafe { libc::execve(self.shell.as_ptr(), vector.as_ptr(), environment.as_ptr()) };
+        libc::ENOEXEC
+    }
+}
+
+fn candidates(name: &str, path: &str) -> Result<Vec<CString>, NulError> {
+    if name.contains('/') {
+        return Ok(vec![CString::new(name)?]);
+    }
+    path.split(':')
+        .map(|folder| if folder.is_empty() { "." } else { folder })
+        .chain(["."])
+        .map(|folder| CString::new(format!("{folder}/{name}")))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_comes_first_then_the_directory() {
+        let found = candidates("true", "/a::/b").unwrap();
+        let names: Vec<_> = found.iter().map(|path| path.to_str().unwrap()).collect();
+        assert_eq!(names, ["/a/true", "./true", "/b/true", "./true"]);
+    }
+
+    #[test]
+    fn a_slash_means_no_search() {
+        assert_eq!(candidates("./x", "/a").unwrap(), [c"./x".to_owned()]);
+    }
+
+    #[test]
+    fn nul_is_refused() {
+        assert!(Program::new(&["a\0b".to_owned()], "/bin").is_err());
     }
 }

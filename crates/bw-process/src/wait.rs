@@ -6,7 +6,7 @@
 
 use crate::clock::monotonic_ns;
 use crate::control::{Control, readable};
-use crate::output::Tended;
+use crate::output::OutputState;
 use crate::pidfd;
 use crate::protocol::Mode;
 use crate::spawn::Spawned;
@@ -14,7 +14,7 @@ use std::os::fd::AsRawFd;
 
 /// How and when a process ended.
 #[derive(Debug, Clone, Copy)]
-pub struct Ended {
+pub struct ProcessExit {
     /// Exit status, or 128 + signal.
     pub status: i32,
     /// CLOCK_MONOTONIC [ns].
@@ -26,7 +26,7 @@ pub struct Ended {
 /// The status of a process that has ended, nobody knows how.
 pub const UNKNOWN: i32 = 255;
 
-impl Ended {
+impl ProcessExit {
     fn unknown(at_ns: u64) -> Self {
         Self {
             status: UNKNOWN,
@@ -39,13 +39,13 @@ impl Ended {
 
 /// A process that this one created, until and after its end.
 #[derive(Debug)]
-pub struct Process {
+pub struct ChildProcess {
     spawned: Spawned,
     /// None while it runs.
-    pub ended: Option<Ended>,
+    pub ended: Option<ProcessExit>,
 }
 
-impl Process {
+impl ChildProcess {
     /// A process that runs.
     pub fn new(spawned: Spawned) -> Self {
         let ended = None;
@@ -65,13 +65,13 @@ impl Process {
     /// Notes its end, seen at `at_ns`. Where somebody else has collected it, its status is [`UNKNOWN`].
     pub fn collect(&mut self, at_ns: u64) {
         let ended = collect(self.spawned.pid, at_ns, 0).map(|(_, ended)| ended);
-        self.ended = Some(ended.unwrap_or_else(|| Ended::unknown(at_ns)));
+        self.ended = Some(ended.unwrap_or_else(|| ProcessExit::unknown(at_ns)));
     }
 }
 
 /// Why waiting ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Woken {
+pub enum WaitEnd {
     /// All have ended.
     Finished,
     /// The deadline has passed.
@@ -83,41 +83,41 @@ pub enum Woken {
 }
 
 /// What to wait for.
-pub struct Limits<'a> {
+pub struct WaitConditions<'a> {
     /// Says whether an interrupt concerns these processes.
     pub mode: &'a Mode,
     /// CLOCK_MONOTONIC [ns].
     pub deadline_ns: Option<u64>,
     /// How often to look after their output [ns], and what does it.
-    pub tend: Option<(u64, &'a dyn Fn() -> Tended)>,
+    pub tend: Option<(u64, &'a dyn Fn() -> OutputState)>,
 }
 
-impl std::fmt::Debug for Limits<'_> {
+impl std::fmt::Debug for WaitConditions<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Limits({:?}, {:?})", self.mode, self.deadline_ns)
+        write!(f, "WaitConditions({:?}, {:?})", self.mode, self.deadline_ns)
     }
 }
 
 /// Waits until all processes have ended or something else asks for attention. `at_end` is
 /// called once for each that ends.
 pub fn wait_all(
-    processes: &mut [Process],
+    processes: &mut [ChildProcess],
     control: &mut Control,
-    limits: &Limits<'_>,
+    limits: &WaitConditions<'_>,
     at_end: impl Fn(),
-) -> Woken {
+) -> WaitEnd {
     let mut fds = Vec::with_capacity(processes.len() + 2);
     let mut look_ns = limits.tend.map(|(every_ns, _)| monotonic_ns() + every_ns);
     loop {
         if control.stops(limits.mode) {
-            return Woken::Asked;
+            return WaitEnd::Asked;
         }
         fds.clear();
         fds.extend(control.fds());
         let running = processes.iter().filter(|p| p.ended.is_none());
         fds.extend(running.map(|p| readable(p.fd())));
         if fds.len() == 2 {
-            return Woken::Finished;
+            return WaitEnd::Finished;
         }
         let now = poll(
             &mut fds,
@@ -134,15 +134,15 @@ pub fn wait_all(
         if limits.deadline_ns.is_some_and(|deadline| now >= deadline)
             && processes.iter().any(|p| p.ended.is_none())
         {
-            return Woken::Deadline;
+            return WaitEnd::Deadline;
         }
         if let Some((every_ns, tend)) = limits.tend
             && look_ns.is_some_and(|look| now >= look)
         {
             match tend() {
-                Tended::Quiet => look_ns = Some(now + every_ns),
-                Tended::More => {}
-                Tended::Full => return Woken::Full,
+                OutputState::Quiet => look_ns = Some(now + every_ns),
+                OutputState::More => {}
+                OutputState::Full => return WaitEnd::Full,
             }
         }
     }
@@ -150,7 +150,7 @@ pub fn wait_all(
 
 /// Collects every child that has ended, ours and adopted ones. Returns whether any child
 /// is left, running.
-pub fn reap(processes: &mut [Process]) -> bool {
+pub fn reap(processes: &mut [ChildProcess]) -> bool {
     loop {
         let now = monotonic_ns();
         let Some((pid, ended)) = collect(-1, now, libc::WNOHANG) else {
@@ -192,13 +192,13 @@ pub fn poll(fds: &mut [libc::pollfd], deadline_ns: Option<u64>) -> u64 {
 }
 
 /// None: there is no such child. Pid 0: none of them has ended (WNOHANG).
-fn collect(pid: libc::pid_t, at_ns: u64, options: i32) -> Option<(libc::pid_t, Ended)> {
+fn collect(pid: libc::pid_t, at_ns: u64, options: i32) -> Option<(libc::pid_t, ProcessExit)> {
     let mut status = 0;
     // SAFETY: an all-zero rusage is a valid value of plain integers.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: `status` and `usage` are writable.
     let pid = unsafe { libc::wait4(pid, &mut status, options, &mut usage) };
-    let ended = Ended {
+    let ended = ProcessExit {
         status: exit_status(status),
         at_ns,
         usage,

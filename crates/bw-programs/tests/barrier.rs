@@ -1,13 +1,13 @@
 //! The barrier and the semaphore, as benchmark scripts use them.
+
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
+use serde_json::json;
 use std::io::Write as _;
 use std::process::Command;
-
-use serde_json::json;
 use support::{LAUNCHER, Session, statuses};
+
+mod support;
 
 #[test]
 fn nobody_passes_before_all_have_arrived_time_and_again() {

@@ -1,7 +1,8 @@
 //! `bw-engine` as a process: requests in, lines out, signals.
+
 #![allow(clippy::unwrap_used)]
 
-use bw_record::segment::reader::Reader;
+use bw_record::segment::reader::SegmentReader;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -244,7 +245,7 @@ fn a_disk_that_fills_up_costs_the_rest_of_the_samples_and_not_the_run() {
 
 /// Returns how many rows a strict reader finds.
 fn rows_of(path: &Path) -> usize {
-    let mut reader = Reader::new(File::open(path).unwrap(), false).unwrap();
+    let mut reader = SegmentReader::new(File::open(path).unwrap(), false).unwrap();
     let (mut all, mut rows) = (0, Vec::new());
     while reader.next_block(&mut rows).unwrap() {
         all += rows.len();

@@ -1,10 +1,11 @@
 //! Timeouts and interrupts: what they end, and what still runs.
-#![allow(clippy::unwrap_used)]
 
-mod support;
+#![allow(clippy::unwrap_used)]
 
 use serde_json::json;
 use support::{Session, statuses};
+
+mod support;
 
 const WAIT: &str = "touch begun; sleep 1000 & wait";
 

@@ -1,14 +1,14 @@
 //! Nothing that a trial started outlives it, whoever is killed.
+
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
+use serde_json::json;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
-
-use serde_json::json;
 use support::{Folder, LAUNCHER, Session, alive, kill, number_in, statuses, wait_until};
+
+mod support;
 
 /// A daemon in a session of its own, re-parented, that ignores SIGTERM.
 const DAEMON: &str =

@@ -1,12 +1,12 @@
 //! `bw-launcher measure`, hooks, and the command line.
+
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
-use std::process::{Command, Output, Stdio};
-
 use serde_json::json;
+use std::process::{Command, Output, Stdio};
 use support::{Folder, LAUNCHER, Session, kill, statuses, wait_until};
+
+mod support;
 
 const HOOK: &str = "case $1 in
     start) echo seen > $BW_HOOK_STATE/seen;;

@@ -1,10 +1,11 @@
 //! Requests and records: what docs/launcher-protocol.md says about an undisturbed run.
-#![allow(clippy::unwrap_used)]
 
-mod support;
+#![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
 use support::{Session, statuses};
+
+mod support;
 
 #[test]
 fn hello_names_protocol_and_floor() {

@@ -1,17 +1,16 @@
 //! Prints what recording one operation costs on this machine. `cargo run --release -p bw-record
 //! --example record_cost`. Nothing is asserted: a figure of a shared machine is a figure of that minute.
 
+use bw_model::{Kind, Nanos, Operation};
 use bw_record::interval::Interval;
-use bw_record::recorder::{Outcome, Recorder};
-use bw_model::{Kind, Operation};
-use bw_model::Nanos;
+use bw_record::recorder::{OperationOutcome, Recorder};
 use std::hint::black_box;
 use std::time::Instant;
 
 const OPERATIONS: u64 = 10_000_000;
 
 fn main() {
-    let outcomes: Vec<Outcome> = (0..4096).map(outcome).collect();
+    let outcomes: Vec<OperationOutcome> = (0..4096).map(outcome).collect();
     for round in 1..=5 {
         let record = cost(&outcomes, &mut Recorder::new(), |recorder, outcome| {
             recorder.record(outcome);
@@ -25,7 +24,11 @@ fn main() {
 }
 
 /// Returns the mean time of one call [ns].
-fn cost<T>(outcomes: &[Outcome], into: &mut T, record: impl Fn(&mut T, &Outcome)) -> f64 {
+fn cost<T>(
+    outcomes: &[OperationOutcome],
+    into: &mut T,
+    record: impl Fn(&mut T, &OperationOutcome),
+) -> f64 {
     let start = Instant::now();
     for outcome in outcomes.iter().cycle().take(OPERATIONS as usize) {
         record(into, black_box(outcome));
@@ -35,7 +38,7 @@ fn cost<T>(outcomes: &[Outcome], into: &mut T, record: impl Fn(&mut T, &Outcome)
 }
 
 /// Returns an operation whose times are spread as a fast device's are: 10 to 100 us, tails to 1 ms.
-fn outcome(index: u64) -> Outcome {
+fn outcome(index: u64) -> OperationOutcome {
     let scattered = index.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
     let at = Nanos(index * 10_000);
     let issued = at + Nanos(100 + scattered % 900);
@@ -59,7 +62,7 @@ fn outcome(index: u64) -> Outcome {
         notify: false,
         tag: 0,
     };
-    Outcome {
+    OperationOutcome {
         operation,
         issued,
         completed: issued + Nanos(service),

@@ -150,15 +150,15 @@ const OTHER: usize = NAMES.len() + STATUSES;
 
 /// How often each error happened: a fixed array, so that counting never allocates.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Errors(Box<[u64]>);
+pub struct ErrorCounts(Box<[u64]>);
 
-impl Default for Errors {
+impl Default for ErrorCounts {
     fn default() -> Self {
         Self(vec![0; OTHER + 1].into_boxed_slice())
     }
 }
 
-impl Errors {
+impl ErrorCounts {
     /// Counts the error behind `result`, which is below zero. Numbers that nothing is known of
     /// are counted together, as "other".
     pub fn count(&mut self, result: i32) {
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn every_error_is_counted_once() {
-        let mut errors = Errors::default();
+        let mut errors = ErrorCounts::default();
         for result in [-5, -5, -10_404, -9999, i32::MIN] {
             errors.count(result);
         }

@@ -6,15 +6,13 @@
 //! rather than recorded twice. Failed operations keep their own histogram of response times: a
 //! refusal in 10 us would flatter the successes' quantiles, a timeout after 30 s must not vanish.
 
-use crate::errno::Errors;
+use crate::errno::ErrorCounts;
 use crate::histogram::Histogram;
-use bw_model::Row;
-use bw_model::{Kind, Operation};
-use bw_model::Nanos;
+use bw_model::{Kind, Nanos, Operation, Row};
 
 /// One operation that ended, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct OperationOutcome {
     /// What was meant.
     pub operation: Operation,
     /// The actual start.
@@ -27,7 +25,7 @@ pub struct Outcome {
     pub held: bool,
 }
 
-impl Outcome {
+impl OperationOutcome {
     /// Returns how much later than intended it started [ns]; zero if it was early.
     #[must_use]
     pub fn issue_error(&self) -> u64 {
@@ -71,7 +69,7 @@ pub struct KindRecord {
     /// Bytes transferred.
     pub bytes: u64,
     /// Failed operations by error.
-    pub errors: Errors,
+    pub errors: ErrorCounts,
     /// Issue error of operations that no full target held back [ns].
     pub lateness: Histogram,
     /// Issue error of operations that waited for a free place in flight [ns].
@@ -95,7 +93,7 @@ impl KindRecord {
     }
 
     #[inline]
-    fn end(&mut self, outcome: &Outcome) {
+    fn end(&mut self, outcome: &OperationOutcome) {
         self.operations += 1;
         if let Ok(bytes) = u64::try_from(outcome.result) {
             self.bytes += bytes;
@@ -149,7 +147,7 @@ impl Recorder {
 
     /// Records an operation that ended. Never allocates.
     #[inline]
-    pub fn record(&mut self, outcome: &Outcome) {
+    pub fn record(&mut self, outcome: &OperationOutcome) {
         self.early += u64::from(outcome.issued < outcome.operation.at);
         let kind = &mut self.kinds[outcome.operation.kind as usize];
         kind.start(outcome.issue_error(), outcome.held);
@@ -212,7 +210,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn outcome(kind: u8, at: u64, waits: (u64, u64), result: i32) -> Outcome {
+    fn outcome(kind: u8, at: u64, waits: (u64, u64), result: i32) -> OperationOutcome {
         let operation = Operation {
             at: Nanos(at),
             offset: 0,
@@ -222,7 +220,7 @@ mod tests {
             tag: 0,
         };
         let issued = Nanos(at + waits.0);
-        Outcome {
+        OperationOutcome {
             operation,
             issued,
             completed: issued + Nanos(waits.1),
@@ -272,13 +270,13 @@ mod tests {
         assert_eq!((all.operations, all.lateness.count()), (1, 2));
     }
 
-    fn record(outcomes: &[Outcome]) -> Recorder {
+    fn record(outcomes: &[OperationOutcome]) -> Recorder {
         let mut recorder = Recorder::new();
         outcomes.iter().for_each(|outcome| recorder.record(outcome));
         recorder
     }
 
-    fn outcomes() -> impl Strategy<Value = Vec<Outcome>> {
+    fn outcomes() -> impl Strategy<Value = Vec<OperationOutcome>> {
         let one = (
             0..5u8,
             any::<u32>(),

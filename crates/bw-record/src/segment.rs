@@ -1,19 +1,16 @@
-//! The project's own format of rows: samples of a run, and traces. Byte for byte in
-//! docs/trace-format.md.
+//! The project's own format of traces and samples: docs/trace-format.md.
 //!
-//! Decision: rows of a fixed 48 bytes in blocks that each carry their length and a checksum, behind a
-//! header in JSON. It can be appended to, read while it is written, read in ten years with
-//! numpy alone, and damage costs one block. Parquet lost (a library of 107 s of build, and its
-//! footer makes a file that was cut short unreadable), CSV too (ten times slower, twice as large).
-//! Non-goal: compression; gzip and zstd around it are read transparently by bw-trace.
+//! A file is a header and then blocks of rows; each block is compressed and has its own checksum. This file has the
+//! header, the encoding of rows and the writer; `reader` reads. Decision: variable-length integers of differences
+//! between neighbouring rows, in blocks that can be skipped, so a damaged block costs only its own rows.
 
-pub mod header;
 pub mod reader;
-pub mod rows;
-pub mod writer;
 
+use bw_model::{Kind, Nanos, Row};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use std::fmt;
-use std::io;
+use std::io::{self, Write};
 
 /// The first eight bytes of a file.
 pub const MAGIC: [u8; 8] = *b"bwtrace\n";
@@ -69,5 +66,340 @@ impl std::error::Error for SegmentError {}
 impl From<io::Error> for SegmentError {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
+    }
+}
+
+/// The length of what stands before the JSON [bytes].
+pub const HEAD: usize = 24;
+/// The longest JSON that is read [bytes]: 65,536 devices with names of 200 letters.
+pub const LONGEST_JSON: usize = 16 << 20;
+
+/// What the rows are. Fields that a later version adds are ignored by an earlier one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// "samples" of a run, or a "trace".
+    pub content: Content,
+    /// The unit of all stamps: "ns". Another one is refused.
+    pub time_unit: String,
+    /// How the rows are sorted.
+    pub order: Order,
+    /// The name behind each number in `Row::device`; of samples: "worker 0" and so on.
+    #[serde(default)]
+    pub devices: Vec<String>,
+    /// The wall clock at time zero (CLOCK_REALTIME) [ns]; null if nobody knows.
+    #[serde(default)]
+    pub started_ns: Option<u64>,
+    /// Where the rows come from, for people: a program with its version, a file.
+    #[serde(default)]
+    pub source: String,
+    /// What was done to them (reordering, spreading, wrapping), as the converter tells it.
+    #[serde(default)]
+    pub policies: Map<String, Value>,
+}
+
+/// What kind of file it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Content {
+    /// Operations as an engine executed them.
+    Samples,
+    /// Operations as something recorded them.
+    Trace,
+}
+
+/// How rows are sorted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// By intended start.
+    Intended,
+    /// By end, of each device (of samples: each worker).
+    Completed,
+    /// Not at all.
+    None,
+}
+
+impl Header {
+    /// Returns the header of such rows; the rest is empty.
+    #[must_use]
+    pub fn new(content: Content, order: Order) -> Self {
+        Self {
+            content,
+            time_unit: "ns".to_owned(),
+            order,
+            devices: Vec::new(),
+            started_ns: None,
+            source: String::new(),
+            policies: Map::new(),
+        }
+    }
+
+    /// Returns the bytes at the start of a file: the head, then the JSON, with blanks at its end that
+    /// make the whole a multiple of 16 bytes.
+    ///
+    /// # Errors
+    /// The JSON is longer than [`LONGEST_JSON`].
+    pub fn encode(&self) -> Result<Vec<u8>, SegmentError> {
+        let json = serde_json::to_vec(self).map_err(|error| bad_json(&error))?;
+        let padded = (HEAD + json.len()).next_multiple_of(16) - HEAD;
+        if padded > LONGEST_JSON {
+            let message = format!("the header is {padded} bytes long");
+            return Err(SegmentError::format(message, "name fewer devices"));
+        }
+        let mut json = json;
+        json.resize(padded, b' ');
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&(ROW_BYTES as u16).to_le_bytes());
+        bytes.extend_from_slice(&(padded as u32).to_le_bytes());
+        bytes.extend_from_slice(&crc32fast::hash(&json).to_le_bytes());
+        bytes.extend_from_slice(&[0; 4]);
+        bytes.extend_from_slice(&json);
+        Ok(bytes)
+    }
+
+    /// Returns the length of the JSON and its checksum from what stands before it.
+    pub(super) fn decode_head(head: &[u8; HEAD]) -> Result<(usize, u32), SegmentError> {
+        if head[..8] != MAGIC {
+            let message = "the file does not begin with \"bwtrace\"";
+            return Err(SegmentError::format(message, "give its format"));
+        }
+        let version = u16::from_le_bytes(part(head, 8));
+        let row_bytes = usize::from(u16::from_le_bytes(part(head, 10)));
+        let length = u32::from_le_bytes(part(head, 12)) as usize;
+        if version != VERSION || row_bytes != ROW_BYTES {
+            let message = format!("version {version} with rows of {row_bytes} bytes is not known");
+            return Err(SegmentError::format(message, "read it with a newer bw"));
+        }
+        if length > LONGEST_JSON {
+            let message = format!("the header claims to be {length} bytes long");
+            return Err(SegmentError::Damaged {
+                offset: 12,
+                message,
+            });
+        }
+        Ok((length, u32::from_le_bytes(part(head, 16))))
+    }
+
+    /// Returns the header of this JSON, which should have this checksum.
+    pub(super) fn decode_json(json: &[u8], checksum: u32) -> Result<Self, SegmentError> {
+        if crc32fast::hash(json) != checksum {
+            let message = "the header does not have its checksum".to_owned();
+            let offset = HEAD as u64;
+            return Err(SegmentError::Damaged { offset, message });
+        }
+        let header: Self = serde_json::from_slice(json).map_err(|error| bad_json(&error))?;
+        if header.time_unit == "ns" {
+            return Ok(header);
+        }
+        let message = format!("stamps in {:?} are not known", header.time_unit);
+        Err(SegmentError::format(message, "convert them to \"ns\""))
+    }
+}
+
+fn bad_json(error: &serde_json::Error) -> SegmentError {
+    let message = format!("the header is not what it should be: {error}");
+    SegmentError::format(message, "compare it with docs/trace-format.md")
+}
+
+/// The length of a row [bytes].
+pub const ROW_BYTES: usize = 48;
+
+/// Returns the bytes of a row.
+#[must_use]
+pub fn encode_row(row: &Row) -> [u8; ROW_BYTES] {
+    let mut bytes = [0; ROW_BYTES];
+    bytes[0..8].copy_from_slice(&row.intended.0.to_le_bytes());
+    bytes[8..16].copy_from_slice(&row.issued.0.to_le_bytes());
+    bytes[16..24].copy_from_slice(&row.completed.0.to_le_bytes());
+    bytes[24..32].copy_from_slice(&row.offset.to_le_bytes());
+    bytes[32..36].copy_from_slice(&row.size.to_le_bytes());
+    bytes[36..40].copy_from_slice(&row.result.to_le_bytes());
+    bytes[40..44].copy_from_slice(&row.stream.to_le_bytes());
+    bytes[44..46].copy_from_slice(&row.device.to_le_bytes());
+    bytes[46] = row.kind as u8;
+    bytes
+}
+
+/// Returns the row of these bytes; as the error, the number of a kind that does not exist.
+pub fn decode_row(bytes: &[u8; ROW_BYTES]) -> Result<Row, u8> {
+    Ok(Row {
+        intended: Nanos(u64::from_le_bytes(part(bytes, 0))),
+        issued: Nanos(u64::from_le_bytes(part(bytes, 8))),
+        completed: Nanos(u64::from_le_bytes(part(bytes, 16))),
+        offset: u64::from_le_bytes(part(bytes, 24)),
+        size: u32::from_le_bytes(part(bytes, 32)),
+        result: i32::from_le_bytes(part(bytes, 36)),
+        stream: u32::from_le_bytes(part(bytes, 40)),
+        device: u16::from_le_bytes(part(bytes, 44)),
+        kind: Kind::from_number(bytes[46]).ok_or(bytes[46])?,
+    })
+}
+
+/// Returns the `N` bytes from `start`, which are there.
+pub(super) fn part<const N: usize>(bytes: &[u8], start: usize) -> [u8; N] {
+    let mut part = [0; N];
+    part.copy_from_slice(&bytes[start..start + N]);
+    part
+}
+
+/// Appends a block of these rows to `bytes`; of none: the mark that the writer ended in good order.
+///
+/// Panics if they are more than [`BLOCK_ROWS`].
+pub fn encode_block(rows: &[Row], bytes: &mut Vec<u8>) {
+    assert!(rows.len() <= BLOCK_ROWS, "a block has a largest size");
+    let start = bytes.len();
+    bytes.extend_from_slice(&BLOCK_MAGIC);
+    bytes.extend_from_slice(&((rows.len() * ROW_BYTES) as u32).to_le_bytes());
+    bytes.extend_from_slice(&(rows.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(&[0; 4]);
+    for row in rows {
+        bytes.extend_from_slice(&encode_row(row));
+    }
+    let checksum = checksum(&bytes[start..]);
+    bytes[start + 12..start + BLOCK_HEAD].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// Returns the checksum that a whole block should carry: of its length, its row count and its rows.
+pub(super) fn checksum(block: &[u8]) -> u32 {
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(&block[4..12]);
+    crc.update(&block[BLOCK_HEAD..]);
+    crc.finalize()
+}
+
+/// Rows of a block by default: 192 KiB.
+const ROWS: usize = 4096;
+
+/// Writes rows in blocks. Dropped without [`SegmentWriter::finish`], it loses what is not yet in a block.
+#[derive(Debug)]
+pub struct SegmentWriter<W: Write> {
+    into: W,
+    rows: Vec<Row>,
+    bytes: Vec<u8>,
+    written: u64,
+}
+
+impl<W: Write> SegmentWriter<W> {
+    /// Begins a file with `header`.
+    ///
+    /// # Errors
+    /// The header is too long; the write fails.
+    pub fn new(mut into: W, header: &Header) -> Result<Self, SegmentError> {
+        into.write_all(&header.encode()?)?;
+        Ok(Self::append(into))
+    }
+
+    /// Goes on with a file whose header and blocks are there already. The caller has read the header
+    /// and stands behind the last whole block ([`crate::segment::reader::SegmentReader::offset`]).
+    #[must_use]
+    pub fn append(into: W) -> Self {
+        Self {
+            into,
+            rows: Vec::with_capacity(ROWS),
+            bytes: Vec::new(),
+            written: 0,
+        }
+    }
+
+    /// Writes a row, with the next block.
+    ///
+    /// # Errors
+    /// The write fails.
+    pub fn write(&mut self, row: &Row) -> Result<(), SegmentError> {
+        self.rows.push(*row);
+        self.written += 1;
+        if self.rows.len() == ROWS {
+            self.block()?;
+        }
+        Ok(())
+    }
+
+    /// Writes rows, with the next blocks.
+    ///
+    /// # Errors
+    /// The write fails.
+    pub fn write_all(&mut self, rows: &[Row]) -> Result<(), SegmentError> {
+        rows.iter().try_for_each(|row| self.write(row))
+    }
+
+    /// Hands everything on now: a reader at the other end of a pipe gets it.
+    ///
+    /// # Errors
+    /// The write fails.
+    pub fn flush(&mut self) -> Result<(), SegmentError> {
+        if !self.rows.is_empty() {
+            self.block()?;
+        }
+        Ok(self.into.flush()?)
+    }
+
+    /// Returns how many rows were given to it.
+    #[must_use]
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Writes what is left and the mark of a good end; gives back what was written to.
+    ///
+    /// # Errors
+    /// The write fails.
+    pub fn finish(mut self) -> Result<W, SegmentError> {
+        self.flush()?;
+        self.block()?;
+        self.into.flush()?;
+        Ok(self.into)
+    }
+
+    fn block(&mut self) -> Result<(), SegmentError> {
+        self.bytes.clear();
+        encode_block(&self.rows, &mut self.bytes);
+        self.rows.clear();
+        Ok(self.into.write_all(&self.bytes)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every byte of the format, as docs/trace-format.md shows it.
+    #[test]
+    fn a_block_has_these_bytes() {
+        let row = Row {
+            intended: Nanos(0x0102_0304_0506_0708),
+            issued: Nanos(0x1112),
+            completed: Nanos::NEVER,
+            offset: 0x2000,
+            size: 4096,
+            result: -5,
+            stream: 7,
+            device: 0x0102,
+            kind: Kind::Write,
+        };
+        let mut bytes = Vec::new();
+        encode_block(&[row], &mut bytes);
+        #[rustfmt::skip]
+        let expected = [
+            b'B', b'L', b'K', b'\n', 48, 0, 0, 0, 1, 0, 0, 0, 0xf7, 0x57, 0x78, 0x28,
+            8, 7, 6, 5, 4, 3, 2, 1,
+            0x12, 0x11, 0, 0, 0, 0, 0, 0,
+            255, 255, 255, 255, 255, 255, 255, 255,
+            0, 0x20, 0, 0, 0, 0, 0, 0,
+            0, 16, 0, 0,
+            0xfb, 255, 255, 255,
+            7, 0, 0, 0,
+            2, 1,
+            1, 0,
+        ];
+        assert_eq!(bytes, expected);
+        assert_eq!(decode_row(&part(&bytes, BLOCK_HEAD)), Ok(row));
+    }
+
+    #[test]
+    fn a_kind_that_does_not_exist_is_told() {
+        let mut bytes = [0; ROW_BYTES];
+        bytes[46] = 9;
+        assert_eq!(decode_row(&bytes), Err(9));
     }
 }

@@ -155,9 +155,9 @@ pub fn lateness(recorder: &Recorder) -> HistogramSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recorder::Outcome;
-    use bw_model::Operation;
+    use crate::recorder::OperationOutcome;
     use bw_model::Nanos;
+    use bw_model::Operation;
 
     #[test]
     fn what_does_not_exist_is_null_and_kinds_that_never_happened_are_absent() {
@@ -186,7 +186,7 @@ mod tests {
                 tag: 0,
             };
             let (issued, completed) = (Nanos(at + 5), Nanos(at + 105));
-            recorder.record(&Outcome {
+            recorder.record(&OperationOutcome {
                 operation,
                 issued,
                 completed,

@@ -2,14 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-use bw_model::Row;
-use bw_record::segment::SegmentError;
-use bw_record::segment::header::{Content, Header, Order};
-use bw_record::segment::reader::Reader;
-use bw_record::segment::rows::{ROW_BYTES, encode_block};
-use bw_record::segment::writer::Writer;
-use bw_model::Kind;
-use bw_model::Nanos;
+use bw_model::{Kind, Nanos, Row};
+use bw_record::segment::reader::SegmentReader;
+use bw_record::segment::{
+    Content, Header, Order, ROW_BYTES, SegmentError, SegmentWriter, encode_block,
+};
 use proptest::prelude::*;
 use std::io::{self, Read};
 
@@ -42,7 +39,7 @@ fn file(blocks: &[Vec<Row>]) -> Vec<u8> {
 }
 
 fn read(bytes: &[u8], lenient: bool) -> Result<Vec<Row>, SegmentError> {
-    let mut reader = Reader::new(bytes, lenient)?;
+    let mut reader = SegmentReader::new(bytes, lenient)?;
     let (mut all, mut rows) = (Vec::new(), Vec::new());
     while reader.next_block(&mut rows)? {
         all.append(&mut rows);
@@ -72,10 +69,10 @@ fn the_head_of_a_file_has_these_bytes() {
 
 #[test]
 fn a_file_may_be_appended_to_and_says_whether_its_writer_ended() {
-    let mut writer = Writer::new(Vec::new(), &header()).unwrap();
+    let mut writer = SegmentWriter::new(Vec::new(), &header()).unwrap();
     writer.write_all(&[row(1), row(2)]).unwrap();
     let bytes = writer.finish().unwrap();
-    let mut reader = Reader::new(bytes.as_slice(), false).unwrap();
+    let mut reader = SegmentReader::new(bytes.as_slice(), false).unwrap();
     let mut rows = Vec::new();
     assert!(reader.next_block(&mut rows).unwrap());
     assert!(!reader.finished());
@@ -84,7 +81,7 @@ fn a_file_may_be_appended_to_and_says_whether_its_writer_ended() {
     assert_eq!(reader.header(), &header());
     assert_eq!(reader.offset(), bytes.len() as u64);
 
-    let mut more = Writer::append(bytes);
+    let mut more = SegmentWriter::append(bytes);
     more.write(&row(3)).unwrap();
     assert_eq!(more.written(), 1);
     let bytes = more.finish().unwrap();
@@ -101,7 +98,7 @@ fn damage_is_told_with_its_place_or_passed_over_and_counted() {
     let (offset, message) = damage(&bytes);
     assert_eq!(offset, second as u64);
     assert_eq!(message, "the block does not have its checksum");
-    let mut reader = Reader::new(bytes.as_slice(), true).unwrap();
+    let mut reader = SegmentReader::new(bytes.as_slice(), true).unwrap();
     let mut rows = Vec::new();
     let mut all = Vec::new();
     while reader.next_block(&mut rows).unwrap() {
@@ -195,7 +192,7 @@ impl Read for Trickle<'_> {
 #[test]
 fn a_slow_pipe_gives_the_same_rows() {
     let bytes = file(&[vec![row(1)], vec![row(2)]]);
-    let mut reader = Reader::new(Trickle(&bytes), false).unwrap();
+    let mut reader = SegmentReader::new(Trickle(&bytes), false).unwrap();
     let mut rows = Vec::new();
     assert!(reader.next_block(&mut rows).unwrap());
     assert_eq!(rows, [row(1)]);

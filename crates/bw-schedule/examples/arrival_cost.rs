@@ -1,14 +1,13 @@
 //! Prints what one intended start, and one operation, costs [ns], for each process and location.
 //! `cargo run --release -p bw-schedule --example arrival_cost`
 
+use bw_model::{Kind, Nanos};
 use bw_schedule::access::{Access, AccessSpec, RegionSpec};
 use bw_schedule::arrival::{ArrivalSpec, Arrivals};
 use bw_schedule::distribution::DistributionSpec;
 use bw_schedule::location::LocationSpec;
-use bw_model::Kind;
 use bw_schedule::random::Stream;
-use bw_schedule::rate::{RateSpec, Step};
-use bw_model::Nanos;
+use bw_schedule::rate::{RateSpec, RateStep};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -18,7 +17,7 @@ fn main() -> Result<(), String> {
     let flat = RateSpec::Constant {
         micro_per_s: 1_000_000_000_000,
     };
-    let ramp = RateSpec::Steps(vec![Step {
+    let ramp = RateSpec::Steps(vec![RateStep {
         for_ns: 100_000_000_000,
         from_micro_per_s: 1_000_000_000,
         to_micro_per_s: 1_000_000_000_000,

@@ -1,11 +1,10 @@
 //! Prints what it costs to make one operation [ns], for each kind of filament, on one core:
 //! `cargo run --release -p bw-schedule --example filament_cost`.
 
+use bw_model::{Nanos, Operation};
 use bw_schedule::filament::{Completion, Emissions, Event};
-use bw_model::Operation;
 use bw_schedule::replay::Placed;
 use bw_schedule::workload::{NoTrace, Placement, WorkloadSpec};
-use bw_model::Nanos;
 use std::time::Instant;
 
 const OPERATIONS: u64 = 20_000_000;

@@ -6,9 +6,8 @@
 
 use crate::distribution::{Distribution, DistributionSpec, Weights};
 use crate::location::{Location, LocationSpec};
-use bw_model::{Kind, Operation};
 use crate::random::Stream;
-use bw_model::Nanos;
+use bw_model::{Kind, Nanos, Operation};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 

@@ -8,7 +8,7 @@
 
 use crate::distribution::{Distribution, DistributionSpec};
 use crate::random::Stream;
-use crate::rate::{OPERATION, Profile, RateSpec};
+use crate::rate::{OPERATION, RateProfile, RateSpec};
 use bw_model::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -52,15 +52,15 @@ fn yes() -> bool {
 /// The arrivals of one filament, one after the other.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
-    process: Process,
-    profile: Profile,
+    process: ArrivalProcess,
+    profile: RateProfile,
     stream: Stream,
     last: Nanos,
     begun: bool,
 }
 
 #[derive(Clone, Debug)]
-enum Process {
+enum ArrivalProcess {
     Constant,
     Poisson,
     Uniform,
@@ -79,19 +79,20 @@ impl Arrivals {
         if *rate == RateSpec::Recorded && !recorded {
             return Err("rate: recorded is for recorded arrivals only: give a rate".into());
         }
-        let profile = Profile::new(rate)?;
-        let process = match arrival {
-            ArrivalSpec::Constant {} => Process::Constant,
-            ArrivalSpec::Poisson {} => Process::Poisson,
-            ArrivalSpec::Uniform {} => Process::Uniform,
-            ArrivalSpec::Gamma { cv_micro } => gamma(*cv_micro)?,
-            ArrivalSpec::OnOff { on, off } => Process::OnOff(Periods::new(on, off, &profile)?),
-            ArrivalSpec::Recorded { gaps_ns, repeat } => Process::Recorded(Recorded::new(
-                gaps_ns,
-                *repeat,
-                *rate == RateSpec::Recorded,
-            )?),
-        };
+        let profile = RateProfile::new(rate)?;
+        let process =
+            match arrival {
+                ArrivalSpec::Constant {} => ArrivalProcess::Constant,
+                ArrivalSpec::Poisson {} => ArrivalProcess::Poisson,
+                ArrivalSpec::Uniform {} => ArrivalProcess::Uniform,
+                ArrivalSpec::Gamma { cv_micro } => gamma(*cv_micro)?,
+                ArrivalSpec::OnOff { on, off } => {
+                    ArrivalProcess::OnOff(Periods::new(on, off, &profile)?)
+                }
+                ArrivalSpec::Recorded { gaps_ns, repeat } => ArrivalProcess::Recorded(
+                    Recorded::new(gaps_ns, *repeat, *rate == RateSpec::Recorded)?,
+                ),
+            };
         Ok(Self {
             process,
             profile,
@@ -107,17 +108,17 @@ impl Arrivals {
         let first = !std::mem::replace(&mut self.begun, true);
         let stream = &mut self.stream;
         Some(match &mut self.process {
-            Process::Constant if first => 0,
-            Process::Constant => u128::from(OPERATION),
-            Process::Poisson | Process::OnOff(_) => units(stream.exponential()),
+            ArrivalProcess::Constant if first => 0,
+            ArrivalProcess::Constant => u128::from(OPERATION),
+            ArrivalProcess::Poisson | ArrivalProcess::OnOff(_) => units(stream.exponential()),
             // The residual of a gap is a uniform part of one chosen in proportion to its length.
-            Process::Uniform if first => units(2.0 * stream.unit().sqrt() * stream.unit()),
-            Process::Uniform => units(2.0 * stream.unit()),
-            Process::Gamma { shape } if first => {
+            ArrivalProcess::Uniform if first => units(2.0 * stream.unit().sqrt() * stream.unit()),
+            ArrivalProcess::Uniform => units(2.0 * stream.unit()),
+            ArrivalProcess::Gamma { shape } if first => {
                 units(stream.gamma(*shape + 1.0) / *shape * stream.unit())
             }
-            Process::Gamma { shape } => units(stream.gamma(*shape) / *shape),
-            Process::Recorded(recorded) => recorded.gap()?,
+            ArrivalProcess::Gamma { shape } => units(stream.gamma(*shape) / *shape),
+            ArrivalProcess::Recorded(recorded) => recorded.gap()?,
         })
     }
 
@@ -127,7 +128,7 @@ impl Arrivals {
         loop {
             let gap = self.gap()?;
             let at = self.profile.advance(gap)?;
-            let Process::OnOff(periods) = &mut self.process else {
+            let ArrivalProcess::OnOff(periods) = &mut self.process else {
                 return Some(at);
             };
             let on = periods.on_from(at, &mut self.stream)?;
@@ -147,7 +148,7 @@ impl Iterator for Arrivals {
     #[inline]
     fn next(&mut self) -> Option<Nanos> {
         let at = match self.process {
-            Process::OnOff(_) => self.next_in_on_period()?,
+            ArrivalProcess::OnOff(_) => self.next_in_on_period()?,
             _ => {
                 let gap = self.gap()?;
                 self.profile.advance(gap)?
@@ -173,14 +174,14 @@ fn units(gap: f64) -> u128 {
     }
 }
 
-fn gamma(cv_micro: u64) -> Result<Process, String> {
+fn gamma(cv_micro: u64) -> Result<ArrivalProcess, String> {
     if !(1_000..=1_000_000_000).contains(&cv_micro) {
         return Err(format!(
             "gamma: cv_micro is {cv_micro}: give 1000 to 1000000000 (0.001 to 1000), or constant arrivals"
         ));
     }
     let cv = cv_micro as f64 / 1e6;
-    Ok(Process::Gamma {
+    Ok(ArrivalProcess::Gamma {
         shape: 1.0 / (cv * cv),
     })
 }
@@ -199,7 +200,7 @@ impl Periods {
     fn new(
         on: &DistributionSpec,
         off: &DistributionSpec,
-        profile: &Profile,
+        profile: &RateProfile,
     ) -> Result<Self, String> {
         let on = Distribution::new(on).map_err(|error| format!("on-off: on: {error}"))?;
         let off = Distribution::new(off).map_err(|error| format!("on-off: off: {error}"))?;

@@ -9,8 +9,7 @@
 //! operations that were due earlier already (a late generator catching up); a filament
 //! is never woken by two threads at once; all its randomness comes from the seed it was built with.
 
-use bw_model::{Kind, Operation};
-use bw_model::Nanos;
+use bw_model::{Kind, Nanos, Operation};
 
 /// Which filament: its index among the workload's filaments, the same for any number of workers.
 pub type FilamentId = u32;

@@ -52,19 +52,21 @@
 //! ```
 //!
 //! If its operations do not depend on completions, write an
-//! [`OperationSource`](operations::OperationSource) instead: [`Operations`](operations::Operations)
+//! [`OperationSource`](open::OperationSource) instead: [`Operations`](open::Operations)
 //! then does the work ahead of time. If it is many sessions that begin on a schedule, write a
-//! [`Pattern`](sessions::Pattern). To let a workload file name it, add a variant to
+//! `SessionPattern` (in `sessions`). To let a workload file name it, add a variant to
 //! [`FilamentSpec`](crate::workload::FilamentSpec).
 
 pub mod closed;
-pub mod follow;
-pub mod hot_spot;
-pub mod leader;
 pub mod open;
-pub mod operations;
-pub mod partly_open;
-pub mod sessions;
-pub mod slab;
+pub(crate) mod sessions;
 pub mod spc1;
-pub mod tpcb;
+pub(crate) mod tpcb;
+
+/// Returns the mark of an operation for its key in a slab.
+///
+/// # Panics
+/// There are 2^32 operations in flight: more than fit any memory.
+fn tag_of(key: usize) -> u32 {
+    u32::try_from(key).expect("fewer than 2^32 operations in flight")
+}

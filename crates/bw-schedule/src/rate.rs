@@ -19,7 +19,7 @@ const GREATEST_MICRO_PER_S: u64 = 1_000_000_000_000_000;
 
 /// A rate profile as the user describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Fields", into = "Fields")]
+#[serde(try_from = "RateFields", into = "RateFields")]
 pub enum RateSpec {
     /// `{"micro_per_s":N}`: always the same.
     Constant {
@@ -27,7 +27,7 @@ pub enum RateSpec {
         micro_per_s: u64,
     },
     /// `{"steps":[...]}`: one after the other; the last one's end holds on.
-    Steps(Vec<Step>),
+    Steps(Vec<RateStep>),
     /// `{"recorded":true}`: as the gaps of recorded arrivals say, unscaled. For recorded arrivals only.
     Recorded,
 }
@@ -35,7 +35,7 @@ pub enum RateSpec {
 /// A part of a profile in which the rate changes linearly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Step {
+pub struct RateStep {
     /// How long it lasts [ns].
     pub for_ns: u64,
     /// The rate at its beginning.
@@ -46,19 +46,19 @@ pub struct Step {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Fields {
+struct RateFields {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     micro_per_s: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    steps: Option<Vec<Step>>,
+    steps: Option<Vec<RateStep>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     recorded: Option<bool>,
 }
 
-impl TryFrom<Fields> for RateSpec {
+impl TryFrom<RateFields> for RateSpec {
     type Error = &'static str;
 
-    fn try_from(fields: Fields) -> Result<Self, Self::Error> {
+    fn try_from(fields: RateFields) -> Result<Self, Self::Error> {
         match (fields.micro_per_s, fields.steps, fields.recorded) {
             (Some(micro_per_s), None, None) => Ok(Self::Constant { micro_per_s }),
             (None, Some(steps), None) => Ok(Self::Steps(steps)),
@@ -68,7 +68,7 @@ impl TryFrom<Fields> for RateSpec {
     }
 }
 
-impl From<RateSpec> for Fields {
+impl From<RateSpec> for RateFields {
     fn from(spec: RateSpec) -> Self {
         let mut fields = Self {
             micro_per_s: None,
@@ -86,7 +86,7 @@ impl From<RateSpec> for Fields {
 
 /// A place on a rate profile, moved forward through operational time.
 #[derive(Clone, Debug)]
-pub(crate) struct Profile {
+pub(crate) struct RateProfile {
     segments: Vec<Segment>,
     index: usize,
     /// Operational time since the beginning of the segment, or since `origin` where the rate is flat.
@@ -108,7 +108,7 @@ struct Segment {
 }
 
 impl Segment {
-    fn new(start: u64, step: Step) -> Self {
+    fn new(start: u64, step: RateStep) -> Self {
         let (from, to) = (step.from_micro_per_s, step.to_micro_per_s);
         Self {
             start,
@@ -121,7 +121,7 @@ impl Segment {
 
     /// Returns the segment of a rate that holds on for ever.
     fn holding(start: u64, micro_per_s: u64) -> Self {
-        let step = Step {
+        let step = RateStep {
             for_ns: u64::MAX,
             from_micro_per_s: micro_per_s,
             to_micro_per_s: micro_per_s,
@@ -155,7 +155,7 @@ impl Segment {
     }
 }
 
-impl Profile {
+impl RateProfile {
     /// Returns the profile's beginning.
     pub(crate) fn new(spec: &RateSpec) -> Result<Self, String> {
         let segments = match spec {
@@ -281,7 +281,7 @@ fn checked(name: &str, micro_per_s: u64) -> Result<u64, String> {
     Ok(micro_per_s)
 }
 
-fn segments(steps: &[Step]) -> Result<Vec<Segment>, String> {
+fn segments(steps: &[RateStep]) -> Result<Vec<Segment>, String> {
     let Some(last) = steps.last() else {
         return Err("rate: steps is empty: give at least one step".into());
     };

@@ -9,8 +9,7 @@
 //! order among one filament's own events does not depend on which others run beside it.
 
 use crate::filament::{Completion, Emissions, Event, Filament, FilamentId};
-use bw_model::Operation;
-use bw_model::Nanos;
+use bw_model::{Nanos, Operation};
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};
 
@@ -44,44 +43,44 @@ pub fn drive(
 
 /// What happens at a time, to the filament at this place of the list.
 #[derive(Clone, Copy)]
-enum Action {
+enum ReplayAction {
     Issue(usize, Operation),
     Wake(usize, Event),
 }
 
 /// An action in the heap; the earliest one is the greatest, as `BinaryHeap` wants it.
-struct Due {
+struct ReplayEvent {
     at: Nanos,
     order: u64,
-    action: Action,
+    action: ReplayAction,
 }
 
-impl Ord for Due {
+impl Ord for ReplayEvent {
     fn cmp(&self, other: &Self) -> Ordering {
         (other.at, other.order).cmp(&(self.at, self.order))
     }
 }
 
-impl PartialOrd for Due {
+impl PartialOrd for ReplayEvent {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Due {
+impl PartialEq for ReplayEvent {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Due {}
+impl Eq for ReplayEvent {}
 
 /// The state of a drive.
 struct Drive<S> {
     filaments: Vec<Placed>,
     places: HashMap<FilamentId, usize>,
     service: S,
-    heap: BinaryHeap<Due>,
+    heap: BinaryHeap<ReplayEvent>,
     emitted: u64,
     emissions: Emissions,
     issued: Vec<(FilamentId, Operation)>,
@@ -103,21 +102,21 @@ impl<S: FnMut(&Operation) -> Nanos> Drive<S> {
             issued: Vec::new(),
         };
         for place in 0..drive.filaments.len() {
-            drive.push(Nanos::ZERO, Action::Wake(place, Event::Start));
+            drive.push(Nanos::ZERO, ReplayAction::Wake(place, Event::Start));
         }
         drive
     }
 
-    fn push(&mut self, at: Nanos, action: Action) {
+    fn push(&mut self, at: Nanos, action: ReplayAction) {
         let order = self.emitted;
         self.emitted += 1;
-        self.heap.push(Due { at, order, action });
+        self.heap.push(ReplayEvent { at, order, action });
     }
 
-    fn execute(&mut self, due: Due) {
+    fn execute(&mut self, due: ReplayEvent) {
         match due.action {
-            Action::Issue(place, operation) => self.issue(place, operation, due.at),
-            Action::Wake(place, event) => self.wake(place, event, due.at),
+            ReplayAction::Issue(place, operation) => self.issue(place, operation, due.at),
+            ReplayAction::Wake(place, event) => self.wake(place, event, due.at),
         }
     }
 
@@ -132,7 +131,7 @@ impl<S: FnMut(&Operation) -> Nanos> Drive<S> {
                 tag: operation.tag,
                 result: i32::try_from(operation.size).unwrap_or(i32::MAX),
             });
-            self.push(ends, Action::Wake(place, event));
+            self.push(ends, ReplayAction::Wake(place, event));
         }
     }
 
@@ -142,16 +141,16 @@ impl<S: FnMut(&Operation) -> Nanos> Drive<S> {
         self.filaments[place].1.wake(event, &mut emissions);
         for (at, tag) in emissions.timers.drain(..) {
             let timer = Event::Timer { at, tag };
-            self.push(at.max(now), Action::Wake(place, timer));
+            self.push(at.max(now), ReplayAction::Wake(place, timer));
         }
         for operation in emissions.operations.drain(..) {
-            self.push(operation.at.max(now), Action::Issue(place, operation));
+            self.push(operation.at.max(now), ReplayAction::Issue(place, operation));
         }
         for (at, to, payload) in emissions.messages.drain(..) {
             let message = Event::Message { at, from, payload };
             let receiver = self.places.get(&to);
             let receiver = *receiver.unwrap_or_else(|| panic!("filament {to} is not here"));
-            self.push(at.max(now), Action::Wake(receiver, message));
+            self.push(at.max(now), ReplayAction::Wake(receiver, message));
         }
         self.emissions = emissions;
     }

@@ -1,17 +1,18 @@
 //! Arrival processes against theory, at fixed seeds.
+
 #![allow(
     clippy::unwrap_used,
     reason = "a test may unwrap, in its own functions too"
 )]
 
-mod goodness;
-
+use bw_model::{Nanos, Rate};
 use bw_schedule::arrival::{ArrivalSpec, Arrivals};
 use bw_schedule::distribution::DistributionSpec;
 use bw_schedule::random::Stream;
-use bw_schedule::rate::{RateSpec, Step};
-use bw_model::{Nanos, Rate};
+use bw_schedule::rate::{RateSpec, RateStep};
 use goodness::{gamma_cdf, ks_critical, ks_distance, mean_and_cv};
+
+mod goodness;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -21,8 +22,8 @@ fn per_s(rate: u64) -> RateSpec {
     }
 }
 
-fn step(for_ns: u64, from: u64, to: u64) -> Step {
-    Step {
+fn step(for_ns: u64, from: u64, to: u64) -> RateStep {
+    RateStep {
         for_ns,
         from_micro_per_s: from * 1_000_000,
         to_micro_per_s: to * 1_000_000,

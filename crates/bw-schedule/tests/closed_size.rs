@@ -1,15 +1,16 @@
 //! What a million users of a closed loop cost in memory, counted by the allocator.
+
 #![allow(
     clippy::unwrap_used,
     reason = "a test may unwrap, in its own functions too"
 )]
 
-mod workloads;
-
 use bw_schedule::workload::Placement;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use workloads::{build, workload};
+
+mod workloads;
 
 /// The system's allocator, with a count of the bytes that were asked for and not given back.
 struct Counting;

@@ -1,4 +1,5 @@
 //! The descriptions of the engine's protocol are read as they are written there, and nothing else is.
+
 #![allow(
     clippy::unwrap_used,
     reason = "a test may unwrap, in its own functions too"
@@ -9,7 +10,8 @@ use bw_schedule::arrival::ArrivalSpec;
 use bw_schedule::distribution::DistributionSpec;
 use bw_schedule::location::LocationSpec;
 use bw_schedule::rate::RateSpec;
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// Reads each text, and reads it again from what it is written as.
 fn round<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(texts: &[&str]) {

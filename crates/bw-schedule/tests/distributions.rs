@@ -1,15 +1,17 @@
 //! Distributions of sizes, times and counts against theory, at fixed seeds.
+
 #![allow(
     clippy::unwrap_used,
     reason = "a test may unwrap, in its own functions too"
 )]
 
-mod goodness;
-
 use bw_schedule::distribution::{Distribution, DistributionSpec};
 use bw_schedule::random::Stream;
-use goodness::{chi_square, chi_square_critical, gamma_cdf, ks_critical, ks_distance};
-use goodness::{mean_and_cv, normal_cdf};
+use goodness::{
+    chi_square, chi_square_critical, gamma_cdf, ks_critical, ks_distance, mean_and_cv, normal_cdf,
+};
+
+mod goodness;
 
 const N: usize = 100_000;
 

@@ -1,21 +1,20 @@
 //! What each filament of the library emits, exactly, in virtual time.
+
 #![allow(
     clippy::unwrap_used,
     reason = "a test may unwrap, in its own functions too"
 )]
 
-mod workloads;
-
-use bw_model::DROPPED;
+use bw_model::{DROPPED, Kind, Nanos, Operation};
 use bw_schedule::filament::{Completion, Emissions, Event, Filament};
-use bw_schedule::filaments::leader::{Follower, Leader};
-use bw_schedule::filaments::operations::{ASK_AGAIN, BLOCK_OPERATIONS, Operations, Stride};
-use bw_model::{Kind, Operation};
+use bw_schedule::filaments::closed::{Follower, Leader};
+use bw_schedule::filaments::open::{ASK_AGAIN, BLOCK_OPERATIONS, Operations, Stride};
 use bw_schedule::workload::Placement;
-use bw_model::Nanos;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use workloads::*;
+
+mod workloads;
 
 fn ended(at: u64, tag: u32, result: i32) -> Event {
     Event::Completed(Completion {

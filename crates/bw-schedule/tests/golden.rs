@@ -2,19 +2,19 @@
 //!
 //! The stream's words, units and exponentials, and the Poisson arrivals at a flat rate and on a ramp, were computed by a second
 //! implementation too (Python, exact integers); the others are what this crate gave when the tests against theory passed.
+
 #![allow(
     clippy::unwrap_used,
     reason = "a test may unwrap, in its own functions too"
 )]
 
+use bw_model::{Kind, Nanos};
 use bw_schedule::access::{Access, AccessSpec, RegionSpec};
 use bw_schedule::arrival::{ArrivalSpec, Arrivals};
 use bw_schedule::distribution::{Distribution, DistributionSpec};
 use bw_schedule::location::{Location, LocationSpec};
-use bw_model::Kind;
 use bw_schedule::random::Stream;
-use bw_schedule::rate::{RateSpec, Step};
-use bw_model::Nanos;
+use bw_schedule::rate::{RateSpec, RateStep};
 
 fn stream() -> Stream {
     Stream::new(42, 7)
@@ -95,7 +95,7 @@ fn the_arrivals() {
     let flat = RateSpec::Constant {
         micro_per_s: 100_000_000_000,
     };
-    let ramp = RateSpec::Steps(vec![Step {
+    let ramp = RateSpec::Steps(vec![RateStep {
         for_ns: 50_000,
         from_micro_per_s: 300_000_000_000,
         to_micro_per_s: 100_000_000_000,

@@ -1,21 +1,21 @@
 //! Locations and accesses: popularity against theory, and nothing outside the region.
+
 #![allow(
     clippy::unwrap_used,
     reason = "a test may unwrap, in its own functions too"
 )]
 
-mod goodness;
-
+use bw_model::{Kind, Nanos};
 use bw_schedule::access::{Access, AccessSpec, RegionSpec};
 use bw_schedule::distribution::DistributionSpec;
 use bw_schedule::location::{Location, LocationSpec};
-use bw_model::Kind;
 use bw_schedule::random::Stream;
-use bw_model::Nanos;
 use goodness::{chi_square, chi_square_critical};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use std::collections::HashMap;
+
+mod goodness;
 
 const N: u64 = 200_000;
 

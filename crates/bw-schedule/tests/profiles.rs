@@ -1,4 +1,5 @@
 //! Any rate profile: the number of arrivals in any prefix is the integral of the rate.
+
 #![allow(
     clippy::unwrap_used,
     reason = "a test may unwrap, in its own functions too"
@@ -6,7 +7,7 @@
 
 use bw_schedule::arrival::{ArrivalSpec, Arrivals};
 use bw_schedule::random::Stream;
-use bw_schedule::rate::{RateSpec, Step};
+use bw_schedule::rate::{RateSpec, RateStep};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
@@ -23,17 +24,17 @@ fn fixed() -> ProptestConfig {
 }
 
 /// Rates from nothing to a million a second; some steps are flat, some silent, some of no length.
-fn any_step(ramps: bool) -> impl Strategy<Value = Step> {
+fn any_step(ramps: bool) -> impl Strategy<Value = RateStep> {
     let rate = || prop_oneof![1 => Just(0), 6 => 0..1_000_000_000_000_u64];
     let length = prop_oneof![1 => Just(0), 8 => 1..20_000_000_u64];
-    (length, rate(), rate(), any::<bool>()).prop_map(move |(for_ns, from, to, ramp)| Step {
+    (length, rate(), rate(), any::<bool>()).prop_map(move |(for_ns, from, to, ramp)| RateStep {
         for_ns,
         from_micro_per_s: from,
         to_micro_per_s: if ramps && ramp { to } else { from },
     })
 }
 
-fn profile(ramps: bool) -> impl Strategy<Value = Vec<Step>> {
+fn profile(ramps: bool) -> impl Strategy<Value = Vec<RateStep>> {
     prop::collection::vec(any_step(ramps), 1..6).prop_filter(
         "a rate of zero is refused elsewhere",
         |steps| {
@@ -44,12 +45,12 @@ fn profile(ramps: bool) -> impl Strategy<Value = Vec<Step>> {
     )
 }
 
-fn length(steps: &[Step]) -> u64 {
+fn length(steps: &[RateStep]) -> u64 {
     steps.iter().map(|step| step.for_ns).sum()
 }
 
 /// Returns the exact integral of the rate until `time`, rounded down to units.
-fn integral(steps: &[Step], time: u64) -> u128 {
+fn integral(steps: &[RateStep], time: u64) -> u128 {
     let mut begin = 0;
     let mut sum = 0;
     for step in steps {
@@ -66,7 +67,7 @@ fn integral(steps: &[Step], time: u64) -> u128 {
     sum as u128
 }
 
-fn arrivals(arrival: &ArrivalSpec, steps: &[Step], seed: u64) -> Vec<u64> {
+fn arrivals(arrival: &ArrivalSpec, steps: &[RateStep], seed: u64) -> Vec<u64> {
     let rate = RateSpec::Steps(steps.to_vec());
     let end = length(steps);
     let arrivals = Arrivals::new(arrival, &rate, Stream::new(seed, 0)).unwrap();
@@ -114,7 +115,7 @@ proptest! {
     #[test]
     fn nothing_arrives_while_the_rate_is_zero(before in 1..1_000_000_u64, pause in 1..1_000_000_000_u64, seed in 0..1000_u64) {
         let rate = 1_000_000_000_000;
-        let flat = |for_ns, rate| Step { for_ns, from_micro_per_s: rate, to_micro_per_s: rate };
+        let flat = |for_ns, rate| RateStep { for_ns, from_micro_per_s: rate, to_micro_per_s: rate };
         let steps = [flat(before, rate), flat(pause, 0), flat(1_000_000, rate)];
         let times = arrivals(&ArrivalSpec::Poisson {}, &steps, seed);
         let silent = before..before + pause;

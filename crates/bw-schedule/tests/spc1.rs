@@ -1,15 +1,16 @@
 //! The SPC-1-like load has the rates, mix, sizes and places of its source.
+
 #![allow(
     clippy::unwrap_used,
     reason = "a test may unwrap, in its own functions too"
 )]
 
-mod workloads;
-
-use bw_schedule::access::RegionSpec;
-use bw_schedule::filaments::spc1::{Extent, Layout};
 use bw_model::{Kind, Operation};
+use bw_schedule::access::RegionSpec;
+use bw_schedule::filaments::spc1::{Extent, Spc1Layout};
 use workloads::{MS, issued};
+
+mod workloads;
 
 const BSUS: u64 = 10;
 const SECONDS: u64 = 400;
@@ -18,8 +19,8 @@ const REGION: RegionSpec = RegionSpec {
     length_bytes: Some(20 << 30),
 };
 
-fn layout() -> Layout {
-    Layout::new(REGION, workloads::TARGET_BYTES).unwrap()
+fn layout() -> Spc1Layout {
+    Spc1Layout::new(REGION, workloads::TARGET_BYTES).unwrap()
 }
 
 fn operations() -> Vec<Operation> {
@@ -165,7 +166,7 @@ fn a_small_target_is_scaled_and_never_left() {
         offset_bytes: 4096,
         length_bytes: Some(4_194_304),
     };
-    let asus = Layout::new(region, 1 << 30).unwrap().asus;
+    let asus = Spc1Layout::new(region, 1 << 30).unwrap().asus;
     for (_, o) in issued {
         let first = (o.offset - 4096) / 4096;
         let end = first + u64::from(o.size) / 4096;

@@ -1,19 +1,19 @@
 //! Spreading a workload over workers changes nothing: not an operation more, less or elsewhere.
+
 #![allow(
     clippy::unwrap_used,
     reason = "a test may unwrap, in its own functions too"
 )]
 
-mod workloads;
-
+use bw_model::{Kind, Nanos, Operation};
 use bw_schedule::filament::FilamentId;
-use bw_model::{Kind, Operation};
 use bw_schedule::replay::{Placed, drive};
 use bw_schedule::workload::Placement;
-use bw_model::Nanos;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use workloads::{MS, Workload, access, build, follow, workload};
+
+mod workloads;
 
 /// What must not change: which filament, when, where, how much, what.
 type Issued = (FilamentId, Nanos, u64, u32, Kind);

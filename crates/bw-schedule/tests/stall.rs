@@ -1,16 +1,16 @@
 //! A target that stalls for a second: an open loop shows it in full, a closed loop hides it.
+
 #![allow(
     clippy::unwrap_used,
     reason = "a test may unwrap, in its own functions too"
 )]
 
-mod workloads;
-
-use bw_model::Operation;
+use bw_model::{Nanos, Operation};
 use bw_schedule::replay::drive;
 use bw_schedule::workload::Placement;
-use bw_model::Nanos;
 use workloads::{MS, build, closed, open, workload};
+
+mod workloads;
 
 const SERVICE: u64 = 100_000;
 const STALL_FROM: u64 = 1_000 * MS;

@@ -1,14 +1,15 @@
 //! The TPC-B-like load: what a transaction does, in which order, and where.
+
 #![allow(
     clippy::unwrap_used,
     reason = "a test may unwrap, in its own functions too"
 )]
 
-mod workloads;
-
 use bw_model::{Kind, Operation};
 use std::collections::HashMap;
 use workloads::{MS, issued};
+
+mod workloads;
 
 const SCALE: u64 = 1_000;
 const CLIENTS: u64 = 8;

@@ -1,13 +1,14 @@
 //! Workloads as the protocol writes them: what is read, and what is refused with which words.
+
 #![allow(
     clippy::unwrap_used,
     reason = "a test may unwrap, in its own functions too"
 )]
 
-mod workloads;
-
 use bw_schedule::workload::{Placement, WorkloadSpec};
 use workloads::*;
+
+mod workloads;
 
 const ALL: &str = r#"{"seed":7,"filaments":[
  {"type":"open","arrival":{"type":"poisson"},"rate":{"micro_per_s":1000000},"access":{"kinds":[["read",70],["write",30]],

@@ -1,14 +1,11 @@
 //! Prints what `trace-stat` of a trace costs: `cargo run --release -p bw-trace --example stat_cost [PATH | ROWS]`. A number makes a
 //! trace of so many operations first. Nothing is asserted: it is a figure of this machine in this minute.
 
-use bw_model::Row;
-use bw_record::segment::header::{Content, Header, Order};
-use bw_record::segment::writer::Writer;
-use bw_model::Kind;
+use bw_model::{Kind, Nanos, Row};
+use bw_record::segment::{Content, Header, Order, SegmentWriter};
 use bw_schedule::random::Stream;
 use bw_trace::input::TraceInput;
 use bw_trace::stat::{StatRequest, stat};
-use bw_model::Nanos;
 use std::error::Error;
 use std::fs::File;
 use std::time::Instant;
@@ -62,7 +59,7 @@ fn peak() -> Result<String, Box<dyn Error>> {
 
 fn write(path: &str, rows: u64) -> Result<(), Box<dyn Error>> {
     let header = Header::new(Content::Trace, Order::Intended);
-    let mut writer = Writer::new(File::create(path)?, &header)?;
+    let mut writer = SegmentWriter::new(File::create(path)?, &header)?;
     let mut stream = Stream::new(1, 0);
     for number in 0..rows {
         let at = Nanos(number * 10_000);

@@ -6,24 +6,18 @@
 //! step. Both are read side by side once, with bounded windows. Non-goal: guessing how addresses were changed; read
 //! A with the same policy (wrap, scale) as the replay did.
 
-pub mod align;
-pub mod counts;
-pub mod errors;
-pub mod pairs;
-mod side;
+pub(crate) mod figures;
+pub mod pairing;
 
+use crate::compare::figures::{
+    ArrivalCounter, ArrivalError, ArrivalErrors, CountComparison, SideResult, SideStatistics,
+};
+use crate::compare::pairing::{Alignment, PairMatcher, Prefix, Side};
 use crate::error::{TraceCode, TraceError};
-use crate::input::TraceInput;
-use crate::report::TraceReport;
+use crate::input::{TraceInput, TraceReport};
 use crate::trace::{self, Trace};
-use align::{Alignment, Prefix};
-use bw_model::DROPPED;
-use bw_model::Nanos;
-use counts::{CountComparison, Counts};
-use errors::{ArrivalError, Errors};
-use pairs::{Pairs, Which};
+use bw_model::{DROPPED, Nanos};
 use serde::{Deserialize, Serialize};
-use side::{Side, SideResult};
 
 /// The request `trace-compare`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,7 +77,7 @@ pub struct CompareResult {
 
 /// Returns how faithful B is to A.
 ///
-/// # Errors
+/// # ArrivalErrors
 /// Those of reading either; a speed of zero; one that cannot be estimated.
 pub fn compare(request: &CompareRequest) -> Result<CompareResult, TraceError> {
     if request.speed_micro == Some(0) {
@@ -99,7 +93,7 @@ pub fn compare(request: &CompareRequest) -> Result<CompareResult, TraceError> {
     }
     let (mut a, mut b) = (trace::open(&request.a)?, trace::open(&request.b)?);
     let prefixes = (Prefix::read(&mut a)?, Prefix::read(&mut b)?);
-    let alignment = align::align(request, &prefixes)?;
+    let alignment = pairing::align(request, &prefixes)?;
     let mut comparison = Comparison::new(request, alignment);
     let (a, b) = comparison.run((prefixes.0.then(a), prefixes.1.then(b)))?;
     Ok(comparison.result(a, b))
@@ -109,12 +103,12 @@ pub fn compare(request: &CompareRequest) -> Result<CompareResult, TraceError> {
 struct Comparison {
     alignment: Alignment,
     by_device: bool,
-    pairs: Pairs,
+    pairs: PairMatcher,
     dropped_b: u64,
-    errors: Errors,
-    counts: Counts,
-    a: Side,
-    b: Side,
+    errors: ArrivalErrors,
+    counts: ArrivalCounter,
+    a: SideStatistics,
+    b: SideStatistics,
 }
 
 impl Comparison {
@@ -122,33 +116,33 @@ impl Comparison {
         Self {
             alignment,
             by_device: request.by_device,
-            pairs: Pairs::new(request.window_ns),
+            pairs: PairMatcher::new(request.window_ns),
             dropped_b: 0,
-            errors: Errors::new(),
-            counts: Counts::new(),
-            a: Side::new(),
-            b: Side::new(),
+            errors: ArrivalErrors::new(),
+            counts: ArrivalCounter::new(),
+            a: SideStatistics::new(),
+            b: SideStatistics::new(),
         }
     }
 
     /// Follows both in the order of time on B's axis.
     fn run(
         &mut self,
-        (mut a, mut b): (align::Rows, align::Rows),
+        (mut a, mut b): (pairing::TraceRows, pairing::TraceRows),
     ) -> Result<(TraceReport, TraceReport), TraceError> {
         let (mut next_a, mut next_b) = (a.row()?, b.row()?);
         loop {
             let at_a = next_a.map(|row| self.alignment.on_b(row.intended.0));
-            let at_b = next_b.map(|row| i128::from(align::arrival(&row)));
+            let at_b = next_b.map(|row| i128::from(pairing::arrival(&row)));
             match (at_a, at_b) {
                 (None, None) => break,
                 (Some(at), other) if other.is_none_or(|other| at <= other) => {
-                    self.take(Which::A, at, &a.operation(next_a, self.by_device));
+                    self.take(Side::A, at, &a.operation(next_a, self.by_device));
                     next_a = a.row()?;
                 }
                 (_, at) => {
                     self.take(
-                        Which::B,
+                        Side::B,
                         at.unwrap_or(0),
                         &b.operation(next_b, self.by_device),
                     );
@@ -159,16 +153,16 @@ impl Comparison {
         Ok((a.report(), b.report()))
     }
 
-    fn take(&mut self, which: Which, at: i128, operation: &align::Operation) {
-        if which == Which::B && operation.row.result == DROPPED {
+    fn take(&mut self, which: Side, at: i128, operation: &pairing::ComparedOperation) {
+        if which == Side::B && operation.row.result == DROPPED {
             self.dropped_b += 1;
             return;
         }
         self.counts.add(which, at);
         let row = &operation.row;
         let (side, arrival) = match which {
-            Which::A => (&mut self.a, row.intended.0),
-            Which::B => (&mut self.b, align::arrival(row)),
+            Side::A => (&mut self.a, row.intended.0),
+            Side::B => (&mut self.b, pairing::arrival(row)),
         };
         side.add(Nanos(arrival), operation);
         if let Some(error_ns) = self.pairs.take(which, at, operation.key) {
@@ -201,7 +195,7 @@ fn ratio(b: Option<f64>, a: Option<f64>) -> Option<f64> {
     b.zip(a.filter(|a| *a > 0.0)).map(|(b, a)| b / a)
 }
 
-impl align::Source for Trace {
+impl pairing::RowSource for Trace {
     fn report(&self) -> TraceReport {
         Self::report(self)
     }

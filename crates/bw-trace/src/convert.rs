@@ -1,22 +1,23 @@
-//! Writes a trace in our own format or as fio's iolog version 3.
+//! Writes a trace in the project's own format or as fio's iolog version 3.
 //!
-//! Decision: rows are written as they are read, so memory stays bounded; our header names the devices and
-//! what was done to the rows, which is known at the end only, so the rows wait in a hidden file beside the
-//! output. The output appears when it is whole, and never replaces a file.
-
-mod iolog;
+//! Decision: rows are written as they are read, so memory stays bounded. Our header names the devices and what was
+//! done to the rows, which is known only at the end, so the rows wait in a hidden file beside the output. The output
+//! appears when it is whole, and never replaces a file.
+//!
+//! An iolog has `timestamp file action [offset length]`, stamps in microseconds. Stamps begin at one microsecond: as
+//! long as they are zero, fio 3.33 takes the next gap for none (its replay of 0, 1 s, 1.5 s starts reads at 0, 0 and
+//! 0.5 s; of 1 us, 1.000001 s, 1.500001 s at 0, 1 and 1.5 s). A device becomes a file of its name; fio opens it, or
+//! what `--replay_redirect` says. Version 2 is not written: manual and code disagree on the meaning of its waits.
 
 use crate::error::{TraceCode, TraceError};
-use crate::input::TraceInput;
+use crate::input::{TraceInput, TraceReport};
 use crate::new_file::{NewFile, refused};
-use crate::report::TraceReport;
 use crate::trace::{self, Trace};
-use bw_record::segment::SegmentError;
-use bw_record::segment::header::{Content, Header, Order};
-use bw_record::segment::writer::Writer;
+use bw_model::{Kind, Row};
+use bw_record::segment::{Content, Header, Order, SegmentError, SegmentWriter};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::io::{self, Seek};
+use std::io::{self, Seek, Write};
 
 /// What is to be converted into what.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,13 +26,13 @@ pub struct ConvertRequest {
     /// The trace, with the policies of reading it.
     pub input: TraceInput,
     /// The file to be written.
-    pub output: Output,
+    pub output: ConvertOutput,
 }
 
 /// A file to be written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Output {
+pub struct ConvertOutput {
     /// Where; no file may be there.
     pub path: String,
     /// In which format.
@@ -52,7 +53,7 @@ pub enum OutputFormat {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ConvertResult {
     /// The file.
-    pub output: Output,
+    pub output: ConvertOutput,
     /// Its operations.
     pub rows: u64,
     /// Its length [bytes].
@@ -73,7 +74,7 @@ pub fn convert(request: &ConvertRequest) -> Result<ConvertResult, TraceError> {
     let mut trace = trace::open(&request.input)?;
     let (rows, bytes, lost) = match request.output.format {
         OutputFormat::Bw => own(&mut trace, file, place)?,
-        OutputFormat::FioIolog => iolog::write(&mut trace, file, place)?,
+        OutputFormat::FioIolog => write(&mut trace, file, place)?,
     };
     Ok(ConvertResult {
         output: request.output.clone(),
@@ -88,7 +89,7 @@ type Written = (u64, u64, Vec<String>);
 
 fn own(trace: &mut Trace, mut file: NewFile, place: &str) -> Result<Written, TraceError> {
     let failed = |error: SegmentError| segment_refused(place, error);
-    let mut writer = Writer::append(NewFile::create(place, "rows")?);
+    let mut writer = SegmentWriter::append(NewFile::create(place, "rows")?);
     for row in trace.by_ref() {
         writer.write(&row?).map_err(failed)?;
     }
@@ -126,5 +127,105 @@ fn segment_refused(place: &str, error: SegmentError) -> TraceError {
             other.to_string(),
             "choose fewer devices (--devices)",
         ),
+    }
+}
+
+/// A microsecond [ns].
+const MICROSECOND_NS: u64 = 1000;
+
+/// The stamp of an arrival at time zero.
+const FIRST_US: u64 = 1;
+
+/// Writes the rows of `trace`; returns how many, the file's length, and what was lost.
+pub(super) fn write(
+    trace: &mut Trace,
+    mut file: NewFile,
+    place: &str,
+) -> Result<(u64, u64, Vec<String>), TraceError> {
+    let unwritten = |error: std::io::Error| refused(place, &error);
+    let mut files = Files::default();
+    let (mut rows, mut cut, mut last_us) = (0, 0, 0);
+    file.write_all(b"fio version 3 iolog\n")
+        .map_err(unwritten)?;
+    while let Some(row) = trace.next() {
+        let row = row?;
+        last_us = FIRST_US + row.intended.0 / MICROSECOND_NS;
+        cut += u64::from(row.intended.0 % MICROSECOND_NS != 0);
+        let action = action(row.kind).ok_or_else(|| unknown(place, row.kind))?;
+        let name = files.name(&row, trace.devices());
+        if name.is_new {
+            writeln!(file, "{last_us} {0} add\n{last_us} {0} open", name.text)
+                .map_err(unwritten)?;
+        }
+        let (offset, size) = (row.offset, row.size);
+        writeln!(file, "{last_us} {} {action} {offset} {size}", name.text).map_err(unwritten)?;
+        rows += 1;
+    }
+    for name in files.names.iter().flatten() {
+        writeln!(file, "{last_us} {name} close").map_err(unwritten)?;
+    }
+    let lost = lost(cut, files.renamed);
+    Ok((rows, file.finish()?, lost))
+}
+
+fn lost(cut: u64, renamed: u64) -> Vec<String> {
+    let mut lost = vec!["starts, ends and processes of operations".to_owned()];
+    if cut > 0 {
+        lost.push(format!("parts of a microsecond of {cut} arrivals"));
+    }
+    if renamed > 0 {
+        lost.push(format!("blanks in the names of {renamed} devices"));
+    }
+    lost
+}
+
+fn action(kind: Kind) -> Option<&'static str> {
+    match kind {
+        Kind::Read => Some("read"),
+        Kind::Write => Some("write"),
+        Kind::Flush => Some("sync"),
+        Kind::Discard => Some("trim"),
+        Kind::Exchange => None,
+    }
+}
+
+fn unknown(place: &str, kind: Kind) -> TraceError {
+    TraceError::new(
+        TraceCode::TraceOption,
+        place,
+        format!("an iolog has no action for the operation '{}'", kind.name()),
+        "write our own format (bw)",
+    )
+}
+
+/// The files' names by the devices' numbers.
+#[derive(Default)]
+struct Files {
+    names: Vec<Option<String>>,
+    renamed: u64,
+}
+
+struct Name<'a> {
+    text: &'a str,
+    is_new: bool,
+}
+
+impl Files {
+    fn name(&mut self, row: &Row, devices: &[String]) -> Name<'_> {
+        let number = usize::from(row.device);
+        if number >= self.names.len() {
+            self.names.resize(number + 1, None);
+        }
+        let renamed = &mut self.renamed;
+        let mut is_new = false;
+        let text = self.names[number].get_or_insert_with(|| {
+            is_new = true;
+            let device = devices.get(number).filter(|name| !name.is_empty());
+            let device = device.map_or("device", String::as_str);
+            let blank = |letter: char| letter.is_whitespace() || letter.is_control();
+            *renamed += u64::from(device.contains(blank));
+            device.replace(blank, "_")
+        });
+        Name { text, is_new }
     }
 }

@@ -1,10 +1,12 @@
-//! One operation on its way from a format's parser to the caller, and the names of the devices.
+//! One operation between a format's parser and the caller, the names of the devices, and the errors of parsers.
+//!
+//! A parser knows the column of an error, not the file; the reader adds line and path. A lenient reader continues
+//! after an error of one line; no reader continues after a fatal one.
 
-use crate::fault::{Fault, Place};
-use bw_model::Row;
-use bw_model::Kind;
-use bw_model::Nanos;
+use crate::error::{TraceCode, TraceError};
+use bw_model::{Kind, Nanos, Row};
 use std::collections::HashMap;
+use std::io;
 
 /// The largest size of one operation: 4 GiB less a page, so that it stays aligned [bytes].
 pub(crate) const LARGEST_BYTES: u64 = 0xffff_f000;
@@ -15,11 +17,11 @@ pub(crate) const LARGEST_END_BYTES: u64 = i64::MAX as u64;
 /// One operation with the place it was read from. Stamps are the trace's own until they are
 /// taken from the first arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct TraceEntry {
     /// The operation.
     pub row: Row,
     /// Its line or byte.
-    pub place: Place,
+    pub place: Position,
     /// Its number among all that were read: equal stamps keep their order by it.
     pub sequence: u64,
     /// Its file.
@@ -28,7 +30,7 @@ pub(crate) struct Entry {
     pub clipped: bool,
 }
 
-impl Entry {
+impl TraceEntry {
     /// Returns the operation that arrives at `at` [ns], without a device, start or end.
     #[allow(clippy::cast_possible_truncation)]
     pub fn new(at: u64, kind: Kind, offset: u64, bytes: u64) -> Self {
@@ -44,7 +46,7 @@ impl Entry {
                 device: 0,
                 kind,
             },
-            place: Place::Whole,
+            place: Position::Whole,
             sequence: 0,
             file: 0,
             clipped: bytes > LARGEST_BYTES,
@@ -82,17 +84,17 @@ const LONGEST_NAME_BYTES: usize = 1024;
 
 /// The devices of a trace in the order of their first appearance.
 #[derive(Debug, Default)]
-pub(crate) struct Devices {
+pub(crate) struct DeviceNames {
     names: Vec<String>,
     index: HashMap<Box<[u8]>, u16>,
     last: Option<(Box<[u8]>, u16)>,
 }
 
-impl Devices {
+impl DeviceNames {
     /// Returns the number of the device called `name`, new or known.
     ///
     /// Errors: a name that is not UTF-8 or longer than 1,024 bytes, a 65,537th device.
-    pub fn number(&mut self, name: &[u8], column: usize) -> Result<u16, Fault> {
+    pub fn number(&mut self, name: &[u8], column: usize) -> Result<u16, ParseError> {
         if let Some((last, number)) = &self.last
             && **last == *name
         {
@@ -100,7 +102,9 @@ impl Devices {
         }
         let number = match self.index.get(name) {
             Some(number) => *number,
-            None => self.add(name).map_err(|why| Fault::column(column, why))?,
+            None => self
+                .add(name)
+                .map_err(|why| ParseError::column(column, why))?,
         };
         self.last = Some((name.into(), number));
         Ok(number)
@@ -120,5 +124,121 @@ impl Devices {
     /// Returns the names: a device's number is its place.
     pub fn names(&self) -> &[String] {
         &self.names
+    }
+}
+
+/// What is wrong at one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ParseError {
+    /// Which kind of trouble; only `TraceLine` can be skipped.
+    pub code: TraceCode,
+    /// Which file of the input.
+    pub file: u16,
+    /// Where.
+    pub place: Position,
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+/// Where a fault or an operation is, in its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Position {
+    /// The whole file.
+    Whole,
+    /// A line and a column, from 1; line 0: not yet known.
+    Text(u64, u64),
+    /// Bytes from the start.
+    Byte(u64),
+}
+
+/// The remedy for a malformed line of a format that is otherwise right.
+pub(crate) const MEND_OR_SKIP: &str = "mend the line, or skip such lines with --lenient";
+
+impl ParseError {
+    /// Returns the fault of one field: `column` counts bytes from 0.
+    pub fn column(column: usize, message: impl Into<String>) -> Self {
+        Self {
+            code: TraceCode::TraceLine,
+            file: 0,
+            place: Position::Text(0, column as u64 + 1),
+            message: message.into(),
+            remedy: MEND_OR_SKIP.to_owned(),
+        }
+    }
+
+    /// Returns the fault of one binary record at `byte`.
+    pub fn byte(byte: u64, message: impl Into<String>) -> Self {
+        Self {
+            place: Position::Byte(byte),
+            remedy: "mend the file, or skip such records with --lenient".to_owned(),
+            ..Self::column(0, message)
+        }
+    }
+
+    /// Returns the same fault as one after which nothing can be read.
+    pub fn fatal(mut self, remedy: &str) -> Self {
+        if self.code == TraceCode::TraceLine {
+            self.code = TraceCode::TraceFormat;
+            remedy.clone_into(&mut self.remedy);
+        }
+        self
+    }
+
+    /// Returns the same fault with its line, from 1.
+    pub fn on_line(mut self, line: u64) -> Self {
+        if let Position::Text(0, column) = self.place {
+            self.place = Position::Text(line, column);
+        }
+        self
+    }
+
+    /// Returns the fault of a failed read after `place`.
+    pub fn read(error: &io::Error, place: Position) -> Self {
+        let (message, remedy) = match error.kind() {
+            io::ErrorKind::UnexpectedEof => (
+                "the compressed data is cut short".to_owned(),
+                "copy or download the file again",
+            ),
+            io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::Other => (
+                format!("the compressed data is damaged: {error}"),
+                "copy or download the file again",
+            ),
+            _ => (
+                format!("cannot be read: {error}"),
+                "see that the device is sound",
+            ),
+        };
+        Self {
+            code: TraceCode::TraceRead,
+            file: 0,
+            place,
+            message,
+            remedy: remedy.to_owned(),
+        }
+    }
+
+    /// Returns whether a lenient reader may go on after it.
+    pub fn can_be_skipped(&self) -> bool {
+        self.code == TraceCode::TraceLine
+    }
+
+    /// Returns it as the error of its file.
+    pub fn into_error(self, paths: &[String]) -> TraceError {
+        let path = paths.get(usize::from(self.file)).map_or("", String::as_str);
+        let error = TraceError::new(self.code, path, self.message, self.remedy);
+        self.place.of(error)
+    }
+}
+
+impl Position {
+    /// Returns `error` at this place.
+    pub fn of(self, error: TraceError) -> TraceError {
+        match self {
+            Self::Whole => error,
+            Self::Text(line, column) => error.at_line(line, column),
+            Self::Byte(byte) => error.at_byte(byte),
+        }
     }
 }

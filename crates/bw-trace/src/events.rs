@@ -6,18 +6,16 @@
 //! order. Rows come out in the order of arrival, so an arrival is held
 //! until it has ended, 60 s have passed or 65,536 are held: memory stays bounded.
 
-use crate::entry::{Devices, Entry, transferred};
-use crate::fault::{Fault, Place};
+use crate::entry::{DeviceNames, ParseError, Position, TraceEntry, transferred};
 use crate::formats::SECTOR_BYTES;
-use crate::input::Arrivals;
-use crate::source::{Account, Source, Stamped};
-use bw_model::Kind;
-use bw_model::Nanos;
+use crate::input::ArrivalEvent;
+use crate::source::{Account, Stamped, TraceSource};
+use bw_model::{Kind, Nanos};
 use std::collections::{BTreeSet, VecDeque};
 
 /// What the block layer did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
+pub(crate) enum BlockAction {
     /// Q: a request enters the queue.
     Queue,
     /// D: it is issued to the driver.
@@ -32,7 +30,7 @@ pub(crate) struct BlockEvent {
     /// When [ns].
     pub at: u64,
     /// What happened.
-    pub action: Action,
+    pub action: BlockAction,
     /// What the request does.
     pub kind: Kind,
     /// The device's number.
@@ -46,7 +44,7 @@ pub(crate) struct BlockEvent {
     /// Zero, or a negative errno.
     pub error: i32,
     /// Where it was read.
-    pub place: Place,
+    pub place: Position,
     /// In which file.
     pub file: u16,
 }
@@ -69,40 +67,40 @@ const LONGEST_HELD_NS: u64 = 60_000_000_000;
 
 /// The operations of a stream of events.
 pub(crate) struct Matcher {
-    source: Box<dyn Source<BlockEvent>>,
-    arrivals: Option<Arrivals>,
+    source: Box<dyn TraceSource<BlockEvent>>,
+    arrivals: Option<ArrivalEvent>,
     undecided: VecDeque<BlockEvent>,
     ended: bool,
-    held: Held,
+    held: PendingArrivals,
     unmatched: u64,
 }
 
 impl Matcher {
     /// Returns the operations of `source`; `arrivals` None: by Q where there are any, else by D.
-    pub fn new(source: Box<dyn Source<BlockEvent>>, arrivals: Option<Arrivals>) -> Self {
+    pub fn new(source: Box<dyn TraceSource<BlockEvent>>, arrivals: Option<ArrivalEvent>) -> Self {
         Self {
             source,
             arrivals,
             undecided: VecDeque::new(),
             ended: false,
-            held: Held::default(),
+            held: PendingArrivals::default(),
             unmatched: 0,
         }
     }
 
     /// Returns the next event once it is clear which events are the arrivals.
-    fn next_event(&mut self, devices: &mut Devices) -> Result<Option<BlockEvent>, Fault> {
+    fn next_event(&mut self, devices: &mut DeviceNames) -> Result<Option<BlockEvent>, ParseError> {
         while self.arrivals.is_none() {
             match self.source.next(devices)? {
                 Some(event) => {
-                    if event.action == Action::Queue {
-                        self.arrivals = Some(Arrivals::Queue);
+                    if event.action == BlockAction::Queue {
+                        self.arrivals = Some(ArrivalEvent::Queue);
                     } else if self.undecided.len() >= MOST_HELD {
-                        self.arrivals = Some(Arrivals::Issue);
+                        self.arrivals = Some(ArrivalEvent::Issue);
                     }
                     self.undecided.push_back(event);
                 }
-                None => self.arrivals = Some(Arrivals::Issue),
+                None => self.arrivals = Some(ArrivalEvent::Issue),
             }
         }
         match self.undecided.pop_front() {
@@ -113,18 +111,19 @@ impl Matcher {
 
     fn take(&mut self, event: &BlockEvent) {
         match (event.action, self.arrivals) {
-            (Action::Queue, Some(Arrivals::Queue)) | (Action::Issue, Some(Arrivals::Issue)) => {
+            (BlockAction::Queue, Some(ArrivalEvent::Queue))
+            | (BlockAction::Issue, Some(ArrivalEvent::Issue)) => {
                 self.held.arrive(event, self.arrivals);
             }
-            (Action::Issue, _) => self.held.issue(event),
-            (Action::Complete, _) => self.unmatched += u64::from(!self.held.complete(event)),
-            (Action::Queue, _) => {}
+            (BlockAction::Issue, _) => self.held.issue(event),
+            (BlockAction::Complete, _) => self.unmatched += u64::from(!self.held.complete(event)),
+            (BlockAction::Queue, _) => {}
         }
     }
 }
 
-impl Source<Entry> for Matcher {
-    fn next(&mut self, devices: &mut Devices) -> Result<Option<Entry>, Fault> {
+impl TraceSource<TraceEntry> for Matcher {
+    fn next(&mut self, devices: &mut DeviceNames) -> Result<Option<TraceEntry>, ParseError> {
         loop {
             if let Some(entry) = self.held.release(self.ended) {
                 return Ok(Some(entry));
@@ -151,13 +150,13 @@ impl Source<Entry> for Matcher {
 const LOOKED_BACK: usize = 64;
 
 /// An arrival that waits for its completion.
-struct Waiting {
-    entry: Entry,
+struct PendingArrival {
+    entry: TraceEntry,
     /// How many of its sectors have not ended.
     left: u64,
 }
 
-impl Waiting {
+impl PendingArrival {
     fn is_issued(&self) -> bool {
         self.entry.row.issued != Nanos::NEVER
     }
@@ -186,8 +185,8 @@ fn sectors(bytes: u64) -> u64 {
 
 /// The arrivals that wait for their completion, in the order of arrival.
 #[derive(Default)]
-struct Held {
-    waiting: VecDeque<Waiting>,
+struct PendingArrivals {
+    waiting: VecDeque<PendingArrival>,
     /// The number of the first of `waiting`.
     first: u64,
     /// Device, sector and number of those without an end.
@@ -195,32 +194,32 @@ struct Held {
     newest: u64,
 }
 
-impl Held {
-    fn arrive(&mut self, event: &BlockEvent, arrivals: Option<Arrivals>) {
+impl PendingArrivals {
+    fn arrive(&mut self, event: &BlockEvent, arrivals: Option<ArrivalEvent>) {
         let offset = event.sector.saturating_mul(SECTOR_BYTES);
-        let mut entry = Entry::new(event.at, event.kind, offset, event.bytes).on(event.device);
+        let mut entry = TraceEntry::new(event.at, event.kind, offset, event.bytes).on(event.device);
         entry.row.stream = event.pid;
         entry.place = event.place;
         entry.file = event.file;
-        if arrivals == Some(Arrivals::Issue) {
+        if arrivals == Some(ArrivalEvent::Issue) {
             entry.row.issued = Nanos(event.at);
         }
         let number = self.first + self.waiting.len() as u64;
         self.open.insert((event.device, event.sector, number));
         let left = sectors(u64::from(entry.row.size));
-        self.waiting.push_back(Waiting { entry, left });
+        self.waiting.push_back(PendingArrival { entry, left });
         self.newest = self.newest.max(event.at);
     }
 
     /// Returns the oldest open arrivals of the event's kind at each of its sectors that are `wanted`, and the one
     /// that reaches into it from before, with how many of their sectors the event covers.
-    fn covered(&self, event: &BlockEvent, wanted: fn(&Waiting) -> bool) -> Vec<(u64, u64)> {
+    fn covered(&self, event: &BlockEvent, wanted: fn(&PendingArrival) -> bool) -> Vec<(u64, u64)> {
         let end = event.sector.saturating_add(sectors(event.bytes));
         let fits = |number: u64| {
             let waiting = self.waiting.get(self.place(number))?;
             (waiting.entry.row.kind == event.kind && wanted(waiting)).then_some(waiting)
         };
-        let reach = |sector: u64, waiting: &Waiting| {
+        let reach = |sector: u64, waiting: &PendingArrival| {
             let bytes = u64::from(waiting.entry.row.size);
             sector.saturating_add(sectors(bytes)).min(end)
         };
@@ -284,7 +283,7 @@ impl Held {
     }
 
     /// Returns the oldest arrival if it has ended or need not wait any longer.
-    fn release(&mut self, all: bool) -> Option<Entry> {
+    fn release(&mut self, all: bool) -> Option<TraceEntry> {
         let oldest = self.waiting.front()?;
         let row = &oldest.entry.row;
         let waits = row.completed == Nanos::NEVER

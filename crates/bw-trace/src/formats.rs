@@ -4,25 +4,15 @@
 //! format can read most of the first lines of. A format that two parsers would read is not guessed.
 //! Source of the layouts: the producers' documents named in each parser.
 
-pub(crate) mod alibaba;
-pub(crate) mod blkparse;
 pub(crate) mod blktrace;
-pub(crate) mod csv;
-pub(crate) mod iolog;
-pub(crate) mod load;
-pub(crate) mod mqsim;
-pub(crate) mod msr;
 pub(crate) mod own;
-pub(crate) mod spc;
-pub(crate) mod systor;
-pub(crate) mod tencent;
+pub(crate) mod text;
 pub(crate) mod vscsi;
 
-use crate::entry::{Devices, Entry};
+use crate::entry::{DeviceNames, ParseError, TraceEntry};
 use crate::events::{BlockEvent, Matcher};
-use crate::fault::Fault;
 use crate::input::{Format, TraceInput};
-use crate::source::{Merge, Source};
+use crate::source::{Merge, TraceSource};
 use crate::text::{Bytes, LineFormat, TextSource};
 use std::io::{self, Cursor, Read};
 
@@ -47,16 +37,16 @@ pub(crate) fn read_up_to(stream: &mut impl Read, bytes: &mut [u8]) -> io::Result
 }
 
 /// A parser of block-layer events.
-type EventParser = fn(Bytes) -> Box<dyn Source<BlockEvent>>;
+type EventParser = fn(Bytes) -> Box<dyn TraceSource<BlockEvent>>;
 
 /// Returns the operations of the `streams`, which are all of one format, merged by time.
 pub(crate) fn parser(
     format: Format,
     streams: Vec<Bytes>,
     input: &TraceInput,
-) -> Result<Box<dyn Source<Entry>>, Fault> {
+) -> Result<Box<dyn TraceSource<TraceEntry>>, ParseError> {
     let events: Option<EventParser> = match format {
-        Format::Blkparse => Some(|stream| Box::new(blkparse::Blkparse::new(stream))),
+        Format::Blkparse => Some(|stream| Box::new(blktrace::Blkparse::new(stream))),
         Format::Blktrace => Some(|stream| Box::new(blktrace::Blktrace::new(stream))),
         _ => None,
     };
@@ -67,15 +57,15 @@ pub(crate) fn parser(
         }
         None => {
             let of_one = |(file, stream)| {
-                of_one(format, stream, input).map_err(|fault| Fault { file, ..fault })
+                of_one(format, stream, input).map_err(|fault| ParseError { file, ..fault })
             };
-            let sources: Result<_, Fault> = (0..).zip(streams).map(of_one).collect();
+            let sources: Result<_, ParseError> = (0..).zip(streams).map(of_one).collect();
             sources.map(merged)
         }
     }
 }
 
-fn merged(mut sources: Vec<Box<dyn Source<Entry>>>) -> Box<dyn Source<Entry>> {
+fn merged(mut sources: Vec<Box<dyn TraceSource<TraceEntry>>>) -> Box<dyn TraceSource<TraceEntry>> {
     match sources.pop() {
         Some(only) if sources.is_empty() => only,
         last => {
@@ -89,23 +79,23 @@ fn of_one(
     format: Format,
     stream: Bytes,
     input: &TraceInput,
-) -> Result<Box<dyn Source<Entry>>, Fault> {
+) -> Result<Box<dyn TraceSource<TraceEntry>>, ParseError> {
     Ok(match format {
         Format::Bw => Box::new(own::Own::new(stream, input.lenient)?),
-        Format::Load => text(stream, load::Load::default()),
-        Format::FioIolog => text(stream, iolog::Iolog::new(input.v2_wait)),
-        Format::Msr => text(stream, msr::Msr::default()),
-        Format::Systor => text(stream, systor::Systor),
-        Format::Spc => text(stream, spc::Spc::default()),
+        Format::Load => text(stream, text::Load::default()),
+        Format::FioIolog => text(stream, text::Iolog::new(input.v2_wait)),
+        Format::Msr => text(stream, text::Msr::default()),
+        Format::Systor => text(stream, text::Systor),
+        Format::Spc => text(stream, text::Spc::default()),
         Format::Vscsi => Box::new(vscsi::Vscsi::new(stream)),
-        Format::Alibaba => text(stream, alibaba::Alibaba),
-        Format::Tencent => text(stream, tencent::Tencent),
-        Format::Mqsim => text(stream, mqsim::Mqsim::new(input.stamp_unit_ns)),
+        Format::Alibaba => text(stream, text::Alibaba),
+        Format::Tencent => text(stream, text::Tencent),
+        Format::Mqsim => text(stream, text::Mqsim::new(input.stamp_unit_ns)),
         Format::Blkparse | Format::Blktrace => return parser(format, vec![stream], input),
     })
 }
 
-fn text<F: LineFormat + 'static>(stream: Bytes, format: F) -> Box<dyn Source<Entry>> {
+fn text<F: LineFormat + 'static>(stream: Bytes, format: F) -> Box<dyn TraceSource<TraceEntry>> {
     Box::new(TextSource::new(stream, format))
 }
 
@@ -155,7 +145,7 @@ fn reads_most(format: Format, head: &[u8], input: &TraceInput) -> bool {
     let Ok(mut source) = of_one(format, io::BufReader::new(stream), input) else {
         return false;
     };
-    let mut devices = Devices::default();
+    let mut devices = DeviceNames::default();
     let (mut read, mut refused) = (0, 0);
     while read + refused < LINES_TRIED {
         match source.next(&mut devices) {

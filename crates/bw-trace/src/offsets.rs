@@ -4,13 +4,13 @@
 //! Wrapping keeps what is near near, so sequential runs stay sequential; scaling keeps the picture
 //! of the whole device, so hot regions stay apart, but neighbours may overlap.
 
-use crate::entry::Entry;
+use crate::entry::TraceEntry;
 use crate::input::Offsets;
 use bw_model::Kind;
 
 /// How addresses are mapped; sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mapping {
+pub(crate) struct AddressMapping {
     offsets: Offsets,
     align: u64,
     /// The part of the target that whole aligned blocks fill; None: without limit.
@@ -30,7 +30,7 @@ pub(crate) struct Changes {
     pub clipped: u64,
 }
 
-impl Mapping {
+impl AddressMapping {
     /// Returns the mapping onto a target of this size [bytes].
     ///
     /// Errors: a wrap or scale without a target's size, a target smaller than one aligned block.
@@ -61,7 +61,7 @@ impl Mapping {
     ///
     /// Errors: with exact addresses, it lies beyond the target.
     #[allow(clippy::cast_possible_truncation)]
-    pub fn apply(&self, entry: &mut Entry, changes: &mut Changes) -> Result<(), &'static str> {
+    pub fn apply(&self, entry: &mut TraceEntry, changes: &mut Changes) -> Result<(), &'static str> {
         changes.clipped += u64::from(entry.clipped);
         if matches!(entry.row.kind, Kind::Flush | Kind::Exchange) {
             return Ok(());
@@ -113,8 +113,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn map(mapping: &Mapping, offset: u64, size: u64) -> (u64, u32, Changes) {
-        let mut entry = Entry::new(0, Kind::Write, offset, size);
+    fn map(mapping: &AddressMapping, offset: u64, size: u64) -> (u64, u32, Changes) {
+        let mut entry = TraceEntry::new(0, Kind::Write, offset, size);
         let mut changes = Changes::default();
         mapping.apply(&mut entry, &mut changes).unwrap();
         (entry.row.offset, entry.row.size, changes)
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn wrapping_keeps_neighbours_together_and_counts() {
-        let mapping = Mapping::new(Offsets::Wrap, Some(1 << 20), None, 0).unwrap();
+        let mapping = AddressMapping::new(Offsets::Wrap, Some(1 << 20), None, 0).unwrap();
         let (first, ..) = map(&mapping, 5 << 20, 4096);
         let (second, _, changes) = map(&mapping, (5 << 20) + 4096, 4096);
         assert_eq!((first, second), (0, 4096));
@@ -132,25 +132,25 @@ mod tests {
 
     #[test]
     fn scaling_is_in_proportion() {
-        let mapping = Mapping::new(Offsets::Scale, Some(1000), None, 100_000).unwrap();
+        let mapping = AddressMapping::new(Offsets::Scale, Some(1000), None, 100_000).unwrap();
         assert_eq!(map(&mapping, 50_000, 10).0, 500);
         assert_eq!(map(&mapping, 100_000, 10).0, 990);
     }
 
     #[test]
     fn alignment_widens_and_is_counted() {
-        let mapping = Mapping::new(Offsets::Exact, Some(1 << 20), Some(4096), 0).unwrap();
+        let mapping = AddressMapping::new(Offsets::Exact, Some(1 << 20), Some(4096), 0).unwrap();
         let (offset, size, changes) = map(&mapping, 4608, 512);
         assert_eq!((offset, size, changes.aligned), (4096, 4096, 1));
     }
 
     #[test]
     fn an_exact_address_beyond_the_target_is_refused() {
-        let mapping = Mapping::new(Offsets::Exact, Some(8192), None, 0).unwrap();
-        let mut entry = Entry::new(0, Kind::Read, 8000, 512);
+        let mapping = AddressMapping::new(Offsets::Exact, Some(8192), None, 0).unwrap();
+        let mut entry = TraceEntry::new(0, Kind::Read, 8000, 512);
         assert!(mapping.apply(&mut entry, &mut Changes::default()).is_err());
-        assert!(Mapping::new(Offsets::Wrap, None, None, 0).is_err());
-        assert!(Mapping::new(Offsets::Wrap, Some(100), Some(4096), 0).is_err());
+        assert!(AddressMapping::new(Offsets::Wrap, None, None, 0).is_err());
+        assert!(AddressMapping::new(Offsets::Wrap, Some(100), Some(4096), 0).is_err());
     }
 
     proptest! {
@@ -164,7 +164,7 @@ mod tests {
             align in prop_oneof![Just(1_u64), Just(512), Just(4096)],
         ) {
             let offsets = if scale { Offsets::Scale } else { Offsets::Wrap };
-            let mapping = Mapping::new(offsets, Some(target), Some(align), source).unwrap();
+            let mapping = AddressMapping::new(offsets, Some(target), Some(align), source).unwrap();
             let (offset, size, _) = map(&mapping, offset, size);
             prop_assert!(offset + u64::from(size) <= target);
             prop_assert_eq!(offset % align, 0);

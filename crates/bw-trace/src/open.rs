@@ -1,18 +1,19 @@
-//! Opening: files, FIFOs and the standard input; gzip and zstd found by their magic, not by their
-//! name; the format found from the content.
+//! Opens files, FIFOs and the standard input; gzip, zstd and the format are recognised by content, not by name.
 //!
-//! Decision: nothing is ever sought, so that a trace may come through a pipe; what was read to look at the
-//! content is put back in front of it. Our own format needs 8 bytes to be known: a FIFO whose writer is
-//! slow is not waited for any longer.
+//! Decision: nothing is ever sought, so a trace may come through a pipe; what was read to look at the content is put
+//! back in front of it. Our own format needs 8 bytes to be recognised: a FIFO whose writer is slow is not waited for
+//! any longer. zstd is decoded by ruzstd, because it needs no C library; it decodes one frame, so the next frames,
+//! skippable frames and the comparison of checksums are here. A frame may ask for a window of 128 MiB at most.
 
 use crate::error::{TraceCode, TraceError};
 use crate::formats::{self, own};
 use crate::input::{Format, TraceInput};
 use crate::text::Bytes;
-use crate::zstd::ZstdFrames;
 use flate2::bufread::MultiGzDecoder;
+use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use std::fs::File;
-use std::io::{self, BufReader, Cursor, Read};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 
 /// How much is read at once [bytes].
@@ -22,7 +23,7 @@ const BUFFER_BYTES: usize = 256 * 1024;
 const HEAD_BYTES: usize = 64 * 1024;
 
 /// A file of a trace, open, with its format.
-pub(crate) struct Opened {
+pub(crate) struct OpenTrace {
     /// Its name, for errors.
     pub path: String,
     /// The decompressed content.
@@ -34,7 +35,7 @@ pub(crate) struct Opened {
 /// Opens `path` and finds its format.
 ///
 /// Errors: it cannot be opened or read, is empty, or its format is unknown or ambiguous.
-pub(crate) fn open(path: String, input: &TraceInput) -> Result<Opened, TraceError> {
+pub(crate) fn open(path: String, input: &TraceInput) -> Result<OpenTrace, TraceError> {
     let raw = raw(&path)?;
     open_stream(&path, raw, input)
 }
@@ -44,7 +45,7 @@ pub(crate) fn open_stream(
     path: &str,
     raw: Box<dyn Read + Send>,
     input: &TraceInput,
-) -> Result<Opened, TraceError> {
+) -> Result<OpenTrace, TraceError> {
     let (mut stream, head) = decompressed(raw)
         .and_then(|mut stream| read_start(&mut stream).map(|head| (stream, head)))
         .map_err(|error| unreadable(path, &error))?;
@@ -54,7 +55,7 @@ pub(crate) fn open_stream(
         None => only(path, &formats::candidates(&head, input))?,
     };
     stream = Box::new(Cursor::new(head).chain(stream));
-    Ok(Opened {
+    Ok(OpenTrace {
         path: path.to_owned(),
         stream: BufReader::with_capacity(BUFFER_BYTES, stream),
         format,
@@ -132,7 +133,7 @@ fn empty(path: &str) -> TraceError {
 }
 
 fn unreadable(path: &str, error: &io::Error) -> TraceError {
-    let fault = crate::fault::Fault::read(error, crate::fault::Place::Whole);
+    let fault = crate::entry::ParseError::read(error, crate::entry::Position::Whole);
     fault.into_error(&[path.to_owned()])
 }
 
@@ -169,6 +170,89 @@ fn raw(path: &str) -> Result<Box<dyn Read + Send>, TraceError> {
         return Err(refused(error));
     }
     Ok(Box::new(file))
+}
+
+/// The decompressed bytes of all frames.
+pub(crate) struct ZstdFrames<R> {
+    stream: R,
+    decoder: FrameDecoder,
+    inside: bool,
+}
+
+impl<R: BufRead> ZstdFrames<R> {
+    /// Returns the content of `stream`.
+    pub fn new(stream: R) -> Self {
+        Self {
+            stream,
+            decoder: FrameDecoder::new(),
+            inside: false,
+        }
+    }
+
+    /// Begins the next frame, or passes it if it is a skippable one.
+    fn begin(&mut self) -> io::Result<()> {
+        match self.decoder.init(&mut self.stream) {
+            Ok(()) => self.inside = true,
+            Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
+                length,
+                ..
+            })) => {
+                let length = u64::from(length);
+                let mut frame = (&mut self.stream).take(length);
+                if io::copy(&mut frame, &mut io::sink())? < length {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+            }
+            Err(error) => return Err(damaged(&error)),
+        }
+        Ok(())
+    }
+
+    fn decode(&mut self) -> io::Result<()> {
+        while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
+            self.decoder
+                .decode_blocks(&mut self.stream, BlockDecodingStrategy::UptoBlocks(1))
+                .map_err(|error| damaged(&error))?;
+        }
+        Ok(())
+    }
+
+    /// Ends the frame: compares its checksum, if it has one.
+    fn end(&mut self) -> io::Result<()> {
+        self.inside = false;
+        match self.decoder.get_checksum_from_data() {
+            Some(told) if self.decoder.get_calculated_checksum() != Some(told) => {
+                Err(damaged("the checksum of a zstd frame is wrong"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<R: BufRead> Read for ZstdFrames<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            if self.inside {
+                self.decode()?;
+                let length = self.decoder.read(buffer)?;
+                if length > 0 {
+                    return Ok(length);
+                }
+                self.end()?;
+            } else if self.stream.fill_buf()?.is_empty() {
+                return Ok(0);
+            } else {
+                self.begin()?;
+            }
+        }
+    }
+}
+
+fn damaged(what: &(impl ToString + ?Sized)) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what.to_string())
 }
 
 #[cfg(test)]

@@ -1,10 +1,19 @@
-//! The reorder window: stamps that are a little out of order are put in order, others refused.
+//! The order of a trace in time: the reorder window, and what is done with stamps.
 //!
-//! Decision: two queues. What comes in order goes to the end of the first and costs a push and a pop;
-//! only what comes late goes through a heap. One heap for all would cost a logarithm for every
-//! operation of a trace that is sorted already, as most are.
+//! Decision: two queues. An operation that comes in order goes to the end of the first and costs a push and a pop; only
+//! one that comes late goes through a heap. One heap for all would cost a logarithm for each operation of a trace that
+//! is sorted already, as most are. Stamps that are further back than the window are refused.
+//!
+//! Then stamps are counted from time zero, divided by the speed, and spread where they are equal, if that is asked.
+//! Spreading reaches over one second at most, the coarsest unit of any format's stamps: two operations of one
+//! microsecond before a pause of a minute would otherwise end up half a minute apart. An operation keeps its response
+//! time: its end moves with its start.
 
-use crate::entry::Entry;
+use crate::entry::{DeviceNames, ParseError, TraceEntry};
+use crate::error::{TraceCode, TraceError};
+use crate::input::REMEMBERED;
+use crate::source::{Account, TraceSource};
+use bw_model::{Nanos, Row};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -13,7 +22,7 @@ pub(crate) const WINDOW_ROWS: usize = 65_536;
 
 /// The operations whose turn has not come yet.
 pub(crate) struct OrderWindow {
-    run: VecDeque<Entry>,
+    run: VecDeque<TraceEntry>,
     late: BinaryHeap<Reverse<ByStamp>>,
     window_ns: u64,
     window_rows: usize,
@@ -50,7 +59,7 @@ impl OrderWindow {
     /// Takes an operation in.
     ///
     /// Errors: its place in the order has passed already.
-    pub fn push(&mut self, mut entry: Entry) -> Result<(), TooLate> {
+    pub fn push(&mut self, mut entry: TraceEntry) -> Result<(), TooLate> {
         let at = entry.at();
         if at < self.released {
             return Err(TooLate {
@@ -71,7 +80,7 @@ impl OrderWindow {
     }
 
     /// Returns the earliest operation if nothing that may still come is before it; `all`: nothing comes.
-    pub fn pop(&mut self, all: bool) -> Option<Entry> {
+    pub fn pop(&mut self, all: bool) -> Option<TraceEntry> {
         let in_order = self.run.front().map(key);
         let late = self.late.peek().map(|Reverse(ByStamp(entry))| key(entry));
         let late_first = late.is_some() && (in_order.is_none() || late < in_order);
@@ -99,12 +108,12 @@ impl OrderWindow {
     }
 }
 
-fn key(entry: &Entry) -> (u64, u64) {
+fn key(entry: &TraceEntry) -> (u64, u64) {
     (entry.at(), entry.sequence)
 }
 
 #[derive(PartialEq, Eq)]
-struct ByStamp(Entry);
+struct ByStamp(TraceEntry);
 
 impl Ord for ByStamp {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
@@ -118,8 +127,252 @@ impl PartialOrd for ByStamp {
     }
 }
 
+/// A source whose operations come out in order.
+pub(crate) struct Ordered {
+    /// The files.
+    pub paths: Vec<String>,
+    source: Box<dyn TraceSource<TraceEntry>>,
+    devices: DeviceNames,
+    order: OrderWindow,
+    lenient: bool,
+    read: bool,
+    skipped: u64,
+    skipped_first: Vec<String>,
+    failure: Option<TraceError>,
+}
+
+impl Ordered {
+    /// Returns the operations of `source`, which reads `paths`; `lenient`: what is malformed is skipped.
+    pub fn new(
+        paths: Vec<String>,
+        source: Box<dyn TraceSource<TraceEntry>>,
+        order: OrderWindow,
+        lenient: bool,
+    ) -> Self {
+        Self {
+            paths,
+            source,
+            devices: DeviceNames::default(),
+            order,
+            lenient,
+            read: false,
+            skipped: 0,
+            skipped_first: Vec::new(),
+            failure: None,
+        }
+    }
+
+    /// Returns the next operation in order, with the trace's own stamps. What is wrong ends the trace
+    /// there; the operations before it, which the window may still hold, come first.
+    pub fn next(&mut self) -> Option<TraceEntry> {
+        loop {
+            if let Some(entry) = self.order.pop(self.read) {
+                return Some(entry);
+            }
+            if self.read {
+                return None;
+            }
+            match self.source.next(&mut self.devices) {
+                Ok(Some(entry)) => {
+                    if let Err(late) = self.order.push(entry) {
+                        self.fail(self.out_of_order(&entry, &late));
+                    }
+                }
+                Ok(None) => self.read = true,
+                Err(fault) if self.lenient && fault.can_be_skipped() => self.skip(fault),
+                Err(fault) => self.fail(fault.into_error(&self.paths)),
+            }
+        }
+    }
+
+    fn fail(&mut self, error: TraceError) {
+        self.read = true;
+        self.failure = Some(error);
+    }
+
+    fn skip(&mut self, fault: ParseError) {
+        self.skipped += 1;
+        if self.skipped_first.len() < REMEMBERED {
+            let error = fault.into_error(&self.paths);
+            let whole = TraceError {
+                remedy: String::new(),
+                ..error
+            }
+            .to_string();
+            self.skipped_first
+                .push(whole.trim_end_matches("; ").to_owned());
+        }
+    }
+
+    fn out_of_order(&self, entry: &TraceEntry, late: &TooLate) -> TraceError {
+        let message = format!(
+            "the stamp {} ns is {} ns before one that was let go already",
+            entry.at(),
+            late.behind_ns
+        );
+        let window = self.order.window_ns();
+        let remedy = if late.rows_were_full {
+            "hold more operations for sorting (window_rows), or sort the trace".to_owned()
+        } else {
+            format!(
+                "widen the window for sorting (--window, now {window} ns) to more than {} ns",
+                window.saturating_add(late.behind_ns)
+            )
+        };
+        self.at_entry(TraceCode::TraceOrder, entry, &message, &remedy)
+    }
+
+    /// Returns an error at the place of `entry`.
+    pub fn at_entry(
+        &self,
+        code: TraceCode,
+        entry: &TraceEntry,
+        message: &str,
+        remedy: &str,
+    ) -> TraceError {
+        let path = self
+            .paths
+            .get(usize::from(entry.file))
+            .map_or("", String::as_str);
+        entry.place.of(TraceError::new(code, path, message, remedy))
+    }
+
+    /// Returns why the reading ended before the end of the trace, once.
+    pub fn take_failure(&mut self) -> Option<TraceError> {
+        self.failure.take()
+    }
+
+    /// Returns whether everything was read.
+    pub fn is_read(&self) -> bool {
+        self.read
+    }
+
+    /// Returns whether the next operation is at hand without reading.
+    pub fn at_hand(&self) -> bool {
+        self.source.at_hand()
+    }
+
+    /// Returns the names of the devices that were met so far.
+    pub fn device_names(&self) -> &[String] {
+        self.devices.names()
+    }
+
+    /// Returns the reorder window.
+    pub fn window(&self) -> &OrderWindow {
+        &self.order
+    }
+
+    /// Returns the account of the reading, with what was skipped here.
+    pub fn account(&self) -> (Account, Vec<String>) {
+        let mut account = self.source.account();
+        account.skipped += self.skipped;
+        let first = self.skipped_first.iter().cloned();
+        let first = first.chain(account.skipped_first.take()).collect();
+        (account, first)
+    }
+}
+
+/// How far equal stamps are spread at most [ns].
+const FARTHEST_NS: u64 = 1_000_000_000;
+
+/// How many equal stamps are held to be spread: bounds the memory.
+pub(crate) const MOST_EQUAL: usize = 1 << 20;
+
+/// Operations in order, those with one stamp spread evenly.
+#[derive(Default)]
+pub(crate) struct Spread {
+    equal: VecDeque<TraceEntry>,
+    ready: VecDeque<TraceEntry>,
+    moved: u64,
+}
+
+impl Spread {
+    /// Takes the next operation in.
+    ///
+    /// Errors: more than a million share its stamp; it is given back.
+    pub fn push(&mut self, entry: TraceEntry) -> Result<(), TraceEntry> {
+        let new = self
+            .equal
+            .front()
+            .is_some_and(|first| first.at() != entry.at());
+        if new {
+            self.settle(entry.at());
+        } else if self.equal.len() >= MOST_EQUAL {
+            return Err(entry);
+        }
+        self.equal.push_back(entry);
+        Ok(())
+    }
+
+    /// Returns the next operation whose stamp is settled.
+    pub fn pop(&mut self) -> Option<TraceEntry> {
+        self.ready.pop_front()
+    }
+
+    /// Settles the last stamps: nothing comes after them, and nothing may come at `end` or later [ns].
+    pub fn end(&mut self, end: u64) {
+        self.settle(end);
+    }
+
+    /// Returns how many operations were moved.
+    pub fn moved(&self) -> u64 {
+        self.moved
+    }
+
+    fn settle(&mut self, next: u64) {
+        let Some(first) = self.equal.front() else {
+            return;
+        };
+        let room = (next - first.at()).min(FARTHEST_NS);
+        let count = self.equal.len() as u64;
+        for place in 0..count {
+            // No overflow: a second in ns times a million is below 2^51.
+            let by = room * place / count;
+            let Some(entry) = self.equal.pop_front() else {
+                break;
+            };
+            self.moved += u64::from(by > 0);
+            self.ready.push_back(moved(entry, by));
+        }
+    }
+}
+
+fn moved(mut entry: TraceEntry, by: u64) -> TraceEntry {
+    let row = &mut entry.row;
+    row.intended += Nanos(by);
+    // NEVER stays: addition saturates.
+    row.issued += Nanos(by);
+    row.completed += Nanos(by);
+    entry
+}
+
+/// Counts the stamps from `origin` [ns].
+pub(crate) fn rebase(row: &mut Row, origin: u64) {
+    row.intended = row.intended.since(Nanos(origin));
+    for stamp in [&mut row.issued, &mut row.completed] {
+        if *stamp != Nanos::NEVER {
+            *stamp = stamp.since(Nanos(origin));
+        }
+    }
+}
+
+/// Brings the arrival forward by the speed; the times from it to start and end stay.
+pub(crate) fn hasten(row: &mut Row, speed_micro: u64) {
+    if speed_micro == 1_000_000 {
+        return;
+    }
+    let before = row.intended;
+    let exact = u128::from(before.0) * 1_000_000 / u128::from(speed_micro);
+    row.intended = Nanos(u64::try_from(exact).unwrap_or(u64::MAX));
+    for stamp in [&mut row.issued, &mut row.completed] {
+        if *stamp != Nanos::NEVER {
+            *stamp = row.intended + stamp.since(before);
+        }
+    }
+}
+
 #[cfg(test)]
-mod tests {
+mod order_tests {
     use super::*;
     use bw_model::Kind;
     use proptest::prelude::*;
@@ -128,7 +381,7 @@ mod tests {
     fn through(window: &mut OrderWindow, stamps: &[u64]) -> Result<Vec<(u64, u64)>, TooLate> {
         let mut out = Vec::new();
         for (place, at) in stamps.iter().enumerate() {
-            window.push(Entry::new(*at, Kind::Read, place as u64, 1))?;
+            window.push(TraceEntry::new(*at, Kind::Read, place as u64, 1))?;
             while let Some(entry) = window.pop(false) {
                 out.push((entry.at(), entry.row.offset));
             }
@@ -187,6 +440,63 @@ mod tests {
             if let Ok(out) = through(&mut OrderWindow::new(window_ns, window_rows), &stamps) {
                 prop_assert_eq!(out.len(), stamps.len());
                 prop_assert!(out.is_sorted());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod stamps_tests {
+    use super::*;
+    use bw_model::Kind;
+    use proptest::prelude::*;
+
+    fn spread(stamps: &[u64]) -> (Vec<u64>, u64) {
+        let mut spread = Spread::default();
+        for at in stamps {
+            let entry = TraceEntry::new(*at, Kind::Read, 0, 1).ended(Some(at + 7));
+            spread.push(entry).unwrap();
+        }
+        spread.end(u64::MAX);
+        let entries: Vec<TraceEntry> = std::iter::from_fn(|| spread.pop()).collect();
+        for entry in &entries {
+            assert_eq!(entry.row.completed.0, entry.at() + 7);
+        }
+        (entries.iter().map(TraceEntry::at).collect(), spread.moved())
+    }
+
+    #[test]
+    fn a_second_of_four_becomes_quarters() {
+        let second = 1_000_000_000;
+        let (stamps, moved) = spread(&[0, 0, 0, 0, second]);
+        assert_eq!(stamps, [0, second / 4, second / 2, 3 * second / 4, second]);
+        assert_eq!(moved, 3);
+    }
+
+    #[test]
+    fn a_long_pause_does_not_pull_two_apart() {
+        let minute = 60_000_000_000;
+        assert_eq!(spread(&[0, 0, minute]).0, [0, 500_000_000, minute]);
+        assert_eq!(spread(&[5, 5]).0, [5, 500_000_005]);
+    }
+
+    proptest! {
+        #[test]
+        fn keeps_order_and_stays_before_the_next_stamp(
+            mut stamps in proptest::collection::vec(0_u64..3_000_000_000, 1..200),
+            unit in prop_oneof![Just(1_u64), Just(10), Just(1_000_000_000)],
+        ) {
+            for stamp in &mut stamps {
+                *stamp -= *stamp % unit;
+            }
+            stamps.sort_unstable();
+            let (out, _) = spread(&stamps);
+            prop_assert!(out.is_sorted());
+            for (place, at) in out.iter().enumerate() {
+                prop_assert!(*at >= stamps[place]);
+                let next = stamps.iter().find(|stamp| **stamp > stamps[place]);
+                let limit = next.map_or(u64::MAX, |next| *next).min(stamps[place] + FARTHEST_NS);
+                prop_assert!(*at < limit);
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::error::{TraceCode, TraceError};
 use crate::input::{Duplicates, Format, TraceInput};
-use crate::offsets::Mapping;
+use crate::offsets::AddressMapping;
 use crate::order::{OrderWindow, WINDOW_ROWS};
 use crate::source::Timing;
 use bw_model::Nanos;
@@ -77,12 +77,14 @@ pub(crate) fn window(format: Format, timing: Timing, input: &TraceInput) -> Orde
 }
 
 /// Returns the mapping of addresses that is asked for.
-pub(crate) fn mapping(input: &TraceInput) -> Result<Mapping, TraceError> {
+pub(crate) fn mapping(input: &TraceInput) -> Result<AddressMapping, TraceError> {
     let source = input.source_bytes.unwrap_or(0);
-    Mapping::new(input.offsets, input.target_bytes, input.align_bytes, source).map_err(|what| {
-        let remedy = "give a target with a known size, or keep the addresses (--offsets exact)";
-        option_error(first_path(input), what, remedy)
-    })
+    AddressMapping::new(input.offsets, input.target_bytes, input.align_bytes, source).map_err(
+        |what| {
+            let remedy = "give a target with a known size, or keep the addresses (--offsets exact)";
+            option_error(first_path(input), what, remedy)
+        },
+    )
 }
 
 /// Returns what equal stamps of this format mean.

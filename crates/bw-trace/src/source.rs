@@ -1,13 +1,12 @@
 //! Where entries and events come from: one parser, or several merged by time.
 
-use crate::entry::{Devices, Entry};
-use crate::fault::Fault;
+use crate::entry::{DeviceNames, ParseError, TraceEntry};
 
 /// A stream of things with stamps, in about the order of time.
-pub(crate) trait Source<T>: Send {
+pub(crate) trait TraceSource<T>: Send {
     /// Returns the next one; None at the end. After a fault that can be skipped it may be
     /// called again and goes on behind it.
-    fn next(&mut self, devices: &mut Devices) -> Result<Option<T>, Fault>;
+    fn next(&mut self, devices: &mut DeviceNames) -> Result<Option<T>, ParseError>;
 
     /// Returns what was left out or is noteworthy so far.
     fn account(&self) -> Account {
@@ -75,7 +74,7 @@ pub(crate) trait Stamped {
     fn mark_file(&mut self, file: u16);
 }
 
-impl Stamped for Entry {
+impl Stamped for TraceEntry {
     fn stamp(&self) -> u64 {
         self.at()
     }
@@ -94,19 +93,19 @@ enum Head<T> {
 /// Several sources as one: always the earliest of what they have next. Equal stamps come in the
 /// order of the sources.
 pub(crate) struct Merge<T> {
-    sources: Vec<(Box<dyn Source<T>>, Head<T>)>,
+    sources: Vec<(Box<dyn TraceSource<T>>, Head<T>)>,
 }
 
 impl<T: Stamped> Merge<T> {
     /// Returns the merge of `sources`; their places are the files' numbers.
-    pub fn new(sources: Vec<Box<dyn Source<T>>>) -> Self {
+    pub fn new(sources: Vec<Box<dyn TraceSource<T>>>) -> Self {
         let sources = sources.into_iter().map(|source| (source, Head::Unknown));
         Self {
             sources: sources.collect(),
         }
     }
 
-    fn fill(&mut self, devices: &mut Devices) -> Result<(), Fault> {
+    fn fill(&mut self, devices: &mut DeviceNames) -> Result<(), ParseError> {
         for (number, (source, head)) in self.sources.iter_mut().enumerate() {
             if !matches!(head, Head::Unknown) {
                 continue;
@@ -128,8 +127,8 @@ impl<T: Stamped> Merge<T> {
     }
 }
 
-impl<T: Stamped + Send> Source<T> for Merge<T> {
-    fn next(&mut self, devices: &mut Devices) -> Result<Option<T>, Fault> {
+impl<T: Stamped + Send> TraceSource<T> for Merge<T> {
+    fn next(&mut self, devices: &mut DeviceNames) -> Result<Option<T>, ParseError> {
         self.fill(devices)?;
         let earliest = self
             .sources
@@ -165,7 +164,7 @@ impl<T: Stamped + Send> Source<T> for Merge<T> {
     }
 
     fn at_hand(&self) -> bool {
-        let known = |(source, head): &(Box<dyn Source<T>>, Head<T>)| match head {
+        let known = |(source, head): &(Box<dyn TraceSource<T>>, Head<T>)| match head {
             Head::Unknown => source.at_hand(),
             _ => true,
         };

@@ -4,30 +4,20 @@
 //! trace of 1e8 operations needs no more than one of 1e6. Where that forces an estimate (the working set beyond a
 //! limit of memory) the result says `"sampled"` and at which rate. A figure that does not exist is null.
 
-pub mod arrivals;
-pub mod locality;
+pub(crate) mod arrivals;
+pub(crate) mod locality;
 pub mod popularity;
-pub mod queue;
-pub mod series;
-pub mod sizes;
-mod zipf;
 
 use crate::error::TraceError;
-use crate::input::TraceInput;
-use crate::report::TraceReport;
+use crate::input::{TraceInput, TraceReport};
+use crate::stat::arrivals::{ArrivalStatistics, Dispersion, Gaps, Queue, QueueResult, RateSeries};
+use crate::stat::locality::{Locality, Sequentiality, SizeResult, Sizes};
+use crate::stat::popularity::{Popularity, PopularityResult, WorkingSet};
 use crate::trace;
-use arrivals::{Arrivals, Dispersion, Gaps};
+use bw_model::{Kind, Nanos, Row};
 use bw_record::histogram::Histogram;
-use bw_model::Row;
 use bw_record::summary::HistogramSummary;
-use bw_model::Kind;
-use bw_model::Nanos;
-use locality::{Locality, Sequentiality};
-use popularity::{Popularity, PopularityResult, WorkingSet};
-use queue::{Queue, QueueResult};
 use serde::{Deserialize, Serialize};
-use series::RateSeries;
-use sizes::{SizeResult, Sizes};
 use std::collections::BTreeMap;
 
 /// The request `trace-stat`.
@@ -122,7 +112,7 @@ struct Measures {
     first: Option<Nanos>,
     last: Nanos,
     kinds: [KindShare; Kind::ALL.len()],
-    arrivals: Arrivals,
+    arrivals: ArrivalStatistics,
     sizes: Sizes,
     locality: Locality,
     popularity: Popularity,
@@ -138,7 +128,7 @@ impl Measures {
             first: None,
             last: Nanos::ZERO,
             kinds: [KindShare::default(); Kind::ALL.len()],
-            arrivals: Arrivals::new(),
+            arrivals: ArrivalStatistics::new(),
             sizes: Sizes::default(),
             locality: Locality::default(),
             popularity: Popularity::new(block_bytes, memory_bytes),

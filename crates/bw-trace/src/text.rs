@@ -4,9 +4,8 @@
 //! 1455592200.123456789 has more digits than an `f64` holds: it would be off by up to 119 ns.
 //! Extra digits behind the ninth decimal are cut off.
 
-use crate::entry::{Devices, Entry};
-use crate::fault::{Fault, Place};
-use crate::source::{Account, Source, Timing};
+use crate::entry::{DeviceNames, ParseError, Position, TraceEntry};
+use crate::source::{Account, Timing, TraceSource};
 use std::io::{BufRead, BufReader, Read};
 
 /// The decompressed bytes of a trace.
@@ -16,13 +15,13 @@ pub(crate) type Bytes = BufReader<Box<dyn Read + Send>>;
 const LONGEST_LINE_BYTES: u64 = 64 * 1024;
 
 /// The lines of a file, one at a time, in one reused buffer.
-pub(crate) struct Lines {
+pub(crate) struct LineReader {
     stream: Bytes,
     buffer: Vec<u8>,
     number: u64,
 }
 
-impl Lines {
+impl LineReader {
     /// Returns the lines of `stream`.
     pub fn new(stream: Bytes) -> Self {
         Self {
@@ -33,12 +32,12 @@ impl Lines {
     }
 
     /// Returns the next line without its end, with its number from 1; None at the end.
-    pub fn next(&mut self) -> Result<Option<(u64, &[u8])>, Fault> {
+    pub fn next(&mut self) -> Result<Option<(u64, &[u8])>, ParseError> {
         self.buffer.clear();
         let length = (&mut self.stream)
             .take(LONGEST_LINE_BYTES)
             .read_until(b'\n', &mut self.buffer)
-            .map_err(|error| Fault::read(&error, Place::Text(self.number + 1, 1)))?;
+            .map_err(|error| ParseError::read(&error, Position::Text(self.number + 1, 1)))?;
         if length == 0 {
             return Ok(None);
         }
@@ -46,17 +45,18 @@ impl Lines {
         if length as u64 == LONGEST_LINE_BYTES && self.buffer.last() != Some(&b'\n') {
             self.pass_rest_of_line()?;
             return Err(
-                Fault::column(length, "the line is longer than 65,536 bytes").on_line(self.number),
+                ParseError::column(length, "the line is longer than 65,536 bytes")
+                    .on_line(self.number),
             );
         }
         Ok(Some((self.number, without_end(&self.buffer))))
     }
 
-    fn pass_rest_of_line(&mut self) -> Result<(), Fault> {
+    fn pass_rest_of_line(&mut self) -> Result<(), ParseError> {
         self.stream
             .skip_until(b'\n')
             .map(|_| ())
-            .map_err(|error| Fault::read(&error, Place::Text(self.number, 1)))
+            .map_err(|error| ParseError::read(&error, Position::Text(self.number, 1)))
     }
 }
 
@@ -66,7 +66,7 @@ fn without_end(line: &[u8]) -> &[u8] {
 }
 
 /// The fields of one line.
-pub(crate) struct Fields<'a> {
+pub(crate) struct FieldReader<'a> {
     line: &'a [u8],
     start: usize,
     separator: u8,
@@ -83,7 +83,7 @@ pub(crate) struct Field<'a> {
     pub name: &'static str,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> FieldReader<'a> {
     /// Returns the fields of `line` between `separator`s; a blank separates by runs of blanks and tabs.
     pub fn new(line: &'a [u8], separator: u8) -> Self {
         Self {
@@ -96,10 +96,10 @@ impl<'a> Fields<'a> {
     /// Returns the next field, which is the `name`.
     ///
     /// Errors: there is none, or it is empty.
-    pub fn next(&mut self, name: &'static str) -> Result<Field<'a>, Fault> {
+    pub fn next(&mut self, name: &'static str) -> Result<Field<'a>, ParseError> {
         let column = self.start.min(self.line.len());
         self.optional(name)
-            .ok_or_else(|| Fault::column(column, format!("the {name} is missing")))
+            .ok_or_else(|| ParseError::column(column, format!("the {name} is missing")))
     }
 
     /// Returns the next field if there is one that is not empty, and passes it.
@@ -134,43 +134,43 @@ impl<'a> Fields<'a> {
     }
 
     /// Checks that nothing is left.
-    pub fn end(&mut self) -> Result<(), Fault> {
+    pub fn end(&mut self) -> Result<(), ParseError> {
         if self.rest().is_empty() {
             return Ok(());
         }
-        Err(Fault::column(self.start, "text behind the last field"))
+        Err(ParseError::column(self.start, "text behind the last field"))
     }
 }
 
 impl Field<'_> {
     /// Returns the fault `what` of this field.
-    pub fn fault(&self, what: &str) -> Fault {
+    pub fn fault(&self, what: &str) -> ParseError {
         let shown = &self.bytes[..self.bytes.len().min(40)];
         let text = format!("the {} {:?} {what}", self.name, Escaped(shown));
-        Fault::column(self.column, text)
+        ParseError::column(self.column, text)
     }
 
     /// Returns it as a whole number.
-    pub fn number(&self) -> Result<u64, Fault> {
+    pub fn number(&self) -> Result<u64, ParseError> {
         whole(self.bytes).map_err(|what| self.fault(what))
     }
 
     /// Returns the product of it, as a whole number, and `unit`.
-    pub fn times(&self, unit: u64) -> Result<u64, Fault> {
+    pub fn times(&self, unit: u64) -> Result<u64, ParseError> {
         self.number()?
             .checked_mul(unit)
             .ok_or_else(|| self.fault("is too large"))
     }
 
     /// Returns seconds with up to nine decimals as nanoseconds, exactly.
-    pub fn seconds(&self) -> Result<u64, Fault> {
+    pub fn seconds(&self) -> Result<u64, ParseError> {
         seconds_ns(self.bytes).map_err(|what| self.fault(what))
     }
 
     /// Returns the start of the operation of `bytes` that lies here [bytes]: the field times `unit`.
     ///
     /// Errors: it ends beyond the largest file offset.
-    pub fn offset(&self, unit: u64, bytes: u64) -> Result<u64, Fault> {
+    pub fn offset(&self, unit: u64, bytes: u64) -> Result<u64, ParseError> {
         let offset = self.times(unit)?;
         match offset.checked_add(bytes) {
             Some(end) if end <= crate::entry::LARGEST_END_BYTES => Ok(offset),
@@ -239,7 +239,11 @@ fn seconds_ns(bytes: &[u8]) -> Result<u64, &'static str> {
 /// A format in which each operation is one line of its own.
 pub(crate) trait LineFormat: Send {
     /// Returns the operation of `line`, which is not empty; None: it is a heading.
-    fn parse(&mut self, line: &[u8], devices: &mut Devices) -> Result<Option<Entry>, Fault>;
+    fn parse(
+        &mut self,
+        line: &[u8],
+        devices: &mut DeviceNames,
+    ) -> Result<Option<TraceEntry>, ParseError>;
 
     /// Returns remarks for the reader of the result.
     fn notes(&self) -> Vec<String> {
@@ -254,7 +258,7 @@ pub(crate) trait LineFormat: Send {
 
 /// The operations of a text file.
 pub(crate) struct TextSource<F> {
-    lines: Lines,
+    lines: LineReader,
     format: F,
 }
 
@@ -262,21 +266,21 @@ impl<F: LineFormat> TextSource<F> {
     /// Returns the operations of `stream`.
     pub fn new(stream: Bytes, format: F) -> Self {
         Self {
-            lines: Lines::new(stream),
+            lines: LineReader::new(stream),
             format,
         }
     }
 }
 
-impl<F: LineFormat> Source<Entry> for TextSource<F> {
-    fn next(&mut self, devices: &mut Devices) -> Result<Option<Entry>, Fault> {
+impl<F: LineFormat> TraceSource<TraceEntry> for TextSource<F> {
+    fn next(&mut self, devices: &mut DeviceNames) -> Result<Option<TraceEntry>, ParseError> {
         while let Some((number, line)) = self.lines.next()? {
             if line.trim_ascii().is_empty() {
                 continue;
             }
             match self.format.parse(line, devices) {
                 Ok(Some(mut entry)) => {
-                    entry.place = Place::Text(number, 1);
+                    entry.place = Position::Text(number, 1);
                     return Ok(Some(entry));
                 }
                 Ok(None) => {}

@@ -6,16 +6,14 @@
 //! after it, so that two replays of different devices of one trace have the same time zero.
 //! Memory is bounded by the windows, whatever the length of the trace.
 
-use crate::entry::Entry;
+use crate::entry::TraceEntry;
 use crate::error::{TraceCode, TraceError};
 use crate::formats;
-use crate::input::{Duplicates, Format, Offsets, TraceInput};
-use crate::offsets::{Changes, Mapping};
-use crate::open::{self, Opened};
-use crate::ordered::Ordered;
-use crate::report::TraceReport;
+use crate::input::{Duplicates, Format, Offsets, TraceInput, TraceReport};
+use crate::offsets::{AddressMapping, Changes};
+use crate::open::{self, OpenTrace};
+use crate::order::{MOST_EQUAL, Ordered, Spread, hasten, rebase};
 use crate::settings::{self, option_error};
-use crate::stamps::{MOST_EQUAL, Spread, hasten, rebase};
 use bw_model::Row;
 use std::io::Read;
 
@@ -30,7 +28,7 @@ pub struct Trace {
     chosen: Vec<bool>,
     spread: Spread,
     settled: bool,
-    mapping: Mapping,
+    mapping: AddressMapping,
     changes: Changes,
     operations: u64,
     left_out: u64,
@@ -45,8 +43,8 @@ pub struct Trace {
 /// ```
 /// let path = std::env::temp_dir().join(format!("bw-doc-{}.csv", std::process::id()));
 /// std::fs::write(&path, "0,8,4096,r,0.5\n0,16,4096,w,0.75\n")?;
-/// let input = bw_trace::input::TraceInput::new(&path.to_string_lossy());
-/// let trace = bw_trace::trace::open(&input)?;
+/// let input = crate::input::TraceInput::new(&path.to_string_lossy());
+/// let trace = open(&input)?;
 /// assert_eq!(trace.format().name(), "spc");
 /// let starts: Result<Vec<u64>, _> = trace.map(|row| row.map(|row| row.intended.0)).collect();
 /// assert_eq!(starts?, [0, 250_000_000]);
@@ -101,12 +99,12 @@ impl Trace {
     fn open(input: TraceInput) -> Result<Self, TraceError> {
         settings::check(&input)?;
         let paths = input.path.list().iter().flat_map(|path| open::files(path));
-        let opened: Result<Vec<Opened>, TraceError> =
+        let opened: Result<Vec<OpenTrace>, TraceError> =
             paths.map(|path| open::open(path, &input)).collect();
         Self::of(opened?, input)
     }
 
-    fn of(files: Vec<Opened>, input: TraceInput) -> Result<Self, TraceError> {
+    fn of(files: Vec<OpenTrace>, input: TraceInput) -> Result<Self, TraceError> {
         let format = same_format(&files)?;
         let (paths, streams): (Vec<_>, Vec<_>) = files
             .into_iter()
@@ -191,7 +189,7 @@ impl Trace {
     }
 
     /// Returns the next operation of the chosen devices and time, from time zero.
-    fn chosen(&mut self) -> Option<Entry> {
+    fn chosen(&mut self) -> Option<TraceEntry> {
         while let Some(mut entry) = self.ordered.next() {
             let origin = *self.origin.get_or_insert(entry.at());
             let since = entry.at() - origin;
@@ -245,7 +243,7 @@ impl Trace {
     }
 
     /// Returns the next operation with its own stamp.
-    fn stamped(&mut self) -> Result<Option<Entry>, TraceError> {
+    fn stamped(&mut self) -> Result<Option<TraceEntry>, TraceError> {
         if self.duplicates == Duplicates::Burst {
             return Ok(self.chosen());
         }
@@ -269,7 +267,7 @@ impl Trace {
         }
     }
 
-    fn too_many_equal(&self, entry: &Entry) -> TraceError {
+    fn too_many_equal(&self, entry: &TraceEntry) -> TraceError {
         let message = format!("more than {MOST_EQUAL} operations have one stamp");
         self.ordered.at_entry(
             TraceCode::TraceOption,
@@ -297,7 +295,7 @@ impl Trace {
     }
 }
 
-fn same_format(files: &[Opened]) -> Result<Format, TraceError> {
+fn same_format(files: &[OpenTrace]) -> Result<Format, TraceError> {
     let Some(first) = files.first() else {
         return Err(option_error("", "no file is given", "give a path"));
     };

@@ -3,13 +3,10 @@
 
 #![allow(clippy::unwrap_used)]
 
-use bw_model::Row;
-use bw_trace::input::{Format, TraceInput};
-use bw_trace::report::TraceReport;
+use bw_model::{Nanos, Row};
+use bw_trace::input::{Format, TraceInput, TraceReport};
 use bw_trace::trace;
-use bw_model::Nanos;
-use std::io::Cursor;
-use std::io::Write as _;
+use std::io::{Cursor, Write as _};
 use std::process::Command;
 
 fn read(format: Format, bytes: Vec<u8>) -> (Vec<Row>, TraceReport) {

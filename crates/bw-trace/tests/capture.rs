@@ -3,11 +3,11 @@
 
 #![allow(clippy::unwrap_used)] // a panic is the report of a test
 
-use bw_model::Row;
-use bw_record::segment::reader::Reader;
 use bw_model::Kind;
-use bw_trace::capture::{CaptureRequest, CaptureResult, capture};
 use bw_model::Nanos;
+use bw_model::Row;
+use bw_record::segment::reader::SegmentReader;
+use bw_trace::capture::{CaptureRequest, CaptureResult, capture};
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ impl Drop for Loop {
 }
 
 fn rows(path: &str) -> Vec<Row> {
-    let mut reader = Reader::new(File::open(path).unwrap(), false).unwrap();
+    let mut reader = SegmentReader::new(File::open(path).unwrap(), false).unwrap();
     let (mut rows, mut block) = (Vec::new(), Vec::new());
     while reader.next_block(&mut block).unwrap() {
         rows.append(&mut block);
@@ -123,6 +123,7 @@ fn request(device: Option<&str>, pid: Option<u32>, output: &str) -> CaptureReque
 }
 
 #[test]
+
 fn direct_reads_and_writes_of_a_device_are_in_its_trace() {
     let Some(disk) = Loop::new("device") else {
         return;

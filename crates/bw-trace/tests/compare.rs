@@ -2,16 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-use bw_model::Row;
-use bw_record::segment::header::{Content, Header, Order};
-use bw_record::segment::writer::Writer;
-use bw_model::DROPPED;
-use bw_model::Kind;
+use bw_model::{DROPPED, Kind, Nanos, Row};
+use bw_record::segment::{Content, Header, Order, SegmentWriter};
 use bw_schedule::random::Stream;
-use bw_trace::compare::align::Origin;
+use bw_trace::compare::pairing::Origin;
 use bw_trace::compare::{CompareRequest, CompareResult, compare};
 use bw_trace::input::TraceInput;
-use bw_model::Nanos;
 use std::fs::File;
 use std::path::PathBuf;
 
@@ -67,7 +63,7 @@ fn written(name: &str, content: Content, rows: &[Row]) -> TraceFile {
     let name = format!("bw-compare-{name}-{}.bw", std::process::id());
     let file = TraceFile(std::env::temp_dir().join(name));
     let header = Header::new(content, Order::Intended);
-    let mut writer = Writer::new(File::create(&file.0).unwrap(), &header).unwrap();
+    let mut writer = SegmentWriter::new(File::create(&file.0).unwrap(), &header).unwrap();
     writer.write_all(rows).unwrap();
     writer.finish().unwrap();
     file

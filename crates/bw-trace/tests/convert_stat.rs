@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use bw_trace::convert::{ConvertRequest, Output, OutputFormat, convert};
+use bw_trace::convert::{ConvertOutput, ConvertRequest, OutputFormat, convert};
 use bw_trace::input::{Duplicates, TraceInput};
 use bw_trace::stat::{StatRequest, StatResult, stat};
 use proptest::prelude::*;
@@ -43,7 +43,7 @@ fn both(input: &TraceInput, output: &Path) -> [serde_json::Value; 2] {
     let path = output.to_string_lossy().into_owned();
     let converted = convert(&ConvertRequest {
         input: input.clone(),
-        output: Output {
+        output: ConvertOutput {
             path: path.clone(),
             format: OutputFormat::Bw,
         },

@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-use bw_model::Row;
-use bw_trace::input::{Arrivals, Duplicates, Format, Paths, TraceInput, V2Wait};
-use bw_trace::report::TraceReport;
+use bw_model::{Nanos, Row};
+use bw_trace::input::{ArrivalEvent, Duplicates, Format, Paths, TraceInput, TraceReport, V2Wait};
 use bw_trace::trace;
-use bw_model::Nanos;
 
 fn data(name: &str) -> TraceInput {
     TraceInput::new(&format!("{}/tests/data/{name}", env!("CARGO_MANIFEST_DIR")))
@@ -141,7 +139,7 @@ fn blkparse_text_by_queue() {
 #[test]
 fn blkparse_text_by_issue() {
     let input = TraceInput {
-        arrivals: Some(Arrivals::Issue),
+        arrivals: Some(ArrivalEvent::Issue),
         ..data("small.blkparse")
     };
     let expected = [

@@ -3,8 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use bw_record::segment::header::{Content, Header, Order};
-use bw_record::segment::writer::Writer;
+use bw_record::segment::{Content, Header, Order, SegmentWriter};
 use bw_trace::input::{Duplicates, Format, Offsets, TraceInput};
 use bw_trace::trace;
 use proptest::prelude::*;
@@ -32,7 +31,7 @@ const GOLDEN: [(&str, Option<Format>); 16] = [
 fn golden(name: &str) -> Vec<u8> {
     if name.is_empty() {
         let header = Header::new(Content::Trace, Order::Intended);
-        let mut writer = Writer::new(Vec::new(), &header).unwrap();
+        let mut writer = SegmentWriter::new(Vec::new(), &header).unwrap();
         let rows = trace::read(
             Box::new(Cursor::new(golden("small.load"))),
             &TraceInput::new("t"),

@@ -2,15 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-use bw_model::Row;
-use bw_record::segment::header::{Content, Header, Order};
-use bw_record::segment::writer::Writer;
-use bw_model::Kind;
-use bw_trace::convert::{ConvertRequest, Output, OutputFormat, convert};
+use bw_model::{Kind, Nanos, Row};
+use bw_record::segment::{Content, Header, Order, SegmentWriter};
+use bw_trace::convert::{ConvertOutput, ConvertRequest, OutputFormat, convert};
 use bw_trace::error::TraceCode;
 use bw_trace::input::{Format, TraceInput};
 use bw_trace::trace;
-use bw_model::Nanos;
 use proptest::prelude::*;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
@@ -18,7 +15,7 @@ use std::path::{Path, PathBuf};
 fn written(rows: &[Row], order: Order) -> Vec<u8> {
     let mut header = Header::new(Content::Trace, order);
     header.devices = vec!["sda".to_owned(), "sdb".to_owned()];
-    let mut writer = Writer::new(Vec::new(), &header).unwrap();
+    let mut writer = SegmentWriter::new(Vec::new(), &header).unwrap();
     writer.write_all(rows).unwrap();
     writer.finish().unwrap()
 }
@@ -81,7 +78,7 @@ fn data(name: &str) -> TraceInput {
 fn request(input: TraceInput, path: String, format: OutputFormat) -> ConvertRequest {
     ConvertRequest {
         input,
-        output: Output { path, format },
+        output: ConvertOutput { path, format },
     }
 }
 
@@ -203,7 +200,7 @@ fn a_fifo_is_read_as_it_comes() {
     let writer = std::thread::spawn(move || {
         let header = Header::new(Content::Trace, Order::Intended);
         let fifo = std::fs::File::create(Path::new(&into)).unwrap();
-        let mut writer = Writer::new(fifo, &header).unwrap();
+        let mut writer = SegmentWriter::new(fifo, &header).unwrap();
         writer.write_all(&[row(1, 0), row(2, 0)]).unwrap();
         writer.flush().unwrap();
         // The next row is written only when the first two have been read.

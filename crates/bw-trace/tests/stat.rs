@@ -2,15 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-use bw_model::Row;
-use bw_record::segment::header::{Content, Header, Order};
-use bw_record::segment::writer::Writer;
-use bw_model::Kind;
+use bw_model::{Kind, Nanos, Row};
+use bw_record::segment::{Content, Header, Order, SegmentWriter};
 use bw_schedule::random::Stream;
 use bw_trace::input::TraceInput;
 use bw_trace::stat::popularity::Method;
 use bw_trace::stat::{StatRequest, StatResult, stat};
-use bw_model::Nanos;
 use std::fs::File;
 use std::path::PathBuf;
 
@@ -46,7 +43,7 @@ fn measured_in(name: &str, rows: &[Row], memory_bytes: u64) -> StatResult {
     let name = format!("bw-stat-{name}-{}.bw", std::process::id());
     let file = TraceFile(std::env::temp_dir().join(name));
     let header = Header::new(Content::Trace, Order::Intended);
-    let mut writer = Writer::new(File::create(&file.0).unwrap(), &header).unwrap();
+    let mut writer = SegmentWriter::new(File::create(&file.0).unwrap(), &header).unwrap();
     writer.write_all(rows).unwrap();
     writer.finish().unwrap();
     let input = TraceInput::new(&file.0.to_string_lossy());

@@ -1,8 +1,7 @@
-//! The command line of `bw-sampler`.
+//! The command line of `bw-sampler`, and where the kernel's trees are: tests put made-up ones there.
 
 use std::ffi::OsString;
-
-use crate::roots::Roots;
+use std::path::{Path, PathBuf};
 
 /// What `--help` prints.
 pub const USAGE: &str = "\
@@ -14,7 +13,7 @@ The options say where the kernel's trees are; tests put made-up ones there.
 
 /// What is to be done.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum SamplerCommand {
     /// Print the usage.
     Help,
     /// Print the version.
@@ -24,12 +23,12 @@ pub enum Action {
 }
 
 /// Returns what the arguments ask for. Errors: what is wrong with them.
-pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Action, String> {
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<SamplerCommand, String> {
     let mut arguments = arguments.into_iter();
     match arguments.next().as_deref().and_then(|word| word.to_str()) {
-        Some("--help" | "-h") => Ok(Action::Help),
-        Some("--version") => Ok(Action::Version),
-        Some("serve") => roots(arguments).map(Action::Serve),
+        Some("--help" | "-h") => Ok(SamplerCommand::Help),
+        Some("--version") => Ok(SamplerCommand::Version),
+        Some("serve") => roots(arguments).map(SamplerCommand::Serve),
         Some(other) => Err(format!("no such command: {other}")),
         None => Err("a command is missing".to_owned()),
     }
@@ -52,17 +51,48 @@ fn roots(mut arguments: impl Iterator<Item = OsString>) -> Result<Roots, String>
     Ok(roots)
 }
 
+/// The roots of what is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Roots {
+    /// `/proc`.
+    pub proc: PathBuf,
+    /// `/sys`.
+    pub sys: PathBuf,
+    /// `/dev/kmsg`.
+    pub kmsg: PathBuf,
+}
+
+impl Default for Roots {
+    fn default() -> Self {
+        Self {
+            proc: PathBuf::from("/proc"),
+            sys: PathBuf::from("/sys"),
+            kmsg: PathBuf::from("/dev/kmsg"),
+        }
+    }
+}
+
+impl Roots {
+    /// Returns where a path that the kernel names lies: `/sys/...` is below our root of it.
+    pub fn place(&self, path: &Path) -> PathBuf {
+        match path.strip_prefix("/sys") {
+            Ok(rest) => self.sys.join(rest),
+            Err(_) => path.to_owned(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parsed(words: &[&str]) -> Result<Action, String> {
+    fn parsed(words: &[&str]) -> Result<SamplerCommand, String> {
         parse(words.iter().map(OsString::from))
     }
 
     #[test]
     fn roots_may_be_elsewhere() {
-        let Ok(Action::Serve(roots)) = parsed(&["serve", "--proc", "/x"]) else {
+        let Ok(SamplerCommand::Serve(roots)) = parsed(&["serve", "--proc", "/x"]) else {
             unreachable!("serve is a command")
         };
         assert_eq!(roots.proc, std::path::Path::new("/x"));

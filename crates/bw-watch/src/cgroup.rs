@@ -5,69 +5,71 @@
 //! joining those of one name lost, for their paths may differ.
 //! Sources: the kernel's admin-guide/cgroup-v2, admin-guide/cgroup-v1, scheduler/sched-bwc.
 
+use crate::arguments::Roots;
+use crate::cgroup_limits::{CgroupLimits, Hierarchy, hierarchies, limits, memberships};
+use crate::columns::{ABSENT, ColumnKind, ColumnSource, Columns, KernelFile, Text};
+use crate::text::{lines, number, words};
+use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
-
-use crate::cgroup_files::{Hierarchy, hierarchies, limits, memberships};
-use crate::cgroup_limits::Limits;
-use crate::columns::{ABSENT, Columns, Kind, Source};
-use crate::kept::{Kept, Text};
-use crate::roots::Roots;
-use crate::text::{lines, number, words};
-
 /// One number of a file: the kernel's key (empty: the whole file; several: their sum), our
 /// name, its kind, and what the kernel's value is divided by.
-type Number = (&'static str, &'static str, Kind, i64);
+type Number = (&'static str, &'static str, ColumnKind, i64);
 
 const V2: &[(&str, &[Number])] = &[
     (
         "cpu.stat",
         &[
-            ("usage_usec", "usage_us", Kind::Counter, 1),
-            ("nr_periods", "periods", Kind::Counter, 1),
-            ("nr_throttled", "throttled", Kind::Counter, 1),
-            ("throttled_usec", "throttled_us", Kind::Counter, 1),
+            ("usage_usec", "usage_us", ColumnKind::Counter, 1),
+            ("nr_periods", "periods", ColumnKind::Counter, 1),
+            ("nr_throttled", "throttled", ColumnKind::Counter, 1),
+            ("throttled_usec", "throttled_us", ColumnKind::Counter, 1),
         ],
     ),
-    ("memory.current", &[("", "memory", Kind::Gauge, 1)]),
+    ("memory.current", &[("", "memory", ColumnKind::Gauge, 1)]),
     (
         "memory.events",
         &[
             // The limit that is told is the lower of memory.max and memory.high.
-            ("max high", "memory_limit_hits", Kind::Counter, 1),
-            ("oom_kill", "oom_kill", Kind::Counter, 1),
+            ("max high", "memory_limit_hits", ColumnKind::Counter, 1),
+            ("oom_kill", "oom_kill", ColumnKind::Counter, 1),
         ],
     ),
-    ("pids.current", &[("", "pids", Kind::Gauge, 1)]),
+    ("pids.current", &[("", "pids", ColumnKind::Gauge, 1)]),
 ];
 
 const V1: &[(&str, &[Number])] = &[
-    ("cpuacct.usage", &[("", "usage_us", Kind::Counter, 1000)]),
+    (
+        "cpuacct.usage",
+        &[("", "usage_us", ColumnKind::Counter, 1000)],
+    ),
     (
         "cpu.stat",
         &[
-            ("nr_periods", "periods", Kind::Counter, 1),
-            ("nr_throttled", "throttled", Kind::Counter, 1),
-            ("throttled_time", "throttled_us", Kind::Counter, 1000),
+            ("nr_periods", "periods", ColumnKind::Counter, 1),
+            ("nr_throttled", "throttled", ColumnKind::Counter, 1),
+            ("throttled_time", "throttled_us", ColumnKind::Counter, 1000),
         ],
     ),
-    ("memory.usage_in_bytes", &[("", "memory", Kind::Gauge, 1)]),
+    (
+        "memory.usage_in_bytes",
+        &[("", "memory", ColumnKind::Gauge, 1)],
+    ),
     (
         "memory.failcnt",
-        &[("", "memory_limit_hits", Kind::Counter, 1)],
+        &[("", "memory_limit_hits", ColumnKind::Counter, 1)],
     ),
     (
         "memory.oom_control",
-        &[("oom_kill", "oom_kill", Kind::Counter, 1)],
+        &[("oom_kill", "oom_kill", ColumnKind::Counter, 1)],
     ),
-    ("pids.current", &[("", "pids", Kind::Gauge, 1)]),
+    ("pids.current", &[("", "pids", ColumnKind::Gauge, 1)]),
 ];
 
 /// The line `cgroup`.
 #[derive(Debug, Serialize)]
-struct Line<'a> {
+struct CgroupLine<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     t: i64,
@@ -76,15 +78,15 @@ struct Line<'a> {
     controller: &'a str,
     path: &'a str,
     of: &'static str,
-    limits: Limits,
+    limits: CgroupLimits,
 }
 
 #[derive(Debug)]
-struct Group {
+struct WatchedCgroup {
     number: u32,
     directory: PathBuf,
     /// Only those numbers that the file has.
-    files: Vec<(Kept, Vec<Number>)>,
+    files: Vec<(KernelFile, Vec<Number>)>,
 }
 
 /// All groups that were seen.
@@ -93,7 +95,7 @@ pub struct Cgroups {
     roots: Roots,
     hierarchies: Vec<Hierarchy>,
     known: Vec<PathBuf>,
-    groups: Vec<Group>,
+    groups: Vec<WatchedCgroup>,
     next: u32,
     text: Text,
 }
@@ -155,7 +157,7 @@ impl Cgroups {
         if !limits.any() && (!itself || path == "/") {
             return;
         }
-        let line = Line {
+        let line = CgroupLine {
             kind: "cgroup",
             t,
             number: self.next,
@@ -168,7 +170,7 @@ impl Cgroups {
         if serde_json::to_writer(&mut *out, &line).is_ok() {
             out.push(b'\n');
         }
-        self.groups.push(Group {
+        self.groups.push(WatchedCgroup {
             number: self.next,
             files: open(&directory, hierarchy.version),
             directory,
@@ -198,11 +200,11 @@ fn membership_is(path: &str, membership: &str) -> bool {
 }
 
 /// Opens the files that are there, with the numbers that are in them.
-fn open(directory: &Path, version: u8) -> Vec<(Kept, Vec<Number>)> {
+fn open(directory: &Path, version: u8) -> Vec<(KernelFile, Vec<Number>)> {
     let mut text = Text::default();
     let wanted = if version == 2 { V2 } else { V1 };
     let files = wanted.iter().filter_map(|(name, numbers)| {
-        let file = Kept::open(directory.join(name)).ok()?;
+        let file = KernelFile::open(directory.join(name)).ok()?;
         file.read_record(&mut text).ok()?;
         let there = |number: &&Number| value(text.bytes(), number).is_some();
         let numbers: Vec<Number> = numbers.iter().filter(there).copied().collect();
@@ -225,7 +227,7 @@ fn value(text: &[u8], (key, _, _, divisor): &Number) -> Option<i64> {
     found.map(|found| found / divisor)
 }
 
-impl Source for Cgroups {
+impl ColumnSource for Cgroups {
     fn learn(&mut self, columns: &mut Columns) {
         self.forget_gone();
         for group in &self.groups {
@@ -259,21 +261,24 @@ mod tests {
     fn numbers_are_by_key_or_the_whole_file() {
         let text = b"usage_usec 12\nnr_throttled 3\nthrottled_time 5000\n";
         assert_eq!(
-            value(text, &("nr_throttled", "", Kind::Counter, 1)),
+            value(text, &("nr_throttled", "", ColumnKind::Counter, 1)),
             Some(3)
         );
         assert_eq!(
-            value(text, &("throttled_time", "", Kind::Counter, 1000)),
+            value(text, &("throttled_time", "", ColumnKind::Counter, 1000)),
             Some(5)
         );
-        assert_eq!(value(text, &("nr_periods", "", Kind::Counter, 1)), None);
-        assert_eq!(value(b"7\n", &("", "", Kind::Gauge, 1)), Some(7));
-        assert_eq!(value(b"7\n8\n", &("", "", Kind::Gauge, 1)), Some(7));
+        assert_eq!(
+            value(text, &("nr_periods", "", ColumnKind::Counter, 1)),
+            None
+        );
+        assert_eq!(value(b"7\n", &("", "", ColumnKind::Gauge, 1)), Some(7));
+        assert_eq!(value(b"7\n8\n", &("", "", ColumnKind::Gauge, 1)), Some(7));
     }
 
     #[test]
     fn numbers_of_several_keys_are_added_up() {
-        let both = ("max high", "", Kind::Counter, 1);
+        let both = ("max high", "", ColumnKind::Counter, 1);
         let text = b"low 1\nhigh 20\nmax 300\noom 4000\n";
         assert_eq!(value(text, &both), Some(320));
         assert_eq!(value(b"max 300\nmaximum 9\n", &both), Some(300));

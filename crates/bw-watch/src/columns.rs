@@ -1,17 +1,21 @@
-//! The columns of a series, and the port to what fills them.
+//! The columns of a series, and what fills them: sources, most of which are files of the kernel that stay open.
+//!
+//! Opening a file of /proc costs several times as much as reading it, so a file stays open and is read again from its
+//! beginning. Where descriptors are scarce a file is opened for each reading instead: slower, never wrong.
 
-use std::io;
-use std::path::{Path, PathBuf};
-
-use crate::kept::{Kept, Text};
 use crate::system::reason;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The value of what could not be read; `null` in the file.
 pub const ABSENT: i64 = i64::MIN;
 
 /// How a column's values are to be understood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ColumnKind {
     /// Grows; only differences mean something.
     Counter,
     /// Means something by itself.
@@ -22,21 +26,21 @@ pub enum Kind {
 #[derive(Debug, Default)]
 pub struct Columns {
     /// Name and kind of each.
-    pub named: Vec<(String, Kind)>,
+    pub named: Vec<(String, ColumnKind)>,
     /// What could not be had, and why.
     pub absent: Vec<(String, String)>,
 }
 
 impl Columns {
     /// Adds one column.
-    pub fn add(&mut self, name: impl Into<String>, kind: Kind) {
+    pub fn add(&mut self, name: impl Into<String>, kind: ColumnKind) {
         self.named.push((name.into(), kind));
     }
 
     /// Adds counters below a prefix: `vm/` and `faults` make `vm/faults`.
     pub fn counters(&mut self, prefix: &str, names: &[&str]) {
         for name in names {
-            self.add(format!("{prefix}{name}"), Kind::Counter);
+            self.add(format!("{prefix}{name}"), ColumnKind::Counter);
         }
     }
 
@@ -48,7 +52,7 @@ impl Columns {
 }
 
 /// Something that fills columns.
-pub trait Source {
+pub trait ColumnSource {
     /// Looks at what is there now and names its columns.
     fn learn(&mut self, columns: &mut Columns);
 
@@ -76,7 +80,7 @@ pub trait Parser {
 #[derive(Debug)]
 pub struct FileSource<P> {
     path: PathBuf,
-    file: Option<Kept>,
+    file: Option<KernelFile>,
     text: Text,
     parser: P,
 }
@@ -93,14 +97,14 @@ impl<P: Parser> FileSource<P> {
     }
 
     fn open(&mut self) -> io::Result<()> {
-        let file = Kept::open(&self.path)?;
+        let file = KernelFile::open(&self.path)?;
         file.read(&mut self.text)?;
         self.file = Some(file);
         Ok(())
     }
 }
 
-impl<P: Parser> Source for FileSource<P> {
+impl<P: Parser> ColumnSource for FileSource<P> {
     fn learn(&mut self, columns: &mut Columns) {
         self.file = None;
         match self.open() {
@@ -120,5 +124,124 @@ impl<P: Parser> Source for FileSource<P> {
             Ok(()) => self.parser.parse(self.text.bytes(), values),
             Err(_) => false,
         }
+    }
+}
+
+/// Descriptors that may still be kept; `set_room` says how many.
+static ROOM: AtomicUsize = AtomicUsize::new(512);
+
+/// No file of the kernel is read beyond this [bytes].
+const LARGEST: usize = 16 << 20;
+/// A page less the longest line of the files that are read by pieces [bytes].
+const SHORT: usize = 3072;
+
+/// Says how many files may be kept open.
+pub fn set_room(files: usize) {
+    ROOM.store(files, Ordering::Relaxed);
+}
+
+/// Bytes of a text, in a buffer that is used again.
+#[derive(Debug, Default)]
+pub struct Text {
+    bytes: Vec<u8>,
+    length: usize,
+}
+
+impl Text {
+    /// Returns the bytes that were read last.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+/// A file, open if there is room for it.
+#[derive(Debug)]
+pub struct KernelFile {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+impl KernelFile {
+    /// Opens the file. Errors: as open(2).
+    pub fn open(path: impl Into<PathBuf>) -> io::Result<Self> {
+        let path = path.into();
+        let file = File::open(&path)?;
+        let take = |room: usize| room.checked_sub(1);
+        let kept = ROOM.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        let file = kept.is_ok().then_some(file);
+        Ok(Self { path, file })
+    }
+
+    /// Reads all of it into `text`. Errors: as pread(2).
+    pub fn read(&self, text: &mut Text) -> io::Result<()> {
+        self.with(|file| read_whole(file, text))
+    }
+
+    /// Reads one record, which a file such as /proc/PID/stat gives in one call. It has no
+    /// end that would have to be looked for.
+    pub fn read_record(&self, text: &mut Text) -> io::Result<()> {
+        if text.bytes.len() < 4096 {
+            text.bytes.resize(4096, 0);
+        }
+        text.length = 0;
+        text.length = self.with(|file| file.read_at(&mut text.bytes, 0))?;
+        if text.length < text.bytes.len() {
+            return Ok(());
+        }
+        self.read(text)
+    }
+
+    fn with<T>(&self, read: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
+        match &self.file {
+            Some(file) => read(file),
+            None => read(&File::open(&self.path)?),
+        }
+    }
+}
+
+impl Drop for KernelFile {
+    fn drop(&mut self) {
+        if self.file.is_some() {
+            ROOM.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The kernel's iterators return lines as long as they fit into a page: what ends before is
+/// the whole, else the end is where nothing comes.
+fn read_whole(file: &File, text: &mut Text) -> io::Result<()> {
+    text.length = 0;
+    loop {
+        if text.bytes.len() - text.length < 2048 && text.bytes.len() < LARGEST {
+            let larger = (text.bytes.len() * 2).max(8192);
+            text.bytes.resize(larger, 0);
+        }
+        let offset = text.length as u64;
+        let count = file.read_at(&mut text.bytes[text.length..], offset)?;
+        text.length += count;
+        if count == 0 || text.length < SHORT {
+            return Ok(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_again_as_it_is_now() {
+        let path = std::env::temp_dir().join(format!("bw-kept-{}", std::process::id()));
+        std::fs::write(&path, vec![b'a'; 30_000]).unwrap();
+        let kept = KernelFile::open(&path).unwrap();
+        let mut text = Text::default();
+        kept.read(&mut text).unwrap();
+        assert_eq!(text.bytes().len(), 30_000);
+        std::fs::write(&path, b"12\n").unwrap();
+        kept.read(&mut text).unwrap();
+        assert_eq!(text.bytes(), b"12\n");
+        kept.read_record(&mut text).unwrap();
+        assert_eq!(text.bytes(), b"12\n");
+        std::fs::remove_file(&path).unwrap();
     }
 }

@@ -3,33 +3,32 @@
 //! A line has 14 words on kernels before 4.18, 18 from there (discards), 20 from 5.5 (flushes).
 //! What is whole is what /sys/block has. Source: the kernel's admin-guide/iostats.
 
+use crate::columns::{ABSENT, ColumnKind, Columns, Parser};
+use crate::text::{lines, number, words};
 use std::path::PathBuf;
 
-use crate::columns::{ABSENT, Columns, Kind, Parser};
-use crate::text::{lines, number, words};
-
 /// Our names, the place after the device's name (0 is reads completed), the kinds.
-const FIELDS: [(&str, usize, Kind); 14] = [
-    ("reads", 0, Kind::Counter),
-    ("reads_merged", 1, Kind::Counter),
-    ("read_sectors", 2, Kind::Counter),
-    ("read_ms", 3, Kind::Counter),
-    ("writes", 4, Kind::Counter),
-    ("writes_merged", 5, Kind::Counter),
-    ("written_sectors", 6, Kind::Counter),
-    ("write_ms", 7, Kind::Counter),
-    ("in_flight", 8, Kind::Gauge),
-    ("busy_ms", 9, Kind::Counter),
-    ("queue_ms", 10, Kind::Counter),
-    ("discards", 11, Kind::Counter),
-    ("flushes", 15, Kind::Counter),
-    ("flush_ms", 16, Kind::Counter),
+const FIELDS: [(&str, usize, ColumnKind); 14] = [
+    ("reads", 0, ColumnKind::Counter),
+    ("reads_merged", 1, ColumnKind::Counter),
+    ("read_sectors", 2, ColumnKind::Counter),
+    ("read_ms", 3, ColumnKind::Counter),
+    ("writes", 4, ColumnKind::Counter),
+    ("writes_merged", 5, ColumnKind::Counter),
+    ("written_sectors", 6, ColumnKind::Counter),
+    ("write_ms", 7, ColumnKind::Counter),
+    ("in_flight", 8, ColumnKind::Gauge),
+    ("busy_ms", 9, ColumnKind::Counter),
+    ("queue_ms", 10, ColumnKind::Counter),
+    ("discards", 11, ColumnKind::Counter),
+    ("flushes", 15, ColumnKind::Counter),
+    ("flush_ms", 16, ColumnKind::Counter),
 ];
 const WORDS: usize = 17;
 
 /// One line of the file, and whether it is told.
 #[derive(Debug)]
-struct Line {
+struct DeviceLine {
     name: Vec<u8>,
     whole: bool,
     told: bool,
@@ -39,7 +38,7 @@ struct Line {
 #[derive(Debug)]
 pub struct Disks {
     block: PathBuf,
-    known: Vec<Line>,
+    known: Vec<DeviceLine>,
 }
 
 impl Disks {
@@ -73,7 +72,7 @@ impl Parser for Disks {
                     columns.add(format!("{prefix}{field}"), kind);
                 }
             }
-            known.push(Line {
+            known.push(DeviceLine {
                 name: name.to_owned(),
                 whole,
                 told,

@@ -1,17 +1,16 @@
 //! Messages of the kernel's log, from /dev/kmsg: those that come while we watch.
 //! Source: the kernel's ABI/testing/dev-kmsg.
 
+use crate::output;
+use crate::text::number;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use crate::json;
-use crate::text::number;
-
 /// One record.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Record<'a> {
+pub struct KernelMessage<'a> {
     /// 0 emergency to 7 debug.
     pub level: i64,
     /// After boot, by the log's clock [us].
@@ -22,13 +21,13 @@ pub struct Record<'a> {
 
 /// Parses `LEVEL,NUMBER,MICROSECONDS,FLAGS[,...];TEXT`, the first line of a record. The lines
 /// after it begin with a blank and hold keys.
-pub fn record(line: &[u8]) -> Option<Record<'_>> {
+pub fn record(line: &[u8]) -> Option<KernelMessage<'_>> {
     let end = line.iter().position(|&byte| byte == b';')?;
     let mut head = line[..end].split(|&byte| byte == b',');
     let level = number(head.next()?)? & 7;
     let at_us = number(head.nth(1)?)?;
     let text = &line[end + 1..];
-    Some(Record { level, at_us, text })
+    Some(KernelMessage { level, at_us, text })
 }
 
 /// The log, read from where it was when it was opened.
@@ -76,11 +75,11 @@ fn write_records(text: &[u8], since_ns: i64, t: i64, out: &mut Vec<u8>) {
     for line in text.split(|&byte| byte == b'\n') {
         let Some(found) = record(line) else { continue };
         let at_ns = found.at_us.saturating_mul(1000);
-        json::begin(out, "kernel", at_ns.max(since_ns).min(t));
+        output::begin(out, "kernel", at_ns.max(since_ns).min(t));
         out.extend_from_slice(b",\"level\":");
-        json::integer(out, found.level);
+        output::integer(out, found.level);
         out.extend_from_slice(b",\"text\":");
-        json::string(out, found.text);
+        output::string(out, found.text);
         out.extend_from_slice(b"}\n");
     }
 }

@@ -7,13 +7,14 @@
 //! not looked at closer. Decision: files stay open, so a number that is used again is never
 //! mistaken: the old file answers ESRCH.
 //! Sources: proc_pid_stat(5), proc_tid_children(5).
+//!
+//! What is looked at of a process that belongs to a trial, at every sample.
 
+use crate::columns::{ABSENT, KernelFile, Text};
+use crate::system::reason;
+use crate::threads::{self, MainThread, ProcessStat, Threads, numbers, schedstat, stat};
+use std::io;
 use std::path::{Path, PathBuf};
-
-use crate::kept::{Kept, Text};
-use crate::members::Member;
-use crate::process_text::{Stat, schedstat, stat};
-use crate::threads::{Leader, numbers};
 
 /// Whose a process is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,13 +31,13 @@ pub enum Class {
 
 /// One process, as it was seen last.
 #[derive(Debug)]
-pub struct Process {
+pub struct WatchedProcess {
     /// Its number.
     pub pid: i32,
     /// Its name.
     pub name: Vec<u8>,
     /// Its numbers.
-    pub seen: Stat,
+    pub seen: ProcessStat,
     /// Whose it is.
     pub class: Class,
     /// A watcher at the root of the own tree or in it: its children are the trial's, and
@@ -44,10 +45,10 @@ pub struct Process {
     pub holds_own: bool,
     /// What is looked at more often; None for Other.
     pub member: Option<Box<Member>>,
-    stat: Kept,
+    stat: KernelFile,
     /// Of a process of one thread that is nobody's: tells whether it ran, for a fifth of
     /// what `stat` costs.
-    schedstat: Option<Kept>,
+    schedstat: Option<KernelFile>,
     ran: Option<(i64, i64)>,
 }
 
@@ -60,17 +61,17 @@ pub struct Look {
     pub tick_ns: i64,
 }
 
-impl Process {
+impl WatchedProcess {
     fn open(proc: &Path, pid: i32, text: &mut Text) -> Option<Self> {
         let mut process = Self {
             pid,
             name: Vec::new(),
-            seen: Stat::default(),
+            seen: ProcessStat::default(),
             class: Class::Other,
             holds_own: false,
             member: None,
-            stat: Kept::open(proc.join(format!("{pid}/stat"))).ok()?,
-            schedstat: Kept::open(proc.join(format!("{pid}/schedstat"))).ok(),
+            stat: KernelFile::open(proc.join(format!("{pid}/stat"))).ok()?,
+            schedstat: KernelFile::open(proc.join(format!("{pid}/schedstat"))).ok(),
             ran: None,
         };
         process.read(text)?;
@@ -124,7 +125,7 @@ impl Process {
         if self.read(text).is_none() || self.seen.start != start {
             return false;
         }
-        let leader = Leader {
+        let leader = MainThread {
             pid: self.pid,
             name: &self.name,
             state: self.seen.state,
@@ -139,9 +140,9 @@ impl Process {
 
 /// The processes, in the order of their numbers.
 #[derive(Debug)]
-pub struct Table {
+pub struct ProcessTable {
     /// All of them.
-    pub all: Vec<Process>,
+    pub all: Vec<WatchedProcess>,
     proc: PathBuf,
     root: i32,
     named: Vec<(i32, Class)>,
@@ -149,7 +150,7 @@ pub struct Table {
     text: Text,
 }
 
-impl Table {
+impl ProcessTable {
     /// Looks at all processes there are. `named` says whose certain processes are; `root` is
     /// the root of the own tree, and may be a watcher itself.
     pub fn new(proc: &Path, root: i32, named: Vec<(i32, Class)>) -> Self {
@@ -215,7 +216,7 @@ impl Table {
     /// Adds a process that is not in the table.
     fn add(&mut self, pid: i32) {
         if let Err(place) = self.place(pid)
-            && let Some(process) = Process::open(&self.proc, pid, &mut self.text)
+            && let Some(process) = WatchedProcess::open(&self.proc, pid, &mut self.text)
         {
             self.all.insert(place, process);
         }
@@ -294,7 +295,7 @@ impl Table {
         }
     }
 
-    fn class_of(&self, process: &Process) -> Class {
+    fn class_of(&self, process: &WatchedProcess) -> Class {
         if let Some((_, class)) = self.named.iter().find(|(pid, _)| *pid == process.pid) {
             return *class;
         }
@@ -328,7 +329,7 @@ impl Table {
     }
 }
 
-impl Process {
+impl WatchedProcess {
     /// Returns whose its children are: a watcher's are the trial's where it stands in the
     /// own tree, and else nobody's.
     fn heirs(&self) -> Class {
@@ -337,5 +338,83 @@ impl Process {
             Class::Watcher => Class::Other,
             class => class,
         }
+    }
+}
+
+/// After these samples of its life a process's cgroups are looked at: it may be moved right
+/// after its start. Then once a second.
+const EARLY: [u32; 4] = [0, 1, 2, 4];
+
+/// A process of the own tree, of a target, or a watcher.
+#[derive(Debug)]
+pub struct Member {
+    /// `/proc/PID`.
+    pub directory: PathBuf,
+    /// Its threads.
+    pub threads: Threads,
+    /// As `threads::io`; ABSENT where it cannot be read.
+    pub io: [i64; 6],
+    io_file: Result<KernelFile, io::Error>,
+    cgroup_file: Option<KernelFile>,
+    cgroups: Vec<u8>,
+    samples: u32,
+}
+
+impl Member {
+    /// Opens its files.
+    pub fn new(directory: PathBuf) -> Self {
+        Self {
+            threads: Threads::default(),
+            io: [ABSENT; 6],
+            io_file: KernelFile::open(directory.join("io")),
+            cgroup_file: KernelFile::open(directory.join("cgroup")).ok(),
+            cgroups: Vec::new(),
+            samples: 0,
+            directory,
+        }
+    }
+
+    /// Reads what it has read and written; of a process that is ending the last is kept.
+    /// False: it has ended.
+    pub fn refresh_io(&mut self, text: &mut Text) -> bool {
+        let Ok(file) = &self.io_file else {
+            return true;
+        };
+        match file.read_record(text) {
+            Ok(()) => {
+                self.io = threads::io(text.bytes()).unwrap_or(self.io);
+                true
+            }
+            Err(error) => {
+                let ended = error.raw_os_error() == Some(libc::ESRCH);
+                if !ended {
+                    self.io_file = Err(error);
+                }
+                !ended
+            }
+        }
+    }
+
+    /// Returns why its `io` cannot be read; None: it can.
+    pub fn io_reason(&self) -> Option<String> {
+        let error = self.io_file.as_ref().err()?;
+        let path = self.directory.join("io");
+        Some(format!("{}: {}", path.display(), reason(error)))
+    }
+
+    /// Returns the text of its cgroups if it is time to look and they are not those of before.
+    pub fn new_cgroups(&mut self, each_second: bool, text: &mut Text) -> Option<&[u8]> {
+        let samples = self.samples;
+        self.samples = samples.saturating_add(1);
+        if !each_second && !EARLY.contains(&samples) {
+            return None;
+        }
+        self.cgroup_file.as_ref()?.read(text).ok()?;
+        if text.bytes() == self.cgroups {
+            return None;
+        }
+        self.cgroups.clear();
+        self.cgroups.extend_from_slice(text.bytes());
+        Some(&self.cgroups)
     }
 }

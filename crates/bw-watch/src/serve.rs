@@ -1,18 +1,17 @@
 //! `bw-sampler serve`: requests in, one watch at a time, until the end of input.
 
-use std::fs::File;
-use std::io::{self, Read, Write};
-use std::mem::ManuallyDrop;
-use std::os::fd::FromRawFd;
-
-use crate::kept;
-use crate::protocol::{PROTOCOL, Reply, Request};
-use crate::roots::Roots;
+use crate::arguments::Roots;
+use crate::columns;
+use crate::series::{PROTOCOL, SamplerReply, SamplerRequest};
 use crate::system::{
     ask_for_short_turns, die_with_parent, monotonic_ns, raise_open_files, set_timer_slack,
     told_to_end, wait,
 };
 use crate::watch::Watch;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::mem::ManuallyDrop;
+use std::os::fd::FromRawFd;
 
 /// No request is longer [bytes].
 const LARGEST: usize = 1 << 20;
@@ -27,13 +26,13 @@ pub fn serve(roots: &Roots) -> io::Result<()> {
         return Ok(());
     }
     ask_for_short_turns(TURN_NS);
-    kept::set_room(raise_open_files() / 2);
-    let mut server = Server {
+    columns::set_room(raise_open_files() / 2);
+    let mut server = SamplerService {
         roots,
         watch: None,
         input: Vec::new(),
     };
-    server.say(&Reply::Hello {
+    server.say(&SamplerReply::Hello {
         protocol: PROTOCOL,
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION"),
@@ -46,13 +45,13 @@ pub fn serve(roots: &Roots) -> io::Result<()> {
     served
 }
 
-struct Server<'a> {
+struct SamplerService<'a> {
     roots: &'a Roots,
     watch: Option<Watch>,
     input: Vec<u8>,
 }
 
-impl Server<'_> {
+impl SamplerService<'_> {
     fn run(&mut self) -> io::Result<()> {
         loop {
             let readable = wait(self.watch.as_ref().map(|watch| watch.next_ns))?;
@@ -98,27 +97,27 @@ impl Server<'_> {
         }
     }
 
-    fn act(&mut self, request: Request) -> io::Result<()> {
+    fn act(&mut self, request: SamplerRequest) -> io::Result<()> {
         match request {
-            Request::Watch(begin) if self.watch.is_some() => {
+            SamplerRequest::Watch(begin) if self.watch.is_some() => {
                 self.refuse(begin.id, "a watch is running: end it first")
             }
-            Request::Watch(begin) => {
+            SamplerRequest::Watch(begin) => {
                 let id = begin.id;
                 set_timer_slack((begin.interval_ns / 100).min(MOST_SLACK_NS));
                 match Watch::begin(begin, self.roots) {
                     Ok(watch) => {
                         let begin_ns = watch.begin_ns();
                         self.watch = Some(watch);
-                        self.say(&Reply::Watching { id, begin_ns })
+                        self.say(&SamplerReply::Watching { id, begin_ns })
                     }
                     Err(message) => self.refuse(id, &message),
                 }
             }
-            Request::End { id } => match self.watch.take_if(|watch| watch.id == id) {
+            SamplerRequest::End { id } => match self.watch.take_if(|watch| watch.id == id) {
                 Some(watch) => {
                     let done = watch.end();
-                    self.say(&Reply::Watched { id, done: &done })
+                    self.say(&SamplerReply::Watched { id, done: &done })
                 }
                 None => self.refuse(id, "there is no such watch"),
             },
@@ -126,10 +125,10 @@ impl Server<'_> {
     }
 
     fn refuse(&self, id: i64, message: &str) -> io::Result<()> {
-        self.say(&Reply::Error { id, message })
+        self.say(&SamplerReply::Error { id, message })
     }
 
-    fn say(&self, reply: &Reply<'_>) -> io::Result<()> {
+    fn say(&self, reply: &SamplerReply<'_>) -> io::Result<()> {
         let mut line = serde_json::to_vec(reply)?;
         line.push(b'\n');
         standard(1).write_all(&line)

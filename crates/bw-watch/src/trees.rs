@@ -1,30 +1,34 @@
-//! The trees of a trial, its targets and its watchers: their sums, and the lines about them.
+//! The trees of a trial, its targets and its watchers: their sums, the lines about them, and their open files.
+//!
+//! From Linux 6.2 the size of /proc/PID/fd is the number of its entries. Whether that holds is tried on the sampler
+//! itself; if not, the entries are counted.
 
+use crate::arguments::Roots;
 use crate::cgroup::Cgroups;
-use crate::columns::{ABSENT, Columns, Kind};
-use crate::json;
-use crate::kept::Text;
-use crate::open_files::OpenFiles;
-use crate::processes::{Class, Look, Process, Table};
-use crate::roots::Roots;
+use crate::columns::{ABSENT, ColumnKind, Columns, KernelFile, Text};
+use crate::output;
+use crate::processes::{Class, Look, ProcessTable, WatchedProcess};
+use crate::threads::open_files_limit;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 /// Threads that one line has at most.
 const SHOWN: usize = 64;
 
 /// Columns of a tree, in order.
-const SUMS: [(&str, Kind); 12] = [
-    ("user_ns", Kind::Counter),
-    ("system_ns", Kind::Counter),
-    ("read_chars", Kind::Counter),
-    ("written_chars", Kind::Counter),
-    ("read_bytes", Kind::Counter),
-    ("write_bytes", Kind::Counter),
-    ("read_calls", Kind::Counter),
-    ("write_calls", Kind::Counter),
-    ("major_faults", Kind::Counter),
-    ("processes", Kind::Gauge),
-    ("threads", Kind::Gauge),
-    ("rss", Kind::Gauge),
+const SUMS: [(&str, ColumnKind); 12] = [
+    ("user_ns", ColumnKind::Counter),
+    ("system_ns", ColumnKind::Counter),
+    ("read_chars", ColumnKind::Counter),
+    ("written_chars", ColumnKind::Counter),
+    ("read_bytes", ColumnKind::Counter),
+    ("write_bytes", ColumnKind::Counter),
+    ("read_calls", ColumnKind::Counter),
+    ("write_calls", ColumnKind::Counter),
+    ("major_faults", ColumnKind::Counter),
+    ("processes", ColumnKind::Gauge),
+    ("threads", ColumnKind::Gauge),
+    ("rss", ColumnKind::Gauge),
 ];
 /// Of watchers only these first ones are told.
 const OF_WATCHERS: usize = 2;
@@ -33,7 +37,7 @@ const OF_WATCHERS: usize = 2;
 #[derive(Debug)]
 pub struct Trees {
     /// All processes.
-    pub table: Table,
+    pub table: ProcessTable,
     classes: Vec<Class>,
     tick_ns: i64,
     page_kib: i64,
@@ -55,7 +59,7 @@ impl Trees {
         classes.extend(targets.then_some(Class::Target));
         classes.push(Class::Watcher);
         Self {
-            table: Table::new(&roots.proc, root, named),
+            table: ProcessTable::new(&roots.proc, root, named),
             classes,
             tick_ns: 1_000_000_000 / ticks.max(1),
             page_kib: page / 1024,
@@ -195,7 +199,7 @@ impl Trees {
         all_read
     }
 
-    fn members(&self, class: Class) -> impl Iterator<Item = &Process> {
+    fn members(&self, class: Class) -> impl Iterator<Item = &WatchedProcess> {
         self.table
             .all
             .iter()
@@ -210,14 +214,14 @@ impl Trees {
             if self.shown.is_empty() {
                 continue;
             }
-            json::begin(out, name_of(class), t);
+            output::begin(out, name_of(class), t);
             out.extend_from_slice(b",\"rows\":");
             let all = &self.table.all;
-            json::array(out, &self.shown, |out, (_, process, thread)| {
+            output::array(out, &self.shown, |out, (_, process, thread)| {
                 write_thread(out, &all[*process], *thread);
             });
             out.extend_from_slice(b",\"more\":");
-            json::integer(out, more);
+            output::integer(out, more);
             out.extend_from_slice(b"}\n");
         }
     }
@@ -252,20 +256,20 @@ impl Trees {
 
     /// Writes the line `processes`.
     pub fn write_processes(&self, t: i64, out: &mut Vec<u8>) {
-        json::begin(out, "processes", t);
+        output::begin(out, "processes", t);
         out.extend_from_slice(b",\"rows\":");
-        json::array(out, &self.table.all, |out, process| {
+        output::array(out, &self.table.all, |out, process| {
             let seen = &process.seen;
             out.push(b'[');
-            json::integer(out, i64::from(process.pid));
+            output::integer(out, i64::from(process.pid));
             out.push(b',');
-            json::integer(out, seen.ppid);
+            output::integer(out, seen.ppid);
             out.push(b',');
-            json::string(out, &process.name);
+            output::string(out, &process.name);
             out.push(b',');
-            json::integer(out, seen.user + seen.system);
+            output::integer(out, seen.user + seen.system);
             out.push(b',');
-            json::integer(out, seen.start);
+            output::integer(out, seen.start);
             out.push(b']');
         });
         out.extend_from_slice(b"}\n");
@@ -291,7 +295,7 @@ fn add(sum: &mut i64, value: i64) {
     }
 }
 
-fn write_thread(out: &mut Vec<u8>, process: &Process, thread: usize) {
+fn write_thread(out: &mut Vec<u8>, process: &WatchedProcess, thread: usize) {
     let Some(thread) = process
         .member
         .as_ref()
@@ -300,17 +304,17 @@ fn write_thread(out: &mut Vec<u8>, process: &Process, thread: usize) {
         return;
     };
     out.push(b'[');
-    json::integer(out, i64::from(process.pid));
+    output::integer(out, i64::from(process.pid));
     out.push(b',');
-    json::integer(out, i64::from(thread.tid));
+    output::integer(out, i64::from(thread.tid));
     out.push(b',');
-    json::string(out, &thread.name);
+    output::string(out, &thread.name);
     out.push(b',');
-    json::string(out, &[thread.state]);
+    output::string(out, &[thread.state]);
     out.push(b',');
-    json::value(out, thread.run_ns);
+    output::value(out, thread.run_ns);
     out.push(b',');
-    json::value(out, thread.wait_ns);
+    output::value(out, thread.wait_ns);
     out.push(b']');
 }
 
@@ -329,4 +333,80 @@ fn name_of(class: Class) -> &'static str {
         Class::Watcher => "watcher",
         Class::Other => "other",
     }
+}
+
+/// Counts them.
+#[derive(Debug)]
+pub struct OpenFiles {
+    proc: PathBuf,
+    size_counts: bool,
+    text: Text,
+}
+
+impl OpenFiles {
+    /// Finds out how to count.
+    pub fn new(roots: &Roots) -> Self {
+        let own = roots.proc.join("self/fd");
+        // The listing of a directory of descriptors has the one that lists it.
+        let size = directory_size(&own).map(|size| size + 1);
+        Self {
+            size_counts: size.is_some() && size == count_entries(&own),
+            proc: roots.proc.clone(),
+            text: Text::default(),
+        }
+    }
+
+    /// Writes the line `files_open`, if there is anything to tell.
+    pub fn write<'a>(
+        &mut self,
+        processes: impl Iterator<Item = &'a WatchedProcess>,
+        t: i64,
+        out: &mut Vec<u8>,
+    ) {
+        let counted = processes.filter_map(|process| {
+            let directory = self.proc.join(process.pid.to_string());
+            let fd = directory.join("fd");
+            let open = if self.size_counts {
+                directory_size(&fd)
+            } else {
+                count_entries(&fd)
+            }?;
+            let limits = KernelFile::open(directory.join("limits"));
+            let read = limits.and_then(|file| file.read(&mut self.text)).ok();
+            let limit = read.and_then(|()| open_files_limit(self.text.bytes()));
+            Some((process, open, limit))
+        });
+        let counted: Vec<_> = counted.collect();
+        if counted.is_empty() {
+            return;
+        }
+        output::begin(out, "files_open", t);
+        out.extend_from_slice(b",\"rows\":");
+        output::array(out, counted, |out, (process, open, limit)| {
+            out.push(b'[');
+            output::integer(out, i64::from(process.pid));
+            out.push(b',');
+            output::string(out, &process.name);
+            out.push(b',');
+            output::integer(out, open);
+            out.push(b',');
+            output::value(out, limit.unwrap_or(crate::columns::ABSENT));
+            out.push(b']');
+        });
+        out.extend_from_slice(b"}\n");
+    }
+}
+
+/// Asking for the size needs no permission, but without one the answer is 0.
+fn directory_size(fd: &Path) -> Option<i64> {
+    let size = i64::try_from(fs::metadata(fd).ok()?.len()).ok()?;
+    if size > 0 {
+        Some(size)
+    } else {
+        count_entries(fd)
+    }
+}
+
+fn count_entries(fd: &Path) -> Option<i64> {
+    i64::try_from(fs::read_dir(fd).ok()?.count()).ok()
 }

@@ -1,19 +1,16 @@
 //! One watch: from its first sample to its last, into one file.
 
+use crate::arguments::Roots;
 use crate::cgroup::Cgroups;
-use crate::columns::{ABSENT, Columns, Source};
-use crate::copies;
-use crate::cpu::FORKS;
-use crate::json;
+use crate::columns::{ABSENT, ColumnSource, Columns};
 use crate::kernel_log::KernelLog;
-use crate::machine::{Pace, Paced, sources};
+use crate::machine::{self, Pace, PacedSource, sources};
+use crate::output::{self, SeriesWriter};
 use crate::processes::Class;
-use crate::protocol::{Begin, Done};
-use crate::records::{End, Names, Series, write_line};
-use crate::roots::Roots;
+use crate::processors::FORKS;
+use crate::series::{ColumnsLine, EndLine, SeriesLine, WatchRequest, WatchSummary, write_line};
 use crate::system::{cpu_ns, monotonic_ns, reason, units};
 use crate::trees::Trees;
-use crate::writer::Writer;
 
 const SECOND_NS: i64 = 1_000_000_000;
 
@@ -23,13 +20,13 @@ pub struct Watch {
     pub id: i64,
     /// When the next sample is due (CLOCK_MONOTONIC).
     pub next_ns: i64,
-    request: Begin,
+    request: WatchRequest,
     roots: Roots,
-    sources: Vec<Paced>,
+    sources: Vec<PacedSource>,
     cgroups: (Cgroups, usize),
     trees: Trees,
     log: Option<KernelLog>,
-    writer: Writer,
+    writer: SeriesWriter,
     columns: Columns,
     values: Vec<i64>,
     before: Vec<i64>,
@@ -38,15 +35,15 @@ pub struct Watch {
     second_ns: i64,
     absent_told: usize,
     cost_ns: i64,
-    done: Done,
+    done: WatchSummary,
 }
 
 impl Watch {
     /// Makes the file and takes the first sample. Errors: what cannot be done, in words.
-    pub fn begin(request: Begin, roots: &Roots) -> Result<Self, String> {
+    pub fn begin(request: WatchRequest, roots: &Roots) -> Result<Self, String> {
         let cost_ns = cpu_ns();
         check(&request, roots)?;
-        let writer = Writer::create(&request.out)
+        let writer = SeriesWriter::create(&request.out)
             .map_err(|error| format!("{}: {}", request.out.display(), reason(&error)))?;
         let trees = Trees::new(roots, request.root_pid, classes(&request), units());
         let mut watch = Self {
@@ -65,7 +62,7 @@ impl Watch {
             second_ns: 0,
             absent_told: 0,
             cost_ns,
-            done: Done {
+            done: WatchSummary {
                 samples: 0,
                 begin_ns: 0,
                 end_ns: 0,
@@ -110,7 +107,7 @@ impl Watch {
     }
 
     fn write_series(&mut self) {
-        let line = Series::now(&self.request, &self.roots, &self.columns);
+        let line = SeriesLine::now(&self.request, &self.roots, &self.columns);
         write_line(&mut self.lines, &line);
         self.absent_told = self.columns.absent.len();
     }
@@ -118,7 +115,7 @@ impl Watch {
     fn copy(&mut self, at: &str) {
         if self.request.copies {
             let groups = self.cgroups.0.directories();
-            copies::write(&self.roots, groups, at, &mut self.lines);
+            machine::write(&self.roots, groups, at, &mut self.lines);
         }
     }
 
@@ -219,15 +216,15 @@ impl Watch {
     }
 
     fn write_columns(&mut self) {
-        write_line(&mut self.lines, &Names::of(&self.columns));
+        write_line(&mut self.lines, &ColumnsLine::of(&self.columns));
     }
 
     fn write_row(&mut self, t: i64) {
-        json::begin(&mut self.lines, "row", t);
+        output::begin(&mut self.lines, "row", t);
         self.lines.extend_from_slice(b",\"v\":");
         let pairs = self.values.iter().zip(&self.before);
-        json::array(&mut self.lines, pairs, |out, (value, before)| {
-            json::value(out, difference(*value, *before));
+        output::array(&mut self.lines, pairs, |out, (value, before)| {
+            output::value(out, difference(*value, *before));
         });
         self.lines.extend_from_slice(b"}\n");
         self.before.copy_from_slice(&self.values);
@@ -250,7 +247,7 @@ impl Watch {
     }
 
     /// Takes the last sample and ends the file.
-    pub fn end(mut self) -> Done {
+    pub fn end(mut self) -> WatchSummary {
         self.take(true);
         self.copy("after");
         if self.log.as_ref().is_some_and(|log| log.lost > 0) {
@@ -261,7 +258,7 @@ impl Watch {
         }
         self.done.cost_ns = cpu_ns() - self.cost_ns;
         let absent = &self.columns.absent[self.absent_told..];
-        write_line(&mut self.lines, &End::new(&self.done, absent));
+        write_line(&mut self.lines, &EndLine::new(&self.done, absent));
         self.put(false);
         (self.done.bytes, self.done.error) = self.writer.finish();
         self.done.cost_ns = cpu_ns() - self.cost_ns;
@@ -278,7 +275,7 @@ fn difference(value: i64, before: i64) -> i64 {
     }
 }
 
-fn check(request: &Begin, roots: &Roots) -> Result<(), String> {
+fn check(request: &WatchRequest, roots: &Roots) -> Result<(), String> {
     if !(1_000_000..=10_000_000_000).contains(&request.interval_ns) {
         return Err("interval_ns: from 1000000 (1 ms) to 10000000000 (10 s)".to_owned());
     }
@@ -289,7 +286,7 @@ fn check(request: &Begin, roots: &Roots) -> Result<(), String> {
     Ok(())
 }
 
-fn classes(request: &Begin) -> Vec<(i32, Class)> {
+fn classes(request: &WatchRequest) -> Vec<(i32, Class)> {
     let targets = request.extra_pids.iter().map(|pid| (*pid, Class::Target));
     let watchers = request
         .watcher_pids
@@ -309,7 +306,7 @@ fn classes(request: &Begin) -> Vec<(i32, Class)> {
 }
 
 /// Returns the processes of the request that are not there.
-fn absences(request: &Begin, trees: &Trees) -> Vec<(String, String)> {
+fn absences(request: &WatchRequest, trees: &Trees) -> Vec<(String, String)> {
     let targets = request.extra_pids.iter().map(|pid| ("target", *pid));
     let watchers = request.watcher_pids.iter().map(|pid| ("watcher", *pid));
     targets

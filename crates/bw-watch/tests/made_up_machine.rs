@@ -2,15 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
+use bw_watch::arguments::Roots;
+use bw_watch::series::WatchRequest;
+use bw_watch::watch::Watch;
+use serde_json::Value;
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-use bw_watch::protocol::Begin;
-use bw_watch::roots::Roots;
-use bw_watch::watch::Watch;
-use serde_json::Value;
 
 /// A machine in a directory, removed at the end.
 struct Machine {
@@ -82,8 +81,8 @@ impl Drop for Machine {
     }
 }
 
-fn request(out: &Path) -> Begin {
-    Begin {
+fn request(out: &Path) -> WatchRequest {
+    WatchRequest {
         id: 1,
         out: out.to_owned(),
         root_pid: 10,
@@ -358,7 +357,7 @@ fn children_of_a_watcher_in_the_own_tree_are_the_trials_and_not_itself() {
     let machine = Machine::new();
     machine.process(12, 11, "server");
     let out = machine.root.join("series.jsonl.gz");
-    let asked = Begin {
+    let asked = WatchRequest {
         watcher_pids: vec![10, 11],
         extra_pids: vec![12],
         ..request(&out)

@@ -2,24 +2,20 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::path::PathBuf;
-
-use bw_watch::cgroup_files::{hierarchies, memberships};
-use bw_watch::cgroup_limits::{Throttle, add_throttle, amount, cpu_max, cpu_quota, io_max};
+use bw_watch::cgroup_limits::{
+    Throttle, add_throttle, amount, cpu_max, cpu_quota, hierarchies, io_max, memberships,
+};
 use bw_watch::columns::{ABSENT, Columns, Parser};
-use bw_watch::cpu::Cpu;
 use bw_watch::disks::Disks;
-use bw_watch::interfaces::Interfaces;
-use bw_watch::json;
 use bw_watch::kernel_log::record;
-use bw_watch::keyed::{MEMORY, Memory, VM, Vm};
-use bw_watch::pressure::Pressure;
-use bw_watch::process_text::{io, open_files_limit, schedstat, stat};
-use bw_watch::small::FileTable;
-use bw_watch::sockets::{NETSTAT, SNMP, Sockets, Softnet};
-use bw_watch::softirqs::SoftIrqs;
+use bw_watch::memory::{FileTable, MEMORY_LINES, Memory, VM_LINES, Vm};
+use bw_watch::network::{Interfaces, NETSTAT, SNMP, Sockets, Softnet};
+use bw_watch::output;
+use bw_watch::processors::{Cpu, Pressure, SoftIrqs};
 use bw_watch::text::{lines, number, only, words};
+use bw_watch::threads::{io, open_files_limit, schedstat, stat};
 use proptest::prelude::*;
+use std::path::PathBuf;
 
 /// Bytes that look like the kernel's texts often enough to get behind the first check.
 fn texts() -> impl Strategy<Value = Vec<u8>> {
@@ -65,8 +61,8 @@ proptest! {
     fn any_text_is_learned_and_read(first in texts(), second in texts()) {
         learn_and_read(Cpu::default(), &first, &second);
         learn_and_read(SoftIrqs::default(), &first, &second);
-        learn_and_read(Memory::new("memory/", MEMORY), &first, &second);
-        learn_and_read(Vm::new("vm/", VM), &first, &second);
+        learn_and_read(Memory::new("memory/", MEMORY_LINES), &first, &second);
+        learn_and_read(Vm::new("vm/", VM_LINES), &first, &second);
         learn_and_read(Disks::new(PathBuf::from("/nowhere")), &first, &second);
         learn_and_read(Interfaces::default(), &first, &second);
         learn_and_read(Sockets::new(SNMP), &first, &second);
@@ -111,7 +107,7 @@ proptest! {
     #[test]
     fn any_bytes_become_a_json_string(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let mut out = Vec::new();
-        json::string(&mut out, &bytes);
+        output::string(&mut out, &bytes);
         let read: String = serde_json::from_slice(&out).unwrap();
         assert_eq!(read, String::from_utf8_lossy(&bytes));
     }

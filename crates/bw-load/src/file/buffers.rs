@@ -24,18 +24,18 @@ const TOUCHED_AT_MOST: usize = 512 << 20;
 
 /// Memory of our own from `mmap`, page aligned, zero at first.
 #[derive(Debug)]
-pub struct Slab {
+pub struct PageBuffer {
     base: NonNull<u8>,
     length: usize,
 }
 
 // SAFETY: the memory belongs to the slab alone, and is not tied to a thread.
-unsafe impl Send for Slab {}
+unsafe impl Send for PageBuffer {}
 // SAFETY: a shared slab only gives out its address; who reads and writes there
 // says why that is sound.
-unsafe impl Sync for Slab {}
+unsafe impl Sync for PageBuffer {}
 
-impl Slab {
+impl PageBuffer {
     /// Returns `length` bytes, rounded up to whole pages.
     ///
     /// # Errors
@@ -88,7 +88,7 @@ impl Slab {
     }
 }
 
-impl Drop for Slab {
+impl Drop for PageBuffer {
     fn drop(&mut self) {
         // SAFETY: our own mapping, which nobody uses any more: whoever hands its address to the
         // kernel keeps the slab until the kernel is done.
@@ -98,14 +98,14 @@ impl Drop for Slab {
 
 /// Where the bytes of one operation are.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct IoBuffer {
     /// The first byte.
     pub address: *mut u8,
     /// Which region it lies in.
     pub region: Region,
 }
 
-impl Place {
+impl IoBuffer {
     /// The place of an operation without bytes.
     pub const NONE: Self = Self {
         address: std::ptr::null_mut(),
@@ -138,10 +138,10 @@ pub fn payload_position(sequence: u64, size: usize, length: usize) -> usize {
 /// The buffers of one worker.
 #[derive(Debug)]
 pub struct Buffers {
-    slots: Slab,
+    slots: PageBuffer,
     slot_bytes: usize,
-    payload: Slab,
-    large: Vec<Option<Slab>>,
+    payload: PageBuffer,
+    large: Vec<Option<PageBuffer>>,
     writes: u64,
 }
 
@@ -153,11 +153,11 @@ impl Buffers {
     /// There is not so much memory, or less may be locked.
     pub fn new(depth: u32, largest_bytes: u32) -> io::Result<Self> {
         let slot_bytes = (largest_bytes.max(1) as usize).next_multiple_of(ALIGNMENT);
-        let mut slots = Slab::new(slot_bytes * depth as usize)?;
+        let mut slots = PageBuffer::new(slot_bytes * depth as usize)?;
         if slots.length() <= TOUCHED_AT_MOST {
             slots.fill(1);
         }
-        let mut payload = Slab::new(slot_bytes.min(TOUCHED_AT_MOST) + PAYLOAD_SPARE)?;
+        let mut payload = PageBuffer::new(slot_bytes.min(TOUCHED_AT_MOST) + PAYLOAD_SPARE)?;
         payload.fill(2);
         Ok(Self {
             slots,
@@ -171,7 +171,7 @@ impl Buffers {
     /// Returns what may be registered: the slots and the payload; None if that is too much.
     #[must_use]
     pub fn registrable(&self) -> Option<[libc::iovec; 2]> {
-        let vector = |slab: &Slab| libc::iovec {
+        let vector = |slab: &PageBuffer| libc::iovec {
             iov_base: slab.at(0).cast(),
             iov_len: slab.length(),
         };
@@ -183,20 +183,20 @@ impl Buffers {
     ///
     /// # Errors
     /// It is larger than was announced, and there is no memory for it.
-    pub fn for_read(&mut self, slot: u32, size: u32) -> io::Result<Place> {
+    pub fn for_read(&mut self, slot: u32, size: u32) -> io::Result<IoBuffer> {
         if size as usize > self.slot_bytes {
             return self.large(slot, size);
         }
         let address = self.slots.at(slot as usize * self.slot_bytes);
         let region = Region::Slots;
-        Ok(Place { address, region })
+        Ok(IoBuffer { address, region })
     }
 
     /// Returns where the next write, of `size` bytes under `slot`, comes from.
     ///
     /// # Errors
     /// It is larger than was announced, and there is no memory for it.
-    pub fn for_write(&mut self, slot: u32, size: u32) -> io::Result<Place> {
+    pub fn for_write(&mut self, slot: u32, size: u32) -> io::Result<IoBuffer> {
         let sequence = self.writes;
         self.writes += 1;
         if size as usize > self.payload.length() {
@@ -205,7 +205,7 @@ impl Buffers {
         let position = payload_position(sequence, size as usize, self.payload.length());
         let address = self.payload.at(position);
         let region = Region::Payload;
-        Ok(Place { address, region })
+        Ok(IoBuffer { address, region })
     }
 
     /// Returns the payload. Nobody ever writes to it once it is filled.
@@ -233,19 +233,19 @@ impl Buffers {
     }
 
     /// Returns the slot's own large buffer, made or replaced by a larger one where it must be.
-    fn large(&mut self, slot: u32, size: u32) -> io::Result<Place> {
+    fn large(&mut self, slot: u32, size: u32) -> io::Result<IoBuffer> {
         let held = &mut self.large[slot as usize];
         if held
             .as_ref()
             .is_none_or(|slab| slab.length() < size as usize)
         {
-            let mut slab = Slab::new(size as usize)?;
+            let mut slab = PageBuffer::new(size as usize)?;
             slab.fill(3 + u64::from(slot));
             *held = Some(slab);
         }
         let slab = held.as_ref().ok_or(io::ErrorKind::OutOfMemory)?;
         let (address, region) = (slab.at(0), Region::Large);
-        Ok(Place { address, region })
+        Ok(IoBuffer { address, region })
     }
 }
 

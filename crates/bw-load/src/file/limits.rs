@@ -17,7 +17,7 @@ const CAUTIOUS_BYTES: u32 = 4096;
 
 /// What direct operations must be multiples of [bytes].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct DirectIoLimits {
     /// Offsets and sizes.
     pub offset_bytes: u32,
     /// Addresses in memory.
@@ -48,14 +48,14 @@ fn sector_bytes(device: &File) -> Option<u32> {
 
 /// Returns what statx says about direct I/O on `path`: None where the kernel or the file
 /// system does not tell, zeros where there is no direct I/O.
-fn told(path: &Path) -> Option<Limits> {
+fn told(path: &Path) -> Option<DirectIoLimits> {
     let path = CString::new(path.as_os_str().as_bytes()).ok()?;
     // SAFETY: statx is plain numbers, for which all zeros is a value.
     let mut about: libc::statx = unsafe { std::mem::zeroed() };
     let mask = libc::STATX_DIOALIGN;
     // SAFETY: the path ends with NUL and the buffer is ours; both outlive the call.
     let status = unsafe { libc::statx(libc::AT_FDCWD, path.as_ptr(), 0, mask, &raw mut about) };
-    (status == 0 && about.stx_mask & mask != 0).then_some(Limits {
+    (status == 0 && about.stx_mask & mask != 0).then_some(DirectIoLimits {
         offset_bytes: about.stx_dio_offset_align,
         memory_bytes: about.stx_dio_mem_align,
     })
@@ -64,12 +64,12 @@ fn told(path: &Path) -> Option<Limits> {
 /// Returns what direct operations on the open `file` at `path` must be multiples of: what the
 /// kernel says, else the device's sector, else 4096, on which every disk agrees.
 #[must_use]
-pub fn limits(path: &Path, file: &File) -> Limits {
+pub fn limits(path: &Path, file: &File) -> DirectIoLimits {
     told(path)
         .filter(|limits| limits.offset_bytes > 0)
         .unwrap_or_else(|| {
             let bytes = sector_bytes(file).unwrap_or(CAUTIOUS_BYTES);
-            Limits {
+            DirectIoLimits {
                 offset_bytes: bytes,
                 memory_bytes: bytes,
             }
@@ -81,7 +81,7 @@ pub fn limits(path: &Path, file: &File) -> Limits {
 ///
 /// # Errors
 /// The file system has no direct I/O (`EINVAL`), or the path cannot be opened.
-pub fn direct_io(path: &Path) -> io::Result<Limits> {
+pub fn direct_io(path: &Path) -> io::Result<DirectIoLimits> {
     let mut options = File::options();
     if path.is_dir() {
         options.write(true);

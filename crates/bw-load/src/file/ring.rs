@@ -114,7 +114,7 @@ fn attempt(entries: u32, wanted: [bool; WISHES.len()]) -> io::Result<IoUring> {
 /// How `io_uring_enter` names the ring: by its descriptor, or by its index among those the
 /// thread registered, which saves looking the descriptor up with each call.
 #[derive(Clone, Copy, Debug)]
-pub struct Door {
+pub struct RingHandle {
     number: i32,
     flags: u32,
 }
@@ -128,7 +128,7 @@ struct Arguments {
     limit: u64,
 }
 
-impl Door {
+impl RingHandle {
     /// Returns the way into `ring`, by index if the kernel has that (5.18).
     #[must_use]
     pub fn of(ring: &IoUring) -> Self {

@@ -7,16 +7,23 @@
 //!
 //! A slot's job is written before its number is published, and its number is published at most
 //! once at a time; so neither ring can ever be full.
+//!
+//! Operations by system calls that block their caller: pread, pwrite, fsync, discard.
+//!
+//! Short transfers are completed; results are those of the io_uring engine, so that both
+//! engines tell the same of the same operation.
 
-use super::buffers::Buffers;
-use super::{Description, calls, futex};
+use crate::file::buffers::{Buffers, IoBuffer};
+use crate::file::{FileDescription, futex};
+use crate::naive::Synchronous;
 use crate::target::{Reaped, Target};
 use crate::worker::BATCH;
-use bw_model::{Kind, Operation};
-use bw_model::Nanos;
+use bw_model::{Kind, Nanos, Operation};
+use std::cell::RefCell;
 use std::fs::File;
 use std::io;
 use std::mem::ManuallyDrop;
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64};
@@ -133,7 +140,7 @@ impl Shared {
             tag: 0,
         };
         let address = job.address.load(Relaxed);
-        let result = calls::execute(&self.file, &operation, address);
+        let result = execute(&self.file, &operation, address);
         self.finish(slot, result);
     }
 
@@ -160,7 +167,7 @@ pub struct ThreadsTarget {
     /// Entries of `ended` taken.
     taken: u64,
     busy: Box<[bool]>,
-    description: Description,
+    description: FileDescription,
 }
 
 impl ThreadsTarget {
@@ -182,7 +189,7 @@ impl ThreadsTarget {
             prepared: 0,
             taken: 0,
             busy: vec![false; depth as usize].into_boxed_slice(),
-            description: Description {
+            description: FileDescription {
                 engine: "threads",
                 features: vec![format!("{count} threads")],
                 absent: Vec::new(),
@@ -201,7 +208,7 @@ impl ThreadsTarget {
 
     /// Returns what it turned out to be.
     #[must_use]
-    pub fn description(&self) -> &Description {
+    pub fn description(&self) -> &FileDescription {
         &self.description
     }
 
@@ -210,7 +217,7 @@ impl ThreadsTarget {
         self.description.absent.extend_from_slice(notes);
     }
 
-    /// See [`FileTarget::data`](super::FileTarget::data).
+    /// See [`FileTarget::data`](crate::file::FileTarget::data).
     #[must_use]
     pub fn data(&self, slot: u32, size: u32) -> Option<&[u8]> {
         let idle = !*self.busy.get(slot as usize)?;
@@ -246,9 +253,9 @@ impl Target for ThreadsTarget {
     fn submit(&mut self, slot: u32, operation: &Operation) {
         let busy = std::mem::replace(&mut self.busy[slot as usize], true);
         assert!(!busy, "a slot in flight is used again");
-        let address = match calls::place(&mut self.buffers, slot, operation) {
+        let address = match place(&mut self.buffers, slot, operation) {
             Ok(place) => place.address,
-            Err(error) => return self.shared.finish(slot, calls::negative(&error)),
+            Err(error) => return self.shared.finish(slot, negative(&error)),
         };
         let job = &self.shared.jobs[slot as usize];
         job.offset.store(operation.offset, Relaxed);
@@ -330,6 +337,135 @@ fn join(pool: &mut Vec<JoinHandle<()>>, patience: Duration) -> bool {
         let _ = thread.join();
     }
     true
+}
+
+/// Executes operations on a file while the caller waits. One for each thread: it has one buffer.
+#[derive(Debug)]
+pub struct FileCalls {
+    file: Arc<File>,
+    buffers: RefCell<Buffers>,
+}
+
+impl FileCalls {
+    pub(super) fn new(file: Arc<File>, buffers: Buffers) -> Self {
+        Self {
+            file,
+            buffers: RefCell::new(buffers),
+        }
+    }
+}
+
+impl Synchronous for FileCalls {
+    fn execute(&self, operation: &Operation) -> i32 {
+        let place = place(&mut self.buffers.borrow_mut(), 0, operation);
+        match place {
+            Ok(place) => execute(&self.file, operation, place.address),
+            Err(error) => negative(&error),
+        }
+    }
+}
+
+/// Returns where the bytes of `operation` under `slot` are.
+///
+/// # Errors
+/// `EINVAL`: no operation for a file; `ENOMEM`.
+pub(super) fn place(
+    buffers: &mut Buffers,
+    slot: u32,
+    operation: &Operation,
+) -> io::Result<IoBuffer> {
+    match operation.kind {
+        Kind::Read => buffers.for_read(slot, operation.size),
+        Kind::Write => buffers.for_write(slot, operation.size),
+        Kind::Flush | Kind::Discard => Ok(IoBuffer::NONE),
+        Kind::Exchange => Err(io::Error::from_raw_os_error(libc::EINVAL)),
+    }
+}
+
+/// Returns the error as the result of an operation: a negative errno.
+pub(super) fn negative(error: &io::Error) -> i32 {
+    -error.raw_os_error().unwrap_or(libc::EIO)
+}
+
+/// Executes `operation` with its bytes at `address`, and returns bytes or a negative errno. The
+/// caller has the memory from [`place`], and keeps it meanwhile.
+pub(super) fn execute(file: &File, operation: &Operation, address: *mut u8) -> i32 {
+    match operation.kind {
+        Kind::Read | Kind::Write => transfer(file, operation, address),
+        Kind::Flush => file
+            .sync_all()
+            .map_or_else(|error| negative(&error), |()| 0),
+        Kind::Discard => punch(file, operation),
+        Kind::Exchange => -libc::EINVAL,
+    }
+}
+
+/// Reads or writes until everything is done, the file ends, or there is an error.
+fn transfer(file: &File, operation: &Operation, address: *mut u8) -> i32 {
+    let mut done = 0;
+    loop {
+        let bytes = retry_interrupted(|| once(file, operation, address, done));
+        match u32::try_from(bytes) {
+            Err(_) => return bytes,
+            Ok(0) if done < operation.size && operation.kind == Kind::Read => {
+                return -libc::ENODATA;
+            }
+            Ok(0) if done < operation.size => return -libc::ENOSPC,
+            Ok(bytes) => done += bytes,
+        }
+        if done >= operation.size {
+            return i32::try_from(done).unwrap_or(i32::MAX);
+        }
+    }
+}
+
+/// One call for what is left after `done` bytes.
+fn once(file: &File, operation: &Operation, address: *mut u8, done: u32) -> i64 {
+    let Ok(offset) = libc::off_t::try_from(operation.offset + u64::from(done)) else {
+        return -i64::from(libc::EINVAL);
+    };
+    let (address, length) = (
+        address.wrapping_add(done as usize),
+        (operation.size - done) as usize,
+    );
+    let number = file.as_raw_fd();
+    // SAFETY: the buffer holds the whole operation, of which `done` bytes are behind us, and
+    // nobody else touches it, or (the payload) everybody only reads it.
+    let bytes = unsafe {
+        match operation.kind {
+            Kind::Read => libc::pread(number, address.cast(), length, offset),
+            _ => libc::pwrite(number, address.cast_const().cast(), length, offset),
+        }
+    };
+    bytes as i64
+}
+
+/// Calls until it is not interrupted; returns its value, or the negative errno.
+fn retry_interrupted(mut call: impl FnMut() -> i64) -> i32 {
+    loop {
+        let status = call();
+        if status >= 0 {
+            return i32::try_from(status).unwrap_or(i32::MAX);
+        }
+        if status < -1 {
+            return i32::try_from(status).unwrap_or(-libc::EIO);
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return negative(&error);
+        }
+    }
+}
+
+/// Of a block device too, as the io_uring engine does.
+fn punch(file: &File, operation: &Operation) -> i32 {
+    let Ok(offset) = libc::off_t::try_from(operation.offset) else {
+        return -libc::EINVAL;
+    };
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    let (number, length) = (file.as_raw_fd(), libc::off_t::from(operation.size));
+    // SAFETY: no memory is involved.
+    retry_interrupted(|| unsafe { i64::from(libc::fallocate(number, mode, offset, length)) })
 }
 
 #[cfg(test)]

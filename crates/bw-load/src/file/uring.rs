@@ -14,15 +14,15 @@
 //! Memory: an operation in flight owns its buffer. Dropping the target cancels and
 //! waits for what is in flight, and if that does not end, leaks the buffers rather than free
 //! memory that the kernel may still write to.
+//!
+//! An operation in flight on a ring: what is left of it, and the entry that asks for that.
 
-use super::buffers::Buffers;
-use super::flight::{Flight, LANDED, Registered, entry};
-use super::ring::{self, Door};
-use super::{Description, calls};
+use crate::file::buffers::{Buffers, IoBuffer, Region};
+use crate::file::ring::{self, RingHandle};
+use crate::file::{FileDescription, threads};
 use crate::target::{Reaped, Target};
-use bw_model::Operation;
-use bw_model::Nanos;
-use io_uring::{IoUring, opcode, types};
+use bw_model::{Kind, Nanos, Operation};
+use io_uring::{IoUring, opcode, squeue, types};
 use std::fs::File;
 use std::io;
 use std::mem::ManuallyDrop;
@@ -42,17 +42,17 @@ const NO_SLOT: u64 = u64::MAX;
 /// A file as the target of one worker, by io_uring. It stays in the thread that made it.
 pub struct UringTarget {
     ring: IoUring,
-    door: Door,
+    door: RingHandle,
     /// Whether the kernel's bit tells that completions wait.
     flagged: bool,
     registered: Registered,
     file: Arc<File>,
     buffers: ManuallyDrop<Buffers>,
-    flights: Box<[Flight]>,
+    flights: Box<[Transfer]>,
     /// Ends that the kernel has no part in: operations that cannot be carried out.
     refused: Vec<Reaped>,
     in_flight: u32,
-    description: Description,
+    description: FileDescription,
 }
 
 impl std::fmt::Debug for UringTarget {
@@ -72,7 +72,7 @@ impl UringTarget {
     /// The kernel gives no ring.
     pub fn new(file: Arc<File>, buffers: Buffers, depth: u32) -> io::Result<Self> {
         let made = ring::build(depth.next_power_of_two())?;
-        let door = Door::of(&made.ring);
+        let door = RingHandle::of(&made.ring);
         let mut target = Self {
             ring: made.ring,
             door,
@@ -80,10 +80,10 @@ impl UringTarget {
             registered: Registered::default(),
             file,
             buffers: ManuallyDrop::new(buffers),
-            flights: vec![LANDED; depth as usize].into_boxed_slice(),
+            flights: vec![IDLE; depth as usize].into_boxed_slice(),
             refused: Vec::with_capacity(depth as usize),
             in_flight: 0,
-            description: Description {
+            description: FileDescription {
                 engine: "io_uring",
                 features: made.features,
                 absent: made.absent,
@@ -95,7 +95,7 @@ impl UringTarget {
 
     /// Returns what it turned out to be.
     #[must_use]
-    pub fn description(&self) -> &Description {
+    pub fn description(&self) -> &FileDescription {
         &self.description
     }
 
@@ -110,7 +110,7 @@ impl UringTarget {
         self.buffers.payload()
     }
 
-    /// See [`FileTarget::data`](super::FileTarget::data).
+    /// See [`FileTarget::data`](crate::file::FileTarget::data).
     #[must_use]
     pub fn data(&self, slot: u32, size: u32) -> Option<&[u8]> {
         let idle = !self.flights.get(slot as usize)?.busy;
@@ -239,16 +239,16 @@ impl Target for UringTarget {
     fn submit(&mut self, slot: u32, operation: &Operation) {
         let busy = self.flights[slot as usize].busy;
         assert!(!busy, "a slot in flight is used again");
-        let place = calls::place(&mut self.buffers, slot, operation);
+        let place = threads::place(&mut self.buffers, slot, operation);
         let place = match place {
             Ok(place) => place,
             Err(error) => {
-                let result = calls::negative(&error);
+                let result = threads::negative(&error);
                 self.refused.push(Reaped { slot, result });
                 return;
             }
         };
-        self.flights[slot as usize] = Flight::of(operation, place);
+        self.flights[slot as usize] = Transfer::of(operation, place);
         self.in_flight += 1;
         self.prepare(slot);
     }
@@ -319,10 +319,128 @@ fn is_passing(error: &io::Error) -> bool {
 }
 
 /// Notes under `features` or `absent` whether something was registered; returns whether.
-fn note(description: &mut Description, what: &str, outcome: io::Result<()>) -> bool {
+fn note(description: &mut FileDescription, what: &str, outcome: io::Result<()>) -> bool {
     match &outcome {
         Ok(()) => description.features.push(what.to_owned()),
         Err(error) => description.absent.push(format!("{what}: {error}")),
     }
     outcome.is_ok()
+}
+
+/// One operation on its way.
+#[derive(Clone, Copy, Debug)]
+pub struct Transfer {
+    kind: Kind,
+    /// Whether it is on its way.
+    pub busy: bool,
+    region: Region,
+    size: u32,
+    done: u32,
+    offset: u64,
+    address: *mut u8,
+}
+
+/// No operation.
+pub const IDLE: Transfer = Transfer {
+    kind: Kind::Flush,
+    busy: false,
+    region: Region::Large,
+    size: 0,
+    done: 0,
+    offset: 0,
+    address: std::ptr::null_mut(),
+};
+
+/// What the kernel knows by its index.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Registered {
+    /// The file, as 0.
+    pub file: bool,
+    /// The slots, as 0, and the payload, as 1.
+    pub buffers: bool,
+}
+
+impl Transfer {
+    /// Returns the flight of `operation` with its bytes at `place`.
+    pub fn of(operation: &Operation, place: IoBuffer) -> Self {
+        Self {
+            kind: operation.kind,
+            busy: true,
+            region: place.region,
+            size: operation.size,
+            done: 0,
+            offset: operation.offset,
+            address: place.address,
+        }
+    }
+
+    /// Returns address, length and offset of what is still to be transferred.
+    fn rest(&self) -> (*mut u8, u32, u64) {
+        let done = self.done;
+        // Inside the buffer: no more is ever done than its size.
+        let address = self.address.wrapping_add(done as usize);
+        (address, self.size - done, self.offset + u64::from(done))
+    }
+
+    /// Takes note of what the kernel says; returns the whole operation's result, or None if a
+    /// rest is to be done.
+    pub fn advance(&mut self, result: i32) -> Option<i32> {
+        match (self.kind, u32::try_from(result)) {
+            (_, Err(_)) => Some(result),
+            (Kind::Read, Ok(0)) if self.done < self.size => Some(-libc::ENODATA),
+            (Kind::Write, Ok(0)) if self.done < self.size => Some(-libc::ENOSPC),
+            (Kind::Read | Kind::Write, Ok(bytes)) => {
+                self.done += bytes;
+                (self.done >= self.size).then(|| i32::try_from(self.done).unwrap_or(i32::MAX))
+            }
+            (_, Ok(_)) => Some(result),
+        }
+    }
+}
+
+/// Returns the entry for what is left of `flight`.
+pub fn entry(flight: &Transfer, registered: Registered, file: &File) -> squeue::Entry {
+    // With the flag, a descriptor is an index among the registered files: ours is 0.
+    let (number, flags) = if registered.file {
+        (0, squeue::Flags::FIXED_FILE)
+    } else {
+        (file.as_raw_fd(), squeue::Flags::empty())
+    };
+    let file = types::Fd(number);
+    let entry = match flight.kind {
+        Kind::Read => read(flight, registered.buffers, file),
+        Kind::Write => write(flight, registered.buffers, file),
+        Kind::Flush | Kind::Exchange => opcode::Fsync::new(file).build(),
+        Kind::Discard => opcode::Fallocate::new(file, u64::from(flight.size))
+            .offset(flight.offset)
+            .mode(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE)
+            .build(),
+    };
+    entry.flags(flags)
+}
+
+fn read(flight: &Transfer, registered: bool, file: types::Fd) -> squeue::Entry {
+    let (address, length, offset) = flight.rest();
+    if registered && flight.region == Region::Slots {
+        let index = 0;
+        return opcode::ReadFixed::new(file, address, length, index)
+            .offset(offset)
+            .build();
+    }
+    opcode::Read::new(file, address, length)
+        .offset(offset)
+        .build()
+}
+
+fn write(flight: &Transfer, registered: bool, file: types::Fd) -> squeue::Entry {
+    let (address, length, offset) = flight.rest();
+    if registered && flight.region == Region::Payload {
+        let index = 1;
+        return opcode::WriteFixed::new(file, address, length, index)
+            .offset(offset)
+            .build();
+    }
+    opcode::Write::new(file, address, length)
+        .offset(offset)
+        .build()
 }

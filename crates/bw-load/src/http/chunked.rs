@@ -13,7 +13,7 @@ const SIZE_DIGITS: u8 = 16;
 
 /// The place in a chunked body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum ChunkState {
     /// In the digits of a size: the value so far and how many digits it has.
     Size(u64, u8),
     /// Between the size and the line's end: blanks or an extension.
@@ -56,7 +56,7 @@ pub struct Malformed;
 /// A reader of one chunked body.
 #[derive(Clone, Copy, Debug)]
 pub struct Chunked {
-    place: Place,
+    place: ChunkState,
     overhead: u32,
 }
 
@@ -65,7 +65,7 @@ impl Chunked {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            place: Place::Size(0, 0),
+            place: ChunkState::Size(0, 0),
             overhead: 0,
         }
     }
@@ -80,8 +80,8 @@ impl Chunked {
             data: 0,
             complete: false,
         };
-        while self.place != Place::Done && read.used < bytes.len() {
-            if let Place::Data(left) = self.place {
+        while self.place != ChunkState::Done && read.used < bytes.len() {
+            if let ChunkState::Data(left) = self.place {
                 let taken = left.min((bytes.len() - read.used) as u64);
                 read.data += taken;
                 // No more than the length of a slice.
@@ -92,33 +92,35 @@ impl Chunked {
                 read.used += 1;
             }
         }
-        read.complete = self.place == Place::Done;
+        read.complete = self.place == ChunkState::Done;
         Ok(read)
     }
 
     /// Returns the place after one byte outside the data.
-    fn step(&mut self, byte: u8) -> Result<Place, Malformed> {
+    fn step(&mut self, byte: u8) -> Result<ChunkState, Malformed> {
         match (self.place, byte) {
-            (Place::Size(value, digits), _) => size(value, digits, byte),
-            (Place::Extension(value), b'\r') => Ok(Place::SizeEnd(value)),
-            (Place::Extension(_) | Place::Trailer, b'\n') => Err(Malformed),
-            (Place::Extension(_), _) => self.overhead(self.place),
-            (Place::SizeEnd(0), b'\n') => Ok(Place::TrailerStart),
-            (Place::SizeEnd(value), b'\n') => Ok(Place::Data(value)),
-            (Place::DataReturn, b'\r') => Ok(Place::DataEnd),
-            (Place::DataEnd, b'\n') => Ok(Place::Size(0, 0)),
-            (Place::TrailerStart, b'\r') => Ok(Place::LastEnd),
-            (Place::TrailerStart, b'\n') => Err(Malformed),
-            (Place::Trailer, b'\r') => Ok(Place::TrailerEnd),
-            (Place::TrailerStart | Place::Trailer, _) => self.overhead(Place::Trailer),
-            (Place::TrailerEnd, b'\n') => Ok(Place::TrailerStart),
-            (Place::LastEnd, b'\n') => Ok(Place::Done),
+            (ChunkState::Size(value, digits), _) => size(value, digits, byte),
+            (ChunkState::Extension(value), b'\r') => Ok(ChunkState::SizeEnd(value)),
+            (ChunkState::Extension(_) | ChunkState::Trailer, b'\n') => Err(Malformed),
+            (ChunkState::Extension(_), _) => self.overhead(self.place),
+            (ChunkState::SizeEnd(0), b'\n') => Ok(ChunkState::TrailerStart),
+            (ChunkState::SizeEnd(value), b'\n') => Ok(ChunkState::Data(value)),
+            (ChunkState::DataReturn, b'\r') => Ok(ChunkState::DataEnd),
+            (ChunkState::DataEnd, b'\n') => Ok(ChunkState::Size(0, 0)),
+            (ChunkState::TrailerStart, b'\r') => Ok(ChunkState::LastEnd),
+            (ChunkState::TrailerStart, b'\n') => Err(Malformed),
+            (ChunkState::Trailer, b'\r') => Ok(ChunkState::TrailerEnd),
+            (ChunkState::TrailerStart | ChunkState::Trailer, _) => {
+                self.overhead(ChunkState::Trailer)
+            }
+            (ChunkState::TrailerEnd, b'\n') => Ok(ChunkState::TrailerStart),
+            (ChunkState::LastEnd, b'\n') => Ok(ChunkState::Done),
             _ => Err(Malformed),
         }
     }
 
     /// Counts one byte that is neither size nor data, and goes on at `place`.
-    fn overhead(&mut self, place: Place) -> Result<Place, Malformed> {
+    fn overhead(&mut self, place: ChunkState) -> Result<ChunkState, Malformed> {
         self.overhead += 1;
         (self.overhead <= OVERHEAD_LIMIT)
             .then_some(place)
@@ -133,28 +135,28 @@ impl Default for Chunked {
 }
 
 /// Returns the place in the data, or behind it when nothing is left.
-fn after_data(left: u64) -> Place {
+fn after_data(left: u64) -> ChunkState {
     if left == 0 {
-        Place::DataReturn
+        ChunkState::DataReturn
     } else {
-        Place::Data(left)
+        ChunkState::Data(left)
     }
 }
 
 /// Returns the place after a byte that may be a digit of a size.
-fn size(value: u64, digits: u8, byte: u8) -> Result<Place, Malformed> {
+fn size(value: u64, digits: u8, byte: u8) -> Result<ChunkState, Malformed> {
     let digit = match byte {
         b'0'..=b'9' => byte - b'0',
         b'a'..=b'f' => byte - b'a' + 10,
         b'A'..=b'F' => byte - b'A' + 10,
-        b'\r' if digits > 0 => return Ok(Place::SizeEnd(value)),
-        b';' | b' ' | b'\t' if digits > 0 => return Ok(Place::Extension(value)),
+        b'\r' if digits > 0 => return Ok(ChunkState::SizeEnd(value)),
+        b';' | b' ' | b'\t' if digits > 0 => return Ok(ChunkState::Extension(value)),
         _ => return Err(Malformed),
     };
     if digits == SIZE_DIGITS {
         return Err(Malformed);
     }
-    Ok(Place::Size(value << 4 | u64::from(digit), digits + 1))
+    Ok(ChunkState::Size(value << 4 | u64::from(digit), digits + 1))
 }
 
 #[cfg(test)]
@@ -211,7 +213,7 @@ mod tests {
         let mut chunked = Chunked::new();
         let read = chunked.read(b"ffffffffffffffff\r\nabc").unwrap();
         assert_eq!(read.data, 3);
-        assert_eq!(chunked.place, Place::Data(u64::MAX - 3));
+        assert_eq!(chunked.place, ChunkState::Data(u64::MAX - 3));
     }
 
     proptest! {

@@ -1,7 +1,7 @@
 //! What is asked: the user's description, checked, and the bytes of its requests.
 
 use crate::net::Refusal;
-use crate::net::connect::Endpoint;
+use crate::net::connection::Endpoint;
 use bw_model::Nanos;
 use http::uri::PathAndQuery;
 use http::{HeaderName, HeaderValue, Method, Uri};
@@ -46,13 +46,13 @@ fn get() -> String {
 
 /// A spec that was checked and whose name is resolved: what every worker opens its own target from.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct HttpPlan {
     pub(super) endpoint: Endpoint,
     pub(super) requests: Arc<Requests>,
     pub(super) timeout: Option<Nanos>,
 }
 
-impl Plan {
+impl HttpPlan {
     /// Returns the requests, which the workers share.
     #[must_use]
     pub fn requests(&self) -> &Requests {
@@ -100,7 +100,7 @@ impl Requests {
 }
 
 /// A URL, taken apart.
-struct Server {
+struct ParsedUrl {
     host: String,
     port: u16,
     /// As the Host field says it.
@@ -113,7 +113,7 @@ impl HttpSpec {
     ///
     /// # Errors
     /// `url`, `method`, `path`, `header`: bad input; and as [`Endpoint::resolve`].
-    pub fn plan(&self) -> Result<Plan, Refusal> {
+    pub fn plan(&self) -> Result<HttpPlan, Refusal> {
         let server = self.server()?;
         let method = self.method()?;
         let fields = self.fields(&server, &method)?;
@@ -131,14 +131,14 @@ impl HttpSpec {
             filler: vec![FILLER; FILLER_BYTES].into_boxed_slice(),
             is_head: method == Method::HEAD,
         };
-        Ok(Plan {
+        Ok(HttpPlan {
             endpoint: Endpoint::resolve(&server.host, server.port)?,
             requests: Arc::new(requests),
             timeout: self.timeout_ns,
         })
     }
 
-    fn server(&self) -> Result<Server, Refusal> {
+    fn server(&self) -> Result<ParsedUrl, Refusal> {
         let url = &self.url;
         let uri: Uri = url.parse().map_err(|error| {
             self.bad_url(&format!("{error}"), "write it as http://host:port/path")
@@ -168,7 +168,7 @@ impl HttpSpec {
             (None, true) => 80,
             _ => return Err(self.bad_url("no such port", "give one of 1 to 65535")),
         };
-        Ok(Server {
+        Ok(ParsedUrl {
             host: host.trim_matches(['[', ']']).into(),
             port,
             authority: authority.into(),
@@ -198,7 +198,7 @@ impl HttpSpec {
     }
 
     /// Returns what is asked for: the paths, or the URL's.
-    fn targets(&self, server: &Server) -> Result<Vec<String>, Refusal> {
+    fn targets(&self, server: &ParsedUrl) -> Result<Vec<String>, Refusal> {
         if matches!(&self.paths[..], [] | [_]) && self.paths.iter().all(|path| path == "/") {
             return Ok(vec![server.path.clone()]);
         }
@@ -218,7 +218,7 @@ impl HttpSpec {
     }
 
     /// Returns the header fields and the empty line.
-    fn fields(&self, server: &Server, method: &Method) -> Result<Vec<u8>, Refusal> {
+    fn fields(&self, server: &ParsedUrl, method: &Method) -> Result<Vec<u8>, Refusal> {
         let mut fields = Vec::new();
         let mut put = |name: &str, value: &[u8]| {
             fields.extend_from_slice(name.as_bytes());

@@ -1,12 +1,12 @@
 //! An HTTP/1.x response, read a few bytes at a time: pure.
 //!
-//! Decision: `httparse` reads the head, and reads it once, when its end has arrived; a head
-//! that comes in pieces is kept in a buffer that is made then, since most come whole and a buffer of the longest head
-//! for each of 10,000 connections is 160 MB of locked memory. A body is never kept, however long: its bytes are counted. Framing follows RFC 9112, section 6.3; what a load generator
-//! cannot judge safely (two lengths that differ, a coding that it does not know) is malformed.
+//! Decision: `httparse` reads the head, and reads it once, when its end has arrived. A head that comes in pieces is stored
+//! in a buffer that is made then, since most come whole and a buffer of the longest head for each of 10,000 connections is
+//! 160 MB of locked memory. A body is never stored, however long: its bytes are counted. How a body ends and whether the
+//! connection outlives it follows RFC 9112, sections 6.3 and 9.3; what a load generator cannot judge safely (two lengths
+//! that differ, an unknown coding) is malformed.
 
-use super::chunked::Chunked;
-use super::framing::{self, Framing};
+use crate::http::chunked::Chunked;
 
 /// The longest head that is accepted [bytes]; a longer one is malformed.
 pub const HEAD_LIMIT: usize = 16 * 1024;
@@ -19,7 +19,7 @@ const PROTOCOL: &[u8] = b"HTTP/1.";
 
 /// What reading a piece of a response has come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum ParseProgress {
     /// There is more to come.
     More,
     /// The response is complete.
@@ -32,7 +32,7 @@ pub enum Progress {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum ResponseState {
     Head,
     Body(Framing),
     Complete,
@@ -42,7 +42,7 @@ enum Place {
 /// A reader of one response at a time.
 #[derive(Debug)]
 pub struct Response {
-    place: Place,
+    place: ResponseState,
     head: Vec<u8>,
     without_body: bool,
     status: u16,
@@ -55,7 +55,7 @@ impl Response {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            place: Place::Head,
+            place: ResponseState::Head,
             head: Vec::new(),
             without_body: false,
             status: 0,
@@ -66,7 +66,7 @@ impl Response {
 
     /// Makes ready for the response to a new request; `without_body`: to HEAD.
     pub fn begin(&mut self, without_body: bool) {
-        self.place = Place::Head;
+        self.place = ResponseState::Head;
         self.head.clear();
         self.head.shrink_to(HEAD_KEPT);
         self.without_body = without_body;
@@ -94,28 +94,28 @@ impl Response {
     }
 
     /// Reads the next piece; what follows a complete response is left alone.
-    pub fn receive(&mut self, bytes: &[u8]) -> Progress {
+    pub fn receive(&mut self, bytes: &[u8]) -> ParseProgress {
         let mut used = 0;
         loop {
             let progress = match self.place {
-                Place::Head => self.receive_head(&bytes[used..]),
-                Place::Body(framing) => self.receive_body(framing, &bytes[used..]),
-                Place::Complete => return Progress::Complete { used },
-                Place::Malformed => return Progress::Malformed,
+                ResponseState::Head => self.receive_head(&bytes[used..]),
+                ResponseState::Body(framing) => self.receive_body(framing, &bytes[used..]),
+                ResponseState::Complete => return ParseProgress::Complete { used },
+                ResponseState::Malformed => return ParseProgress::Malformed,
             };
             match progress {
                 Some(more) => used += more,
-                None => return Progress::More,
+                None => return ParseProgress::More,
             }
         }
     }
 
     /// Returns whether the response is complete now that the server has closed the connection.
     pub fn close(&mut self) -> bool {
-        if matches!(self.place, Place::Body(Framing::Close)) {
-            self.place = Place::Complete;
+        if matches!(self.place, ResponseState::Body(Framing::Close)) {
+            self.place = ResponseState::Complete;
         }
-        matches!(self.place, Place::Complete)
+        matches!(self.place, ResponseState::Complete)
     }
 
     /// Reads of the head; returns the bytes used, or None when more are needed.
@@ -147,7 +147,7 @@ impl Response {
 
     /// Returns None, for more is needed, or Some(0) where more would not help.
     fn unless_malformed(&self) -> Option<usize> {
-        matches!(self.place, Place::Malformed).then_some(0)
+        matches!(self.place, ResponseState::Malformed).then_some(0)
     }
 
     /// Keeps the start of a head.
@@ -161,7 +161,7 @@ impl Response {
     fn check_kept(&mut self, left_over: usize) {
         let start = self.head.len().min(PROTOCOL.len());
         if left_over > 0 || self.head[..start] != PROTOCOL[..start] {
-            self.place = Place::Malformed;
+            self.place = ResponseState::Malformed;
         }
     }
 
@@ -177,27 +177,31 @@ impl Response {
             }
             _ => None,
         };
-        self.place = place.unwrap_or(Place::Malformed);
+        self.place = place.unwrap_or(ResponseState::Malformed);
     }
 
     /// Returns what follows the head; None where the head contradicts itself.
-    fn frame(&mut self, version_1_1: bool, fields: &[httparse::Header<'_>]) -> Option<Place> {
+    fn frame(
+        &mut self,
+        version_1_1: bool,
+        fields: &[httparse::Header<'_>],
+    ) -> Option<ResponseState> {
         // 101 hands the connection to another protocol, which was never asked for.
         if self.status < 100 || self.status == 101 {
             return None;
         }
         if self.status < 200 {
-            return Some(Place::Head);
+            return Some(ResponseState::Head);
         }
         let framing = Framing::of(fields)?;
-        self.persistent = framing::is_persistent(version_1_1, fields);
+        self.persistent = is_persistent(version_1_1, fields);
         if self.without_body || matches!(self.status, 204 | 304) {
-            return Some(Place::Complete);
+            return Some(ResponseState::Complete);
         }
-        self.persistent &= !framing::is_doubtful(fields) && !matches!(framing, Framing::Close);
+        self.persistent &= !is_doubtful(fields) && !matches!(framing, Framing::Close);
         Some(match framing {
-            Framing::Length(0) => Place::Complete,
-            _ => Place::Body(framing),
+            Framing::Length(0) => ResponseState::Complete,
+            _ => ResponseState::Body(framing),
         })
     }
 
@@ -220,8 +224,8 @@ impl Response {
         let taken = left.min(bytes.len() as u64);
         self.count(taken);
         self.place = match left - taken {
-            0 => Place::Complete,
-            left => Place::Body(Framing::Length(left)),
+            0 => ResponseState::Complete,
+            left => ResponseState::Body(Framing::Length(left)),
         };
         // No more than the length of a slice.
         taken as usize
@@ -229,14 +233,14 @@ impl Response {
 
     fn receive_chunked(&mut self, mut chunked: Chunked, bytes: &[u8]) -> usize {
         let Ok(read) = chunked.read(bytes) else {
-            self.place = Place::Malformed;
+            self.place = ResponseState::Malformed;
             return 0;
         };
         self.count(read.data);
         self.place = if read.complete {
-            Place::Complete
+            ResponseState::Complete
         } else {
-            Place::Body(Framing::Chunked(chunked))
+            ResponseState::Body(Framing::Chunked(chunked))
         };
         read.used
     }
@@ -264,4 +268,105 @@ fn head_end(bytes: &[u8]) -> Option<usize> {
         }
     }
     None
+}
+
+/// How the body ends.
+#[derive(Clone, Copy, Debug)]
+pub enum Framing {
+    /// After so many bytes.
+    Length(u64),
+    /// With the last chunk.
+    Chunked(Chunked),
+    /// With the connection.
+    Close,
+}
+
+impl Framing {
+    /// Returns how the body of a message with these fields ends; None where nobody can tell.
+    pub fn of(fields: &[httparse::Header<'_>]) -> Option<Self> {
+        if has_field(fields, "transfer-encoding") {
+            return Self::of_codings(fields);
+        }
+        if has_field(fields, "content-length") {
+            return length(fields).map(Self::Length);
+        }
+        Some(Self::Close)
+    }
+
+    /// As `of`, by the transfer codings: `chunked` ends the body where it comes last, and once.
+    fn of_codings(fields: &[httparse::Header<'_>]) -> Option<Self> {
+        let mut times = 0;
+        let mut last = false;
+        for coding in list(fields, "transfer-encoding") {
+            last = coding.eq_ignore_ascii_case(b"chunked");
+            times += u32::from(last);
+        }
+        match (last, times) {
+            (true, 1) => Some(Self::Chunked(Chunked::new())),
+            (false, 0) => Some(Self::Close),
+            _ => None,
+        }
+    }
+}
+
+/// Returns whether two fields say differently how the body ends: then nothing after it can be trusted.
+pub fn is_doubtful(fields: &[httparse::Header<'_>]) -> bool {
+    has_field(fields, "content-length") && has_field(fields, "transfer-encoding")
+}
+
+/// Returns the one length that all Content-Length fields agree on.
+fn length(fields: &[httparse::Header<'_>]) -> Option<u64> {
+    let mut agreed = None;
+    for value in list(fields, "content-length") {
+        let length = decimal(value)?;
+        if agreed.is_some_and(|agreed| agreed != length) {
+            return None;
+        }
+        agreed = Some(length);
+    }
+    agreed
+}
+
+/// Returns the number that digits alone make up; None for anything else.
+fn decimal(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0_u64, |value, &digit| {
+        if !digit.is_ascii_digit() {
+            return None;
+        }
+        value.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
+    })
+}
+
+/// Returns whether the connection outlives this message (RFC 9112, section 9.3).
+pub fn is_persistent(version_1_1: bool, fields: &[httparse::Header<'_>]) -> bool {
+    let says =
+        |word: &[u8]| list(fields, "connection").any(|option| option.eq_ignore_ascii_case(word));
+    !says(b"close") && (version_1_1 || says(b"keep-alive"))
+}
+
+/// Returns the elements of a field that is a list, over all its lines.
+fn list<'a>(
+    fields: &'a [httparse::Header<'_>],
+    name: &'static str,
+) -> impl Iterator<Item = &'a [u8]> {
+    values(fields, name)
+        .flat_map(|value| value.split(|&byte| byte == b','))
+        .map(<[u8]>::trim_ascii)
+}
+
+fn has_field(fields: &[httparse::Header<'_>], name: &'static str) -> bool {
+    values(fields, name).next().is_some()
+}
+
+fn values<'a>(
+    fields: &'a [httparse::Header<'_>],
+    name: &'static str,
+) -> impl Iterator<Item = &'a [u8]> {
+    fields
+        .iter()
+        .filter(move |field| field.name.eq_ignore_ascii_case(name))
+        .map(|field| field.value)
 }

@@ -34,7 +34,7 @@ impl Interest {
 
 /// A socket that is ready.
 #[derive(Clone, Copy, Debug)]
-pub struct Ready {
+pub struct ReadySocket {
     /// What the socket was added with.
     pub token: u64,
     /// There is room to write, or an error to be fetched.
@@ -105,10 +105,10 @@ impl Epoll {
 
     /// Returns the next of the ready sockets.
     #[allow(clippy::cast_sign_loss)]
-    pub fn take(&mut self) -> Option<Ready> {
+    pub fn take(&mut self) -> Option<ReadySocket> {
         let event = self.buffer[self.found.next()?];
         let failed = event.events & (libc::EPOLLERR | libc::EPOLLHUP) as u32 != 0;
-        Some(Ready {
+        Some(ReadySocket {
             token: event.u64,
             writable: failed || event.events & libc::EPOLLOUT as u32 != 0,
             readable: failed || event.events & libc::EPOLLIN as u32 != 0,

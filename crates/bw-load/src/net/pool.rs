@@ -1,21 +1,24 @@
-//! The connections of a target: which one carries what, and what becomes of a lost one.
+//! The connections of a target: which one carries what, what becomes of a lost one, and timeouts.
+//!
+//! Decisions. A lost connection is made again at once if it has carried a whole exchange, otherwise after [`RETRY`], so a
+//! server that is down or refuses everybody is not flooded. An attempt that fails ends the operation that has waited
+//! longest with that errno, if one waits. The time of an operation counts from its submission, so it includes a wait for a
+//! connection; one that takes longer than the limit ends with `-ETIMEDOUT`, and its connection is closed and made again,
+//! since its answer may still come. Every operation has the same limit, so the order of their starts is the order in which
+//! they are due: a doubly linked list over the slots is enough, costs the same at any depth and never allocates. Rejected:
+//! a timer wheel, which is for limits that differ.
 
-mod expiry;
-mod recovery;
-
-use super::Protocol;
-use super::connection::{Connection, State, Step};
-use super::epoll::{Epoll, Interest, Ready};
-use super::timeouts::Timeouts;
 use crate::clock::monotonic_ns;
+use crate::net::Protocol;
+use crate::net::connection::{Connection, ConnectionState, SocketStep};
+use crate::net::epoll::{Epoll, Interest, ReadySocket};
 use crate::target::Reaped;
-use bw_model::{Kind, Operation};
-use bw_model::Nanos;
+use bw_model::{Kind, Nanos, Operation};
 use socket2::Socket;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How many sockets one look at the kernel finds at most.
 const SLICE: usize = 32;
@@ -28,7 +31,7 @@ const BUFFER_BYTES: usize = 64 * 1024;
 
 /// What has happened so far.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Counts {
+pub struct ConnectionCounts {
     /// Connections that were made again.
     pub reconnects: u64,
     /// Attempts at that which failed.
@@ -61,7 +64,7 @@ pub struct Pool<P: Protocol> {
     retries: VecDeque<(Instant, u32)>,
     ended: VecDeque<Reaped>,
     buffer: Box<[u8]>,
-    counts: Counts,
+    counts: ConnectionCounts,
     /// What went wrong where there was no way to say it: the next flush does.
     failure: Option<io::Error>,
 }
@@ -92,7 +95,7 @@ impl<P: Protocol> Pool<P> {
             retries: VecDeque::with_capacity(size),
             ended: VecDeque::with_capacity(size),
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
-            counts: Counts::default(),
+            counts: ConnectionCounts::default(),
             failure: None,
         };
         for index in 0..pool.size() {
@@ -109,7 +112,7 @@ impl<P: Protocol> Pool<P> {
         self.connections.len() as u32
     }
 
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> ConnectionCounts {
         self.counts
     }
 
@@ -206,8 +209,8 @@ impl<P: Protocol> Pool<P> {
         Ok(())
     }
 
-    fn react(&mut self, index: u32, ready: Ready) -> io::Result<()> {
-        if self.connection(index).state == State::Connecting {
+    fn react(&mut self, index: u32, ready: ReadySocket) -> io::Result<()> {
+        if self.connection(index).state == ConnectionState::Connecting {
             return match self.connection(index).outcome() {
                 Ok(()) => self.connected(index),
                 Err(errno) => {
@@ -231,7 +234,7 @@ impl<P: Protocol> Pool<P> {
 
     fn write(&mut self, index: u32, watched: bool) -> io::Result<()> {
         let connection = &mut self.connections[index as usize];
-        if !matches!(connection.state, State::Busy(_)) {
+        if !matches!(connection.state, ConnectionState::Busy(_)) {
             return Ok(());
         }
         let step = connection.write(&self.protocol, &mut self.counts.sent_bytes);
@@ -252,10 +255,10 @@ impl<P: Protocol> Pool<P> {
     }
 
     /// Draws the consequences of a piece of work.
-    fn settle(&mut self, index: u32, step: Step) -> io::Result<()> {
+    fn settle(&mut self, index: u32, step: SocketStep) -> io::Result<()> {
         match step {
-            Step::Later => Ok(()),
-            Step::Ended { result, reusable } => {
+            SocketStep::Later => Ok(()),
+            SocketStep::Ended { result, reusable } => {
                 let connection = self.connection(index);
                 let clean = reusable && !connection.is_unfinished();
                 connection.proven = true;
@@ -265,20 +268,20 @@ impl<P: Protocol> Pool<P> {
                 }
                 self.lose(index, false)
             }
-            Step::Closed => {
+            SocketStep::Closed => {
                 let connection = &mut self.connections[index as usize];
-                if let State::Busy(_) = connection.state {
+                if let ConnectionState::Busy(_) = connection.state {
                     let result = self.protocol.closed(&mut connection.exchange);
                     connection.proven |= result >= 0;
                     self.end_of(index, result);
                 }
                 self.lose(index, true)
             }
-            Step::Unrequested => {
+            SocketStep::Unrequested => {
                 self.counts.unrequested += 1;
                 self.lose(index, false)
             }
-            Step::Failed(errno) => {
+            SocketStep::Failed(errno) => {
                 self.end_of(index, errno);
                 self.lose(index, false)
             }
@@ -287,8 +290,8 @@ impl<P: Protocol> Pool<P> {
 
     /// Ends the operation that the connection carries, if it does: then it rests.
     fn end_of(&mut self, index: u32, result: i32) {
-        if let State::Busy(slot) = self.connection(index).state {
-            self.connection(index).state = State::Free;
+        if let ConnectionState::Busy(slot) = self.connection(index).state {
+            self.connection(index).state = ConnectionState::Free;
             self.end(slot, result);
         }
     }
@@ -300,7 +303,7 @@ impl<P: Protocol> Pool<P> {
 
     /// Gives a connection that is free what waits, or lets it rest.
     fn serve(&mut self, index: u32) -> io::Result<()> {
-        while self.connection(index).state == State::Free {
+        while self.connection(index).state == ConnectionState::Free {
             let Some((slot, operation)) = self.waiting.pop_front() else {
                 self.rest(index);
                 return Ok(());
@@ -341,11 +344,11 @@ impl<P: Protocol> Pool<P> {
         while let Some(index) = self.free.pop_front() {
             let connection = self.connection(index);
             connection.queued = false;
-            if connection.state != State::Free {
+            if connection.state != ConnectionState::Free {
                 continue;
             }
             match connection.look() {
-                Step::Later => return Some(index),
+                SocketStep::Later => return Some(index),
                 step => {
                     if let Err(error) = self.settle(index, step) {
                         self.failure.get_or_insert(error);
@@ -365,4 +368,218 @@ impl<P: Protocol> Pool<P> {
 #[allow(clippy::cast_possible_truncation)]
 fn index_of(token: u64) -> u32 {
     token as u32
+}
+
+impl<P: Protocol> Pool<P> {
+    /// Ends what is due.
+    pub(super) fn expire(&mut self) -> io::Result<()> {
+        if self.timeouts.first().is_none() {
+            return Ok(());
+        }
+        let now_ns = monotonic_ns();
+        for _ in 0..SLICE {
+            match self.timeouts.first() {
+                Some((slot, due_ns)) if due_ns <= now_ns => self.time_out(slot)?,
+                _ => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    fn time_out(&mut self, slot: u32) -> io::Result<()> {
+        self.counts.timeouts += 1;
+        match self.carriers[slot as usize] {
+            NOBODY => {
+                let place = self.waiting.iter().position(|(waits, _)| *waits == slot);
+                place.and_then(|place| self.waiting.remove(place));
+                self.end(slot, -libc::ETIMEDOUT);
+                Ok(())
+            }
+            index => {
+                self.end_of(index, -libc::ETIMEDOUT);
+                self.connection(index).close(false);
+                // At once: the limit itself keeps a silent server from being stormed.
+                self.reconnect(index)
+            }
+        }
+    }
+
+    /// Returns how long it is until the first is due; [`Nanos::NEVER`] if none ever is.
+    pub(super) fn until_expiry(&self) -> Nanos {
+        self.timeouts.first().map_or(Nanos::NEVER, |(_, due_ns)| {
+            Nanos(due_ns.saturating_sub(monotonic_ns()))
+        })
+    }
+}
+
+/// How long a connection that could not be made, or was of no use, is left alone.
+const RETRY: Duration = Duration::from_millis(50);
+
+impl<P: Protocol> Pool<P> {
+    /// Closes the connection and sees to it that it is made again.
+    pub(super) fn lose(&mut self, index: u32, by_server: bool) -> io::Result<()> {
+        let connection = self.connection(index);
+        connection.close(by_server);
+        if connection.proven {
+            return self.reconnect(index);
+        }
+        self.retries.push_back((Instant::now() + RETRY, index));
+        Ok(())
+    }
+
+    pub(super) fn reconnect(&mut self, index: u32) -> io::Result<()> {
+        let address = self.address;
+        match self.connection(index).reconnect(address) {
+            // The outcome comes as an event, even if it is there already.
+            Ok(()) => self.connections[index as usize].watch(&self.epoll, Interest::Write, index),
+            Err(errno) => {
+                self.not_connected(index, errno);
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn connected(&mut self, index: u32) -> io::Result<()> {
+        self.counts.reconnects += 1;
+        self.connection(index).state = ConnectionState::Free;
+        self.connections[index as usize].rewatch(&self.epoll, Interest::Read, index)
+    }
+
+    /// Notes that an attempt failed: it is due again later, and an operation that waits ends.
+    pub(super) fn not_connected(&mut self, index: u32, errno: i32) {
+        self.counts.failed_connects += 1;
+        self.retries.push_back((Instant::now() + RETRY, index));
+        if let Some((slot, _)) = self.waiting.pop_front() {
+            self.end(slot, errno);
+        }
+    }
+
+    pub(super) fn retry(&mut self) -> io::Result<()> {
+        let now = Instant::now();
+        for _ in 0..SLICE {
+            match self.retries.front() {
+                Some(&(due, index)) if due <= now => {
+                    self.retries.pop_front();
+                    self.reconnect(index)?;
+                }
+                _ => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+}
+
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct TimeoutEntry {
+    due_ns: u64,
+    previous: u32,
+    next: u32,
+    listed: bool,
+}
+
+/// The operations under way, the first to be due first.
+#[derive(Debug)]
+pub struct Timeouts {
+    limit: Option<Nanos>,
+    entries: Box<[TimeoutEntry]>,
+    first: u32,
+    last: u32,
+}
+
+impl Timeouts {
+    /// Returns an empty list for `slots` operations; without a limit it stays empty.
+    pub fn new(limit: Option<Nanos>, slots: usize) -> Self {
+        let entry = TimeoutEntry {
+            due_ns: 0,
+            previous: NONE,
+            next: NONE,
+            listed: false,
+        };
+        Self {
+            limit,
+            entries: vec![entry; slots].into_boxed_slice(),
+            first: NONE,
+            last: NONE,
+        }
+    }
+
+    /// Notes that the operation of `slot` starts at `now_ns()`, which is called only where there is a limit.
+    pub fn start(&mut self, slot: u32, now_ns: impl FnOnce() -> u64) {
+        let Some(limit) = self.limit else { return };
+        self.end(slot);
+        let Some(entry) = self.entries.get_mut(slot as usize) else {
+            return;
+        };
+        *entry = TimeoutEntry {
+            due_ns: now_ns().saturating_add(limit.0),
+            previous: self.last,
+            next: NONE,
+            listed: true,
+        };
+        match self.last {
+            NONE => self.first = slot,
+            last => self.entries[last as usize].next = slot,
+        }
+        self.last = slot;
+    }
+
+    /// Notes that the operation of `slot` has ended.
+    pub fn end(&mut self, slot: u32) {
+        let Some(entry) = self.entries.get_mut(slot as usize) else {
+            return;
+        };
+        if !std::mem::replace(&mut entry.listed, false) {
+            return;
+        }
+        let TimeoutEntry { previous, next, .. } = *entry;
+        match previous {
+            NONE => self.first = next,
+            previous => self.entries[previous as usize].next = next,
+        }
+        match next {
+            NONE => self.last = previous,
+            next => self.entries[next as usize].previous = previous,
+        }
+    }
+
+    /// Returns the operation that is due first, and when.
+    pub fn first(&self) -> Option<(u32, u64)> {
+        let entry = self.entries.get(self.first as usize)?;
+        Some((self.first, entry.due_ns))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_first_is_the_one_that_has_been_under_way_longest(
+            steps in prop::collection::vec((0u32..8, any::<bool>()), 0..200),
+        ) {
+            let mut timeouts = Timeouts::new(Some(Nanos(100)), 8);
+            let mut model: Vec<(u32, u64)> = Vec::new();
+            for (now, (slot, starts)) in (0..).zip(steps) {
+                model.retain(|(other, _)| *other != slot);
+                if starts {
+                    model.push((slot, now + 100));
+                    timeouts.start(slot, || now);
+                } else {
+                    timeouts.end(slot);
+                }
+                prop_assert_eq!(timeouts.first(), model.first().copied());
+            }
+        }
+    }
+
+    #[test]
+    fn without_a_limit_no_clock_is_read_and_nothing_is_due() {
+        let mut timeouts = Timeouts::new(None, 1);
+        timeouts.start(0, || unreachable!());
+        assert_eq!(timeouts.first(), None);
+    }
 }

@@ -1,9 +1,6 @@
 use super::*;
-use bw_model::Row;
-use bw_record::segment::header::{Content, Header, Order};
-use bw_record::segment::writer::Writer;
-use bw_model::Kind;
-use bw_model::Nanos;
+use bw_model::{Kind, Nanos, Row};
+use bw_record::segment::{Content, Header, Order, SegmentWriter};
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -128,7 +125,7 @@ fn rows_written_into_a_fifo_are_ready_before_the_next_are_written() {
     let path = fifo.0.clone();
     let writer = thread::spawn(move || {
         let header = Header::new(Content::Trace, Order::Intended);
-        let mut writer = Writer::new(std::fs::File::create(path).unwrap(), &header).unwrap();
+        let mut writer = SegmentWriter::new(std::fs::File::create(path).unwrap(), &header).unwrap();
         for at in [10, 20, 30] {
             writer.write(&row(at)).unwrap();
             writer.flush().unwrap();

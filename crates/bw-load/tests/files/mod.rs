@@ -1,10 +1,9 @@
 //! What the tests of the file target share: places for files, and a worker without a clock.
 
-use bw_load::file::{Engine, FileSpec, FileTarget, OpenFile, Purpose, open};
+use bw_load::file::{Engine, FileSpec, FileTarget, OpenFile, TargetUse, open};
 use bw_load::kernel_probe::probe;
 use bw_load::target::{Reaped, Target};
-use bw_model::{Kind, Operation};
-use bw_model::Nanos;
+use bw_model::{Kind, Nanos, Operation};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -57,8 +56,8 @@ pub fn engines() -> Vec<Engine> {
     vec![Engine::Threads]
 }
 
-pub const WRITES: Purpose = Purpose { writes: true };
-pub const READS: Purpose = Purpose { writes: false };
+pub const WRITES: TargetUse = TargetUse { writes: true };
+pub const READS: TargetUse = TargetUse { writes: false };
 
 /// Returns the spec of a file that is made, or grown, to `size_bytes`.
 pub fn made(path: &Path, engine: Engine, size_bytes: u64) -> FileSpec {
@@ -71,7 +70,7 @@ pub fn made(path: &Path, engine: Engine, size_bytes: u64) -> FileSpec {
 
 pub fn target(
     spec: &FileSpec,
-    purpose: Purpose,
+    purpose: TargetUse,
     depth: u32,
     largest: u32,
 ) -> (OpenFile, FileTarget) {

@@ -2,16 +2,15 @@
 
 #![allow(dead_code, clippy::unwrap_used)]
 
-pub mod nginx;
-
 use bw_load::target::{Reaped, Target};
-use bw_model::{Kind, Operation};
-use bw_model::Nanos;
+use bw_model::{Kind, Nanos, Operation};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+
+pub mod nginx;
 
 /// Returns an exchange of `size` bytes with path `offset`.
 pub fn exchange(offset: u64, size: u32) -> Operation {

@@ -1,19 +1,16 @@
 //! Runs the worker's own loop in virtual time, and keeps every row.
+
 #![allow(dead_code)]
 
-use bw_load::clock::Virtual;
-use bw_load::exchange::{Emptier, exchange};
-use bw_load::guard::Guard;
-use bw_load::ledger::{BLOCK, Counts, Ledger};
-use bw_load::mail::mesh;
+use bw_load::channels::{BlockReceiver, exchange, mesh};
+use bw_load::clock::VirtualClock;
 use bw_load::null::{Null, NullSpec, Stall};
-use bw_load::policy::{Full, Late};
+use bw_load::policy::{Full, Late, SpinMargin};
+use bw_load::record::{BLOCK, OperationCounts, WorkerRecord};
 use bw_load::target::Target;
-use bw_load::worker::{Finished, Hosted, Office, Plan, Stop, Worker};
-use bw_model::Row;
+use bw_load::worker::{Finished, Stop, Worker, WorkerFilament, WorkerInputs, WorkerPlan};
+use bw_model::{Kind, Nanos, Operation, Rate, Row};
 use bw_schedule::filament::{Emissions, Event, Filament};
-use bw_model::{Kind, Operation};
-use bw_model::{Nanos, Rate};
 
 pub const MS: u64 = 1_000_000;
 
@@ -53,23 +50,23 @@ pub fn read_at(at: Nanos) -> Operation {
     }
 }
 
-pub fn hosted(filaments: Vec<Box<dyn Filament>>) -> Vec<Hosted> {
+pub fn hosted(filaments: Vec<Box<dyn Filament>>) -> Vec<WorkerFilament> {
     let pairs = (0..).zip(filaments);
     pairs
-        .map(|(id, filament)| Hosted { id, filament })
+        .map(|(id, filament)| WorkerFilament { id, filament })
         .collect()
 }
 
 /// Catch up, queue, without end of depth.
-pub fn plan(end_ms: u64) -> Plan {
-    Plan {
+pub fn plan(end_ms: u64) -> WorkerPlan {
+    WorkerPlan {
         depth: 100_000,
         backlog: 1_000_000,
         full: Full::Queue,
         late: Late::CatchUp,
         end: Nanos(end_ms * MS),
         drain: Nanos::SECOND,
-        guard: Guard::NONE,
+        guard: SpinMargin::NONE,
         near: Nanos::ZERO,
         interval: Nanos(100 * MS),
     }
@@ -86,9 +83,9 @@ pub fn stalled(service_ns: u64, at_ms: u64, for_ms: u64) -> NullSpec {
 }
 
 pub struct Simulated {
-    pub counts: Counts,
+    pub counts: OperationCounts,
     pub rows: Vec<Row>,
-    pub ledger: Ledger,
+    pub ledger: WorkerRecord,
 }
 
 impl Simulated {
@@ -102,17 +99,17 @@ impl Simulated {
 }
 
 /// Runs filaments on a null target.
-pub fn simulate(plan: Plan, spec: NullSpec, filaments: Vec<Hosted>) -> Simulated {
-    let clock = Virtual::default();
+pub fn simulate(plan: WorkerPlan, spec: NullSpec, filaments: Vec<WorkerFilament>) -> Simulated {
+    let clock = VirtualClock::default();
     let target = Null::new(spec, clock.clone(), plan.depth);
     simulate_on(plan, target, clock, filaments)
 }
 
 pub fn simulate_on<T: Target>(
-    plan: Plan,
+    plan: WorkerPlan,
     target: T,
-    clock: Virtual,
-    filaments: Vec<Hosted>,
+    clock: VirtualClock,
+    filaments: Vec<WorkerFilament>,
 ) -> Simulated {
     let (finished, mut rows) = finish(plan, target, clock, filaments, Stop::default());
     let rows = std::iter::from_fn(|| rows.take()).flatten().collect();
@@ -124,21 +121,21 @@ pub fn simulate_on<T: Target>(
 }
 
 pub fn finish<T: Target>(
-    plan: Plan,
+    plan: WorkerPlan,
     target: T,
-    clock: Virtual,
-    filaments: Vec<Hosted>,
+    clock: VirtualClock,
+    filaments: Vec<WorkerFilament>,
     stop: Stop,
-) -> (Finished<T>, Emptier<Vec<Row>>) {
+) -> (Finished<T>, BlockReceiver<Vec<Row>>) {
     let (intervals, desk) = exchange(8, Vec::new());
     drop(desk);
     let blocks = (0..128).map(|_| Vec::with_capacity(BLOCK)).collect();
     let (blocks, rows) = exchange(129, blocks);
-    let office = Office {
+    let office = WorkerInputs {
         filaments,
         mail: mesh(1).pop().unwrap(),
         stop,
-        ledger: Ledger::new(0, Nanos::ZERO, intervals, Some(blocks)),
+        ledger: WorkerRecord::new(0, Nanos::ZERO, intervals, Some(blocks)),
     };
     let worker = Worker::new(plan, target, clock, office);
     (worker.run().unwrap(), rows)

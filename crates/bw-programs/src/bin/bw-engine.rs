@@ -2,8 +2,8 @@
 
 use bw_load::floor::{self, FloorRequest};
 use bw_load::request::LoadRequest;
-use bw_load::trouble::{Place, Trouble};
-use bw_load::{kernel_probe, panics, run, seat, signals};
+use bw_load::trouble::{ErrorLocation, Trouble};
+use bw_load::{environment, kernel_probe, run};
 use bw_trace::capture::{CaptureRequest, capture};
 use bw_trace::compare::{CompareRequest, compare};
 use bw_trace::convert::{ConvertRequest, convert};
@@ -52,8 +52,8 @@ enum Answer<T: Serialize> {
 struct Nothing {}
 
 fn main() {
-    panics::answer_with(say_panic);
-    if let Err(error) = seat::die_with_parent(seat::parent()) {
+    environment::answer_with(say_panic);
+    if let Err(error) = environment::die_with_parent(environment::parent()) {
         // Nobody is left who could read an answer.
         eprintln!("bw-engine: {error}");
         std::process::exit(1);
@@ -77,10 +77,10 @@ fn read() -> Result<Request, Trouble> {
             )
         })?;
     serde_json::from_str(&text).map_err(|error| Trouble {
-        place: Some(Box::new(Place {
+        place: Some(Box::new(ErrorLocation {
             line: Some(error.line() as u64).filter(|line| *line > 0),
             column: Some(error.column() as u64).filter(|column| *column > 0),
-            ..Place::default()
+            ..ErrorLocation::default()
         })),
         ..Trouble::request(
             "bad-request",
@@ -93,13 +93,13 @@ fn read() -> Result<Request, Trouble> {
 fn answer(request: Request) -> Result<i32, Trouble> {
     match request {
         Request::Load(request) => {
-            signals::catch();
+            environment::catch();
             let result = run::run(&request, &mut |progress| say(&Answer::Progress(progress)))?;
             say(&Answer::Result(&result));
             Ok(if result.interrupted { INTERRUPTED } else { 0 })
         }
         Request::Floor(request) => {
-            signals::catch();
+            environment::catch();
             let result = floor::run(&request)?;
             say(&Answer::Result(&result));
             Ok(if result.interrupted { INTERRUPTED } else { 0 })
@@ -121,9 +121,9 @@ fn answer(request: Request) -> Result<i32, Trouble> {
             Ok(0)
         }
         Request::TraceCapture(request) => {
-            signals::catch();
+            environment::catch();
             let ready = || say(&Answer::Ready(Nothing {}));
-            let result = capture(&request, || signals::caught() > 0, ready)?;
+            let result = capture(&request, || environment::caught() > 0, ready)?;
             say(&Answer::Result(&result));
             Ok(0) // a signal is how a capture is meant to end
         }

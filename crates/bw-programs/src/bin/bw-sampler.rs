@@ -1,13 +1,15 @@
 //! `bw-sampler`: see docs/watch-format.md.
 
-use bw_watch::arguments::{Action, USAGE, parse};
+use bw_watch::arguments::{SamplerCommand, USAGE, parse};
 use bw_watch::serve::serve;
 
 fn main() {
     let status = match parse(std::env::args_os().skip(1)) {
-        Ok(Action::Help) => say(USAGE),
-        Ok(Action::Version) => say(concat!("bw-sampler ", env!("CARGO_PKG_VERSION"), "\n")),
-        Ok(Action::Serve(roots)) => serve(&roots).map_or_else(|e| fail(1, &e.to_string()), |()| 0),
+        Ok(SamplerCommand::Help) => say(USAGE),
+        Ok(SamplerCommand::Version) => say(concat!("bw-sampler ", env!("CARGO_PKG_VERSION"), "\n")),
+        Ok(SamplerCommand::Serve(roots)) => {
+            serve(&roots).map_or_else(|e| fail(1, &e.to_string()), |()| 0)
+        }
         Err(message) => fail(2, &format!("{message}\n{USAGE}")),
     };
     std::process::exit(status);

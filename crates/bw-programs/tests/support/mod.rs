@@ -1,14 +1,14 @@
 //! A session with the launcher, as Python has it: requests down, records up.
+
 #![allow(dead_code, clippy::unwrap_used)]
 
+use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-
-use serde_json::{Value, json};
 
 pub const LAUNCHER: &str = env!("CARGO_BIN_EXE_bw-launcher");
 /// After this long a condition is thought never to hold; generous, never the measure.

@@ -3,9 +3,10 @@
 //! Decision: a block is believed only with its checksum. A lenient reader looks for the next block
 //! behind a damaged one, and tells how many bytes and blocks it passed over; a strict one stops.
 
-use super::header::{HEAD, Header};
-use super::rows::{ROW_BYTES, checksum, decode_row, part};
-use super::{BLOCK_HEAD, BLOCK_MAGIC, BLOCK_ROWS, SegmentError};
+use crate::segment::{
+    BLOCK_HEAD, BLOCK_MAGIC, BLOCK_ROWS, HEAD, Header, ROW_BYTES, SegmentError, checksum,
+    decode_row, part,
+};
 use bw_model::Row;
 use std::io::{ErrorKind, Read};
 
@@ -27,7 +28,7 @@ pub struct Skipped {
 
 /// Reads the rows of one file.
 #[derive(Debug)]
-pub struct Reader<R: Read> {
+pub struct SegmentReader<R: Read> {
     from: R,
     header: Header,
     lenient: bool,
@@ -40,7 +41,7 @@ pub struct Reader<R: Read> {
     skipped: Skipped,
 }
 
-impl<R: Read> Reader<R> {
+impl<R: Read> SegmentReader<R> {
     /// Opens a file by reading its header. `lenient`: damaged blocks are skipped and counted.
     ///
     /// # Errors

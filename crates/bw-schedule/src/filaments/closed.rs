@@ -1,16 +1,21 @@
-//! The closed loop: a user who waits for the answer, thinks, and asks again.
+//! Closed loops, and filaments that wait for others.
 //!
-//! Decision: one filament for each user. A user is a stream of randomness, a cursor and two pointers
-//! to what all users share, so that a million of them fit a small machine's memory (tests/closed_size.rs
-//! measures it). A user begins at time zero without thinking first. A closed loop cannot
-//! overload its target and hides the target's stalls (Schroeder, Wierman and Harchol-Balter,
-//! Open versus closed, NSDI '06): tests/stall.rs shows how much.
+//! A `User` of a closed loop waits for the answer, thinks, and sends the next request. Decision: one filament for
+//! each user. A user is a random stream, a cursor and two pointers to what all users share, so a million of them fit
+//! a small machine's memory (tests/closed_size.rs measures it). A user starts at time zero without thinking first. A
+//! closed loop cannot overload its target and hides the target's stalls (Schroeder, Wierman and Harchol-Balter, Open
+//! versus closed, NSDI '06): tests/stall.rs shows by how much.
+//!
+//! A `Leader` wraps a filament and sends a message at the end of every N-th of its operations; a `Follow` issues an
+//! operation when a message arrives. Any filament can send one: the payload does not matter.
 
 use crate::access::Access;
 use crate::distribution::Distribution;
-use crate::filament::{Emissions, Event, Filament};
+use crate::filament::{Completion, Emissions, Event, Filament, FilamentId};
+use crate::filaments::tag_of;
 use crate::random::Stream;
-use bw_model::Nanos;
+use bw_model::{Nanos, Operation};
+use slab::Slab;
 use std::sync::Arc;
 
 /// One user of a closed loop.
@@ -49,6 +54,124 @@ impl Filament for User {
                 self.ask(ended.at + think, emit);
             }
             Event::Timer { .. } | Event::Message { .. } => {}
+        }
+    }
+}
+
+/// Who wants to hear of every so many-th operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Follower {
+    /// Who.
+    pub id: FilamentId,
+    /// Every how many operations; at least 1.
+    pub every: u64,
+}
+
+impl Follower {
+    fn wants(self, index: u64) -> bool {
+        (index + 1).is_multiple_of(self.every)
+    }
+}
+
+/// An operation whose end somebody waits for: the leader's own mark and wish, and its index.
+#[derive(Clone, Copy)]
+struct Awaited {
+    tag: u32,
+    notify: bool,
+    index: u64,
+}
+
+/// A filament and those who follow it. The message to a follower arrives when every N-th operation
+/// (in the order in which they were emitted) ends; its payload is the operation's index, from 0.
+pub struct Leader {
+    filament: Box<dyn Filament>,
+    followers: Box<[Follower]>,
+    emitted: u64,
+    awaited: Slab<Awaited>,
+}
+
+impl Leader {
+    /// Returns `filament`, followed.
+    #[must_use]
+    pub fn new(filament: Box<dyn Filament>, followers: Vec<Follower>) -> Self {
+        Self {
+            filament,
+            followers: followers.into_boxed_slice(),
+            emitted: 0,
+            awaited: Slab::default(),
+        }
+    }
+
+    fn mark(&mut self, operation: &mut Operation) {
+        let index = self.emitted;
+        self.emitted += 1;
+        let followed = self.followers.iter().any(|f| f.wants(index));
+        if followed || operation.notify {
+            operation.tag = tag_of(self.awaited.insert(Awaited {
+                tag: operation.tag,
+                notify: operation.notify,
+                index,
+            }));
+            operation.notify = true;
+        }
+    }
+
+    /// Tells the followers; returns the event as the filament itself expects it, if it does.
+    fn tell(&mut self, ended: Completion, emit: &mut Emissions) -> Option<Event> {
+        let awaited = self.awaited.try_remove(ended.tag as usize)?;
+        let wanting = self.followers.iter().filter(|f| f.wants(awaited.index));
+        for follower in wanting {
+            emit.messages.push((ended.at, follower.id, awaited.index));
+        }
+        awaited.notify.then_some(Event::Completed(Completion {
+            tag: awaited.tag,
+            ..ended
+        }))
+    }
+}
+
+impl Filament for Leader {
+    fn wake(&mut self, event: Event, emit: &mut Emissions) {
+        let inner = match event {
+            Event::Completed(ended) => self.tell(ended, emit),
+            other => Some(other),
+        };
+        let first = emit.operations.len();
+        if let Some(event) = inner {
+            self.filament.wake(event, emit);
+        }
+        for operation in &mut emit.operations[first..] {
+            self.mark(operation);
+        }
+    }
+}
+
+/// Issues one operation for each message, some time after it.
+#[derive(Debug)]
+pub struct Follow {
+    delay: Distribution,
+    access: Access,
+    stream: Stream,
+}
+
+impl Follow {
+    /// Returns a filament whose operations start a time drawn from `delay` [ns] with `stream`
+    /// after each message.
+    #[must_use]
+    pub fn new(delay: Distribution, access: Access, stream: Stream) -> Self {
+        Self {
+            delay,
+            access,
+            stream,
+        }
+    }
+}
+
+impl Filament for Follow {
+    fn wake(&mut self, event: Event, emit: &mut Emissions) {
+        if let Event::Message { at, .. } = event {
+            let delay = Nanos(self.delay.draw(&mut self.stream));
+            emit.operations.push(self.access.next(at + delay));
         }
     }
 }

@@ -2,11 +2,24 @@
 //!
 //! Decision: a source of operations, so that [`Operations`](super::operations::Operations) plays it
 //! ahead of time and splits it over workers. Nothing here ever sees a completion.
+//!
+//! A filament over any sequence of operations that is known ahead of time: a trace, arrivals.
+//!
+//! Decision: everything that does not depend on completions is a source of blocks, and one
+//! filament plays all of them: it emits a block and sets a timer to the block's middle, where it
+//! asks for the next. So operations are in the worker's hands half a block before they are due, and
+//! what generating costs is never in the way of issuing. One operation per timer, as Buttress has
+//! it, lost: it wakes the filament at the very moment at which the operation is due.
+//!
+//! A source split over W workers is read whole by each of them, and each keeps every W-th
+//! operation: no worker waits for another, and the union is the sequence itself.
 
-use super::operations::{OperationSource, SourceState, fill};
 use crate::access::Access;
 use crate::arrival::Arrivals;
-use bw_model::Operation;
+use crate::filament::{Emissions, Event, Filament};
+use bw_model::{Nanos, Operation};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The operations of an open loop, in the order of their intended starts.
 #[derive(Debug)]
@@ -41,5 +54,135 @@ impl Iterator for Open {
 impl OperationSource for Open {
     fn next_block(&mut self, block: &mut Vec<Operation>) -> SourceState {
         fill(block, self)
+    }
+}
+
+/// How many operations a generated block has.
+pub const BLOCK_OPERATIONS: usize = 64;
+
+/// How long after a source had nothing ready it is asked again [ns].
+pub const ASK_AGAIN: Nanos = Nanos(100_000);
+
+/// What a source had to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourceState {
+    /// The block has at least one operation.
+    Ready,
+    /// Nothing is ready: the reader is behind. The block is empty; ask again.
+    NotYet,
+    /// There will be nothing more. The block may hold the last operations.
+    Ended,
+}
+
+/// A sequence of operations, handed out in blocks.
+pub trait OperationSource: Send {
+    /// Fills `block`, which is empty, with the next operations, `at` never decreasing. Must not
+    /// block. It may swap the vector for one of its own.
+    fn next_block(&mut self, block: &mut Vec<Operation>) -> SourceState;
+}
+
+impl OperationSource for Box<dyn OperationSource> {
+    fn next_block(&mut self, block: &mut Vec<Operation>) -> SourceState {
+        (**self).next_block(block)
+    }
+}
+
+/// Fills a block from a sequence that never waits.
+pub(super) fn fill(
+    block: &mut Vec<Operation>,
+    operations: &mut impl Iterator<Item = Operation>,
+) -> SourceState {
+    block.extend(operations.take(BLOCK_OPERATIONS));
+    if block.len() == BLOCK_OPERATIONS {
+        SourceState::Ready
+    } else {
+        SourceState::Ended
+    }
+}
+
+/// Which part of a sequence is kept: the operations whose index is `keep` modulo `of`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stride {
+    /// Below `of`.
+    pub keep: u64,
+    /// At least 1.
+    pub of: u64,
+}
+
+impl Stride {
+    /// The whole sequence.
+    pub const WHOLE: Self = Self { keep: 0, of: 1 };
+
+    /// Returns whether the item with this index is kept.
+    #[must_use]
+    pub fn keeps(self, index: u64) -> bool {
+        index % self.of == self.keep
+    }
+}
+
+/// Plays a source. Timers carry no meaning but "ask".
+pub struct Operations<S> {
+    source: S,
+    stride: Stride,
+    /// Index of the next operation of the whole sequence.
+    index: u64,
+    /// When the last operation of the whole sequence so far was due.
+    emitted_until: Nanos,
+    block: Vec<Operation>,
+    starved: Arc<AtomicU64>,
+}
+
+impl<S: OperationSource> Operations<S> {
+    /// Returns a filament that plays `stride` of `source`. `starved` is increased each time that
+    /// the source had nothing ready although everything emitted before was due already.
+    pub fn new(source: S, stride: Stride, starved: Arc<AtomicU64>) -> Self {
+        Self {
+            source,
+            stride,
+            index: 0,
+            emitted_until: Nanos::ZERO,
+            block: Vec::with_capacity(BLOCK_OPERATIONS),
+            starved,
+        }
+    }
+
+    fn ask(&mut self, at: Nanos, emit: &mut Emissions) {
+        self.block.clear();
+        let state = self.source.next_block(&mut self.block);
+        let middle = self.block.get(self.block.len() / 2).map(|o| o.at);
+        self.keep(emit);
+        match (state, middle) {
+            (SourceState::Ended, _) => {}
+            (_, Some(middle)) => emit.timers.push((middle.max(at), 0)),
+            (_, None) => self.ask_again(at, emit),
+        }
+    }
+
+    fn keep(&mut self, emit: &mut Emissions) {
+        for operation in &self.block {
+            if self.stride.keeps(self.index) {
+                emit.operations.push(*operation);
+            }
+            self.index += 1;
+            self.emitted_until = operation.at;
+        }
+    }
+
+    fn ask_again(&mut self, at: Nanos, emit: &mut Emissions) {
+        if at >= self.emitted_until {
+            // A count, read after the run: no order with other memory matters.
+            self.starved.fetch_add(1, Ordering::Relaxed);
+        }
+        emit.timers.push((at + ASK_AGAIN, 0));
+    }
+}
+
+impl<S: OperationSource> Filament for Operations<S> {
+    fn wake(&mut self, event: Event, emit: &mut Emissions) {
+        match event {
+            Event::Start => self.ask(Nanos::ZERO, emit),
+            Event::Timer { at, .. } => self.ask(at, emit),
+            Event::Completed(_) | Event::Message { .. } => {}
+        }
     }
 }

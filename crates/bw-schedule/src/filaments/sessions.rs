@@ -7,16 +7,25 @@
 //!
 //! Split over workers, session n lives on worker n mod W, which alone begins it: a session's randomness
 //! follows from its number.
+//!
+//! Partly open: sessions arrive whatever the target does, and each makes some requests,
+//! one after the other, with time to think between them.
+//!
+//! Many requests in a session behave like a closed loop, few like an open one. Source: Schroeder,
+//! Wierman and Harchol-Balter, Open versus closed: a cautionary tale (NSDI '06).
 
-use super::operations::{BLOCK_OPERATIONS, Stride};
-use super::slab::Slab;
+use crate::access::Access;
 use crate::arrival::Arrivals;
+use crate::distribution::Distribution;
 use crate::filament::{Completion, Emissions, Event, Filament};
-use bw_model::Operation;
-use bw_model::Nanos;
+use crate::filaments::open::{BLOCK_OPERATIONS, Stride};
+use crate::filaments::tag_of;
+use crate::random::Stream;
+use bw_model::{Nanos, Operation};
+use slab::Slab;
 
 /// What a session is and does.
-pub trait Pattern: Send {
+pub trait SessionPattern: Send {
     /// What is to be known of a session alive.
     type Session: Send;
 
@@ -30,7 +39,7 @@ pub trait Pattern: Send {
 
 /// Plays the sessions of a pattern.
 #[derive(Debug)]
-pub struct Sessions<P: Pattern> {
+pub struct Sessions<P: SessionPattern> {
     arrivals: Arrivals,
     pattern: P,
     stride: Stride,
@@ -38,7 +47,7 @@ pub struct Sessions<P: Pattern> {
     alive: Slab<P::Session>,
 }
 
-impl<P: Pattern> Sessions<P> {
+impl<P: SessionPattern> Sessions<P> {
     /// Returns a filament that plays `stride` of the sessions that begin at `arrivals`.
     pub fn new(arrivals: Arrivals, pattern: P, stride: Stride) -> Self {
         Self {
@@ -68,14 +77,14 @@ impl<P: Pattern> Sessions<P> {
         self.begun += 1;
         if self.stride.keeps(number) {
             let (session, mut first) = self.pattern.begin(number, at);
-            first.tag = self.alive.insert(session);
+            first.tag = tag_of(self.alive.insert(session));
             first.notify = true;
             emit.operations.push(first);
         }
     }
 
     fn go_on(&mut self, ended: &Completion, emit: &mut Emissions) {
-        let Some(session) = self.alive.get_mut(ended.tag) else {
+        let Some(session) = self.alive.get_mut(ended.tag as usize) else {
             return;
         };
         match self.pattern.go_on(session, ended) {
@@ -85,13 +94,13 @@ impl<P: Pattern> Sessions<P> {
                 emit.operations.push(operation);
             }
             None => {
-                self.alive.remove(ended.tag);
+                self.alive.remove(ended.tag as usize);
             }
         }
     }
 }
 
-impl<P: Pattern> Filament for Sessions<P> {
+impl<P: SessionPattern> Filament for Sessions<P> {
     fn wake(&mut self, event: Event, emit: &mut Emissions) {
         match event {
             Event::Start => self.begin(Nanos::ZERO, emit),
@@ -99,5 +108,50 @@ impl<P: Pattern> Filament for Sessions<P> {
             Event::Completed(ended) => self.go_on(&ended, emit),
             Event::Message { .. } => {}
         }
+    }
+}
+
+/// What the sessions have in common.
+#[derive(Debug)]
+pub struct PartlyOpen {
+    /// How many requests a session makes; a session always makes at least one.
+    pub requests: Distribution,
+    /// How long it thinks after an answer [ns].
+    pub think: Distribution,
+    /// What it asks for; its own stream is not used.
+    pub access: Access,
+    /// The seed of the sessions' own streams.
+    pub seed: u64,
+}
+
+/// A session alive.
+#[derive(Debug)]
+pub struct Session {
+    left: u64,
+    stream: Stream,
+    access: Access,
+}
+
+impl SessionPattern for PartlyOpen {
+    type Session = Session;
+
+    fn begin(&mut self, number: u64, at: Nanos) -> (Session, Operation) {
+        let mut stream = Stream::new(self.seed, number);
+        let requests = self.requests.draw(&mut stream);
+        // A stream of its own, so that a draw for thinking never shifts what is asked for.
+        let access = Stream::new(stream.next_u64(), number);
+        let mut session = Session {
+            left: requests.saturating_sub(1),
+            stream,
+            access: self.access.with_stream(access),
+        };
+        let first = session.access.next(at);
+        (session, first)
+    }
+
+    fn go_on(&mut self, session: &mut Session, ended: &Completion) -> Option<Operation> {
+        session.left = session.left.checked_sub(1)?;
+        let think = Nanos(self.think.draw(&mut session.stream));
+        Some(session.access.next(ended.at + think))
     }
 }

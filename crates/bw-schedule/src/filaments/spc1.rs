@@ -21,15 +21,27 @@
 //! streams merged, because streams are so unequal (0.018 to 0.281) that spreading them over workers
 //! would load these unequally. The mark (`tag`) of an operation is its stream, 0 to 7.
 //! Source: S. Daniel, an abstract of the SPC-1 I/O profile (NetApp, 2005-2009).
+//!
+//! The hierarchical reuse random walk: where a hot spot of the SPC-1-like load is touched next.
+//!
+//! A region is cut into leaves of 8 blocks. From the present leaf the walk goes up six levels, and each
+//! further one with probability 0.44; the next leaf is uniform in the subtree it has come to. So it mostly
+//! stays near where it was, at every scale. A read takes the next of its leaf's 8 blocks in turn. A write
+//! rounds its leaf down to a multiple of 8 and takes with equal probability a random block or the one that was
+//! read last there; with probability 0.15 the next write goes to the same block again.
+//!
+//! Chosen where the source leaves it open: the walk goes on from the leaf it came to (rounded, for a write); what
+//! lies beyond the region is drawn again, a hundred times (the source's second version), and then wrapped.
+//! Source: S. Daniel, an abstract of the SPC-1 I/O profile (NetApp, 2005-2009);
+//! named by McNutt, The fractal structure of data reference (2000).
 
-use super::hot_spot::HotSpot;
-use super::operations::{OperationSource, SourceState, fill};
 use crate::access::RegionSpec;
 use crate::arrival::{ArrivalSpec, Arrivals};
-use bw_model::{Kind, Operation};
+use crate::filaments::open::{OperationSource, SourceState, fill};
 use crate::random::Stream;
 use crate::rate::RateSpec;
-use bw_model::Nanos;
+use bw_model::{Kind, Nanos, Operation};
+use std::collections::HashMap;
 
 const BLOCK_BYTES: u64 = 4096;
 /// The capacity whose smallest run (30 % of the log's 10 %) holds the largest operation, with room [blocks].
@@ -42,7 +54,7 @@ const SMIX_WEIGHT: u64 = 25;
 
 /// Where a stream goes; shares of its ASU in hundredths.
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum AccessPattern {
     Uniform,
     HotSpot { from: u64 },
     Runs { from: u64, to: u64, length: u64 },
@@ -50,16 +62,21 @@ enum Place {
 
 /// What a stream does.
 #[derive(Clone, Copy, Debug)]
-struct Profile {
+struct StreamProfile {
     asu: usize,
     /// Operations per BSU-second, in thousandths of 50.
     intensity_milli: u64,
     read_percent: u64,
-    place: Place,
+    place: AccessPattern,
 }
 
-const fn profile(asu: usize, intensity_milli: u64, read_percent: u64, place: Place) -> Profile {
-    Profile {
+const fn profile(
+    asu: usize,
+    intensity_milli: u64,
+    read_percent: u64,
+    place: AccessPattern,
+) -> StreamProfile {
+    StreamProfile {
         asu,
         intensity_milli,
         read_percent,
@@ -67,25 +84,25 @@ const fn profile(asu: usize, intensity_milli: u64, read_percent: u64, place: Pla
     }
 }
 
-const SCANS: Place = Place::Runs {
+const SCANS: AccessPattern = AccessPattern::Runs {
     from: 20,
     to: 60,
     length: 10,
 };
-const LOG: Place = Place::Runs {
+const LOG: AccessPattern = AccessPattern::Runs {
     from: 0,
     to: 70,
     length: 30,
 };
 
 /// The eight streams.
-const PROFILES: [Profile; 8] = [
-    profile(0, 35, 50, Place::Uniform),
-    profile(0, 281, 50, Place::HotSpot { from: 15 }),
+const PROFILES: [StreamProfile; 8] = [
+    profile(0, 35, 50, AccessPattern::Uniform),
+    profile(0, 281, 50, AccessPattern::HotSpot { from: 15 }),
     profile(0, 70, 100, SCANS),
-    profile(0, 210, 50, Place::HotSpot { from: 70 }),
-    profile(1, 18, 30, Place::Uniform),
-    profile(1, 70, 30, Place::HotSpot { from: 47 }),
+    profile(0, 210, 50, AccessPattern::HotSpot { from: 70 }),
+    profile(1, 18, 30, AccessPattern::Uniform),
+    profile(1, 70, 30, AccessPattern::HotSpot { from: 47 }),
     profile(1, 35, 100, SCANS),
     profile(2, 281, 0, LOG),
 ];
@@ -106,14 +123,14 @@ pub struct Extent {
 
 /// Where the ASUs lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub struct Spc1Layout {
     /// Where the region begins on the target [bytes].
     pub offset_bytes: u64,
     /// Data store, user store, log.
     pub asus: [Extent; 3],
 }
 
-impl Layout {
+impl Spc1Layout {
     /// Returns the layout in a region of a target.
     ///
     /// # Errors
@@ -148,7 +165,7 @@ fn share(blocks: u64, percent: u64) -> u64 {
 /// One of the eight streams of a BSU.
 #[derive(Debug)]
 struct BsuStream {
-    profile: Profile,
+    profile: StreamProfile,
     arrivals: Arrivals,
     next: Option<Nanos>,
     stream: Stream,
@@ -159,7 +176,11 @@ struct BsuStream {
 }
 
 impl BsuStream {
-    fn new(profile: Profile, layout: &Layout, mut streams: [Stream; 2]) -> Result<Self, String> {
+    fn new(
+        profile: StreamProfile,
+        layout: &Spc1Layout,
+        mut streams: [Stream; 2],
+    ) -> Result<Self, String> {
         let extent = layout.asus[profile.asu];
         let micro_per_s = profile.intensity_milli * 50_000;
         let rate = RateSpec::Constant { micro_per_s };
@@ -185,9 +206,9 @@ impl BsuStream {
         let read = self.stream.below(100) < self.profile.read_percent;
         let kind = if read { Kind::Read } else { Kind::Write };
         match self.profile.place {
-            Place::Uniform => (kind, self.stream.below(self.extent.blocks), 1),
-            Place::HotSpot { from } => (kind, self.hot_block(from, read), 1),
-            Place::Runs { from, to, length } => {
+            AccessPattern::Uniform => (kind, self.stream.below(self.extent.blocks), 1),
+            AccessPattern::HotSpot { from } => (kind, self.hot_block(from, read), 1),
+            AccessPattern::Runs { from, to, length } => {
                 let blocks = smix(&mut self.stream);
                 (kind, self.run_block([from, to, length], blocks), blocks)
             }
@@ -245,7 +266,7 @@ impl Bsu {
     ///
     /// # Errors
     /// None that a caller can cause: the arrivals' own checks are passed on.
-    pub fn new(layout: &Layout, seed: u64) -> Result<Self, String> {
+    pub fn new(layout: &Spc1Layout, seed: u64) -> Result<Self, String> {
         let streams = PROFILES.iter().zip(0..).map(|(profile, number)| {
             let streams = [0, 1].map(|purpose| Stream::new(seed, 2 * number + purpose));
             BsuStream::new(*profile, layout, streams)
@@ -281,5 +302,130 @@ impl Iterator for Bsu {
 impl OperationSource for Bsu {
     fn next_block(&mut self, block: &mut Vec<Operation>) -> SourceState {
         fill(block, self)
+    }
+}
+
+const LEAF_BLOCKS: u64 = 8;
+const LEAST_LEVELS: u32 = 6;
+const FURTHER_UP: f64 = 0.44;
+const TRIES: u32 = 100;
+const RANDOM_BLOCK: f64 = 0.5;
+const WRITE_AGAIN: f64 = 0.15;
+
+/// A walk through a region.
+#[derive(Debug)]
+pub struct HotSpot {
+    leaves: u64,
+    levels: u32,
+    leaf: u64,
+    /// The block last read in a leaf, for leaves that were read.
+    last_read: HashMap<u64, u8>,
+    /// Where the next write goes if it goes to the same block again.
+    again: Option<u64>,
+}
+
+impl HotSpot {
+    /// Returns a walk through a region of so many blocks (at least 8), from a leaf that `stream` chooses.
+    #[must_use]
+    pub fn new(blocks: u64, stream: &mut Stream) -> Self {
+        let leaves = (blocks / LEAF_BLOCKS).max(1);
+        Self {
+            leaves,
+            levels: u64::BITS - (leaves - 1).leading_zeros(),
+            leaf: stream.below(leaves),
+            last_read: HashMap::new(),
+            again: None,
+        }
+    }
+
+    /// Returns the block to be read next.
+    pub fn read(&mut self, stream: &mut Stream) -> u64 {
+        self.leaf = self.walk(stream);
+        let last = self.last_read.entry(self.leaf).or_insert(7);
+        *last = (*last + 1) % LEAF_BLOCKS as u8;
+        self.leaf * LEAF_BLOCKS + u64::from(*last)
+    }
+
+    /// Returns the block to be written next.
+    pub fn write(&mut self, stream: &mut Stream) -> u64 {
+        let block = match self.again.take() {
+            Some(block) => block,
+            None => self.write_elsewhere(stream),
+        };
+        self.again = (stream.unit() < WRITE_AGAIN).then_some(block);
+        block
+    }
+
+    fn write_elsewhere(&mut self, stream: &mut Stream) -> u64 {
+        let leaf = self.walk(stream);
+        self.leaf = leaf - leaf % LEAF_BLOCKS;
+        let block = if stream.unit() < RANDOM_BLOCK {
+            stream.below(LEAF_BLOCKS)
+        } else {
+            u64::from(self.last_read.get(&self.leaf).copied().unwrap_or(0))
+        };
+        self.leaf * LEAF_BLOCKS + block
+    }
+
+    /// Returns the next leaf.
+    fn walk(&self, stream: &mut Stream) -> u64 {
+        let mut leaf = self.leaf;
+        for _ in 0..TRIES {
+            leaf = self.walk_once(stream);
+            if leaf < self.leaves {
+                return leaf;
+            }
+        }
+        leaf % self.leaves
+    }
+
+    fn walk_once(&self, stream: &mut Stream) -> u64 {
+        let mut up = LEAST_LEVELS.min(self.levels);
+        while up < self.levels && stream.unit() < FURTHER_UP {
+            up += 1;
+        }
+        let subtree = self.leaf >> up << up;
+        subtree + stream.below(1 << up)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_take_the_blocks_of_a_leaf_in_turn() {
+        let mut stream = Stream::new(1, 0);
+        let mut walk = HotSpot::new(8, &mut stream);
+        let read: Vec<u64> = (0..10).map(|_| walk.read(&mut stream)).collect();
+        assert_eq!(read, [0, 1, 2, 3, 4, 5, 6, 7, 0, 1]);
+    }
+
+    #[test]
+    fn a_block_is_written_again_as_often_as_said() {
+        let mut stream = Stream::new(2, 0);
+        let mut walk = HotSpot::new(8 * 100_003, &mut stream);
+        let written: Vec<u64> = (0..20_000).map(|_| walk.write(&mut stream)).collect();
+        assert!(written.iter().all(|&block| block < 8 * 100_003));
+        assert!(written.iter().all(|block| block / 8 % 8 == 0));
+        let again = written.windows(2).filter(|w| w[0] == w[1]).count();
+        // 0.15 and, where the walk comes back to the same of 8 leaves in 64 by itself, a little more:
+        // a binomial of 20,000 has a standard deviation of 50.
+        assert!((2850..4000).contains(&again), "{again}");
+    }
+
+    #[test]
+    fn a_step_stays_in_the_subtree_of_64_leaves_with_probability_0_56() {
+        let mut stream = Stream::new(3, 0);
+        let mut walk = HotSpot::new(8 << 20, &mut stream);
+        let mut near = 0;
+        for _ in 0..20_000 {
+            let before = walk.leaf >> 6;
+            walk.read(&mut stream);
+            near += u64::from(walk.leaf >> 6 == before);
+        }
+        // 0.56 stop at six levels; of those that go up, 1/2, 1/4, ... come back to the same 64:
+        // 0.56 (1 + 0.22 + 0.22^2 + ...) = 0.718. The standard deviation of 20,000 is 64.
+        assert!((14_040..14_680).contains(&near), "{near}");
     }
 }

@@ -19,12 +19,11 @@
 //!
 //! Source: TPC Benchmark B, revision 2.0 (1994).
 
-use super::sessions::Pattern;
 use crate::access::RegionSpec;
 use crate::filament::{Completion, Emissions, Event, Filament};
-use bw_model::{Kind, Operation};
+use crate::filaments::sessions::SessionPattern;
 use crate::random::Stream;
-use bw_model::Nanos;
+use bw_model::{Kind, Nanos, Operation};
 
 const PAGE_BYTES: u64 = 4096;
 const ROWS_PER_PAGE: u64 = 40;
@@ -38,12 +37,12 @@ const LEAST_REST_PAGES: u64 = 4;
 
 /// Where a table lies [pages from the beginning of the region].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Table {
+struct PageTable {
     first_page: u64,
     pages: u64,
 }
 
-impl Table {
+impl PageTable {
     /// Returns the page at this place of the circle of the table's pages.
     fn page(self, place: u64) -> u64 {
         self.first_page + place % self.pages
@@ -52,17 +51,17 @@ impl Table {
 
 /// Where everything lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub struct TpcbLayout {
     offset_bytes: u64,
     branches: u64,
-    account: Table,
-    teller: Table,
-    branch: Table,
-    history: Table,
-    log: Table,
+    account: PageTable,
+    teller: PageTable,
+    branch: PageTable,
+    history: PageTable,
+    log: PageTable,
 }
 
-impl Layout {
+impl TpcbLayout {
     /// Returns the layout of a bank of this `scale` in a region of a target.
     ///
     /// # Errors
@@ -74,7 +73,7 @@ impl Layout {
         let (offset_bytes, bytes) = region.extent(target_bytes, PAGE_BYTES)?;
         let mut first_page = 0;
         let mut table = |pages: u64| {
-            let table = Table { first_page, pages };
+            let table = PageTable { first_page, pages };
             first_page += pages;
             table
         };
@@ -110,7 +109,7 @@ impl Layout {
             account_page: self.account.page(account / ROWS_PER_PAGE),
             teller_page: self.teller.page(teller / ROWS_PER_PAGE),
             branch_page: self.branch.page(home / ROWS_PER_PAGE),
-            step: Step::ReadAccount,
+            step: TransactionStep::ReadAccount,
         }
     }
 
@@ -126,16 +125,16 @@ impl Layout {
     /// Returns the operation of the transaction's present step.
     fn operation(&self, transaction: &Transaction, at: Nanos) -> Operation {
         let (kind, page) = match transaction.step {
-            Step::ReadAccount => (Kind::Read, transaction.account_page),
-            Step::WriteAccount => (Kind::Write, transaction.account_page),
-            Step::WriteTeller => (Kind::Write, transaction.teller_page),
-            Step::WriteBranch => (Kind::Write, transaction.branch_page),
-            Step::AppendHistory => {
+            TransactionStep::ReadAccount => (Kind::Read, transaction.account_page),
+            TransactionStep::WriteAccount => (Kind::Write, transaction.account_page),
+            TransactionStep::WriteTeller => (Kind::Write, transaction.teller_page),
+            TransactionStep::WriteBranch => (Kind::Write, transaction.branch_page),
+            TransactionStep::AppendHistory => {
                 let place = transaction.number / HISTORY_ROWS_PER_PAGE;
                 (Kind::Write, self.history.page(place))
             }
-            Step::WriteLog => (Kind::Write, self.log.page(transaction.number)),
-            Step::Flush => (Kind::Flush, 0),
+            TransactionStep::WriteLog => (Kind::Write, self.log.page(transaction.number)),
+            TransactionStep::Flush => (Kind::Flush, 0),
         };
         let flush = kind == Kind::Flush;
         Operation {
@@ -163,7 +162,7 @@ fn too_small(scale: u64, tables: u64, bytes: u64) -> String {
 
 /// What a transaction is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum TransactionStep {
     ReadAccount,
     WriteAccount,
     WriteTeller,
@@ -173,7 +172,7 @@ enum Step {
     Flush,
 }
 
-impl Step {
+impl TransactionStep {
     /// Returns the step after this one; None after the last.
     fn next(self) -> Option<Self> {
         Some(match self {
@@ -195,13 +194,13 @@ pub struct Transaction {
     account_page: u64,
     teller_page: u64,
     branch_page: u64,
-    step: Step,
+    step: TransactionStep,
 }
 
 /// A client without time to think: the next transaction begins when one is committed.
 #[derive(Debug)]
 pub struct Client {
-    layout: Layout,
+    layout: TpcbLayout,
     stream: Stream,
     transaction: Transaction,
     clients: u64,
@@ -210,7 +209,7 @@ pub struct Client {
 impl Client {
     /// Returns client `client` of `clients`.
     #[must_use]
-    pub fn new(layout: Layout, client: u64, clients: u64, mut stream: Stream) -> Self {
+    pub fn new(layout: TpcbLayout, client: u64, clients: u64, mut stream: Stream) -> Self {
         let transaction = layout.transaction(client, &mut stream);
         Self {
             layout,
@@ -250,12 +249,12 @@ impl Filament for Client {
 #[derive(Debug)]
 pub struct OpenBank {
     /// Where everything lies.
-    pub layout: Layout,
+    pub layout: TpcbLayout,
     /// The seed of the transactions' own streams.
     pub seed: u64,
 }
 
-impl Pattern for OpenBank {
+impl SessionPattern for OpenBank {
     type Session = Transaction;
 
     fn begin(&mut self, number: u64, at: Nanos) -> (Transaction, Operation) {

@@ -1,25 +1,24 @@
 //! From the description of a workload to the filaments of one worker.
+//!
+//! Who follows whom.
 
-use super::{
-    ClosedSpec, FilamentSpec, FollowSpec, OpenSpec, PartlyOpenSpec, Problem, Spc1Spec, TpcbSpec,
-    WorkloadError, WorkloadSpec, whole,
-};
 use crate::access::{Access, AccessSpec};
 use crate::arrival::{ArrivalSpec, Arrivals};
 use crate::distribution::{Distribution, DistributionSpec};
 use crate::filament::{Filament, FilamentId};
-use crate::filaments::closed::User;
-use crate::filaments::follow::Follow;
-use crate::filaments::leader::{Follower, Leader};
-use crate::filaments::open::Open;
-use crate::filaments::operations::{OperationSource, Operations, Stride};
-use crate::filaments::partly_open::PartlyOpen;
-use crate::filaments::sessions::{Pattern, Sessions};
+use crate::filaments::closed::{Follow, Follower, Leader, User};
+use crate::filaments::open::{Open, OperationSource, Operations, Stride};
+use crate::filaments::sessions::{PartlyOpen, SessionPattern, Sessions};
 use crate::filaments::spc1::{self, Bsu};
 use crate::filaments::tpcb::{self, Client, OpenBank};
 use crate::random::Stream;
 use crate::rate::RateSpec;
 use crate::replay::Placed;
+use crate::workload::{
+    ClosedSpec, FilamentSpec, FollowSpec, OpenSpec, PartlyOpenSpec, Problem, Spc1Spec, TpcbSpec,
+    WorkloadError, WorkloadSpec, whole,
+};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -66,7 +65,7 @@ type Sources<'a, T> = &'a mut dyn FnMut(&T) -> Result<Box<dyn OperationSource>, 
 
 /// What a filament's streams of randomness are for.
 #[derive(Clone, Copy)]
-enum Purpose {
+enum StreamPurpose {
     Arrival,
     Access,
     Pause,
@@ -175,8 +174,8 @@ impl Builder {
         let think = Arc::new(distribution("think", &spec.think)?);
         let access = self.access(&spec.access, site.first)?;
         for id in self.homed(site) {
-            let access = access.with_stream(self.stream(id, Purpose::Access));
-            let pause = self.stream(id, Purpose::Pause);
+            let access = access.with_stream(self.stream(id, StreamPurpose::Access));
+            let pause = self.stream(id, StreamPurpose::Pause);
             self.place(id, site, User::new(Arc::clone(&think), access, pause));
         }
         Ok(())
@@ -198,7 +197,7 @@ impl Builder {
         at_least_one("every", spec.every)?;
         let delay = distribution("delay", &spec.delay)?;
         let access = self.access(&spec.access, site.first)?;
-        let pause = self.stream(site.first, Purpose::Pause);
+        let pause = self.stream(site.first, StreamPurpose::Pause);
         if self.placement.is_home(site.first) {
             self.place(site.first, site, Follow::new(delay, access, pause));
         }
@@ -206,7 +205,7 @@ impl Builder {
     }
 
     fn bank(&mut self, spec: &TpcbSpec, site: Site<'_>) -> Result<(), String> {
-        let layout = tpcb::Layout::new(spec.scale, spec.region, self.target_bytes)?;
+        let layout = tpcb::TpcbLayout::new(spec.scale, spec.region, self.target_bytes)?;
         if let Some(rate) = &spec.rate {
             let arrivals = self.arrivals(&ArrivalSpec::Poisson {}, rate, site.first)?;
             let seed = self.own_seed(site.first);
@@ -217,7 +216,7 @@ impl Builder {
         at_least_one("clients", clients)?;
         for id in self.homed(site) {
             let client = u64::from(id - site.first);
-            let stream = self.stream(id, Purpose::Access);
+            let stream = self.stream(id, StreamPurpose::Access);
             self.place(id, site, Client::new(layout, client, clients, stream));
         }
         Ok(())
@@ -225,7 +224,7 @@ impl Builder {
 
     fn bsus(&mut self, spec: &Spc1Spec, site: Site<'_>) -> Result<(), String> {
         at_least_one("bsus", u64::from(spec.bsus))?;
-        let layout = spc1::Layout::new(spec.region, self.target_bytes)?;
+        let layout = spc1::Spc1Layout::new(spec.region, self.target_bytes)?;
         for id in self.homed(site) {
             let bsu = Bsu::new(&layout, self.own_seed(id))?;
             self.play(bsu, Stride::WHOLE, Site { first: id, ..site });
@@ -265,7 +264,12 @@ impl Builder {
         self.place(site.first, site, filament);
     }
 
-    fn begin(&mut self, arrivals: Arrivals, pattern: impl Pattern + 'static, site: Site<'_>) {
+    fn begin(
+        &mut self,
+        arrivals: Arrivals,
+        pattern: impl SessionPattern + 'static,
+        site: Site<'_>,
+    ) {
         if let Some(stride) = self.part(site) {
             let filament = Sessions::new(arrivals, pattern, stride);
             self.place(site.first, site, filament);
@@ -282,13 +286,13 @@ impl Builder {
         self.built.filaments.push((id, filament));
     }
 
-    fn stream(&self, id: FilamentId, purpose: Purpose) -> Stream {
+    fn stream(&self, id: FilamentId, purpose: StreamPurpose) -> Stream {
         Stream::new(self.seed, u64::from(id) << 8 | purpose as u64)
     }
 
     /// Returns a seed for what a filament has any number of: sessions, streams of a BSU.
     fn own_seed(&self, id: FilamentId) -> u64 {
-        self.stream(id, Purpose::Own).next_u64()
+        self.stream(id, StreamPurpose::Own).next_u64()
     }
 
     fn arrivals(
@@ -297,11 +301,15 @@ impl Builder {
         rate: &RateSpec,
         id: FilamentId,
     ) -> Result<Arrivals, String> {
-        Arrivals::new(arrival, rate, self.stream(id, Purpose::Arrival))
+        Arrivals::new(arrival, rate, self.stream(id, StreamPurpose::Arrival))
     }
 
     fn access(&self, access: &AccessSpec, id: FilamentId) -> Result<Access, String> {
-        Access::new(access, self.target_bytes, self.stream(id, Purpose::Access))
+        Access::new(
+            access,
+            self.target_bytes,
+            self.stream(id, StreamPurpose::Access),
+        )
     }
 }
 
@@ -314,4 +322,74 @@ fn at_least_one(field: &str, value: u64) -> Result<(), String> {
         return Err(format!("{field} is 0: give at least 1"));
     }
     Ok(())
+}
+
+impl<T> WorkloadSpec<T> {
+    /// Returns the place of each name.
+    fn names(&self) -> Result<HashMap<&str, usize>, Problem> {
+        let mut names = HashMap::new();
+        for (place, filament) in self.filaments.iter().enumerate() {
+            let Some(name) = filament.name() else {
+                continue;
+            };
+            if let Some(other) = names.insert(name, place) {
+                let message = format!("filaments[{other}] has the same name: names must differ");
+                return Err(self.problem(place, message));
+            }
+        }
+        Ok(names)
+    }
+
+    /// Returns who follows each filament.
+    pub(super) fn followers(&self) -> Result<Vec<Vec<Follower>>, WorkloadError> {
+        let names = self
+            .names()
+            .map_err(|problem| WorkloadError(vec![problem]))?;
+        let ids = self.ids()?;
+        let mut followers = vec![Vec::new(); self.filaments.len()];
+        let mut leaders = vec![None; self.filaments.len()];
+        let mut problems = Vec::new();
+        for (place, filament) in self.filaments.iter().enumerate() {
+            let FilamentSpec::Follow(FollowSpec { leader, every, .. }) = filament else {
+                continue;
+            };
+            let Some(&at) = names.get(leader.as_str()) else {
+                let message = format!("leader {leader:?} is no filament's name: name one");
+                problems.push(self.problem(place, message));
+                continue;
+            };
+            leaders[place] = Some(at);
+            let id = ids[place].start;
+            // Zero is refused when the follower itself is built.
+            let every = (*every).max(1);
+            followers[at].push(Follower { id, every });
+        }
+        problems.extend(self.circles(&leaders));
+        if problems.is_empty() {
+            Ok(followers)
+        } else {
+            Err(WorkloadError(problems))
+        }
+    }
+
+    /// Returns the filaments that wait for themselves: nothing would ever start.
+    fn circles(&self, leaders: &[Option<usize>]) -> Vec<Problem> {
+        let in_circle = |&place: &usize| {
+            let mut ahead = leaders[place];
+            for _ in 0..leaders.len() {
+                match ahead {
+                    Some(next) if next != place => ahead = leaders[next],
+                    other => return other == Some(place),
+                }
+            }
+            false
+        };
+        (0..leaders.len())
+            .filter(in_circle)
+            .map(|place| {
+                let message = "it waits for itself, through its leaders: nothing would ever start";
+                self.problem(place, message.into())
+            })
+            .collect()
+    }
 }

@@ -1,4 +1,5 @@
 //! Goodness-of-fit tests: distances between samples and theory, and their critical values.
+
 #![allow(
     dead_code,
     reason = "each test program uses some of these and none uses all"

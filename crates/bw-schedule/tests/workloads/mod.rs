@@ -1,12 +1,12 @@
 //! Workloads for tests: from JSON, with a trace that is made up of a few numbers.
+
 #![allow(dead_code, reason = "each test uses its part")]
 
+use bw_model::{Kind, Nanos, Operation};
 use bw_schedule::filament::FilamentId;
-use bw_schedule::filaments::operations::{OperationSource, SourceState};
-use bw_model::{Kind, Operation};
+use bw_schedule::filaments::open::{OperationSource, SourceState};
 use bw_schedule::replay::{Placed, drive};
 use bw_schedule::workload::{Placement, WorkloadError, WorkloadSpec};
-use bw_model::Nanos;
 use serde::{Deserialize, Serialize};
 
 pub const MS: u64 = 1_000_000;

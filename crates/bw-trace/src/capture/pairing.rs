@@ -8,23 +8,21 @@
 //! end in the order of their issue. Only when the kernel has lost events is an older one at the
 //! place of a new one taken for ended unseen.
 
-use super::event::Request;
-use bw_model::Row;
-use bw_model::Kind;
-use bw_model::Nanos;
+use crate::capture::events::BlockRequest;
+use bw_model::{Kind, Nanos, Row};
 use std::collections::{HashMap, VecDeque};
 
 const SECTOR_BYTES: u64 = 512;
 
 /// Which request in flight: its device, whether it is a flush, and its first sector.
-type Key = ((u32, u32), bool, u64);
+type RequestKey = ((u32, u32), bool, u64);
 
 /// The requests that were issued and have not left yet.
 #[derive(Debug, Default)]
 pub struct Pairing {
-    rows: VecDeque<Waiting>,
+    rows: VecDeque<PendingRequest>,
     /// Of each request in flight: its number in order of issue.
-    in_flight: HashMap<Key, VecDeque<u64>>,
+    in_flight: HashMap<RequestKey, VecDeque<u64>>,
     /// The number of `rows[0]`.
     first: u64,
     /// Requests below this number may have ended unseen.
@@ -34,7 +32,7 @@ pub struct Pairing {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct PendingRequest {
     row: Row,
     sectors_left: u32,
     ended: bool,
@@ -42,7 +40,7 @@ struct Waiting {
 
 impl Pairing {
     /// Notes an issue. `device` is the index in the trace's list of devices.
-    pub fn issue(&mut self, at: Nanos, request: Request, (device, stream): (u16, u32)) {
+    pub fn issue(&mut self, at: Nanos, request: BlockRequest, (device, stream): (u16, u32)) {
         let Some(kind) = request.kind else { return };
         let row = Row {
             intended: at,
@@ -61,7 +59,7 @@ impl Pairing {
             numbers.retain(|older| *older >= self.doubtful);
         }
         numbers.push_back(number);
-        self.rows.push_back(Waiting {
+        self.rows.push_back(PendingRequest {
             row,
             sectors_left: request.sectors,
             ended: false,
@@ -69,7 +67,7 @@ impl Pairing {
     }
 
     /// Notes the end of a request, or of its first part.
-    pub fn complete(&mut self, at: Nanos, request: Request, error: i32) {
+    pub fn complete(&mut self, at: Nanos, request: BlockRequest, error: i32) {
         let Some(number) = self.take(&request) else {
             self.strangers += 1;
             return;
@@ -80,7 +78,7 @@ impl Pairing {
         waiting.sectors_left = waiting.sectors_left.saturating_sub(request.sectors);
         if waiting.sectors_left > 0 && error == 0 && request.sectors > 0 {
             // The rest goes on from where this part ended.
-            let rest = Request {
+            let rest = BlockRequest {
                 sector: request.sector + u64::from(request.sectors),
                 ..request
             };
@@ -104,7 +102,7 @@ impl Pairing {
     }
 
     /// Forgets an issue that the driver gave back: it will be issued again.
-    pub fn requeue(&mut self, request: Request) {
+    pub fn requeue(&mut self, request: BlockRequest) {
         if let Some(number) = self.take(&request)
             && let Some(at) = self.index(number)
         {
@@ -135,7 +133,7 @@ impl Pairing {
         Ok(())
     }
 
-    fn take(&mut self, request: &Request) -> Option<u64> {
+    fn take(&mut self, request: &BlockRequest) -> Option<u64> {
         let numbers = self.in_flight.get_mut(&key(request))?;
         let (first, rows) = (self.first, &self.rows);
         let like = |number: &u64| {
@@ -156,13 +154,13 @@ impl Pairing {
         usize::try_from(number.checked_sub(self.first)?).ok()
     }
 
-    fn waiting(&mut self, number: u64) -> Option<&mut Waiting> {
+    fn waiting(&mut self, number: u64) -> Option<&mut PendingRequest> {
         let at = self.index(number)?;
         self.rows.get_mut(at)
     }
 }
 
-fn key(request: &Request) -> Key {
+fn key(request: &BlockRequest) -> RequestKey {
     let flush = request.kind == Some(Kind::Flush);
     (
         request.device,
@@ -175,8 +173,8 @@ fn key(request: &Request) -> Key {
 mod tests {
     use super::*;
 
-    fn read(sector: u64, sectors: u32) -> Request {
-        Request {
+    fn read(sector: u64, sectors: u32) -> BlockRequest {
+        BlockRequest {
             device: (7, 1),
             kind: Some(Kind::Read),
             sector,
@@ -266,7 +264,7 @@ mod tests {
 
     #[test]
     fn flushes_end_in_the_order_of_their_issue() {
-        let flush = Request {
+        let flush = BlockRequest {
             device: (7, 1),
             kind: Some(Kind::Flush),
             sector: 0,

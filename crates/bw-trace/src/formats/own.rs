@@ -4,21 +4,19 @@
 //! a filament that begins after five seconds begins then. Rows that say that they are sorted by intended
 //! start need no window; samples, which are sorted by their end, get a wide one.
 
-use crate::entry::{Devices, Entry, LARGEST_END_BYTES};
-use crate::fault::{Fault, Place};
-use crate::source::{Account, Source, Timing};
+use crate::entry::{DeviceNames, LARGEST_END_BYTES, ParseError, Position, TraceEntry};
+use crate::source::{Account, Timing, TraceSource};
 use crate::text::Bytes;
 use bw_model::Row;
-use bw_record::segment::header::{Content, Order};
-use bw_record::segment::reader::Reader;
-use bw_record::segment::{self, SegmentError};
+use bw_record::segment::reader::SegmentReader;
+use bw_record::segment::{self, Content, Order, SegmentError};
 
 /// What a file of ours starts with.
 pub(crate) const MAGIC: &[u8] = &segment::MAGIC;
 
 /// The rows of one file.
 pub(crate) struct Own {
-    reader: Reader<Bytes>,
+    reader: SegmentReader<Bytes>,
     rows: Vec<Row>,
     taken: usize,
     block_byte: u64,
@@ -31,8 +29,8 @@ impl Own {
     /// Returns the rows of `stream`, whose header is read.
     ///
     /// Errors: the header is not of this format, or of a later version.
-    pub fn new(stream: Bytes, lenient: bool) -> Result<Self, Fault> {
-        let reader = Reader::new(stream, lenient).map_err(|error| {
+    pub fn new(stream: Bytes, lenient: bool) -> Result<Self, ParseError> {
+        let reader = SegmentReader::new(stream, lenient).map_err(|error| {
             fault(error, 0).fatal("write the trace again, or convert it with the bw that wrote it")
         })?;
         Ok(Self {
@@ -46,7 +44,7 @@ impl Own {
     }
 
     /// Reads the next block; returns false at the end.
-    fn block(&mut self) -> Result<bool, Fault> {
+    fn block(&mut self) -> Result<bool, ParseError> {
         self.taken = 0;
         self.block_byte = self.reader.offset();
         let more = self
@@ -57,7 +55,7 @@ impl Own {
         Ok(more)
     }
 
-    fn device(&mut self, number: u16, devices: &mut Devices) -> Result<u16, Fault> {
+    fn device(&mut self, number: u16, devices: &mut DeviceNames) -> Result<u16, ParseError> {
         let place = usize::from(number);
         if place >= self.devices.len() {
             self.devices.resize(place + 1, None);
@@ -75,8 +73,8 @@ impl Own {
     }
 }
 
-impl Source<Entry> for Own {
-    fn next(&mut self, devices: &mut Devices) -> Result<Option<Entry>, Fault> {
+impl TraceSource<TraceEntry> for Own {
+    fn next(&mut self, devices: &mut DeviceNames) -> Result<Option<TraceEntry>, ParseError> {
         while self.taken == self.rows.len() {
             if self.ended || !self.block()? {
                 return Ok(None);
@@ -84,14 +82,14 @@ impl Source<Entry> for Own {
         }
         let mut row = self.rows[self.taken];
         self.taken += 1;
-        let place = Place::Byte(self.block_byte);
+        let place = Position::Byte(self.block_byte);
         let end = row.offset.checked_add(u64::from(row.size));
         if end.is_none_or(|end| end > LARGEST_END_BYTES) {
             let text = "an operation in the block lies beyond 8 EiB";
-            return Err(Fault::byte(self.block_byte, text));
+            return Err(ParseError::byte(self.block_byte, text));
         }
         row.device = self.device(row.device, devices)?;
-        Ok(Some(Entry {
+        Ok(Some(TraceEntry {
             row,
             place,
             sequence: 0,
@@ -133,10 +131,10 @@ impl Source<Entry> for Own {
     }
 }
 
-fn fault(error: SegmentError, byte: u64) -> Fault {
+fn fault(error: SegmentError, byte: u64) -> ParseError {
     match error {
-        SegmentError::Io(error) => Fault::read(&error, Place::Byte(byte)),
-        SegmentError::Format { message, remedy } => Fault::byte(byte, message).fatal(remedy),
-        SegmentError::Damaged { offset, message } => Fault::byte(offset, message),
+        SegmentError::Io(error) => ParseError::read(&error, Position::Byte(byte)),
+        SegmentError::Format { message, remedy } => ParseError::byte(byte, message).fatal(remedy),
+        SegmentError::Damaged { offset, message } => ParseError::byte(offset, message),
     }
 }

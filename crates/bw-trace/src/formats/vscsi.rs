@@ -6,10 +6,9 @@
 //! times in microseconds; the version is the high byte. Commands that are neither reads, writes, cache flushes nor
 //! unmaps are counted as other events. Source: libCacheSim aa0fc40, vscsi.h; SBC-3 for the codes.
 
-use super::{MICROSECOND_NS, SECTOR_BYTES};
-use crate::entry::{Devices, Entry, LARGEST_END_BYTES};
-use crate::fault::{Fault, Place};
-use crate::source::{Account, Source};
+use crate::entry::{DeviceNames, LARGEST_END_BYTES, ParseError, Position, TraceEntry};
+use crate::formats::{MICROSECOND_NS, SECTOR_BYTES};
+use crate::source::{Account, TraceSource};
 use crate::text::Bytes;
 use bw_model::Kind;
 
@@ -52,7 +51,7 @@ impl Vscsi {
     }
 
     /// Returns the version, from the first record.
-    fn version(&mut self) -> Result<u8, Fault> {
+    fn version(&mut self) -> Result<u8, ParseError> {
         use std::io::BufRead;
         if let Some(version) = self.version {
             return Ok(version);
@@ -60,17 +59,22 @@ impl Vscsi {
         let head = self
             .stream
             .fill_buf()
-            .map_err(|error| Fault::read(&error, Place::Byte(0)))?;
+            .map_err(|error| ParseError::read(&error, Position::Byte(0)))?;
         let version = version(&head[..head.len().min(40)]).ok_or_else(|| {
-            Fault::byte(0, "the first record is of neither version 1 nor version 2")
+            ParseError::byte(0, "the first record is of neither version 1 nor version 2")
                 .fatal("give the right --format")
         })?;
         self.version = Some(version);
         Ok(version)
     }
 
-    fn entry(&mut self, record: &[u8], version: u8, start: u64) -> Result<Option<Entry>, Fault> {
-        let fault = |what: &str| Fault::byte(start, what);
+    fn entry(
+        &mut self,
+        record: &[u8],
+        version: u8,
+        start: u64,
+    ) -> Result<Option<TraceEntry>, ParseError> {
+        let fault = |what: &str| ParseError::byte(start, what);
         if !is_of(record, version) {
             return Err(fault("the record is of another version than the first one"));
         }
@@ -102,21 +106,21 @@ impl Vscsi {
                 Some(end.ok_or_else(|| fault("the response time is too large"))?)
             }
         };
-        let mut entry = Entry::new(at, kind, offset, bytes).ended(end);
-        entry.place = Place::Byte(start);
+        let mut entry = TraceEntry::new(at, kind, offset, bytes).ended(end);
+        entry.place = Position::Byte(start);
         Ok(Some(entry))
     }
 }
 
-impl Source<Entry> for Vscsi {
-    fn next(&mut self, devices: &mut Devices) -> Result<Option<Entry>, Fault> {
+impl TraceSource<TraceEntry> for Vscsi {
+    fn next(&mut self, devices: &mut DeviceNames) -> Result<Option<TraceEntry>, ParseError> {
         loop {
             let version = self.version()?;
             let mut record = [0; 40];
             let record = &mut record[..RECORD_BYTES[usize::from(version - 1)]];
             let start = self.byte;
-            let length = super::read_up_to(&mut self.stream, record)
-                .map_err(|error| Fault::read(&error, Place::Byte(start)))?;
+            let length = crate::formats::read_up_to(&mut self.stream, record)
+                .map_err(|error| ParseError::read(&error, Position::Byte(start)))?;
             self.byte += length as u64;
             if length == 0 {
                 return Ok(None);
@@ -124,7 +128,7 @@ impl Source<Entry> for Vscsi {
             if length < record.len() {
                 let whole = record.len();
                 let text = format!("the last record has {length} of its {whole} bytes");
-                return Err(Fault::byte(start, text));
+                return Err(ParseError::byte(start, text));
             }
             if let Some(entry) = self.entry(record, version, start)? {
                 return Ok(Some(entry.on(devices.number(b"0", 0)?)));

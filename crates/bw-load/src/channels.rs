@@ -1,0 +1,295 @@
+//! Rings between threads: blocks that are handed over and come back empty, and messages between workers.
+//!
+//! Decision: rings for one sender and one receiver (rtrb) instead of channels: neither side allocates, locks or waits, and
+//! the memory of what was handed over is used again. A message that finds its ring full stays with the sender and is sent
+//! before anything newer. Workers find out together that nothing is left to do by one count of active workers and
+//! messages under way: it is zero only when every worker is idle and no message is on its way to wake one.
+
+use bw_model::Nanos;
+use bw_schedule::filament::FilamentId;
+use rtrb::{Consumer, Producer, PushError, RingBuffer};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+/// The side that fills.
+#[derive(Debug)]
+pub struct BlockSender<T> {
+    full: Producer<T>,
+    empty: Consumer<T>,
+}
+
+/// The side that empties.
+#[derive(Debug)]
+pub struct BlockReceiver<T> {
+    full: Consumer<T>,
+    empty: Producer<T>,
+}
+
+/// Returns both sides, with so many empty ones made beforehand, and room for `capacity` under way.
+#[must_use]
+pub fn exchange<T>(capacity: usize, empties: Vec<T>) -> (BlockSender<T>, BlockReceiver<T>) {
+    let (full, full_out) = RingBuffer::new(capacity);
+    let (mut empty, empty_out) = RingBuffer::new(capacity.max(empties.len()));
+    // The ring has room for all of them.
+    empties.into_iter().for_each(|one| drop(empty.push(one)));
+    (
+        BlockSender {
+            full,
+            empty: empty_out,
+        },
+        BlockReceiver {
+            full: full_out,
+            empty,
+        },
+    )
+}
+
+impl<T> BlockSender<T> {
+    /// Returns whether something full would find no room now.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.full.is_full()
+    }
+
+    /// Returns whether the other side is gone.
+    #[must_use]
+    pub fn is_abandoned(&self) -> bool {
+        self.full.is_abandoned()
+    }
+
+    /// Takes an empty one, if one is there.
+    pub fn take(&mut self) -> Option<T> {
+        self.empty.pop().ok()
+    }
+
+    /// Hands over a full one.
+    ///
+    /// # Errors
+    /// There is no room: it is given back.
+    pub fn give(&mut self, full: T) -> Result<(), T> {
+        self.full
+            .push(full)
+            .map_err(|rtrb::PushError::Full(full)| full)
+    }
+}
+
+impl<T> BlockReceiver<T> {
+    /// Returns whether the other side is gone; what it handed over before may still be here.
+    #[must_use]
+    pub fn is_abandoned(&self) -> bool {
+        self.full.is_abandoned()
+    }
+
+    /// Takes a full one, if one is there.
+    pub fn take(&mut self) -> Option<T> {
+        self.full.pop().ok()
+    }
+
+    /// Gives an empty one back; there are never more of them than the ring has room for, or it is freed.
+    pub fn give(&mut self, empty: T) {
+        drop(self.empty.push(empty));
+    }
+}
+
+const RING: usize = 4096;
+
+/// How often a waiting worker looks for letters: once somebody has sent one, and before that.
+const OFTEN: Nanos = Nanos(50_000);
+const NOW_AND_THEN: Nanos = Nanos(1_000_000);
+
+/// A message from one filament to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteMessage {
+    /// When it is to arrive.
+    pub at: Nanos,
+    /// Who sends it.
+    pub from: FilamentId,
+    /// Whom it is for.
+    pub to: FilamentId,
+    /// What it says.
+    pub payload: u64,
+}
+
+/// One worker's letter box.
+#[derive(Debug)]
+pub struct MessageLinks {
+    own: usize,
+    outgoing: Vec<Option<Producer<RemoteMessage>>>,
+    incoming: Vec<Consumer<RemoteMessage>>,
+    held_back: Vec<VecDeque<RemoteMessage>>,
+    open: Arc<AtomicI64>,
+    used: Arc<AtomicBool>,
+    resting: bool,
+}
+
+/// Returns the letter boxes of so many workers, all active.
+#[must_use]
+pub fn mesh(workers: usize) -> Vec<MessageLinks> {
+    let open = Arc::new(AtomicI64::new(i64::try_from(workers).unwrap_or(i64::MAX)));
+    let used = Arc::new(AtomicBool::new(false));
+    let mut boxes: Vec<MessageLinks> = (0..workers)
+        .map(|own| MessageLinks {
+            own,
+            outgoing: Vec::new(),
+            incoming: Vec::new(),
+            held_back: vec![VecDeque::new(); workers],
+            open: Arc::clone(&open),
+            used: Arc::clone(&used),
+            resting: false,
+        })
+        .collect();
+    for from in 0..workers {
+        for to in 0..workers {
+            let ring = (from != to).then(|| RingBuffer::new(RING));
+            let (producer, consumer) = ring.unzip();
+            boxes[from].outgoing.push(producer);
+            boxes[to].incoming.extend(consumer);
+        }
+    }
+    boxes
+}
+
+impl MessageLinks {
+    /// Returns which worker a filament lives on that does not live here.
+    #[must_use]
+    pub fn home(&self, filament: FilamentId) -> usize {
+        filament as usize % self.outgoing.len()
+    }
+
+    /// Returns for how long a waiting worker may leave its box alone; [`Nanos::NEVER`] if nobody else is there.
+    #[must_use]
+    pub fn patience(&self) -> Nanos {
+        match (self.incoming.is_empty(), self.used.load(Ordering::Relaxed)) {
+            (true, _) => Nanos::NEVER,
+            (false, true) => OFTEN,
+            (false, false) => NOW_AND_THEN,
+        }
+    }
+
+    /// Returns whether this is the letter box of that worker.
+    #[must_use]
+    pub fn is_own(&self, worker: usize) -> bool {
+        worker == self.own
+    }
+
+    /// Sends a letter to another worker. Sent to oneself it is lost, since that is an error of the caller.
+    pub fn send(&mut self, worker: usize, letter: RemoteMessage) {
+        self.used.store(true, Ordering::Relaxed);
+        self.open.fetch_add(1, Ordering::AcqRel);
+        self.held_back[worker].push_back(letter);
+        self.post();
+    }
+
+    /// Moves what was held back into the rings, as far as they have room.
+    pub fn post(&mut self) {
+        for (waiting, ring) in self.held_back.iter_mut().zip(&mut self.outgoing) {
+            while let (Some(letter), Some(ring)) = (waiting.front(), ring.as_mut()) {
+                if let Err(PushError::Full(_)) = ring.push(*letter) {
+                    break;
+                }
+                waiting.pop_front();
+            }
+        }
+    }
+
+    /// Takes one letter that has come, if there is any; the worker is active from then on.
+    #[inline]
+    pub fn receive(&mut self) -> Option<RemoteMessage> {
+        let letter = self.incoming.iter_mut().find_map(|ring| ring.pop().ok())?;
+        if self.resting {
+            self.resting = false;
+        } else {
+            // The letter's share of the count; that of a resting worker passes to the worker.
+            self.open.fetch_sub(1, Ordering::AcqRel);
+        }
+        Some(letter)
+    }
+
+    /// Says that this worker has nothing left to do; returns whether nobody has, nor ever will.
+    pub fn rest(&mut self) -> bool {
+        if !self.resting && self.held_back.iter().all(VecDeque::is_empty) {
+            self.resting = true;
+            self.open.fetch_sub(1, Ordering::AcqRel);
+        }
+        self.open.load(Ordering::Acquire) == 0
+    }
+
+    /// Leaves the mesh: this worker's run is over, and it is not waited for.
+    pub fn leave(&mut self) {
+        if !self.resting {
+            self.resting = true;
+            self.open.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
+
+#[cfg(test)]
+mod exchange_tests {
+    use super::*;
+
+    #[test]
+    fn what_is_full_goes_over_and_what_is_empty_comes_back() {
+        let (mut filler, mut emptier) = exchange(2, vec![0]);
+        assert_eq!((filler.take(), filler.take()), (Some(0), None));
+        assert_eq!([1, 2, 3].map(|n| filler.give(n)), [Ok(()), Ok(()), Err(3)]);
+        assert!(filler.is_full());
+        assert_eq!(emptier.take(), Some(1));
+        emptier.give(7);
+        assert_eq!(filler.take(), Some(7));
+        drop(emptier);
+        assert!(filler.is_abandoned());
+    }
+}
+
+#[cfg(test)]
+mod mail_tests {
+    use super::*;
+
+    fn letter(payload: u64) -> RemoteMessage {
+        RemoteMessage {
+            at: Nanos(1),
+            from: 0,
+            to: 1,
+            payload,
+        }
+    }
+
+    #[test]
+    fn a_letter_under_way_keeps_everybody_going() {
+        let mut boxes = mesh(2);
+        boxes[0].send(1, letter(7));
+        assert!(!boxes[1].rest() && !boxes[0].rest());
+        assert_eq!(boxes[1].receive(), Some(letter(7)));
+        assert!(!boxes[0].rest());
+        assert!(boxes[1].rest() && boxes[0].rest());
+    }
+
+    #[test]
+    fn more_letters_than_a_ring_holds_arrive_in_order() {
+        let mut boxes = mesh(2);
+        let many = RING as u64 + 100;
+        (0..many).for_each(|n| boxes[0].send(1, letter(n)));
+        assert!(!boxes[0].rest());
+        for n in 0..many {
+            assert_eq!(boxes[1].receive(), Some(letter(n)));
+            boxes[0].post();
+        }
+        assert!(boxes[1].receive().is_none());
+        assert!(!boxes[0].rest() || boxes[1].rest());
+    }
+
+    #[test]
+    fn boxes_are_looked_into_often_once_letters_are_sent() {
+        let mut boxes = mesh(2);
+        assert_eq!(boxes[1].patience(), NOW_AND_THEN);
+        boxes[0].send(1, letter(1));
+        assert_eq!(boxes[1].patience(), OFTEN);
+        assert_eq!(mesh(1)[0].patience(), Nanos::NEVER);
+    }
+
+    #[test]
+    fn alone_rest_is_the_end() {
+        assert!(mesh(1)[0].rest());
+    }
+}

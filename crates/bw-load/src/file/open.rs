@@ -1,0 +1,536 @@
+//! Opens a target once for the whole run, and makes the regular file that the spec asks for. Every refusal happens
+//! here, before anything is issued.
+//!
+//! Decision: the space is reserved first (fallocate: a full disk is reported at once), then really written with
+//! pseudo-random bytes. Rejected: reserving alone (the file system answers reads of blocks that were never written with
+//! zeros, and the device is never asked) and zeros (disks that compress or know zeros would look faster than they are).
+//! What was written is made durable and dropped from the page cache as the filling goes, so the run starts cold and a
+//! file larger than memory does not push everything else out.
+
+use crate::environment;
+use crate::file::buffers::Buffers;
+use crate::file::limits::{self, DirectIoLimits};
+use crate::file::threads::{FileCalls, ThreadsTarget};
+use crate::file::uring::UringTarget;
+use crate::file::{Engine, FileSpec, FileTarget, Refusal, overwrite, ring};
+use rand_core::Rng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::SeedableRng;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What the workload will do to the target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TargetUse {
+    /// Whether any operation changes data: a write or a discard.
+    pub writes: bool,
+}
+
+/// A file or device that may be used. Workers share the one open file.
+#[derive(Debug)]
+pub struct OpenFile {
+    spec: FileSpec,
+    file: Arc<File>,
+    size_bytes: u64,
+    block_bytes: u32,
+    absent: Vec<String>,
+    home: libc::cpu_set_t,
+}
+
+/// Opens what `spec` names for `purpose`; a regular file is made, and made larger, as asked.
+/// Call it before threads are pinned: the threads engine runs where the caller may run.
+///
+/// # Errors
+/// See [`Refusal`]; its codes all start with `target-`.
+pub fn open(spec: &FileSpec, purpose: TargetUse) -> Result<OpenFile, Refusal> {
+    check_spec(spec)?;
+    let path = spec.path.as_path();
+    let device = is_device(spec)?;
+    let mut absent = Vec::new();
+    let checked = match device {
+        true => None,
+        false => make_or_check(spec, purpose, &mut absent)?,
+    };
+    let file = open_file(spec, purpose, device)?;
+    match checked {
+        Some(checked) => overwrite::refuse_other(path, &checked, &file)?,
+        None if device && purpose.writes => check_device(spec, &file)?,
+        None => {}
+    }
+    let (size_bytes, limits) = (size(spec, &file, device)?, limits::limits(path, &file));
+    if let Some(hole) = (!device).then(|| first_hole(&file, size_bytes)).flatten() {
+        absent.push(format!(
+            "data from byte {hole} on: never written, so that reads there may not reach the device"
+        ));
+    }
+    Ok(OpenFile {
+        block_bytes: block(spec, limits)?,
+        spec: spec.clone(),
+        file: Arc::new(file),
+        size_bytes,
+        absent,
+        home: affinity(),
+    })
+}
+
+impl OpenFile {
+    /// Returns how much of the target is used [bytes].
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// Returns what offsets and sizes must be multiples of [bytes]: 1 where everything goes.
+    #[must_use]
+    pub fn block_bytes(&self) -> u32 {
+        self.block_bytes
+    }
+
+    /// Refuses offsets or sizes that are not multiples of the block; `what` names them
+    /// in the message, as `access.size`.
+    ///
+    /// # Errors
+    /// `target-unaligned`.
+    pub fn check_multiple(&self, what: &str, bytes: u64) -> Result<(), Refusal> {
+        let block = u64::from(self.block_bytes);
+        if bytes.is_multiple_of(block) {
+            return Ok(());
+        }
+        let (path, before) = (self.spec.path.display(), bytes - bytes % block);
+        let near = match before {
+            0 => format!("{block}"),
+            _ => format!("{before} or {}", before + block),
+        };
+        Err(Refusal::new(
+            "target-unaligned",
+            format!(
+                "{path}: {what} is {bytes} bytes, not a multiple of the block of {block} bytes"
+            ),
+            format!("take {near}, or leave out --direct"),
+        ))
+    }
+
+    /// Makes a worker's own target for `depth` operations in flight of up to `largest_bytes`
+    /// each. Call it in the worker's thread: a ring belongs to the thread that made it.
+    ///
+    /// # Errors
+    /// `target-engine`: the engine that was asked for is not to be had.
+    pub fn worker(&self, depth: u32, largest_bytes: u32) -> Result<FileTarget, Refusal> {
+        let uring = match self.spec.engine {
+            Engine::Threads => Err("io_uring: threads were asked for".to_owned()),
+            _ => self.uring(depth, largest_bytes),
+        };
+        match (uring, self.spec.engine) {
+            (Ok(target), _) => Ok(FileTarget::Uring(Box::new(target))),
+            (Err(why), Engine::IoUring) => Err(Refusal::new(
+                "target-engine",
+                why,
+                "leave out the engine, or ask for threads",
+            )),
+            (Err(why), _) => self.threads(depth, largest_bytes, why),
+        }
+    }
+
+    /// Returns what executes operations while its caller waits; one for each thread.
+    ///
+    /// # Errors
+    /// `target-engine`: there is no memory for buffers.
+    pub fn synchronous(&self, largest_bytes: u32) -> Result<FileCalls, Refusal> {
+        let buffers = Buffers::new(1, largest_bytes).map_err(|error| no_memory(&error))?;
+        Ok(FileCalls::new(Arc::clone(&self.file), buffers))
+    }
+
+    fn uring(&self, depth: u32, largest_bytes: u32) -> Result<UringTarget, String> {
+        let buffers = Buffers::new(depth, largest_bytes)
+            .map_err(|error| format!("io_uring: no memory for buffers: {error}"))?;
+        let target = UringTarget::new(Arc::clone(&self.file), buffers, depth);
+        let mut target = target.map_err(|error| format!("io_uring: {}", ring::refused(&error)))?;
+        target.note_absent(&self.absent);
+        Ok(target)
+    }
+
+    fn threads(&self, depth: u32, largest: u32, why: String) -> Result<FileTarget, Refusal> {
+        let buffers = Buffers::new(depth, largest).map_err(|error| no_memory(&error))?;
+        let count = u32::from(self.spec.threads).min(depth);
+        let file = Arc::clone(&self.file);
+        let mut target =
+            ThreadsTarget::new(file, buffers, (depth, count), self.home).map_err(|error| {
+                Refusal::new(
+                    "target-engine",
+                    format!("{count} threads cannot be started: {error}"),
+                    "ask for fewer threads",
+                )
+            })?;
+        target.note_absent(&self.absent);
+        target.note_absent(&[why]);
+        Ok(FileTarget::Threads(Box::new(target)))
+    }
+}
+
+fn no_memory(error: &io::Error) -> Refusal {
+    Refusal::new(
+        "target-engine",
+        format!("no memory for the buffers of the target: {error}"),
+        "ask for a smaller depth or smaller operations, or raise the limit (ulimit -l)",
+    )
+}
+
+/// Returns whether the path is a block device; a missing file is none.
+fn is_device(spec: &FileSpec) -> Result<bool, Refusal> {
+    let path = spec.path.display();
+    let about = match fs::metadata(&spec.path) {
+        Ok(about) => about,
+        Err(error) if error.kind() == io::ErrorKind::NotFound && spec.size_bytes.is_some() => {
+            return Ok(false);
+        }
+        Err(error) => return Err(not_opened(&spec.path, &error)),
+    };
+    let kind = about.file_type();
+    let what = if kind.is_file() || kind.is_block_device() {
+        return Ok(kind.is_block_device());
+    } else if kind.is_dir() {
+        "a directory"
+    } else if kind.is_char_device() {
+        "a character device"
+    } else {
+        "a pipe or socket"
+    };
+    Err(Refusal::new(
+        "target-kind",
+        format!("{path}: {what}, not a regular file or a block device"),
+        "name a file in it, or a block device",
+    ))
+}
+
+fn open_file(spec: &FileSpec, purpose: TargetUse, device: bool) -> Result<File, Refusal> {
+    let path = spec.path.as_path();
+    let exclusive = device && purpose.writes && !spec.allow_writes_to_mounted;
+    let mut options = File::options();
+    options.read(true).write(purpose.writes);
+    let flag = |wanted: bool, flag: i32| if wanted { flag } else { 0 };
+    options.custom_flags(flag(spec.direct, libc::O_DIRECT) | flag(exclusive, libc::O_EXCL));
+    opened(&options, path).map_err(|error| match error.raw_os_error() {
+        Some(libc::EBUSY) if exclusive => {
+            let number = fs::metadata(path).map(|about| overwrite::device_number(&about));
+            overwrite::held(path, number.unwrap_or_default())
+        }
+        Some(libc::EINVAL) if spec.direct => Refusal::new(
+            "target-no-direct-io",
+            format!("{}: its file system has no direct I/O", path.display()),
+            "leave out --direct, or name a file on another file system",
+        ),
+        _ => not_opened(path, &error),
+    })
+}
+
+/// Opens the path; a device that is busy is tried again for 200 ms, because the kernel lets go
+/// of one, or looks for partitions on a new one, a moment after the call that began it.
+fn opened(options: &OpenOptions, path: &Path) -> io::Result<File> {
+    let mut tries = 10;
+    loop {
+        match options.open(path) {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && tries > 0 => tries -= 1,
+            other => return other,
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Refuses a device that holds data, or is used by way of another one. It is ours already, so that
+/// nobody can take it between this look and the first write.
+fn check_device(spec: &FileSpec, device: &File) -> Result<(), Refusal> {
+    let path = spec.path.as_path();
+    let about = device
+        .metadata()
+        .map_err(|error| not_opened(path, &error))?;
+    if !spec.allow_writes_to_mounted {
+        overwrite::refuse_other_loops(path, overwrite::device_number(&about))?;
+    }
+    if spec.overwrite {
+        return Ok(());
+    }
+    // Once more, since direct reads would have to be aligned.
+    let readable = File::open(path).map_err(|error| not_opened(path, &error))?;
+    overwrite::refuse_other(path, device, &readable)?;
+    overwrite::refuse_contents(path, &readable)
+}
+
+fn size(spec: &FileSpec, file: &File, device: bool) -> Result<u64, Refusal> {
+    let held = if device {
+        limits::device_bytes(file)
+    } else {
+        file.metadata().map(|about| about.len())
+    };
+    let held = held.map_err(|error| not_opened(&spec.path, &error))?;
+    let asked = spec.size_bytes.unwrap_or(held);
+    let path = spec.path.display();
+    if held == 0 {
+        let message = format!("{path}: it is empty");
+        return Err(Refusal::new("target-size", message, "give a size"));
+    }
+    if asked > held {
+        let message = format!("{path}: the device has {held} bytes, not {asked}");
+        return Err(Refusal::new("target-size", message, "ask for less"));
+    }
+    Ok(asked)
+}
+
+/// Returns what offsets and sizes are multiples of: what the user says, if the device agrees.
+fn block(spec: &FileSpec, limits: DirectIoLimits) -> Result<u32, Refusal> {
+    let least = if spec.direct { limits.offset_bytes } else { 1 };
+    match spec.block_bytes {
+        Some(asked) if !asked.is_multiple_of(least) => Err(Refusal::new(
+            "target-unaligned",
+            format!(
+                "{}: a block of {asked} bytes, but direct I/O here needs multiples of {least}",
+                spec.path.display()
+            ),
+            format!("take {least}, or leave out --direct"),
+        )),
+        Some(asked) => Ok(asked),
+        None => Ok(least),
+    }
+}
+
+/// Returns where the calling thread may run.
+fn affinity() -> libc::cpu_set_t {
+    // SAFETY: a set of processors is plain bits, for which all zeros is a value.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes at most the size it is told to the set, which is ours.
+    unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) };
+    set
+}
+
+/// Refuses a spec that makes no sense, whatever is at its path.
+///
+/// # Errors
+/// `target-spec`.
+pub fn check_spec(spec: &FileSpec) -> Result<(), Refusal> {
+    let wrong = |what: &str, remedy: &str| {
+        let message = format!("{}: {what}", spec.path.display());
+        Err(Refusal::new("target-spec", message, remedy))
+    };
+    if !(1..=1024).contains(&spec.threads) {
+        return wrong("threads must be 1 to 1024", "take 16");
+    }
+    if spec.size_bytes == Some(0) {
+        return wrong(
+            "a size of 0 leaves nothing to read or write",
+            "leave out the size",
+        );
+    }
+    if spec
+        .block_bytes
+        .is_some_and(|bytes| !bytes.is_power_of_two())
+    {
+        return wrong("the block must be a power of two", "take 4096");
+    }
+    Ok(())
+}
+
+/// Makes the regular file, or makes it larger, if that is asked and may be done. Returns the
+/// file that was checked, where it will be written to; None where it is only read.
+///
+/// # Errors
+/// `target-open`, `target-has-data`, `target-held`, `target-size`, `target-interrupted`.
+pub fn make_or_check(
+    spec: &FileSpec,
+    purpose: TargetUse,
+    absent: &mut Vec<String>,
+) -> Result<Option<File>, Refusal> {
+    let path = spec.path.as_path();
+    let held = fs::metadata(path).map(|about| about.len());
+    let smaller = |held: &u64| spec.size_bytes.is_some_and(|asked| *held < asked);
+    match (held, spec.size_bytes) {
+        (Err(_), Some(asked)) => make(path, asked, absent).map(Some),
+        (Ok(held), _) if purpose.writes || smaller(&held) => check_and_grow(spec).map(Some),
+        _ => Ok(None),
+    }
+}
+
+fn check_and_grow(spec: &FileSpec) -> Result<File, Refusal> {
+    let path = spec.path.as_path();
+    let file = File::options().read(true).write(true).open(path);
+    let file = file.map_err(|error| not_opened(path, &error))?;
+    let about = file.metadata().map_err(|error| not_opened(path, &error))?;
+    if !spec.allow_writes_to_mounted {
+        overwrite::refuse_loop(path, &about, "")?;
+    }
+    if !spec.overwrite {
+        overwrite::refuse_data(path, &file)?;
+    }
+    match spec.size_bytes {
+        Some(asked) if about.is_file() && about.len() < asked => {
+            let filled = fill(&file, about.len(), asked);
+            filled.map_err(|error| not_filled(path, asked, &error))?;
+        }
+        _ => {}
+    }
+    Ok(file)
+}
+
+fn make(path: &Path, bytes: u64, absent: &mut Vec<String>) -> Result<File, Refusal> {
+    let file = OpenOptions::new().write(true).create_new(true).open(path);
+    let file = file.map_err(|error| not_opened(path, &error))?;
+    if let Err(error) = overwrite::mark(&file) {
+        absent.push(format!(
+            "the mark of a file made by bw: {error}; the next run that writes needs --overwrite"
+        ));
+    }
+    if let Err(error) = fill(&file, 0, bytes) {
+        remove_made(path, &file);
+        return Err(not_filled(path, bytes, &error));
+    }
+    Ok(file)
+}
+
+/// Removes the file that was just made, and is of no use to anyone; not another one that has
+/// taken its name.
+fn remove_made(path: &Path, made: &File) {
+    let identity = |about: fs::Metadata| (about.dev(), about.ino());
+    let there = fs::symlink_metadata(path).map(identity).ok();
+    if there.is_some() && there == made.metadata().map(identity).ok() {
+        let _ = fs::remove_file(path);
+    }
+}
+
+fn not_filled(path: &Path, bytes: u64, error: &io::Error) -> Refusal {
+    if error.kind() == io::ErrorKind::Interrupted {
+        let message = format!("{}: a signal came while it was made", path.display());
+        return Refusal::new("target-interrupted", message, "run it again, to its end");
+    }
+    Refusal::new(
+        "target-size",
+        format!(
+            "{}: cannot be made {bytes} bytes large: {error}",
+            path.display()
+        ),
+        "ask for a smaller size, make room, or raise the limit (ulimit -f)",
+    )
+}
+
+/// Returns the refusal of a path that cannot be opened.
+pub fn not_opened(path: &Path, error: &io::Error) -> Refusal {
+    if let Some(folder) = missing_folder(path, error) {
+        return Refusal::new(
+            "target-open",
+            format!(
+                "{}: there is no folder {}",
+                path.display(),
+                folder.display()
+            ),
+            "make the folder, or correct the path",
+        );
+    }
+    let remedy = match error.raw_os_error() {
+        Some(libc::ENOENT) => "name a file that exists, or give a size (--size): then it is made",
+        Some(libc::EACCES | libc::EPERM) => {
+            "take a file that this user may use, or run as its owner"
+        }
+        Some(libc::EROFS) => "take a file system that is mounted for writing, or only read",
+        Some(libc::ENOTDIR) => "name a file in a directory",
+        Some(libc::ENXIO | libc::ENOMEDIUM) => "attach the device first",
+        _ => "name another file or device",
+    };
+    Refusal::new(
+        "target-open",
+        format!("{}: {error}", path.display()),
+        remedy,
+    )
+}
+
+/// Returns the first folder on the way to a path that is not there, if it is for want of one that
+/// the path cannot be opened.
+fn missing_folder<'a>(path: &'a Path, error: &io::Error) -> Option<&'a Path> {
+    let folders = path.ancestors().skip(1);
+    let named = folders.filter(|folder| *folder != Path::new(""));
+    (error.kind() == io::ErrorKind::NotFound)
+        .then(|| named.take_while(|folder| is_missing(folder)).last())
+        .flatten()
+}
+
+/// A link that leads nowhere is there.
+fn is_missing(folder: &Path) -> bool {
+    let about = fs::symlink_metadata(folder);
+    about.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
+const CHUNK_BYTES: usize = 1 << 20;
+/// How much is written between two syncs [bytes].
+const SYNC_BYTES: u64 = 64 << 20;
+
+/// Writes pseudo-random bytes from `from` to `to`; on trouble the file is cut to `from` again.
+///
+/// # Errors
+/// The disk is full, a limit is reached, the device fails; `Interrupted`: by a signal.
+pub fn fill(file: &File, from: u64, to: u64) -> io::Result<()> {
+    reserve(file, from, to)
+        .and_then(|()| write_random(file, from, to))
+        .inspect_err(|_| {
+            // Best effort: the error that is reported is the first one.
+            let _ = file.set_len(from);
+        })
+}
+
+/// Reserves the space; a file system that cannot is not an error.
+fn reserve(file: &File, from: u64, to: u64) -> io::Result<()> {
+    let (start, length) = (signed(from)?, signed(to - from)?);
+    loop {
+        // SAFETY: no memory is involved.
+        let status = unsafe { libc::fallocate(file.as_raw_fd(), 0, start, length) };
+        if status == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EINTR) if environment::caught() == 0 => {}
+            Some(libc::EOPNOTSUPP | libc::ENOSYS) => return Ok(()),
+            _ => return Err(error),
+        }
+    }
+}
+
+fn signed(bytes: u64) -> io::Result<libc::off_t> {
+    libc::off_t::try_from(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))
+}
+
+fn write_random(file: &File, from: u64, to: u64) -> io::Result<()> {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(from ^ to);
+    let mut chunk = vec![0; CHUNK_BYTES];
+    let mut at = from;
+    while at < to {
+        if environment::caught() > 0 {
+            // Filling a disk takes hours: whoever asks to stop is not made to wait for it.
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let length = usize::try_from(to - at).map_or(CHUNK_BYTES, |left| left.min(CHUNK_BYTES));
+        random.fill_bytes(&mut chunk[..length]);
+        file.write_all_at(&chunk[..length], at)?;
+        at += length as u64;
+        if (at - from).is_multiple_of(SYNC_BYTES) || at == to {
+            file.sync_data()?;
+            forget(file);
+        }
+    }
+    file.sync_all()
+}
+
+/// Drops the file's clean pages from the page cache. Only advice: what it returns is no trouble.
+fn forget(file: &File) {
+    // SAFETY: no memory is involved.
+    unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+}
+
+/// Returns where the first hole before `end` is: bytes that no device holds; None for none.
+#[must_use]
+pub fn first_hole(file: &File, end: u64) -> Option<u64> {
+    // SAFETY: no memory is involved; operations give their own offsets, so that moving the
+    // file's position disturbs nobody.
+    let at = unsafe { libc::lseek(file.as_raw_fd(), 0, libc::SEEK_HOLE) };
+    u64::try_from(at).ok().filter(|hole| *hole < end)
+}

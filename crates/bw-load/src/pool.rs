@@ -1,0 +1,278 @@
+//! The workers of one run: started, pinned, begun at one moment, and waited for.
+//!
+//! Decision: a worker makes its target, wakes its filaments and touches its memory in its own thread, before time zero.
+//! Zero is set only when all are ready, a little ahead, so that they begin together. A worker that cannot get ready ends
+//! the run before it has begun.
+
+use crate::channels::{MessageLinks, mesh};
+use crate::clock::{ClockSource, RunClock, monotonic_ns};
+use crate::environment;
+use crate::record::WorkerRecord;
+use crate::reporter::{LOOK, Reporter};
+use crate::target::Target;
+use crate::trouble::Trouble;
+use crate::worker::{Stop, Times, Worker, WorkerFilament, WorkerInputs, WorkerPlan};
+use bw_model::Nanos;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::Scope;
+use std::time::Duration;
+
+/// How far ahead zero is set: enough for every worker to wake up and set its clock.
+const AHEAD_NS: u64 = 3_000_000;
+/// The placeholder for zero before it is known: the clock stands at zero.
+pub const NOT_YET_NS: u64 = u64::MAX / 4;
+
+/// What a worker's filaments are made by: which worker, to the filaments that live there.
+pub type Build<'a> = dyn Fn(usize) -> Result<Vec<WorkerFilament>, Trouble> + Sync + 'a;
+
+/// What the workers are to do.
+pub struct WorkerPool<'a> {
+    /// The plan of each.
+    pub plan: WorkerPlan,
+    /// How many.
+    pub workers: usize,
+    /// Which processors, one each.
+    pub cpus: Option<&'a [usize]>,
+    /// A real-time priority.
+    pub fifo: Option<u8>,
+    /// The clock.
+    pub timekeeper: &'a ClockSource,
+    /// How to end early.
+    pub stop: &'a Stop,
+    /// What the filaments are made by.
+    pub build: &'a Build<'a>,
+}
+
+/// How a target is made, told of time zero and described, by the worker it belongs to.
+pub trait TargetFactory: Sync {
+    /// The target.
+    type Target: Target;
+
+    /// Makes the target of one worker, with a clock that stands at zero.
+    ///
+    /// # Errors
+    /// There is no such target, or no such engine.
+    fn make(&self, worker: usize, clock: RunClock) -> Result<Self::Target, Trouble>;
+
+    /// Tells the target the clock that counts from time zero.
+    fn begin(&self, _target: &mut Self::Target, _clock: RunClock) {}
+
+    /// Returns what the target turned out to be, for the result.
+    fn describe(&self, target: &Self::Target) -> serde_json::Value;
+}
+
+/// What a worker leaves behind.
+pub struct WorkerOutcome {
+    /// Which worker.
+    pub worker: usize,
+    /// What it recorded.
+    pub ledger: WorkerRecord,
+    /// How it spent its time.
+    pub times: Times,
+    /// Its guard at the end.
+    pub guard: Nanos,
+    /// Where its part of the run ended: earlier than planned if it was stopped.
+    pub end: Nanos,
+    /// What its target turned out to be.
+    pub target: serde_json::Value,
+}
+
+/// What workers tell the thread that started them.
+enum WorkerEvent {
+    Ready,
+    Done(Box<WorkerOutcome>),
+    Failed(Trouble),
+}
+
+/// A worker's way to the thread that started it.
+struct WorkerLink {
+    tell: Sender<WorkerEvent>,
+    go: Receiver<u64>,
+}
+
+impl WorkerPool<'_> {
+    /// Runs all workers to the end and returns their reports in order, and time zero in
+    /// `CLOCK_REALTIME` [ns]. The reporter is at work meanwhile.
+    ///
+    /// # Errors
+    /// A worker could not get ready, or its target could not go on: the first such trouble.
+    pub fn run<M: TargetFactory>(
+        &self,
+        maker: &M,
+        ledgers: Vec<WorkerRecord>,
+        reporter: &mut Reporter<'_>,
+    ) -> Result<(Vec<WorkerOutcome>, u64), Trouble> {
+        std::thread::scope(|scope| {
+            let (tell, told) = channel();
+            let mut goes = Vec::with_capacity(self.workers);
+            for (worker, (ledger, mail)) in ledgers.into_iter().zip(mesh(self.workers)).enumerate()
+            {
+                let (go, begin) = channel();
+                goes.push(go);
+                let line = WorkerLink {
+                    tell: tell.clone(),
+                    go: begin,
+                };
+                self.start(scope, maker, (worker, ledger, mail), line)?;
+            }
+            drop(tell);
+            wait_until_ready(&told, self.workers)?;
+            let started_ns = begin(goes);
+            reporter.begin(started_ns);
+            self.see_through(&told, reporter)
+                .map(|reports| (reports, started_ns))
+        })
+    }
+
+    fn start<'scope, M: TargetFactory>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        maker: &'scope M,
+        what: (usize, WorkerRecord, MessageLinks),
+        line: WorkerLink,
+    ) -> Result<(), Trouble> {
+        let (worker, ledger, mail) = what;
+        let name = format!("bw-worker-{worker}");
+        let work = move || {
+            // A panic ends the process: see `panics`.
+            let note = match self.work(maker, (worker, ledger, mail), &line) {
+                Ok(Some(report)) => WorkerEvent::Done(Box::new(report)),
+                Ok(None) => return,
+                Err(trouble) => WorkerEvent::Failed(trouble),
+            };
+            // Nobody listens any more if another worker failed first.
+            drop(line.tell.send(note));
+        };
+        let started = std::thread::Builder::new()
+            .name(name)
+            .spawn_scoped(scope, work);
+        started.map(drop).map_err(|error| {
+            let message = format!("worker {worker} could not be started: {error}");
+            Trouble::operating("worker-start", message, "ask for fewer workers")
+        })
+    }
+
+    /// One worker's life. None if the run never began.
+    fn work<M: TargetFactory>(
+        &self,
+        maker: &M,
+        (worker, ledger, mail): (usize, WorkerRecord, MessageLinks),
+        line: &WorkerLink,
+    ) -> Result<Option<WorkerOutcome>, Trouble> {
+        self.sit_down(worker)?;
+        let standing = self.timekeeper.clock(NOT_YET_NS);
+        let target = maker.make(worker, standing.clone())?;
+        let office = WorkerInputs {
+            filaments: (self.build)(worker)?,
+            mail,
+            stop: Stop::clone(self.stop),
+            ledger,
+        };
+        let mut engine = Worker::new(self.plan, target, standing, office);
+        self.take_priority(worker)?;
+        drop(line.tell.send(WorkerEvent::Ready));
+        let Ok(zero_ns) = line.go.recv() else {
+            return Ok(None);
+        };
+        let mut clock = self.timekeeper.clock(zero_ns);
+        maker.begin(engine.set_clock(clock.clone()), clock.clone());
+        clock.wait_for_zero();
+        let finished = engine
+            .run()
+            .map_err(|error| target_failed(worker, &error))?;
+        Ok(Some(WorkerOutcome {
+            worker,
+            target: maker.describe(&finished.target),
+            ledger: finished.ledger,
+            times: finished.times,
+            guard: finished.guard,
+            end: finished.end,
+        }))
+    }
+
+    fn sit_down(&self, worker: usize) -> Result<(), Trouble> {
+        // Without it the guard learns to begin 50 us earlier: nothing is wrong, only more is spun.
+        drop(environment::sharpen_timers());
+        let cpu = self.cpus.and_then(|cpus| cpus.get(worker)).copied();
+        cpu.map_or(Ok(()), |cpu| {
+            environment::take_cpu(cpu).map_err(|trouble| trouble.about("cpus"))
+        })
+    }
+
+    fn take_priority(&self, worker: usize) -> Result<(), Trouble> {
+        let Some(priority) = self.fifo else {
+            return Ok(());
+        };
+        environment::set_fifo(priority).map_err(|error| {
+            let message = format!("worker {worker} cannot have SCHED_FIFO {priority}: {error}");
+            Trouble::operating(
+                "fifo-refused",
+                message,
+                "run as root, or leave the priority out",
+            )
+        })
+    }
+
+    /// Waits for all workers while the reporter looks after what they hand over.
+    fn see_through(
+        &self,
+        told: &Receiver<WorkerEvent>,
+        reporter: &mut Reporter<'_>,
+    ) -> Result<Vec<WorkerOutcome>, Trouble> {
+        let (mut reports, mut failure) = (Vec::new(), None);
+        loop {
+            match told.recv_timeout(Duration::from_nanos(LOOK.0)) {
+                Ok(WorkerEvent::Done(report)) => {
+                    reporter.finished(report.worker);
+                    reports.push(*report);
+                }
+                Ok(WorkerEvent::Failed(trouble)) => {
+                    self.stop.store(2, Ordering::Relaxed);
+                    failure = failure.or(Some(trouble));
+                }
+                Ok(WorkerEvent::Ready) | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            reporter.look(self.timekeeper, self.stop);
+        }
+        reports.sort_by_key(|report| report.worker);
+        failure.map_or(Ok(reports), Err)
+    }
+}
+
+fn wait_until_ready(told: &Receiver<WorkerEvent>, workers: usize) -> Result<(), Trouble> {
+    for _ in 0..workers {
+        match told.recv() {
+            Ok(WorkerEvent::Failed(trouble)) => return Err(trouble),
+            Ok(WorkerEvent::Ready | WorkerEvent::Done(_)) => {}
+            Err(_) => {
+                return Err(Trouble::operating(
+                    "worker-died",
+                    "a worker ended before it was ready",
+                    "see the messages above; please report this",
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Sets time zero for everybody; returns it in `CLOCK_REALTIME` [ns].
+fn begin(goes: Vec<Sender<u64>>) -> u64 {
+    let zero_ns = monotonic_ns() + AHEAD_NS;
+    let started_ns = crate::clock::realtime_ns() + AHEAD_NS;
+    for go in goes {
+        // A worker that is gone has told why.
+        let _ = go.send(zero_ns);
+    }
+    started_ns
+}
+
+fn target_failed(worker: usize, error: &std::io::Error) -> Trouble {
+    Trouble::operating(
+        "target-failed",
+        format!("worker {worker}: the target cannot go on: {error}"),
+        "see whether the target is still there, and the kernel's log",
+    )
+}

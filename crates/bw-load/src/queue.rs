@@ -1,0 +1,464 @@
+//! The queues of a worker: timers and operations by time, operations that wait for a slot, and the slots in flight.
+//!
+//! Decisions. The heap has four children a node: the path to the leaves is half as long as with two, and the four keys
+//! of a node lie in neighbouring cache lines; items due at the same time come out in the order in which they went in, so
+//! a run is reproducible. Rejected: `BinaryHeap` (no order among equals without a key of our own, deeper), a calendar
+//! queue (needs to know the gaps).
+//!
+//! Operations have a queue of their own, since they go first (Buttress, section 5.1, "I/O events ... their own priority
+//! queue"): a line and a heap. Filaments mostly emit in the order of time, and an operation that continues the line is
+//! appended for the cost of a copy; only one that must go before the end of the line passes the heap.
+//!
+//! Operations that are due and find no free slot wait first come, first served, in chunks of a fixed size: one buffer of
+//! a million waiting operations that doubles would be copied whole in the middle of a run. Beyond the chunks that exist
+//! from the start one allocation of 160 KiB is made for every 4096 operations of backlog, the only one in the loop; by
+//! then the target is behind anyway. The plan's `backlog` bounds it.
+
+use bw_model::{Nanos, Operation};
+use std::collections::VecDeque;
+
+/// Something, and when it is due.
+#[derive(Clone, Copy, Debug)]
+pub struct Due<T> {
+    /// When.
+    pub at: Nanos,
+    /// Its number in the order of arrival: breaks ties.
+    pub order: u64,
+    /// What.
+    pub what: T,
+}
+
+impl<T> Due<T> {
+    /// Returns whether it comes out before `other`.
+    #[inline]
+    pub fn before(&self, other: &Self) -> bool {
+        (self.at, self.order) < (other.at, other.order)
+    }
+}
+
+/// The queue. Grows by doubling; made with its capacity so that it seldom must.
+#[derive(Debug)]
+pub struct TimeHeap<T> {
+    nodes: Vec<Due<T>>,
+}
+
+impl<T: Copy> TimeHeap<T> {
+    /// Returns an empty queue with room for `capacity`.
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self {
+            nodes: Vec::with_capacity(capacity),
+        }
+    }
+
+    /// Returns the first without taking it.
+    #[inline]
+    #[must_use]
+    pub fn first(&self) -> Option<&Due<T>> {
+        self.nodes.first()
+    }
+
+    /// Returns how many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Returns whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// Adds one.
+    pub fn push(&mut self, due: Due<T>) {
+        let mut place = self.nodes.len();
+        self.nodes.push(due);
+        while place > 0 {
+            let parent = (place - 1) / 4;
+            if !due.before(&self.nodes[parent]) {
+                break;
+            }
+            self.nodes[place] = self.nodes[parent];
+            place = parent;
+        }
+        self.nodes[place] = due;
+    }
+
+    /// Takes the first.
+    pub fn pop(&mut self) -> Option<Due<T>> {
+        let last = self.nodes.pop()?;
+        let Some(first) = self.nodes.first().copied() else {
+            return Some(last);
+        };
+        self.sink(last);
+        Some(first)
+    }
+
+    /// Puts `due` in at the top and lets it sink to its place.
+    fn sink(&mut self, due: Due<T>) {
+        let mut place = 0;
+        loop {
+            let begin = place * 4 + 1;
+            let end = (begin + 4).min(self.nodes.len());
+            let Some(least) = (begin..end).reduce(|a, b| self.earlier(a, b)) else {
+                break;
+            };
+            if !self.nodes[least].before(&due) {
+                break;
+            }
+            self.nodes[place] = self.nodes[least];
+            place = least;
+        }
+        self.nodes[place] = due;
+    }
+
+    #[inline]
+    fn earlier(&self, a: usize, b: usize) -> usize {
+        if self.nodes[b].before(&self.nodes[a]) {
+            b
+        } else {
+            a
+        }
+    }
+}
+
+/// An operation, and which of the worker's filaments it belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Planned {
+    /// The operation.
+    pub operation: Operation,
+    /// The filament: its place among the worker's.
+    pub filament: u32,
+    /// The filament: its number in the workload.
+    pub stream: u32,
+}
+
+/// The operations to be issued.
+#[derive(Debug)]
+pub struct OperationQueue {
+    line: VecDeque<Due<Planned>>,
+    heap: TimeHeap<Planned>,
+    order: u64,
+}
+
+impl OperationQueue {
+    /// Returns an empty agenda with room for `capacity` operations in order and as many out of it.
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self {
+            line: VecDeque::with_capacity(capacity),
+            heap: TimeHeap::with_capacity(capacity),
+            order: 0,
+        }
+    }
+
+    /// Adds an operation.
+    #[inline]
+    pub fn push(&mut self, planned: Planned) {
+        let at = planned.operation.at;
+        let due = Due {
+            at,
+            order: self.order,
+            what: planned,
+        };
+        self.order += 1;
+        if self.line.back().is_none_or(|last| last.at <= at) {
+            self.line.push_back(due);
+        } else {
+            self.heap.push(due);
+        }
+    }
+
+    /// Returns the intended start of the first; [`Nanos::NEVER`] if there is none.
+    #[inline]
+    #[must_use]
+    pub fn next_at(&self) -> Nanos {
+        let line = self.line.front().map_or(Nanos::NEVER, |due| due.at);
+        let heap = self.heap.first().map_or(Nanos::NEVER, |due| due.at);
+        line.min(heap)
+    }
+
+    /// Takes the first operation if it is due at `now`.
+    #[inline]
+    pub fn pop_due(&mut self, now: Nanos) -> Option<Planned> {
+        match (self.line.front(), self.heap.first()) {
+            (Some(line), None) if line.at <= now => self.line.pop_front(),
+            (Some(line), Some(heap)) if line.before(heap) && line.at <= now => {
+                self.line.pop_front()
+            }
+            (_, Some(heap)) if heap.at <= now => self.heap.pop(),
+            _ => None,
+        }
+        .map(|due| due.what)
+    }
+
+    /// Returns how many operations there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.line.len() + self.heap.len()
+    }
+
+    /// Returns whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+const CHUNK: usize = 4096;
+
+/// The queue.
+#[derive(Debug)]
+pub struct WaitingQueue {
+    chunks: VecDeque<VecDeque<Planned>>,
+    spare: Vec<VecDeque<Planned>>,
+    length: usize,
+}
+
+impl WaitingQueue {
+    /// Returns an empty queue with room for at least `capacity` operations.
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> Self {
+        let chunks = capacity.div_ceil(CHUNK) + 1;
+        Self {
+            chunks: VecDeque::with_capacity(chunks.max(1024)),
+            spare: (0..chunks)
+                .map(|_| VecDeque::with_capacity(CHUNK))
+                .collect(),
+            length: 0,
+        }
+    }
+
+    /// Appends one.
+    pub fn push(&mut self, planned: Planned) {
+        if self.chunks.back().is_none_or(|chunk| chunk.len() == CHUNK) {
+            let chunk = self.spare.pop();
+            let chunk = chunk.unwrap_or_else(|| VecDeque::with_capacity(CHUNK));
+            self.chunks.push_back(chunk);
+        }
+        if let Some(chunk) = self.chunks.back_mut() {
+            chunk.push_back(planned);
+            self.length += 1;
+        }
+    }
+
+    /// Takes the first.
+    pub fn pop(&mut self) -> Option<Planned> {
+        let chunk = self.chunks.front_mut()?;
+        let planned = chunk.pop_front();
+        if chunk.is_empty() {
+            self.spare.extend(self.chunks.pop_front());
+        }
+        self.length -= usize::from(planned.is_some());
+        planned
+    }
+
+    /// Returns how many wait.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Returns whether none waits.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+}
+
+/// An operation in flight.
+#[derive(Clone, Copy, Debug)]
+pub struct InFlight {
+    /// What, and whose.
+    pub planned: Planned,
+    /// The actual start.
+    pub issued: Nanos,
+    /// Whether it had to wait for this place.
+    pub held: bool,
+}
+
+/// The places: a fixed number of them.
+#[derive(Debug)]
+pub struct Slots {
+    flights: Vec<Option<InFlight>>,
+    free: Vec<u32>,
+}
+
+impl Slots {
+    /// Returns `depth` free places.
+    #[must_use]
+    pub fn new(depth: u32) -> Self {
+        Self {
+            flights: vec![None; depth as usize],
+            free: (0..depth).rev().collect(),
+        }
+    }
+
+    /// Returns how many are in flight.
+    #[inline]
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.flights.len() - self.free.len()
+    }
+
+    /// Returns whether every place is taken.
+    #[inline]
+    #[must_use]
+    pub fn full(&self) -> bool {
+        self.free.is_empty()
+    }
+
+    /// Returns whether less than a quarter of the places is free.
+    #[inline]
+    #[must_use]
+    pub fn scarce(&self) -> bool {
+        self.free.len() * 4 < self.flights.len()
+    }
+
+    /// Takes a free place for the operation; its number, or None if every place is taken.
+    #[inline]
+    pub fn take(&mut self, planned: Planned, held: bool) -> Option<u32> {
+        let slot = self.free.pop()?;
+        self.flights[slot as usize] = Some(InFlight {
+            planned,
+            issued: Nanos::NEVER,
+            held,
+        });
+        Some(slot)
+    }
+
+    /// Notes the actual start of what is under `slot`, and returns that; None if it is free.
+    #[inline]
+    pub fn stamp(&mut self, slot: u32, issued: Nanos) -> Option<&Planned> {
+        let flight = self.flights.get_mut(slot as usize)?.as_mut()?;
+        flight.issued = issued;
+        Some(&flight.planned)
+    }
+
+    /// Frees a place and returns what was there; None if it was free, or is no place.
+    #[inline]
+    pub fn free(&mut self, slot: u32) -> Option<InFlight> {
+        let flight = self.flights.get_mut(slot as usize)?.take()?;
+        self.free.push(slot);
+        Some(flight)
+    }
+
+    /// Returns everything in flight.
+    pub fn flights(&self) -> impl Iterator<Item = &InFlight> {
+        self.flights.iter().flatten()
+    }
+}
+
+#[cfg(test)]
+mod heap_tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn it_sorts_and_keeps_the_order_of_equals(times in prop::collection::vec(0u64..50, 0..300)) {
+            let mut heap = TimeHeap::with_capacity(4);
+            let mut expected = Vec::new();
+            for (order, at) in (0..).zip(&times) {
+                heap.push(Due { at: Nanos(*at), order, what: () });
+                expected.push((Nanos(*at), order));
+            }
+            expected.sort_unstable();
+            let popped: Vec<_> = std::iter::from_fn(|| heap.pop()).map(|due| (due.at, due.order)).collect();
+            prop_assert_eq!(popped, expected);
+        }
+    }
+}
+
+#[cfg(test)]
+mod agenda_tests {
+    use super::*;
+    use bw_model::Kind;
+    use proptest::prelude::*;
+
+    fn planned(at: u64, filament: u32) -> Planned {
+        let operation = Operation {
+            at: Nanos(at),
+            offset: 0,
+            size: 0,
+            kind: Kind::Read,
+            notify: false,
+            tag: 0,
+        };
+        Planned {
+            operation,
+            filament,
+            stream: 0,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_goes_in_comes_out_in_the_order_of_time(times in prop::collection::vec(0u64..99, 0..200)) {
+            let mut agenda = OperationQueue::with_capacity(1);
+            for (number, at) in (0..).zip(&times) {
+                agenda.push(planned(*at, number));
+            }
+            let mut expected: Vec<_> = times.iter().copied().zip(0u32..).collect();
+            expected.sort_unstable();
+            let taken: Vec<_> = std::iter::from_fn(|| agenda.pop_due(Nanos::NEVER))
+                .map(|planned| (planned.operation.at.0, planned.filament)).collect();
+            prop_assert_eq!(taken, expected);
+        }
+    }
+
+    #[test]
+    fn nothing_comes_out_before_its_time() {
+        let mut agenda = OperationQueue::with_capacity(4);
+        agenda.push(planned(10, 0));
+        agenda.push(planned(5, 1));
+        assert_eq!(agenda.next_at(), Nanos(5));
+        assert!(agenda.pop_due(Nanos(4)).is_none());
+        assert_eq!(agenda.pop_due(Nanos(5)).map(|p| p.filament), Some(1));
+        assert!(agenda.pop_due(Nanos(9)).is_none());
+        assert_eq!(agenda.len(), 1);
+    }
+}
+
+#[cfg(test)]
+mod waiting_tests {
+    use super::*;
+    use bw_model::Nanos;
+    use bw_model::{Kind, Operation};
+
+    fn planned(filament: u32) -> Planned {
+        let operation = Operation {
+            at: Nanos::ZERO,
+            offset: 0,
+            size: 0,
+            kind: Kind::Read,
+            notify: false,
+            tag: 0,
+        };
+        Planned {
+            operation,
+            filament,
+            stream: 0,
+        }
+    }
+
+    #[test]
+    fn first_come_first_served_over_many_chunks() {
+        let mut waiting = WaitingQueue::with_capacity(1);
+        let mut expected = 0..30_000;
+        for round in 0..3 {
+            (round * 10_000..(round + 1) * 10_000).for_each(|n| waiting.push(planned(n)));
+            for _ in 0..5000 {
+                assert_eq!(waiting.pop().map(|p| p.filament), expected.next());
+            }
+        }
+        assert_eq!(waiting.len(), 15_000);
+        while let Some(planned) = waiting.pop() {
+            assert_eq!(Some(planned.filament), expected.next());
+        }
+        assert!(waiting.is_empty() && expected.next().is_none());
+    }
+}

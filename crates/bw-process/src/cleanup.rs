@@ -1,0 +1,231 @@
+//! What outlives a process unless it is removed: the System V semaphore of scripts (APIPCKEY), and a directory.
+//!
+//! Both are noted in memory that the supervisor shares, so it removes them if the runner is killed. The semaphore is one
+//! set a run; its value is set to N before each EXEC. If runner and supervisor are both killed, the next launcher
+//! removes the set: a second member of the set says whose it is, by its value and by the process that set it last.
+//! Scripts know only the first member. Sources: proc(5) sysvipc, semget(2), semctl(2); Auto-pilot paper, section 3.2.
+
+use crate::descendants::is_gone;
+use crate::shared::Mapping;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::{fs, io};
+
+/// Value of the second member: a set of ours.
+const MARK: u32 = 0x4257;
+const MEMBERS: i32 = 2;
+
+/// A semaphore set for scripts.
+#[derive(Debug)]
+pub struct Semaphore<'a> {
+    key: libc::key_t,
+    id: i32,
+    /// The set's number plus one, for the guard.
+    note: &'a AtomicU32,
+}
+
+impl<'a> Semaphore<'a> {
+    /// Creates one under a key that is free. Errors: none allowed here (ENOSYS, ENOSPC).
+    pub fn create(note: &'a AtomicU32) -> io::Result<Self> {
+        loop {
+            let key = random_key()?;
+            match create(key) {
+                Ok(id) => {
+                    note.store(id as u32 + 1, Ordering::SeqCst);
+                    return Ok(Self { key, id, note });
+                }
+                Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The value of APIPCKEY.
+    pub fn key(&self) -> i32 {
+        self.key
+    }
+
+    /// Gives it the value N; creates it again if a script has removed it. Errors: semctl(2).
+    pub fn set(&mut self, value: u32) -> io::Result<()> {
+        if set_value(self.id, 0, value) {
+            return Ok(());
+        }
+        self.id = create(self.key)?;
+        self.note.store(self.id as u32 + 1, Ordering::SeqCst);
+        if set_value(self.id, 0, value) {
+            return Ok(());
+        }
+        Err(io::Error::last_os_error())
+    }
+}
+
+impl Drop for Semaphore<'_> {
+    fn drop(&mut self) {
+        remove_noted(self.note);
+    }
+}
+
+/// Removes the set whose number is noted, if one is.
+pub fn remove_noted(note: &AtomicU32) {
+    let noted = note.swap(0, Ordering::SeqCst);
+    if noted > 0 {
+        remove(noted as i32 - 1);
+    }
+}
+
+/// Removes the sets of launchers that were killed together with their guards.
+pub fn remove_abandoned() {
+    let list = std::fs::read_to_string("/proc/sysvipc/sem").unwrap_or_default();
+    let ids = list
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split_whitespace().nth(1));
+    for id in ids
+        .filter_map(|id| id.parse().ok())
+        .filter(|&id| is_abandoned(id))
+    {
+        remove(id);
+    }
+}
+
+/// Who may not look (another user's set) gets errors, hence no.
+fn is_abandoned(id: i32) -> bool {
+    // SAFETY: integer arguments only; a set without a second member is an error.
+    let (mark, owner) = unsafe {
+        (
+            libc::semctl(id, 1, libc::GETVAL),
+            libc::semctl(id, 1, libc::GETPID),
+        )
+    };
+    // Pid 0: an owner in a foreign pid namespace, who may well live.
+    mark == MARK as i32 && owner > 0 && is_gone(owner)
+}
+
+fn remove(id: i32) {
+    // SAFETY: integer arguments only.
+    unsafe { libc::semctl(id, 0, libc::IPC_RMID) };
+}
+
+fn set_value(id: i32, member: i32, value: u32) -> bool {
+    // SAFETY: SETVAL takes an int-sized union member, passed as a register-wide integer.
+    unsafe { libc::semctl(id, member, libc::SETVAL, libc::c_long::from(value)) == 0 }
+}
+
+fn create(key: libc::key_t) -> io::Result<i32> {
+    // SAFETY: integer arguments only.
+    let id = unsafe { libc::semget(key, MEMBERS, libc::IPC_CREAT | libc::IPC_EXCL | 0o600) };
+    if id < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    set_value(id, 1, MARK);
+    Ok(id)
+}
+
+/// A positive key: scripts parse it with atoi.
+fn random_key() -> io::Result<libc::key_t> {
+    let mut bytes = [0u8; 4];
+    // SAFETY: `bytes` is writable for 4 bytes.
+    let read = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    if read != 4 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok((i32::from_ne_bytes(bytes) & 0x7fff_ffff).max(1))
+}
+
+const BYTES: usize = 4096;
+const SEMAPHORE: usize = 0;
+const PATH_LENGTH: usize = 1;
+/// From here on a byte of the path in each word: simple, and room enough.
+const PATH: usize = 2;
+const MOST_PATH: usize = BYTES / 4 - PATH;
+
+/// Memory shared by guard and worker.
+#[derive(Debug)]
+pub struct CleanupNotes(Mapping);
+
+impl CleanupNotes {
+    /// Empty notes. Errors: no memory.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self(Mapping::anonymous(BYTES)?))
+    }
+
+    /// The semaphore set's number plus one; 0: there is none.
+    pub fn semaphore(&self) -> &AtomicU32 {
+        &self.0.words()[SEMAPHORE]
+    }
+
+    /// CleanupNotes a directory to remove; an overlong path is not noted.
+    pub fn directory(&self, path: &Path) {
+        let bytes = path.as_os_str().as_bytes();
+        if bytes.len() > MOST_PATH {
+            return;
+        }
+        let words = self.0.words();
+        for (word, byte) in words[PATH..].iter().zip(bytes) {
+            word.store(u32::from(*byte), Ordering::Relaxed);
+        }
+        words[PATH_LENGTH].store(bytes.len() as u32, Ordering::SeqCst);
+    }
+
+    /// Removes from the system what is noted.
+    pub fn clear(&self) {
+        remove_noted(self.semaphore());
+        self.remove_directory();
+    }
+
+    /// Removes the directory that is noted, if one is.
+    pub fn remove_directory(&self) {
+        let words = self.0.words();
+        let length = words[PATH_LENGTH].swap(0, Ordering::SeqCst) as usize;
+        if length == 0 {
+            return;
+        }
+        let bytes = words[PATH..][..length].iter();
+        let path: Vec<u8> = bytes
+            .map(|word| word.load(Ordering::Relaxed) as u8)
+            .collect();
+        // Nothing can be done about a failure here, and the directory is in /tmp.
+        let _ = fs::remove_dir_all(Path::new(std::ffi::OsStr::from_bytes(&path)));
+    }
+}
+
+#[cfg(test)]
+mod semaphore_tests {
+    use super::*;
+
+    #[test]
+    fn is_usable_until_dropped_and_recreated_when_removed() {
+        let note = AtomicU32::new(0);
+        let mut semaphore = Semaphore::create(&note).unwrap();
+        semaphore.set(3).unwrap();
+        let id = semaphore.id;
+        // SAFETY: integer arguments only.
+        let value = |id| unsafe { libc::semctl(id, 0, libc::GETVAL) };
+        assert_eq!(value(id), 3);
+        remove_noted(&AtomicU32::new(id as u32 + 1));
+        semaphore.set(2).unwrap();
+        let id = semaphore.id;
+        assert_eq!(value(id), 2);
+        remove_abandoned();
+        assert_eq!(value(id), 2, "its owner lives");
+        drop(semaphore);
+        assert_eq!((value(id), note.load(Ordering::SeqCst)), (-1, 0));
+    }
+}
+
+#[cfg(test)]
+mod notes_tests {
+    use super::*;
+
+    #[test]
+    fn a_noted_directory_is_removed_once() {
+        let notes = CleanupNotes::new().unwrap();
+        let path = std::env::temp_dir().join(format!("bw-notes-{}", std::process::id()));
+        fs::create_dir_all(path.join("inner")).unwrap();
+        notes.directory(&path);
+        notes.clear();
+        assert!(!path.exists());
+        notes.clear();
+    }
+}

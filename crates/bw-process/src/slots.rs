@@ -1,0 +1,160 @@
+//! The slots of processes: for each mode and thread the environment and the log files of a process, made once a run
+//! so that an epoch allocates and opens nothing.
+//!
+//! Source: docs/launcher-protocol.md, "Environment of each process" and "Logs".
+
+use crate::output::{OutputState, Sink};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::ffi::{CString, OsString};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// Variables that only this program gives; an outer trial's are not handed through.
+const OURS: [&str; 9] = [
+    "APMODE",
+    "APEPOCH",
+    "THREADS",
+    "APTHREAD",
+    "APLOG",
+    "APIPCKEY",
+    "BW_BARRIER",
+    "BW_HOOKS",
+    "BW_HOOK_STATE",
+];
+const EPOCH_BYTES: usize = 32;
+
+/// The variables that all processes of a run have in common.
+#[derive(Debug)]
+pub struct BaseEnvironment {
+    common: Vec<CString>,
+    path: String,
+    epoch: Box<[Cell<u8>; EPOCH_BYTES]>,
+}
+
+impl BaseEnvironment {
+    /// The launcher's own environment and then `added`. Errors: a NUL byte.
+    pub fn new(added: &[(String, String)]) -> io::Result<Self> {
+        let mut variables: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+        for (name, value) in added {
+            variables.insert(name.into(), value.into());
+        }
+        for name in OURS {
+            variables.remove(std::ffi::OsStr::new(name));
+        }
+        let path = variables.get(std::ffi::OsStr::new("PATH"));
+        let path = path.map_or("/usr/local/bin:/usr/bin:/bin".into(), |p| {
+            p.to_string_lossy()
+        });
+        Ok(Self {
+            path: path.into_owned(),
+            common: variables
+                .into_iter()
+                .map(|(name, value)| pair(name.as_bytes(), value.as_bytes()))
+                .collect::<io::Result<_>>()?,
+            epoch: Box::new([const { Cell::new(0) }; EPOCH_BYTES]),
+        })
+    }
+
+    /// PATH as the processes will see it.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Sets APEPOCH in every environment made from here.
+    pub fn set_epoch(&self, epoch: u64) {
+        let text = format!("APEPOCH={epoch}\0");
+        for (cell, byte) in self.epoch.iter().zip(text.bytes()) {
+            cell.set(byte);
+        }
+    }
+
+    /// Returns the common variables, APEPOCH, and `own`. Errors: a NUL byte.
+    pub fn environment(&self, own: &[(&str, String)]) -> io::Result<Environment> {
+        let own: Vec<CString> = own
+            .iter()
+            .map(|(name, value)| pair(name.as_bytes(), value.as_bytes()))
+            .collect::<io::Result<_>>()?;
+        let mut pointers: Vec<*const libc::c_char> = Vec::new();
+        pointers.reserve_exact(self.common.len() + own.len() + 2);
+        pointers.extend(self.common.iter().chain(&own).map(|text| text.as_ptr()));
+        pointers.push(self.epoch.as_ptr().cast());
+        pointers.push(std::ptr::null());
+        Ok(Environment {
+            pointers,
+            _own: own,
+        })
+    }
+}
+
+fn pair(name: &[u8], value: &[u8]) -> io::Result<CString> {
+    let mut text = OsString::from_vec(name.to_vec()).into_vec();
+    text.push(b'=');
+    text.extend_from_slice(value);
+    Ok(CString::new(text)?)
+}
+
+/// A null-terminated environment; valid while its `BaseEnvironment` live.
+#[derive(Debug)]
+pub struct Environment {
+    pointers: Vec<*const libc::c_char>,
+    _own: Vec<CString>,
+}
+
+impl Environment {
+    /// Our own, with BW_HOOK_STATE for a hook. Errors: a NUL byte.
+    pub fn inherited(state: Option<&Path>) -> io::Result<Self> {
+        let state = state.map(|path| ("BW_HOOK_STATE".into(), path.into()));
+        let own: Vec<CString> = std::env::vars_os()
+            .filter(|(name, _)| state.is_none() || name != "BW_HOOK_STATE")
+            .chain(state.clone())
+            .map(|(name, value): (OsString, OsString)| pair(name.as_bytes(), value.as_bytes()))
+            .collect::<io::Result<_>>()?;
+        let ends = [std::ptr::null()];
+        Ok(Self {
+            pointers: own.iter().map(|text| text.as_ptr()).chain(ends).collect(),
+            _own: own,
+        })
+    }
+
+    /// What execve takes.
+    pub fn as_ptr(&self) -> *const *const libc::c_char {
+        self.pointers.as_ptr()
+    }
+}
+
+/// The place of one process at a time.
+#[derive(Debug)]
+pub struct ProcessSlot {
+    /// 1..N, 0 for commands that run once.
+    pub thread: u32,
+    /// Its environment.
+    pub environment: Environment,
+    /// Its stdout.
+    pub out: Sink,
+    /// Its stderr.
+    pub err: Sink,
+}
+
+impl ProcessSlot {
+    /// Opens the sinks of stdout and stderr by their paths. Errors: `open`'s.
+    pub fn new(
+        stem: &Path,
+        thread: u32,
+        environment: Environment,
+        open: impl Fn(PathBuf) -> io::Result<Sink>,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            thread,
+            environment,
+            out: open(stem.with_extension("out"))?,
+            err: open(stem.with_extension("err"))?,
+        })
+    }
+
+    /// Looks after the output of a process that runs.
+    pub fn tend(&self) -> OutputState {
+        self.out.tend().max(self.err.tend())
+    }
+}

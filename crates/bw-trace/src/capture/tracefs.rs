@@ -1,0 +1,347 @@
+//! What a capture uses of the kernel: a private tracefs instance, and the block devices of this machine.
+//!
+//! Decision: where tracefs is not mounted it is mounted in a mount namespace of this process, so the machine's mounts
+//! stay as they were. The instance itself belongs to the kernel and outlives its maker: its name carries our process
+//! id, and instances of processes that are gone are removed by the next capture. Source: Linux
+//! Documentation/trace/ftrace.rst.
+
+use crate::error::{TraceCode, TraceError};
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const PREFIX: &str = "benchwright-";
+/// How many instances this process has made: each has a name of its own.
+static MADE: AtomicU32 = AtomicU32::new(0);
+const MOUNT_POINT: &str = "/sys/kernel/tracing";
+
+/// A private instance; removed when dropped.
+#[derive(Debug)]
+pub struct Instance {
+    directory: PathBuf,
+}
+
+/// A tracefs file system that can be used, and how it was come by.
+#[derive(Debug)]
+pub struct Tracefs(PathBuf);
+
+impl Tracefs {
+    /// Finds tracefs, or mounts it for this process alone.
+    ///
+    /// # Errors
+    /// This kernel has none, or the user may not use it; says what to do.
+    pub fn open() -> Result<Self, TraceError> {
+        let root = mounted().map_or_else(mount_privately, Ok)?;
+        fs::read_dir(root.join("instances"))
+            .map_err(|error| refused("read its instances", &root, &error))?;
+        Ok(Self(root))
+    }
+
+    /// Makes a private instance with a buffer of `buffer_kib` per processor.
+    ///
+    /// # Errors
+    /// The user may not, or the kernel has no block events.
+    pub fn instance(&self, buffer_kib: u32) -> Result<Instance, TraceError> {
+        let instances = self.0.join("instances");
+        remove_abandoned(&instances);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let directory = instances.join(format!("{PREFIX}{}-{number}", std::process::id()));
+        fs::create_dir(&directory)
+            .map_err(|error| refused("make a private instance", &directory, &error))?;
+        let instance = Instance { directory };
+        instance.set("tracing_on", "0")?;
+        instance.set("trace_clock", "mono")?;
+        instance.set("options/irq-info", "0")?;
+        instance.set("buffer_size_kb", &buffer_kib.to_string())?;
+        Ok(instance)
+    }
+}
+
+impl Instance {
+    /// Begins or ends recording an event such as `block/block_rq_issue`, with a filter if it is not empty.
+    ///
+    /// # Errors
+    /// This kernel has no such event or refuses the filter.
+    pub fn record(&self, event: &str, filter: &str) -> Result<(), TraceError> {
+        if !filter.is_empty() {
+            self.set(&format!("events/{event}/filter"), filter)?;
+        }
+        self.set(&format!("events/{event}/enable"), "1")
+    }
+
+    /// Lets the events flow, or stops them.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn switch(&self, on: bool) -> Result<(), TraceError> {
+        self.set("tracing_on", if on { "1" } else { "0" })
+    }
+
+    /// Opens the stream of lines; reading takes them away, and never blocks.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn lines(&self) -> Result<File, TraceError> {
+        let path = self.directory.join("trace_pipe");
+        OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(&path)
+            .map_err(|error| refused("read the events", &path, &error))
+    }
+
+    fn set(&self, name: &str, value: &str) -> Result<(), TraceError> {
+        let path = self.directory.join(name);
+        fs::write(&path, value).map_err(|error| refused("set this", &path, &error))
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        let _ = self.switch(false);
+        let _ = fs::remove_dir(&self.directory);
+    }
+}
+
+/// Removes what captures left that were killed.
+fn remove_abandoned(instances: &Path) {
+    let Ok(entries) = fs::read_dir(instances) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let owner = name.to_str().and_then(owner);
+        if owner.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}
+
+/// The process that made an instance of ours, from its name.
+fn owner(name: &str) -> Option<u32> {
+    name.strip_prefix(PREFIX)?.split('-').next()?.parse().ok()
+}
+
+fn mounted() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/thread-self/mounts").ok()?;
+    mounts.lines().find_map(|line| {
+        let mut words = line.split(' ');
+        let place = words.nth(1)?;
+        (words.next()? == "tracefs").then(|| PathBuf::from(place))
+    })
+}
+
+/// Mounts tracefs where only this process sees it.
+fn mount_privately() -> Result<PathBuf, TraceError> {
+    let point = Path::new(MOUNT_POINT);
+    if !point.is_dir() {
+        return Err(TraceError::new(
+            TraceCode::TraceCapture,
+            MOUNT_POINT,
+            "this kernel has no tracefs",
+            "capture on a kernel with CONFIG_TRACING and CONFIG_BLOCK; blktrace and fio's \
+             write_iolog make traces that `bw trace convert` reads",
+        ));
+    }
+    let refuse = |what, result| match result {
+        0 => Ok(()),
+        _ => Err(refused(what, point, &io::Error::last_os_error())),
+    };
+    // SAFETY: unshare takes no pointers; it is called before any other thread uses the
+    // file system namespace (the capture's first act).
+    refuse("have mounts of its own", unsafe {
+        libc::unshare(libc::CLONE_NEWNS)
+    })?;
+    let (root, none, kind, target) = (c"/", c"none", c"tracefs", c_path(point)?);
+    // SAFETY: all strings are NUL-terminated and outlive the calls; data may be null.
+    refuse("keep its mounts private", unsafe {
+        let flags = libc::MS_REC | libc::MS_PRIVATE;
+        libc::mount(
+            none.as_ptr(),
+            root.as_ptr(),
+            std::ptr::null(),
+            flags,
+            std::ptr::null(),
+        )
+    })?;
+    // SAFETY: as above.
+    refuse("mount tracefs", unsafe {
+        libc::mount(
+            none.as_ptr(),
+            target.as_ptr(),
+            kind.as_ptr(),
+            0,
+            std::ptr::null(),
+        )
+    })?;
+    Ok(point.to_owned())
+}
+
+fn c_path(path: &Path) -> Result<CString, TraceError> {
+    CString::new(path.as_os_str().as_encoded_bytes()).map_err(|_| {
+        TraceError::new(
+            TraceCode::TraceCapture,
+            MOUNT_POINT,
+            "a NUL byte",
+            "report this",
+        )
+    })
+}
+
+fn refused(what: &str, path: &Path, error: &io::Error) -> TraceError {
+    let remedy = match error.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => {
+            "recording block I/O needs root (or CAP_SYS_ADMIN): run it with sudo"
+        }
+        Some(libc::ENOENT) => {
+            "this kernel has not what a capture needs: CONFIG_BLK_DEV_IO_TRACE, block events"
+        }
+        _ => "see whether another tracer holds the resource (ls /sys/kernel/tracing/instances)",
+    };
+    let message = format!("a capture may not {what}: {error}");
+    TraceError::new(
+        TraceCode::TraceCapture,
+        &path.to_string_lossy(),
+        message,
+        remedy,
+    )
+}
+
+/// Every block device when the capture began, in the order of their names.
+#[derive(Debug, Default)]
+pub struct BlockDevices {
+    /// The names, by the index that rows carry.
+    pub names: Vec<String>,
+    indices: HashMap<(u32, u32), u16>,
+}
+
+impl BlockDevices {
+    /// Returns the devices that /sys lists now.
+    #[must_use]
+    pub fn listed() -> Self {
+        let mut found: Vec<(String, (u32, u32))> = fs::read_dir("/sys/class/block")
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| {
+                let entry = entry.ok()?;
+                let numbers = fs::read_to_string(entry.path().join("dev")).ok()?;
+                Some((entry.file_name().into_string().ok()?, pair(numbers.trim())?))
+            })
+            .collect();
+        found.sort();
+        let borrowed: Vec<_> = found
+            .iter()
+            .map(|(name, pair)| (name.as_str(), *pair))
+            .collect();
+        Self::of(&borrowed)
+    }
+
+    /// Returns these devices, by name and numbers; more than 65,535 are not listed.
+    #[must_use]
+    pub fn of(list: &[(&str, (u32, u32))]) -> Self {
+        let mut devices = Self::default();
+        for (index, (name, numbers)) in (0..u16::MAX).zip(list) {
+            devices.names.push((*name).to_owned());
+            devices.indices.insert(*numbers, index);
+        }
+        devices
+    }
+
+    /// Returns the index of a device; None for one that came later.
+    #[must_use]
+    pub fn index(&self, numbers: (u32, u32)) -> Option<u16> {
+        self.indices.get(&numbers).copied()
+    }
+}
+
+/// Returns the events' filter for one device.
+///
+/// # Errors
+/// There is no such path, it is no block device, or one of which the block layer tells nothing: its
+/// events name whole disks, and only those that get requests.
+pub fn filter(path: &str) -> Result<String, TraceError> {
+    let wrong = |message: String, remedy: &str| {
+        TraceError::new(TraceCode::TraceCapture, path, message, remedy)
+    };
+    let about = fs::metadata(path).map_err(|error| {
+        let remedy = "name a block device, such as /dev/vda (lsblk lists them)";
+        wrong(format!("the device cannot be looked at: {error}"), remedy)
+    })?;
+    if !about.file_type().is_block_device() {
+        let remedy =
+            "of a file, name the device that it lies on (df FILE tells), or capture a process tree";
+        return Err(wrong("this is no block device".to_owned(), remedy));
+    }
+    let (major, minor) = (libc::major(about.rdev()), libc::minor(about.rdev()));
+    let place = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
+    if place.join("partition").exists() {
+        let remedy = "name the disk that it is a part of (lsblk shows it)";
+        return Err(wrong(
+            "events name whole disks, and this is a partition".to_owned(),
+            remedy,
+        ));
+    }
+    if place.exists() && !place.join("mq").exists() {
+        let message = "this device gets no requests: it passes I/O on, or is memory";
+        let remedy = "name a device below it (lsblk shows them), or capture a process tree";
+        return Err(wrong(message.to_owned(), remedy));
+    }
+    // The kernel's own dev_t, which is not the one of user space (include/linux/kdev_t.h).
+    Ok(format!(
+        "dev == {}",
+        (u64::from(major) << 20) | u64::from(minor)
+    ))
+}
+
+fn pair(numbers: &str) -> Option<(u32, u32)> {
+    let (major, minor) = numbers.split_once(':')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_no_device_and_says_what_to_do() {
+        let error = filter("/proc/self/status").unwrap_err();
+        assert!(error.remedy.contains("df FILE"), "{error:?}");
+        assert!(
+            filter("/nonexistent/x")
+                .unwrap_err()
+                .message
+                .contains("cannot be looked at")
+        );
+    }
+
+    #[test]
+    fn of_partitions_and_devices_without_requests_nothing_is_recorded() {
+        let (mut recorded, mut refused) = (0, 0);
+        for name in BlockDevices::listed().names {
+            let (path, place) = (format!("/dev/{name}"), PathBuf::from("/sys/class/block"));
+            let place = place.join(&name);
+            if fs::metadata(&path).is_err() {
+                continue;
+            }
+            let whole = place.join("mq").exists();
+            assert_eq!(filter(&path).is_ok(), whole, "{name}");
+            recorded += u32::from(whole);
+            refused += u32::from(!whole);
+        }
+        println!("{recorded} devices can be recorded, {refused} cannot");
+    }
+
+    #[test]
+    fn listed_devices_are_found_by_number() {
+        let devices = BlockDevices::listed();
+        for (name, numbers) in devices.names.iter().zip(0_u16..) {
+            let text = fs::read_to_string(format!("/sys/class/block/{name}/dev")).unwrap();
+            assert_eq!(devices.index(pair(text.trim()).unwrap()), Some(numbers));
+        }
+        assert_eq!(devices.index((4095, 1)), None);
+    }
+}
