@@ -26,9 +26,16 @@ from parts import engine, traces
 from parts.device import going_first, loop_device, machine
 from parts.errors import GRID_NS, Errors, median_of
 
-from benchwright.report.plot.draw_sheet import draw_sheet
-from benchwright.report.plot.sheet import Axis, Curve, Form, Panel, Sheet, Unit
-from benchwright.report.plot.style import Style
+from benchwright.report.charts.draw import draw_sheet
+from benchwright.report.charts.sheet import (
+    AxisUnit,
+    CurveForm,
+    Panel,
+    PanelAxis,
+    PanelCurve,
+    Sheet,
+)
+from benchwright.report.charts.style import ChartStyle
 
 PACERS = ("spin", "ded-clock", "sleep", "select")
 SPEEDS = (1, 4)
@@ -185,13 +192,13 @@ def replayed_sheet(found: dict[tuple[Case, str], Errors], target: str) -> Sheet:
 def _cdf_panel(found: dict[tuple[Case, str], Errors], case: Case) -> Panel:
     x = tuple(float(value) for value in GRID_NS)
     curves = tuple(
-        Curve(pacer, x, tuple(found[case, pacer].shares), Form.LINE, at, at)
+        PanelCurve(pacer, x, tuple(found[case, pacer].shares), CurveForm.LINE, at, at)
         for at, pacer in enumerate(PACERS)
     )
     return Panel(
         f"{case.trace}, {case.speed}x, to {'a device (O_DIRECT)' if case.target == 'device' else 'null'}",
-        Axis("issue error", Unit.TIME, log=True, low=10, high=1e9),
-        Axis("share of operations", Unit.SHARE, low=0, high=1.02),
+        PanelAxis("issue error", AxisUnit.TIME, log=True, low=10, high=1e9),
+        PanelAxis("share of operations", AxisUnit.SHARE, low=0, high=1.02),
         curves,
     )
 
@@ -201,14 +208,14 @@ def rate_sheet(found: dict[tuple[str, int, str], Errors]) -> Sheet:
     panels = [
         Panel(
             f"{name}, {target}",
-            Axis("operations per second", log=True),
-            Axis("issue error", Unit.TIME, log=True),
+            PanelAxis("operations per second", log=True),
+            PanelAxis("issue error", AxisUnit.TIME, log=True),
             tuple(
-                Curve(
+                PanelCurve(
                     pacer,
                     tuple(float(rate) for rate in RATES),
                     tuple(found[target, rate, pacer].us(q) * 1e3 for rate in RATES),
-                    Form.MARKED,
+                    CurveForm.MARKED,
                     at,
                     at,
                 )
@@ -233,7 +240,9 @@ def target(scratch: Path) -> Iterator[str]:
 
 def draw(sheet: Sheet, path: Path, width_in: float) -> None:
     """Write a page of panels as an image."""
-    draw_sheet(sheet, Style(width_in=width_in, height_in=width_in * 0.68)).savefig(path)
+    draw_sheet(sheet, ChartStyle(width_in=width_in, height_in=width_in * 0.68)).savefig(
+        path
+    )
     print(f"wrote {path}")
 
 

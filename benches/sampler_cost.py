@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchwright.bench.find import find_sampler
+from benchwright.trial.programs import find_sampler
 
 INTERVAL_NS = 100_000_000
 TREE = "for i in 1 2 3 4; do sleep 1000 & done; wait"

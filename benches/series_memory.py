@@ -22,7 +22,7 @@ INTERVAL_NS = 100_000_000
 _READ = """
 import resource, sys, time
 from pathlib import Path
-from benchwright.probe.use.distilled import uses_of
+from benchwright.watch.use.resource_use import uses_of
 idle = resource.getrusage(resource.RUSAGE_SELF)
 begun = time.monotonic()
 uses = uses_of(Path(sys.argv[1]), "", [(1, 0, int(sys.argv[2]))])

@@ -26,12 +26,12 @@ from pathlib import Path
 import numpy as np
 from scipy.special import ndtri
 
-from benchwright.bench.find import find_sampler
-from benchwright.bench.local import LocalBench
-from benchwright.model.plan import Command, Mode
-from benchwright.probe.observer import Watch
-from benchwright.probe.watcher import SamplerObserver
-from benchwright.trial.request import Surroundings, command_request
+from benchwright.core.plan import Command, CommandMode
+from benchwright.trial.bench import LocalBench
+from benchwright.trial.programs import find_sampler
+from benchwright.trial.protocol import ExecEnvironment, command_request
+from benchwright.watch.observer import Watch
+from benchwright.watch.sampler import SamplerObserver
 
 MARGIN = 0.01
 
@@ -63,13 +63,13 @@ class Bench:
         self._place = place
         self._bench = LocalBench()
         self._observer = SamplerObserver(find_sampler())
-        self._around = Surroundings(str(place), tuple(os.environ.items()))
+        self._around = ExecEnvironment(str(place), tuple(os.environ.items()))
 
     def elapsed_s(self, argv: tuple[str, ...], *, watched: bool) -> float:
         """Return how long the command took [s]."""
         processes = self._bench.processes
         request = command_request(
-            Mode.EXEC, (Command(argv),), self._around, str(self._place), ()
+            CommandMode.EXEC, (Command(argv),), self._around, str(self._place), ()
         )
         if watched:
             root, own = processes.root, processes.own

@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchwright.bench.find import find_engine
-from benchwright.load.samples import read_samples
-from benchwright.load.segment import NEVER
+from benchwright.load.samples import NEVER, read_samples
+from benchwright.trial.programs import find_engine
 
 Document = dict[str, Any]
 TARGET_DEPTH = 128

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import functools
 
-from benchwright.control.surface.coding import candidates
-from benchwright.model.surface import Sample
+from benchwright.core.surface import Sample
+from benchwright.decide.surface.coding import candidates
 from servers import R_SAT, SimServer
 from stations import Queue
 from surfaces import Bottlenecks, factors

@@ -15,23 +15,22 @@ import numpy as np
 from nfs_servers import FACTORS, SAMPLES, server
 from numpy.typing import NDArray
 
-from benchwright.control.surface.algorithm1 import next_sample
-from benchwright.control.surface.coding import (
-    coded,
-    columns_of,
-    model_matrix,
-    terms_of,
-)
-from benchwright.control.surface.design import Criterion, Exchange, optimal_rows
-from benchwright.control.surface.result import fitted
-from benchwright.model.peak import PeakGoal
-from benchwright.model.surface import (
+from benchwright.core.search import PeakGoal
+from benchwright.core.surface import (
     Factor,
     Sample,
     SampleResult,
     SurfaceGoal,
     Transform,
 )
+from benchwright.decide.surface.coding import coded, columns_of, model_matrix, terms_of
+from benchwright.decide.surface.design import (
+    DesignCriterion,
+    Exchange,
+    next_sample,
+    optimal_rows,
+)
+from benchwright.decide.surface.result import fit_surface
 
 SIZES = (6, 8, 10)
 RAW: tuple[Factor, ...] = tuple(
@@ -58,7 +57,7 @@ def quadratic(
     response = np.log(rates) if logs else rates
     errors = []
     for n in SIZES:
-        rows = list(optimal_rows(Exchange(matrix, Criterion.D), n, 1))
+        rows = list(optimal_rows(Exchange(matrix, DesignCriterion.D), n, 1))
         fit, *_ = np.linalg.lstsq(matrix[rows], response[rows], rcond=None)
         predicted = matrix @ fit
         errors.append(percent_off(workload, np.exp(predicted) if logs else predicted))
@@ -77,7 +76,7 @@ def _adaptive(workload: str, results: Sequence[SampleResult], n: int) -> float:
     chosen: list[SampleResult] = []
     while (asked := next_sample(goal, chosen)) is not None:
         chosen.append(by_sample[asked.sample])
-    model = fitted(goal, chosen)
+    model = fit_surface(goal, chosen)
     assert model is not None
     return percent_off(workload, model.observed.rate(model.predict(SAMPLES).mean))
 

@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from benchwright.report.plot.look import GREY, LIGHT, look
+from benchwright.report.charts.style import GREY, LIGHT, look_of
 
 matplotlib.use("Agg")
 
@@ -68,7 +68,7 @@ def searches(panels: Sequence[tuple[str, Sequence[SearchPath]]], path: Path) -> 
 
 
 def _search(axes: Axes, one: SearchPath, place: int) -> None:
-    style = look(place)
+    style = look_of(place)
     axes.plot(
         one.hours,
         one.factors,
@@ -88,7 +88,7 @@ def bars(costs: Dict[str, Dict[str, float]], path: Path) -> None:
     labels = list(next(iter(costs.values())))
     width = 0.86 / len(labels)
     for place, label in enumerate(labels):
-        style = look(place)
+        style = look_of(place)
         heights = [of[label] for of in costs.values()]
         at = np.arange(len(costs)) + (place - (len(labels) - 1) / 2) * width
         drawn = axes.bar(
@@ -127,7 +127,7 @@ def curves(
     figure, all_axes = sheet(1.8 + 4.4 * len(panels), 4.2, len(panels))
     for axes, (labels, lines) in zip(all_axes, panels, strict=True):
         for place, line in enumerate(lines):
-            style = look(place)
+            style = look_of(place)
             axes.plot(
                 line.x,
                 line.y,
@@ -163,7 +163,7 @@ def clouds(panels: Sequence[tuple[Labels, Sequence[Cloud]]], path: Path) -> None
     figure, all_axes = sheet(1.8 + 4.4 * len(panels), 4.2, len(panels))
     for axes, (labels, groups) in zip(all_axes, panels, strict=True):
         for place, cloud in enumerate(groups):
-            style = look(place)
+            style = look_of(place)
             pairs = [
                 (x, y)
                 for x, ys in zip(cloud.places, cloud.values, strict=True)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchwright.stats.students_t import t_quantile
+from benchwright.stats.intervals import t_quantile
 from servers import SimServer
 from world import State, simulate
 

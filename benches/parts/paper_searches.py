@@ -11,17 +11,11 @@ from typing import NamedTuple
 import msgspec
 from nfs_servers import FACTORS, SAMPLES, server
 
-from benchwright.control.peak.algorithm2 import Algorithm2
-from benchwright.control.peak.policy import Policy
-from benchwright.control.peak.registry import policy_named
-from benchwright.control.surface.algorithm1 import wanted
-from benchwright.model.peak import Claim, LoadTrial, PeakGoal, PeakStatus, Series
-from benchwright.model.surface import (
-    DesignKind,
-    Sample,
-    SampleResult,
-    SurfaceGoal,
-)
+from benchwright.core.search import Claim, LoadSeries, LoadTrial, PeakGoal, PeakStatus
+from benchwright.core.surface import DesignKind, Sample, SampleResult, SurfaceGoal
+from benchwright.decide.peak.policy import Policy, policy_named
+from benchwright.decide.peak.published import Algorithm2
+from benchwright.decide.surface.design import sample_wanted
 from servers import SimServer
 from world import Search, play
 
@@ -127,7 +121,7 @@ def mapped(
     )
     for number, sample in enumerate(among):
         begun = results if line.seeded else ()
-        inner = wanted(surface, begun, sample, "").goal
+        inner = sample_wanted(surface, begun, sample, "").goal
         servers.append(server(workload, sample))
         searches.append(play(policy, inner, servers[-1], 1000 * seed + number))
         found = searches[-1].result
@@ -145,7 +139,7 @@ def mapped(
 
 def _without_series(trial: LoadTrial) -> LoadTrial:
     """Return a trial without its bins, of which many searches hold gigabytes."""
-    return msgspec.structs.replace(trial, series=Series())
+    return msgspec.structs.replace(trial, series=LoadSeries())
 
 
 def _in_region(server: SimServer, result: SampleResult) -> bool:

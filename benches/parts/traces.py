@@ -13,8 +13,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchwright.load.samples import read_samples
-from benchwright.load.segment import NEVER, ROW, blocks_of, end_block, header
+from benchwright.load.samples import (
+    NEVER,
+    ROW,
+    blocks_of,
+    encode_header,
+    end_block,
+    read_samples,
+)
 from parts.engine import convert
 
 Rows = NDArray[np.void]
@@ -132,7 +138,7 @@ def write_bw(stretch: Stretch, path: Path) -> Path:
     rows = stretch.rows.copy()
     rows["issued"] = rows["completed"] = NEVER
     with path.open("wb") as file:
-        file.write(header(stretch.name))
+        file.write(encode_header(stretch.name))
         file.writelines(blocks_of(rows))
         file.write(end_block())
     return path

@@ -11,12 +11,11 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
-from benchwright.control.decide import decide
-from benchwright.control.history import History
-from benchwright.model.decision import RunMore, Stop
-from benchwright.model.estimate import Estimate
-from benchwright.model.plan import UntilPrecise, UntilPredicate
-from benchwright.stats.students_t import t_quantile
+from benchwright.core.plan import RunMore, StopDecision, UntilPrecise, UntilPredicate
+from benchwright.core.results import Estimate
+from benchwright.decide.history import History
+from benchwright.decide.stopping import decide
+from benchwright.stats.intervals import t_quantile
 from populations import Array
 
 TARGET = 0.05
@@ -59,7 +58,7 @@ def play_every(rule: UntilPrecise, series: Array) -> list[Estimate | None]:
     return [_stop_of(rule, one)[0].reached[0].estimate for one in series]
 
 
-def _stop_of(rule: UntilPrecise, one: Array) -> tuple[Stop, int]:
+def _stop_of(rule: UntilPrecise, one: Array) -> tuple[StopDecision, int]:
     """Return how a test of this series ends, and after how many trials."""
     values = tuple(one.tolist())
     done = 0
@@ -69,7 +68,9 @@ def _stop_of(rule: UntilPrecise, one: Array) -> tuple[Stop, int]:
         if isinstance(step, RunMore) and done + step.epochs <= len(values):
             done += step.epochs
             continue
-        assert isinstance(step, Stop), "the series is shorter than the rule's maximum"
+        assert isinstance(step, StopDecision), (
+            "the series is shorter than the rule's maximum"
+        )
         return step, done
 
 

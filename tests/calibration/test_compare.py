@@ -18,21 +18,21 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from benchwright.control.compare import NextBlock, decide_comparison
-from benchwright.control.compare_conclusion import conclude
-from benchwright.control.compare_effect import watched_effect
-from benchwright.control.compare_history import ComparisonBuilder
-from benchwright.model.comparison import (
+from benchwright.core.comparison import (
     ComparedMetric,
-    Comparison,
+    ComparisonDesign,
+    ComparisonResult,
     ComparisonRule,
-    Design,
     Gate,
-    Outcome,
+    GateOutcome,
     StoredArm,
     Verdict,
 )
-from benchwright.suite.comparison_rule import PILOT
+from benchwright.decide.compare.conclusion import conclude
+from benchwright.decide.compare.decision import NextBlock, decide_comparison
+from benchwright.decide.compare.evidence import ComparisonBuilder
+from benchwright.decide.compare.intervals import watched_effect
+from benchwright.suite.comparison import PILOT
 
 FULL = os.environ.get("BW_CALIBRATION") == "full"
 REPLICATIONS = 10_000 if FULL else 2_000
@@ -41,7 +41,7 @@ PAIRS = 100
 ORDERS = 97
 """Seeds of the random orders, used in turn."""
 SEED = 20261122
-"""Not that of control/compare_effect.py: its paths would be these very numbers."""
+"""Not that of decide/compare/intervals.py: its paths would be these very numbers."""
 NO_MARGIN = 1e-9
 DIFFERENT = (Verdict.FASTER, Verdict.SLOWER)
 
@@ -68,13 +68,15 @@ def bimodal(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 SDEV = {normal: 0.05, lognormal: 0.3, bimodal: 0.077}
 
 
-def rule_of(design: Design = Design.BLOCKS, **more: Any) -> ComparisonRule:
+def rule_of(
+    design: ComparisonDesign = ComparisonDesign.BLOCKS, **more: Any
+) -> ComparisonRule:
     """Return a rule for at most PAIRS pairs of trials, without warm-up."""
     given = {
         "arms": 2,
         "design": design,
         "margin": NO_MARGIN,
-        "maximum": PAIRS // (2 if design is Design.ABBA else 1),
+        "maximum": PAIRS // (2 if design is ComparisonDesign.ABBA else 1),
         "warmup": 0,
         "minimum": PILOT if more.get("mode") == "plan" else 10,
     }
@@ -88,7 +90,7 @@ def comparisons(
     effect: float = 1.0,
     drift: float = 0.0,
     replications: int = REPLICATIONS,
-) -> Iterator[Comparison]:
+) -> Iterator[ComparisonResult]:
     """Yield simulated comparisons. `effect` multiplies the last arm's values; `drift`
     is in standard deviations over the whole session; metrics correlate by a half."""
     rng = np.random.default_rng(SEED)
@@ -105,7 +107,7 @@ def comparisons(
 
 def one_comparison(
     rule: ComparisonRule, values: list[list[float]], effect: float, names: list[str]
-) -> Comparison:
+) -> ComparisonResult:
     """Run one comparison over prepared values, one row per trial in order of time."""
     builder = ComparisonBuilder(rule)
     last, at = rule.arms - 1, 0
@@ -131,7 +133,7 @@ def share(found: list[bool]) -> float:
     return sum(found) / len(found)
 
 
-def any_difference(comparison: Comparison) -> bool:
+def any_difference(comparison: ComparisonResult) -> bool:
     """Tell whether any verdict is a difference."""
     return any(v.verdict in DIFFERENT for v in comparison.verdicts)
 
@@ -156,11 +158,11 @@ CELLS = [
     ("blocks normal, drift 2 sigma", normal, rule_of(), 2.0, True),
     ("blocks bimodal, drift 2 sigma", bimodal, rule_of(), 2.0, False),
     ("blocks lognormal, drift 2 sigma", lognormal, rule_of(), 2.0, False),
-    ("abba normal", normal, rule_of(Design.ABBA), 0.0, False),
-    ("abba lognormal", lognormal, rule_of(Design.ABBA), 0.0, False),
-    ("abba bimodal", bimodal, rule_of(Design.ABBA), 0.0, True),
-    ("abba normal, drift 2 sigma", normal, rule_of(Design.ABBA), 2.0, True),
-    ("round-robin normal", normal, rule_of(Design.ROUND_ROBIN), 0.0, False),
+    ("abba normal", normal, rule_of(ComparisonDesign.ABBA), 0.0, False),
+    ("abba lognormal", lognormal, rule_of(ComparisonDesign.ABBA), 0.0, False),
+    ("abba bimodal", bimodal, rule_of(ComparisonDesign.ABBA), 0.0, True),
+    ("abba normal, drift 2 sigma", normal, rule_of(ComparisonDesign.ABBA), 2.0, True),
+    ("round-robin normal", normal, rule_of(ComparisonDesign.ROUND_ROBIN), 0.0, False),
     ("blocks normal, 2 metrics, BH", normal, rule_of(metrics=TWO), 0.0, True),
     ("blocks normal, 3 metrics, BH", normal, rule_of(metrics=THREE), 0.0, False),
     (
@@ -195,7 +197,7 @@ PLANNED = [
     *([("blocks lognormal", lognormal, rule_of(), 0.0)] if FULL else []),
     ("blocks bimodal", bimodal, rule_of(), 0.0),
     ("blocks normal, drift 2 sigma", normal, rule_of(), 2.0),
-    ("abba bimodal, drift 2 sigma", bimodal, rule_of(Design.ABBA), 2.0),
+    ("abba bimodal, drift 2 sigma", bimodal, rule_of(ComparisonDesign.ABBA), 2.0),
     ("blocks normal, 3 metrics, BH", normal, rule_of(metrics=THREE), 0.0),
 ]
 
@@ -219,7 +221,7 @@ def test_planned_a_command_differs_from_itself_as_often_as_stated(
 
 def test_a_sequence_takes_drift_for_a_difference() -> None:
     """Why that design carries a finding; the other designs do not (above)."""
-    rule = rule_of(Design.SEQUENCE, maximum=30)
+    rule = rule_of(ComparisonDesign.SEQUENCE, maximum=30)
     found = comparisons(rule, normal, drift=2.0, replications=500)
     rate = share([any_difference(c) for c in found])
     show("A/A sequence, drift 2 sigma (finding sequential-arms)", rate, 500)
@@ -312,7 +314,7 @@ def test_the_interval_of_the_ratio_covers(
 
 def with_stored(
     baseline: Array, effect: float, values: Array, number: int
-) -> Comparison:
+) -> ComparisonResult:
     """Run a comparison with a stored baseline."""
     stored = StoredArm("old", "study", {"elapsed": tuple(baseline.tolist())})
     rule = rule_of(mode="plan", margin=0.03, stored=stored, maximum=200, seed=number)
@@ -346,7 +348,7 @@ def test_a_gate_fails_rarely_at_its_limit() -> None:
     gate = Gate("elapsed", "slower", 0.03, "slower by 3%")
     rule = rule_of(gates=(gate,))
     found = list(comparisons(rule, normal, effect=1.03))
-    rate = share([c.gates[0].outcome is Outcome.FAILED for c in found])
+    rate = share([c.gates[0].outcome is GateOutcome.FAILED for c in found])
     show("gate `slower by 3%` fails at exactly 3 %", rate)
     assert rate <= 0.05
 

@@ -18,11 +18,11 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from benchwright.finding.series import series_findings
-from benchwright.model.plan import MetricSpec
+from benchwright.core.plan import MetricSpec
+from benchwright.findings.series import series_findings
 from benchwright.stats.aggregate import TrialValues
-from benchwright.stats.outliers import NORMAL_MAD
-from benchwright.stats.rows import RowBook
+from benchwright.stats.distribution import NORMAL_MAD
+from benchwright.stats.metric_rules import MetricRules
 from populations import (
     Array,
     Population,
@@ -55,7 +55,7 @@ def codes(
     `others` are further metrics: declared ones, unless they are called `names`.
     """
     specs = [] if names else [MetricSpec(f"m{k}") for k in range(len(others))]
-    book, names = RowBook(specs), ("elapsed", *(names or (s.name for s in specs)))
+    book, names = MetricRules(specs), ("elapsed", *(names or (s.name for s in specs)))
     counts: Counter[str] = Counter()
     for row, one in enumerate(series):
         columns = (one, *(other[row] for other in others))

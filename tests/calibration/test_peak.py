@@ -13,8 +13,8 @@ from functools import lru_cache
 
 import pytest
 
-from benchwright.control.peak.registry import policy_named
-from benchwright.model.peak import Claim, ClaimKind, PeakStatus
+from benchwright.core.search import Claim, ClaimKind, PeakStatus
+from benchwright.decide.peak.policy import policy_named
 from servers import NOISES, A, B, C, D, SimServer
 from world import search_of
 

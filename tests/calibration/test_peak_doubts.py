@@ -14,10 +14,10 @@ from functools import lru_cache
 import msgspec
 import pytest
 
-from benchwright.control.peak.monotone import PURPOSES
-from benchwright.control.peak.registry import policy_named
-from benchwright.model.finding import Severity
-from benchwright.model.peak import PeakStatus
+from benchwright.core.results import Severity
+from benchwright.core.search import PeakStatus
+from benchwright.decide.peak.monotone import MONOTONE_PURPOSES
+from benchwright.decide.peak.policy import policy_named
 from outcomes import in_region
 from servers import SERVERS
 from world import search_of
@@ -91,7 +91,7 @@ def searched(name: str, seed: int) -> Ended:
         result.status,
         rate is not None and in_region(server, rate, search.goal.claim),
         search.load_s,
-        any(probe.purpose in PURPOSES for probe in search.probes),
+        any(probe.purpose in MONOTONE_PURPOSES for probe in search.probes),
     )
 
 

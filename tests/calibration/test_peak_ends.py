@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 from collections import Counter
 
-from benchwright.control.peak.registry import policy_named
-from benchwright.control.peak.search import MOST_AT_ONE_RATE
-from benchwright.model.peak import PeakStatus
+from benchwright.core.search import PeakStatus
+from benchwright.decide.peak.policy import policy_named
+from benchwright.decide.peak.search import MOST_AT_ONE_RATE
 from held_out import BY_NAME
 from world import search_of
 

@@ -12,10 +12,9 @@ import os
 
 import pytest
 
-from benchwright.control.decide import decide
-from benchwright.control.history import History
-from benchwright.model.decision import RunMore
-from benchwright.model.plan import UntilPrecise
+from benchwright.core.plan import RunMore, UntilPrecise
+from benchwright.decide.history import History
+from benchwright.decide.stopping import decide
 from populations import EVERY, Population, bimodal, correlated, gamma, lognormal, normal
 from stopping import (
     LEGACY,

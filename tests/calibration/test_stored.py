@@ -15,19 +15,19 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from benchwright.control.compare import NextBlock, decide_comparison
-from benchwright.control.compare_conclusion import conclude
-from benchwright.control.compare_history import ComparisonBuilder
-from benchwright.model.comparison import (
-    Comparison,
+from benchwright.core.comparison import (
+    ComparisonDesign,
+    ComparisonResult,
     ComparisonRule,
-    Design,
     Gate,
-    Outcome,
+    GateOutcome,
     StoredArm,
     Verdict,
 )
-from benchwright.model.decision import Stop
+from benchwright.core.plan import StopDecision
+from benchwright.decide.compare.conclusion import conclude
+from benchwright.decide.compare.decision import NextBlock, decide_comparison
+from benchwright.decide.compare.evidence import ComparisonBuilder
 
 FULL = os.environ.get("BW_CALIBRATION") == "full"
 REPLICATIONS = 5_000 if FULL else 600
@@ -47,7 +47,7 @@ def series(rng: np.random.Generator, rho: float, n: int, count: int) -> Array:
     return np.exp(0.05 * noise)
 
 
-def planned(baseline: Array, candidate: Array) -> Comparison:
+def planned(baseline: Array, candidate: Array) -> ComparisonResult:
     """Return what `bw compare --baseline` comes to."""
     stored = StoredArm("old", "study", {"elapsed": tuple(baseline.tolist())})
     rule = ComparisonRule(
@@ -62,11 +62,11 @@ def planned(baseline: Array, candidate: Array) -> Comparison:
     raise AssertionError("the most trials end it")
 
 
-def both_stored(baseline: Array, candidate: Array) -> Comparison:
+def both_stored(baseline: Array, candidate: Array) -> ComparisonResult:
     """Return what `bw compare OLD NEW` comes to."""
     rule = ComparisonRule(
         2,
-        design=Design.STORED,
+        design=ComparisonDesign.STORED,
         warmup=0,
         minimum=2,
         once=True,
@@ -76,10 +76,10 @@ def both_stored(baseline: Array, candidate: Array) -> Comparison:
     builder = ComparisonBuilder(rule)
     arms = [[{"elapsed": v} for v in arm.tolist()] for arm in (baseline, candidate)]
     builder.add(arms)
-    return conclude(rule, builder.history(), NAMES, Stop("stored", ""))
+    return conclude(rule, builder.history(), NAMES, StopDecision("stored", ""))
 
 
-def different(found: list[Comparison]) -> float:
+def different(found: list[ComparisonResult]) -> float:
     """Return the share of comparisons that call the arms different."""
     kinds = (Verdict.FASTER, Verdict.SLOWER)
     return sum(c.verdicts[0].verdict in kinds for c in found) / len(found)
@@ -103,7 +103,7 @@ def test_stored_results_of_one_population_rarely_differ(
     arms = (series(rng, rho, n, REPLICATIONS) for n in sizes)
     found = [both_stored(*pair) for pair in zip(*arms, strict=True)]
     rate = different(found)
-    failed = sum(c.gates[0].outcome is Outcome.FAILED for c in found) / len(found)
+    failed = sum(c.gates[0].outcome is GateOutcome.FAILED for c in found) / len(found)
     print(
         f"A/A stored, {sizes}, rho {rho}: {100 * rate:.1f} %, gate {100 * failed:.1f} %"
     )

@@ -17,10 +17,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from benchwright.control.surface.algorithm1 import next_sample
-from benchwright.control.surface.result import surface_of
-from benchwright.model.peak import Criterion, PeakGoal
-from benchwright.model.surface import (
+from benchwright.core.search import Criterion, PeakGoal
+from benchwright.core.surface import (
     DesignKind,
     ModelKind,
     Sample,
@@ -28,6 +26,8 @@ from benchwright.model.surface import (
     SurfaceGoal,
     SurfaceResult,
 )
+from benchwright.decide.surface.design import next_sample
+from benchwright.decide.surface.result import surface_of
 from surfaces import (
     SURFACES,
     factors,

@@ -12,9 +12,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from benchwright.stats.rank import brunner_munzel, hodges_lehmann
-from benchwright.stats.sample_comparison import PRETEST_LEVEL
+from benchwright.stats.input_comparison import PRETEST_LEVEL
 from benchwright.stats.two_sample import (
+    brunner_munzel,
+    hodges_lehmann,
     ratio_equivalence,
     ratio_of_means,
     t_test,

@@ -16,8 +16,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from benchwright.model.estimate import Estimate
-from benchwright.model.usl import ScalabilityModel, UslFit
+from benchwright.core.ramp import ScalabilityModel, UslFit
+from benchwright.core.results import Estimate
 from benchwright.stats.usl import fit_usl, users_at_peak, usl_throughput
 
 FULL = os.environ.get("BW_CALIBRATION") == "full"

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.model.errors import StudyError
+from benchwright.core.errors import StudyError
 from benchwright.study.journal import Study
 
 KILLS = int(os.environ.get("BW_TEST_KILLS", "200"))

@@ -16,20 +16,20 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.bench.local import LocalBench
-from benchwright.model.peak import LoadEnding, LoadTrial
-from benchwright.workbench.criteria import parse_criteria
-from benchwright.workbench.generators.adapter import Asked, Generator
-from benchwright.workbench.generators.command import command_generator
-from benchwright.workbench.generators.fio import Fio
-from benchwright.workbench.generators.k6 import K6
-from benchwright.workbench.generators.memtier import Memtier
-from benchwright.workbench.generators.oha import Oha
-from benchwright.workbench.generators.pgbench import Pgbench
-from benchwright.workbench.generators.redis_benchmark import RedisBenchmark
-from benchwright.workbench.generators.run import Leaves, Place, run_generator
-from benchwright.workbench.generators.vegeta import Vegeta
-from benchwright.workbench.generators.wrk2 import Wrk2
+from benchwright.core.search import LoadEnding, LoadTrial
+from benchwright.load.criteria import parse_criteria
+from benchwright.load.generators.adapter import Generator, GeneratorRequest
+from benchwright.load.generators.command import command_generator
+from benchwright.load.generators.fio import Fio
+from benchwright.load.generators.k6 import K6
+from benchwright.load.generators.memtier import Memtier
+from benchwright.load.generators.oha import Oha
+from benchwright.load.generators.pgbench import Pgbench
+from benchwright.load.generators.redis_benchmark import RedisBenchmark
+from benchwright.load.generators.run import GeneratorPlace, LeaveEarly, run_generator
+from benchwright.load.generators.vegeta import Vegeta
+from benchwright.load.generators.wrk2 import Wrk2
+from benchwright.trial.bench import LocalBench
 from postgres_server import postgres
 
 CRITERIA = parse_criteria(["40ms", "90% within 40ms", "p99 < 40ms"])
@@ -56,20 +56,22 @@ class Runner:
         *,
         duration_s: float = 1.0,
         users: int | None = None,
-        leaves: Leaves | None = None,
+        leaves: LeaveEarly | None = None,
     ) -> LoadTrial:
         need(*generator.programs)
         self._trials += 1
         scratch = self._directory / f"trial-{self._trials}"
         scratch.mkdir()
-        asked = Asked(
+        asked = GeneratorRequest(
             rate=rate,
             users=users,
             duration_s=duration_s,
             criteria=CRITERIA,
             directory=str(scratch),
         )
-        place = Place(directory=str(self._directory), scratch=str(scratch), look_s=0.2)
+        place = GeneratorPlace(
+            directory=str(self._directory), scratch=str(scratch), look_s=0.2
+        )
         return run_generator(self._bench, generator, asked, place, leaves)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import limiter_mixed
-from benchwright.finding.machine_codes import LIMITER_CODES
+from benchwright.findings.codes import LIMITER_CODES
 from limiter_cases import CASES, CLEAN, Case
 from limiter_means import Lacking
 from limiter_mixed import MIXED, Mixed

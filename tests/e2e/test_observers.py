@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from benchwright.probe.folded import read_folded
+from benchwright.watch.folded import read_folded
 from needs_perf import needs_perf
 
 Done = subprocess.CompletedProcess[str]

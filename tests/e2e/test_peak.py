@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
-from benchwright.bench import leftovers
 from benchwright.study.journal import Study
+from benchwright.trial import bench as leftovers
 
 SIM = Path(__file__).parents[1] / "sim"
 PATIENCE_S = 300.0
@@ -167,7 +167,7 @@ def test_killed_at_every_trial_it_ends_with_the_same_answer(
     assert kills == len(undisturbed["trials"]) - 1, "each trial but the last was cut"
     assert answer(json.loads(out)) == answer(undisturbed)
     for _look in waits("the end of what was started"):
-        if not leftovers.find(token_of(place / "study")):
+        if not leftovers.leftover_processes(token_of(place / "study")):
             break
 
 
@@ -185,7 +185,7 @@ def test_an_interrupt_says_what_is_known_and_is_resumed(
     assert document["status"] == "interrupted"
     assert len(document["trials"]) == 2
     assert document["peak_rate"] is not None
-    assert not leftovers.find(token_of(place / "study"))
+    assert not leftovers.leftover_processes(token_of(place / "study"))
     resumed = run(place, *bw("resume", "study", "--json", "--quiet"))
     assert resumed.returncode == 0, resumed.stderr
     assert answer(json.loads(resumed.stdout)) == answer(undisturbed)

@@ -21,8 +21,8 @@ from typing import Any
 
 import pytest
 
-from benchwright.bench import leftovers
 from benchwright.study.journal import Study
+from benchwright.trial import bench as leftovers
 
 PATIENCE_S = 300.0
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -134,7 +134,7 @@ class Place:
         with contextlib.closing(Study.open_to_read(self.directory / "study")) as study:
             token = study.sessions()[-1].info.options["token"]
         for _look in waits("the end of the server"):
-            if not leftovers.find(token):
+            if not leftovers.leftover_processes(token):
                 return
 
 

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from benchwright.bench import leftovers
 from benchwright.study.journal import Study
+from benchwright.trial import bench as leftovers
 
 PATIENCE_S = 120.0
 GEN = """
@@ -94,7 +94,7 @@ def end_leftovers(place: Path) -> None:
     if place.exists():
         with contextlib.closing(Study.open_to_read(place)) as study:
             for session in study.sessions():
-                leftovers.end(session.info.options["token"])
+                leftovers.end_leftovers(session.info.options["token"])
 
 
 @pytest.mark.parametrize("trials", [1, 5])

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from benchwright.load import read_samples
 from benchwright.load.filament import Batch
-from benchwright.load.segment import blocks_of, end_block, header, rows_of
+from benchwright.load.samples import blocks_of, encode_header, end_block, rows_of
 
 Operations = list[tuple[int, int, int, int]]
 FIELDS = ("intended", "kind", "offset", "size")
@@ -52,7 +52,7 @@ def trace(path: Path) -> Operations:
     sizes = random.choice([4096, 12_288, 32_768], NUMBER)
     batch = Batch(at_ns, [str(kind) for kind in kinds], places * 4096, sizes)
     rows = rows_of(batch)
-    path.write_bytes(header("a test") + b"".join(blocks_of(rows)) + end_block())
+    path.write_bytes(encode_header("a test") + b"".join(blocks_of(rows)) + end_block())
     return operations(rows)
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchwright.stats.hdr_histogram import decode
+from benchwright.stats.hdr_histogram import decode_histogram
 
 Done = subprocess.CompletedProcess[str]
 ROW = np.dtype(
@@ -97,7 +97,7 @@ def test_even_arrivals_are_told(tmp_path: Path) -> None:
     assert found["queue"]["mean"] == pytest.approx(0.5, rel=0.01)
     assert found["working_set"]["blocks"] == 1001
     assert found["popularity"]["method"] == "exact"
-    histogram = decode(found["gaps"]["gap_ns"]["hdr"])
+    histogram = decode_histogram(found["gaps"]["gap_ns"]["hdr"])
     assert histogram.total == 1000
 
 

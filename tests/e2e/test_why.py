@@ -24,7 +24,7 @@ left = 1 - load / 300
 print(json.dumps({"mean_ms": 10 / left if left > 0 else 500 + 1000 * seconds}))
 """
 RULE = """\
-from benchwright.finding.rules import Finding, Severity
+from benchwright.core.results import Finding, Severity
 def rule(result):
     slow = [v for v in result.values["elapsed"] if v > 0.1]
     seen = len(result.uses)

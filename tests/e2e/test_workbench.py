@@ -21,16 +21,26 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from benchwright.bench.local import LocalBench
-from benchwright.model.errors import InputError, Interrupted
-from benchwright.model.peak import LoadEnding, LoadTrial, Probe
-from benchwright.model.search import kept, read_kept
-from benchwright.trial.request import Surroundings
-from benchwright.workbench.cpus import SHARED
-from benchwright.workbench.descendants import descendants_of, is_alive, stat_of
-from benchwright.workbench.local import LocalWorkbench, Setting
-from benchwright.workbench.server import Clock, MonotonicClock
-from benchwright.workbench.spec_toml import read_spec
+from benchwright.core.errors import InputError, Interrupted
+from benchwright.core.search import (
+    LoadEnding,
+    LoadTrial,
+    Probe,
+    decode_stored,
+    encode_stored,
+)
+from benchwright.load.cpus import SHARED
+from benchwright.load.server import (
+    MonotonicClock,
+    ServerClock,
+    descendants_of,
+    is_alive,
+    stat_of,
+)
+from benchwright.load.spec_toml import read_spec
+from benchwright.load.workbench import LocalWorkbench, WorkbenchConfig
+from benchwright.trial.bench import LocalBench
+from benchwright.trial.protocol import ExecEnvironment
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin:/sbin:/bin")
@@ -84,13 +94,13 @@ class Place:
         self.logs = directory / "logs"
 
     def workbench(
-        self, text: str, clock: Clock | None = None, recorded: int = 0
+        self, text: str, clock: ServerClock | None = None, recorded: int = 0
     ) -> contextlib.closing[LocalWorkbench]:
         """Return the workbench of a spec, with so many trials on record."""
         spec = read_spec(textwrap.dedent(text), str(self.directory / "spec.toml"))
         assert spec.goal is not None
-        around = Surroundings(str(self.directory), ())
-        setting = Setting(
+        around = ExecEnvironment(str(self.directory), ())
+        setting = WorkbenchConfig(
             spec=spec,
             criteria=spec.goal.criteria,
             around=around,
@@ -234,7 +244,7 @@ def test_what_does_not_end_is_over_every_limit(place: Place) -> None:
         trial = run(workbench, rate=300)
     assert trial.values["response_ms_mean"] > 50
     assert trial.values["response_ms_p90"] == math.inf
-    assert read_kept(kept(trial), LoadTrial) == trial
+    assert decode_stored(encode_stored(trial), LoadTrial) == trial
     assert trial.values["within_60ms_share"] < 0.1
     assert trial.values["error_ratio"] > 0.5
     # Four in flight and those of the last 80 ms are neither.
@@ -670,10 +680,10 @@ def test_the_example_with_nginx(place: Place, monkeypatch: pytest.MonkeyPatch) -
     file = EXAMPLES / "peak-nginx.toml"
     spec = read_spec(file.read_text(), str(file))
     assert spec.goal is not None
-    setting = Setting(
+    setting = WorkbenchConfig(
         spec=spec,
         criteria=spec.goal.criteria,
-        around=Surroundings(str(place.directory), ()),
+        around=ExecEnvironment(str(place.directory), ()),
         logs=place.logs,
     )
     with contextlib.closing(LocalBench()) as bench:
@@ -697,10 +707,10 @@ def test_the_example_with_redis(place: Place) -> None:
     file = EXAMPLES / "peak-redis.toml"
     spec = read_spec(file.read_text(), str(file))
     assert spec.goal is not None
-    setting = Setting(
+    setting = WorkbenchConfig(
         spec=spec,
         criteria=spec.goal.criteria,
-        around=Surroundings(str(place.directory), ()),
+        around=ExecEnvironment(str(place.directory), ()),
         logs=place.logs,
     )
     sample = (("io_threads", "2"), ("persistence", "yes"))
@@ -722,10 +732,10 @@ def test_the_example_with_postgres(place: Place) -> None:
     # A tenth of the rows: what is tested is the server's life.
     spec = read_spec(file.read_text().replace("{port} 10 ", "{port} 1 "), str(file))
     assert spec.goal is not None
-    setting = Setting(
+    setting = WorkbenchConfig(
         spec=spec,
         criteria=spec.goal.criteria,
-        around=Surroundings(str(place.directory), ()),
+        around=ExecEnvironment(str(place.directory), ()),
         logs=place.logs,
     )
     with contextlib.closing(LocalWorkbench(setting, place.bench)) as workbench:

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.report.document import Entry, compose
-from benchwright.report.formats import render
-from benchwright.stats.describe import summarise
-from benchwright.stats.overhead import overhead_percent
-from benchwright.stats.students_t import t_half_width
+from benchwright.report.stats_document import StatsInput, compose_report
+from benchwright.report.stats_formats import render_stats
+from benchwright.stats.aggregate import summarise
+from benchwright.stats.intervals import t_half_width
+from benchwright.stats.predicate import overhead_percent
 
 HERE = Path(__file__).parent / "getstats"
 _spec = importlib.util.spec_from_file_location("make_figures", HERE / "make_figures.py")
@@ -97,10 +97,15 @@ def test_the_papers_warning_belongs_to_its_smallest_value() -> None:
 def test_data_with_the_printed_statistics_print_the_papers_lines(figure: str) -> None:
     data = json.loads((HERE / "figures.json").read_text())[figure]
     entries = [
-        Entry(name, tuple(summarise(q, values) for q, values in quantities.items()))
+        StatsInput(
+            name, tuple(summarise(q, values) for q, values in quantities.items())
+        )
         for name, quantities in data.items()
     ]
-    found = [line.split() for line in render(compose(entries), "table").splitlines()]
+    found = [
+        line.split()
+        for line in render_stats(compose_report(entries), "table").splitlines()
+    ]
     head = [
         "NAME",
         "COUNT",
@@ -127,10 +132,10 @@ def test_data_with_the_printed_statistics_print_the_papers_lines(figure: str) ->
 def test_the_table_looks_like_the_papers() -> None:
     """Figure 2's own spacing for its widest line: one space between full columns."""
     data = json.loads((HERE / "figures.json").read_text())["figure2"]["ext2:1.res"]
-    entry = Entry(
+    entry = StatsInput(
         "ext2:1.res", tuple(summarise(q, values) for q, values in data.items())
     )
-    assert render(compose([entry]), "table") == (
+    assert render_stats(compose_report([entry]), "table") == (
         "ext2:1.res\n"
         "NAME      COUNT   MEAN MEDIAN    LOW   HIGH    MIN    MAX  SDEV%    HW%\n"
         "Elapsed   10     6.055  6.063  5.991  6.120  5.855  6.180  1.491  1.067\n"

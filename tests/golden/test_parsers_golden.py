@@ -8,13 +8,13 @@ To accept a change that is meant: BW_UPDATE_GOLDEN=1 make test-python, and read 
 from __future__ import annotations
 
 import os
-from importlib import import_module
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from benchwright.study.parsers.api import ParsedInput, Parser
+from benchwright.cli.stats_inputs import parsers
+from benchwright.study.parsers.api import ParsedInput, ResultParser
 
 HERE = Path(__file__).parent / "parsers"
 FILES = {
@@ -29,8 +29,8 @@ FILES = {
 PARSERS = ("study", "res", "csv", "gnu_time")
 
 
-def parser(name: str) -> Parser:
-    found: Parser = import_module(f"benchwright.study.parsers.{name}").PARSER
+def parser(name: str) -> ResultParser:
+    found: ResultParser = {one.name: one for one in parsers()}[name]
     return found
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchwright.report.document import Entry, compose
-from benchwright.stats.describe import summarise
-from benchwright.stats.students_t import t_quantile
-from benchwright.stats.zscore import z_scores
+from benchwright.report.stats_document import StatsInput, compose_report
+from benchwright.stats.aggregate import summarise
+from benchwright.stats.intervals import t_quantile
+from benchwright.stats.moments import z_scores
 
 SAMPLES = json.loads((Path(__file__).parent / "getstats" / "samples.json").read_text())
 
@@ -73,10 +73,10 @@ def test_quantiles(degrees: int, confidence: float) -> None:
 
 def test_percentages_of_the_mean_and_overheads() -> None:
     entries = [
-        Entry(name, (summarise("elapsed", SAMPLES[name]),))
+        StatsInput(name, (summarise("elapsed", SAMPLES[name]),))
         for name in ("ties", "skewed")
     ]
-    first, second = (section.lines[0] for section in compose(entries).sections)
+    first, second = (section.lines[0] for section in compose_report(entries).sections)
     ties, skewed = np.array(SAMPLES["ties"]), np.array(SAMPLES["skewed"])
     assert first.sdev_percent == close(100 * stats.variation(ties, ddof=1))
     assert first.overhead_percent is None

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.model.errors import InputError
-from benchwright.suite.load import load
+from benchwright.core.errors import InputError
+from benchwright.suite.compile import load
 from benchwright.suite.plan import Planned, PlannedTest, describe
 
 HERE = Path(__file__).parent / "suite"

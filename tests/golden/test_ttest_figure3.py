@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchwright.report.document import Document, Entry, compose
-from benchwright.report.formats import render
-from benchwright.stats.describe import summarise
-from benchwright.stats.sample_comparison import (
+from benchwright.report.stats_document import StatsInput, StatsReport, compose_report
+from benchwright.report.stats_formats import render_stats
+from benchwright.stats.aggregate import summarise
+from benchwright.stats.input_comparison import (
     QuantityComparison,
     Variances,
     compare_inputs,
@@ -42,7 +42,7 @@ u1 == u2  u1 != u2  0.037  REJECT H_0
 
 def document(
     variances: Variances = "auto", confidence: float = 0.95, **more: list[float]
-) -> Document:
+) -> StatsReport:
     """Return Figure 3's inputs compared; `more` are further inputs' elapsed times."""
     inputs = {
         name: {q.lower(): np.array(v) for q, v in quantities.items()}
@@ -50,7 +50,7 @@ def document(
     }
     inputs |= {name: {"elapsed": np.array(values)} for name, values in more.items()}
     entries = [
-        Entry(
+        StatsInput(
             name,
             tuple(
                 summarise(q, v, label=q.title(), confidence=confidence)
@@ -63,7 +63,7 @@ def document(
     compared = compare_inputs(
         list(inputs.items()), rows, confidence=confidence, variances=variances
     )
-    return compose(entries, confidence=confidence, comparisons=compared)
+    return compose_report(entries, confidence=confidence, comparisons=compared)
 
 
 def paper_lines(text: str) -> list[str]:
@@ -74,7 +74,7 @@ def paper_lines(text: str) -> list[str]:
 
 
 def test_the_papers_lines_come_out() -> None:
-    text = render(document("equal"), "table")
+    text = render_stats(document("equal"), "table")
     assert paper_lines(text) == [line for line in FIGURE3.splitlines() if line]
     # The tables come first, and quantities are apart by a blank line, as printed.
     assert text.startswith("chill\nNAME ")
@@ -83,7 +83,7 @@ def test_the_papers_lines_come_out() -> None:
 
 
 def test_the_f_test_decides() -> None:
-    text = render(document(), "table")
+    text = render_stats(document(), "table")
     elapsed, system = text[text.index("Comparing") :].split("\n\nSystem:")
     chill, remount = (DATA["figure3"][name]["Elapsed"] for name in ("chill", "remount"))
     f = np.var(remount, ddof=1) / np.var(chill, ddof=1)
@@ -92,14 +92,14 @@ def test_the_f_test_decides() -> None:
     assert "Student's t-test, variances pooled: variances do not differ" in system
     welch = stats.ttest_ind(remount, chill, equal_var=False)
     assert f"u1 == u2  u1 != u2  {welch.pvalue:.3f}  ACCEPT H_0" in elapsed
-    asked = render(document("welch"), "table")
+    asked = render_stats(document("welch"), "table")
     assert asked.count("Welch's t-test: as asked; variances") == 2
 
 
 def test_what_is_not_normal_is_ranked_too() -> None:
     rng = np.random.default_rng(4)
     skewed = rng.lognormal(3.6, 1, 20).tolist()
-    found = render(document(skewed=skewed), "table")
+    found = render_stats(document(skewed=skewed), "table")
     chill = DATA["figure3"]["chill"]["Elapsed"]
     p = stats.brunnermunzel(skewed, chill).pvalue
     assert f"P-value {p:.3f}, P(skewed < chill) = " in found
@@ -109,7 +109,7 @@ def test_what_is_not_normal_is_ranked_too() -> None:
 
 
 def test_a_ratio_and_adjusted_p_values() -> None:
-    found = json.loads(render(document(), "json"))["comparisons"]
+    found = json.loads(render_stats(document(), "json"))["comparisons"]
     assert [one["name"] for one in found] == ["elapsed", "system"]
     raw = [one["p_two_sided"] for one in found]
     assert [one["p_adjusted"] for one in found] == pytest.approx([raw[0], 2 * raw[1]])
@@ -117,35 +117,37 @@ def test_a_ratio_and_adjusted_p_values() -> None:
     assert ratio["low"] < ratio["value"] < ratio["high"]
     means = [stats.gmean(DATA["figure3"][n]["System"]) for n in ("remount", "chill")]
     assert ratio["value"] == pytest.approx(means[0] / means[1])
-    text = render(document(), "table")
+    text = render_stats(document(), "table")
     assert f"Ratio: {ratio['value']:.4f}, 95%CI ({ratio['low']:.4f}, " in text
     assert "u1 == u2: 0.073 (Benjamini-Hochberg, 2 comparisons)" in text
 
 
 def test_the_level_is_that_of_the_interval() -> None:
-    text = render(document("equal", 0.99), "table")
+    text = render_stats(document("equal", 0.99), "table")
     assert "System: 99%CI for remount - chill = (" in text
     assert "REJECT" not in text
 
 
 def test_every_form_has_the_comparison() -> None:
     found = document("equal")
-    assert "### remount (u1) compared to chill (u2)" in render(found, "markdown")
-    assert "| Elapsed | -0.567 | 0.769 | pooled | 0.377 |" in render(found, "markdown")
-    latex = render(found, "latex")
+    assert "### remount (u1) compared to chill (u2)" in render_stats(found, "markdown")
+    assert "| Elapsed | -0.567 | 0.769 | pooled | 0.377 |" in render_stats(
+        found, "markdown"
+    )
+    latex = render_stats(found, "latex")
     assert r"Elapsed & -0.567 & 0.769 & pooled & 0.377" in latex
     assert r"P u1\textless{}=u2" in latex
-    rows = list(csv.DictReader(io.StringIO(render(found, "csv"))))
+    rows = list(csv.DictReader(io.StringIO(render_stats(found, "csv"))))
     assert [row["p_two_sided"] == "" for row in rows] == [True, True, False, False]
     assert float(rows[3]["p_two_sided"]) == pytest.approx(0.0367, abs=5e-5)
     assert rows[3]["baseline"] == "chill"
-    plain = compose([])
-    assert "p_two_sided" not in render(plain, "csv")
-    assert json.loads(render(plain, "json"))["comparisons"] == []
+    plain = compose_report([])
+    assert "p_two_sided" not in render_stats(plain, "csv")
+    assert json.loads(render_stats(plain, "json"))["comparisons"] == []
 
 
 def test_too_few_or_no_values_are_not_tested() -> None:
-    text = render(document(single=[1.0]), "table")
+    text = render_stats(document(single=[1.0]), "table")
     single = text[text.index("Comparing single") :]
     assert "Elapsed: 95%CI for single - chill = (-, -)" in single
     assert single.count("-  not tested: two trials of each are needed") == 3
@@ -153,12 +155,12 @@ def test_too_few_or_no_values_are_not_tested() -> None:
     same = compare_inputs(
         [("a", {"x": np.ones(3)}), ("b", {"x": np.ones(3)})], {"x": ("X", "")}
     )
-    text = render(compose([], comparisons=same), "table")
+    text = render_stats(compose_report([], comparisons=same), "table")
     assert "Student's t-test, variances pooled: neither sample has any variance" in text
-    negative = render(document(negative=[-1.0, 0.0, 1.0]), "table")
+    negative = render_stats(document(negative=[-1.0, 0.0, 1.0]), "table")
     assert "Ratio: none, a value is not above 0" in negative
     apart = compare_inputs([("a", {"x": np.ones(3)}), ("b", {"y": np.ones(3)})], {})
-    text = render(compose([], comparisons=apart), "table")
+    text = render_stats(compose_report([], comparisons=apart), "table")
     assert text.endswith("They have no quantity in common.\n")
 
 

@@ -18,19 +18,19 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.bench.find import find_engine
-from benchwright.model.characterized import (
-    Characterized,
+from benchwright.core.characterization import (
+    Characterization,
     MappedFiles,
     Transfer,
     sizes_of,
 )
-from benchwright.probe.characterize.clauses import Depth
-from benchwright.probe.characterize.counting import Counting
-from benchwright.probe.characterize.inside import Task
-from benchwright.probe.characterize.observer import Characterizer
-from benchwright.probe.characterize.tree import Tree
-from benchwright.probe.observer import ObserverError, Watch
+from benchwright.trial.programs import find_engine
+from benchwright.watch.characterize.bpftrace_program import Depth
+from benchwright.watch.characterize.counting import Counting
+from benchwright.watch.characterize.kernel_counter import CountingTask
+from benchwright.watch.characterize.observer import Characterizer
+from benchwright.watch.characterize.tree import ThreadTree
+from benchwright.watch.observer import ObserverError, Watch
 
 needs_bpftrace = pytest.mark.skipif(
     os.geteuid() != 0 or shutil.which("bpftrace") is None,
@@ -75,7 +75,7 @@ STRANGER = "while :; do dd if=/dev/zero of=stranger bs=777 count=50; sleep 0.1; 
 
 def characterized(
     place: Path, script: str, bpftrace: str = "bpftrace"
-) -> tuple[Characterized, Path]:
+) -> tuple[Characterization, Path]:
     """Return what was counted of a script that runs in `place`, and the study."""
     study = place / "study"
     directory = study / "watched" / "s1"
@@ -110,7 +110,7 @@ def _shell(script: str, place: Path) -> subprocess.Popen[bytes]:
 
 
 @pytest.fixture(scope="module")
-def known(tmp_path_factory: pytest.TempPathFactory) -> tuple[Characterized, Path]:
+def known(tmp_path_factory: pytest.TempPathFactory) -> tuple[Characterization, Path]:
     engines = [e for e in ("libaio", "io_uring") if shutil.which("fio")]
     script = "".join(
         (WORK, *(f'{sys.executable} -c "{one}"\n' for one in (MAPPING, COPYING)))
@@ -120,16 +120,16 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> tuple[Characterized, Path
 
 
 @pytest.fixture
-def counted(known: tuple[Characterized, Path]) -> Characterized:
+def counted(known: tuple[Characterization, Path]) -> Characterization:
     return known[0]
 
 
-def files(counted: Characterized, call: str) -> Iterator[Transfer]:
+def files(counted: Characterization, call: str) -> Iterator[Transfer]:
     return (t for t in counted.transfers if t.call == call and t.kind == "file")
 
 
 @needs_bpftrace
-def test_sizes_are_exact_and_strangers_are_not_seen(counted: Characterized) -> None:
+def test_sizes_are_exact_and_strangers_are_not_seen(counted: Characterization) -> None:
     [plain] = (t for t in files(counted, "write") if not t.direct and not t.synchronous)
     sizes = {size.bytes: size.calls for size in plain.sizes}
     assert (sizes[1], sizes[4096]) == (3000, 200)
@@ -148,7 +148,7 @@ def test_sizes_are_exact_and_strangers_are_not_seen(counted: Characterized) -> N
 
 
 @needs_bpftrace
-def test_pipes_are_told_apart_from_files(counted: Characterized) -> None:
+def test_pipes_are_told_apart_from_files(counted: Characterization) -> None:
     moved = Counter[str]()
     for transfer in counted.transfers:
         if transfer.kind == "pipe":
@@ -163,7 +163,7 @@ def test_pipes_are_told_apart_from_files(counted: Characterized) -> None:
 
 
 @needs_bpftrace
-def test_character_devices_have_names_and_sizes(counted: Characterized) -> None:
+def test_character_devices_have_names_and_sizes(counted: Characterization) -> None:
     [zero] = (t for t in counted.transfers if t.node == "/dev/zero")
     assert {one.bytes: one.calls for one in zero.sizes} == {
         1: 3000,
@@ -176,7 +176,7 @@ def test_character_devices_have_names_and_sizes(counted: Characterized) -> None:
 
 
 @needs_bpftrace
-def test_files_and_mappings_are_told(counted: Characterized) -> None:
+def test_files_and_mappings_are_told(counted: Characterization) -> None:
     assert MappedFiles(True, 1, 200 * 4096) in counted.mapped
     used = [use for use in counted.file_systems if (use.files or 0) >= 204]
     assert used
@@ -190,7 +190,7 @@ def test_files_and_mappings_are_told(counted: Characterized) -> None:
     [("sendfile64", 0.75), ("splice", 1.0), ("copy_file_range", 1.0), ("preadv2", 1.0)],
 )
 def test_a_call_is_where_it_says(
-    counted: Characterized, call: str, sequential: float
+    counted: Characterization, call: str, sequential: float
 ) -> None:
     [one] = files(counted, call)
     assert (one.calls, one.bytes, one.sequential) == (4, 4 * 4096, sequential)
@@ -201,7 +201,7 @@ def test_a_call_is_where_it_says(
 @needs_bpftrace
 @pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed")
 @pytest.mark.parametrize("call", ["io_submit write", "io_uring WRITE"])
-def test_what_bypasses_write_is_seen_too(counted: Characterized, call: str) -> None:
+def test_what_bypasses_write_is_seen_too(counted: Characterization, call: str) -> None:
     [one] = files(counted, call)
     assert (one.calls, one.bytes, one.direct) == (512, 2 << 20, True)
     assert [size.bytes for size in one.sizes] == [4096]
@@ -213,7 +213,7 @@ def test_what_bypasses_write_is_seen_too(counted: Characterized, call: str) -> N
 
 @needs_bpftrace
 def test_what_reached_the_device_is_recorded_as_a_trace(
-    known: tuple[Characterized, Path],
+    known: tuple[Characterization, Path],
 ) -> None:
     counted, study = known
     assert counted.trace is not None
@@ -252,7 +252,8 @@ def test_a_kernel_that_tells_less_is_counted_too(tmp_path: Path) -> None:
     depth = Depth(files=False, rings=False)
     bpftrace = shutil.which("bpftrace") or ""
     counting = Counting(
-        Task(Tree((), (os.getpid(),)), bpftrace, depth), tmp_path / "counts"
+        CountingTask(ThreadTree((), (os.getpid(),)), bpftrace, depth),
+        tmp_path / "counts",
     )
     try:
         counting.wait_until_ready()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from benchwright.probe.characterize.tree import PROCESSORS, Tree, following
+from benchwright.watch.characterize.tree import CPU_CLAUSES, ThreadTree, tree_clauses
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or shutil.which("bpftrace") is None,
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(
 )
 COUNTING = """
 import os, sys
-from benchwright.probe.characterize.inside import die_with_parent, tracefs
+from benchwright.watch.characterize.kernel_counter import die_with_parent, tracefs
 die_with_parent()
 tracefs()
 os.execvp("bpftrace", ["bpftrace", "-f", "json", "-e", sys.argv[1]])
@@ -43,7 +43,7 @@ def counted(script: str) -> dict[str, dict[str, Any]]:
     )
     # @s is the calls', which are not asked for here.
     tick = 'interval:ms:100 { @s[0] = 1; printf("tick\\n"); }'
-    text = "\n".join((following(Tree((shell.pid,))), PROCESSORS, tick))
+    text = "\n".join((tree_clauses(ThreadTree((shell.pid,))), CPU_CLAUSES, tick))
     counting = subprocess.Popen(
         [sys.executable, "-P", "-c", COUNTING, text],
         stdout=subprocess.PIPE,

@@ -16,10 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.machine.chill_mount import parse_mountinfo
-from benchwright.machine.chill_remount import remount
-from benchwright.machine.chill_resident import residency
-from benchwright.model.errors import BenchError
+from benchwright.core.errors import BenchError
+from benchwright.machine.chill import residency
+from benchwright.machine.chill_remount import parse_mountinfo, remount
 
 MIB = 1 << 20
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from benchwright.bench.find import find_engine
+from benchwright.trial.programs import find_engine
 
 NOBODY = 65534
 IO_URING_SETUP = 425

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from benchwright.bench.find import find_engine
+from benchwright.trial.programs import find_engine
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 MOST_BYTES = 100 << 20

@@ -14,9 +14,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from benchwright.core.machine import Fact, MachineCapture
 from benchwright.machine.capture import capture
-from benchwright.machine.ethtool import ask
-from benchwright.model.machine import Fact, Machine
+from benchwright.machine.capture_devices import ask_interface
 
 NOBODY = 65534
 
@@ -111,10 +111,10 @@ def test_the_shell_s_package_is_dpkg_s(facts: dict[str, Fact]) -> None:
 def test_the_loopback_interface_tells_its_offloads(facts: dict[str, Fact]) -> None:
     if "net.lo.mtu" not in facts:
         pytest.skip("no loopback interface")
-    told = ask("lo").get("offloads", "")
+    told = ask_interface("lo").get("offloads", "")
     assert facts["net.lo.offloads"].value == told
     assert "gro " in told
-    assert ask("no-such-if0") == {}
+    assert ask_interface("no-such-if0") == {}
 
 
 def test_every_fact_has_a_source_and_every_absence_a_reason(
@@ -154,7 +154,7 @@ def test_an_ordinary_user_captures_with_less_and_says_what(
     facts: dict[str, Fact],
 ) -> None:
     data = as_nobody(lambda: msgspec.json.encode(capture(patience_s=60.0)))
-    told = msgspec.json.decode(data, type=Machine).named()
+    told = msgspec.json.decode(data, type=MachineCapture).named()
     assert told["self.user_id"].value == str(NOBODY)
     for name in ("cpu.model", "memory.total_kib", "kernel.release", "workdir.mount"):
         assert told[name].value == facts[name].value

@@ -19,23 +19,23 @@ from typing import Any
 import msgspec
 import pytest
 
-from benchwright.model.notice import (
-    ByApprise,
-    ByCommand,
-    ByMail,
-    ByWebhook,
-    Delivery,
-    Event,
+from benchwright.core.notice import (
+    AppriseTarget,
+    CommandTarget,
+    MailTarget,
     Notice,
-    Notify,
+    NoticeDelivery,
+    NoticeEvent,
+    NoticeSettings,
+    NoticeTarget,
     Secret,
-    Target,
+    WebhookTarget,
 )
 from benchwright.notice.deliver import Patience, World, deliver, sender_of
 from smtp_stand_in import MailServer, certificate, serving
 
 NOTICE = Notice(
-    event=Event.FAIL_FAST,
+    event=NoticeEvent.FAIL_FAST,
     study="/s/bw-study",
     session=1,
     host="host",
@@ -49,21 +49,21 @@ QUICK = Patience(pauses_s=(0.0, 0.0), answer_s=5.0)
 
 
 def sent(
-    target: Target,
+    target: NoticeTarget,
     environment: dict[str, str] | None = None,
     patience: Patience = QUICK,
-) -> Delivery:
+) -> NoticeDelivery:
     """Deliver the notice to one target; return what became of it."""
     variables = dict(os.environ) | (environment or {})
     world = World(sender_of, variables, lambda _s: None)
-    (delivery,) = deliver([Notify((target,))], NOTICE, world, patience)
+    (delivery,) = deliver([NoticeSettings((target,))], NOTICE, world, patience)
     return delivery
 
 
-def mail_to(server: MailServer, **more: Any) -> ByMail:
+def mail_to(server: MailServer, **more: Any) -> MailTarget:
     """Return settings for the stand-in."""
     defaults = {"to": ("me@example.org",), "sender": "bw@host", "port": server.port}
-    return ByMail(**{**defaults, "host": "127.0.0.1", **more})
+    return MailTarget(**{**defaults, "host": "127.0.0.1", **more})
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ssl.SSLContext]
 def test_mail_arrives_whole() -> None:
     with serving(server := MailServer()):
         delivery = sent(mail_to(server, to=("me@example.org", "you@example.org")))
-    assert delivery == Delivery(
+    assert delivery == NoticeDelivery(
         "mail to me@example.org, you@example.org by 127.0.0.1", 1
     )
     (raw,) = server.messages
@@ -99,7 +99,7 @@ def test_a_host_with_an_odd_name_sends_mail_too() -> None:
     with serving(server := MailServer()):
         world = World(sender_of, os.environ, lambda _s: None)
         mail = mail_to(server, sender="")
-        (delivery,) = deliver([Notify((mail,))], notice, world, QUICK)
+        (delivery,) = deliver([NoticeSettings((mail,))], notice, world, QUICK)
     assert delivery.error == ""
     message = email.message_from_bytes(server.messages[0], policy=email.policy.default)
     assert message["From"].endswith("@localhost")
@@ -160,7 +160,7 @@ def test_a_wrong_password_is_told_without_it() -> None:
 
 def test_mail_is_tried_again_when_the_server_asks_for_it() -> None:
     with serving(server := MailServer(answers=["450 later", "451 later"])):
-        assert sent(mail_to(server)) == Delivery(
+        assert sent(mail_to(server)) == NoticeDelivery(
             "mail to me@example.org by 127.0.0.1", 3
         )
     with serving(server := MailServer(answers=["550 nobody of that name"])):
@@ -202,7 +202,7 @@ class _Answer(BaseHTTPRequestHandler):
 
 def test_a_webhook_gets_the_document_and_a_token() -> None:
     with serving(server := Hook()):
-        hook = ByWebhook(server.url + "/x", token=Secret("variable", "TOKEN"))
+        hook = WebhookTarget(server.url + "/x", token=Secret("variable", "TOKEN"))
         assert sent(hook, {"TOKEN": "secret"}).error == ""
     ((headers, document),) = server.posts
     assert headers["Authorization"] == "Bearer secret"
@@ -218,7 +218,7 @@ def test_a_webhook_is_tried_again_only_where_that_may_help(
     status: int, tries: int
 ) -> None:
     with serving(server := Hook(status)):
-        delivery = sent(ByWebhook(server.url))
+        delivery = sent(WebhookTarget(server.url))
     assert delivery.tries == tries == len(server.posts)
     assert (delivery.error == "") == (tries == 2)
     keys = {headers["Idempotency-Key"] for headers, _ in server.posts}
@@ -230,13 +230,13 @@ def test_https_is_checked(tls: tuple[Path, ssl.SSLContext]) -> None:
     server.socket = tls[1].wrap_socket(server.socket, server_side=True)
     url = f"https://localhost:{server.server_address[1]}/"
     with serving(server):
-        assert sent(ByWebhook(url, ca_file=str(tls[0]))).error == ""
-        assert "certificate is not trusted" in sent(ByWebhook(url)).error
+        assert sent(WebhookTarget(url, ca_file=str(tls[0]))).error == ""
+        assert "certificate is not trusted" in sent(WebhookTarget(url)).error
     assert len(server.posts) == 1
 
 
 def test_an_url_from_a_variable_is_never_told() -> None:
-    hook = ByWebhook(url_from=Secret("variable", "URL"))
+    hook = WebhookTarget(url_from=Secret("variable", "URL"))
     delivery = sent(hook, {"URL": "http://127.0.0.1:9/very-secret"})
     assert delivery.error == "Connection refused"
     assert "very-secret" not in repr(delivery)
@@ -249,23 +249,23 @@ def test_a_command_gets_the_notice_on_stdin_and_in_variables(tmp_path: Path) -> 
         "' '.join([d['event'], os.environ['BW_NOTICE_EVENT'], os.environ['BW_NOTICE_TESTS']]))"
     )
     out = tmp_path / "out"
-    assert sent(ByCommand((sys.executable, "-c", text, str(out)))).error == ""
+    assert sent(CommandTarget((sys.executable, "-c", text, str(out)))).error == ""
     assert out.read_text() == "fail-fast fail-fast fsck:1"
 
 
 def test_what_a_command_did_wrong_is_told() -> None:
-    failed = sent(ByCommand(("/bin/sh", "-c", "echo no such pager >&2; exit 3")))
+    failed = sent(CommandTarget(("/bin/sh", "-c", "echo no such pager >&2; exit 3")))
     assert failed.error == "it ended with exit status 3: no such pager"
-    missing = sent(ByCommand(("/no/such/program",)))
+    missing = sent(CommandTarget(("/no/such/program",)))
     assert missing.error == "it cannot be started: No such file or directory"
     patience = msgspec.structs.replace(QUICK, command_s=0.1)
-    slow = sent(ByCommand(("sleep", "60")), patience=patience)
+    slow = sent(CommandTarget(("sleep", "60")), patience=patience)
     assert slow.error == "it did not end within 0.1 s"
 
 
 _BY_APPRISE = """
 import msgspec, os, sys
-from benchwright.model.notice import ByApprise, Notice, Secret
+from benchwright.core.notice import AppriseTarget as ByApprise, Notice, Secret
 from benchwright.notice import by_apprise
 notice = msgspec.json.decode(sys.argv[1], type=Notice)
 by_apprise.send(ByApprise(Secret("variable", "URLS")), notice, os.environ, 5)
@@ -292,7 +292,7 @@ def test_without_apprise_it_is_said_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "apprise", None)
-    delivery = sent(ByApprise(Secret("variable", "URLS")), {"URLS": "json://x"})
+    delivery = sent(AppriseTarget(Secret("variable", "URLS")), {"URLS": "json://x"})
     assert delivery.error == (
         "apprise is not installed: pip install 'benchwright[notify]'"
     )
@@ -306,6 +306,6 @@ def test_targets_are_told_side_by_side() -> None:
         both.wait()
 
     world = World(lambda _target: wait, {})
-    targets = (ByCommand(("a",)), ByCommand(("b",)))
-    deliveries = deliver([Notify(targets)], NOTICE, world, QUICK)
+    targets = (CommandTarget(("a",)), CommandTarget(("b",)))
+    deliveries = deliver([NoticeSettings(targets)], NOTICE, world, QUICK)
     assert [one.error for one in deliveries] == ["", ""]

@@ -14,19 +14,19 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from benchwright.model.notice import (
-    ByMail,
-    ByWebhook,
-    Delivery,
-    Event,
+from benchwright.core.notice import (
+    MailTarget,
     Notice,
-    Notify,
-    Target,
+    NoticeDelivery,
+    NoticeEvent,
+    NoticeSettings,
+    NoticeTarget,
+    WebhookTarget,
 )
 from benchwright.notice.deliver import Patience, World, deliver, sender_of
 
 NOTICE = Notice(
-    event=Event.DONE,
+    event=NoticeEvent.DONE,
     study="/tmp/s",
     session=1,
     host="host",
@@ -109,11 +109,11 @@ def serving(behave: Behaviour) -> Iterator[int]:
             server.shutdown(socket.SHUT_RDWR)
 
 
-def told(target: Target) -> Delivery:
+def told(target: NoticeTarget) -> NoticeDelivery:
     """Deliver a notice; a test's guard is far above all of its limits."""
     before = time.monotonic()
     (delivery,) = deliver(
-        [Notify((target,))], NOTICE, World(sender_of, os.environ), PATIENCE
+        [NoticeSettings((target,))], NOTICE, World(sender_of, os.environ), PATIENCE
     )
     assert time.monotonic() - before < 30, "a notice held its run up"
     assert delivery.error
@@ -148,13 +148,13 @@ MAILS: dict[str, Behaviour] = SERVERS | {
 @pytest.mark.parametrize("name", WEBHOOKS)
 def test_a_webhook_that_misbehaves_is_given_up(name: str) -> None:
     with serving(WEBHOOKS[name]) as port:
-        told(ByWebhook(f"http://127.0.0.1:{port}/"))
+        told(WebhookTarget(f"http://127.0.0.1:{port}/"))
 
 
 @pytest.mark.parametrize("name", ["silent", "closes", "garbage"])
 def test_a_webhook_whose_tls_fails_is_given_up(name: str) -> None:
     with serving(SERVERS[name]) as port:
-        told(ByWebhook(f"https://127.0.0.1:{port}/"))
+        told(WebhookTarget(f"https://127.0.0.1:{port}/"))
 
 
 @pytest.mark.parametrize("security", ["none", "starttls", "tls"])
@@ -162,22 +162,22 @@ def test_a_webhook_whose_tls_fails_is_given_up(name: str) -> None:
 def test_a_mail_server_that_misbehaves_is_given_up(name: str, security: str) -> None:
     with serving(MAILS[name]) as port:
         to, host = ("me@example.org",), "127.0.0.1"
-        told(ByMail(to=to, sender="bw@h", host=host, port=port, security=security))
+        told(MailTarget(to=to, sender="bw@h", host=host, port=port, security=security))
 
 
 def test_an_answer_without_end_is_read_in_part() -> None:
     body = says_without_end(OK + b"\r\n", b"x" * 1000)
     with serving(body) as port:
-        target = ByWebhook(f"http://127.0.0.1:{port}/")
+        target = WebhookTarget(f"http://127.0.0.1:{port}/")
         world = World(sender_of, os.environ)
-        (delivery,) = deliver([Notify((target,))], NOTICE, world, PATIENCE)
+        (delivery,) = deliver([NoticeSettings((target,))], NOTICE, world, PATIENCE)
     assert not delivery.error, "it was taken: what else the server says does not matter"
 
 
 def test_a_banner_without_end_takes_no_memory() -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with serving(MAILS["banner"]) as port:
-        mail = ByMail(to=("m@e.org",), sender="b@h", host="127.0.0.1", port=port)
+        mail = MailTarget(to=("m@e.org",), sender="b@h", host="127.0.0.1", port=port)
         assert "reply" in told(mail).error
     grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown_kib < 50_000

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.probe.folded import read_folded
-from benchwright.probe.observer import ObserverError, Watch
-from benchwright.probe.profile import Profiler
-from benchwright.report.flame import flame_svg
+from benchwright.report.flame_graph import flame_svg
+from benchwright.watch.folded import read_folded
+from benchwright.watch.observer import ObserverError, Watch
+from benchwright.watch.profile import Profiler
 from needs_perf import needs_perf
 
 NOBODY = 65534

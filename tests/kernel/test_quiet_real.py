@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.machine.quiet import cgroups
+from benchwright.core.quiet import RequestedSetting
+from benchwright.machine.quiet import isolation as cgroups
+from benchwright.machine.quiet.hold import Quieted, QuietRequest
 from benchwright.machine.quiet.host import Host
-from benchwright.machine.quiet.quieted import Asked, Quieted
 from benchwright.machine.quiet.swap import devices
-from benchwright.model.quiet import Wish
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 HUGE = Path("/sys/kernel/mm/transparent_hugepage")
@@ -36,8 +36,10 @@ def state(tmp_path: Path) -> Path:
     return place
 
 
-def quieted(state: Path, *wanted: Wish, host: Host | None = None) -> Quieted:
-    return Quieted(Asked(wanted, host=host or Host(), directory=state))
+def quieted(
+    state: Path, *wanted: RequestedSetting, host: Host | None = None
+) -> Quieted:
+    return Quieted(QuietRequest(wanted, host=host or Host(), directory=state))
 
 
 def needs(*programs: str) -> None:
@@ -69,7 +71,7 @@ def test_swap_goes_off_and_returns_with_its_priority(state: Path, loop: str) -> 
     on = subprocess.run(["swapon", "-p", "7", loop], capture_output=True, text=True)
     if on.returncode != 0:
         pytest.skip(f"no swap: {on.stderr.strip()}")
-    with quieted(state, Wish("swap", (loop,))) as one:
+    with quieted(state, RequestedSetting("swap", (loop,))) as one:
         assert loop not in [device.path for device in devices(Host())]
     assert [d.priority for d in devices(Host()) if d.path == loop] == [7]
     assert one.restored is not None
@@ -91,7 +93,7 @@ def test_a_knob_is_turned_and_turned_back(
     state: Path, name: str, path: Path, value: str
 ) -> None:
     before = path.read_text() if path.exists() else None
-    with quieted(state, Wish(name)) as one:
+    with quieted(state, RequestedSetting(name)) as one:
         if one.quiet.lacking:
             pytest.skip(one.quiet.lacking[0].why)
         assert path.read_text().startswith(value)
@@ -103,7 +105,7 @@ def test_interrupts_are_where_they_were(state: Path) -> None:
         pytest.skip("one processor")
     files = sorted(Path("/proc/irq").glob("*/smp_affinity_list"))
     before = [path.read_text() for path in files]
-    with quieted(state, Wish("irq-affinity")) as one:
+    with quieted(state, RequestedSetting("irq-affinity")) as one:
         for done in one.quiet.done:
             assert (Path("/") / done.change.item).read_text().strip() == done.value
     assert [path.read_text() for path in files] == before
@@ -132,7 +134,7 @@ def test_a_process_is_paused_and_goes_on(state: Path, tmp_path: Path) -> None:
         pytest.skip("with systemd its units are stopped, not processes")
     with started(tmp_path, "bwtestd") as daemon:
         try:
-            wish, host = Wish("services", ("bwtestd",)), beside(daemon)
+            wish, host = RequestedSetting("services", ("bwtestd",)), beside(daemon)
             with quieted(state, wish, host=host) as one:
                 process = Host().process(daemon.pid)
                 assert process is not None
@@ -152,7 +154,7 @@ def test_one_that_was_paused_before_stays_so(state: Path, tmp_path: Path) -> Non
         try:
             daemon.send_signal(signal.SIGSTOP)
             os.waitid(os.P_PID, daemon.pid, os.WSTOPPED)
-            wish, host = Wish("services", ("bwtestd2",)), beside(daemon)
+            wish, host = RequestedSetting("services", ("bwtestd2",)), beside(daemon)
             with quieted(state, wish, host=host) as one:
                 assert one.quiet.done == ()
             process = Host().process(daemon.pid)
@@ -201,7 +203,7 @@ def test_isolated_processes_return_to_their_places(state: Path, room: Path) -> N
         before = [where(one.pid) for one in everyone]
         host = Host(cpuset=room)
         host.own_pid = own.pid
-        with quieted(state, Wish("isolation", ("1",)), host=host) as held:
+        with quieted(state, RequestedSetting("isolation", ("1",)), host=host) as held:
             assert held.quiet.lacking == ()
             assert where(own.pid) == (str(room / "bw-bench"), "1")
             assert where(other.pid) == (str(room / "bw-others"), "0")

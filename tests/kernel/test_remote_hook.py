@@ -20,7 +20,7 @@ import pytest
 
 import benchwright
 import ssh_server
-from benchwright.trial.aplog import numbers, parse
+from benchwright.trial.metrics import parse_aplog, parse_numbers
 from ssh_server import SshServer
 from web_server import fetched, nginx
 
@@ -66,7 +66,7 @@ class Remote:
 
 def values(text: str) -> dict[str, float]:
     """Return the values of what a hook printed."""
-    return numbers(parse(text).values)
+    return parse_numbers(parse_aplog(text).values)
 
 
 @pytest.fixture(scope="module")
@@ -187,7 +187,7 @@ def _check_case(hook: Remote, pids: list[int], url: str, place: str) -> None:
     # What the server sent crossed its own interface, and not this machine's idea of one.
     sent = "network_send_bytes" if place == "namespace" else "loopback_bytes"
     assert found[f"server_{sent}"] >= received
-    blocks = parse(hook("final")).sections
+    blocks = parse_aplog(hook("final")).sections
     assert {one.name for one in blocks} == {"server-network"}
 
 
@@ -264,7 +264,7 @@ def test_what_is_not_there_is_absent_and_not_zero(
         hook("start")
         gone.kill()
     text = hook("end")
-    (told,) = parse(hook("final")).sections
+    (told,) = parse_aplog(hook("final")).sections
     assert (told.name, told.fields["code"]) == ("finding", "remote-incomplete")
     assert all(error in told.fields["evidence"] for error in hook.errors(text))
     assert sorted(hook.errors(text)) == [
@@ -300,7 +300,7 @@ def test_commands_run_before_and_after_and_leave_nothing(
     assert values(text)["nfs_free_memory_bytes"] > 0
     assert "nfs_other_cpu_s" in values(text)
     assert all(name.startswith("nfs_") for name in values(text))
-    assert all(one.name.startswith("nfs-") for one in parse(final).sections)
+    assert all(one.name.startswith("nfs-") for one in parse_aplog(final).sections)
     assert list(server.temporary.iterdir()) == []
     assert not (hook.state / "connection").exists()
     assert not _connections(hook.state)

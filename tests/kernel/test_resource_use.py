@@ -15,12 +15,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from benchwright.bench.find import find_sampler
-from benchwright.model.errors import BenchError
-from benchwright.model.watched import ResourceUse
-from benchwright.probe.observer import Watch
-from benchwright.probe.use.distilled import resource_use
-from benchwright.probe.watcher import SamplerObserver
+from benchwright.core.errors import BenchError
+from benchwright.core.resource_use import ResourceUse
+from benchwright.trial.programs import find_sampler
+from benchwright.watch.observer import Watch
+from benchwright.watch.sampler import SamplerObserver
+from benchwright.watch.use.resource_use import resource_use
 from whole_series import read_whole
 
 try:

@@ -24,8 +24,8 @@ from typing import Any
 
 import pytest
 
-from benchwright.bench.find import find_sampler
-from benchwright.model.errors import BenchError
+from benchwright.core.errors import BenchError
+from benchwright.trial.programs import find_sampler
 from whole_series import Series, read_whole
 
 try:

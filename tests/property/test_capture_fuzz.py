@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchwright.finding.environment import difference
-from benchwright.model.machine import Machine
+from benchwright.core.machine import MachineCapture
+from benchwright.findings.environment import difference
 from benchwright.report.env import machine_text
 from machine_trees import MachineTree, bare_metal
 
@@ -50,7 +50,7 @@ def test_any_text_in_any_file(machine: MachineTree, data: st.DataObject) -> None
         for path, content in kept.items():
             path.write_bytes(content)
     assert all((f.value is None) == bool(f.absent) for f in captured.facts)
-    again = msgspec.json.decode(msgspec.json.encode(captured), type=Machine)
+    again = msgspec.json.decode(msgspec.json.encode(captured), type=MachineCapture)
     assert again == captured
     assert machine_text(captured)
     assert difference(captured, captured).changes == ()

@@ -7,18 +7,20 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchwright.control.decide import decide
-from benchwright.control.history import HistoryBuilder
-from benchwright.model.decision import AskProgram, RunMore, Stop
-from benchwright.model.observation import Block, Ending, Trial
-from benchwright.model.plan import (
+from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
+from benchwright.core.plan import (
+    AskProgram,
     Command,
     FixedCount,
+    RunMore,
+    StopDecision,
     StoppingRule,
     UntilPrecise,
     UntilPredicate,
     UntilProgram,
 )
+from benchwright.decide.history import HistoryBuilder
+from benchwright.decide.stopping import decide
 
 WHOLE = [1000]
 RULES = st.one_of(
@@ -44,22 +46,31 @@ RULES = st.one_of(
     ),
 )
 OUTCOMES = st.lists(
-    st.tuples(st.floats(0.9, 1.1), st.sampled_from([Ending.OK] * 5 + [Ending.FAILED])),
+    st.tuples(
+        st.floats(0.9, 1.1),
+        st.sampled_from([TrialEnding.OK] * 5 + [TrialEnding.FAILED]),
+    ),
     min_size=60,
     max_size=60,
 )
 
 
-def trial(epoch: int, outcome: tuple[float, Ending]) -> Trial:
+def trial(epoch: int, outcome: tuple[float, TrialEnding]) -> Trial:
     value, ending = outcome
     return Trial(
-        "t", epoch, 1, ending, 0, 100, (Block(1, epoch, "c", 0, {"elapsed": value}),)
+        "t",
+        epoch,
+        1,
+        ending,
+        0,
+        100,
+        (MeasurementBlock(1, epoch, "c", 0, {"elapsed": value}),),
     )
 
 
 def play(
-    rule: StoppingRule, outcomes: list[tuple[float, Ending]], cuts: list[int]
-) -> tuple[int, Stop | None]:
+    rule: StoppingRule, outcomes: list[tuple[float, TrialEnding]], cuts: list[int]
+) -> tuple[int, StopDecision | None]:
     """Return the epochs run and the stop; batches end after `cuts` in turn."""
     builder, done = HistoryBuilder(), 0
     ends = itertools.cycle(cuts)
@@ -67,7 +78,7 @@ def play(
         history = builder.history()
         decision = decide(rule, history)
         assert decide(rule, builder.history()) == decision
-        if isinstance(decision, Stop):
+        if isinstance(decision, StopDecision):
             return done, decision
         if isinstance(decision, AskProgram):
             builder.answer(1 if done < 25 else 0)
@@ -82,13 +93,15 @@ def play(
 
 @given(RULES, OUTCOMES, st.lists(st.integers(1, 25), min_size=1, max_size=5))
 def test_batches_do_not_matter(
-    rule: StoppingRule, outcomes: list[tuple[float, Ending]], cuts: list[int]
+    rule: StoppingRule, outcomes: list[tuple[float, TrialEnding]], cuts: list[int]
 ) -> None:
     assert play(rule, outcomes, cuts) == play(rule, outcomes, WHOLE)
 
 
 @given(RULES, OUTCOMES)
-def test_limits_hold(rule: StoppingRule, outcomes: list[tuple[float, Ending]]) -> None:
+def test_limits_hold(
+    rule: StoppingRule, outcomes: list[tuple[float, TrialEnding]]
+) -> None:
     done, stop = play(rule, outcomes, WHOLE)
     most = getattr(rule, "maximum", None)
     if most is not None:

@@ -7,14 +7,14 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchwright.expression import (
+from benchwright.core.errors import InputError
+from benchwright.core.expression import (
     PREDICATE_VARIABLES,
     EvaluationError,
-    number,
     parse,
+    to_number,
 )
-from benchwright.expression import text as text_of
-from benchwright.model.errors import InputError
+from benchwright.core.expression import to_text as text_of
 
 TOKENS = [
     *[
@@ -150,7 +150,7 @@ def test_depth_and_length_are_bounded(piece: str, times: int) -> None:
 
 @given(st.floats(-1e300, 1e300))
 def test_a_number_survives_the_string_context_to_15_digits(value: float) -> None:
-    assert math.isclose(number(text_of(value)), value, rel_tol=1e-14, abs_tol=0.0)
+    assert math.isclose(to_number(text_of(value)), value, rel_tol=1e-14, abs_tol=0.0)
 
 
 @given(st.integers(-(10**6), 10**6), st.integers(-(10**6), 10**6))

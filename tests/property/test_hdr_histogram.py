@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchwright.stats.hdr_histogram import HistogramError, decode
+from benchwright.stats.hdr_histogram import HistogramError, decode_histogram
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "trace" / "stat.json"
 LARGEST = 3_600_000_000_000
@@ -66,7 +66,7 @@ def encode(values: list[int], digits: int, *, deflated: bool = True) -> str:
 def test_what_was_recorded_is_decoded(
     values: list[int], digits: int, deflated: bool
 ) -> None:
-    found = decode(encode(values, digits, deflated=deflated))
+    found = decode_histogram(encode(values, digits, deflated=deflated))
     expected: dict[tuple[int, int], int] = {}
     for value in sorted(values):
         _, low, high = bucket(value, digits)
@@ -85,14 +85,14 @@ def test_what_was_recorded_is_decoded(
 def test_counts_of_every_length_are_decoded(count: int) -> None:
     payload = number(count)
     head = struct.pack(">iiiiqqd", 0x1C849313, len(payload), 0, 3, 1, LARGEST, 1.0)
-    found = decode(base64.b64encode(head + payload).decode())
+    found = decode_histogram(base64.b64encode(head + payload).decode())
     assert (found.total, found.high.tolist()) == (count, [0])
 
 
 def test_the_engines_percentiles_are_those_of_its_histogram() -> None:
     result = json.loads(GOLDEN.read_text())
     for times in (result["response_ns"], result["gaps"]["gap_ns"]):
-        found = decode(times["hdr"])
+        found = decode_histogram(times["hdr"])
         assert found.total == times["count"]
         for word, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99)):
             value = found.quantile(share)
@@ -102,14 +102,14 @@ def test_the_engines_percentiles_are_those_of_its_histogram() -> None:
 
 
 def test_nothing_has_no_quantile() -> None:
-    assert decode(encode([], 3)).quantile(0.5) is None
+    assert decode_histogram(encode([], 3)).quantile(0.5) is None
 
 
 @given(st.binary(max_size=200))
 def test_nonsense_is_refused_and_never_a_crash(data: bytes) -> None:
     for text in (base64.b64encode(data).decode(), data.decode("latin-1")):
         with contextlib.suppress(HistogramError):
-            assert decode(text).total >= 0
+            assert decode_histogram(text).total >= 0
 
 
 @given(st.data())
@@ -118,7 +118,7 @@ def test_a_changed_byte_is_refused_or_decoded(data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(whole) - 1))
     whole[place] = data.draw(st.integers(0, 255))
     with contextlib.suppress(HistogramError):
-        found = decode(base64.b64encode(bytes(whole)).decode())
+        found = decode_histogram(base64.b64encode(bytes(whole)).decode())
         assert found.low.size == found.high.size == found.count.size
 
 
@@ -134,4 +134,4 @@ def test_a_changed_byte_is_refused_or_decoded(data: st.DataObject) -> None:
 )
 def test_what_is_wrong_is_said(text: str, part: str) -> None:
     with pytest.raises(HistogramError, match=part):
-        decode(text)
+        decode_histogram(text)

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchwright.load import words
-from benchwright.load.target import parse_target
-from benchwright.load.toml import read_workload
-from benchwright.model.errors import InputError
+from benchwright.core.errors import InputError
+from benchwright.load import parse as words
+from benchwright.load.parse import parse_target
+from benchwright.load.workload_toml import read_workload
 
 PARSERS = (
     words.rate_micro,

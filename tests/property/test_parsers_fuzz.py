@@ -10,12 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchwright.model.errors import InputError
-from benchwright.study.parsers import csv, gnu_time, res
-from benchwright.study.parsers.api import Parser
+from benchwright.core.errors import InputError
+from benchwright.study.parsers import text as csv
+from benchwright.study.parsers import text as gnu_time
+from benchwright.study.parsers import text as res
+from benchwright.study.parsers.api import ResultParser
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "parsers"
-PARSERS: tuple[Parser, ...] = (res.PARSER, csv.PARSER, gnu_time.PARSER)
+PARSERS: tuple[ResultParser, ...] = (
+    res.RES_PARSER,
+    csv.CSV_PARSER,
+    gnu_time.GNU_TIME_PARSER,
+)
 SEEDS = [p.read_bytes() for p in sorted(GOLDEN.iterdir()) if p.suffix != ".json"]
 LINES = sorted({line for seed in SEEDS for line in seed.split(b"\n")})
 
@@ -36,7 +42,9 @@ data = st.one_of(st.binary(max_size=300), edited(), shuffled)
 @pytest.mark.parametrize("parser", PARSERS, ids=lambda parser: parser.name)
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(data=data)
-def test_anything_is_blocks_or_an_input_error(parser: Parser, data: bytes) -> None:
+def test_anything_is_blocks_or_an_input_error(
+    parser: ResultParser, data: bytes
+) -> None:
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "input"
         path.write_bytes(data)

@@ -9,14 +9,12 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from benchwright.finding.examine import examine
-from benchwright.model.observation import Block
-from benchwright.report.document import Entry, compose
-from benchwright.report.formats import RENDERERS, render
-from benchwright.stats.aggregate import trial_values, trials_of_blocks
-from benchwright.stats.describe import summarise
-from benchwright.stats.moments import moments
-from benchwright.stats.zscore import z_scores
+from benchwright.core.observation import MeasurementBlock
+from benchwright.findings.examine import examine
+from benchwright.report.stats_document import StatsInput, compose_report
+from benchwright.report.stats_formats import RENDERERS, render_stats
+from benchwright.stats.aggregate import summarise, trial_values, trials_of_blocks
+from benchwright.stats.moments import moments, z_scores
 
 ANY = st.floats(width=64)
 SANE = st.floats(-1e6, 1e6)
@@ -70,7 +68,9 @@ def test_no_z_score_exceeds_what_the_sample_size_allows(values: list[float]) -> 
     st.randoms(use_true_random=False),
 )
 def test_threads_have_no_order(rows: list[dict[str, float]], random: object) -> None:
-    blocks = [Block(k, 1, "c", 0, values) for k, values in enumerate(rows, 1)]
+    blocks = [
+        MeasurementBlock(k, 1, "c", 0, values) for k, values in enumerate(rows, 1)
+    ]
     mixed = list(blocks)
     random.shuffle(mixed)  # type: ignore[attr-defined]
     assert trial_values(mixed) == trial_values(blocks)
@@ -79,7 +79,7 @@ def test_threads_have_no_order(rows: list[dict[str, float]], random: object) -> 
 @given(
     st.lists(
         st.builds(
-            Block,
+            MeasurementBlock,
             thread=st.integers(0, 3),
             epoch=st.integers(1, 5),
             command=st.text(max_size=5),
@@ -91,13 +91,13 @@ def test_threads_have_no_order(rows: list[dict[str, float]], random: object) -> 
         max_size=20,
     )
 )
-def test_any_rows_can_be_reported_in_any_form(blocks: list[Block]) -> None:
-    from benchwright.stats.summaries import summarise_trials
+def test_any_rows_can_be_reported_in_any_form(blocks: list[MeasurementBlock]) -> None:
+    from benchwright.stats.aggregate import summarise_trials
 
     trials = trials_of_blocks("x", blocks)
-    entry = Entry("x", summarise_trials(trials))
-    document = compose([entry, entry], examine("x", trials))
+    entry = StatsInput("x", summarise_trials(trials))
+    document = compose_report([entry, entry], examine("x", trials))
     for form in RENDERERS:
-        text = render(document, form)
+        text = render_stats(document, form)
         assert "nan" not in text
         assert "inf" not in text.replace("inf ", "")

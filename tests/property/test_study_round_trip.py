@@ -8,20 +8,20 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchwright.model.observation import Block, Ending, Trial
-from benchwright.model.plan import FixedCount, Phases, TestPlan
+from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
+from benchwright.core.plan import FixedCount, Phases, TestPlan
 from benchwright.study.contents import TestContents, VoidBatch
-from benchwright.study.export import csv_text
-from benchwright.study.journal import Session, SessionInfo
-from benchwright.study.names import file_name
-from benchwright.study.parsers import csv, res
-from benchwright.study.res import res_text
+from benchwright.study.export import csv_text, res_text
+from benchwright.study.journal import SessionInfo, StoredSession
+from benchwright.study.logs import file_name
+from benchwright.study.parsers import text as csv
+from benchwright.study.parsers import text as res
 
-SESSION = Session(
+SESSION = StoredSession(
     1, SessionInfo(0, "0", "", "/", ("a b",), (), "s.ap", (), {}), "complete"
 )
 RESERVED = {"thread", "epoch", "command", "status", "test", "name", "iteration"}
-# What a line of APLOG can be called (trial/aplog.py): no `=`, no space at the ends.
+# What a line of APLOG can be called (trial/metrics.py): no `=`, no space at the ends.
 # The spellings of times are themselves names of quantities, never another's.
 words = st.text(
     st.characters(codec="utf-8", categories=("L", "N", "P", "S", "Zs")),
@@ -48,7 +48,7 @@ def trials(draw: st.DrawFn) -> list[Trial]:
     found = []
     for epoch in range(1, draw(st.integers(1, 4)) + 1):
         blocks = tuple(
-            Block(
+            MeasurementBlock(
                 thread=thread,
                 epoch=epoch,
                 command=draw(commands),
@@ -60,7 +60,7 @@ def trials(draw: st.DrawFn) -> list[Trial]:
             )
             for thread in range(1, draw(st.integers(1, 3)) + 1)
         )
-        ending = draw(st.sampled_from([Ending.OK, Ending.FAILED]))
+        ending = draw(st.sampled_from([TrialEnding.OK, TrialEnding.FAILED]))
         found.append(Trial("t", epoch, len(blocks), ending, 0, 1, blocks))
     return found
 
@@ -77,7 +77,7 @@ def test_a_res_file_reads_back_as_its_blocks(counted: list[Trial]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "t.res"
         path.write_bytes(res_text(contents(counted), SESSION).encode())
-        (one,) = res.PARSER.read(path)
+        (one,) = res.RES_PARSER.read(path)
     assert list(one.blocks) == [b for trial in counted for b in trial.blocks]
 
 
@@ -87,7 +87,7 @@ def test_the_csv_reads_back_as_its_blocks(counted: list[Trial]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "trials.csv"
         path.write_text(csv_text([contents(counted)]), newline="")
-        (one,) = csv.PARSER.read(path)
+        (one,) = csv.CSV_PARSER.read(path)
     assert list(one.blocks) == [b for trial in counted for b in trial.blocks]
     assert (one.name, one.sample) == ("t", (("fs", "ext2"),))
 

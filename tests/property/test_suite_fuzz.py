@@ -12,11 +12,11 @@ from collections.abc import Callable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchwright.model.errors import InputError
+from benchwright.core.errors import InputError
 from benchwright.suite import effects as effect
 from benchwright.suite.command_line import CommandRequest, program_from_command
+from benchwright.suite.compile import compile_sources, load
 from benchwright.suite.interpret import execute
-from benchwright.suite.load import compile_sources, load
 from benchwright.suite.program import Program
 
 FILES = {

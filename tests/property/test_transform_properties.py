@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchwright.stats.table import Table
-from benchwright.stats.transform import (
+from benchwright.stats.table import (
+    Table,
     aggregate_rows,
     derive,
     group,

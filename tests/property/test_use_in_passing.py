@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchwright.model.watched import ResourceUse
-from benchwright.probe.use import tracks
-from benchwright.probe.use.distilled import resource_use, uses_of
+from benchwright.core.resource_use import ResourceUse
+from benchwright.watch.use import tasks as tracks
+from benchwright.watch.use.resource_use import resource_use, uses_of
 from made_up_series import TENTH, MadeUp
 from plain_use import (
     Plain,

@@ -178,7 +178,7 @@ def suite_of(epochs: int) -> str:
 
 def programs() -> list[Path]:
     """Return our native programs, as bw finds them."""
-    from benchwright.bench.find import find_launcher, find_sampler
+    from benchwright.trial.programs import find_launcher, find_sampler
 
     return [find_launcher(), find_sampler()]
 

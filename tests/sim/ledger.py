@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from benchwright.model.peak import Criterion, Series
-from benchwright.workbench.criteria import within_ns
+from benchwright.core.search import Criterion, LoadSeries
+from benchwright.load.criteria import within_ns
 from queues import Times
 
 BIN_S = 1.0
@@ -169,10 +169,10 @@ class Ledger:
         responses = self.operations.responses[taken]
         return float(1000 * np.nanquantile(responses, criterion.share or 0.5))
 
-    def series(self, lasted_s: float) -> Series:
+    def series(self, lasted_s: float) -> LoadSeries:
         """Return the bins of the load so far, as a bench's series."""
         n = min(self.n_bins, int(np.ceil(lasted_s / BIN_S)))
-        return Series(
+        return LoadSeries(
             at_s=tuple((BIN_S * np.arange(n)).tolist()),
             width_s=BIN_S,
             counts=tuple(self.columns.counts[:n].tolist()),

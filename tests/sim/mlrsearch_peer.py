@@ -23,7 +23,7 @@ from MLRsearch import (  # type: ignore[import-untyped]
     SearchGoal,
 )
 
-from benchwright.model.peak import (
+from benchwright.core.search import (
     Claim,
     Criterion,
     LoadTrial,

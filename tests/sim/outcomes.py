@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from benchwright.control.peak.registry import policy_named
-from benchwright.model.peak import Claim, ClaimKind, PeakStatus
+from benchwright.core.search import Claim, ClaimKind, PeakStatus
+from benchwright.decide.peak.policy import policy_named
 from held_out import BY_NAME
 from servers import SimServer
 from world import Search, search_of

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.control.peak.registry import policy_named
-from benchwright.model.peak import PeakStatus
+from benchwright.core.search import PeakStatus
+from benchwright.decide.peak.policy import policy_named
 from held_out import BY_NAME
 from world import search_of
 

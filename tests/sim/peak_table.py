@@ -21,9 +21,9 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.control.peak.registry import DEFAULT, NAMES
-from benchwright.model.peak import Claim
-from benchwright.workbench.criteria import parse_claim
+from benchwright.core.search import Claim
+from benchwright.decide.peak.policy import DEFAULT_POLICY, POLICY_NAMES
+from benchwright.load.criteria import parse_claim
 from held_out import BY_NAME, HELD_OUT
 from outcomes import PEERS, RESTART_S, Outcome, Row, Share, Task, play_task, row_of
 from servers import SERVERS
@@ -62,13 +62,13 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    everything = [name for name in (*NAMES, *PEERS) if name not in SLOW]
+    everything = [name for name in (*POLICY_NAMES, *PEERS) if name not in SLOW]
     add = parser.add_argument
     add("--searches", type=int, default=200, help="by our policy, per server and claim")
     add("--peer-searches", type=int, default=50, help="by every other policy")
     add("--servers", type=_names(BY_NAME), default=[s.name for s in SERVERS])
     add("--held-out", action="store_true", help="and the held-out servers")
-    add("--policies", type=_names((*NAMES, *PEERS)), default=everything)
+    add("--policies", type=_names((*POLICY_NAMES, *PEERS)), default=everything)
     add("--claims", type=_claims, default=_claims("region:10%,rate:10%,rate:5%"))
     add("--jobs", type=int, default=2)
     add("--seed", type=int, default=1)
@@ -105,7 +105,7 @@ def tasks_of(asked: argparse.Namespace) -> Iterator[Task]:
     held_out = [s.name for s in HELD_OUT] if asked.held_out else []
     servers = list(dict.fromkeys([*asked.servers, *held_out]))
     for server, policy in itertools.product(servers, asked.policies):
-        ours = policy == DEFAULT
+        ours = policy == DEFAULT_POLICY
         peers = min(asked.peer_searches, FEW.get(server, asked.peer_searches))
         searches = asked.searches if ours else peers
         for claim in asked.claims if ours else asked.claims[:1]:
@@ -199,16 +199,16 @@ def _share(share: Share | None) -> str:
 def ratio_lines(rows: Sequence[Row]) -> list[str]:
     """Return the table of other policies' seconds in units of ours."""
     regions = {(r.server, r.policy): r for r in rows if r.claim.startswith("region")}
-    others = list(dict.fromkeys(p for _, p in regions if p != DEFAULT))
-    servers = [s for s, p in regions if p == DEFAULT]
+    others = list(dict.fromkeys(p for _, p in regions if p != DEFAULT_POLICY))
+    servers = [s for s, p in regions if p == DEFAULT_POLICY]
     if not others or not servers:
         return []
     ratios = {
-        (s, p): regions[s, p].load_s / regions[s, DEFAULT].load_s
+        (s, p): regions[s, p].load_s / regions[s, DEFAULT_POLICY].load_s
         for s, p in itertools.product(servers, others)
         if (s, p) in regions
     }
-    lines = [f"### Seconds of load against {DEFAULT}'s", ""]
+    lines = [f"### Seconds of load against {DEFAULT_POLICY}'s", ""]
     lines += [_line(["server", *others]), _line(["---"] * (1 + len(others)))]
     for server in servers:
         cells = [ratios.get((server, policy)) for policy in others]

@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 
 from arrivals import Bursty, Poisson
-from benchwright.model.peak import Claim, Criterion, PeakGoal
+from benchwright.core.search import Claim, Criterion, PeakGoal
 from curves import Curve, measured_curves
 from stations import (
     Batching,

@@ -14,10 +14,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from benchwright.control.surface.coding import candidates
-from benchwright.model.estimate import Estimate
-from benchwright.model.peak import Claim, ClaimKind, PeakResult, PeakStatus
-from benchwright.model.surface import Factor, Sample, SampleResult, factor_of
+from benchwright.core.results import Estimate
+from benchwright.core.search import Claim, ClaimKind, PeakResult, PeakStatus
+from benchwright.core.surface import Factor, Sample, SampleResult, make_factor
+from benchwright.decide.surface.coding import candidates
 
 DISKS = ("1", "2", "3", "4")
 NFSDS = ("1", "2", "4", "8", "16", "32", "64", "100")
@@ -74,7 +74,7 @@ def randomised(name: str, seed: int) -> Bottlenecks:
 
 def factors() -> tuple[Factor, ...]:
     """Return the paper's two factors: 4 x 8 samples."""
-    return factor_of("disks", DISKS), factor_of("nfsd", NFSDS)
+    return make_factor("disks", DISKS), make_factor("nfsd", NFSDS)
 
 
 def true_peaks(server: Bottlenecks) -> dict[Sample, float]:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arrivals import Bursty, Poisson
-from benchwright.finding.codes import CODES
+from benchwright.findings.codes import CODES
 from held_out import BY_NAME, HELD_OUT
 from servers import MEAN, SERVERS, A, B, C, D, SimServer
 from stations import Growing, Queue, Refusing, Sharing, Station, Tandem

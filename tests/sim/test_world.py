@@ -13,8 +13,7 @@ import pytest
 
 import peak_table
 import sim_server
-from benchwright.control.peak.registry import policy_named
-from benchwright.model.peak import (
+from benchwright.core.search import (
     Claim,
     ClaimKind,
     Criterion,
@@ -25,6 +24,7 @@ from benchwright.model.peak import (
     PeakStatus,
     Probe,
 )
+from benchwright.decide.peak.policy import policy_named
 from held_out import BY_NAME
 from ledger import Ledger, Operations
 from mlrsearch_peer import mlrsearch

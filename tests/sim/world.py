@@ -19,10 +19,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from benchwright.control.peak.policy import Policy
-from benchwright.control.peak.search import next_step
-from benchwright.control.peak.seen import see
-from benchwright.model.peak import (
+from benchwright.core.plan import Pairs
+from benchwright.core.search import (
     Claim,
     Criterion,
     LoadEnding,
@@ -31,7 +29,9 @@ from benchwright.model.peak import (
     PeakResult,
     Probe,
 )
-from benchwright.model.plan import Pairs
+from benchwright.decide.peak.policy import Policy
+from benchwright.decide.peak.search import next_peak_step
+from benchwright.decide.peak.trials import resolve_failures
 from ledger import BIN_S, Ledger, Operations
 from servers import SimServer
 
@@ -70,7 +70,7 @@ def simulate(
 
 @dataclass
 class SimWorkbench:
-    """A simulated server under load; implements the port of workbench/port.py."""
+    """A simulated server under load; implements the port of load/workbench.py."""
 
     server: SimServer
     criteria: tuple[Criterion, ...]
@@ -162,14 +162,14 @@ def play(
     """Return a policy's search of a server in virtual time, to its answer.
 
     history: of a search that is resumed. The steps are those of a real search
-    (control/peak/search.py), with its bounds and its budget.
+    (decide/peak/search.py), with its bounds and its budget.
     """
     search = Search(goal, list(history))
     bench = SimWorkbench(
         server, goal.criteria, seed, goal.restart_s, goal.watched, len(history)
     )
     while True:
-        step = next_step(policy, goal, search.history)
+        step = next_peak_step(policy, goal, search.history)
         if isinstance(step, PeakResult):
             search.result = step
             return search
@@ -182,7 +182,7 @@ def _watcher(
     policy: Policy, search: Search, probe: Probe
 ) -> Callable[[LoadTrial], bool]:
     """Return the question whether a running probe has told enough."""
-    before = see(search.goal, search.history).trials
+    before = resolve_failures(search.goal, search.history).trials
     return lambda so_far: policy.leaves(search.goal, before, probe, so_far)
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchwright.machine.asked import Asked, Pending
-from benchwright.machine.capture import Sources, capture
-from benchwright.model.machine import Machine
+from benchwright.core.machine import MachineCapture
+from benchwright.machine.capture import CaptureSources, capture
+from benchwright.machine.sources import ProgramAnswer, RunningProgram
 
 CPU = "sys/devices/system/cpu"
 STAT = "{} ({}) {} {} 1 1 0 -1 {} 0 0\n"
@@ -22,9 +22,9 @@ class Answer:
     """A program that has answered."""
 
     def __init__(self, text: str | None, absent: str = "") -> None:
-        self._asked = Asked(text, absent)
+        self._asked = ProgramAnswer(text, absent)
 
-    def answer(self, deadline_ns: int) -> Asked:
+    def answer(self, deadline_ns: int) -> ProgramAnswer:
         """Return it."""
         return self._asked
 
@@ -46,9 +46,9 @@ class MachineTree:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
 
-    def capture(self, *commands: Sequence[str]) -> Machine:
+    def capture(self, *commands: Sequence[str]) -> MachineCapture:
         """Return its capture."""
-        sources = Sources(
+        sources = CaptureSources(
             root=str(self.root),
             environment=self.environment,
             directory="/data/work",
@@ -63,7 +63,7 @@ class MachineTree:
         """Return the values of its capture by name."""
         return {f.name: f.value for f in self.capture(*commands).facts}
 
-    def _begin(self, words: Sequence[str], directory: str) -> Pending:
+    def _begin(self, words: Sequence[str], directory: str) -> RunningProgram:
         if words[0] in self.answers:
             return Answer(self.answers[words[0]])
         return Answer(None, f"{words[0]} is not installed")

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from benchwright.machine.quiet.host import Host, Ran, Refused
+from benchwright.machine.quiet.host import Host, ProgramResult, SettingRefused
 
 BOOT = "11111111-2222-3333-4444-555555555555"
 AREA = "\0" * (os.sysconf("SC_PAGE_SIZE") - 10) + "SWAPSPACE2"
@@ -92,13 +92,13 @@ class MadeUp(Host):
 
     def write(self, path: Path, text: str) -> None:
         if self.refuse and self.refuse in str(path):
-            raise Refused(f"{path}: Input/output error")
+            raise SettingRefused(f"{path}: Input/output error")
         if path.name == "cgroup.procs":
             self._move(int(text), path)
         elif path.name == "cgroup.subtree_control":
             self._control(path, on=text == "+cpuset")
         elif path.name == "cpuset.cpus" and not text and self._has_tasks(path.parent):
-            raise Refused(f"{path}: No space left on device")
+            raise SettingRefused(f"{path}: No space left on device")
         elif path.name == "control":
             super().write(path, text)
             if text == "off":
@@ -118,7 +118,7 @@ class MadeUp(Host):
         groups = [one for one in path.parent.iterdir() if one.is_dir()]
         below = [group / path.name for group in groups]
         if not on and any("cpuset" in one.read_text() for one in below):
-            raise Refused(f"{path}: Device or resource busy")
+            raise SettingRefused(f"{path}: Device or resource busy")
         path.write_text("cpu cpuset" if on else "cpu")
         for group in groups:
             for name in CPUSET:
@@ -146,7 +146,7 @@ class MadeUp(Host):
 
     def _move(self, pid: int, target: Path) -> None:
         if pid == BOUND:
-            raise Refused(f"{target}: Invalid argument")
+            raise SettingRefused(f"{target}: Invalid argument")
         for path in self.groups.rglob("cgroup.procs"):
             words = path.read_text().split()
             if str(pid) in words:
@@ -191,12 +191,12 @@ class MadeUp(Host):
 
     # -- what programs do ------------------------------------------------------------
 
-    def _run(self, argv: tuple[str, ...]) -> Ran:
+    def _run(self, argv: tuple[str, ...]) -> ProgramResult:
         if self.refuse and self.refuse in " ".join(argv):
-            return Ran(1, "Job failed")
+            return ProgramResult(1, "Job failed")
         match argv:
             case ("systemctl", "show", _, "--", *units):
-                return Ran(0, "\n\n".join(map(self._shown, units)))
+                return ProgramResult(0, "\n\n".join(map(self._shown, units)))
             case ("systemctl", verb, unit):
                 path = self.root / "units" / unit
                 _, by, trigger = path.read_text().partition(" by ")
@@ -204,7 +204,7 @@ class MadeUp(Host):
                 path.write_text(state + by + trigger)
             case ("service", name, "status"):
                 path = self.root / "sysv" / name
-                return Ran(0 if path.read_text() == "running" else 3, "")
+                return ProgramResult(0 if path.read_text() == "running" else 3, "")
             case ("service", name, verb):
                 state = "running" if verb == "start" else "stopped"
                 (self.root / "sysv" / name).write_text(state)
@@ -215,7 +215,7 @@ class MadeUp(Host):
             case _:
                 raise AssertionError(argv)
         self.point()
-        return Ran(0, "")
+        return ProgramResult(0, "")
 
     def _shown(self, unit: str) -> str:
         path = self.root / "units" / unit

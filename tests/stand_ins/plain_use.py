@@ -1,7 +1,7 @@
 """What a trial used, from a whole series and by plain loops: the oracle of the reading in passing.
 
 Every sample is there, every counter is mended over its whole length, and every figure is looked
-up where docs/watch-format.md and model/watched.py say. Slow, and in memory that grows with time.
+up where docs/watch-format.md and core/resource_use.py say. Slow, and in memory that grows with time.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Any
 
-from benchwright.model.watched import KernelMessage
+from benchwright.core.resource_use import KernelMessage
 from whole_series import Column, Series
 
 Samples = list[tuple[int, float]]

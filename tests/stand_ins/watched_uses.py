@@ -6,9 +6,8 @@ from typing import Any
 
 import msgspec
 
-from benchwright.finding.limiter import Seen, limiters
-from benchwright.model.observation import Block, Ending, Trial
-from benchwright.model.watched import (
+from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
+from benchwright.core.resource_use import (
     CgroupUse,
     CpuUse,
     DiskUse,
@@ -19,6 +18,7 @@ from benchwright.model.watched import (
     TaskUse,
     TreeIo,
 )
+from benchwright.findings.limiter import LimiterContext, limiters
 
 MIB = 1 << 20
 
@@ -118,13 +118,13 @@ def waiting_for_io(**more: Any) -> ResourceUse:
 def trial(epoch: int, seen: ResourceUse | None = None, **more: Any) -> Trial:
     """Return an epoch of 10 s, watched if `seen` is given."""
     values = more.pop("values", {"elapsed": 10.0 + 0.01 * (epoch % 5)})
-    ending = more.pop("ending", Ending.OK)
+    ending = more.pop("ending", TrialEnding.OK)
     if seen is not None and seen.epochs == (1, 1):
         seen = msgspec.structs.replace(seen, epochs=(epoch, epoch))
-    blocks = (Block(1, epoch, "work", 0, values),)
+    blocks = (MeasurementBlock(1, epoch, "work", 0, values),)
     return Trial("t", epoch, 1, ending, 0, 10, blocks, use=seen, **more)
 
 
-def codes(seen: ResourceUse, known: Seen | None = None) -> list[str]:
+def codes(seen: ResourceUse, known: LimiterContext | None = None) -> list[str]:
     """Return what was at its limit, most explanatory first."""
     return [limit.code for limit in limiters(seen, known)]

@@ -6,22 +6,22 @@ import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchwright.probe.use.lines import (
+from benchwright.watch.use.series_file import (
     Cgroup,
     ColumnsLine,
-    End,
     FilesOpenTable,
     Header,
     KernelLine,
-    Line,
     OwnThreads,
     Processes,
     RowLine,
+    SeriesEnd,
+    SeriesLine,
     TargetThreads,
-    Threads,
+    ThreadsLine,
     WatcherThreads,
+    read_series,
 )
-from benchwright.probe.use.series import read_series
 
 
 @dataclass
@@ -47,14 +47,14 @@ class Series:
     header: Header
     times: list[int] = field(default_factory=list)
     columns: dict[str, Column] = field(default_factory=dict)
-    own: list[Threads] = field(default_factory=list)
-    target: list[Threads] = field(default_factory=list)
-    watcher: list[Threads] = field(default_factory=list)
+    own: list[ThreadsLine] = field(default_factory=list)
+    target: list[ThreadsLine] = field(default_factory=list)
+    watcher: list[ThreadsLine] = field(default_factory=list)
     processes: list[Processes] = field(default_factory=list)
     files_open: list[FilesOpenTable] = field(default_factory=list)
     cgroups: list[Cgroup] = field(default_factory=list)
     kernel: list[KernelLine] = field(default_factory=list)
-    end: End | None = None
+    end: SeriesEnd | None = None
 
     @property
     def absent(self) -> tuple[tuple[str, str], ...]:
@@ -96,7 +96,7 @@ def _row(
     return values
 
 
-def _keep(series: Series, line: Line) -> None:
+def _keep(series: Series, line: SeriesLine) -> None:
     match line:
         case OwnThreads():
             series.own.append(line)
@@ -112,7 +112,7 @@ def _keep(series: Series, line: Line) -> None:
             series.cgroups.append(line)
         case KernelLine():
             series.kernel.append(line)
-        case End():
+        case SeriesEnd():
             series.end = line
         case _:
             pass

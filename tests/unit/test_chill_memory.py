@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.machine.chill_memory import (
+from benchwright.core.errors import BenchError
+from benchwright.machine.chill_squeeze import (
     Memory,
-    Source,
+    MemorySource,
     cached,
     cgroup_memory,
     limiting_cgroup,
     machine_memory,
 )
-from benchwright.model.errors import BenchError
 
 MIB = 1 << 20
 MEMINFO = """\
@@ -29,14 +29,14 @@ HugePages_Total:       0
 """
 
 
-def source(place: Path, cgroup: str) -> Source:
+def source(place: Path, cgroup: str) -> MemorySource:
     """Make the files of a machine of 4 GiB whose process is in these cgroups."""
     proc = place / "proc"
     (proc / "self").mkdir(parents=True)
     (proc / "meminfo").write_text(MEMINFO)
     (proc / "vmstat").write_text("pgpgin 5\npswpin 1\npswpout 7\n")
     (proc / "self/cgroup").write_text(cgroup)
-    return Source(proc, place / "cgroup")
+    return MemorySource(proc, place / "cgroup")
 
 
 def directory(path: Path, **files: str) -> Path:

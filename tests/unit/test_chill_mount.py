@@ -11,10 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from benchwright.core.errors import BenchError
 from benchwright.machine import chill_remount
-from benchwright.machine.chill_mount import parse_mountinfo, remountable
-from benchwright.machine.chill_remount import Places, remount
-from benchwright.model.errors import BenchError
+from benchwright.machine.chill_remount import (
+    RemountRoots,
+    parse_mountinfo,
+    remount,
+    remountable,
+)
 
 ROOT = "20 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n"
 DATA = (
@@ -81,14 +85,14 @@ def handled_by(
         signal.signal(number, before)
 
 
-def made_up(place: Path) -> tuple[Places, Path]:
+def made_up(place: Path) -> tuple[RemountRoots, Path]:
     """Make the files of a machine with one mount, at a directory that exists."""
     target = place / "mnt"
     target.mkdir()
     (place / "proc/self").mkdir(parents=True)
     line = f"30 20 7:0 / {target} rw - ext4 /dev/none7 rw\n"
     (place / "proc/self/mountinfo").write_text(line)
-    return Places(place / "proc", place / "sys"), target
+    return RemountRoots(place / "proc", place / "sys"), target
 
 
 def test_it_unmounts_then_mounts(tmp_path: Path) -> None:

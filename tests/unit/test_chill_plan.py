@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchwright.machine.chill_memory import Memory
-from benchwright.machine.chill_plan import LARGEST_STEP, PATIENCE, next_step
-from benchwright.model.chill import Stopped
+from benchwright.core.chill import ChillStop
+from benchwright.machine.chill_squeeze import LARGEST_STEP, PATIENCE, Memory, next_step
 
 MIB = 1 << 20
 RESERVE = 256 * MIB
@@ -26,24 +25,24 @@ def test_the_reserve_is_approached_and_never_overrun() -> None:
     while True:
         readings.append(Memory(4096 * MIB, available, available, 0))
         step = next_step(readings, taken, RESERVE)
-        if isinstance(step, Stopped):
+        if isinstance(step, ChillStop):
             break
         taken.append(step)
         available -= step
         assert available >= RESERVE
-    assert step is Stopped.RESERVE
+    assert step is ChillStop.RESERVE
     assert available - RESERVE < 8 * MIB
 
 
 @pytest.mark.parametrize(
     ("now", "reason"),
     [
-        (reading(3000, 900, swapped=1), Stopped.SWAP),
-        (reading(3000, 2), Stopped.EMPTY),
-        (reading(257, 900), Stopped.RESERVE),
+        (reading(3000, 900, swapped=1), ChillStop.SWAP),
+        (reading(3000, 2), ChillStop.EMPTY),
+        (reading(257, 900), ChillStop.RESERVE),
     ],
 )
-def test_it_stops_for_a_reason(now: Memory, reason: Stopped) -> None:
+def test_it_stops_for_a_reason(now: Memory, reason: ChillStop) -> None:
     assert next_step([reading(3000, 900), now], [LARGEST_STEP], RESERVE) is reason
 
 
@@ -52,7 +51,7 @@ def test_a_cache_that_shrank_and_no_longer_does_is_steady() -> None:
     assert next_step(falling, [LARGEST_STEP] * 9, RESERVE) == LARGEST_STEP
     level = falling + [reading(2400 - 64 * n, 324) for n in range(PATIENCE + 1)]
     taken = [LARGEST_STEP] * (len(level) - 1)
-    assert next_step(level, taken, RESERVE) is Stopped.STEADY
+    assert next_step(level, taken, RESERVE) is ChillStop.STEADY
 
 
 def test_while_free_memory_is_taken_a_level_cache_is_no_reason() -> None:

@@ -8,31 +8,41 @@ from pathlib import Path
 import pytest
 
 from benchwright.cli.main import main
-from benchwright.finding.chill import doubts_of_chill
-from benchwright.machine.chill_reboot import PATIENCE_S, reboot
-from benchwright.model.chill import Cached, Checked, Chilled, Method, Squeeze, Stopped
-from benchwright.model.errors import BenchError
+from benchwright.core.chill import (
+    CachedMemory,
+    CacheResidency,
+    ChillAllocation,
+    ChillMethod,
+    ChillReport,
+    ChillStop,
+)
+from benchwright.core.errors import BenchError
+from benchwright.findings.machine_state import chill_findings
+from benchwright.machine.chill import REBOOT_PATIENCE_S, reboot
 from benchwright.report.chill import chill_document, chill_text
 
-CHILLED = Chilled(
-    Method.CHILL,
-    Cached(800 << 20, 100 << 20),
-    Cached(20 << 20, 30 << 20),
+CHILLED = ChillReport(
+    ChillMethod.CHILL,
+    CachedMemory(800 << 20, 100 << 20),
+    CachedMemory(20 << 20, 30 << 20),
     1_500_000_000,
-    squeeze=Squeeze(300 << 20, 0, Stopped.SWAP, 256 << 20),
-    checked=(Checked("cold", 1, 9, 9, 0), Checked("warm", 2, 2000, 2000, 17)),
+    squeeze=ChillAllocation(300 << 20, 0, ChillStop.SWAP, 256 << 20),
+    checked=(
+        CacheResidency("cold", 1, 9, 9, 0),
+        CacheResidency("warm", 2, 2000, 2000, 17),
+    ),
 )
 
 
 def test_what_is_warm_is_a_finding() -> None:
-    (doubt,) = doubts_of_chill(CHILLED)
+    (doubt,) = chill_findings(CHILLED)
     assert (doubt.code, doubt.subject) == ("chill-incomplete", "warm")
     assert "17 of 2,000 pages still in memory after chill" in doubt.evidence
     assert "the kernel began to swap" in doubt.evidence
 
 
 def test_the_report_has_before_and_after() -> None:
-    text = chill_text(CHILLED, doubts_of_chill(CHILLED))
+    text = chill_text(CHILLED, chill_findings(CHILLED))
     assert "page cache    800 MiB before, 20 MiB after" in text
     assert "300 MiB taken, until the kernel began to swap" in text
     assert "warm (2 files): 17 of 2,000 pages in memory, 2,000 before" in text
@@ -40,7 +50,7 @@ def test_the_report_has_before_and_after() -> None:
 
 
 def test_the_document_has_its_schema_and_all_of_it() -> None:
-    document = json.loads(chill_document(CHILLED, doubts_of_chill(CHILLED)))
+    document = json.loads(chill_document(CHILLED, chill_findings(CHILLED)))
     assert document["schema"] == "benchwright/chill/1"
     assert document["after"] == {"page_bytes": 20 << 20, "slab_bytes": 30 << 20}
     assert document["squeeze"]["stopped"] == "swap"
@@ -82,4 +92,4 @@ def test_a_reboot_never_returns(complaint: str, tmp_path: Path) -> None:
         )
     assert caught.value.code == "chill-no-reboot"
     assert ran == [["systemctl", "reboot"]]
-    assert slept == ([] if complaint else [PATIENCE_S])
+    assert slept == ([] if complaint else [REBOOT_PATIENCE_S])

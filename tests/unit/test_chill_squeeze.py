@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchwright.machine.chill_memory import Source
-from benchwright.machine.chill_squeeze import Squeezer
-from benchwright.model.chill import Stopped
+from benchwright.core.chill import ChillStop
+from benchwright.machine.chill_squeeze import MemorySource, Squeezer
 
 MIB = 1 << 20
 
 
-def machine(place: Path, *, used: int, cached: int, swapped: int = 0) -> Source:
+def machine(place: Path, *, used: int, cached: int, swapped: int = 0) -> MemorySource:
     """Make a machine of 4 GiB, and us in a cgroup of 20 MiB, of which 16 are reserved."""
     proc, group = place / "proc", place / "cgroup/memory/g"
     (proc / "self").mkdir(parents=True)
@@ -24,14 +23,14 @@ def machine(place: Path, *, used: int, cached: int, swapped: int = 0) -> Source:
     (group / "memory.usage_in_bytes").write_text(str(used * MIB))
     stat = f"total_inactive_file {cached * MIB}\ntotal_active_file 0\n"
     (group / "memory.stat").write_text(stat)
-    return Source(proc, place / "cgroup")
+    return MemorySource(proc, place / "cgroup")
 
 
 def test_what_is_free_is_filled_before_anything_is_displaced(tmp_path: Path) -> None:
     """17 MiB can be had, 5 of them cached: a file of 10 MiB would only fill the rest."""
     source = machine(tmp_path, used=8, cached=5)
     squeezed = Squeezer(source, lambda: True).run(tmp_path)
-    assert (squeezed.stopped, squeezed.taken_bytes) == (Stopped.RESERVE, 0)
+    assert (squeezed.stopped, squeezed.taken_bytes) == (ChillStop.RESERVE, 0)
     assert (squeezed.limit_bytes, squeezed.reserve_bytes) == (20 * MIB, 16 * MIB)
     # Twice what can be had, each piece twice, gone through twice.
     assert squeezed.read_bytes == 2 * 17 * MIB * 2 * 2
@@ -40,7 +39,7 @@ def test_what_is_free_is_filled_before_anything_is_displaced(tmp_path: Path) -> 
 
 def test_next_to_nothing_cached_is_left_alone(tmp_path: Path) -> None:
     squeezed = Squeezer(machine(tmp_path, used=2, cached=1), lambda: True).run(tmp_path)
-    assert (squeezed.stopped, squeezed.read_bytes) == (Stopped.EMPTY, 0)
+    assert (squeezed.stopped, squeezed.read_bytes) == (ChillStop.EMPTY, 0)
 
 
 def test_without_a_place_for_holes_memory_alone_has_to_do(tmp_path: Path) -> None:

@@ -10,25 +10,30 @@ import msgspec
 import numpy as np
 import pytest
 
-from benchwright.control.compare import NextBlock, decide_comparison
-from benchwright.control.compare_conclusion import comparison_progress, conclude
-from benchwright.control.compare_effect import watched_effect
-from benchwright.control.compare_history import ComparisonBuilder, ComparisonHistory
-from benchwright.control.compare_null import false_positives
-from benchwright.control.design import block_order
-from benchwright.model.comparison import (
+from benchwright.core.comparison import (
     ComparedMetric,
-    Comparison,
+    ComparisonDesign,
+    ComparisonResult,
     ComparisonRule,
-    Design,
     Gate,
-    Outcome,
+    GateOutcome,
     StoredArm,
     Verdict,
 )
-from benchwright.model.decision import Stop
-from benchwright.stats.confidence_sequence import t_mixture_interval, t_mixture_p
-from benchwright.stats.students_t import t_quantile
+from benchwright.core.plan import StopDecision
+from benchwright.decide.compare.conclusion import (
+    comparison_progress,
+    conclude,
+    false_positives,
+)
+from benchwright.decide.compare.decision import (
+    NextBlock,
+    block_order,
+    decide_comparison,
+)
+from benchwright.decide.compare.evidence import ComparisonBuilder, ComparisonHistory
+from benchwright.decide.compare.intervals import watched_effect
+from benchwright.stats.intervals import t_mixture_interval, t_mixture_p, t_quantile
 from benchwright.stats.two_sample import ratio_of_means
 
 SEED = 20261121
@@ -49,10 +54,10 @@ def history_of(
     return builder.history()
 
 
-def answer(rule: ComparisonRule, history: ComparisonHistory) -> Comparison:
+def answer(rule: ComparisonRule, history: ComparisonHistory) -> ComparisonResult:
     """Return what a history comes to."""
     names = [f"arm{place}" for place in range(rule.arms)]
-    return conclude(rule, history, names, Stop("test", ""))
+    return conclude(rule, history, names, StopDecision("test", ""))
 
 
 def noisy(count: int, factor: float = 1.0, cv: float = 0.02, seed: int = SEED) -> Any:
@@ -73,9 +78,9 @@ def test_blocks_are_shuffled_by_seed_and_number_alone() -> None:
 
 
 def test_the_other_designs_have_fixed_orders() -> None:
-    assert block_order(rule_of(design=Design.ABBA), 5) == (0, 1, 1, 0)
-    assert block_order(rule_of(design=Design.ROUND_ROBIN), 5) == (0, 1)
-    sequence = rule_of(design=Design.SEQUENCE, maximum=3, warmup=1)
+    assert block_order(rule_of(design=ComparisonDesign.ABBA), 5) == (0, 1, 1, 0)
+    assert block_order(rule_of(design=ComparisonDesign.ROUND_ROBIN), 5) == (0, 1)
+    sequence = rule_of(design=ComparisonDesign.SEQUENCE, maximum=3, warmup=1)
     assert block_order(sequence, 0) == (0, 0, 0, 0, 1, 1, 1, 1)
     stored = rule_of(stored=StoredArm("old", "study", {}))
     assert block_order(stored, 0) == (1,)
@@ -90,7 +95,7 @@ def test_no_look_before_the_minimum_and_one_after_every_block() -> None:
     assert isinstance(decide_comparison(rule, slower), NextBlock)
     slower = history_of(rule, noisy(10), noisy(10, 2.0, seed=1))
     stop = decide_comparison(rule, slower)
-    assert isinstance(stop, Stop)
+    assert isinstance(stop, StopDecision)
     assert (stop.reason, stop.answered, stop.looks) == ("answered", True, 1)
 
 
@@ -139,7 +144,7 @@ def test_the_most_blocks_and_the_time_end_it_undecided() -> None:
     rule = rule_of(maximum=12)
     history = history_of(rule, noisy(12, cv=0.3), noisy(12, cv=0.3, seed=1))
     stop = decide_comparison(rule, history)
-    assert isinstance(stop, Stop)
+    assert isinstance(stop, StopDecision)
     assert (stop.reason, stop.answered) == ("max-blocks", False)
     assert answer(rule, history).verdicts[0].verdict is Verdict.UNDECIDED
     timed = rule_of(max_time_ns=10_000)
@@ -147,7 +152,7 @@ def test_the_most_blocks_and_the_time_end_it_undecided() -> None:
     for _ in range(4):
         builder.add([[{"elapsed": 1.0}], [{"elapsed": 1.1}]], 2_400)
     stop = decide_comparison(timed, builder.history())
-    assert isinstance(stop, Stop), "a fifth block would end too late"
+    assert isinstance(stop, StopDecision), "a fifth block would end too late"
     assert (stop.reason, stop.answered) == ("max-time", False)
 
 
@@ -168,7 +173,7 @@ def test_a_plan_looks_once_at_steins_size() -> None:
     assert isinstance(decide_comparison(rule, before), NextBlock)
     after = history_of(rule, one[:need], other[:need])
     stop = decide_comparison(rule, after)
-    assert isinstance(stop, Stop)
+    assert isinstance(stop, StopDecision)
     assert (stop.reason, stop.looks) == ("planned", 1)
     (verdict,) = answer(rule, after).verdicts
     half = t.ppf(0.975, 9) * spread / math.sqrt(need)
@@ -222,7 +227,7 @@ def alternating(values: Any) -> Any:
 
 def against_stored(
     baseline: Any, candidate: Any, gates: tuple[Gate, ...] = ()
-) -> Comparison:
+) -> ComparisonResult:
     """Return what a candidate comes to against a stored baseline."""
     stored = StoredArm("old", "study:old", {"elapsed": tuple(baseline.tolist())})
     most = len(candidate)
@@ -266,7 +271,7 @@ def test_trials_worth_hardly_any_independent_ones_give_no_interval() -> None:
     (verdict,) = found.verdicts
     assert verdict.verdict is Verdict.UNDECIDED
     assert "worth fewer than 2 independent" in verdict.reason
-    assert found.gates[0].outcome is Outcome.UNDECIDED
+    assert found.gates[0].outcome is GateOutcome.UNDECIDED
     assert found.exit_status == 3
 
 
@@ -275,7 +280,7 @@ def test_a_baseline_of_few_trials_decides_no_gate(count: int) -> None:
     gate = Gate("elapsed", "slower", 0.05, "slower by 5%")
     for factor in (1.0, 3.0):
         found = against_stored(noisy(count), noisy(20, factor), (gate,))
-        assert found.gates[0].outcome is Outcome.UNDECIDED
+        assert found.gates[0].outcome is GateOutcome.UNDECIDED
     assert against_stored(noisy(10), noisy(20, 3.0), (gate,)).exit_status == 1
 
 
@@ -305,7 +310,7 @@ def test_a_stored_baseline_is_welch_on_logs() -> None:
 
 
 def test_abba_averages_the_two_ratios_of_a_block() -> None:
-    rule = rule_of(design=Design.ABBA)
+    rule = rule_of(design=ComparisonDesign.ABBA)
     builder = ComparisonBuilder(rule)
     builder.add([[{"elapsed": 1.0}, {"elapsed": 4.0}], [{"elapsed": 2.0}] * 2])
     builder.add([[{"elapsed": 1.0}, {"elapsed": 1.0}], [{"elapsed": 2.0}] * 2])
@@ -327,7 +332,7 @@ def test_warm_up_blocks_count_for_nothing() -> None:
 
 
 def test_a_sequence_is_one_block_and_is_not_paired() -> None:
-    rule = rule_of(design=Design.SEQUENCE, maximum=5, warmup=1)
+    rule = rule_of(design=ComparisonDesign.SEQUENCE, maximum=5, warmup=1)
     builder = ComparisonBuilder(rule)
     one: list[dict[str, float] | None] = [{"elapsed": 9.0}]
     one += [{"elapsed": 1.0 + 0.1 * n} for n in range(5)]
@@ -336,7 +341,7 @@ def test_a_sequence_is_one_block_and_is_not_paired() -> None:
     assert history.evidence["elapsed", 1].baseline.n == 5
     assert history.evidence["elapsed", 1].candidate.n == 3
     stop = decide_comparison(rule, history)
-    assert isinstance(stop, Stop)
+    assert isinstance(stop, StopDecision)
     assert stop.reason == "count"
 
 
@@ -367,7 +372,7 @@ def test_it_goes_on_until_every_judged_metric_is_answered() -> None:
     shown = (metrics[0], msgspec.structs.replace(metrics[1], judged=False))
     rule = rule_of(metrics=shown, margin=0.002)
     stop = decide_comparison(rule, with_metrics(rule, 12, elapsed=1.5))
-    assert isinstance(stop, Stop), "ops is only shown"
+    assert isinstance(stop, StopDecision), "ops is only shown"
     verdicts = answer(rule, with_metrics(rule, 12, elapsed=1.5)).verdicts
     assert [v.verdict for v in verdicts] == [Verdict.SLOWER, None]
 
@@ -394,23 +399,27 @@ def test_p_values_are_adjusted_over_metrics_and_candidates() -> None:
 @pytest.mark.parametrize(
     ("factor", "better", "direction", "expected"),
     [
-        (1.2, "lower", "slower", Outcome.FAILED),
-        (1.0, "lower", "slower", Outcome.PASSED),
-        (0.8, "lower", "slower", Outcome.PASSED),
-        (1.05, "lower", "slower", Outcome.UNDECIDED),
-        (0.8, "lower", "faster", Outcome.FAILED),
-        (1.0, "lower", "faster", Outcome.PASSED),
-        (0.8, "higher", "slower", Outcome.FAILED),
-        (1.2, "higher", "slower", Outcome.PASSED),
-        (1.2, "higher", "faster", Outcome.FAILED),
+        (1.2, "lower", "slower", GateOutcome.FAILED),
+        (1.0, "lower", "slower", GateOutcome.PASSED),
+        (0.8, "lower", "slower", GateOutcome.PASSED),
+        (1.05, "lower", "slower", GateOutcome.UNDECIDED),
+        (0.8, "lower", "faster", GateOutcome.FAILED),
+        (1.0, "lower", "faster", GateOutcome.PASSED),
+        (0.8, "higher", "slower", GateOutcome.FAILED),
+        (1.2, "higher", "slower", GateOutcome.PASSED),
+        (1.2, "higher", "faster", GateOutcome.FAILED),
     ],
 )
-def test_gates(factor: float, better: Any, direction: Any, expected: Outcome) -> None:
+def test_gates(
+    factor: float, better: Any, direction: Any, expected: GateOutcome
+) -> None:
     gate = Gate("elapsed", direction, 0.05, f"{direction} by 5%")
     rule = rule_of(gates=(gate,), metrics=(ComparedMetric("elapsed", better),))
     found = answer(rule, history_of(rule, noisy(30), noisy(30, factor, seed=1)))
     assert found.gates[0].outcome is expected
-    status = {Outcome.FAILED: 1, Outcome.PASSED: 0, Outcome.UNDECIDED: 3}[expected]
+    status = {GateOutcome.FAILED: 1, GateOutcome.PASSED: 0, GateOutcome.UNDECIDED: 3}[
+        expected
+    ]
     assert found.exit_status == status
 
 
@@ -418,7 +427,9 @@ def test_the_search_goes_on_until_the_gate_is_answered_too() -> None:
     gate = Gate("elapsed", "slower", 0.05, "slower by 5%")
     one, other = noisy(12), noisy(12, 1.05, seed=1)
     plain, gated = rule_of(), rule_of(gates=(gate,))
-    assert isinstance(decide_comparison(plain, history_of(plain, one, other)), Stop)
+    assert isinstance(
+        decide_comparison(plain, history_of(plain, one, other)), StopDecision
+    )
     history = history_of(gated, one, other)
     assert isinstance(decide_comparison(gated, history), NextBlock)
 
@@ -447,7 +458,7 @@ def test_constant_data(mode: str) -> None:
     assert isinstance(decide_comparison(rule, few), NextBlock)
     equal = history_of(rule, [2.0] * 20, [2.0] * 20)
     stop = decide_comparison(rule, equal)
-    assert isinstance(stop, Stop)
+    assert isinstance(stop, StopDecision)
     assert stop.answered
     (verdict,) = answer(rule, equal).verdicts
     assert verdict.verdict is Verdict.EQUIVALENT
@@ -466,7 +477,7 @@ def test_a_value_that_is_not_positive_has_no_ratio(mode: str) -> None:
     rule = rule_of(mode=mode, maximum=100)
     history = history_of(rule, noisy(10), [*noisy(9, 2.0, seed=1), 0.0])
     stop = decide_comparison(rule, history)
-    assert isinstance(stop, Stop), "no further block would help"
+    assert isinstance(stop, StopDecision), "no further block would help"
     assert (stop.reason, stop.answered) == ("unanswerable", False)
     (verdict,) = answer(rule, history).verdicts
     assert verdict.verdict is Verdict.UNDECIDED
@@ -494,7 +505,7 @@ def test_a_metric_that_never_comes_ends_the_wait_for_it() -> None:
     for _ in range(30):
         builder.add([[{"elapsed": 1.0}], [{"elapsed": 1.0}]])
     stop = decide_comparison(rule, builder.history())
-    assert isinstance(stop, Stop)
+    assert isinstance(stop, StopDecision)
     assert (stop.reason, stop.answered) == ("unanswerable", False)
     assert "missing in all of 30" in answer(rule, builder.history()).verdicts[1].reason
 
@@ -505,16 +516,16 @@ def test_nothing_is_called_the_same_before_thirty_blocks() -> None:
         margin=0.05, gates=(Gate("elapsed", "slower", 0.05, "slower by 5%"),)
     )
     for blocks, verdict, outcome in (
-        (29, Verdict.UNDECIDED, Outcome.UNDECIDED),
-        (30, Verdict.EQUIVALENT, Outcome.PASSED),
+        (29, Verdict.UNDECIDED, GateOutcome.UNDECIDED),
+        (30, Verdict.EQUIVALENT, GateOutcome.PASSED),
     ):
         history = history_of(rule, noisy(blocks), noisy(blocks, seed=1))
         found = answer(rule, history)
         assert found.verdicts[0].verdict is verdict
         assert found.gates[0].outcome is outcome
     faster = history_of(rule, noisy(10), noisy(10, 0.5, seed=1))
-    assert answer(rule, faster).gates[0].outcome is Outcome.PASSED
-    abba = rule_of(margin=0.05, design=Design.ABBA)
+    assert answer(rule, faster).gates[0].outcome is GateOutcome.PASSED
+    abba = rule_of(margin=0.05, design=ComparisonDesign.ABBA)
     assert (abba.blocks_for_sameness, rule.blocks_for_sameness) == (15, 30)
     assert rule_of(maximum=12).blocks_for_sameness == 12
 
@@ -527,7 +538,7 @@ def test_failures_end_it_when_they_outnumber_the_rest() -> None:
     assert isinstance(decide_comparison(rule, builder.history()), NextBlock)
     builder.add([[{"elapsed": 1.0}], [None]])
     stop = decide_comparison(rule, builder.history())
-    assert isinstance(stop, Stop)
+    assert isinstance(stop, StopDecision)
     assert (stop.reason, stop.answered) == ("failed", False)
 
 
@@ -582,9 +593,9 @@ def test_relabelling_of_a_biased_machine_is_fair_again() -> None:
 
 
 @pytest.mark.parametrize("judged", [True, False])
-@pytest.mark.parametrize("design", [Design.BLOCKS, Design.STORED])
+@pytest.mark.parametrize("design", [ComparisonDesign.BLOCKS, ComparisonDesign.STORED])
 def test_a_value_that_is_not_positive_leaves_no_figure(
-    judged: bool, design: Design
+    judged: bool, design: ComparisonDesign
 ) -> None:
     """The positive values alone are no sample of all: no ratio, no mean, no P-value."""
     metrics = (ComparedMetric("elapsed"), ComparedMetric("system", judged=judged))
@@ -595,7 +606,7 @@ def test_a_value_that_is_not_positive_leaves_no_figure(
     other = [
         {"elapsed": t, "system": 2 * t if n > 3 else 0.0} for n, t in enumerate(times)
     ]
-    if design is Design.STORED:
+    if design is ComparisonDesign.STORED:
         builder.add([one, other])
     else:
         for left, right in zip(one, other, strict=True):
@@ -629,6 +640,6 @@ def test_a_gate_before_the_first_interval_says_so() -> None:
     assert math.isnan(found.verdicts[0].smallest_effect)
     (gate,) = found.gates
     assert (gate.outcome, gate.detail) == (
-        Outcome.UNDECIDED,
+        GateOutcome.UNDECIDED,
         "no interval yet: 5 of at least 6 blocks",
     )

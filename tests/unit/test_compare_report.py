@@ -9,33 +9,36 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
-from benchwright.finding.codes import doubt
-from benchwright.finding.compared import doubts_of, hold_gates, stored_doubts
-from benchwright.model.comparison import (
-    Comparison,
+from benchwright.core.comparison import (
+    ComparisonDesign,
     ComparisonProgress,
+    ComparisonResult,
     ComparisonRule,
-    Design,
     Gate,
+    GateOutcome,
     GateVerdict,
     MetricVerdict,
     NullFloor,
     NullResult,
-    Outcome,
     StoredArm,
     Verdict,
 )
-from benchwright.model.decision import Stop
-from benchwright.model.estimate import Estimate
-from benchwright.model.finding import Finding, Severity
+from benchwright.core.plan import StopDecision
+from benchwright.core.results import Estimate, Finding, Severity
+from benchwright.findings.codes import make_finding
+from benchwright.findings.comparison import (
+    comparison_findings,
+    hold_gates,
+    stored_baseline_findings,
+)
 from benchwright.report.comparison import (
     comparison_object,
     null_sentence,
     render_comparison,
     sentence,
 )
-from benchwright.report.json import encode
 from benchwright.report.junit import render_junit
+from benchwright.report.parts import encode
 from benchwright.report.progress import block_text
 
 NULL = NullResult(
@@ -76,19 +79,21 @@ def verdict_of(**more: Any) -> MetricVerdict:
     return MetricVerdict(**(given | more))
 
 
-def comparison_of(*verdicts: MetricVerdict, **more: Any) -> Comparison:
+def comparison_of(*verdicts: MetricVerdict, **more: Any) -> ComparisonResult:
     """Return a comparison of A and B with these verdicts."""
     given: dict[str, Any] = {
         "arms": ("A", "B"),
         "rule": ComparisonRule(2),
         "verdicts": verdicts or (verdict_of(),),
         "gates": (),
-        "stop": Stop("answered", "24 blocks, every question is answered", looks=15),
+        "stop": StopDecision(
+            "answered", "24 blocks, every question is answered", looks=15
+        ),
         "blocks": 24,
         "failed_blocks": 0,
         "duration_ns": 50 * 10**9,
     }
-    return Comparison(**(given | more))
+    return ComparisonResult(**(given | more))
 
 
 def said(**more: Any) -> str:
@@ -216,7 +221,7 @@ def test_the_noise_floor_says_when_where_and_how_sure() -> None:
 # -- JUnit -------------------------------------------------------------------------------
 
 
-def gate_of(outcome: Outcome) -> GateVerdict:
+def gate_of(outcome: GateOutcome) -> GateVerdict:
     """Return a gate with this outcome."""
     gate = Gate("elapsed", "slower", 0.03, "slower by 3%")
     return GateVerdict(gate, "B", outcome, "ratio 1.03 <&> \x00")
@@ -225,12 +230,12 @@ def gate_of(outcome: Outcome) -> GateVerdict:
 @pytest.mark.parametrize(
     ("outcome", "tag"),
     [
-        (Outcome.FAILED, "failure"),
-        (Outcome.UNDECIDED, "error"),
-        (Outcome.PASSED, None),
+        (GateOutcome.FAILED, "failure"),
+        (GateOutcome.UNDECIDED, "error"),
+        (GateOutcome.PASSED, None),
     ],
 )
-def test_only_gates_fail_in_junit(outcome: Outcome, tag: str | None) -> None:
+def test_only_gates_fail_in_junit(outcome: GateOutcome, tag: str | None) -> None:
     undecided = verdict_of(metric="ops", verdict=Verdict.UNDECIDED)
     shown = verdict_of(metric="user", judged=False, verdict=None)
     found = comparison_of(verdict_of(), undecided, shown, gates=(gate_of(outcome),))
@@ -250,8 +255,11 @@ def test_only_gates_fail_in_junit(outcome: Outcome, tag: str | None) -> None:
 
 @pytest.mark.parametrize("reason", ["interrupted", "stopped", "failed"])
 def test_a_gate_of_a_comparison_cut_short_has_not_passed_in_junit(reason: str) -> None:
-    stop = Stop(reason, "", answered=False)
-    for outcome, tag in ((Outcome.PASSED, "error"), (Outcome.FAILED, "failure")):
+    stop = StopDecision(reason, "", answered=False)
+    for outcome, tag in (
+        (GateOutcome.PASSED, "error"),
+        (GateOutcome.FAILED, "failure"),
+    ):
         found = comparison_of(gates=(gate_of(outcome),), stop=stop)
         root = ElementTree.fromstring(render_junit([found]))
         told = root.find(f".//testcase[@name='not slower by 3%']/{tag}")
@@ -260,7 +268,7 @@ def test_a_gate_of_a_comparison_cut_short_has_not_passed_in_junit(reason: str) -
 
 
 def test_trials_that_failed_are_an_error_in_junit() -> None:
-    stop = Stop("failed", "a trial failed in 10 of 10 blocks", answered=False)
+    stop = StopDecision("failed", "a trial failed in 10 of 10 blocks", answered=False)
     found = comparison_of(failed_blocks=10, stop=stop)
     suite = ElementTree.fromstring(render_junit([found])).find("testsuite")
     assert suite is not None
@@ -269,9 +277,11 @@ def test_trials_that_failed_are_an_error_in_junit() -> None:
 
 
 def test_junit_has_the_findings_and_an_undecided_gate_is_an_error() -> None:
-    grave = doubt("biased-null", "A and B", "it differs from itself")
-    mild = doubt("not-interleaved", "A and B", "at different times")
-    held = hold_gates(comparison_of(gates=(gate_of(Outcome.PASSED),)), [grave, mild])
+    grave = make_finding("biased-null", "A and B", "it differs from itself")
+    mild = make_finding("not-interleaved", "A and B", "at different times")
+    held = hold_gates(
+        comparison_of(gates=(gate_of(GateOutcome.PASSED),)), [grave, mild]
+    )
     root = ElementTree.fromstring(render_junit([held], [grave, mild]))
     (suite,) = root.findall("testsuite")
     assert suite.get("errors") == "1"
@@ -291,12 +301,12 @@ def test_junit_has_the_findings_and_an_undecided_gate_is_an_error() -> None:
 # -- gates under findings ----------------------------------------------------------------
 
 
-STORED = ComparisonRule(2, design=Design.STORED)
+STORED = ComparisonRule(2, design=ComparisonDesign.STORED)
 
 
 def grave(metric: str = "", subject: str = "B", code: str = "") -> Finding:
     """Return a serious finding."""
-    found = doubt(code or "dependent-trials", subject, "seen", Severity.SERIOUS)
+    found = make_finding(code or "dependent-trials", subject, "seen", Severity.SERIOUS)
     return msgspec.structs.replace(found, metric=metric)
 
 
@@ -307,7 +317,7 @@ def grave(metric: str = "", subject: str = "B", code: str = "") -> Finding:
         (grave("elapsed", "A"), STORED, True),
         (grave("user"), STORED, False),
         (grave(subject="C"), STORED, False),
-        (doubt("dependent-trials", "B", "a warning"), STORED, False),
+        (make_finding("dependent-trials", "B", "a warning"), STORED, False),
         (grave(code="environments-differ", subject="A, B"), STORED, True),
         (grave(), ComparisonRule(2), False),
         (grave(code="biased-null", subject="A and B"), ComparisonRule(2), True),
@@ -315,9 +325,9 @@ def grave(metric: str = "", subject: str = "B", code: str = "") -> Finding:
         (grave(), msgspec.structs.replace(STORED, accepted=("dependent-trials",)), False),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("outcome", [Outcome.PASSED, Outcome.FAILED])
+@pytest.mark.parametrize("outcome", [GateOutcome.PASSED, GateOutcome.FAILED])
 def test_a_serious_finding_holds_the_gates_that_it_concerns(
-    finding: Finding, rule: ComparisonRule, is_held: bool, outcome: Outcome
+    finding: Finding, rule: ComparisonRule, is_held: bool, outcome: GateOutcome
 ) -> None:
     plain = comparison_of(rule=rule, arms=("A", "B", "C"), gates=(gate_of(outcome),))
     found = hold_gates(plain, [finding])
@@ -325,7 +335,7 @@ def test_a_serious_finding_holds_the_gates_that_it_concerns(
     if not is_held:
         assert found == plain
         return
-    assert gate.outcome is Outcome.UNDECIDED
+    assert gate.outcome is GateOutcome.UNDECIDED
     assert found.exit_status == 3
     assert gate.held_by == (finding.code,)
     assert gate.otherwise is outcome
@@ -339,17 +349,17 @@ def test_a_serious_finding_holds_the_gates_that_it_concerns(
 # -- findings ----------------------------------------------------------------------------
 
 
-def codes(comparison: Comparison) -> list[str]:
+def codes(comparison: ComparisonResult) -> list[str]:
     """Return the codes of a comparison's own findings."""
-    return [finding.code for finding in doubts_of(comparison)]
+    return [finding.code for finding in comparison_findings(comparison)]
 
 
 def test_designs_that_mix_time_with_difference_are_doubted() -> None:
     assert codes(comparison_of()) == []
     for design, expected in (
-        (Design.SEQUENCE, ["sequential-arms"]),
-        (Design.STORED, ["not-interleaved"]),
-        (Design.ABBA, []),
+        (ComparisonDesign.SEQUENCE, ["sequential-arms"]),
+        (ComparisonDesign.STORED, ["not-interleaved"]),
+        (ComparisonDesign.ABBA, []),
     ):
         rule = ComparisonRule(2, design=design)
         assert codes(comparison_of(rule=rule)) == expected
@@ -361,10 +371,10 @@ def test_dependence_in_a_stored_baseline_is_a_finding_about_it() -> None:
     values = tuple(1.0 + 0.1 * math.sin(place / 9) for place in range(120))
     stored = StoredArm("old", "study", {"elapsed": values})
     rule = ComparisonRule(2, mode="plan", stored=stored)
-    found = stored_doubts(comparison_of(rule=rule))
+    found = stored_baseline_findings(comparison_of(rule=rule))
     (one,) = [finding for finding in found if finding.code == "dependent-trials"]
     assert (one.subject, one.metric, one.severity) == ("old", "elapsed", "serious")
-    assert stored_doubts(comparison_of()) == ()
+    assert stored_baseline_findings(comparison_of()) == ()
 
 
 @pytest.mark.parametrize(
@@ -413,7 +423,7 @@ def test_progress_is_a_line() -> None:
 
 def test_no_name_of_an_arm_reaches_a_terminal_as_a_command() -> None:
     evil, shown = "\x1b[2J\x9b\u202e", r"\x1b[2J\x9b\u202e"
-    stop = Stop("failed", f"{evil} \ufffe", answered=False)
+    stop = StopDecision("failed", f"{evil} \ufffe", answered=False)
     found = comparison_of(
         verdict_of(candidate=evil), arms=("A", evil), stop=stop, failed_blocks=1
     )

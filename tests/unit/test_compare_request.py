@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchwright.model.comparison import ComparisonRule, Design, StoredArm
-from benchwright.model.errors import InputError
-from benchwright.model.plan import TestPlan
+from benchwright.core.comparison import ComparisonDesign, ComparisonRule, StoredArm
+from benchwright.core.errors import InputError
+from benchwright.core.plan import TestPlan
 from benchwright.suite import effects as effect
-from benchwright.suite.comparison import program_from_comparison
-from benchwright.suite.comparison_rule import ComparisonRequest
-from benchwright.suite.gate import parse_gate
+from benchwright.suite.comparison import ComparisonRequest, program_from_comparison
 from benchwright.suite.interpret import execute
+from benchwright.suite.rules import parse_gate
 
 KNOWN = ("elapsed", "ops")
 
@@ -87,7 +86,11 @@ def test_each_trial_has_what_surrounds_it() -> None:
 def test_the_rule_of_a_request() -> None:
     plain = rule()
     assert (plain.minimum, plain.maximum, plain.warmup) == (10, 200, 1)
-    assert (plain.mode, plain.design, plain.margin) == ("watch", Design.BLOCKS, 0.01)
+    assert (plain.mode, plain.design, plain.margin) == (
+        "watch",
+        ComparisonDesign.BLOCKS,
+        0.01,
+    )
     judged = [(m.name, m.judged) for m in plain.metrics]
     assert judged == [
         ("elapsed", True),

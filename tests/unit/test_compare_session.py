@@ -10,25 +10,22 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from benchwright.bench.fake import FakeBench
-from benchwright.bench.port import RunResult
 from benchwright.cli.compare_stored import chosen, comparison_of
-from benchwright.control.progress import Progress
-from benchwright.model.comparison import Comparison, ComparisonProgress, Verdict
-from benchwright.model.decision import Stop
-from benchwright.model.errors import BenchError
-from benchwright.model.plan import Pairs
-from benchwright.session.ledger import Ledger
-from benchwright.session.performer import Performer
-from benchwright.session.resume import CRASH, recover
-from benchwright.session.run import Session
-from benchwright.session.run import Verdict as Ended
-from benchwright.study.contents import NULL, last_null, tests_of
+from benchwright.core.comparison import ComparisonProgress, ComparisonResult, Verdict
+from benchwright.core.errors import BenchError
+from benchwright.core.plan import Pairs, StopDecision
+from benchwright.decide.stopping import TestProgress
+from benchwright.run.ledger import Ledger
+from benchwright.run.performer import Performer
+from benchwright.run.recovery import CRASH_CAUSE, recover
+from benchwright.run.session import Session
+from benchwright.run.session import SessionVerdict as Ended
+from benchwright.study.contents import NULL_KIND, last_null, tests_of
 from benchwright.study.journal import SessionInfo, Study
-from benchwright.suite.comparison import program_from_comparison
-from benchwright.suite.comparison_rule import ComparisonRequest
-from benchwright.trial.record import RunRequest
-from benchwright.trial.request import Surroundings
+from benchwright.suite.comparison import ComparisonRequest, program_from_comparison
+from benchwright.trial.bench import RunResult
+from benchwright.trial.fake import FakeBench
+from benchwright.trial.protocol import ExecEnvironment, RunRequest
 
 REQUEST = ComparisonRequest(("work a", "work b"), ("a", "b"), seed="7", token="t")
 
@@ -39,17 +36,22 @@ class Recorder:
     def __init__(self) -> None:
         self.blocks: list[ComparisonProgress] = []
         self.opened = 0
-        self.closed: list[Comparison] = []
+        self.closed: list[ComparisonResult] = []
 
     def test_opened(self, name: str, threads: int, sample: Pairs, rule: str) -> None:
         raise AssertionError("an arm is opened by its comparison")
 
     def trials_done(
-        self, name: str, done: int, failed: int, progress: Progress, elapsed_s: float
+        self,
+        name: str,
+        done: int,
+        failed: int,
+        progress: TestProgress,
+        elapsed_s: float,
     ) -> None:
         raise AssertionError("an arm's trials are told by block")
 
-    def test_closed(self, name: str, stop: Stop) -> None:
+    def test_closed(self, name: str, stop: StopDecision) -> None:
         raise AssertionError("an arm is closed by its comparison")
 
     def comparison_opened(self, names: Sequence[str], rule_text: str) -> None:
@@ -58,7 +60,7 @@ class Recorder:
     def block_done(self, so_far: ComparisonProgress) -> None:
         self.blocks.append(so_far)
 
-    def comparison_closed(self, result: Comparison) -> None:
+    def comparison_closed(self, result: ComparisonResult) -> None:
         self.closed.append(result)
 
     def note(self, text: str) -> None:
@@ -108,13 +110,15 @@ def run(
     with contextlib.closing(Study.create_or_open(place)) as study:
         if again:
             number = study.sessions()[-1].number
-            cut = recover(study, number, f"{CRASH}: test").cut
+            cut = recover(study, number, f"{CRASH_CAUSE}: test").cut
             ledger = Ledger(study, number)
         else:
             cut = ()
-            kind = NULL if request.is_null else "compare"
+            kind = NULL_KIND if request.is_null else "compare"
             ledger = Ledger(study, study.begin_session(info(kind)))
-        performer = Performer(bench, Surroundings("/", ()), study.path, ledger.session)
+        performer = Performer(
+            bench, ExecEnvironment("/", ()), study.path, ledger.session
+        )
         session = Session(program, ledger, performer, listener, cut)
         return session.run({}, {}), session, listener
 
@@ -129,7 +133,7 @@ def kept(session: Session) -> bytes:
     return msgspec.json.encode(result_of(session))
 
 
-def result_of(session: Session) -> Comparison:
+def result_of(session: Session) -> ComparisonResult:
     """Return the answer of the only comparison of a session."""
     (comparison,) = session.comparisons
     assert comparison.result is not None

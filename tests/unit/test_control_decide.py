@@ -5,23 +5,24 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchwright.control.decide import decide
-from benchwright.control.history import History, HistoryBuilder, history_of
-from benchwright.control.looks import Looks
-from benchwright.control.precise import reached_intervals
-from benchwright.control.stein import sample_size
-from benchwright.model.decision import AskProgram, Decision, RunMore, Stop
-from benchwright.model.errors import InputError
-from benchwright.model.observation import Block, Ending, Trial
-from benchwright.model.plan import (
+from benchwright.core.errors import InputError
+from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
+from benchwright.core.plan import (
+    AskProgram,
     Command,
+    Decision,
     FixedCount,
     MetricSpec,
+    RunMore,
+    StopDecision,
     StoppingRule,
     UntilPrecise,
     UntilPredicate,
     UntilProgram,
 )
+from benchwright.decide.history import History, HistoryBuilder, history_of
+from benchwright.decide.precision import reached_intervals, sample_size
+from benchwright.decide.stopping import LookSchedule, decide
 
 SECOND = 10**9
 
@@ -30,8 +31,8 @@ def run(trials: int, failed: int = 0, **series: list[float]) -> History:
     return History(trials, failed, {k: tuple(v) for k, v in series.items()})
 
 
-def stopped(decision: Decision) -> Stop:
-    assert isinstance(decision, Stop), decision
+def stopped(decision: Decision) -> StopDecision:
+    assert isinstance(decision, StopDecision), decision
     return decision
 
 
@@ -72,12 +73,12 @@ LEGACY = UntilPredicate(10, 2, '("$delta" < 0.05 * $mean) || ($count > 30)')
 
 
 def test_looks_are_at_fixed_epochs() -> None:
-    looks = Looks(10, 3, 20)
+    looks = LookSchedule(10, 3, 20)
     waits = {n: looks.epochs_to_next(n) for n in (0, 9, 10, 11, 13, 18, 19, 20, 21)}
     assert waits == {0: 10, 9: 1, 10: 0, 11: 2, 13: 0, 18: 1, 19: 0, 20: 0, 21: 0}
     assert [looks.taken(n) for n in (10, 13, 19, 20)] == [1, 2, 4, 5]
     assert (looks.step(10), looks.step(19)) == (3, 1)
-    assert Looks(30, 1, 20).epochs_to_next(0) == 20
+    assert LookSchedule(30, 1, 20).epochs_to_next(0) == 20
 
 
 def test_a_predicate_that_holds_stops_and_says_how_often_it_was_looked_at() -> None:
@@ -338,18 +339,20 @@ def test_watching_ends_at_the_limits_undecided() -> None:
 # -- histories -----------------------------------------------------------------------------
 
 
-def trial(epoch: int, ending: Ending = Ending.OK) -> Trial:
+def trial(epoch: int, ending: TrialEnding = TrialEnding.OK) -> Trial:
     values = {"elapsed": float(epoch)} | ({"ops": 5.0} if epoch % 2 else {})
-    return Trial("t", epoch, 1, ending, 0, 100, (Block(1, epoch, "c", 0, values),))
+    return Trial(
+        "t", epoch, 1, ending, 0, 100, (MeasurementBlock(1, epoch, "c", 0, values),)
+    )
 
 
 def test_a_history_is_the_same_however_it_was_gathered() -> None:
     trials = [
         trial(1),
         trial(2),
-        trial(3, Ending.FAILED),
-        trial(4, Ending.INTERRUPTED),
-        trial(5, Ending.TIMEOUT),
+        trial(3, TrialEnding.FAILED),
+        trial(4, TrialEnding.INTERRUPTED),
+        trial(5, TrialEnding.TIMEOUT),
         trial(6),
     ]
     specs = [MetricSpec("ops")]

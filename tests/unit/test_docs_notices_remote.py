@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.model.notice import ALL_EVENTS
+from benchwright.core.notice import ALL_EVENTS
 from benchwright.notice import text as notice_text
-from benchwright.suite.load import load
-from benchwright.suite.toml_remote import SENT
+from benchwright.suite.compile import load
+from benchwright.suite.toml_sections import SENT
 
 DOCS = Path(__file__).parents[2] / "docs"
 

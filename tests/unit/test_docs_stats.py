@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 
 import benchwright.stats
-from benchwright.report.document import compose
-from benchwright.report.ttest import ttest_text
-from benchwright.stats.sample_comparison import compare_inputs
+from benchwright.report.stats_document import compose_report
+from benchwright.report.stats_table import ttest_text
+from benchwright.stats.input_comparison import compare_inputs
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "stats.md"
@@ -32,7 +32,7 @@ def test_the_t_test_of_the_page_is_what_is_printed() -> None:
         for name, quantities in data["figure3"].items()
     ]
     rows = {name: (name.title(), "s") for name in ("elapsed", "system")}
-    text = ttest_text(compose([], comparisons=compare_inputs(inputs, rows)))
+    text = ttest_text(compose_report([], comparisons=compare_inputs(inputs, rows)))
     elapsed, _system = text.split("\n\n")
     assert f"```\n{elapsed}\n```" in PAGE.read_text()
 

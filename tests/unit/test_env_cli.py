@@ -12,15 +12,13 @@ from typing import Any
 
 import pytest
 
-from benchwright.cli.env_session import commands_of, record_machine
+from benchwright.cli.live import commands_of, record_machine
 from benchwright.cli.main import main
-from benchwright.finding.environment import difference
-from benchwright.model.machine import Machine
-from benchwright.report.env import machine_text
-from benchwright.report.env_difference import difference_text
-from benchwright.report.env_json import machine_document
-from benchwright.session.start import prepare_suite
-from benchwright.study.environment import record_environment
+from benchwright.core.machine import MachineCapture
+from benchwright.findings.environment import difference
+from benchwright.report.env import difference_text, machine_document, machine_text
+from benchwright.run.preparation import prepare_suite
+from benchwright.study.contents import record_capture
 from benchwright.study.journal import SessionInfo, Study
 from machine_trees import CPU, MachineTree, bare_metal, guest
 
@@ -28,11 +26,11 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "env"
 TAKEN_NS = 1_790_000_000 * 10**9
 
 
-def at_rest(machine: Machine) -> Machine:
+def at_rest(machine: MachineCapture) -> MachineCapture:
     """Return a capture without what tells of the computer that runs the test."""
     ours = ("python.", "benchwright.", "os.libc", "cpu.architecture")
     facts = tuple(f for f in machine.facts if not f.name.startswith(ours))
-    return Machine(TAKEN_NS, facts)
+    return MachineCapture(TAKEN_NS, facts)
 
 
 def compare(name: str, text: str) -> None:
@@ -69,7 +67,7 @@ def test_no_value_reaches_the_terminal_as_a_command(metal: MachineTree) -> None:
     assert "\\x1b]0;title\\x07 $" in text
 
 
-def capture_file(path: Path, machine: Machine) -> str:
+def capture_file(path: Path, machine: MachineCapture) -> str:
     """Write what `bw env --json` would, and return its name."""
     path.write_text(json.dumps(machine_document("now", machine)))
     return str(path)
@@ -82,11 +80,11 @@ def study(tmp_path: Path, metal: MachineTree) -> str:
     for _ in range(3):
         info = SessionInfo(1, "0", "b", "/", (), (), "x", (), {})
         kept.begin_session(info)
-    record_environment(kept, 1, metal.capture())
-    record_environment(kept, 2, metal.capture())
+    record_capture(kept, 1, metal.capture())
+    record_capture(kept, 2, metal.capture())
     for cpu in range(8):
         metal.write({f"{CPU}/cpufreq/policy{cpu}/scaling_governor": "powersave\n"})
-    record_environment(kept, 1, metal.capture())
+    record_capture(kept, 1, metal.capture())
     kept.close()
     return str(tmp_path / "study")
 
@@ -133,7 +131,7 @@ def test_one_capture_is_not_several(
     assert "session 2 has 1 capture [" in said
     assert "name 1\n" in said
     facts = metal.capture().facts[:1]
-    assert ": 1 fact, 0 absent\n" in machine_text(Machine(TAKEN_NS, facts))
+    assert ": 1 fact, 0 absent\n" in machine_text(MachineCapture(TAKEN_NS, facts))
 
 
 def test_a_study_s_capture_is_printed(

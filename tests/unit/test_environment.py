@@ -7,34 +7,37 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from benchwright.finding.environment import (
-    APART,
+from benchwright.core.machine import Fact, FactChange, FactWeight, MachineCapture
+from benchwright.core.results import Severity
+from benchwright.findings.environment import (
     CODE,
-    apart_findings,
+    SEPARATE,
     difference,
     environment_findings,
+    separate_findings,
 )
-from benchwright.model.finding import Severity
-from benchwright.model.machine import Fact, Machine, Weight
-from benchwright.model.machine_difference import Change
-from benchwright.study.environment import environments_of, record_environment
+from benchwright.study.contents import machines_of, record_capture
 from benchwright.study.journal import SessionInfo, Study
 from machine_trees import CPU, bare_metal, guest
 
-FATAL, SUSPICIOUS, EXPECTED = Weight.FATAL, Weight.SUSPICIOUS, Weight.EXPECTED
+FATAL, SUSPICIOUS, EXPECTED = (
+    FactWeight.FATAL,
+    FactWeight.SUSPICIOUS,
+    FactWeight.EXPECTED,
+)
 
 
-def machine(*facts: Fact) -> Machine:
+def machine(*facts: Fact) -> MachineCapture:
     """Return a capture of these facts."""
-    return Machine(1, facts)
+    return MachineCapture(1, facts)
 
 
-def fact(name: str, value: str | None, weight: Weight = SUSPICIOUS) -> Fact:
+def fact(name: str, value: str | None, weight: FactWeight = SUSPICIOUS) -> Fact:
     """Return a fact, of a file that is not there without a value."""
     return Fact(name, value, "/x", "" if value is not None else "no such file", weight)
 
 
-def only_change(before: Machine, after: Machine) -> Change:
+def only_change(before: MachineCapture, after: MachineCapture) -> FactChange:
     """Return the one thing that differs."""
     (change,) = difference(before, after).changes
     return change
@@ -53,22 +56,22 @@ def test_results_of_other_machines_are_told() -> None:
     new = machine(fact("cpu.model", "A", FATAL), fact("git.commit", "2"))
     other = machine(fact("cpu.model", "B", FATAL), fact("git.commit", "2"))
     tuned = machine(*new.facts, fact("env.MALLOC_ARENA_MAX", "1"))
-    found = apart_findings(
+    found = separate_findings(
         [("old", old), ("new", new), ("none", None), ("other", other), ("tuned", tuned)]
     )
     assert [(f.code, f.subject, f.severity, f.evidence) for f in found] == [
-        (APART, "old, other", Severity.SERIOUS, "cpu.model: A, then B"),
+        (SEPARATE, "old, other", Severity.SERIOUS, "cpu.model: A, then B"),
         (
-            *(APART, "old, tuned", Severity.WARNING),
+            *(SEPARATE, "old, tuned", Severity.WARNING),
             "env.MALLOC_ARENA_MAX: absent (not set), then 1",
         ),
     ]
-    assert apart_findings([("none", None), ("other", other)]) == ()
-    assert apart_findings([("other", other)]) == ()
+    assert separate_findings([("none", None), ("other", other)]) == ()
+    assert separate_findings([("other", other)]) == ()
 
 
-@pytest.mark.parametrize("weight", list(Weight))
-def test_a_value_that_differs_has_its_weight(weight: Weight) -> None:
+@pytest.mark.parametrize("weight", list(FactWeight))
+def test_a_value_that_differs_has_its_weight(weight: FactWeight) -> None:
     a, b = (machine(fact("kernel.release", v, weight)) for v in ("6.1", "6.2"))
     found = difference(a, b)
     assert [c.name for c in found.of(weight)] == ["kernel.release"]
@@ -125,7 +128,7 @@ def test_a_variable_that_is_not_set_is_known() -> None:
     ],
 )
 def test_sizes_that_a_reboot_changes_a_little(
-    name: str, a: str, b: str, weight: Weight
+    name: str, a: str, b: str, weight: FactWeight
 ) -> None:
     before, after = (machine(fact(name, value, FATAL)) for value in (a, b))
     assert only_change(before, after).weight is weight
@@ -141,7 +144,7 @@ def test_sizes_that_a_reboot_changes_a_little(
     ],
 )
 def test_a_thing_on_one_side_only_is_one_change(
-    name: str, weight: Weight, expected: Weight
+    name: str, weight: FactWeight, expected: FactWeight
 ) -> None:
     kind = name.partition(".")[0]
     both = fact("command.1" if kind == "program" else f"{kind}.other.size", "1")
@@ -208,18 +211,18 @@ def test_a_study_keeps_the_captures_of_each_session(tmp_path: Path) -> None:
     first, second = begin(study), begin(study)
     captures = [machine(fact("a.b", str(at))) for at in range(11)]
     for captured in captures:
-        record_environment(study, first, captured)
+        record_capture(study, first, captured)
     study.close()
     again = Study.open_to_read(tmp_path / "s")
-    assert environments_of(again, first) == tuple(captures)
-    assert environments_of(again, second) == ()
+    assert machines_of(again, first) == tuple(captures)
+    assert machines_of(again, second) == ()
     again.close()
 
 
 def test_a_capture_survives_the_journal(tmp_path: Path) -> None:
     captured = bare_metal(tmp_path).capture(["ls", "-l"])
     data = msgspec.json.encode(captured)
-    assert msgspec.json.decode(data, type=Machine) == captured
+    assert msgspec.json.decode(data, type=MachineCapture) == captured
 
 
 @pytest.mark.parametrize(
@@ -237,7 +240,7 @@ def test_a_capture_survives_the_journal(tmp_path: Path) -> None:
 def test_only_a_mount_that_is_used_changes_the_environment(
     mount: str, counts: bool
 ) -> None:
-    def capture(size: str) -> Machine:
+    def capture(size: str) -> MachineCapture:
         rest = (fact(f"mount.{m}.type", "ext4") for m in ("/home/me", "/", "/studies"))
         changed = fact(f"mount.{mount}.size_bytes", size)
         return machine(

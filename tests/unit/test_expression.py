@@ -10,14 +10,10 @@ import sys
 
 import pytest
 
-from benchwright.expression import (
-    PREDICATE_VARIABLES,
-    EvaluationError,
-    parse,
-)
-from benchwright.expression import text as text_of
-from benchwright.expression.parser import MAX_LENGTH
-from benchwright.model.errors import Diagnostic, InputError
+from benchwright.core.errors import Diagnostic, InputError
+from benchwright.core.expression import PREDICATE_VARIABLES, EvaluationError, parse
+from benchwright.core.expression import to_text as text_of
+from benchwright.core.expression.parser import MAX_LENGTH
 
 VALUES: dict[str, float | str] = {
     "name": "User",
@@ -381,8 +377,8 @@ def test_the_worst_expressions_end_in_bounded_time_and_memory(text: str) -> None
     program = (
         "import resource, sys\n"
         "resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))\n"
-        "from benchwright.expression import EvaluationError, parse\n"
-        "from benchwright.model.errors import InputError\n"
+        "from benchwright.core.expression import EvaluationError, parse\n"
+        "from benchwright.core.errors import InputError\n"
         "import random\n"
         "text = ''.join(random.Random(1).choices('ab', k=1_000_000))\n"
         "resource.setrlimit(resource.RLIMIT_CPU, (20, 20))\n"

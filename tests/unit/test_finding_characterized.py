@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from benchwright.finding.characterized import doubts_of_io
-from benchwright.model.characterized import (
-    Characterized,
+from benchwright.core.characterization import (
+    Characterization,
     Direction,
     SizeCalls,
     Transfer,
 )
+from benchwright.findings.observed import io_findings
 
 
 def moved(
@@ -25,33 +25,33 @@ def moved(
     )
 
 
-def found(*transfers: Transfer, lost: int = 0) -> Characterized:
-    return Characterized(1.0, "bpftrace", transfers, lost_events=lost)
+def found(*transfers: Transfer, lost: int = 0) -> Characterization:
+    return Characterization(1.0, "bpftrace", transfers, lost_events=lost)
 
 
 def test_single_bytes_are_no_blocks_whatever_their_mean() -> None:
     io = found(moved("write", (1, 9000), (73_728_000, 1)))
-    [doubt] = doubts_of_io("bonnie:1", io, 8192)
+    [doubt] = io_findings("bonnie:1", io, 8192)
     assert (doubt.code, doubt.subject) == ("io-size-not-as-claimed", "bonnie:1")
     assert "of 9,001 writes are of 1 B" in doubt.evidence
 
 
 def test_sizes_as_claimed_are_not_doubted() -> None:
-    assert doubts_of_io("a", found(moved("write", (4096, 900), (832, 90))), 4096) == []
+    assert io_findings("a", found(moved("write", (4096, 900), (832, 90))), 4096) == []
 
 
 def test_one_direction_as_claimed_is_enough() -> None:
     io = found(moved("read", (4096, 900)), moved("write", (60, 500)))
-    assert doubts_of_io("a", io, 4096) == []
+    assert io_findings("a", io, 4096) == []
 
 
 def test_few_calls_pipes_and_what_was_not_said_are_no_doubt() -> None:
-    assert doubts_of_io("a", found(moved("write", (1, 99))), 4096) == []
-    assert doubts_of_io("a", found(moved("write", (1, 999), kind="pipe")), 4096) == []
-    assert doubts_of_io("a", found(moved("write", (1, 999)))) == []
+    assert io_findings("a", found(moved("write", (1, 99))), 4096) == []
+    assert io_findings("a", found(moved("write", (1, 999), kind="pipe")), 4096) == []
+    assert io_findings("a", found(moved("write", (1, 999)))) == []
 
 
 def test_lost_events_are_told() -> None:
-    [doubt] = doubts_of_io("a", found(lost=5))
+    [doubt] = io_findings("a", found(lost=5))
     assert doubt.code == "characterize-lost-events"
     assert doubt.evidence.startswith("5 of the trial's calls")

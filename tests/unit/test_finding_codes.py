@@ -4,33 +4,39 @@ from __future__ import annotations
 
 import pytest
 
-from benchwright.finding.code import Code, joined
-from benchwright.finding.codes import CODES, doubt, marked
-from benchwright.finding.machine_codes import DOUBT_CODES, LIMITER_CODES
-from benchwright.model.finding import Severity
+from benchwright.core.results import Severity
+from benchwright.findings.codes import (
+    CODES,
+    LIMITER_CODES,
+    MACHINE_FINDING_CODES,
+    Code,
+    finding_of_mark,
+    make_finding,
+    merge_tables,
+)
 
 
 def test_a_code_cannot_be_defined_twice() -> None:
     one = {"idle": Code(Severity.NOTE, "Wait.")}
-    assert joined(one, {"busy": one["idle"]}) == {
+    assert merge_tables(one, {"busy": one["idle"]}) == {
         "idle": one["idle"],
         "busy": one["idle"],
     }
     with pytest.raises(ValueError, match="defined twice: idle"):
-        joined(one, {"idle": Code(Severity.WARNING, "Run.")})
+        merge_tables(one, {"idle": Code(Severity.WARNING, "Run.")})
 
 
-@pytest.mark.parametrize("code", sorted(LIMITER_CODES | DOUBT_CODES))
+@pytest.mark.parametrize("code", sorted(LIMITER_CODES | MACHINE_FINDING_CODES))
 def test_what_the_machine_says_has_its_own_remedy(code: str) -> None:
-    assert CODES[code] is (LIMITER_CODES | DOUBT_CODES)[code]
+    assert CODES[code] is (LIMITER_CODES | MACHINE_FINDING_CODES)[code]
 
 
 def test_a_bound_generator_has_the_limiters_remedy() -> None:
-    assert "not the target's" in doubt("generator-bound", "t", "").remedy
+    assert "not the target's" in make_finding("generator-bound", "t", "").remedy
 
 
 def test_a_mark_of_an_earlier_version_has_its_code_of_today() -> None:
-    found = marked("generator-bound", "t", "in 2 of 3 trials")
-    assert found == marked("generator-saturated", "t", "in 2 of 3 trials")
+    found = finding_of_mark("generator-bound", "t", "in 2 of 3 trials")
+    assert found == finding_of_mark("generator-saturated", "t", "in 2 of 3 trials")
     assert "cannot be told from the server's" in found.remedy
-    assert marked("odd", "t", "once").severity is Severity.WARNING
+    assert finding_of_mark("odd", "t", "once").severity is Severity.WARNING

@@ -7,20 +7,30 @@ import math
 import msgspec
 import pytest
 
-from benchwright.finding.codes import CODES, doubt
-from benchwright.finding.examine import examine
-from benchwright.model.decision import Stop
-from benchwright.model.finding import Severity
-from benchwright.model.observation import Block, Ending, ProcessRecord, Trial
-from benchwright.model.plan import Command, MetricSpec, UntilPredicate, UntilProgram
+from benchwright.core.observation import (
+    MeasurementBlock,
+    ProcessRecord,
+    Trial,
+    TrialEnding,
+)
+from benchwright.core.plan import (
+    Command,
+    MetricSpec,
+    StopDecision,
+    UntilPredicate,
+    UntilProgram,
+)
+from benchwright.core.results import Severity
+from benchwright.findings.codes import CODES, make_finding
+from benchwright.findings.examine import examine
 
 CLEAN = [10.0, 10.1, 9.9, 10.05, 9.95]
 
 
-def trial(epoch: int, ending: Ending = Ending.OK, **more: object) -> Trial:
+def trial(epoch: int, ending: TrialEnding = TrialEnding.OK, **more: object) -> Trial:
     values = more.pop("values", {"elapsed": CLEAN[epoch % 5]})
     status = more.pop("status", 0)
-    blocks = (Block(1, epoch, "work --fast", status, values),)
+    blocks = (MeasurementBlock(1, epoch, "work --fast", status, values),)
     return Trial("t", epoch, 1, ending, 0, 10, blocks, **more)
 
 
@@ -33,7 +43,11 @@ def test_clean_trials_raise_no_doubt() -> None:
 
 
 def test_a_command_that_fails_is_one_finding_with_its_epochs() -> None:
-    trials = [trial(1), trial(2), *(trial(e, Ending.FAILED, status=3) for e in (3, 4))]
+    trials = [
+        trial(1),
+        trial(2),
+        *(trial(e, TrialEnding.FAILED, status=3) for e in (3, 4)),
+    ]
     (finding,) = examine("t", trials)
     assert (finding.code, finding.severity) == ("command-failed", Severity.SERIOUS)
     assert (
@@ -48,8 +62,8 @@ def test_a_signal_and_a_failed_setup_are_told_apart() -> None:
     trials = [
         trial(1),
         trial(2),
-        Trial("t", 3, 1, Ending.FAILED, 0, 1, processes=(setup,)),
-        Trial("t", 4, 1, Ending.FAILED, 0, 1, processes=(missing,)),
+        Trial("t", 3, 1, TrialEnding.FAILED, 0, 1, processes=(setup,)),
+        Trial("t", 4, 1, TrialEnding.FAILED, 0, 1, processes=(missing,)),
     ]
     first, second = examine("t", trials)
     assert "SETUP command 1 was ended by signal 11" in first.evidence
@@ -60,8 +74,8 @@ def test_a_timeout_a_void_trial_and_processes_left_running() -> None:
     trials = [
         trial(1),
         trial(2, left_running=2),
-        trial(3, Ending.TIMEOUT, status=143),
-        trial(4, Ending.INTERRUPTED),
+        trial(3, TrialEnding.TIMEOUT, status=143),
+        trial(4, TrialEnding.INTERRUPTED),
     ]
     assert codes(*trials) == ["timeout", "processes-left-running", "trial-void"]
 
@@ -109,7 +123,7 @@ def test_too_few_trials(count: int, text: str) -> None:
 def test_a_legacy_predicates_confidence_is_nominal(
     looks: int, severity: Severity
 ) -> None:
-    stop = Stop("predicate", "holds", looks=looks)
+    stop = StopDecision("predicate", "holds", looks=looks)
     for rule in (
         UntilPredicate(2, 1, "$count > 1"),
         UntilProgram(2, 1, Command(("true",))),
@@ -122,7 +136,7 @@ def test_a_legacy_predicates_confidence_is_nominal(
 def test_every_code_has_a_remedy_and_only_known_codes_are_made() -> None:
     assert all(code.remedy for code in CODES.values())
     with pytest.raises(KeyError):
-        doubt("invented", "t", "x")
+        make_finding("invented", "t", "x")
 
 
 def test_a_value_that_is_never_taken_is_told() -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from benchwright.finding.limit import Capacity
-from benchwright.finding.limiter import Seen, limiters
-from benchwright.finding.machine_codes import LIMITER_CODES
-from benchwright.model.watched import (
+from benchwright.core.resource_use import (
     CgroupUse,
     FilesOpen,
     IoLimit,
     ResourceUse,
     TaskUse,
 )
+from benchwright.findings.codes import LIMITER_CODES
+from benchwright.findings.limit import StatedCapacity
+from benchwright.findings.limiter import LimiterContext, limiters
 from watched_uses import (
     MIB,
     codes,
@@ -227,8 +227,7 @@ def test_evidence_has_figures_with_units() -> None:
         "1.3 processors), and its threads spent 30 % of the time waiting for a CPU"
     )
     assert evidence["steal"] == (
-        "CPU steal: 14 % (0.2 processors): "
-        "about 14 % of elapsed"
+        "CPU steal: 14 % (0.2 processors): about 14 % of elapsed"
     )
     assert evidence["fd-limit"] == "wrk (3) had 47 of 48 files open"
     assert "119 MB/s on the wire, 95 % of 125 MB/s" in evidence["network-limit"]
@@ -345,7 +344,7 @@ def test_a_thread_that_was_always_ready_is_bound() -> None:
 def test_our_engine_spins_and_is_bound_only_where_it_is_late() -> None:
     spinning = use(cpu=cpu(0.99, target=0.3), tasks=(task("bw-worker-0", 0.99),))
     assert codes(spinning) == []
-    assert codes(spinning, Seen(late=True))[0] == "generator-bound"
+    assert codes(spinning, LimiterContext(late=True))[0] == "generator-bound"
 
 
 def test_the_kernels_threads_and_a_driven_server_are_no_neighbours() -> None:
@@ -373,7 +372,7 @@ def test_neighbours_are_known_by_the_run_queue_where_no_thread_is() -> None:
 def test_a_stated_speed_counts_for_a_link_that_tells_none() -> None:
     shaped = use(networks=(network("veth0", send_bytes_per_s=12.2e6),))
     assert codes(shaped) == []
-    stated = Seen((Capacity("veth0", 12.5e6),))
+    stated = LimiterContext((StatedCapacity("veth0", 12.5e6),))
     assert codes(shaped, stated) == ["network-limit"]
 
 

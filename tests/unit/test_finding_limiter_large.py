@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from benchwright.finding.limiter import limiters
-from benchwright.finding.limiter_network import network_limit
-from benchwright.finding.machine_doubts import steal_doubt
-from benchwright.model.watched import IoLimit, ResourceUse, TaskUse, TreeIo
+from benchwright.core.resource_use import IoLimit, ResourceUse, TaskUse, TreeIo
+from benchwright.findings.limiter import limiters
+from benchwright.findings.limiter_io import network_limit
+from benchwright.findings.resources import steal_evidence
 from watched_uses import (
     MIB,
     codes,
@@ -314,21 +314,21 @@ def test_a_disk_is_the_limit_where_nobody_tells_whose_requests_they_are() -> Non
 def test_steal_needs_time_that_was_missed() -> None:
     idle = use(cpu=cpu(0.0, 0.02, steal=0.003), tasks=())
     assert codes(idle) == []
-    assert steal_doubt(idle) == ""
+    assert steal_evidence(idle) == ""
     assert codes(use(cpu=cpu(0.3, steal=0.045))) == []
-    assert "12 %" in steal_doubt(use(cpu=cpu(0.3, steal=0.045)))
+    assert "12 %" in steal_evidence(use(cpu=cpu(0.3, steal=0.045)))
     assert codes(use(cpu=cpu(0.3, steal=0.055))) == ["steal"]
-    assert steal_doubt(use(cpu=cpu(0.3, steal=0.055))) == ""
+    assert steal_evidence(use(cpu=cpu(0.3, steal=0.055))) == ""
 
 
 def test_what_others_lost_is_no_trials_loss() -> None:
     """A sleep beside somebody whom the hypervisor took a seventh of a processor from."""
     asleep = use(cpu=cpu(0.0, 1.13, steal=0.14), tasks=(task("sleep", 0.002),))
     assert codes(asleep) == []
-    assert steal_doubt(asleep) == ""
+    assert steal_evidence(asleep) == ""
     little = use(cpu=cpu(0.12, 1.0, steal=0.14), tasks=(task("work", 0.12),))
     assert codes(little) == []
-    assert "CPU steal: 11 %" in steal_doubt(little)
+    assert "CPU steal: 11 %" in steal_evidence(little)
     awake = use(cpu=cpu(0.6, 1.0, steal=0.16), tasks=(task("work", 0.6),))
     assert codes(awake) == ["steal"]
 

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from benchwright.finding.limiter import limiters
-from benchwright.model.watched import CgroupUse, ResourceUse, TaskUse
+from benchwright.core.resource_use import CgroupUse, ResourceUse, TaskUse
+from benchwright.findings.limiter import limiters
 from watched_uses import MIB, codes, cpu, disk, group, memory, task, use, waiting_for_io
 
 

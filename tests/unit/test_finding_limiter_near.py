@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchwright.model.watched import IoLimit, ResourceUse, TreeIo
+from benchwright.core.resource_use import IoLimit, ResourceUse, TreeIo
 from watched_uses import (
     MIB,
     codes,

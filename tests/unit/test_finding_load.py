@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from benchwright.finding.load import LATE_NS, doubts_of_load, time_words
-from benchwright.model.finding import Finding, Severity
-from benchwright.model.load import LoadResult, Loop, Times
+from benchwright.core.load import LoadResult, LoopModel, TimeDistribution
+from benchwright.core.results import Finding, Severity
+from benchwright.findings.load import LATE_NS, load_findings, load_time_text
 
 SOUND = Path(__file__).parents[1] / "golden" / "load" / "result.json"
-OPEN = Loop(open=True, closed=False)
-CLOSED = Loop(open=False, closed=True)
+OPEN = LoopModel(open=True, closed=False)
+CLOSED = LoopModel(open=False, closed=True)
 
 
 def document() -> dict[str, Any]:
@@ -29,9 +29,9 @@ def document() -> dict[str, Any]:
     return found
 
 
-def doubts(found: dict[str, Any], loop: Loop = OPEN) -> dict[str, Finding]:
+def doubts(found: dict[str, Any], loop: LoopModel = OPEN) -> dict[str, Finding]:
     """Return the doubts about a result by their codes; no code is there twice."""
-    listed = doubts_of_load(msgspec.convert(found, LoadResult), loop, "null")
+    listed = load_findings(msgspec.convert(found, LoadResult), loop, "null")
     by_code = {one.code: one for one in listed}
     assert len(by_code) == len(listed)
     assert all(one.evidence and one.remedy for one in listed)
@@ -104,7 +104,7 @@ def closed(lateness_ns: float, service_ns: float, operations: int) -> dict[str, 
     return found
 
 
-def lateness(found: dict[str, Any], loop: Loop) -> Severity | None:
+def lateness(found: dict[str, Any], loop: LoopModel) -> Severity | None:
     """Return how grave the generator's lateness is; a note of its tail is none of it."""
     late = doubts(found, loop).get("generator-late")
     told = late is not None and late.severity is not Severity.NOTE
@@ -141,7 +141,7 @@ def test_a_closed_loop_that_hands_over_its_burst_is_healthy(
 def test_a_closed_loop_of_a_moment_is_no_serious_doubt() -> None:
     """24 operations, the first of which meet cold caches."""
     found = lasting(closed(32_000, 10_000, 24), 0.001)
-    late = doubts(found, Loop(open=False, closed=True, slots=1))["generator-late"]
+    late = doubts(found, LoopModel(open=False, closed=True, slots=1))["generator-late"]
     assert late.severity is Severity.WARNING
 
 
@@ -162,7 +162,7 @@ def test_a_closed_loop_whose_generator_stands_still_is_told(
     slots, service_ns = 32, 1_000_000
     operations = round(slots * 5e9 / (lateness_ns + service_ns))
     found = lasting(closed(lateness_ns, service_ns, operations), 5)
-    for loop in (CLOSED, Loop(open=False, closed=True, slots=slots)):
+    for loop in (CLOSED, LoopModel(open=False, closed=True, slots=slots)):
         assert lateness(found, loop) is severity
         if severity is not None:
             evidence = doubts(found, loop)["generator-late"].evidence
@@ -172,7 +172,7 @@ def test_a_closed_loop_whose_generator_stands_still_is_told(
 def test_who_thinks_leaves_a_place_empty_by_intention() -> None:
     """Service 1 ms, 9 ms to think: 0.5 ms of lateness is 5 % of the cycle."""
     found = lasting(closed(500_000, 1_000_000, round(5e9 / 10.5e6)), 5)
-    thinking = Loop(open=False, closed=True, slots=1)
+    thinking = LoopModel(open=False, closed=True, slots=1)
     assert lateness(found, thinking) is None
     assert lateness(found, CLOSED) is Severity.WARNING, "nobody knows of the thinking"
 
@@ -297,7 +297,7 @@ def test_samples_that_were_lost() -> None:
 
 def test_a_result_of_nothing_is_no_error() -> None:
     found = document()
-    nothing = msgspec.to_builtins(Times(count=0))
+    nothing = msgspec.to_builtins(TimeDistribution(count=0))
     found["lateness_ns"] = nothing
     for name in ("issue_error_ns", "service_ns", "response_ns"):
         found["kinds"]["all"][name] = nothing
@@ -308,7 +308,9 @@ def test_a_result_of_nothing_is_no_error() -> None:
 
 
 def test_times_in_words() -> None:
-    words = [time_words(ns) for ns in (0, 999, 1000, 999_600, 1_234_567, 61 * 10**9)]
+    words = [
+        load_time_text(ns) for ns in (0, 999, 1000, 999_600, 1_234_567, 61 * 10**9)
+    ]
     assert words == ["0 ns", "999 ns", "1 us", "1 ms", "1.23 ms", "61 s"]
 
 

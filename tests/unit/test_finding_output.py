@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from benchwright.finding.output import output_findings
-from benchwright.model.observation import Ending, ProcessRecord, Trial
+from benchwright.core.observation import ProcessRecord, Trial, TrialEnding
+from benchwright.findings.examine import output_findings
 
 
-def trial(written: int | None, *, system_us: int, ending: Ending = Ending.OK) -> Trial:
+def trial(
+    written: int | None, *, system_us: int, ending: TrialEnding = TrialEnding.OK
+) -> Trial:
     """Return a trial of 1 s that wrote so much."""
     process = ProcessRecord(
         mode="EXEC",
@@ -44,5 +46,5 @@ def test_a_noticeable_part_is_a_doubt(
 
 
 def test_failed_trials_say_nothing() -> None:
-    failed = trial(1 << 30, system_us=1, ending=Ending.FAILED)
+    failed = trial(1 << 30, system_us=1, ending=TrialEnding.FAILED)
     assert output_findings("t", [failed]) == []

@@ -7,15 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from benchwright.finding.examine import examine
-from benchwright.finding.granularity import grain_text
-from benchwright.finding.limit import Capacity, bytes_per_s
-from benchwright.finding.machine_codes import DOUBT_CODES
-from benchwright.finding.sanity import Claims, with_sample
-from benchwright.model.finding import Finding, Severity
-from benchwright.model.observation import Ending, ProcessRecord
-from benchwright.model.plan import MetricSpec
-from benchwright.model.watched import (
+from benchwright.core.observation import ProcessRecord, TrialEnding
+from benchwright.core.plan import MetricSpec
+from benchwright.core.resource_use import (
     ClockUse,
     IoLimit,
     KernelMessage,
@@ -23,6 +17,11 @@ from benchwright.model.watched import (
     SocketUse,
     TreeIo,
 )
+from benchwright.core.results import Finding, Severity
+from benchwright.findings.codes import MACHINE_FINDING_CODES
+from benchwright.findings.examine import examine
+from benchwright.findings.limit import StatedCapacity, bytes_per_s
+from benchwright.findings.sanity import Claims, grain_text, with_sample
 from watched_uses import MIB, cpu, disk, group, memory, network, task, trial, use
 
 BOUND = use(cpu=cpu(1.0), tasks=(task("gzip", 0.99),))
@@ -40,7 +39,7 @@ def codes(*uses: ResourceUse | None, **more: Any) -> list[str]:
     return [one.code for one in machine_findings(*uses, **more)]
 
 
-CODES_HERE = frozenset(DOUBT_CODES) | {"single-threaded-cpu-bound", "steal"}
+CODES_HERE = frozenset(MACHINE_FINDING_CODES) | {"single-threaded-cpu-bound", "steal"}
 
 
 def test_a_light_load_on_a_quiet_machine_has_no_finding() -> None:
@@ -74,7 +73,7 @@ def test_trials_seen_together_name_all_their_epochs() -> None:
 def test_trials_that_do_not_count_say_nothing() -> None:
     trials = [
         trial(1, use()),
-        trial(2, BOUND, ending=Ending.INTERRUPTED),
+        trial(2, BOUND, ending=TrialEnding.INTERRUPTED),
         trial(3, BOUND, warmup=True),
         trial(4, None, warmup=True),
     ]
@@ -253,7 +252,7 @@ def test_a_figure_is_held_against_limits_it_has_to_do_with() -> None:
     for received, found in ((28e6, 0), (34e6, 1)):
         link = network(receive_bytes_per_s=received, speed_bits_per_s=1e9)
         assert len(nfs(350, "MB/s", use(networks=(link,)))) == found
-    stated = (Capacity("bus", bytes_per_s("1Gbit/s")),)
+    stated = (StatedCapacity("bus", bytes_per_s("1Gbit/s")),)
     assert nfs(350, "MB/s", use(networks=(idle,))) == []
     assert [f.code for f in nfs(350, "MB/s", use(), capacities=stated)] == [
         "exceeds-known-limit"
@@ -297,7 +296,7 @@ def test_a_figure_of_both_directions_is_held_against_both() -> None:
     (one,) = nfs(2.2, "Gbit/s", both)
     assert one.evidence.endswith("over the 250 MB/s of eth0's link (both ways)")
     assert len(nfs(1.84, "Gbit/s", use(networks=links(1e9)))) == 1
-    stated = (Capacity("eth0", 125e6),)
+    stated = (StatedCapacity("eth0", 125e6),)
     assert nfs(1.84, "Gbit/s", both, capacities=stated) == []
     assert len(nfs(2.2, "Gbit/s", both, capacities=stated)) == 1
 

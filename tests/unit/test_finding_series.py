@@ -10,17 +10,19 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from benchwright.finding.codes import CODES
-from benchwright.finding.examine import examine
-from benchwright.finding.levels import Series
-from benchwright.finding.order import dependence_finding
-from benchwright.finding.series import series_findings
-from benchwright.model.finding import Finding, Severity
-from benchwright.model.observation import Block, Ending, Trial
-from benchwright.model.plan import MetricSpec, UntilPrecise
-from benchwright.stats.aggregate import Column, TrialValues
-from benchwright.stats.autocorrelation import dependence
-from benchwright.stats.rows import RowBook
+from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
+from benchwright.core.plan import MetricSpec, UntilPrecise
+from benchwright.core.results import Finding, Severity
+from benchwright.findings.codes import CODES
+from benchwright.findings.examine import examine
+from benchwright.findings.series import (
+    ExaminedSeries,
+    dependence_finding,
+    series_findings,
+)
+from benchwright.stats.aggregate import MetricColumn, TrialValues
+from benchwright.stats.dependence import dependence
+from benchwright.stats.metric_rules import MetricRules
 
 Array = npt.NDArray[np.float64]
 SEED = 4
@@ -42,7 +44,7 @@ def found(
         for epoch, row in enumerate(rows, 1)
     ]
     return series_findings(
-        "t", observed, RowBook(specs), rule=rule, least_changes=least_changes
+        "t", observed, MetricRules(specs), rule=rule, least_changes=least_changes
     )
 
 
@@ -191,7 +193,7 @@ def test_a_metric_that_some_trials_lack_keeps_their_epochs() -> None:
         TrialValues(epoch, {"elapsed": value} if epoch != 5 else {})
         for epoch, value in enumerate(map(float, values), 1)
     ]
-    (finding,) = series_findings("t", observed, RowBook())
+    (finding,) = series_findings("t", observed, MetricRules())
     assert "in epoch 12 (1 of 29 trials)" in finding.evidence
 
 
@@ -213,7 +215,13 @@ def test_values_that_are_no_numbers_are_left_out() -> None:
     values[11], values[3] = 14, math.nan
     trials = [
         Trial(
-            "t", e, 1, Ending.OK, 0, 10, (Block(1, e, "x", 0, {"elapsed": float(v)}),)
+            "t",
+            e,
+            1,
+            TrialEnding.OK,
+            0,
+            10,
+            (MeasurementBlock(1, e, "x", 0, {"elapsed": float(v)}),),
         )
         for e, v in enumerate(values, 1)
     ]
@@ -240,9 +248,9 @@ def test_every_remedy_names_what_exists() -> None:
 def test_scipy_stats_is_not_imported() -> None:
     program = (
         "import sys\n"
-        "from benchwright.finding.series import series_findings\n"
+        "from benchwright.findings.series import series_findings\n"
         "from benchwright.stats.aggregate import TrialValues\n"
-        "from benchwright.stats.rows import RowBook\n"
+        "from benchwright.stats.metric_rules import MetricRules as RowBook\n"
         "t = [TrialValues(e, {'elapsed': float(e + e % 3)}) for e in range(1, 31)]\n"
         "assert series_findings('t', t, RowBook())\n"
         "assert 'scipy.stats' not in sys.modules\n"
@@ -302,7 +310,9 @@ def test_a_small_leak_is_told() -> None:
 
 
 def test_an_interval_that_is_hardly_too_narrow_is_not_told_as_such() -> None:
-    one = Series("t", Column("elapsed", np.arange(80), np.ones(80)), "s", 1.0, 0.0)
+    one = ExaminedSeries(
+        "t", MetricColumn("elapsed", np.arange(80), np.ones(80)), "s", 1.0, 0.0
+    )
     values, shocks = np.zeros(80), noise(80)
     for place in range(1, 80):
         values[place] = 0.8 * values[place - 1] + shocks[place]

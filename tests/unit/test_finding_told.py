@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from benchwright.finding.examine import examine
-from benchwright.finding.told import told_findings
-from benchwright.model.finding import Severity
-from benchwright.model.observation import Block, Ending, Trial
-from benchwright.trial.aplog import parse
+from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
+from benchwright.core.results import Severity
+from benchwright.findings.examine import examine, reported_findings
+from benchwright.trial.metrics import parse_aplog
 
 
-def trial(epoch: int, *blocks: dict[str, str], ending: Ending = Ending.OK) -> Trial:
+def trial(
+    epoch: int, *blocks: dict[str, str], ending: TrialEnding = TrialEnding.OK
+) -> Trial:
     """Return an epoch in which blocks were told."""
     return Trial(
         test="t",
@@ -18,7 +19,7 @@ def trial(epoch: int, *blocks: dict[str, str], ending: Ending = Ending.OK) -> Tr
         ending=ending,
         started_ns=0,
         duration_ns=1,
-        blocks=(Block(1, epoch, "bw load", 0, {"elapsed": 1.0}),),
+        blocks=(MeasurementBlock(1, epoch, "bw load", 0, {"elapsed": 1.0}),),
         extra_blocks=blocks,
     )
 
@@ -35,7 +36,7 @@ def late(severity: str = "warning", evidence: str = "by 90 us") -> dict[str, str
 
 def test_one_code_is_one_finding_with_its_gravest_severity() -> None:
     trials = [trial(1, late()), trial(2), trial(3, late("serious", "by 1 s"))]
-    (told,) = told_findings("t", trials)
+    (told,) = reported_findings("t", trials)
     assert told.code == "generator-late"
     assert told.severity is Severity.SERIOUS
     assert told.evidence == "by 90 us (epochs 1, 3 (2 of 3 trials))"
@@ -44,14 +45,14 @@ def test_one_code_is_one_finding_with_its_gravest_severity() -> None:
 
 
 def test_a_code_that_we_do_not_know_is_a_note() -> None:
-    (told,) = told_findings("t", [trial(1, {**late(), "code": "odd"})])
+    (told,) = reported_findings("t", [trial(1, {**late(), "code": "odd"})])
     assert (told.code, told.severity) == ("odd", Severity.NOTE)
     assert told.evidence == "by 90 us"
 
 
 def test_void_trials_and_other_blocks_say_nothing() -> None:
-    void = trial(1, late(), ending=Ending.INTERRUPTED)
-    assert told_findings("t", [void, trial(2, {"": "disk", "code": "x"})]) == []
+    void = trial(1, late(), ending=TrialEnding.INTERRUPTED)
+    assert reported_findings("t", [void, trial(2, {"": "disk", "code": "x"})]) == []
 
 
 def test_a_loads_own_lines_are_read_back() -> None:
@@ -59,15 +60,15 @@ def test_a_loads_own_lines_are_read_back() -> None:
 
     import msgspec
 
-    from benchwright.load.observe import aplog_text, metrics
-    from benchwright.load.observe import trial as observed
-    from benchwright.model.finding import Finding
-    from benchwright.model.load import LoadResult
+    from benchwright.core.load import LoadResult
+    from benchwright.core.results import Finding
+    from benchwright.load.engine import aplog_text, load_metrics
+    from benchwright.load.engine import observation_trial as observed
 
     path = Path(__file__).parents[1] / "golden" / "load" / "result.json"
     result = msgspec.json.decode(path.read_bytes(), type=LoadResult)
     doubt = Finding("generator-late", Severity.NOTE, "x", "a\nb")
-    parsed = parse(aplog_text(result, [doubt]))
+    parsed = parse_aplog(aplog_text(result, [doubt]))
     (section,) = parsed.sections
     assert section.fields == {
         "code": "generator-late",
@@ -75,6 +76,6 @@ def test_a_loads_own_lines_are_read_back() -> None:
         "evidence": "a b",
     }
     read = {name: float(text) for name, text in parsed.values.items()}
-    assert read == metrics(result)
+    assert read == load_metrics(result)
     (block,) = observed(result, "t", "bw load").blocks
     assert block.values == read

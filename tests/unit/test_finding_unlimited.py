@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchwright.finding.unlimited import NOTHING, TOO_SHORT, sentence
-from benchwright.model.watched import ProgramUse, ResourceUse, TaskUse
+from benchwright.core.resource_use import ProgramUse, ResourceUse, TaskUse
+from benchwright.findings.limiter import NOTHING, TOO_SHORT, sentence
 from watched_uses import cpu, disk, group, task, use
 
 POSTGRES = (ProgramUse("postgres", 11, 1.88), ProgramUse("sshd", 1, 0.01))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from benchwright.finding.use_table import Reading, UseRow, use_table
-from benchwright.model.watched import (
+from benchwright.core.resource_use import (
     FilesOpen,
     IoLimit,
     KernelMessage,
     ResourceUse,
     SocketUse,
 )
+from benchwright.findings.use_table import UseRow, UseValue, use_table
 from watched_uses import MIB, cpu, disk, group, memory, network, use
 
 
@@ -17,7 +17,7 @@ def rows(seen: ResourceUse) -> dict[str, UseRow]:
     return {f"{row.resource} {row.name}".strip(): row for row in use_table(seen)}
 
 
-def named(readings: tuple[Reading, ...]) -> dict[str, Reading]:
+def named(readings: tuple[UseValue, ...]) -> dict[str, UseValue]:
     return {one.name: one for one in readings}
 
 
@@ -51,13 +51,13 @@ def test_every_resource_has_a_row() -> None:
             "kernel",
         ),
     ]
-    assert found["cpu all"].utilization[0] == Reading("busy", 0.75, "processors", 2)
-    assert found["cpu 0"].utilization == (Reading("busy", 0.5, "share"),)
+    assert found["cpu all"].utilization[0] == UseValue("busy", 0.75, "processors", 2)
+    assert found["cpu 0"].utilization == (UseValue("busy", 0.5, "share"),)
     assert named(found["cgroup /bench"].utilization)["cpu"].of == 0.5
     assert named(found["cgroup /bench"].utilization)["limit of reads on vda"].value == 9
     assert named(found["network eth0"].utilization)["sent"].of == 125e6
-    assert found["sockets"].errors == (Reading("sent again", 3, "segments", 100),)
-    assert named(found["files"].utilization)["wrk"] == Reading("wrk", 12, "files", 48)
+    assert found["sockets"].errors == (UseValue("sent again", 3, "segments", 100),)
+    assert named(found["files"].utilization)["wrk"] == UseValue("wrk", 12, "files", 48)
     assert found["kernel"].errors[0].value == 1
 
 
@@ -85,7 +85,7 @@ def test_what_is_absent_says_why_and_is_not_zero() -> None:
 def test_no_swap_space_is_told_as_that() -> None:
     assert rows(use())["swap"].utilization[0].absent == "there is no swap space"
     some = use(memory=memory(swap_total=64 * MIB, swap_used_max=MIB))
-    assert rows(some)["swap"].utilization[0] == Reading("used", MIB, "B", 64 * MIB)
+    assert rows(some)["swap"].utilization[0] == UseValue("used", MIB, "B", 64 * MIB)
 
 
 def test_the_largest_number_is_no_limit_of_files() -> None:

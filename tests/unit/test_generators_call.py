@@ -10,32 +10,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchwright.model.peak import Criterion
-from benchwright.workbench.criteria import parse_criteria, parse_criterion
-from benchwright.workbench.generators import GENERATORS, placeholders
-from benchwright.workbench.generators.adapter import (
+from benchwright.core.search import Criterion
+from benchwright.load.criteria import parse_criteria, parse_criterion
+from benchwright.load.generators import GENERATORS
+from benchwright.load.generators import adapter as placeholders
+from benchwright.load.generators.adapter import (
     CLOSED_LOOP,
     HIDES_LATENESS,
-    Asked,
     Generator,
+    GeneratorRequest,
 )
-from benchwright.workbench.generators.command import command_generator
-from benchwright.workbench.generators.fio import Fio
-from benchwright.workbench.generators.k6 import K6
-from benchwright.workbench.generators.memtier import Memtier
-from benchwright.workbench.generators.oha import Oha
-from benchwright.workbench.generators.pgbench import Pgbench
-from benchwright.workbench.generators.redis_benchmark import RedisBenchmark
-from benchwright.workbench.generators.vegeta import Vegeta
-from benchwright.workbench.generators.wrk2 import Wrk2
+from benchwright.load.generators.command import command_generator
+from benchwright.load.generators.fio import Fio
+from benchwright.load.generators.k6 import K6
+from benchwright.load.generators.memtier import Memtier
+from benchwright.load.generators.oha import Oha
+from benchwright.load.generators.pgbench import Pgbench
+from benchwright.load.generators.redis_benchmark import RedisBenchmark
+from benchwright.load.generators.vegeta import Vegeta
+from benchwright.load.generators.wrk2 import Wrk2
 
 URL = "http://127.0.0.1:{port}/"
 SAMPLE = (("port", "8080"), ("clients", "3"))
-ASKED = Asked(rate=250.5, duration_s=2.5, directory="/d", sample=SAMPLE)
-USERS = Asked(users=4, duration_s=2.5, directory="/d", sample=SAMPLE)
+ASKED = GeneratorRequest(rate=250.5, duration_s=2.5, directory="/d", sample=SAMPLE)
+USERS = GeneratorRequest(users=4, duration_s=2.5, directory="/d", sample=SAMPLE)
 
 
-def words(generator: Generator, of: Asked = ASKED, which: int = 0) -> str:
+def words(generator: Generator, of: GeneratorRequest = ASKED, which: int = 0) -> str:
     return shlex.join(generator.invocation(of).commands[which].argv)
 
 
@@ -107,7 +108,7 @@ def test_fio_splits_the_rate_of_a_mixture() -> None:
 def test_memtier_shares_the_rate_among_its_connections() -> None:
     assert "--rate-limiting=16" in words(Memtier(threads=2, clients=8))
     assert Memtier(threads=2, clients=8).invocation(ASKED).rate == 256.0
-    few = Asked(rate=3.0, duration_s=1.0)
+    few = GeneratorRequest(rate=3.0, duration_s=1.0)
     assert "-c 3 " in words(Memtier(clients=8), few)
     assert Memtier(clients=8).invocation(few).rate == 3.0
 
@@ -115,7 +116,9 @@ def test_memtier_shares_the_rate_among_its_connections() -> None:
 @pytest.mark.parametrize("users", [1, 4, 6, 7])
 def test_memtier_has_as_many_connections_as_users_are_asked_for(users: int) -> None:
     """-c is of each thread: one user by four threads would be four."""
-    line = words(Memtier(threads=4), Asked(users=users, duration_s=1.0)).split()
+    line = words(
+        Memtier(threads=4), GeneratorRequest(users=users, duration_s=1.0)
+    ).split()
     threads, each = (int(line[line.index(flag) + 1]) for flag in ("-t", "-c"))
     assert threads * each == users
 
@@ -202,7 +205,7 @@ LEVELS = st.text(
 
 @given(LEVELS)
 def test_a_level_stays_one_word(level: str) -> None:
-    of = Asked(rate=1.0, duration_s=1.0, sample=(("level", level),))
+    of = GeneratorRequest(rate=1.0, duration_s=1.0, sample=(("level", level),))
     assert placeholders.command_of("p {level} {rate}", of).argv == ("p", level, "1")
     shell, flag, text = placeholders.command_of("p {level} {rate} | q", of).argv
     assert (shell, flag) == ("/bin/sh", "-c")
@@ -210,12 +213,12 @@ def test_a_level_stays_one_word(level: str) -> None:
 
 
 def test_braces_around_no_known_name_stay() -> None:
-    of = Asked(rate=1.0, duration_s=0.5)
-    assert placeholders.filled("{print} {duration}", of) == "{print} 0.5"
+    of = GeneratorRequest(rate=1.0, duration_s=0.5)
+    assert placeholders.fill_text("{print} {duration}", of) == "{print} 0.5"
 
 
 @given(st.floats(1e-3, 1e9))
 def test_a_rate_is_written_without_an_exponent(rate: float) -> None:
-    text = placeholders.plain(rate)
+    text = placeholders.placeholder_values(rate)
     assert set(text) <= set("0123456789.")
     assert float(text) == pytest.approx(rate, abs=1e-6)

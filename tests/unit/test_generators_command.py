@@ -6,26 +6,25 @@ from collections.abc import Sequence
 
 import pytest
 
-from benchwright.model.errors import Diagnostic
-from benchwright.suite.toml_table import Table
-from benchwright.suite.toml_text import decoded
-from benchwright.workbench.criteria import parse_criteria
-from benchwright.workbench.generators import GENERATORS
-from benchwright.workbench.generators.adapter import (
-    Asked,
+from benchwright.core.errors import Diagnostic
+from benchwright.load.criteria import parse_criteria
+from benchwright.load.generators import GENERATORS
+from benchwright.load.generators.adapter import (
     Generator,
-    Measured,
-    Output,
+    GeneratorOutput,
+    GeneratorRequest,
+    Measurement,
     UnreadableOutput,
 )
-from benchwright.workbench.generators.command import (
+from benchwright.load.generators.command import (
     CommandGenerator,
     command_generator,
-    series_of,
+    command_series,
 )
-from benchwright.workbench.generators.source import parse_source
+from benchwright.load.generators.output import parse_source
+from benchwright.suite.toml_table import TomlTable, decoded
 
-ASKED = Asked(rate=10.0, duration_s=1.0, criteria=parse_criteria(["40ms"]))
+ASKED = GeneratorRequest(rate=10.0, duration_s=1.0, criteria=parse_criteria(["40ms"]))
 JSON = '{"latency": {"mean": 2.5, "p/99": 9}, "rows": [[0, 4, 2.0], [1, 6, 3.0]]}'
 
 
@@ -34,7 +33,7 @@ def read(name: str, text: str) -> tuple[Generator | None, Sequence[Diagnostic]]:
     values, locator = decoded(text, "s.toml", "toml")
     found: list[Diagnostic] = []
     kind = GENERATORS[name]
-    table = Table(values, (), locator, found)
+    table = TomlTable(values, (), locator, found)
     table.only(kind.keys)
     return kind.read(table), found
 
@@ -63,7 +62,7 @@ def mistakes(name: str, text: str) -> list[str]:
 def test_a_value_is_found_where_it_is(
     source: str, out: str, err: str, value: float
 ) -> None:
-    assert parse_source(source).value(Output(out, err)) == value
+    assert parse_source(source).value(GeneratorOutput(out, err)) == value
     assert parse_source(source).text == source
 
 
@@ -87,13 +86,15 @@ def test_a_value_is_found_where_it_is(
 def test_a_value_that_is_not_there_says_why(source: str, out: str, why: str) -> None:
     generator = command_generator("g {rate}", source)
     with pytest.raises(UnreadableOutput, match=why) as told:
-        generator.parse(Output(out, ""), ASKED)
+        generator.parse(GeneratorOutput(out, ""), ASKED)
     assert "response_ms_mean" in str(told.value)
 
 
 def test_a_nan_that_nobody_asks_for_hides_nothing() -> None:
     out = '{"m": 2.5, "p99": NaN, "rows": [[0, 4, 2.0], [1, 0, NaN], [2, 0, null]]}'
-    found = command_generator("g {rate}", "/m", "/rows").parse(Output(out, ""), ASKED)
+    found = command_generator("g {rate}", "/m", "/rows").parse(
+        GeneratorOutput(out, ""), ASKED
+    )
     assert found.values == {"response_ms_mean": 2.5}
     assert found.series.counts == (4, 0, 0)
     assert found.series.values["response_ms_mean"] == (2.0, 0.0, 0.0)
@@ -107,12 +108,14 @@ def test_a_value_that_nobody_wants_may_be_absent() -> None:
             ("hits", parse_source("/hits")),
         ),
     )
-    assert generator.parse(Output(JSON, ""), ASKED).values == {"response_ms_mean": 2.5}
+    assert generator.parse(GeneratorOutput(JSON, ""), ASKED).values == {
+        "response_ms_mean": 2.5
+    }
 
 
 def test_a_series_is_rows_of_second_count_mean() -> None:
     generator = command_generator("g {rate}", "/latency/mean", "/rows")
-    series = generator.parse(Output(JSON, ""), ASKED).series
+    series = generator.parse(GeneratorOutput(JSON, ""), ASKED).series
     assert (series.at_s, series.counts, series.width_s) == ((0.0, 1.0), (4, 6), 1.0)
     assert series.values == {"response_ms_mean": (2.0, 3.0)}
 
@@ -125,13 +128,15 @@ def test_a_series_says_which_moment_its_rows_go_by() -> None:
     )
     assert found == []
     assert isinstance(said, CommandGenerator)
-    assert said.parse(Output(JSON, ""), ASKED).series.binned_by == "completion"
+    assert said.parse(GeneratorOutput(JSON, ""), ASKED).series.binned_by == "completion"
     unsaid = command_generator("g {rate}", "/latency/mean", "/rows")
-    assert unsaid.parse(Output(JSON, ""), ASKED).series.binned_by != "completion"
+    assert (
+        unsaid.parse(GeneratorOutput(JSON, ""), ASKED).series.binned_by != "completion"
+    )
 
 
 def test_a_series_is_put_in_order_and_its_width_is_the_smallest_gap() -> None:
-    series = series_of([(3.0, 1, 9.0), (0.0, 1, 7.0), (0.5, 2, 8.0)])
+    series = command_series([(3.0, 1, 9.0), (0.0, 1, 7.0), (0.5, 2, 8.0)])
     assert series.at_s == (0.0, 0.5, 3.0)
     assert series.width_s == 0.5
 
@@ -152,7 +157,7 @@ def test_a_series_is_put_in_order_and_its_width_is_the_smallest_gap() -> None:
 def test_a_series_of_another_shape_is_refused(rows: str, why: str) -> None:
     generator = command_generator("g {rate}", "/m", "/rows")
     with pytest.raises(UnreadableOutput, match=why):
-        generator.parse(Output(f'{{"m": 1, "rows": {rows}}}', ""), ASKED)
+        generator.parse(GeneratorOutput(f'{{"m": 1, "rows": {rows}}}', ""), ASKED)
 
 
 @pytest.mark.parametrize(
@@ -186,13 +191,15 @@ def test_a_program_that_takes_whole_numbers_is_told_whole_numbers() -> None:
     generator = command_generator("g {rate:int} {duration:int} {rate}", "/m")
     assert generator.traits.axes == ("rate",)
     assert generator.traits.rate_step == 1
-    call = generator.invocation(Asked(rate=321.4, duration_s=8.2))
+    call = generator.invocation(GeneratorRequest(rate=321.4, duration_s=8.2))
     assert call.commands[0].argv == ("g", "321", "9", "321.4")
     assert call.rate == 321
-    assert generator.parse(Output('{"m": 2}', ""), Asked(rate=3, duration_s=8.2)) == (
-        Measured(values={"response_ms_mean": 2.0}, lasted_s=9.0)
-    )
-    assert generator.invocation(Asked(rate=0.2, duration_s=8.0)).commands[0].argv == (
+    assert generator.parse(
+        GeneratorOutput('{"m": 2}', ""), GeneratorRequest(rate=3, duration_s=8.2)
+    ) == (Measurement(values={"response_ms_mean": 2.0}, lasted_s=9.0))
+    assert generator.invocation(GeneratorRequest(rate=0.2, duration_s=8.0)).commands[
+        0
+    ].argv == (
         "g",
         "1",
         "8",
@@ -200,9 +207,9 @@ def test_a_program_that_takes_whole_numbers_is_told_whole_numbers() -> None:
     )
     plain = command_generator("g {rate} {duration}", "/m")
     assert plain.traits.rate_step is None
-    assert plain.invocation(Asked(rate=321.4, duration_s=8.2)).rate is None
+    assert plain.invocation(GeneratorRequest(rate=321.4, duration_s=8.2)).rate is None
     with pytest.raises(ValueError, match=r"nothing says \{rate:int\}"):
-        generator.invocation(Asked(users=4, duration_s=1.0))
+        generator.invocation(GeneratorRequest(users=4, duration_s=1.0))
 
 
 # -- keys in a spec --------------------------------------------------------------------
@@ -219,8 +226,8 @@ def test_a_command_is_read_from_its_table() -> None:
     assert isinstance(generator, CommandGenerator)
     assert [key for key, _ in generator.values] == ["response_ms_mean", "hits"]
     assert generator.traits.marks == ("closed-loop-generator",)
-    out = Output('{"m": 1, "e": 3, "rows": []}\nhits\n5\n', "")
-    assert generator.counts[0][1].value(Output('{"e": 3}', "")) == 3.0
+    out = GeneratorOutput('{"m": 1, "e": 3, "rows": []}\nhits\n5\n', "")
+    assert generator.counts[0][1].value(GeneratorOutput('{"e": 3}', "")) == 3.0
     assert generator.values[1][1].value(out) == 5.0
 
 
@@ -251,7 +258,7 @@ def test_fields_are_read_by_their_types() -> None:
     assert generator is not None
     argv = (
         generator.invocation(
-            Asked(rate=1.0, duration_s=1.0, sample=(("clients", "3"),))
+            GeneratorRequest(rate=1.0, duration_s=1.0, sample=(("clients", "3"),))
         )
         .commands[0]
         .argv

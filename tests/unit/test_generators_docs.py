@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.finding.codes import CODES
-from benchwright.model.errors import Diagnostic
-from benchwright.suite.toml_table import Table
-from benchwright.suite.toml_text import decoded
-from benchwright.workbench.generators import GENERATORS, Generator, adapter
+from benchwright.core.errors import Diagnostic
+from benchwright.findings.codes import CODES
+from benchwright.load.generators import GENERATORS, Generator, adapter
+from benchwright.suite.toml_table import TomlTable, decoded
 
 PAGE = (Path(__file__).parents[2] / "docs" / "generators.md").read_text()
 BLOCKS = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
@@ -33,7 +32,7 @@ def generator_of(name: str) -> Generator:
     values, locator = decoded(named(name), "s.toml", "toml")
     found: list[Diagnostic] = []
     kind = GENERATORS[name]
-    table = Table(values["load"], ("load",), locator, found)
+    table = TomlTable(values["load"], ("load",), locator, found)
     table.only(("generator", *kind.keys))
     generator = kind.read(table)
     assert found == []

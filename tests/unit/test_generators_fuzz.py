@@ -9,32 +9,32 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from benchwright.workbench.criteria import parse_criteria
-from benchwright.workbench.generators.adapter import (
-    Asked,
+from benchwright.load.criteria import parse_criteria
+from benchwright.load.generators.adapter import (
     Generator,
-    Measured,
-    Output,
+    GeneratorOutput,
+    GeneratorRequest,
+    Measurement,
     UnreadableOutput,
 )
-from benchwright.workbench.generators.command import command_generator
-from benchwright.workbench.generators.fio import Fio
-from benchwright.workbench.generators.k6 import K6
-from benchwright.workbench.generators.memtier import Memtier
-from benchwright.workbench.generators.oha import Oha
-from benchwright.workbench.generators.pgbench import Pgbench
-from benchwright.workbench.generators.redis_benchmark import RedisBenchmark
-from benchwright.workbench.generators.vegeta import Vegeta
-from benchwright.workbench.generators.wrk2 import Wrk2
+from benchwright.load.generators.command import command_generator
+from benchwright.load.generators.fio import Fio
+from benchwright.load.generators.k6 import K6
+from benchwright.load.generators.memtier import Memtier
+from benchwright.load.generators.oha import Oha
+from benchwright.load.generators.pgbench import Pgbench
+from benchwright.load.generators.redis_benchmark import RedisBenchmark
+from benchwright.load.generators.vegeta import Vegeta
+from benchwright.load.generators.wrk2 import Wrk2
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "generators"
-ASKED = Asked(
+ASKED = GeneratorRequest(
     rate=200.0,
     duration_s=1.0,
     criteria=parse_criteria(["40ms", "90% within 1ms", "p99.7 < 1s"]),
 )
-USERS = Asked(users=4, duration_s=1.0, criteria=ASKED.criteria)
-CASES: dict[str, tuple[Generator, str, Asked]] = {
+USERS = GeneratorRequest(users=4, duration_s=1.0, criteria=ASKED.criteria)
+CASES: dict[str, tuple[Generator, str, GeneratorRequest]] = {
     "pgbench": (Pgbench(), "pgbench/skipped", ASKED),
     "pgbench-closed": (Pgbench(), "pgbench/closed", USERS),
     "fio": (Fio(filename="f"), "fio/read", ASKED),
@@ -74,7 +74,7 @@ def texts(name: str) -> dict[str, str]:
     return {path.name: path.read_text() for path in sorted((GOLDEN / name).iterdir())}
 
 
-def check(found: Measured) -> None:
+def check(found: Measurement) -> None:
     """Whatever was read can be kept."""
     assert all(isinstance(value, float) for value in found.values.values())
     assert found.lasted_s is None or found.lasted_s >= 0
@@ -96,7 +96,7 @@ def test_an_output_with_a_part_replaced(case: str, data: st.DataObject) -> None:
     begin = data.draw(st.integers(0, len(text)))
     length = data.draw(st.sampled_from([0, 1, 3, 10, len(text)]))
     files[name] = text[:begin] + data.draw(WORDS) + text[begin + length :]
-    output = Output(files.pop("stdout", ""), files.pop("stderr", ""), files)
+    output = GeneratorOutput(files.pop("stdout", ""), files.pop("stderr", ""), files)
     with contextlib.suppress(UnreadableOutput):
         check(generator.parse(output, asked))
     with contextlib.suppress(UnreadableOutput):
@@ -111,6 +111,6 @@ def test_an_output_with_a_part_replaced(case: str, data: st.DataObject) -> None:
 def test_any_text(case: str, text: str) -> None:
     generator, golden, asked = CASES[case]
     files = dict.fromkeys(texts(golden), text)
-    output = Output(text, text, files)
+    output = GeneratorOutput(text, text, files)
     with contextlib.suppress(UnreadableOutput):
         check(generator.parse(output, asked))

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchwright.workbench.criteria import parse_criteria, percentile_key
-from benchwright.workbench.generators import operations, summary
-from benchwright.workbench.generators.adapter import UnreadableOutput
-from benchwright.workbench.generators.operations import Operations
+from benchwright.load.criteria import parse_criteria, percentile_key
+from benchwright.load.generators import measurements as operations
+from benchwright.load.generators import measurements as summary
+from benchwright.load.generators.adapter import UnreadableOutput
+from benchwright.load.generators.measurements import OperationLog
 
 RESPONSES = st.lists(
     st.one_of(st.floats(0, 1e4), st.just(math.nan)), min_size=1, max_size=60
@@ -24,7 +25,7 @@ CRITERIA = parse_criteria(["90% within 40ms", "p70 < 40ms"])
 def test_percentiles_and_shares_are_those_of_a_plain_count(
     responses: list[float],
 ) -> None:
-    values = operations.values_of(np.array(responses), CRITERIA)
+    values = operations.operation_values(np.array(responses), CRITERIA)
     slowest = [math.inf if math.isnan(one) else one for one in responses]
     within = sum(one <= 40 for one in slowest) / len(slowest)
     assert values["within_40ms_share"] == pytest.approx(within)
@@ -45,8 +46,8 @@ def test_bins_hold_every_operation_of_the_run(
     responses: list[float], seconds: int
 ) -> None:
     at_s = np.linspace(0, seconds, len(responses), endpoint=False)
-    log = Operations(at_s=at_s, response_ms=np.array(responses))
-    found = operations.measured(log, CRITERIA, float(seconds))
+    log = OperationLog(at_s=at_s, response_ms=np.array(responses))
+    found = operations.operations_measurement(log, CRITERIA, float(seconds))
     assert sum(found.series.counts) == len(responses)
     assert len(found.series.at_s) == int(at_s[-1]) + 1
     assert (found.completed or 0) + found.errors == len(responses)
@@ -55,24 +56,24 @@ def test_bins_hold_every_operation_of_the_run(
 
 
 def test_what_came_after_the_load_is_in_no_bin() -> None:
-    log = Operations(at_s=np.array([0.5, 1.5, 2.5]), response_ms=np.ones(3))
-    assert operations.measured(log, (), 2.0).series.counts == (1, 1)
+    log = OperationLog(at_s=np.array([0.5, 1.5, 2.5]), response_ms=np.ones(3))
+    assert operations.operations_measurement(log, (), 2.0).series.counts == (1, 1)
 
 
 @pytest.mark.parametrize(
     ("at_s", "lasted_s"), [(0.5, 1e30), (0.5, math.nan), (math.inf, 1.0)]
 )
 def test_a_damaged_time_is_refused(at_s: float, lasted_s: float) -> None:
-    log = Operations(at_s=np.array([at_s]), response_ms=np.ones(1))
+    log = OperationLog(at_s=np.array([at_s]), response_ms=np.ones(1))
     with pytest.raises(UnreadableOutput, match="no believable time"):
-        operations.measured(log, (), lasted_s)
+        operations.operations_measurement(log, (), lasted_s)
 
 
 def test_a_bin_without_a_response_leaves_the_series_without_means() -> None:
-    log = Operations(
+    log = OperationLog(
         at_s=np.array([0.5, 1.5]), response_ms=np.array([1.0, np.nan]), skipped=1
     )
-    found = operations.measured(log, CRITERIA, 2.0)
+    found = operations.operations_measurement(log, CRITERIA, 2.0)
     assert found.series.values["within_40ms_share"] == (1.0, 0.0)
     assert "response_ms_mean" not in found.series.values
 
@@ -89,6 +90,6 @@ def test_columns_refuse_ragged_lines(text: str) -> None:
 
 
 def test_a_summary_has_no_percentile_among_those_that_failed() -> None:
-    values = summary.values_of(2.0, {0.5: 1.0, 0.9: 3.0, 0.99: 9.0}, failed=0.05)
+    values = summary.summary_values(2.0, {0.5: 1.0, 0.9: 3.0, 0.99: 9.0}, failed=0.05)
     assert values[percentile_key(0.9)] == 3.0
     assert math.isinf(values[percentile_key(0.99)])

@@ -9,47 +9,49 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.model.peak import Criterion
-from benchwright.workbench.criteria import parse_criteria
-from benchwright.workbench.generators import pgbench
-from benchwright.workbench.generators.adapter import (
+from benchwright.core.search import Criterion
+from benchwright.load.criteria import parse_criteria
+from benchwright.load.generators import pgbench
+from benchwright.load.generators.adapter import (
     ERRORS_IN_RESPONSE,
     GENERATOR_LATE,
     OPERATIONS_SKIPPED,
-    Asked,
     Generator,
-    Measured,
-    Output,
+    GeneratorOutput,
+    GeneratorRequest,
+    Measurement,
     UnreadableOutput,
 )
-from benchwright.workbench.generators.fio import Fio
-from benchwright.workbench.generators.k6 import K6
-from benchwright.workbench.generators.memtier import Memtier
-from benchwright.workbench.generators.oha import Oha
-from benchwright.workbench.generators.pgbench import Pgbench
-from benchwright.workbench.generators.redis_benchmark import RedisBenchmark
-from benchwright.workbench.generators.vegeta import Vegeta
-from benchwright.workbench.generators.wrk2 import Wrk2
+from benchwright.load.generators.fio import Fio
+from benchwright.load.generators.k6 import K6
+from benchwright.load.generators.memtier import Memtier
+from benchwright.load.generators.oha import Oha
+from benchwright.load.generators.pgbench import Pgbench
+from benchwright.load.generators.redis_benchmark import RedisBenchmark
+from benchwright.load.generators.vegeta import Vegeta
+from benchwright.load.generators.wrk2 import Wrk2
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "generators"
 URL = "http://127.0.0.1:8080/"
 
 
-def output(name: str) -> Output:
+def output(name: str) -> GeneratorOutput:
     """Return what a directory holds as a generator's output."""
     files = {path.name: path.read_text() for path in sorted((GOLDEN / name).iterdir())}
-    return Output(files.pop("stdout", ""), files.pop("stderr", ""), files)
+    return GeneratorOutput(files.pop("stdout", ""), files.pop("stderr", ""), files)
 
 
 def asked(
     rate: float | None = 200.0, duration_s: float = 1.0, limits: tuple[str, ...] = ()
-) -> Asked:
+) -> GeneratorRequest:
     users = 4 if rate is None else None
     criteria: tuple[Criterion, ...] = parse_criteria(limits)
-    return Asked(rate=rate, duration_s=duration_s, users=users, criteria=criteria)
+    return GeneratorRequest(
+        rate=rate, duration_s=duration_s, users=users, criteria=criteria
+    )
 
 
-def read(name: str, generator: Generator, of: Asked) -> Measured:
+def read(name: str, generator: Generator, of: GeneratorRequest) -> Measurement:
     return generator.parse(output(name), of)
 
 
@@ -149,7 +151,7 @@ def test_pgbench_log_is_read_up_to_its_last_whole_line() -> None:
     name = next(iter(whole.files))
     text = whole.files[name]
     lines = text.splitlines(keepends=True)
-    cut = Output("", "", {name: "".join(lines[:20]) + lines[20][:9]})
+    cut = GeneratorOutput("", "", {name: "".join(lines[:20]) + lines[20][:9]})
     found = Pgbench().so_far(cut, asked())
     assert found is not None
     assert found.completed == 20
@@ -161,7 +163,7 @@ def test_pgbench_series_ends_with_the_last_transaction_that_is_known() -> None:
     """Overloaded: after 3 s only what was due in the first second is done."""
     lines = [f"0 {i} {i * 200000} 0 100 {i * 300000} 0" for i in range(1, 4)]
     lines += [f"0 {i} {i * 200000} 0 101 {i * 100000} 0" for i in range(4, 8)]
-    log = Output("", "", {"pgbench_log.1": "\n".join(lines) + "\n"})
+    log = GeneratorOutput("", "", {"pgbench_log.1": "\n".join(lines) + "\n"})
     found = Pgbench().so_far(log, asked())
     assert found is not None
     assert found.series.at_s == (0.0,)
@@ -170,12 +172,15 @@ def test_pgbench_series_ends_with_the_last_transaction_that_is_known() -> None:
 
 
 def test_pgbench_without_a_line_tells_nothing_yet() -> None:
-    assert Pgbench().so_far(Output("", ""), asked()) is None
-    assert Pgbench().so_far(Output("", "", {"pgbench_log.1": ""}), asked()) is None
+    assert Pgbench().so_far(GeneratorOutput("", ""), asked()) is None
+    assert (
+        Pgbench().so_far(GeneratorOutput("", "", {"pgbench_log.1": ""}), asked())
+        is None
+    )
 
 
 def test_pgbench_log_of_another_shape_is_refused() -> None:
-    log = Output("", "", {"pgbench_log.1": "0 1 5177 0 1795279532\n"})
+    log = GeneratorOutput("", "", {"pgbench_log.1": "0 1 5177 0 1795279532\n"})
     with pytest.raises(UnreadableOutput, match=r"not 7 numbers .* in pgbench_log"):
         Pgbench().parse(log, asked())
 
@@ -202,7 +207,7 @@ def test_what_failed_for_fio_at_an_unknown_moment_is_in_no_second() -> None:
     files = {**whole.files, "fio.json": json.dumps(document)}
     generator = Fio(filename="f")
     well = generator.parse(whole, asked())
-    found = generator.parse(Output(whole.stdout, whole.stderr, files), asked())
+    found = generator.parse(GeneratorOutput(whole.stdout, whole.stderr, files), asked())
     assert found.errors == 500
     assert found.values["error_ratio"] > 0.5
     assert found.series == well.series
@@ -297,7 +302,7 @@ def test_oha_marks_a_mean_that_holds_refusals() -> None:
     document = json.loads(output("oha/well").stdout)
     well = document["statusCodeDistribution"]["200"]
     document["statusCodeDistribution"] = {"200": well - 30, "503": 30}
-    found = Oha(url=URL).parse(Output(json.dumps(document), ""), asked())
+    found = Oha(url=URL).parse(GeneratorOutput(json.dumps(document), ""), asked())
     assert (found.completed, found.errors) == (well - 30, 30)
     assert found.marks == (ERRORS_IN_RESPONSE,)
     assert read("oha/well", Oha(url=URL), asked()).marks == ()
@@ -310,7 +315,7 @@ def test_oha_marks_a_mean_that_holds_refusals() -> None:
 def test_wrk2_marks_a_mean_that_holds_refusals(refused: int, told: bool) -> None:
     """Where all were refused there is no mean: nobody was served."""
     text = output("wrk2/well").stdout + f"  Non-2xx or 3xx responses: {refused}\n"
-    found = Wrk2(url=URL).parse(Output(text, ""), asked())
+    found = Wrk2(url=URL).parse(GeneratorOutput(text, ""), asked())
     assert (found.completed, found.errors) == (4000 - refused, refused)
     assert found.marks == (ERRORS_IN_RESPONSE,)
     assert ("response_ms_mean" in found.values) is told
@@ -392,11 +397,11 @@ def test_an_output_without_figures_says_what_was_sought(
 ) -> None:
     rate = None if isinstance(generator, RedisBenchmark) else 100.0
     with pytest.raises(UnreadableOutput, match=sought) as told:
-        generator.parse(Output(text, "the end"), asked(rate))
+        generator.parse(GeneratorOutput(text, "the end"), asked(rate))
     assert str(told.value).startswith("no ")
 
 
 def test_a_member_that_is_missing_is_named_with_its_neighbours() -> None:
     files = {"memtier.json": '{"ALL STATS": {"Totals": {"Ops/sec": 5}}}'}
     with pytest.raises(UnreadableOutput, match=r"/ALL STATS/Totals/Count .* Ops/sec"):
-        Memtier().parse(Output("", "", files), asked())
+        Memtier().parse(GeneratorOutput("", "", files), asked())

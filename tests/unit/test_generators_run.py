@@ -10,30 +10,31 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from benchwright.bench.port import RunResult
-from benchwright.control.peak.seen import failure_of
-from benchwright.model.errors import Interrupted
-from benchwright.model.observation import Ending, ProcessRecord
-from benchwright.model.peak import LoadEnding, LoadTrial, PeakGoal, Probe
-from benchwright.trial.record import EpochRecord, RunRequest
-from benchwright.workbench.criteria import parse_criteria
-from benchwright.workbench.generators.adapter import (
-    Asked,
+from benchwright.core.errors import Interrupted
+from benchwright.core.observation import ProcessRecord, TrialEnding
+from benchwright.core.search import LoadEnding, LoadTrial, PeakGoal, Probe
+from benchwright.decide.peak.trials import why_unusable
+from benchwright.load.criteria import parse_criteria
+from benchwright.load.generators.adapter import (
     Generator,
-    Measured,
-    Output,
+    GeneratorOutput,
+    GeneratorRequest,
+    Measurement,
 )
-from benchwright.workbench.generators.command import (
-    CommandGenerator,
-    command_generator,
+from benchwright.load.generators.command import CommandGenerator, command_generator
+from benchwright.load.generators.memtier import Memtier
+from benchwright.load.generators.oha import Oha
+from benchwright.load.generators.output import parse_source
+from benchwright.load.generators.pgbench import Pgbench
+from benchwright.load.generators.redis_benchmark import RedisBenchmark
+from benchwright.load.generators.run import (
+    GeneratorPlace,
+    generator_request,
+    run_generator,
 )
-from benchwright.workbench.generators.memtier import Memtier
-from benchwright.workbench.generators.oha import Oha
-from benchwright.workbench.generators.pgbench import Pgbench
-from benchwright.workbench.generators.redis_benchmark import RedisBenchmark
-from benchwright.workbench.generators.run import Place, asked_of, run_generator
-from benchwright.workbench.generators.source import parse_source
-from benchwright.workbench.generators.wrk2 import Wrk2
+from benchwright.load.generators.wrk2 import Wrk2
+from benchwright.trial.bench import RunResult
+from benchwright.trial.protocol import EpochRecord, RunRequest
 
 SECOND_NS = 10**9
 LOG = "".join(f"0 {i} 2000 0 100 {i}00000 500\n" for i in range(1, 10))
@@ -48,7 +49,7 @@ class OneProgram(msgspec.Struct, frozen=True, kw_only=True):
     files: Mapping[str, str] = {}
     status: int = 0
     error: str = ""
-    ending: Ending = Ending.OK
+    ending: TrialEnding = TrialEnding.OK
     user_us: int = 0
     waits: bool = False
     """Runs until it is interrupted."""
@@ -76,7 +77,7 @@ class StandIn:
         ending = program.ending
         if program.waits:
             assert self._interrupted.wait(60), "nobody interrupted it"
-            ending = Ending.INTERRUPTED
+            ending = TrialEnding.INTERRUPTED
         record = ProcessRecord(
             mode="EXEC",
             index=0,
@@ -102,18 +103,18 @@ class StandIn:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(directory="/", scratch=str(tmp_path), look_s=0.001)
+def place(tmp_path: Path) -> GeneratorPlace:
+    return GeneratorPlace(directory="/", scratch=str(tmp_path), look_s=0.001)
 
 
 def run(
     program: OneProgram,
     generator: Generator,
-    place: Place,
+    place: GeneratorPlace,
     leaves: Callable[[LoadTrial], bool] | None = None,
     rate: float = 100.0,
 ) -> LoadTrial:
-    asked = Asked(
+    asked = GeneratorRequest(
         rate=rate,
         duration_s=1.0,
         criteria=parse_criteria(["40ms"]),
@@ -125,7 +126,7 @@ def run(
 SIMPLE = command_generator("g {rate}", "/m")
 
 
-def test_a_run_is_a_trial_with_its_own_part_of_the_log(place: Place) -> None:
+def test_a_run_is_a_trial_with_its_own_part_of_the_log(place: GeneratorPlace) -> None:
     trial = run(OneProgram(stdout='{"m": 3}'), SIMPLE, place)
     assert trial.values == {"response_ms_mean": 3.0}
     assert (trial.rate, trial.duration_s, trial.lasted_s) == (100.0, 1.0, 1.0)
@@ -134,10 +135,12 @@ def test_a_run_is_a_trial_with_its_own_part_of_the_log(place: Place) -> None:
     assert trial.marks == ()
 
 
-def test_the_launcher_gets_one_epoch_with_a_limit_and_the_pinning(place: Place) -> None:
+def test_the_launcher_gets_one_epoch_with_a_limit_and_the_pinning(
+    place: GeneratorPlace,
+) -> None:
     bench = StandIn(OneProgram(stdout='{"m": 3}'))
     place = msgspec.structs.replace(place, prefix=("taskset", "-c", "1"), grace_s=5.0)
-    asked = Asked(rate=100.0, duration_s=1.0, directory=place.scratch)
+    asked = GeneratorRequest(rate=100.0, duration_s=1.0, directory=place.scratch)
     run_generator(bench, SIMPLE, asked, place)
     (request,) = bench.requests
     assert (request.epochs, request.timeout_ns) == (1, 6 * SECOND_NS)
@@ -148,26 +151,26 @@ def test_the_launcher_gets_one_epoch_with_a_limit_and_the_pinning(place: Place) 
 @pytest.mark.parametrize(
     ("program", "generator", "told"),
     [
-        (OneProgram(status=3, stderr="no\nluck\n", ending=Ending.FAILED), SIMPLE,
+        (OneProgram(status=3, stderr="no\nluck\n", ending=TrialEnding.FAILED), SIMPLE,
          "command ended with status 3: no | luck"),
-        (OneProgram(status=3, stdout="on stdout", ending=Ending.FAILED), SIMPLE,
+        (OneProgram(status=3, stdout="on stdout", ending=TrialEnding.FAILED), SIMPLE,
          "command ended with status 3: on stdout"),
-        (OneProgram(status=3, ending=Ending.FAILED), SIMPLE,
+        (OneProgram(status=3, ending=TrialEnding.FAILED), SIMPLE,
          "command ended with status 3: no message"),
-        (OneProgram(status=127, error="No such file", ending=Ending.FAILED), SIMPLE,
+        (OneProgram(status=127, error="No such file", ending=TrialEnding.FAILED), SIMPLE,
          "command cannot be started: No such file"),
-        (OneProgram(ending=Ending.TIMEOUT, stderr="stuck"), SIMPLE,
+        (OneProgram(ending=TrialEnding.TIMEOUT, stderr="stuck"), SIMPLE,
          "command did not end within 30 s after its load; the end of what it said: stuck"),
         (OneProgram(stdout="Mean: 5"), SIMPLE,
          "command: no response_ms_mean (stdout is not JSON) in the generator's output; "
          "it has: Mean: 5"),
-        (OneProgram(status=1, stderr="wrk: invalid option -- 'R'", ending=Ending.FAILED),
+        (OneProgram(status=1, stderr="wrk: invalid option -- 'R'", ending=TrialEnding.FAILED),
          Wrk2(url="u"), "this wrk has no -R"),
         (OneProgram(), RedisBenchmark(), "redis-benchmark: it has no rate"),
     ],
 )  # fmt: skip
 def test_a_generator_that_fails_is_a_failed_trial(
-    program: OneProgram, generator: Generator, told: str, place: Place
+    program: OneProgram, generator: Generator, told: str, place: GeneratorPlace
 ) -> None:
     trial = run(program, generator, place)
     assert trial.ending is LoadEnding.FAILED
@@ -201,7 +204,7 @@ COUNTED = CommandGenerator(
     ],
 )
 def test_figures_that_no_run_can_have_make_a_failed_trial(
-    m: float, e: float, n: int, row: list[float], told: str, place: Place
+    m: float, e: float, n: int, row: list[float], told: str, place: GeneratorPlace
 ) -> None:
     text = json.dumps({"m": m, "e": e, "n": n, "rows": [row]})
     trial = run(OneProgram(stdout=text), COUNTED, place)
@@ -211,47 +214,49 @@ def test_figures_that_no_run_can_have_make_a_failed_trial(
     assert (trial.values == {}) is bool(told)
 
 
-def test_a_mean_response_of_zero_is_no_measurement(place: Place) -> None:
+def test_a_mean_response_of_zero_is_no_measurement(place: GeneratorPlace) -> None:
     trial = run(OneProgram(stdout='{"m": 0}'), SIMPLE, place)
     assert trial.values == {}
     goal = PeakGoal(criteria=parse_criteria(["40ms"]))
-    assert failure_of(goal, trial) == (
+    assert why_unusable(goal, trial) == (
         "no value of response_ms_mean came out of it: response_ms_mean is 0, so nothing "
         "was measured"
     )
 
 
-def test_an_endless_output_is_refused_and_not_searched(place: Place) -> None:
+def test_an_endless_output_is_refused_and_not_searched(place: GeneratorPlace) -> None:
     trial = run(OneProgram(stdout="y\n" * 4_500_000), SIMPLE, place)
     assert trial.ending is LoadEnding.FAILED
     assert "printed 9 MB to stdout, more than the 8 MB that are read" in trial.failure
 
 
-def test_many_lines_are_searched_for_json_once(place: Place) -> None:
+def test_many_lines_are_searched_for_json_once(place: GeneratorPlace) -> None:
     """Each line was a search of its own: 0.7 s for a megabyte."""
     text = "y\n" * 1_000_000 + "[no\n" * 100_000 + '{"m": 3}\nbye\r{"m": 4}\rend\n'
     trial = run(OneProgram(stdout=text), SIMPLE, place)
     assert trial.values == {"response_ms_mean": 4.0}
 
 
-def test_json_with_nan_is_told_as_that(place: Place) -> None:
+def test_json_with_nan_is_told_as_that(place: GeneratorPlace) -> None:
     failure = run(OneProgram(stdout='{"m": NaN}'), SIMPLE, place).failure
     assert "/m is NaN, not a number" in failure
     oha = run(OneProgram(stdout='{"summary": {"total": NaN}}'), Oha(url="u"), place)
     assert "no JSON without NaN and Infinity in stdout" in oha.failure
 
 
-def test_a_long_output_is_shortened_to_its_end(place: Place) -> None:
-    program = OneProgram(status=1, stderr="x" * 5000 + " why", ending=Ending.FAILED)
+def test_a_long_output_is_shortened_to_its_end(place: GeneratorPlace) -> None:
+    program = OneProgram(
+        status=1, stderr="x" * 5000 + " why", ending=TrialEnding.FAILED
+    )
     failure = run(program, SIMPLE, place).failure
     assert len(failure) < 300
     assert failure.endswith("why")
 
 
-def test_a_status_that_a_generator_expects_is_no_failure(place: Place) -> None:
+def test_a_status_that_a_generator_expects_is_no_failure(place: GeneratorPlace) -> None:
     text = "GET: rps=9.0 (overall: 50.5) avg_msec=0.1 (overall: 0.20)\r"
-    program = OneProgram(stdout=text, status=124, ending=Ending.FAILED)
-    asked = Asked(users=4, duration_s=2.0, directory=place.scratch)
+    program = OneProgram(stdout=text, status=124, ending=TrialEnding.FAILED)
+    asked = GeneratorRequest(users=4, duration_s=2.0, directory=place.scratch)
     trial = run_generator(StandIn(program), RedisBenchmark(), asked, place)
     assert trial.ending is LoadEnding.WHOLE
     assert (trial.rate, trial.completed) == (4.0, 101)
@@ -269,7 +274,7 @@ def test_a_status_that_a_generator_expects_is_no_failure(place: Place) -> None:
     ],
 )
 def test_a_generator_that_uses_its_cores_up_is_marked(
-    cores: int, jobs: int, user_us: int, bound: bool, place: Place
+    cores: int, jobs: int, user_us: int, bound: bool, place: GeneratorPlace
 ) -> None:
     program = OneProgram(files={"pgbench_log.1": LOG}, user_us=user_us)
     place = msgspec.structs.replace(place, cores=cores)
@@ -279,7 +284,7 @@ def test_a_generator_that_uses_its_cores_up_is_marked(
 
 @pytest.mark.parametrize(("rate", "rounded"), [(64.0, False), (100.0, True)])
 def test_a_rate_that_was_rounded_is_marked(
-    rate: float, rounded: bool, place: Place
+    rate: float, rounded: bool, place: GeneratorPlace
 ) -> None:
     text = '{"ALL STATS": {"Totals": {"Count": 0, "Latency": 0}}}'
     program = OneProgram(files={"memtier.json": text})
@@ -297,7 +302,11 @@ def test_a_rate_that_was_rounded_is_marked(
     ],
 )
 def test_a_backlog_that_nobody_counts_is_marked(
-    completed: int, offered: int | None, rate: float, marked: bool, place: Place
+    completed: int,
+    offered: int | None,
+    rate: float,
+    marked: bool,
+    place: GeneratorPlace,
 ) -> None:
     """A tenth of few arrivals is within the noise of their number."""
     done = parse_source("/done")
@@ -315,7 +324,7 @@ def test_a_backlog_that_nobody_counts_is_marked(
 # -- watching --------------------------------------------------------------------------
 
 
-def test_a_trial_is_left_when_it_has_told_enough(place: Place) -> None:
+def test_a_trial_is_left_when_it_has_told_enough(place: GeneratorPlace) -> None:
     seen: list[LoadTrial] = []
 
     def third_look(so_far: LoadTrial) -> bool:
@@ -332,7 +341,7 @@ def test_a_trial_is_left_when_it_has_told_enough(place: Place) -> None:
     assert trial.cost_s == 2.0
 
 
-def test_a_mistake_of_the_policy_ends_the_run(place: Place) -> None:
+def test_a_mistake_of_the_policy_ends_the_run(place: GeneratorPlace) -> None:
     def broken(_so_far: LoadTrial) -> bool:
         raise ZeroDivisionError
 
@@ -341,12 +350,16 @@ def test_a_mistake_of_the_policy_ends_the_run(place: Place) -> None:
         run(program, Pgbench(), place, broken)
 
 
-def test_a_log_that_cannot_be_read_meanwhile_is_told_at_the_end(place: Place) -> None:
+def test_a_log_that_cannot_be_read_meanwhile_is_told_at_the_end(
+    place: GeneratorPlace,
+) -> None:
     """`--aggregate-interval` among the user's words gives another kind of log."""
     looks = threading.Semaphore(0)
 
     class Aggregated(Pgbench, frozen=True, kw_only=True):
-        def so_far(self, output: Output, asked: Asked) -> Measured | None:
+        def so_far(
+            self, output: GeneratorOutput, asked: GeneratorRequest
+        ) -> Measurement | None:
             looks.release()
             return super().so_far(output, asked)
 
@@ -360,7 +373,7 @@ def test_a_log_that_cannot_be_read_meanwhile_is_told_at_the_end(place: Place) ->
             return result
 
     bench = Slow(OneProgram(files={"pgbench_log.1": "1345828501 5601 15\n"}))
-    asked = Asked(rate=9.0, duration_s=1.0, directory=place.scratch)
+    asked = GeneratorRequest(rate=9.0, duration_s=1.0, directory=place.scratch)
     trial = run_generator(bench, Aggregated(), asked, place, lambda _: False)
     assert trial.ending is LoadEnding.FAILED
     assert "pgbench: no log" in trial.failure
@@ -368,7 +381,7 @@ def test_a_log_that_cannot_be_read_meanwhile_is_told_at_the_end(place: Place) ->
 
 
 def test_a_generator_that_tells_nothing_before_its_end_is_not_looked_at(
-    place: Place,
+    place: GeneratorPlace,
 ) -> None:
     def never(_so_far: LoadTrial) -> bool:
         raise AssertionError
@@ -377,15 +390,15 @@ def test_a_generator_that_tells_nothing_before_its_end_is_not_looked_at(
     assert trial.ending is LoadEnding.WHOLE
 
 
-def test_an_interrupt_that_is_not_ours_goes_up(place: Place) -> None:
+def test_an_interrupt_that_is_not_ours_goes_up(place: GeneratorPlace) -> None:
     with pytest.raises(Interrupted):
-        run(OneProgram(ending=Ending.INTERRUPTED), SIMPLE, place)
+        run(OneProgram(ending=TrialEnding.INTERRUPTED), SIMPLE, place)
 
 
-def test_a_probe_asks_for_a_rate_or_for_users(place: Place) -> None:
+def test_a_probe_asks_for_a_rate_or_for_users(place: GeneratorPlace) -> None:
     criteria = parse_criteria(["40ms"])
-    rate = asked_of(Probe(50.0, 3.0), place, criteria)
+    rate = generator_request(Probe(50.0, 3.0), place, criteria)
     assert (rate.rate, rate.users, rate.duration_s) == (50.0, None, 3.0)
-    users = asked_of(Probe(8.0, 3.0, users=8), place, criteria, seed=7)
+    users = generator_request(Probe(8.0, 3.0, users=8), place, criteria, seed=7)
     assert (users.rate, users.users, users.seed) == (None, 8, 7)
     assert users.directory == place.scratch

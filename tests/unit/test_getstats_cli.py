@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from benchwright.cli import stats, stats_inputs
-from benchwright.model.errors import InputError
-from benchwright.model.observation import Block
-from benchwright.report.notices import high_z_scores
-from benchwright.stats.aggregate import Column
+from benchwright.core.errors import InputError
+from benchwright.core.observation import MeasurementBlock
+from benchwright.report.stats_document import high_z_scores
+from benchwright.stats.aggregate import MetricColumn
 from benchwright.study.parsers.api import ParsedInput
 
 
@@ -34,7 +34,9 @@ class FakeParser:
             values = {"elapsed": elapsed, "user": elapsed / 4, "system": elapsed / 4}
             values["rss_bytes"] = 4096.0
             command = "tar x" if epoch % 2 else "/usr/bin/make -j"
-            blocks.append(Block(1, epoch, command, int(line.endswith("!")), values))
+            blocks.append(
+                MeasurementBlock(1, epoch, command, int(line.endswith("!")), values)
+            )
         return [ParsedInput(path.name, tuple(blocks))]
 
 
@@ -353,7 +355,7 @@ def test_many_notices_are_cut_to_the_largest(
 
 
 def test_a_notice_has_the_label_of_the_table() -> None:
-    column = Column("cpu_percent", np.arange(1, 11), np.array([1.0] * 9 + [2.0]))
+    column = MetricColumn("cpu_percent", np.arange(1, 11), np.array([1.0] * 9 + [2.0]))
     (notice,) = high_z_scores("x", [column])
     assert notice.text.endswith(" for CPU% in epoch 10.")
 

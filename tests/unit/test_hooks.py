@@ -16,8 +16,13 @@ from pathlib import Path
 import pytest
 
 import benchwright
-from benchwright.stats.rows import HOOK_VALUES
-from benchwright.trial.aplog import Section, number, numbers, parse
+from benchwright.stats.metric_rules import HOOK_VALUES
+from benchwright.trial.metrics import (
+    AplogSection,
+    parse_aplog,
+    parse_number,
+    parse_numbers,
+)
 
 HOOKS = Path(benchwright.__file__).parent / "hooks"
 NAMES = ("disk-io", "free-memory", "network", "other-cpu")
@@ -52,7 +57,7 @@ class Hook:
         assert self("start") == ""
 
     def end(self) -> dict[str, float]:
-        return numbers(parse(self("end")).values)
+        return parse_numbers(parse_aplog(self("end")).values)
 
 
 def _launcher(directory: Path) -> Path:
@@ -95,7 +100,7 @@ def test_every_line_is_a_value_with_its_unit_last(name: str, tmp_path: Path) -> 
         assert re.fullmatch(r"[a-z][a-z0-9_]* = -?\d+(\.\d+)?", line), line
         assert line.split(" = ")[0].endswith(UNITS)
         assert line.split(" = ")[0] in HOOK_VALUES, "how commands unify it is decided"
-    assert parse(text).sections == []
+    assert parse_aplog(text).sections == []
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -103,7 +108,7 @@ def test_final_prints_whole_blocks_only(name: str, tmp_path: Path) -> None:
     hook = Hook(name, tmp_path)
     hook.begin()
     hook("end")
-    log = parse(hook("final"))
+    log = parse_aplog(hook("final"))
     assert log.values == {}
     assert all(section.name == name for section in log.sections)
 
@@ -159,10 +164,12 @@ def test_disk_io_sees_what_was_written_through_to_a_disk(tmp_path: Path) -> None
     if not _written_through(tmp_path / "file", size):
         pytest.skip(f"{tmp_path} does not stand on a block device")
     totals = hook.end()
-    blocks = parse(hook("final")).sections
+    blocks = parse_aplog(hook("final")).sections
     assert totals["disk_write_bytes"] >= size
     assert totals["disk_write_operations"] >= 1
-    written = {s.fields["device"]: number(s.fields["write_bytes"]) or 0 for s in blocks}
+    written = {
+        s.fields["device"]: parse_number(s.fields["write_bytes"]) or 0 for s in blocks
+    }
     assert max(written.values()) >= size
 
 
@@ -192,7 +199,7 @@ def test_network_keeps_loopback_apart(tmp_path: Path) -> None:
     values = hook.end()
     assert values["loopback_packets"] >= 8
     assert values["loopback_bytes"] >= 8000
-    interfaces = [s.fields["interface"] for s in parse(hook("final")).sections]
+    interfaces = [s.fields["interface"] for s in parse_aplog(hook("final")).sections]
     assert "lo" in interfaces
 
 
@@ -204,15 +211,15 @@ def test_other_cpu_counts_an_unrelated_process(
     _burn_until_charged(burner.pid, ticks=5)
     value = hook.end()["other_cpu_s"]
     assert value >= 5 / os.sysconf("SC_CLK_TCK")
-    blocks = parse(hook("final")).sections
+    blocks = parse_aplog(hook("final")).sections
     assert str(burner.pid) in {section.fields["pid"] for section in blocks}
     assert sum(_cpu_s(b) for b in blocks) == pytest.approx(
         value, abs=0.006 * len(blocks)
     )
 
 
-def _cpu_s(section: Section) -> float:
-    value = number(section.fields["cpu_s"])
+def _cpu_s(section: AplogSection) -> float:
+    value = parse_number(section.fields["cpu_s"])
     assert value is not None
     return value
 
@@ -225,7 +232,7 @@ def test_other_cpu_leaves_out_the_trial_itself(
     hook.begin()
     _burn_until_charged(burner.pid, ticks=5)
     hook.end()
-    pids = {section.fields["pid"] for section in parse(hook("final")).sections}
+    pids = {section.fields["pid"] for section in parse_aplog(hook("final")).sections}
     assert not pids & {str(burner.pid), str(os.getpid())}
 
 
@@ -239,7 +246,7 @@ def test_other_cpu_finds_a_process_that_came_and_went_in_its_parent(
     process.kill()
     process.wait()
     assert hook.end()["other_cpu_s"] >= 5 / os.sysconf("SC_CLK_TCK")
-    blocks = parse(hook("final")).sections
+    blocks = parse_aplog(hook("final")).sections
     mine = [s for s in blocks if s.fields["pid"] == str(os.getpid())]
     assert mine
     assert _cpu_s(mine[0]) >= 5 / os.sysconf("SC_CLK_TCK")
@@ -261,7 +268,7 @@ def test_other_cpu_does_not_count_what_was_used_before(tmp_path: Path) -> None:
     process.wait()
     hook("end")
     after = os.times()
-    blocks = parse(hook("final")).sections
+    blocks = parse_aplog(hook("final")).sections
     charged = sum(_cpu_s(s) for s in blocks if s.fields["pid"] == str(os.getpid()))
     own = sum(after[:2]) - sum(before[:2])
     children = sum(after[2:4]) - sum(before[2:4]) - 20 / os.sysconf("SC_CLK_TCK")
@@ -278,7 +285,7 @@ def test_names_with_parentheses_and_spaces_are_read_to_the_last(tmp_path: Path) 
     with subprocess.Popen([awkward, "-c", "while :; do :; done"]) as process:
         _burn_until_charged(process.pid, ticks=3)
         hook("end")
-        blocks = parse(hook("final")).sections
+        blocks = parse_aplog(hook("final")).sections
         process.kill()
     names = {s.fields["pid"]: s.fields["process"] for s in blocks}
     assert names[str(process.pid)] == awkward.name

@@ -9,25 +9,23 @@ PACKAGE = Path(__file__).parents[2] / "python" / "benchwright"
 ROOMS = (
     "cli",
     "report",
-    "session",
-    "workbench",
+    "run",
     "load",
     "suite",
-    "bench",
-    "probe",
+    "trial",
+    "watch",
     "machine",
     "notice",
-    "trial",
     "study",
-    "control",
+    "decide",
     "finding",
+    "findings",
     "stats",
-    "expression",
-    "model",
+    "core",
 )
 """From top to bottom, as in ARCHITECTURE.md."""
 
-PURE = ("report", "control", "finding", "stats", "expression", "model", "trial")
+PURE = ("report", "decide", "findings", "stats", "core")
 EFFECTS = {"time", "random", "subprocess", "socket", "secrets"}
 """What a pure room may not import at all."""
 

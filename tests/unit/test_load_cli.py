@@ -300,7 +300,7 @@ def test_bad_input_is_told_at_once(
 
 
 def test_a_trial_of_a_study_is_the_same_load_without_the_study() -> None:
-    from benchwright.cli.load_study import trial_words
+    from benchwright.cli.load_run import trial_words
 
     words = [
         "load",

@@ -10,13 +10,19 @@ from pathlib import Path
 import pytest
 
 from benchwright.cli import load
-from benchwright.finding.codes import CODES
+from benchwright.findings.codes import CODES
 from benchwright.load import request as r
 from benchwright.load import workload as w
-from benchwright.load.filaments import _READERS, TRACE_KEYS, PythonFilament
+from benchwright.load.feed import batches_of
 from benchwright.load.plan import plan_of_file
-from benchwright.load.python_filament import batches_of
-from benchwright.load.toml import RUN, TARGET, read_workload
+from benchwright.load.workload_toml import (
+    _READERS,
+    RUN,
+    TARGET,
+    TRACE_KEYS,
+    PythonFilament,
+    read_workload,
+)
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "workload-toml.md").read_text()

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchwright.core.errors import InputError
 from benchwright.load import Batch, Filament
-from benchwright.load.filaments import PythonFilament
-from benchwright.load.python_filament import batches_of
-from benchwright.model.errors import InputError
+from benchwright.load.feed import batches_of
+from benchwright.load.workload_toml import PythonFilament
 
 HEAD = "from benchwright.load import Batch, Filament\n"
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchwright.load.observe import aplog_text, metrics
-from benchwright.model.load import LoadResult
+from benchwright.core.load import LoadResult
+from benchwright.load.engine import aplog_text, load_metrics
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "load" / "result.json"
 PERCENTILES = ("p50", "p90", "p99", "p99_9", "p99_99")
@@ -28,7 +28,7 @@ def result(**counts: int) -> LoadResult:
 
 def told(found: LoadResult, prefix: str = "") -> list[str]:
     """Return which percentiles of response times are among the numbers."""
-    names = metrics(found)
+    names = load_metrics(found)
     return [p for p in PERCENTILES if f"{prefix}response_ns_{p}" in names]
 
 
@@ -52,7 +52,7 @@ def test_a_kind_has_its_own_errors_and_all_that_never_ended() -> None:
 
 
 def test_what_was_seen_is_told_whatever_did_not_end() -> None:
-    names = metrics(result(unfinished=40_000))
+    names = load_metrics(result(unfinished=40_000))
     assert {"response_ns_mean", "response_ns_max", "service_ns_p99"} <= set(names)
     assert "response_ns_p99 " not in aplog_text(result(unfinished=40_000), ())
 

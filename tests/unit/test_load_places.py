@@ -5,12 +5,16 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from benchwright.load.places import check_seats, place_of
-from benchwright.load.request import LoadRequest, NullTarget
-from benchwright.load.result import EngineFault, decode_line, error_of
-from benchwright.load.toml import read_workload
+from benchwright.core.errors import BenchError, InputError
+from benchwright.load.engine import EngineFault, decode_line, error_of
+from benchwright.load.request import (
+    LoadRequest,
+    NullTarget,
+    check_worker_cpus,
+    position_of,
+)
 from benchwright.load.workload import Workload
-from benchwright.model.errors import BenchError, InputError
+from benchwright.load.workload_toml import read_workload
 from benchwright.suite.program import Where
 
 TEXT = """\
@@ -48,7 +52,7 @@ def test_a_field_has_the_place_of_its_key_or_of_its_table(
     field: str, message: str, place: tuple[int, int] | None
 ) -> None:
     places = read_workload(TEXT, "w.toml", NullTarget()).places
-    where = place_of(places, field, message)
+    where = position_of(places, field, message)
     assert (where and (where.line, where.column)) == place
 
 
@@ -101,9 +105,9 @@ def test_each_worker_needs_a_processor(
         target=NullTarget(), workload=workload, workers=workers, cpus=cpus
     )
     with pytest.raises(InputError) as told:
-        check_seats(request, {})
+        check_worker_cpus(request, {})
     assert part in str(told.value)
     with pytest.raises(InputError) as told:
-        check_seats(request, {"cpus": Where("w.toml", 2, 8)})
+        check_worker_cpus(request, {"cpus": Where("w.toml", 2, 8)})
     assert str(told.value).startswith("w.toml:2:8: cpus names")
-    check_seats(msgspec.structs.replace(request, workers=len(cpus)), {})
+    check_worker_cpus(msgspec.structs.replace(request, workers=len(cpus)), {})

@@ -8,10 +8,14 @@ from typing import Any
 
 import msgspec
 
-from benchwright.finding.load import rate_words
-from benchwright.model.load import LoadProgress, LoadResult, Times
-from benchwright.report.load import bytes_words, load_text
-from benchwright.report.load_progress import load_listener, progress_text
+from benchwright.core.load import LoadProgress, LoadResult, TimeDistribution
+from benchwright.findings.load import load_rate_text
+from benchwright.report.load import (
+    bytes_words,
+    load_listener,
+    load_progress_text,
+    load_text,
+)
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "load" / "result.json"
 
@@ -33,7 +37,7 @@ def test_a_kind_alone_is_not_repeated_as_all() -> None:
 
 def test_nothing_that_was_done_is_dashes_not_zeroes() -> None:
     found = msgspec.json.decode(GOLDEN.read_bytes())
-    nothing = msgspec.to_builtins(Times(count=0))
+    nothing = msgspec.to_builtins(TimeDistribution(count=0))
     times = dict.fromkeys(("issue_error_ns", "service_ns", "response_ns"), nothing)
     report = text(kinds={"all": {**found["kinds"]["all"], **times, "operations": 0}})
     assert "response              0          -          -" in report
@@ -118,9 +122,9 @@ def test_sizes_and_rates_in_words() -> None:
     assert [bytes_words(n) for n in (512, 4096, 3 << 29, 2**40)] == [
         *("512 B", "4 KiB", "1.5 GiB", "1 TiB")
     ]
-    assert rate_words(14_199_900.4) == "14,199,900/s"
-    assert rate_words(9_997.86) == "9,997.9/s"
-    assert rate_words(0.5) == "0.5/s"
+    assert load_rate_text(14_199_900.4) == "14,199,900/s"
+    assert load_rate_text(9_997.86) == "9,997.9/s"
+    assert load_rate_text(0.5) == "0.5/s"
 
 
 def progress(at_s: float, **more: Any) -> LoadProgress:
@@ -130,16 +134,18 @@ def progress(at_s: float, **more: Any) -> LoadProgress:
 
 
 def test_a_line_of_progress() -> None:
-    line = progress_text(progress(3, rate_per_s=9.5), 5 * 10**9)
+    line = load_progress_text(progress(3, rate_per_s=9.5), 5 * 10**9)
     assert line == "3 s of 5 s; 9.5/s; 2 in flight, 0 waiting"
-    line = progress_text(progress(3, response_ns_p50=80_000), None)
+    line = load_progress_text(progress(3, response_ns_p50=80_000), None)
     assert line == "3 s; 2 in flight, 0 waiting; response p50 80 us"
 
 
 def test_past_the_end_there_is_no_rate() -> None:
     told = progress(3, rate_per_s=3.0)
-    assert progress_text(told, 3 * 10**9) == "3 s of 3 s; 3/s; 2 in flight, 0 waiting"
-    line = progress_text(told, 25 * 10**8)
+    assert (
+        load_progress_text(told, 3 * 10**9) == "3 s of 3 s; 3/s; 2 in flight, 0 waiting"
+    )
+    line = load_progress_text(told, 25 * 10**8)
     assert line == "past its 2.5 s; 2 in flight, 0 waiting"
 
 

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchwright.core.errors import InputError
 from benchwright.load import Batch, iter_samples, read_samples
-from benchwright.load import segment as s
+from benchwright.load import samples as s
 from benchwright.load.samples import read_header
-from benchwright.model.errors import InputError
 
 
 def written(directory: Path, *batches: Batch) -> Path:
     """Write batches as a file of ours."""
     path = directory / "rows.bw"
     blocks = [block for batch in batches for block in s.blocks_of(s.rows_of(batch))]
-    path.write_bytes(b"".join([s.header("test"), *blocks, s.end_block()]))
+    path.write_bytes(b"".join([s.encode_header("test"), *blocks, s.end_block()]))
     return path
 
 
@@ -35,7 +35,7 @@ def test_the_bytes_are_those_of_the_page() -> None:
     assert block[:12] == b"BLK\n" + bytes.fromhex("3000000001000000")
     assert block[12:16] == zlib.crc32(block[4:12] + row).to_bytes(4, "little")
     assert block[16:] == row
-    head = s.header("x")
+    head = s.encode_header("x")
     assert head[:12] == b"bwtrace\n" + bytes.fromhex("01003000")
     assert len(head) % 16 == 0
 
@@ -68,7 +68,7 @@ def test_any_changed_or_missing_byte_is_told(
 ) -> None:
     path = written(tmp_path_factory.mktemp("rows"), Batch([1, 2]), Batch([3]))
     whole = path.read_bytes()
-    first = len(s.header("test"))
+    first = len(s.encode_header("test"))
     ends = {first, first + 16 + 96, first + 16 + 96 + 16 + 48, len(whole)}
     if data.draw(st.booleans()):
         cut = data.draw(st.integers(0, len(whole) - 1).filter(lambda n: n not in ends))

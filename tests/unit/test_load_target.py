@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchwright.load import request as r
-from benchwright.load.target import parse_target, target_text
+from benchwright.load.parse import parse_target, target_text
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from benchwright.load.target import parse_target, target_text
         ("http://h", r.HttpTarget("http://h/")),
     ],
 )
-def test_targets(text: str, target: r.Target) -> None:
+def test_targets(text: str, target: r.LoadTarget) -> None:
     assert parse_target(text) == target
     assert parse_target(target_text(target)) == target
 

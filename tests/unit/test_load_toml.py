@@ -5,29 +5,29 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from benchwright.core.errors import Diagnostic, InputError
+from benchwright.core.load import LoopModel
 from benchwright.load import request as r
 from benchwright.load import workload as w
 from benchwright.load.plan import DURATION_NS, plan_of_file
-from benchwright.load.toml import Description, read_workload
-from benchwright.model.errors import Diagnostic, InputError
-from benchwright.model.load import Loop
+from benchwright.load.workload_toml import WorkloadFile, read_workload
 
 OPEN = '[[filament]]\ntype = "open"\nrate = "10k"\n'
 
 
-def read(text: str, target: r.Target | None = None) -> Description:
+def read(text: str, target: r.LoadTarget | None = None) -> WorkloadFile:
     """Return what a workload beside us says."""
     return read_workload(text, "dir/w.toml", target)
 
 
-def mistakes(text: str, target: r.Target | None = None) -> tuple[Diagnostic, ...]:
+def mistakes(text: str, target: r.LoadTarget | None = None) -> tuple[Diagnostic, ...]:
     """Return every mistake of a workload; there is at least one."""
     with pytest.raises(InputError) as caught:
         read(text, target)
     return caught.value.diagnostics
 
 
-def only(text: str, target: r.Target | None = None) -> w.Filament:
+def only(text: str, target: r.LoadTarget | None = None) -> w.FilamentPlan:
     """Return the one filament of a workload."""
     (filament,) = read(text, target).filaments
     return filament
@@ -192,19 +192,22 @@ def test_the_command_line_wins() -> None:
     assert (plan.request.depth, plan.request.late) == (8, r.Skip(10**6))
     assert plan.request.workload.seed == 9
     assert plan.request.duration_ns == DURATION_NS
-    assert plan.request.loop == Loop(open=True, closed=False)
+    assert plan.request.loop == LoopModel(open=True, closed=False)
 
 
 @pytest.mark.parametrize(
     ("more", "loop"),
     [
-        ("", Loop(open=False, closed=True, slots=6)),
-        ("[run]\ndepth = 2\nworkers = 2\n", Loop(open=False, closed=True, slots=4)),
-        (OPEN, Loop(open=True, closed=True)),
+        ("", LoopModel(open=False, closed=True, slots=6)),
+        (
+            "[run]\ndepth = 2\nworkers = 2\n",
+            LoopModel(open=False, closed=True, slots=4),
+        ),
+        (OPEN, LoopModel(open=True, closed=True)),
     ],
 )
 def test_a_closed_loop_has_a_place_for_each_user_in_flight(
-    more: str, loop: Loop
+    more: str, loop: LoopModel
 ) -> None:
     text = more + "".join(
         f'[[filament]]\ntype = "closed"\nusers = {n}\n' for n in (5, 1)

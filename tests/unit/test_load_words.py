@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from benchwright.load import parse as words
 from benchwright.load import request as r
-from benchwright.load import words
 from benchwright.load import workload as w
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.machine.capture_disk import mount_of, read_mount
-from benchwright.machine.tree import Tree
+from benchwright.machine.capture_devices import mount_of, read_mount
+from benchwright.machine.sources import MachineFiles
 from machine_trees import CPU, MachineTree, bare_metal, container, guest
 
 NOT_ALLOWED = "permission denied"
@@ -281,7 +281,7 @@ def test_a_fifo_in_the_way_holds_nothing_up(tmp_path: Path) -> None:
     import os
 
     os.mkfifo(tmp_path / "fifo")
-    assert Tree(str(tmp_path)).read("/fifo").text == ""
+    assert MachineFiles(str(tmp_path)).read("/fifo").text == ""
 
 
 def test_the_mount_of_a_directory_is_the_innermost_and_the_last() -> None:

@@ -10,22 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.machine import programs
-from benchwright.machine.asked import begin
-from benchwright.machine.programs import (
+from benchwright.machine import capture_programs as programs
+from benchwright.machine.capture_programs import (
     Deadline,
     Packages,
-    Program,
+    ProgramFile,
+    find_repository,
     named_programs,
     program_facts,
+    repository_facts,
 )
-from benchwright.machine.repository import find_repository, repository_facts
-from benchwright.machine.tree import Tree
+from benchwright.machine.sources import MachineFiles, start_program
 from machine_trees import Answer
 
 LONG = Deadline(2**62)  # a century after the machine started, whenever the test runs
 OVER = Deadline(0)
-REAL = Tree()
+REAL = MachineFiles()
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_the_programs_that_a_command_names(
 def test_a_link_is_the_file_that_it_names(place: Path) -> None:
     (place / "alias").symlink_to("one")
     (found,) = named_programs([["alias"]], {"PATH": str(place)})
-    assert found == Program("alias", str(place / "one"))
+    assert found == ProgramFile("alias", str(place / "one"))
 
 
 def test_a_program_is_known_by_its_hash(place: Path) -> None:
@@ -86,7 +86,7 @@ def test_what_is_too_much_to_capture_is_counted(place: Path) -> None:
     assert sum(name.endswith(".sha256") for name in facts) == 8
 
 
-def debian(root: Path) -> Tree:
+def debian(root: Path) -> MachineFiles:
     """Return a root with two Debian packages."""
     info = root / "var/lib/dpkg/info"
     info.mkdir(parents=True)
@@ -95,7 +95,7 @@ def debian(root: Path) -> Tree:
     (root / "var/lib/dpkg/status").write_text(
         "Package: lib2\nVersion: 9\n\nPackage: tools\nStatus: ok\nVersion: 1:2.3-4\n\n"
     )
-    return Tree(str(root))
+    return MachineFiles(str(root))
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_the_debian_package_of_a_file(
     tmp_path: Path, path: str, package: str | None
 ) -> None:
     tree = debian(tmp_path)
-    asked = Packages.begin(tree, [Program("tool", path)], begin)
+    asked = Packages.begin(tree, [ProgramFile("tool", path)], start_program)
     (fact,) = asked.facts(tree, LONG)
     assert fact.value == package
     assert fact.absent == ("" if package else "in no package")
@@ -130,19 +130,19 @@ def test_the_lists_of_files_are_read_once_for_all_programs(
 
     monkeypatch.setattr(programs, "_bytes", noted)
     paths = ("/opt/a", "/opt/b", "/bin/tool", "/usr/local/bin/c")
-    named = [Program(path[-1], path) for path in paths]
-    facts = list(Packages.begin(tree, named, begin).facts(tree, LONG))
+    named = [ProgramFile(path[-1], path) for path in paths]
+    facts = list(Packages.begin(tree, named, start_program).facts(tree, LONG))
     assert [fact.value for fact in facts] == [None, None, "tools 1:2.3-4", None]
     assert facts[-1].absent == "in no package"
     assert sorted(read) == ["lib2:amd64.list", "status", "tools.list"]
     read.clear()
-    list(Packages.begin(tree, named[-1:], begin).facts(tree, LONG))
+    list(Packages.begin(tree, named[-1:], start_program).facts(tree, LONG))
     assert read == []
 
 
 def test_a_lookup_that_takes_too_long_is_absent_by_name(tmp_path: Path) -> None:
     tree = debian(tmp_path)
-    asked = Packages.begin(tree, [Program("tool", "/bin/tool")], begin)
+    asked = Packages.begin(tree, [ProgramFile("tool", "/bin/tool")], start_program)
     (fact,) = asked.facts(tree, OVER)
     assert fact.value is None
     assert "took too long" in fact.absent
@@ -155,8 +155,8 @@ def test_rpm_is_asked_where_there_is_no_dpkg(tmp_path: Path) -> None:
         words.extend(asked if isinstance(asked, tuple) else ())
         return Answer("coreutils 9.1-8.el9\n")
 
-    tree = Tree(str(tmp_path))
-    asked = Packages.begin(tree, [Program("ls", "/usr/bin/ls")], rpm)
+    tree = MachineFiles(str(tmp_path))
+    asked = Packages.begin(tree, [ProgramFile("ls", "/usr/bin/ls")], rpm)
     (fact,) = asked.facts(tree, LONG)
     assert fact.value == "coreutils 9.1-8.el9"
     assert words[0] == "rpm"
@@ -177,7 +177,7 @@ def alive_in(session: str) -> list[str]:
 
 
 def test_a_program_that_hangs_is_ended(tmp_path: Path) -> None:
-    pending = begin(
+    pending = start_program(
         ["sh", "-c", "echo $$ > pid; sleep 1000 & sleep 1000"], str(tmp_path)
     )
     while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
@@ -190,11 +190,12 @@ def test_a_program_that_hangs_is_ended(tmp_path: Path) -> None:
 
 
 def test_what_a_program_said_or_why_not(tmp_path: Path) -> None:
-    assert begin(["echo", "a"], "/").answer(LONG.at_ns).text == "a\n"
+    assert start_program(["echo", "a"], "/").answer(LONG.at_ns).text == "a\n"
     assert (
-        begin(["false"], "/").answer(LONG.at_ns).absent == "false ended with status 1"
+        start_program(["false"], "/").answer(LONG.at_ns).absent
+        == "false ended with status 1"
     )
-    missing = begin([str(tmp_path / "none")], "/").answer(LONG.at_ns)
+    missing = start_program([str(tmp_path / "none")], "/").answer(LONG.at_ns)
     assert missing.absent.endswith("is not installed")
 
 
@@ -235,7 +236,7 @@ def test_the_commit_is_read_from_the_repository(
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 def test_a_real_repository_and_its_work_tree(tmp_path: Path) -> None:
-    from benchwright.machine.capture import Sources, capture
+    from benchwright.machine.capture import CaptureSources, capture
 
     def git(*words: str) -> str:
         who = ("-c", "user.name=a", "-c", "user.email=a@b")
@@ -256,7 +257,9 @@ def test_a_real_repository_and_its_work_tree(tmp_path: Path) -> None:
         (main, "trunk", "clean"),
         (other, "side", "1 file changed"),
     ):
-        machine = capture(sources=Sources(directory=str(directory)), patience_s=60.0)
+        machine = capture(
+            sources=CaptureSources(directory=str(directory)), patience_s=60.0
+        )
         found = {f.name: f.value for f in machine.facts}
         assert found["git.commit"] == git("rev-parse", "HEAD")
         assert (found["git.branch"], found["git.state"]) == (branch, state)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.model.named_server import By, NamedServer, named_server
-from benchwright.probe.named_servers import find_server, server_pids
+from benchwright.core.named_server import NamedServer, ServerKey, parse_named_server
+from benchwright.watch.named_servers import find_server, server_pids
 
 HEAD = (
     "  sl  local_address rem_address   st tx rx tr tm retrnsmt   uid  timeout inode\n"
@@ -47,10 +47,10 @@ class Machine:
         for pid in pids:
             (self.proc / str(pid) / "fd" / "6").symlink_to(f"socket:[{inode}]")
 
-    def find(self, by: By, value: str) -> tuple[int, ...]:
+    def find(self, by: ServerKey, value: str) -> tuple[int, ...]:
         return find_server(NamedServer(by, value), (21,), self.proc).pids
 
-    def why(self, by: By, value: str) -> str:
+    def why(self, by: ServerKey, value: str) -> str:
         found = find_server(NamedServer(by, value), (21,), self.proc)
         assert not found.pids
         return f"{found.why}: {found.remedy}"
@@ -122,6 +122,6 @@ def test_several_are_one_set_and_an_implied_one_may_be_missing(
     ("by", "text"),
     [("pid", "0"), ("port", "65536"), ("port", "-1"), ("unit", ""), ("name", "a/b")],
 )
-def test_what_names_nothing_is_refused(by: By, text: str) -> None:
+def test_what_names_nothing_is_refused(by: ServerKey, text: str) -> None:
     with pytest.raises(ValueError, match="is not"):
-        named_server(by, text)
+        parse_named_server(by, text)

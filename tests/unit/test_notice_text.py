@@ -8,14 +8,20 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from benchwright.cli.notified import Ended, event_of, notice_of, suite_of
-from benchwright.model.notice import Doubt, Event, Notice, Notify, Result
+from benchwright.cli.notices import SessionEnd, event_of, notice_of, suite_of
+from benchwright.core.notice import (
+    Notice,
+    NoticeEvent,
+    NoticeFinding,
+    NoticeResult,
+    NoticeSettings,
+)
 from benchwright.notice.text import MOST_LINES, body, document, subject, variables
-from benchwright.session.run import Verdict
+from benchwright.run.session import SessionVerdict
 from benchwright.study.journal import SessionInfo
 
 NOTICE = Notice(
-    event=Event.UNDECIDED,
+    event=NoticeEvent.UNDECIDED,
     study="/s",
     session=2,
     host="vm",
@@ -25,11 +31,14 @@ NOTICE = Notice(
     reason="no answer for it",
     tests=("it", "and it"),
     results=(
-        Result("it", "elapsed", "s", 30, 0.51, 0.02, 0.95),
-        Result("it", "ops", "", 1, 7.0, None, 0.95),
-        Result("it", "gone", "B", 0, None, None, 0.95),
+        NoticeResult("it", "elapsed", "s", 30, 0.51, 0.02, 0.95),
+        NoticeResult("it", "ops", "", 1, 7.0, None, 0.95),
+        NoticeResult("it", "gone", "B", 0, None, None, 0.95),
     ),
-    findings=(Doubt("drift", "warning", "it elapsed"), Doubt("drift", "note", "it")),
+    findings=(
+        NoticeFinding("drift", "warning", "it elapsed"),
+        NoticeFinding("drift", "note", "it"),
+    ),
     at_ns=1_795_303_460_609_507_493,
 )
 
@@ -88,21 +97,21 @@ def test_a_command_finds_codes_once_and_tests_one_a_line() -> None:
 @pytest.mark.parametrize(
     ("status", "exit_status", "broken", "event"),
     [
-        ("complete", 0, False, Event.DONE),
-        ("complete", 1, False, Event.FAILURE),
-        ("failed", 1, False, Event.FAIL_FAST),
-        ("failed", 1, True, Event.FAILURE),
-        ("failed", 2, True, Event.FAILURE),
-        ("undecided", 3, False, Event.UNDECIDED),
-        ("stopped", 0, False, Event.DONE),
-        ("interrupted", 130, False, Event.INTERRUPTED),
+        ("complete", 0, False, NoticeEvent.DONE),
+        ("complete", 1, False, NoticeEvent.FAILURE),
+        ("failed", 1, False, NoticeEvent.FAIL_FAST),
+        ("failed", 1, True, NoticeEvent.FAILURE),
+        ("failed", 2, True, NoticeEvent.FAILURE),
+        ("undecided", 3, False, NoticeEvent.UNDECIDED),
+        ("stopped", 0, False, NoticeEvent.DONE),
+        ("interrupted", 130, False, NoticeEvent.INTERRUPTED),
     ],
 )
 def test_each_end_is_one_event(
-    status: str, exit_status: int, broken: bool, event: Event
+    status: str, exit_status: int, broken: bool, event: NoticeEvent
 ) -> None:
-    verdict = Verdict(status, "", exit_status)
-    assert event_of(Ended(Path("s"), 1, verdict, broken=broken)) is event
+    verdict = SessionVerdict(status, "", exit_status)
+    assert event_of(SessionEnd(Path("s"), 1, verdict, broken=broken)) is event
 
 
 @pytest.mark.parametrize(
@@ -122,7 +131,9 @@ def test_a_notice_is_named_after_what_was_run(
 
 
 def test_a_load_that_is_kept_in_no_study_says_so() -> None:
-    end = Ended(None, 0, Verdict("complete", "", 0), summary="10/s", findings=())
+    end = SessionEnd(
+        None, 0, SessionVerdict("complete", "", 0), summary="10/s", findings=()
+    )
     notice = notice_of("<load>", event_of(end), end)
     assert notice.study == ""
     told = body(notice)
@@ -131,5 +142,8 @@ def test_a_load_that_is_kept_in_no_study_says_so() -> None:
 
 
 def test_failure_stands_for_fail_fast_and_nothing_else() -> None:
-    notify = Notify((), (Event.FAILURE,))
-    assert [e for e in Event if notify.wants(e)] == [Event.FAIL_FAST, Event.FAILURE]
+    notify = NoticeSettings((), (NoticeEvent.FAILURE,))
+    assert [e for e in NoticeEvent if notify.wants(e)] == [
+        NoticeEvent.FAIL_FAST,
+        NoticeEvent.FAILURE,
+    ]

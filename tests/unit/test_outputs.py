@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.cli.outputs import check_output, same_file, write_output
-from benchwright.model.errors import InputError
+from benchwright.cli.output_file import check_output, same_file, write_output
+from benchwright.core.errors import InputError
 
 
 @pytest.fixture(autouse=True)

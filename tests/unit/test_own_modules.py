@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from benchwright.cli.load_study import OWN
+from benchwright.cli.load_run import OWN
+from benchwright.core.chill import ChillMethod
+from benchwright.core.errors import BenchError
 from benchwright.machine import chill
-from benchwright.model.chill import Method
-from benchwright.model.errors import BenchError
 
 POPEN = subprocess.Popen
 
@@ -36,7 +36,7 @@ def test_chill_runs_no_module_of_the_current_directory(
 ) -> None:
     monkeypatch.setattr(subprocess, "Popen", without_parent)
     with pytest.raises(BenchError) as caught:
-        chill.chill(chill.Request(Method.CHILL, scratch=tmp_path))
+        chill.chill(chill.ChillRequest(ChillMethod.CHILL, scratch=tmp_path))
     assert caught.value.message == "chill's child ended with 1: ?"
 
 

@@ -8,15 +8,17 @@ from pathlib import Path
 import pytest
 
 from benchwright.cli import stats_inputs
-from benchwright.model.errors import InputError
-from benchwright.model.observation import Block
-from benchwright.study.parsers import csv, gnu_time, res
-from benchwright.study.parsers.api import Parser
+from benchwright.core.errors import InputError
+from benchwright.core.observation import MeasurementBlock
+from benchwright.study.parsers import text as csv
+from benchwright.study.parsers import text as gnu_time
+from benchwright.study.parsers import text as res
+from benchwright.study.parsers.api import ResultParser
 
-RES, CSV, TIME = res.PARSER, csv.PARSER, gnu_time.PARSER
+RES, CSV, TIME = res.RES_PARSER, csv.CSV_PARSER, gnu_time.GNU_TIME_PARSER
 
 
-def blocks(parser: Parser, tmp_path: Path, text: str) -> list[Block]:
+def blocks(parser: ResultParser, tmp_path: Path, text: str) -> list[MeasurementBlock]:
     """Return the blocks of a text, which must be one test."""
     path = tmp_path / "input"
     path.write_text(text)
@@ -25,7 +27,9 @@ def blocks(parser: Parser, tmp_path: Path, text: str) -> list[Block]:
     return list(one.blocks)
 
 
-def mistakes(parser: Parser, tmp_path: Path, text: str) -> list[tuple[int, int, str]]:
+def mistakes(
+    parser: ResultParser, tmp_path: Path, text: str
+) -> list[tuple[int, int, str]]:
     """Return (line, column, message) of every mistake of a text."""
     path = tmp_path / "input"
     path.write_bytes(text.encode("latin-1"))
@@ -42,7 +46,7 @@ def mistakes(parser: Parser, tmp_path: Path, text: str) -> list[tuple[int, int, 
 
 def test_res_sys_is_system_and_absent_is_not_zero(tmp_path: Path) -> None:
     (block,) = blocks(RES, tmp_path, "[measurement]\nsys = 1\n")
-    assert block == Block(0, 1, "", 0, {"system": 1.0})
+    assert block == MeasurementBlock(0, 1, "", 0, {"system": 1.0})
 
 
 def test_res_blocks_without_epochs_are_numbered(tmp_path: Path) -> None:
@@ -90,8 +94,8 @@ def test_res_without_a_measurement_is_a_mistake(tmp_path: Path, text: str) -> No
 def test_csv_rows_are_epochs_where_nothing_else_is_said(tmp_path: Path) -> None:
     found = blocks(CSV, tmp_path, "elapsed,free memory\n1,2\n\n3,\n")
     assert found == [
-        Block(0, 1, "", 0, {"elapsed": 1.0, "free memory": 2.0}),
-        Block(0, 2, "", 0, {"elapsed": 3.0}),
+        MeasurementBlock(0, 1, "", 0, {"elapsed": 1.0, "free memory": 2.0}),
+        MeasurementBlock(0, 2, "", 0, {"elapsed": 3.0}),
     ]
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from benchwright.model.pattern import PatternError, compiled
-from benchwright.model.plan import MetricSpec
-from benchwright.suite.metric import pattern_fault
-from benchwright.trial.extract import NotFound, extract
+from benchwright.core.pattern import PatternError, compile_pattern
+from benchwright.core.plan import MetricSpec
+from benchwright.suite.rules import pattern_fault
+from benchwright.trial.metrics import MetricNotFound, extract_metric
 
 
 @pytest.mark.timeout(30)  # a guard against backtracking, which took for ever
@@ -23,8 +23,8 @@ from benchwright.trial.extract import NotFound, extract
     ],
 )
 def test_no_pattern_takes_more_than_linear_time(pattern: str, text: str) -> None:
-    with pytest.raises(NotFound, match="no line matches"):
-        extract(MetricSpec("m", pattern=pattern), text, "")
+    with pytest.raises(MetricNotFound, match="no line matches"):
+        extract_metric(MetricSpec("m", pattern=pattern), text, "")
 
 
 @pytest.mark.parametrize(
@@ -61,12 +61,12 @@ def test_what_is_no_regular_expression_is_marked_where_it_is_wrong(
     pattern: str, offset: int
 ) -> None:
     with pytest.raises(PatternError) as caught:
-        compiled(pattern)
+        compile_pattern(pattern)
     assert caught.value.offset == offset
 
 
 def test_carets_and_dollars_match_at_each_line() -> None:
-    assert compiled(r"^v (\d+)$").search("a 1\nv 2\nb 3")[1] == "2"
+    assert compile_pattern(r"^v (\d+)$").search("a 1\nv 2\nb 3")[1] == "2"
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,8 @@ def test_carets_and_dollars_match_at_each_line() -> None:
 )
 def test_commas_that_group_by_three_are_left_out(text: str, value: float) -> None:
     assert (
-        extract(MetricSpec("v", pattern=r"value (\S*)"), f"value {text}", "") == value
+        extract_metric(MetricSpec("v", pattern=r"value (\S*)"), f"value {text}", "")
+        == value
     )
 
 
@@ -102,12 +103,12 @@ def test_commas_that_group_by_three_are_left_out(text: str, value: float) -> Non
     ],
 )
 def test_a_decimal_comma_is_no_number(text: str) -> None:
-    with pytest.raises(NotFound, match="not a number") as caught:
-        extract(MetricSpec("v", pattern=r"value (\S*)"), f"value {text}", "")
+    with pytest.raises(MetricNotFound, match="not a number") as caught:
+        extract_metric(MetricSpec("v", pattern=r"value (\S*)"), f"value {text}", "")
     assert text in str(caught.value)
 
 
 def test_a_long_match_is_quoted_in_part() -> None:
-    with pytest.raises(NotFound) as caught:
-        extract(MetricSpec("v", pattern="(x*)"), "x" * 100_000, "")
+    with pytest.raises(MetricNotFound) as caught:
+        extract_metric(MetricSpec("v", pattern="(x*)"), "x" * 100_000, "")
     assert len(str(caught.value)) < 200

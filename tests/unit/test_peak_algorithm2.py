@@ -9,13 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchwright.control.peak.algorithm2 import Targets, Verdict, as_published
-from benchwright.control.peak.honest import in_the_region
-from benchwright.control.peak.policy import Policy
-from benchwright.control.peak.reading import Reading, reading
-from benchwright.control.peak.registry import policy_named
-from benchwright.control.peak.search import next_step
-from benchwright.model.peak import (
+from benchwright.core.search import (
     Claim,
     ClaimKind,
     Criterion,
@@ -26,6 +20,16 @@ from benchwright.model.peak import (
     PeakStatus,
     Probe,
 )
+from benchwright.decide.peak.policy import Policy, policy_named
+from benchwright.decide.peak.published import (
+    LoadResponse,
+    LoadVerdict,
+    PaperTargets,
+    judge_as_published,
+    judge_in_region,
+    load_response,
+)
+from benchwright.decide.peak.search import next_peak_step
 
 R_SAT = Criterion("response_ms_mean", 40.0)
 P_SAT = Criterion(
@@ -44,8 +48,10 @@ def trial(rate: float, length_s: float = 180.0, /, **values: float) -> LoadTrial
     )
 
 
-def at(*values: float, rate: float = 100.0) -> Reading:
-    return reading(GOAL, [trial(rate, response_ms_mean=value) for value in values])
+def at(*values: float, rate: float = 100.0) -> LoadResponse:
+    return load_response(
+        GOAL, [trial(rate, response_ms_mean=value) for value in values]
+    )
 
 
 def respond(rate: float) -> float:
@@ -60,7 +66,7 @@ def played(
 ) -> tuple[list[LoadTrial], PeakResult]:
     """Return a search; `value` gives a trial's mean response by its number and rate."""
     history: list[LoadTrial] = []
-    while isinstance(step := next_step(policy, goal, history), Probe):
+    while isinstance(step := next_peak_step(policy, goal, history), Probe):
         mean = value(len(history), step.rate)
         history.append(trial(step.rate, step.duration_s, response_ms_mean=mean))
     return history, step
@@ -71,17 +77,17 @@ def wobbling(number: int, rate: float) -> float:
 
 
 def test_one_trial_is_never_enough() -> None:
-    assert as_published(Targets(), at(20.0)) is Verdict.MORE
+    assert judge_as_published(PaperTargets(), at(20.0)) is LoadVerdict.MORE
 
 
 def test_no_overlap_moves_on() -> None:
-    assert as_published(Targets(), at(20.0, 20.5)) is Verdict.MOVE_ON
-    assert as_published(Targets(), at(80.0, 81.0)) is Verdict.MOVE_ON
+    assert judge_as_published(PaperTargets(), at(20.0, 20.5)) is LoadVerdict.MOVE_ON
+    assert judge_as_published(PaperTargets(), at(80.0, 81.0)) is LoadVerdict.MOVE_ON
 
 
 def test_overlap_without_accuracy_asks_for_more() -> None:
     # t at 1 degree is 12.7: 40 +- 12.7.
-    assert as_published(Targets(), at(39.0, 41.0)) is Verdict.MORE
+    assert judge_as_published(PaperTargets(), at(39.0, 41.0)) is LoadVerdict.MORE
 
 
 def test_overlap_with_accuracy_is_the_peak_even_outside_of_the_region() -> None:
@@ -89,14 +95,19 @@ def test_overlap_with_accuracy_is_the_peak_even_outside_of_the_region() -> None:
     found = at(42.4, 48.4, 43.0, 47.8, 45.4, 44.0, 46.8, 42.9, 47.9)
     assert found.mean > 44
     assert found.accuracy(0.95) >= 0.9
-    assert as_published(Targets(), found) is Verdict.PEAK
-    assert in_the_region(Targets(), found) is Verdict.MOVE_ON
+    assert judge_as_published(PaperTargets(), found) is LoadVerdict.PEAK
+    assert judge_in_region(PaperTargets(), found) is LoadVerdict.MOVE_ON
 
 
 def test_honest_wants_the_interval_within_the_region() -> None:
-    assert in_the_region(Targets(), at(40.0, 41.0, 39.0)) is Verdict.MORE
-    assert in_the_region(Targets(), at(40.0, 40.5, 39.5, 40.2)) is Verdict.PEAK
-    assert in_the_region(Targets(), at(37.0, 37.1, 36.9, 37.0)) is Verdict.MOVE_ON
+    assert judge_in_region(PaperTargets(), at(40.0, 41.0, 39.0)) is LoadVerdict.MORE
+    assert (
+        judge_in_region(PaperTargets(), at(40.0, 40.5, 39.5, 40.2)) is LoadVerdict.PEAK
+    )
+    assert (
+        judge_in_region(PaperTargets(), at(37.0, 37.1, 36.9, 37.0))
+        is LoadVerdict.MOVE_ON
+    )
 
 
 def test_accuracy_is_that_of_equation_2() -> None:
@@ -110,8 +121,8 @@ def test_accuracy_is_that_of_equation_2() -> None:
 def test_the_verdict_does_not_depend_on_the_order_of_trials(
     values: list[float],
 ) -> None:
-    assert as_published(Targets(), at(*values)) is as_published(
-        Targets(), at(*reversed(values))
+    assert judge_as_published(PaperTargets(), at(*values)) is judge_as_published(
+        PaperTargets(), at(*reversed(values))
     )
 
 
@@ -186,7 +197,7 @@ def test_a_share_of_requests_has_a_region_too() -> None:
     goal = PeakGoal(criteria=(R_SAT, P_SAT))
     history: list[LoadTrial] = []
     while isinstance(
-        step := next_step(policy_named("binsearch"), goal, history), Probe
+        step := next_peak_step(policy_named("binsearch"), goal, history), Probe
     ):
         values = {"response_ms_mean": 1.0, P_SAT.key: share_at(step.rate)}
         history.append(trial(step.rate, step.duration_s, **values))
@@ -200,10 +211,10 @@ def test_a_failed_trial_is_overload_without_an_interval() -> None:
     lost = LoadTrial(
         rate=9.0, duration_s=1, lasted_s=1, cost_s=1, ending=LoadEnding.FAILED
     )
-    found = reading(GOAL, [trial(9.0), lost])
+    found = load_response(GOAL, [trial(9.0), lost])
     assert (found.saturated, found.mean) == (True, math.inf)
-    assert as_published(Targets(), found) is Verdict.MOVE_ON
-    assert in_the_region(Targets(), found) is Verdict.MOVE_ON
+    assert judge_as_published(PaperTargets(), found) is LoadVerdict.MOVE_ON
+    assert judge_in_region(PaperTargets(), found) is LoadVerdict.MOVE_ON
 
 
 @pytest.mark.parametrize("name", ["binsearch", "linear", "model", "strawman"])
@@ -212,10 +223,10 @@ def test_a_search_that_was_cut_goes_on_as_if_nothing_had_happened(name: str) -> 
     goal = PeakGoal(criteria=(R_SAT,), start_rate=210.0)
     history, found = played(policy, goal, wobbling)
     for cut in range(len(history)):
-        step = next_step(policy, goal, history[:cut])
+        step = next_peak_step(policy, goal, history[:cut])
         assert isinstance(step, Probe)
         assert step.rate == history[cut].rate
-    assert next_step(policy, goal, history) == found
+    assert next_peak_step(policy, goal, history) == found
 
 
 def test_trials_at_other_loads_are_left_aside() -> None:
@@ -223,7 +234,7 @@ def test_trials_at_other_loads_are_left_aside() -> None:
     policy = policy_named("binsearch")
     history, found = played(policy, GOAL, wobbling)
     strange: Sequence[LoadTrial] = [trial(77.0), trial(999.0), *history, trial(5.0)]
-    step = next_step(policy, GOAL, strange)
+    step = next_peak_step(policy, GOAL, strange)
     assert isinstance(step, PeakResult)
     assert (step.peak_rate, step.status) == (found.peak_rate, found.status)
 

@@ -8,14 +8,14 @@ import msgspec
 import pytest
 
 from benchwright.cli.main import main
-from benchwright.cli.peak_run import meaning_of
-from benchwright.control.peak.registry import DEFAULT, NAMES
-from benchwright.model.errors import InputError
-from benchwright.model.peak import Claim, ClaimKind
-from benchwright.session.search_peak_request import PeakPlan, PeakRequest
+from benchwright.cli.peak import meaning_of
+from benchwright.core.errors import InputError
+from benchwright.core.search import Claim, ClaimKind
+from benchwright.decide.peak.policy import DEFAULT_POLICY, POLICY_NAMES
+from benchwright.load.generators.adapter import GeneratorRequest
+from benchwright.load.spec import Spec
+from benchwright.run.search_requests import PeakPlan, PeakRequest
 from benchwright.suite.program import SourceFile
-from benchwright.workbench.generators.adapter import Asked
-from benchwright.workbench.spec import Spec
 
 COMMAND = PeakRequest(
     command="gen {rate} {duration}", response="/mean", limits=("40ms",), drawn_seed=9
@@ -65,7 +65,7 @@ def test_a_generator_without_a_rate_is_refused_at_its_line() -> None:
 
 def test_what_is_not_said_has_its_default() -> None:
     _spec, plan = asked()
-    assert plan.policy == DEFAULT
+    assert plan.policy == DEFAULT_POLICY
     assert plan.claims == (Claim(ClaimKind.REGION, 0.10, 0.95),)
     assert plan.goal.start_rate == 50
     assert plan.goal.seed == 9, "drawn, and recorded with the request"
@@ -121,14 +121,14 @@ def test_rate_and_duration_are_plain_numbers_and_need_no_shell(
     rate: float, duration_s: float, words: tuple[str, ...]
 ) -> None:
     spec, _plan = asked()
-    trial = Asked(duration_s=duration_s, rate=rate)
+    trial = GeneratorRequest(duration_s=duration_s, rate=rate)
     (command,) = spec.load.settings.invocation(trial).commands
     assert command.argv == words
 
 
 def test_a_shell_runs_only_what_a_user_wrote_for_one() -> None:
     spec, _plan = asked(command="gen {rate} {duration} | tail -1")
-    trial = Asked(duration_s=8.0, rate=50.0)
+    trial = GeneratorRequest(duration_s=8.0, rate=50.0)
     (command,) = spec.load.settings.invocation(trial).commands
     assert command.argv == ("/bin/sh", "-c", "gen 50 8 | tail -1")
 
@@ -219,7 +219,7 @@ def test_an_unknown_policy_is_answered_with_those_there_are(
     words = ["--command", "true {rate}", "--response", "/m", "--limit", "4ms"]
     assert main(["peak", *words, "--policy", "nope"]) == 2
     told = capsys.readouterr().err
-    assert all(name in told for name in NAMES)
+    assert all(name in told for name in POLICY_NAMES)
 
 
 def test_a_program_that_is_not_there_is_told_before_anything_is_run(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from benchwright.control.peak.clock import QUICKEST, clock_of
-from benchwright.control.peak.qgs import QGS
-from benchwright.model.peak import Criterion, LoadEnding, LoadTrial, PeakGoal, Probe
+from benchwright.core.search import Criterion, LoadEnding, LoadTrial, PeakGoal, Probe
+from benchwright.decide.peak.queue_guided import QueueGuided
+from benchwright.decide.peak.reading import LEAST_TIME_SCALE, time_scale
 
 
 @pytest.mark.parametrize(
@@ -16,14 +16,14 @@ from benchwright.model.peak import Criterion, LoadEnding, LoadTrial, PeakGoal, P
         (2.0, 1.0),
         (0.040, 1.0),
         (0.020, 0.5),
-        (0.010, QUICKEST),
-        (1e-4, QUICKEST),
+        (0.010, LEAST_TIME_SCALE),
+        (1e-4, LEAST_TIME_SCALE),
     ],
 )
 def test_a_limit_of_milliseconds_shortens_lengths_down_to_a_bound(
     limit_s: float | None, clock: float
 ) -> None:
-    assert clock_of(limit_s) == pytest.approx(clock)
+    assert time_scale(limit_s) == pytest.approx(clock)
 
 
 def overloaded(criterion: Criterion, probe: Probe) -> LoadTrial:
@@ -41,7 +41,9 @@ def overloaded(criterion: Criterion, probe: Probe) -> LoadTrial:
     )
 
 
-@pytest.mark.parametrize("case", [(20.0, 0.5), (10.0, QUICKEST), (5.0, QUICKEST)])
+@pytest.mark.parametrize(
+    "case", [(20.0, 0.5), (10.0, LEAST_TIME_SCALE), (5.0, LEAST_TIME_SCALE)]
+)
 def test_every_probe_of_a_quick_server_is_shorter_in_proportion(
     case: tuple[float, float],
 ) -> None:
@@ -51,9 +53,9 @@ def test_every_probe_of_a_quick_server_is_shorter_in_proportion(
     lengths = []
     for criterion in (usual, quick):
         goal = PeakGoal(criteria=(criterion,), start_rate=1000.0)
-        first = QGS().next(goal, [])
+        first = QueueGuided().next(goal, [])
         assert isinstance(first, Probe)
-        second = QGS().next(goal, [overloaded(criterion, first)])
+        second = QueueGuided().next(goal, [overloaded(criterion, first)])
         assert isinstance(second, Probe)
         lengths.append((first.duration_s, second.duration_s))
     (one, two), (shorter_one, shorter_two) = lengths

@@ -6,20 +6,18 @@ import msgspec
 import numpy as np
 import pytest
 
-from benchwright.control.peak.doubts import doubts, no_queue
-from benchwright.control.peak.doubts_drift import check_for_drift
-from benchwright.control.peak.doubts_misfit import misfit
-from benchwright.control.peak.doubts_order import check_for_order
-from benchwright.model.peak import (
+from benchwright.core.search import (
     Criterion,
     CurvePoint,
+    LoadSeries,
     LoadTrial,
     PeakGoal,
     PeakResult,
     PeakStatus,
-    Series,
     VarianceComponents,
 )
+from benchwright.decide.peak.diagnostics import misfit, server_findings, shape_findings
+from benchwright.decide.peak.final_checks import check_for_drift, check_for_order
 
 MEAN = "response_ms_mean"
 R_SAT = Criterion(key=MEAN, limit=40.0)
@@ -38,7 +36,7 @@ def trial(rate: float, values: list[float], seed: int = 1) -> LoadTrial:
         lasted_s=n,
         cost_s=n,
         values={MEAN: float(np.mean(column)), "error_ratio": 0.0},
-        series=Series(
+        series=LoadSeries(
             at_s=tuple(float(i) for i in range(n)),
             counts=(round(rate),) * n,
             values={MEAN: tuple(column)},
@@ -62,7 +60,7 @@ def overloaded(rate: float, capacity: float, lasts: int = 60) -> LoadTrial:
 
 def codes(history: list[LoadTrial], goal: PeakGoal = GOAL) -> set[str]:
     """Return the codes of what is doubted."""
-    return {found.code for found in doubts(goal, history)}
+    return {found.code for found in server_findings(goal, history)}
 
 
 QUEUE = [
@@ -76,16 +74,16 @@ QUEUE = [
 
 def test_nothing_is_said_of_a_queue() -> None:
     assert codes(QUEUE) == set()
-    assert no_queue(GOAL, QUEUE) == ()
+    assert shape_findings(GOAL, QUEUE) == ()
 
 
 def test_nothing_is_said_of_nothing() -> None:
     assert codes([]) == set()
-    assert codes([msgspec.structs.replace(QUEUE[0], series=Series())]) == set()
+    assert codes([msgspec.structs.replace(QUEUE[0], series=LoadSeries())]) == set()
 
 
 def test_less_under_overload_than_was_served_is_no_queue() -> None:
-    found = doubts(GOAL, [*QUEUE[:4], overloaded(320, 180)])
+    found = server_findings(GOAL, [*QUEUE[:4], overloaded(320, 180)])
     assert {f.code for f in found} == {
         "curve-fits-no-queue",
         "retrograde-under-overload",
@@ -96,7 +94,7 @@ def test_less_under_overload_than_was_served_is_no_queue() -> None:
 
 def test_a_quicker_response_at_a_higher_load_is_not_monotonic() -> None:
     history = [trial(50, [27.0] * 6), trial(100, [22.0] * 6), trial(200, [18.0] * 6)]
-    found = doubts(GOAL, history)
+    found = server_findings(GOAL, history)
     assert [f.code for f in found] == ["response-not-monotonic"]
     assert "50/s" in found[0].evidence
     assert codes(list(reversed(history))) == {"response-not-monotonic"}
@@ -136,7 +134,7 @@ def test_a_cold_start_is_no_disorder() -> None:
 @pytest.mark.parametrize(("period", "told"), [(10, True), (17, True), (3, False)])
 def test_pauses_at_even_distances_are_stalls(period: int, told: bool) -> None:
     bins = [90.0 if i % period == 2 else 16.0 for i in range(150)]
-    found = doubts(GOAL, [trial(100, bins), *QUEUE])
+    found = server_findings(GOAL, [trial(100, bins), *QUEUE])
     assert ("server-stalls" in {f.code for f in found}) == told
     if told:
         stalls = next(f for f in found if f.code == "server-stalls")
@@ -154,7 +152,7 @@ def test_pauses_between_high_moments_of_a_queue_are_stalls() -> None:
         ]
         return trial(200, bins, first)
 
-    found = doubts(GOAL, [near_the_peak(first) for first in (2, 5, 9, 4)])
+    found = server_findings(GOAL, [near_the_peak(first) for first in (2, 5, 9, 4)])
     stalls = [f for f in found if f.code == "server-stalls"]
     assert len(stalls) == 1
     period_s = float(stalls[0].evidence.split()[1])
@@ -186,7 +184,9 @@ def test_errors_with_a_quick_response_are_shedding() -> None:
 
 def test_a_capacity_that_falls_with_time_is_drift() -> None:
     between = trial(230, [36.0] * 300)
-    found = doubts(GOAL, [overloaded(320, 267), between, between, overloaded(320, 250)])
+    found = server_findings(
+        GOAL, [overloaded(320, 267), between, between, overloaded(320, 250)]
+    )
     assert [f.code for f in found] == ["drift"]
     assert "a minute" in found[0].evidence
     same = [overloaded(320, 267), between, between, overloaded(320, 266)]

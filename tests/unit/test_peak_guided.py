@@ -7,23 +7,27 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from benchwright.control.peak.guided import MOST_TRIALS, Guided, course_of
-from benchwright.control.peak.monotone import PURPOSES
-from benchwright.control.peak.qgs import QGS
-from benchwright.control.peak.search import next_step
-from benchwright.model.finding import Severity
-from benchwright.model.peak import (
+from benchwright.core.results import Severity
+from benchwright.core.search import (
     Claim,
     ClaimKind,
     Criterion,
     LoadEnding,
+    LoadSeries,
     LoadTrial,
     PeakGoal,
     PeakResult,
     PeakStatus,
     Probe,
-    Series,
 )
+from benchwright.decide.peak.default import (
+    MOST_GUIDED_TRIALS,
+    DefaultPeakPolicy,
+    search_mode,
+)
+from benchwright.decide.peak.monotone import MONOTONE_PURPOSES
+from benchwright.decide.peak.queue_guided import QueueGuided
+from benchwright.decide.peak.search import next_peak_step
 from servers import ERRORS, R_SAT, SERVERS
 from world import Search, search_of
 
@@ -41,7 +45,7 @@ def overloaded(rate: float, capacity: float, lasts: int = 60) -> LoadTrial:
         lasted_s=lasts,
         cost_s=lasts,
         values={R_SAT.key: sum(column) / lasts},
-        series=Series(
+        series=LoadSeries(
             at_s=tuple(float(i) for i in range(lasts)),
             counts=(round(rate),) * lasts,
             values={R_SAT.key: column},
@@ -59,24 +63,24 @@ def codes(search: Search) -> set[str]:
 
 
 def test_a_queue_is_searched_by_its_curve() -> None:
-    search = search_of(Guided(), BY_NAME["A-mm4"], 1, NEAR)
+    search = search_of(DefaultPeakPolicy(), BY_NAME["A-mm4"], 1, NEAR)
     assert search.result is not None
     assert search.result.status is PeakStatus.FOUND
     assert search.result.policy == "qgs"
     assert codes(search) == set()
-    assert not {probe.purpose for probe in search.probes} & set(PURPOSES)
+    assert not {probe.purpose for probe in search.probes} & set(MONOTONE_PURPOSES)
 
 
 @pytest.mark.parametrize(
     ("name", "code"), [("kink", "curve-fits-no-queue"), ("stalls", "server-stalls")]
 )
 def test_what_is_no_queue_is_searched_by_order(name: str, code: str) -> None:
-    search = search_of(Guided(), BY_NAME[name], 3)
+    search = search_of(DefaultPeakPolicy(), BY_NAME[name], 3)
     assert search.result is not None
     assert search.result.status is PeakStatus.FOUND
     assert code in codes(search)
     assert "assuming only" in search.result.detail
-    mine = [probe.purpose in PURPOSES for probe in search.probes]
+    mine = [probe.purpose in MONOTONE_PURPOSES for probe in search.probes]
     # Once it is the fallback's search it stays so.
     assert mine == sorted(mine)
     assert not mine[0]
@@ -84,8 +88,8 @@ def test_what_is_no_queue_is_searched_by_order(name: str, code: str) -> None:
 
 
 def test_what_is_remembered_changes_nothing() -> None:
-    search = search_of(Guided(), BY_NAME["kink"], 3, NEAR)
-    policy = Guided()
+    search = search_of(DefaultPeakPolicy(), BY_NAME["kink"], 3, NEAR)
+    policy = DefaultPeakPolicy()
     for n in range(len(search.history) + 1):
         history = search.history[:n]
         # Copies: nothing is remembered of them.
@@ -93,7 +97,7 @@ def test_what_is_remembered_changes_nothing() -> None:
         assert policy.next(search.goal, history) == policy.next(search.goal, fresh)
 
 
-class Endless(QGS):
+class Endless(QueueGuided):
     """A guided search that never converges."""
 
     def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | PeakResult:
@@ -102,20 +106,20 @@ class Endless(QGS):
 
 
 def test_a_search_that_does_not_converge_falls_back() -> None:
-    policy = Guided(guided=Endless())
-    search = search_of(Guided(), BY_NAME["A-mm4"], 1, NEAR)
-    history = (search.history * MOST_TRIALS)[:MOST_TRIALS]
+    policy = DefaultPeakPolicy(guided=Endless())
+    search = search_of(DefaultPeakPolicy(), BY_NAME["A-mm4"], 1, NEAR)
+    history = (search.history * MOST_GUIDED_TRIALS)[:MOST_GUIDED_TRIALS]
     short = policy.next(search.goal, history[:-1])
     assert isinstance(short, Probe)
     assert short.purpose == "focus"
-    course = course_of(search.goal, history)
+    course = search_mode(search.goal, history)
     assert course.criterion is None
     assert [finding.code for finding in course.told] == ["curve-fits-no-queue"]
-    assert f"{MOST_TRIALS} trials" in course.told[0].evidence
+    assert f"{MOST_GUIDED_TRIALS} trials" in course.told[0].evidence
 
 
 def test_rates_that_failed_twice_are_told_as_the_reason() -> None:
-    search = search_of(Guided(), BY_NAME["A-mm4"], 1, NEAR)
+    search = search_of(DefaultPeakPolicy(), BY_NAME["A-mm4"], 1, NEAR)
     failed = [
         msgspec.structs.replace(
             search.history[-1],
@@ -125,7 +129,7 @@ def test_rates_that_failed_twice_are_told_as_the_reason() -> None:
         )
         for rate in (600.0, 500.0)
     ]
-    course = course_of(search.goal, [*search.history, *failed])
+    course = search_mode(search.goal, [*search.history, *failed])
     assert course.criterion is None
     assert [finding.code for finding in course.told] == ["curve-fits-no-queue"]
     assert "from 500/s" in course.told[0].evidence
@@ -133,7 +137,7 @@ def test_rates_that_failed_twice_are_told_as_the_reason() -> None:
 
 def test_a_criterion_without_a_curve_is_told_as_the_reason() -> None:
     quality = Criterion(key="quality", limit=10.0, unit="", statistic="metric")
-    course = course_of(goal_of(quality), [])
+    course = search_mode(goal_of(quality), [])
     assert course.criterion is None
     assert [(f.code, f.severity) for f in course.told] == [
         ("curve-fits-no-queue", Severity.NOTE)
@@ -141,7 +145,7 @@ def test_a_criterion_without_a_curve_is_told_as_the_reason() -> None:
     assert "quality" in course.told[0].evidence
 
 
-class Found(QGS):
+class Found(QueueGuided):
     """A guided search that has found something whatever it is told."""
 
     def __init__(self, result: PeakResult) -> None:
@@ -153,9 +157,9 @@ class Found(QGS):
 
 
 def test_a_curve_that_its_runs_contradict_is_not_the_answer() -> None:
-    search = search_of(Guided(), BY_NAME["A-mm4"], 1)
+    search = search_of(DefaultPeakPolicy(), BY_NAME["A-mm4"], 1)
     assert search.result is not None
-    policy = Guided(guided=Found(search.result))
+    policy = DefaultPeakPolicy(guided=Found(search.result))
     assert policy.next(search.goal, search.history) == search.result
     # The same curve at higher rates: every run near the answer is off.
     points = tuple(
@@ -163,19 +167,19 @@ def test_a_curve_that_its_runs_contradict_is_not_the_answer() -> None:
         for point in search.result.curve
     )
     moved = msgspec.structs.replace(search.result, curve=points)
-    step = Guided(guided=Found(moved)).next(search.goal, search.history)
+    step = DefaultPeakPolicy(guided=Found(moved)).next(search.goal, search.history)
     if isinstance(step, Probe):
-        assert step.purpose in PURPOSES
+        assert step.purpose in MONOTONE_PURPOSES
     else:
         assert "curve-fits-no-queue" in {finding.code for finding in step.findings}
 
 
 def test_a_drift_takes_the_answer_away() -> None:
-    search = search_of(Guided(), BY_NAME["A-mm4"], 1, NEAR)
+    search = search_of(DefaultPeakPolicy(), BY_NAME["A-mm4"], 1, NEAR)
     assert search.result is not None
     first, last = overloaded(400.0, 300.0), overloaded(400.0, 270.0)
     late = msgspec.structs.replace(search.history[-1], cost_s=600.0)
-    policy = Guided(guided=Found(search.result))
+    policy = DefaultPeakPolicy(guided=Found(search.result))
     steady = policy.next(search.goal, [*search.history, first, late, first])
     assert isinstance(steady, PeakResult)
     assert steady.status is PeakStatus.FOUND
@@ -195,19 +199,19 @@ def goal_of(*criteria: Criterion) -> PeakGoal:
 
 
 def test_the_criterion_that_fails_first_is_followed() -> None:
-    search = search_of(Guided(), BY_NAME["A-mm4"], 1, NEAR)
+    search = search_of(DefaultPeakPolicy(), BY_NAME["A-mm4"], 1, NEAR)
     clean = [
         msgspec.structs.replace(t, values={**t.values, "error_ratio": 0.0})
         for t in search.history
     ]
-    assert course_of(goal_of(ERRORS, R_SAT), clean).criterion == R_SAT
-    assert course_of(goal_of(ERRORS), clean).criterion is None
-    assert course_of(goal_of(R_SAT), []).criterion == R_SAT
+    assert search_mode(goal_of(ERRORS, R_SAT), clean).criterion == R_SAT
+    assert search_mode(goal_of(ERRORS), clean).criterion is None
+    assert search_mode(goal_of(R_SAT), []).criterion == R_SAT
 
 
 def test_shedding_is_told_and_found() -> None:
     server = BY_NAME["shedding"]
-    search = search_of(Guided(), server, 1, Claim(ClaimKind.RATE, 0.05))
+    search = search_of(DefaultPeakPolicy(), server, 1, Claim(ClaimKind.RATE, 0.05))
     assert search.result is not None
     assert search.result.peak_rate == pytest.approx(server.peak_rate, rel=0.05)
     assert "sheds-load" in codes(search)
@@ -215,7 +219,7 @@ def test_shedding_is_told_and_found() -> None:
 
 
 def test_a_search_without_trials_begins() -> None:
-    step = next_step(Guided(), goal_of(R_SAT), [])
+    step = next_peak_step(DefaultPeakPolicy(), goal_of(R_SAT), [])
     assert isinstance(step, Probe)
     assert step.rate == 50.0
-    assert Guided().best(goal_of(R_SAT), []).peak_rate is None
+    assert DefaultPeakPolicy().best(goal_of(R_SAT), []).peak_rate is None

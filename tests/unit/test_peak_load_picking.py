@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchwright.control.peak.load_picking import (
+from benchwright.decide.peak.published import (
+    LoadMean,
     LoadPicking,
-    TestLoad,
     binsearch,
     linear,
     model_guided,
@@ -20,13 +20,13 @@ from benchwright.control.peak.load_picking import (
 LIMIT = 40.0
 
 
-def load(rate: float, mean: float) -> TestLoad:
-    return TestLoad(rate, mean, LIMIT, mean > LIMIT)
+def load(rate: float, mean: float) -> LoadMean:
+    return LoadMean(rate, mean, LIMIT, mean > LIMIT)
 
 
 def played(picking: LoadPicking, seed: float, peak: float, loads: int) -> list[float]:
     """Return the first loads on a server without noise: R = 40 peak / (2 peak - rate)."""
-    tested: list[TestLoad] = []
+    tested: list[LoadMean] = []
     for _ in range(loads):
         pick = picking(seed, tested)
         if pick is None:

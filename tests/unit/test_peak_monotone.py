@@ -9,25 +9,24 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from benchwright.control.peak.guided import Guided
-from benchwright.control.peak.monotone import Monotone
-from benchwright.control.peak.monotone_jump import Asked, crossing
-from benchwright.control.peak.monotone_near import Run, near_of
-from benchwright.control.peak.noise import NOTHING
-from benchwright.control.peak.policy import Policy
-from benchwright.control.peak.search import next_step
-from benchwright.model.peak import (
+from benchwright.core.search import (
     Claim,
     ClaimKind,
     Criterion,
     LoadEnding,
+    LoadSeries,
     LoadTrial,
     PeakGoal,
     PeakResult,
     PeakStatus,
     Probe,
-    Series,
 )
+from benchwright.decide.peak.default import DefaultPeakPolicy
+from benchwright.decide.peak.monotone import IntendedRun, Monotone, region_crossing
+from benchwright.decide.peak.monotone_posterior import MonotoneRun, monotone_posterior
+from benchwright.decide.peak.policy import Policy
+from benchwright.decide.peak.reading import UNKNOWN_NOISE
+from benchwright.decide.peak.search import next_peak_step
 from held_out import BY_NAME
 from world import search_of
 
@@ -51,7 +50,7 @@ def run(probe: Probe, key: str, curve: Curve, noise: float, seed: int) -> LoadTr
         lasted_s=probe.duration_s,
         cost_s=probe.duration_s,
         values={key: float(column.mean())},
-        series=Series(
+        series=LoadSeries(
             at_s=tuple(float(i) for i in range(n)),
             counts=(max(round(probe.rate), 1),) * n,
             values={key: tuple(column.tolist())},
@@ -64,7 +63,7 @@ def searched(goal: PeakGoal, curve: Curve, noise: float = 0.1) -> PeakResult:
     """Return what a search of a curve came to."""
     history: list[LoadTrial] = []
     key = goal.criteria[0].key
-    while isinstance(step := next_step(Monotone(), goal, history), Probe):
+    while isinstance(step := next_peak_step(Monotone(), goal, history), Probe):
         history.append(run(step, key, curve, noise, len(history)))
     return step
 
@@ -106,11 +105,13 @@ def step_at_300(rate: float) -> float:
 
 
 @pytest.mark.parametrize("noise", [0.02, 0.2])
-@pytest.mark.parametrize("policy", [Monotone(), Guided()], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "policy", [Monotone(), DefaultPeakPolicy()], ids=lambda one: one.name
+)
 def test_a_jump_across_the_region_is_no_region(policy: Policy, noise: float) -> None:
     goal = PeakGoal(criteria=(MEAN,), start_rate=50.0)
     history: list[LoadTrial] = []
-    while isinstance(step := next_step(policy, goal, history), Probe):
+    while isinstance(step := next_peak_step(policy, goal, history), Probe):
         history.append(run(step, MEAN.key, step_at_300, noise, len(history)))
     assert step.status is PeakStatus.UNDECIDED
     assert "response-jumps" in {finding.code for finding in step.findings}
@@ -120,29 +121,31 @@ def test_a_jump_across_the_region_is_no_region(policy: Policy, noise: float) -> 
     assert len(history) <= 60
 
 
-def asked(rate: float, value: float, lasts_s: float = 60.0) -> Asked:
+def asked(rate: float, value: float, lasts_s: float = 60.0) -> IntendedRun:
     """Return a run at a rate with a response as a share of the limit."""
-    return Asked(rate, Run(rate, value, lasts_s, NOTHING, MEAN.key))
+    return IntendedRun(rate, MonotoneRun(rate, value, lasts_s, UNKNOWN_NOISE, MEAN.key))
 
 
 def test_one_run_in_the_region_is_enough_for_no_jump() -> None:
     below = [asked(299, 0.4), asked(299.5, 0.41), asked(299.8, 0.41)]
     above = [asked(301, 1.3), asked(300.5, 1.31), asked(300.2, 1.3)]
     sides = [*below, *above]
-    known = crossing(sides, 0.1)
+    known = region_crossing(sides, 0.1)
     assert known is not None
     assert (known.low, known.high) == (299.8, 300.2)
     assert known.is_jump(noise_s=0.5)
     assert not known.is_jump(noise_s=20.0), "noise explains it"
-    assert crossing([*sides, asked(300, 1.05)], 0.1) is None
-    assert crossing([*sides, asked(300, 1.05, lasts_s=20.0)], 0.1) == known, "short"
-    assert crossing(below, 0.1) is None
+    assert region_crossing([*sides, asked(300, 1.05)], 0.1) is None
+    assert region_crossing([*sides, asked(300, 1.05, lasts_s=20.0)], 0.1) == known, (
+        "short"
+    )
+    assert region_crossing(below, 0.1) is None
 
 
 def test_sides_that_are_far_apart_in_rate_are_no_jump() -> None:
     below = [asked(280, 0.4), asked(281, 0.41), asked(282, 0.41)]
     above = [asked(301, 1.3), asked(300.5, 1.31), asked(302, 1.3)]
-    known = crossing([*below, *above], 0.1)
+    known = region_crossing([*below, *above], 0.1)
     assert known is not None
     assert not known.is_jump(noise_s=0.5)
     assert 290 < known.middle < 292
@@ -151,7 +154,7 @@ def test_sides_that_are_far_apart_in_rate_are_no_jump() -> None:
 def test_what_grows_on_its_sides_is_no_jump() -> None:
     below = [asked(294, 0.35), asked(297, 0.5), asked(299.7, 0.8)]
     above = [asked(300.3, 1.2), asked(303, 1.8), asked(304, 2.5)]
-    known = crossing([*below, *above], 0.1)
+    known = region_crossing([*below, *above], 0.1)
     assert known is not None
     assert not known.is_jump(noise_s=0.05)
 
@@ -159,11 +162,11 @@ def test_what_grows_on_its_sides_is_no_jump() -> None:
 def test_sides_that_the_chance_in_arrivals_mixes_can_be_a_jump() -> None:
     below = [asked(299, 0.4), asked(300.5, 0.41), asked(301, 0.41)]
     above = [asked(302, 1.3), asked(300.5, 1.31), asked(299.5, 1.3)]
-    known = crossing([*below, *above], 0.1)
+    known = region_crossing([*below, *above], 0.1)
     assert known is not None
     assert known.is_mixed
     assert known.is_jump(noise_s=0.5)
-    far = crossing([*below, asked(340, 0.41), *above], 0.1)
+    far = region_crossing([*below, asked(340, 0.41), *above], 0.1)
     assert far is not None
     assert not far.is_jump(noise_s=0.5)
 
@@ -210,7 +213,7 @@ def test_more_load_makes_the_peak_surer() -> None:
             run(Probe(rate, lasts_s), METRIC.key, lambda r: (r / 300) ** 6 * 10, 0.5, i)
             for i, rate in enumerate(rates)
         ]
-        known = near_of(goal, history)
+        known = monotone_posterior(goal, history)
         return known.quantile(0.9) / known.quantile(0.1)
 
     assert width(400.0) < width(30.0)
@@ -227,7 +230,7 @@ def test_a_failed_trial_is_overload() -> None:
         ending=LoadEnding.FAILED,
         failure="it died",
     )
-    assert near_of(goal, [good, bad]).bracket == (100.0, 200.0)
+    assert monotone_posterior(goal, [good, bad]).bracket == (100.0, 200.0)
 
 
 def test_nothing_is_known_of_nothing() -> None:
@@ -237,7 +240,7 @@ def test_nothing_is_known_of_nothing() -> None:
 
 
 POLICIES = pytest.mark.parametrize(
-    "policy", [Monotone(), Guided()], ids=lambda one: one.name
+    "policy", [Monotone(), DefaultPeakPolicy()], ids=lambda one: one.name
 )
 
 
@@ -245,7 +248,7 @@ def refused(policy: Policy, claim: Claim) -> tuple[PeakResult, list[LoadTrial]]:
     """Return the search of a server far from its limit at 200/s, where it refuses."""
     goal = PeakGoal(criteria=(MEAN,), start_rate=50.0, claim=claim)
     history: list[LoadTrial] = []
-    step = next_step(policy, goal, history)
+    step = next_peak_step(policy, goal, history)
     while isinstance(step, Probe):
         seed = len(history)
         here = run(step, MEAN.key, lambda rate: 12 + 0.06 * rate, 0.1, seed)
@@ -259,7 +262,7 @@ def refused(policy: Policy, claim: Claim) -> tuple[PeakResult, list[LoadTrial]]:
                 failure="connection refused",
             )
         history.append(here)
-        step = next_step(policy, goal, history)
+        step = next_peak_step(policy, goal, history)
     return step, history
 
 

@@ -11,20 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchwright.control.peak.curve import Curve
-from benchwright.control.peak.noise import own_noise
-from benchwright.control.peak.qgs import QGS
-from benchwright.control.peak.qgs_claim import answer
-from benchwright.control.peak.qgs_posterior import posterior, weighted_quantile
-from benchwright.control.peak.qgs_reading import (
-    Capacity,
-    Reading,
-    Readings,
-    believed,
-    read,
-)
-from benchwright.control.peak.warm_up import LEAST_S, Ageing, warm_up
-from benchwright.model.peak import (
+from benchwright.core.search import (
     Claim,
     ClaimKind,
     LoadTrial,
@@ -32,13 +19,27 @@ from benchwright.model.peak import (
     PeakStatus,
     Probe,
 )
+from benchwright.decide.peak.curve import ResponseCurve
+from benchwright.decide.peak.posterior import best_answer, posterior, weighted_quantile
+from benchwright.decide.peak.queue_guided import QueueGuided
+from benchwright.decide.peak.reading import (
+    WARM_UP_LEAST_S,
+    MeasuredCapacity,
+    RunEstimate,
+    RunEstimates,
+    SlownessByAge,
+    fit_warm_up,
+    read_runs,
+    run_noise,
+    without_contradictory_capacities,
+)
 from servers import A, D
 from world import play, search_of, unit_of
 
 
-def _curve(gap: float, exponent: float) -> Curve:
+def _curve(gap: float, exponent: float) -> ResponseCurve:
     one = np.ones(1)
-    return Curve(100 * one, gap * one, exponent * one, 0.3 * one)
+    return ResponseCurve(100 * one, gap * one, exponent * one, 0.3 * one)
 
 
 @given(gap=st.floats(0.02, 1.0), exponent=st.floats(0.5, 8.0))
@@ -55,7 +56,7 @@ def test_a_curve_meets_its_limit_at_its_peak_and_rises(
 def test_noise_of_independent_bins_is_their_variance() -> None:
     random = np.random.default_rng(1)
     found = [
-        own_noise(1 + 0.1 * random.standard_normal(240), np.full(240, 50.0), 1.0, 0.0)
+        run_noise(1 + 0.1 * random.standard_normal(240), np.full(240, 50.0), 1.0, 0.0)
         for _ in range(200)
     ]
     assert np.mean([one.relative_s for one in found]) == pytest.approx(0.01, rel=0.25)
@@ -63,25 +64,27 @@ def test_noise_of_independent_bins_is_their_variance() -> None:
 
 
 def test_few_bins_tell_no_noise() -> None:
-    assert own_noise(np.ones(4), np.ones(4), 1.0, 0.0).freedom == 0
+    assert run_noise(np.ones(4), np.ones(4), 1.0, 0.0).freedom == 0
 
 
-def _ageing(slowness: float, seed: int) -> Ageing:
+def _ageing(slowness: float, seed: int) -> SlownessByAge:
     age = np.arange(60) + 0.5
     noise = 0.05 * np.random.default_rng(seed).standard_normal(60)
-    return Ageing(age, slowness * np.exp(-age / 8.0) + noise, 0.05**2)
+    return SlownessByAge(age, slowness * np.exp(-age / 8.0) + noise, 0.05**2)
 
 
 def test_a_warm_up_is_found_with_about_its_length() -> None:
-    found = warm_up([_ageing(0.3, 1), _ageing(0.3, 2)])
+    found = fit_warm_up([_ageing(0.3, 1), _ageing(0.3, 2)])
     assert found.slowness == pytest.approx(0.3, rel=0.4)
     assert 15 < found.lasts_s <= 40
 
 
 def test_a_server_without_warm_up_is_rarely_given_one() -> None:
-    given_one = sum(warm_up([_ageing(0.0, seed)]).slowness > 0 for seed in range(300))
+    given_one = sum(
+        fit_warm_up([_ageing(0.0, seed)]).slowness > 0 for seed in range(300)
+    )
     assert given_one < 30
-    assert warm_up([]).lasts_s == LEAST_S
+    assert fit_warm_up([]).lasts_s == WARM_UP_LEAST_S
 
 
 def test_quantiles_of_weighted_draws() -> None:
@@ -93,8 +96,8 @@ def test_quantiles_of_weighted_draws() -> None:
 def test_an_overloaded_run_tells_the_capacity() -> None:
     told = []
     for seed in range(8):
-        search = search_of(QGS(), A, seed)
-        readings = read(A.binding, search.history)
+        search = search_of(QueueGuided(), A, seed)
+        readings = read_runs(A.binding, search.history)
         told += [r.capacity for r in readings.runs if r.capacity is not None]
     ratios = [(one.rate / (4 / 0.015) - 1) / one.relative_sd for one in told]
     assert len(told) >= 8
@@ -103,9 +106,9 @@ def test_an_overloaded_run_tells_the_capacity() -> None:
 
 
 def test_the_posterior_narrows_around_the_peak() -> None:
-    search = search_of(QGS(), A, 3)
+    search = search_of(QueueGuided(), A, 3)
     known = [
-        posterior(read(A.binding, search.history[:n], 6.0), (100.0, 400.0), None)
+        posterior(read_runs(A.binding, search.history[:n], 6.0), (100.0, 400.0), None)
         for n in (5, len(search.history))
     ]
     widths = [math.log(one.quantile(0.95) / one.quantile(0.05)) for one in known]
@@ -115,9 +118,9 @@ def test_the_posterior_narrows_around_the_peak() -> None:
 
 @pytest.mark.parametrize("kind", list(ClaimKind))
 def test_an_answers_probability_is_one_of_the_draws(kind: ClaimKind) -> None:
-    search = search_of(QGS(), A, 3)
-    known = posterior(read(A.binding, search.history, 6.0), (100.0, 400.0), None)
-    found = answer(Claim(kind), known)
+    search = search_of(QueueGuided(), A, 3)
+    known = posterior(read_runs(A.binding, search.history, 6.0), (100.0, 400.0), None)
+    found = best_answer(Claim(kind), known)
     assert 0 <= found.probability <= 1
     assert found.low < found.high
     if kind is ClaimKind.SLO:
@@ -126,7 +129,7 @@ def test_an_answers_probability_is_one_of_the_draws(kind: ClaimKind) -> None:
 
 @pytest.mark.parametrize("kind", list(ClaimKind))
 def test_a_search_ends_with_its_claim(kind: ClaimKind) -> None:
-    search = search_of(QGS(), A, 11, Claim(kind))
+    search = search_of(QueueGuided(), A, 11, Claim(kind))
     assert search.result is not None
     assert search.result.status is PeakStatus.FOUND
     assert search.result.claim_probability is not None
@@ -137,33 +140,39 @@ def test_a_search_ends_with_its_claim(kind: ClaimKind) -> None:
 
 
 def test_the_next_step_depends_on_nothing_but_the_history() -> None:
-    search = search_of(QGS(), A, 5)
+    search = search_of(QueueGuided(), A, 5)
     for n in range(len(search.history)):
-        again = QGS().next(search.goal, search.history[:n])
+        again = QueueGuided().next(search.goal, search.history[:n])
         assert isinstance(again, Probe)
         assert again.rate == pytest.approx(search.probes[n].rate, rel=1e-4)
         assert again.duration_s == search.probes[n].duration_s
 
 
 def test_a_resumed_search_ends_with_the_same_answer() -> None:
-    whole = search_of(QGS(), A, 7)
+    whole = search_of(QueueGuided(), A, 7)
     goal = A.goal(None, unit_of(7))
-    resumed = play(QGS(), goal, A, 7, whole.history[:4])
+    resumed = play(QueueGuided(), goal, A, 7, whole.history[:4])
     assert whole.result is not None
     assert resumed.result is not None
     assert resumed.result.peak_rate == whole.result.peak_rate
 
 
-def _overloaded(index: int, capacity: float, offered: float) -> Reading:
-    told = Capacity(capacity, 0.01)
-    return Reading(index, offered, 60.0, math.nan, capacity=told)
+def _overloaded(index: int, capacity: float, offered: float) -> RunEstimate:
+    told = MeasuredCapacity(capacity, 0.01)
+    return RunEstimate(index, offered, 60.0, math.nan, capacity=told)
 
 
 def test_capacities_that_grow_with_the_load_are_none() -> None:
-    alike = Readings((_overloaded(0, 100, 130), _overloaded(1, 101, 200)), 2.0, 0.04)
-    unlike = Readings((_overloaded(0, 100, 130), _overloaded(1, 130, 200)), 2.0, 0.04)
-    assert believed(alike) is alike
-    assert all(run.capacity is None for run in believed(unlike).runs)
+    alike = RunEstimates(
+        (_overloaded(0, 100, 130), _overloaded(1, 101, 200)), 2.0, 0.04
+    )
+    unlike = RunEstimates(
+        (_overloaded(0, 100, 130), _overloaded(1, 130, 200)), 2.0, 0.04
+    )
+    assert without_contradictory_capacities(alike) is alike
+    assert all(
+        run.capacity is None for run in without_contradictory_capacities(unlike).runs
+    )
 
 
 def _trial(rate: float, response_ms: float, lasts_s: float = 20.0) -> LoadTrial:
@@ -179,7 +188,7 @@ def _trial(rate: float, response_ms: float, lasts_s: float = 20.0) -> LoadTrial:
 
 
 def _asked(goal: PeakGoal, history: list[LoadTrial]) -> Probe:
-    step = QGS().next(goal, history)
+    step = QueueGuided().next(goal, history)
     assert isinstance(step, Probe)
     return step
 
@@ -205,7 +214,7 @@ def test_a_wide_bracket_is_halved_before_the_curve_is_asked() -> None:
 
 def test_a_run_length_that_was_set_is_that_of_every_trial() -> None:
     goal = msgspec.structs.replace(A.goal(), run_length_s=33.0)
-    search = play(QGS(), msgspec.structs.replace(goal, max_trials=8), A, 3)
+    search = play(QueueGuided(), msgspec.structs.replace(goal, max_trials=8), A, 3)
     assert {probe.duration_s for probe in search.probes} == {33.0}
 
 
@@ -223,10 +232,10 @@ def test_an_overload_that_stays_bounded_is_not_repeated() -> None:
 
 def test_no_answer_is_beyond_the_limit_by_its_own_curve() -> None:
     for seed in range(1, 5):
-        search = search_of(QGS(), D, seed)
+        search = search_of(QueueGuided(), D, seed)
         limit = D.binding.limit * (1 + search.goal.claim.tolerance)
         for n in range(1, len(search.history) + 1):
-            result = QGS().best(search.goal, search.history[:n])
+            result = QueueGuided().best(search.goal, search.history[:n])
             assert result.peak_rate is not None
             below = [p for p in result.curve if p.rate <= result.peak_rate]
             assert max(point.middle for point in below) <= limit, (seed, n)

@@ -13,38 +13,36 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchwright.finding.load_words import number_text, value_text
-from benchwright.model.estimate import Estimate
-from benchwright.model.finding import Finding, Severity
-from benchwright.model.peak import (
+from benchwright.core.results import Estimate, Finding, Severity
+from benchwright.core.search import (
     Claim,
     ClaimKind,
     Criterion,
     CurvePoint,
     LoadEnding,
+    LoadSeries,
     LoadTrial,
     PeakResult,
     PeakStatus,
     Probe,
-    Series,
+    SearchTrial,
     VarianceComponents,
 )
-from benchwright.model.search import SearchTrial
-from benchwright.report.peak import PeakReport, peak_text
-from benchwright.report.peak_json import peak_document
-from benchwright.report.peak_progress import (
+from benchwright.findings.load_text import number_text, value_text
+from benchwright.report.charts.peak import half_width, peak_sheet
+from benchwright.report.charts.render import render_sheet
+from benchwright.report.charts.sheet import AxisUnit, CurveForm
+from benchwright.report.charts.style import ChartStyle
+from benchwright.report.peak import PeakReport, peak_document, peak_text
+from benchwright.report.search_progress import (
     PlainSearch,
     TerminalSearch,
-    running_text,
+    peak_running_text,
+    peak_trial_text,
     search_progress,
-    trial_text,
 )
-from benchwright.report.peak_words import criterion_text, probability_text
-from benchwright.report.plot.peak import half_width, peak_sheet
-from benchwright.report.plot.render import render_sheet
-from benchwright.report.plot.sheet import Form, Unit
-from benchwright.report.plot.style import Style
-from benchwright.stats.longrun import long_run_sdev
+from benchwright.report.search_text import criterion_text, probability_text
+from benchwright.stats.dependence import long_run_sdev
 
 MEAN = Criterion("response_ms_mean", 40.0)
 ERRORS = Criterion("error_ratio", 0.001, unit="", statistic="ratio")
@@ -353,20 +351,20 @@ def test_a_failure_is_told_once_and_named_after() -> None:
 
 
 def test_a_trial_is_one_line_with_what_is_known() -> None:
-    line = trial_text(REPORT.trials[1], MEAN, RESULT, 122.0)
+    line = peak_trial_text(REPORT.trials[1], MEAN, RESULT, 122.0)
     assert line == (
         "trial 2: 200/s for 60 s (climb): mean response 30.5 ms; "
         "peak 231.24 to 241.9/s at 95 %, claim 97.3 %; 122 s spent"
     )
-    left = trial_text(REPORT.trials[2], MEAN, None, 134.0)
+    left = peak_trial_text(REPORT.trials[2], MEAN, None, 134.0)
     assert left.endswith("mean response 1,234 ms, left after 12 s; 134 s spent")
-    assert "failed: it is gone" in trial_text(REPORT.trials[3], MEAN, None, 134.0)
+    assert "failed: it is gone" in peak_trial_text(REPORT.trials[3], MEAN, None, 134.0)
 
 
 def test_a_running_trial_says_how_far_it_is() -> None:
     done = REPORT.trials[1]
     so_far = msgspec.structs.replace(done.trial, lasted_s=7.0)
-    assert running_text(2, done.probe, so_far, MEAN) == (
+    assert peak_running_text(2, done.probe, so_far, MEAN) == (
         "trial 2: 200/s for 60 s (climb); after 7 s: mean response 30.5 ms"
     )
 
@@ -413,7 +411,7 @@ def test_the_picture_shows_trials_curve_limit_and_peak() -> None:
     curve, trials = response.curves
     assert curve.low[0] == 10.0
     assert curve.high[0] == 14.0
-    assert trials.form is Form.POINTS
+    assert trials.form is CurveForm.POINTS
     assert trials.x == (100.0, 200.0)
     (limit,) = response.marks
     assert limit.y == 40.0
@@ -432,7 +430,7 @@ def test_trials_are_drawn_at_their_numbers_and_there_is_no_trial_0() -> None:
     many = tuple(trial(3 + at, 50.0 + at, 15.0) for at in range(13))
     course = peak_sheet(msgspec.structs.replace(REPORT, trials=many)).panels[1]
     assert course.x.names == ()
-    assert course.x.unit is Unit.COUNT
+    assert course.x.unit is AxisUnit.COUNT
     assert course.curves[0].x == tuple(float(one.number) for one in many)
     assert course.x.low is not None
     assert 2 < course.x.low < 3, "the first of these trials has the number 3"
@@ -461,7 +459,7 @@ def test_what_is_not_drawn_is_counted_at_the_foot() -> None:
 def test_a_trials_interval_is_as_wide_as_its_own_series_says() -> None:
     generator = np.random.default_rng(20261121)
     bins = 30 + generator.normal(size=60)
-    series = Series(
+    series = LoadSeries(
         at_s=tuple(map(float, range(60))),
         counts=(200,) * 60,
         values={"response_ms_mean": tuple(map(float, bins))},
@@ -479,5 +477,5 @@ def test_a_trials_interval_is_as_wide_as_its_own_series_says() -> None:
 def test_every_kind_of_report_can_be_drawn(form: str) -> None:
     nothing = msgspec.structs.replace(REPORT, results=(None,), trials=())
     for report in (REPORT, nothing, changed(interval=None, peak_rate=None, curve=())):
-        style = Style(width_in=4.0, height_in=3.0, fontsize_pt=9.0, dpi=50)
+        style = ChartStyle(width_in=4.0, height_in=3.0, fontsize_pt=9.0, dpi=50)
         assert len(render_sheet(peak_sheet(report), style, form).data) > 1000

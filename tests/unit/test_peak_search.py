@@ -10,10 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchwright.control.peak.bounds import highest_rate, lowest_rate
-from benchwright.control.peak.registry import NAMES, policy_named
-from benchwright.control.peak.search import MOST_AT_ONE_RATE, leaves, next_step
-from benchwright.model.peak import (
+from benchwright.core.search import (
     Criterion,
     CurvePoint,
     LoadEnding,
@@ -23,6 +20,13 @@ from benchwright.model.peak import (
     PeakStatus,
     Probe,
 )
+from benchwright.decide.peak.policy import (
+    POLICY_NAMES,
+    highest_rate,
+    lowest_rate,
+    policy_named,
+)
+from benchwright.decide.peak.search import MOST_AT_ONE_RATE, may_leave, next_peak_step
 
 R_SAT = Criterion("response_ms_mean", 40.0)
 RESTART_S = 7.0
@@ -71,7 +75,9 @@ def played(
     goal: PeakGoal, bench: Bench, policy: str = "binsearch"
 ) -> tuple[list[LoadTrial], PeakResult]:
     history: list[LoadTrial] = []
-    while isinstance(step := next_step(policy_named(policy), goal, history), Probe):
+    while isinstance(
+        step := next_peak_step(policy_named(policy), goal, history), Probe
+    ):
         assert len(history) < 500, "the search has no end"
         history.append(bench(step, len(history)))
     return history, step
@@ -186,7 +192,7 @@ def test_the_lowest_rate_is_one_at_which_a_run_sees_arrivals(
     assert lowest_rate(msgspec.structs.replace(goal_of(), **fields)) == lowest
 
 
-@pytest.mark.parametrize("policy", NAMES)
+@pytest.mark.parametrize("policy", POLICY_NAMES)
 def test_a_server_that_is_slow_without_load_is_soon_told_so(policy: str) -> None:
     history, found = played(goal_of(), lambda probe, _n: ran(probe, 500.0), policy)
     assert found.status is PeakStatus.FAILS_AT_LOWEST
@@ -221,7 +227,7 @@ def test_a_first_rate_beyond_a_million_can_be_raised() -> None:
 
 def test_a_slow_server_is_given_time_for_ten_operations() -> None:
     goal = goal_of(start_rate=0.02, lowest_rate=0.01)
-    step = next_step(BINSEARCH, goal, [])
+    step = next_peak_step(BINSEARCH, goal, [])
     assert isinstance(step, Probe)
     assert step.duration_s == 500
 
@@ -275,7 +281,7 @@ def test_what_is_in_flight_at_the_end_is_no_limit_of_the_generator() -> None:
     assert (found.status, found.peak_rate) == (PeakStatus.NEVER_FAILS, 5000)
 
 
-@pytest.mark.parametrize("policy", NAMES)
+@pytest.mark.parametrize("policy", POLICY_NAMES)
 def test_a_generator_is_asked_only_for_rates_that_it_can_be_told(policy: str) -> None:
     goal = goal_of(rate_step=1.0, lowest_rate=0.4, highest_rate=900.5, max_trials=40)
     history, found = played(goal, healthy, policy)
@@ -374,12 +380,12 @@ def test_rates_can_be_written_down() -> None:
 
 def test_an_unwatched_probe_is_never_left() -> None:
     probe = Probe(50.0, 10.0)
-    assert not leaves(BINSEARCH, goal_of(watched=False), [], probe, ran(probe, 1.0))
-    assert not leaves(BINSEARCH, goal_of(), [], probe, ran(probe, 1.0))
+    assert not may_leave(BINSEARCH, goal_of(watched=False), [], probe, ran(probe, 1.0))
+    assert not may_leave(BINSEARCH, goal_of(), [], probe, ran(probe, 1.0))
 
 
 def test_the_registry_names_its_policies() -> None:
-    for name in NAMES:
+    for name in POLICY_NAMES:
         assert policy_named(name).name == name
     with pytest.raises(KeyError):
         policy_named("simulated-annealing")
@@ -411,7 +417,7 @@ class Staying:
 
 def test_a_rate_that_decides_nothing_ends_the_search_with_the_reason() -> None:
     history: list[LoadTrial] = []
-    while isinstance(step := next_step(Staying(), goal_of(), history), Probe):
+    while isinstance(step := next_peak_step(Staying(), goal_of(), history), Probe):
         history.append(ran(step, 36.0 + len(history) % 6))
     assert len(history) == MOST_AT_ONE_RATE
     assert step.status is PeakStatus.UNDECIDED
@@ -421,7 +427,7 @@ def test_a_rate_that_decides_nothing_ends_the_search_with_the_reason() -> None:
     assert "mean response 36 ms to 41 ms, limit 40 ms" in evidence
 
 
-@pytest.mark.parametrize("policy", NAMES)
+@pytest.mark.parametrize("policy", POLICY_NAMES)
 @pytest.mark.parametrize("step", [None, 10.0])
 def test_every_policy_ends_where_the_limit_is_inside_the_noise(
     policy: str, step: float | None
@@ -446,7 +452,7 @@ def test_an_answer_that_the_curve_contradicts_says_so() -> None:
             )
 
     goal = goal_of(budget_s=5.0)
-    found = next_step(Contradicted(), goal, [ran(Probe(100.0, 10.0), 30.0)])
+    found = next_peak_step(Contradicted(), goal, [ran(Probe(100.0, 10.0), 30.0)])
     assert isinstance(found, PeakResult)
     assert found.detail.startswith("5 s budget used up")
     assert "against it: mean response 60 ms at 80/s" in found.detail

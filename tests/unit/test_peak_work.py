@@ -10,31 +10,29 @@ from typing import Any
 import msgspec
 import pytest
 
-from benchwright.control.peak import (
-    doubts,
-    doubts_pauses,
-    guided,
-    loads,
-    monotone_near,
-    qgs,
-    qgs_reading,
-)
-from benchwright.control.peak.registry import policy_named
-from benchwright.control.peak.search import leaves, next_step
-from benchwright.model.peak import LoadTrial, PeakGoal, Probe
+from benchwright.core.search import LoadTrial, PeakGoal, Probe
+from benchwright.decide.peak import default as guided
+from benchwright.decide.peak import diagnostics as doubts
+from benchwright.decide.peak import diagnostics as doubts_pauses
+from benchwright.decide.peak import monotone_posterior as loads
+from benchwright.decide.peak import monotone_posterior as monotone_near
+from benchwright.decide.peak import queue_guided as qgs
+from benchwright.decide.peak import reading as qgs_reading
+from benchwright.decide.peak.policy import policy_named
+from benchwright.decide.peak.search import may_leave, next_peak_step
 from held_out import BY_NAME
 from world import SimWorkbench, search_of
 
 SERVER = BY_NAME["mm8-cold-per-trial"]
 COUNTED = (
-    (doubts, "_no_queue"),
-    (doubts_pauses, "_high_of"),
-    (guided, "_course"),
-    (loads, "_noise_of"),
-    (monotone_near, "_near"),
-    (qgs, "_fit"),
-    (qgs_reading, "_ageing"),
-    (qgs_reading, "_read_one"),
+    (doubts, "_computed_shape_findings"),
+    (doubts_pauses, "_computed_high_bins"),
+    (guided, "_mode_for"),
+    (loads, "_computed_noise"),
+    (monotone_near, "_computed_posterior"),
+    (qgs, "_fit_curve"),
+    (qgs_reading, "_slowness_by_age"),
+    (qgs_reading, "_read_run"),
 )
 """What costs time, by module: the diagnostics, what a trial tells, the fits."""
 
@@ -78,11 +76,11 @@ def test_a_decision_looks_at_the_new_trial_only(
     history: list[LoadTrial], calls: Counter[str], trials: int
 ) -> None:
     known = again(history[:trials])
-    next_step(policy_named("qgs"), goal(), known[:-1])
+    next_peak_step(policy_named("qgs"), goal(), known[:-1])
     calls.clear()
-    next_step(policy_named("qgs"), goal(), known)
+    next_peak_step(policy_named("qgs"), goal(), known)
     # The noise of a run depends on the curve's slope, which changes while one is followed.
-    most = {"_read_one": trials + 2} if trials < guided.MOST_TRIALS else {}
+    most = {"_read_run": trials + 2} if trials < guided.MOST_GUIDED_TRIALS else {}
     for name, count in calls.items():
         assert count <= most.get(name, 2), (name, count)
 
@@ -91,11 +89,11 @@ def test_the_best_answer_after_a_decision_costs_nothing(
     history: list[LoadTrial], calls: Counter[str]
 ) -> None:
     known = again(history[:30])
-    next_step(policy_named("qgs"), goal(), known)
+    next_peak_step(policy_named("qgs"), goal(), known)
     calls.clear()
     # As a report asks for it: another policy object, and as if time were up.
     ended = msgspec.structs.replace(goal(), max_trials=30, watched=False)
-    next_step(policy_named("qgs"), ended, known)
+    next_peak_step(policy_named("qgs"), ended, known)
     assert set(calls) <= {"_noise_of"}
 
 
@@ -105,5 +103,5 @@ def test_nothing_is_decided_while_a_trial_runs(
     probe = Probe(363.0, 60.0, "focus")
     known = again(history)
     for trial in again(history[-3:]):
-        leaves(policy_named("qgs"), goal(), known, probe, trial)
+        may_leave(policy_named("qgs"), goal(), known, probe, trial)
     assert not calls

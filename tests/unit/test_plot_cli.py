@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from benchwright.cli import plot
-from benchwright.model.errors import InputError
+from benchwright.core.errors import InputError
 
 ALL = ("eps", "pdf", "svg", "png")
 

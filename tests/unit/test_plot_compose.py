@@ -10,24 +10,24 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from benchwright.model.decision import Stop
-from benchwright.model.errors import InputError
-from benchwright.model.estimate import Estimate, Reached
-from benchwright.model.observation import Block, Ending, Trial
-from benchwright.model.plan import Arm
-from benchwright.report.plot.chart import Chart, Mode, Point, Values
-from benchwright.report.plot.compose import compose
-from benchwright.report.plot.limits import check
-from benchwright.report.plot.plan import Request
-from benchwright.report.plot.source import Group, Source, source_of
-from benchwright.report.plot.style import Spacing, Style
-from benchwright.stats.confidence_sequence import t_mixture_interval
-from benchwright.stats.warmup import mser_truncation
+from benchwright.core.errors import InputError
+from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
+from benchwright.core.plan import ComparisonArm, StopDecision
+from benchwright.core.results import Estimate, ReachedPrecision
+from benchwright.report.charts.chart import Chart, PlotMode, PlotPoint, SingleValues
+from benchwright.report.charts.compose import check_axes, compose_chart
+from benchwright.report.charts.plan import ChartRequest
+from benchwright.report.charts.source import PlotGroup, PlotTest, plot_test_of
+from benchwright.report.charts.style import BarSpacing, ChartStyle
+from benchwright.stats.drift import mser_truncation
+from benchwright.stats.intervals import t_mixture_interval
 
 ELAPSED = (10.0, 11.0, 9.5, 10.5)
 
 
-def source(test: str, stop: Stop | None = None, **columns: Sequence[float]) -> Source:
+def source(
+    test: str, stop: StopDecision | None = None, **columns: Sequence[float]
+) -> PlotTest:
     """Return a test with these values, one a trial; NaN is: not measured."""
     rows: list[Mapping[str, float]] = [
         dict(zip(columns, row, strict=True))
@@ -38,31 +38,35 @@ def source(test: str, stop: Stop | None = None, **columns: Sequence[float]) -> S
             test=test,
             epoch=epoch,
             threads=1,
-            ending=Ending.OK,
+            ending=TrialEnding.OK,
             started_ns=0,
             duration_ns=0,
-            blocks=(Block(1, epoch, "c", 0, {k: v for k, v in row.items() if v == v}),),
+            blocks=(
+                MeasurementBlock(
+                    1, epoch, "c", 0, {k: v for k, v in row.items() if v == v}
+                ),
+            ),
         )
         for epoch, row in enumerate(rows, 1)
     ]
-    return source_of(test, trials, stop=stop)
+    return plot_test_of(test, trials, stop=stop)
 
 
-def times(test: str, factor: float = 1.0) -> Source:
+def times(test: str, factor: float = 1.0) -> PlotTest:
     values = np.array(ELAPSED) * factor
     return source(test, elapsed=values, user=values / 10, system=values / 2)
 
 
-def drawn(*groups: Group, **asked: object) -> Chart:
-    return compose(groups, Request(**asked))[0]  # type: ignore[arg-type]
+def drawn(*groups: PlotGroup, **asked: object) -> Chart:
+    return compose_chart(groups, ChartRequest(**asked))[0]  # type: ignore[arg-type]
 
 
-def points(chart: Chart, component: str) -> list[Point]:
+def points(chart: Chart, component: str) -> list[PlotPoint]:
     return [p for s in chart.series if s.component == component for p in s.points]
 
 
-def line(*sources: Source) -> Group:
-    return Group("G", sources)
+def line(*sources: PlotTest) -> PlotGroup:
+    return PlotGroup("G", sources)
 
 
 def test_a_point_is_the_mean_with_students_interval() -> None:
@@ -89,7 +93,9 @@ def test_every_kind_of_error_bar() -> None:
 
 def test_the_interval_that_a_stopping_rule_reached_is_the_tests_own() -> None:
     own = Estimate(10.2, 9.7, 11.4, 0.95, "order-statistics", 4, "s")
-    stop = Stop("precise", "", reached=(Reached("elapsed", "median", 4, own),))
+    stop = StopDecision(
+        "precise", "", reached=(ReachedPrecision("elapsed", "median", 4, own),)
+    )
     group = line(source("a", stop, elapsed=ELAPSED, user=ELAPSED))
     chart = drawn(group, errorbars="interval", components=("Elapsed", "User"))
     (elapsed,), (user,) = points(chart, "Elapsed"), points(chart, "User")
@@ -99,7 +105,7 @@ def test_the_interval_that_a_stopping_rule_reached_is_the_tests_own() -> None:
 
 
 def test_of_one_trial_there_is_no_error_bar_and_it_is_said() -> None:
-    chart, findings = compose([line(source("a", elapsed=[3.0]))], Request())
+    chart, findings = compose_chart([line(source("a", elapsed=[3.0]))], ChartRequest())
     (point,) = points(chart, "Elapsed")
     assert (point.value, point.low, point.high, point.method) == (3.0, None, None, "")
     assert [finding.code for finding in findings] == ["too-few-trials"]
@@ -115,12 +121,12 @@ def test_lines_are_in_the_order_of_the_axis() -> None:
 def test_two_points_at_one_place_are_refused() -> None:
     same = (source("a", elapsed=[1.0]), source("a", elapsed=[2.0]))
     with pytest.raises(InputError, match="both at a"):
-        drawn(Group("G", same))
+        drawn(PlotGroup("G", same))
 
 
 def test_a_component_that_some_test_lacks_is_a_gap_and_a_finding() -> None:
     bare = source("a:2", elapsed=ELAPSED)
-    chart, findings = compose([line(times("a:1"), bare)], Request())
+    chart, findings = compose_chart([line(times("a:1"), bare)], ChartRequest())
     user = points(chart, "User")
     assert [point.value for point in user] == [
         pytest.approx(np.mean(ELAPSED) / 10),
@@ -131,7 +137,7 @@ def test_a_component_that_some_test_lacks_is_a_gap_and_a_finding() -> None:
 
 
 def test_every_mistake_is_told_at_once() -> None:
-    empty = Group("Empty", (source_of("e", []),))
+    empty = PlotGroup("Empty", (plot_test_of("e", []),))
     with pytest.raises(InputError) as caught:
         drawn(line(times("a")), empty, components=("Elapsed", "Foo"), factor="fs")
     messages = [diagnostic.message for diagnostic in caught.value.diagnostics]
@@ -142,8 +148,11 @@ def test_every_mistake_is_told_at_once() -> None:
 
 
 def bar(**asked: object) -> Chart:
-    groups = (Group("Ext2", (times("ext2:1"),)), Group("Ext3", (times("ext3:1", 2),)))
-    return drawn(*groups, mode=Mode.BAR, **asked)
+    groups = (
+        PlotGroup("Ext2", (times("ext2:1"),)),
+        PlotGroup("Ext3", (times("ext3:1", 2),)),
+    )
+    return drawn(*groups, mode=PlotMode.BAR, **asked)
 
 
 def test_user_is_stacked_on_system_and_elapsed_stands_beside() -> None:
@@ -167,7 +176,7 @@ def test_stacks_are_as_asked() -> None:
 
 
 def test_spacing_is_in_widths_of_bars() -> None:
-    chart = bar(components=("Elapsed", "System"), spacing=Spacing(2, 0.5, 3))
+    chart = bar(components=("Elapsed", "System"), spacing=BarSpacing(2, 0.5, 3))
     elapsed, system = points(chart, "Elapsed"), points(chart, "System")
     assert {point.width for point in (*elapsed, *system)} == {2}
     edges = [
@@ -179,7 +188,9 @@ def test_spacing_is_in_widths_of_bars() -> None:
 
 def test_nothing_stands_on_a_gap() -> None:
     bare = source("b", elapsed=ELAPSED, user=ELAPSED)
-    chart = drawn(Group("A", (times("a"),)), Group("B", (bare,)), mode=Mode.BAR)
+    chart = drawn(
+        PlotGroup("A", (times("a"),)), PlotGroup("B", (bare,)), mode=PlotMode.BAR
+    )
     assert points(chart, "System")[1].value is None
     assert points(chart, "User")[1].value is None
     assert points(chart, "User")[0].value is not None
@@ -188,27 +199,27 @@ def test_nothing_stands_on_a_gap() -> None:
 def test_a_negative_value_is_not_stacked() -> None:
     below = source("a", elapsed=[1.0, 2], user=[-1.0, -2], system=[1.0, 2])
     with pytest.raises(InputError, match="User is negative"):
-        drawn(line(below), mode=Mode.BAR)
-    flat = drawn(line(below), mode=Mode.BAR, stacks=())
+        drawn(line(below), mode=PlotMode.BAR)
+    flat = drawn(line(below), mode=PlotMode.BAR, stacks=())
     assert points(flat, "User")[0].value == -1.5
 
 
 def test_names_stand_side_by_side_for_one_component_of_many_tests() -> None:
     groups = [
-        Group(n, tuple(times(f"{n}:{k}") for k in (8, 1))) for n in ("ext", "xfs")
+        PlotGroup(n, tuple(times(f"{n}:{k}") for k in (8, 1))) for n in ("ext", "xfs")
     ]
-    chart = drawn(*groups, mode=Mode.BAR, components=("Elapsed",))
+    chart = drawn(*groups, mode=PlotMode.BAR, components=("Elapsed",))
     assert [tick.label for tick in chart.ticks] == ["1", "8"]
     assert chart.legends() == ("ext", "xfs")
     assert [s.points[0].label for s in chart.series] == ["1", "1"]
-    both = drawn(*groups, mode=Mode.BAR)
+    both = drawn(*groups, mode=PlotMode.BAR)
     assert [tick.label for tick in both.ticks] == ["1", "8", "1", "8"]
     assert [block.label for block in both.blocks] == ["ext", "xfs"]
 
 
 def test_distributions_keep_every_value_and_mark_the_median() -> None:
     values = np.random.default_rng(3).normal(10, 1, 25)
-    for mode in (Mode.ECDF, Mode.VIOLIN, Mode.STRIP):
+    for mode in (PlotMode.ECDF, PlotMode.VIOLIN, PlotMode.STRIP):
         (point,) = drawn(line(source("a", elapsed=values)), mode=mode).series[0].points
         assert point.values is not None
         assert point.values.values == pytest.approx(values)
@@ -221,29 +232,29 @@ def test_distributions_keep_every_value_and_mark_the_median() -> None:
 
 
 def test_too_few_values_have_a_median_without_an_interval() -> None:
-    (point,) = drawn(line(times("a")), mode=Mode.STRIP).series[0].points
+    (point,) = drawn(line(times("a")), mode=PlotMode.STRIP).series[0].points
     assert (point.low, point.high, point.method) == (None, None, "")
     assert point.value == np.median(ELAPSED)
 
 
-@pytest.mark.parametrize("mode", [Mode.STRIP, Mode.VIOLIN])
-def test_a_median_says_how_many_trials_its_interval_needs(mode: Mode) -> None:
+@pytest.mark.parametrize("mode", [PlotMode.STRIP, PlotMode.VIOLIN])
+def test_a_median_says_how_many_trials_its_interval_needs(mode: PlotMode) -> None:
     for least, confidence in ((6, 0.95), (8, 0.99)):
-        asked = Request(mode=mode, confidence=confidence)
+        asked = ChartRequest(mode=mode, confidence=confidence)
         enough, few = ([float(n) for n in range(end)] for end in (least, least - 1))
-        assert not compose([line(source("a", elapsed=enough))], asked)[1]
-        (found,) = compose([line(source("a", elapsed=few))], asked)[1]
+        assert not compose_chart([line(source("a", elapsed=enough))], asked)[1]
+        (found,) = compose_chart([line(source("a", elapsed=few))], asked)[1]
         assert found.evidence == f"{least - 1} trials: no error bar"
         assert f"at least {least} trials" in found.remedy
 
 
-@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("mode", list(PlotMode))
 @pytest.mark.parametrize("components", [(), ("Elapsed",)])
 def test_tests_of_which_no_trial_counts_are_refused(
-    mode: Mode, components: tuple[str, ...]
+    mode: PlotMode, components: tuple[str, ...]
 ) -> None:
-    failed = Trial("a", 1, 1, Ending.FAILED, 0, 0, blocks=())
-    groups = [Group(name, (source_of(name, [failed]),)) for name in "AB"]
+    failed = Trial("a", 1, 1, TrialEnding.FAILED, 0, 0, blocks=())
+    groups = [PlotGroup(name, (plot_test_of(name, [failed]),)) for name in "AB"]
     with pytest.raises(InputError) as caught:
         drawn(*groups, mode=mode, components=components)
     told = [diagnostic.message for diagnostic in caught.value.diagnostics]
@@ -254,7 +265,7 @@ def test_tests_of_which_no_trial_counts_are_refused(
 
 
 def test_a_series_without_the_component_is_told_apart_from_one_without_trials() -> None:
-    bare = Group("B", (source("b", elapsed=ELAPSED),))
+    bare = PlotGroup("B", (source("b", elapsed=ELAPSED),))
     with pytest.raises(InputError, match=r"'B' has nothing to draw: b has no User"):
         drawn(line(times("a")), bare, components=("user",))
 
@@ -262,11 +273,11 @@ def test_a_series_without_the_component_is_told_apart_from_one_without_trials() 
 def test_a_ratio_without_an_error_bar_blames_the_test_that_is_too_short() -> None:
     one, several = source("one", elapsed=[3.0]), times("a")
     for groups, blamed in (
-        ((Group("X", (one,)), Group("Y", (several,))), ["X one"]),
-        ((Group("X", (several,)), Group("Y", (one,))), ["Y one"]),
-        ((Group("X", (one,)), Group("Y", (one,))), ["X one", "Y one"]),
+        ((PlotGroup("X", (one,)), PlotGroup("Y", (several,))), ["X one"]),
+        ((PlotGroup("X", (several,)), PlotGroup("Y", (one,))), ["Y one"]),
+        ((PlotGroup("X", (one,)), PlotGroup("Y", (one,))), ["X one", "Y one"]),
     ):
-        found = compose(groups, Request(mode=Mode.RATIO))[1]
+        found = compose_chart(groups, ChartRequest(mode=PlotMode.RATIO))[1]
         assert list(dict.fromkeys(f.subject for f in found)) == blamed
         assert {f.evidence for f in found} == {"1 trial: no error bar"}
 
@@ -277,21 +288,21 @@ def test_a_logarithmic_axis_refuses_what_it_cannot_show(option: str) -> None:
         line(source("a:0", elapsed=[0.0, 0]), source("a:1", elapsed=[1.0, 1]))
     )
     with pytest.raises(InputError, match=f"--{option}.*not above 0"):
-        check(chart, Style(**{option: True}))  # type: ignore[arg-type]
-    check(chart, Style())
+        check_axes(chart, ChartStyle(**{option: True}))  # type: ignore[arg-type]
+    check_axes(chart, ChartStyle())
 
 
 def test_a_logarithmic_axis_refuses_stacks_and_what_is_too_far_apart() -> None:
     with pytest.raises(InputError, match="add --no-stack"):
-        check(bar(), Style(logy=True))
+        check_axes(bar(), ChartStyle(logy=True))
     far = drawn(
         line(source("a", elapsed=[1e-300] * 2), source("b", elapsed=[1e300] * 2))
     )
     with pytest.raises(InputError, match="do not fit on one axis"):
-        check(far, Style(logy=True))
+        check_axes(far, ChartStyle(logy=True))
     huge = drawn(line(source("a", elapsed=[1.7e308] * 2)))
     with pytest.raises(InputError, match="cannot be drawn"):
-        check(huge, Style())
+        check_axes(huge, ChartStyle())
 
 
 def test_labels_of_the_axes_say_what_is_along_them() -> None:
@@ -303,8 +314,8 @@ def test_labels_of_the_axes_say_what_is_along_them() -> None:
     assert drawn(line(times("a")), ylabel="").ylabel == ""
 
 
-def ratios(*groups: Group, **asked: object) -> list[tuple[str, str, float | None]]:
-    chart = drawn(*groups, mode=Mode.RATIO, **asked)
+def ratios(*groups: PlotGroup, **asked: object) -> list[tuple[str, str, float | None]]:
+    chart = drawn(*groups, mode=PlotMode.RATIO, **asked)
     return [
         (
             series.name,
@@ -318,8 +329,8 @@ def ratios(*groups: Group, **asked: object) -> list[tuple[str, str, float | None
 
 def test_a_ratio_has_welchs_interval_on_logarithms() -> None:
     other = source("b", elapsed=np.array([12.0, 13, 12.5, 14, 11]))
-    groups = (Group("A", (times("a"),)), Group("B", (other,)))
-    chart = drawn(*groups, mode=Mode.RATIO)
+    groups = (PlotGroup("A", (times("a"),)), PlotGroup("B", (other,)))
+    chart = drawn(*groups, mode=PlotMode.RATIO)
     ((point,),) = [series.points for series in chart.series]
     found = scipy.stats.ttest_ind(
         np.log(other.columns["elapsed"].values), np.log(ELAPSED), equal_var=False
@@ -330,8 +341,8 @@ def test_a_ratio_has_welchs_interval_on_logarithms() -> None:
 
 
 def test_each_test_is_compared_with_the_baselines_at_the_same_place() -> None:
-    one = Group("A", (times("a:1"), times("a:4", 2)))
-    two = Group("B", (times("b:1", 3), times("b:4", 8), times("b:9")))
+    one = PlotGroup("A", (times("a:1"), times("a:4", 2)))
+    two = PlotGroup("B", (times("b:1", 3), times("b:4", 8), times("b:9")))
     assert ratios(one, two) == [("B", "b:1", 3), ("B", "b:4", 4)]
     assert ratios(one, two, baseline="B") == [
         ("A", "a:1", pytest.approx(1 / 3, abs=1e-6)),
@@ -340,7 +351,7 @@ def test_each_test_is_compared_with_the_baselines_at_the_same_place() -> None:
 
 
 def test_a_test_can_be_the_baseline_of_all_others() -> None:
-    one = Group("A", (times("a:1"), times("a:4", 2), times("a:16", 3)))
+    one = PlotGroup("A", (times("a:1"), times("a:4", 2), times("a:16", 3)))
     assert ratios(one) == [("A", "a:4", 2), ("A", "a:16", 3)]
     assert ratios(one, baseline="a:4") == [("A", "a:1", 0.5), ("A", "a:16", 1.5)]
     with pytest.raises(InputError, match="there are: a:1, a:4, a:16"):
@@ -350,15 +361,15 @@ def test_a_test_can_be_the_baseline_of_all_others() -> None:
 
 
 def test_baselines_that_cannot_be_compared_are_refused() -> None:
-    one = Group("A", (times("a:1"), times("a:4")))
+    one = PlotGroup("A", (times("a:1"), times("a:4")))
     with pytest.raises(InputError, match="no test at a place"):
-        ratios(one, Group("B", (times("b:2"), times("b:3"))))
+        ratios(one, PlotGroup("B", (times("b:2"), times("b:3"))))
 
 
 def test_a_ratio_of_what_is_not_positive_is_a_gap() -> None:
     zero = source("b", elapsed=[0.0, 1, 2])
-    groups = (Group("A", (times("a"),)), Group("B", (zero,)))
-    chart, findings = compose(groups, Request(mode=Mode.RATIO))
+    groups = (PlotGroup("A", (times("a"),)), PlotGroup("B", (zero,)))
+    chart, findings = compose_chart(groups, ChartRequest(mode=PlotMode.RATIO))
     assert chart.series[0].points[0].value is None
     assert [f.evidence for f in findings] == [
         "Elapsed: a value is not above 0; a gap, not zero"
@@ -367,17 +378,17 @@ def test_a_ratio_of_what_is_not_positive_is_a_gap() -> None:
 
 def arm(
     place: int, values: Sequence[float], per_block: int = 1, name: str = "c"
-) -> Group:
+) -> PlotGroup:
     """Return an arm of a comparison; an epoch that is NaN has failed."""
     made = source(f"arm-{place}", elapsed=values)
-    compared = Arm(name, place, ("arm-0", "arm-1"), per_block)
-    return Group(f"arm-{place}", (msgspec.structs.replace(made, arm=compared),))
+    compared = ComparisonArm(name, place, ("arm-0", "arm-1"), per_block)
+    return PlotGroup(f"arm-{place}", (msgspec.structs.replace(made, arm=compared),))
 
 
 def test_arms_of_one_comparison_are_paired_by_block() -> None:
     base = np.array([10.0, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120])
     noise = np.array([1.1, 1.2, 1.15, 1.1, 1.2, 1.15] * 2)
-    chart = drawn(arm(0, base), arm(1, base * noise), mode=Mode.RATIO)
+    chart = drawn(arm(0, base), arm(1, base * noise), mode=PlotMode.RATIO)
     ((point,),) = [series.points for series in chart.series]
     expected = t_mixture_interval(np.log(noise), 0.95)
     assert point.value == pytest.approx(np.exp(expected.value))
@@ -386,7 +397,7 @@ def test_arms_of_one_comparison_are_paired_by_block() -> None:
     )
     assert point.low is not None
     assert point.low > 1
-    apart = drawn(arm(0, base), arm(1, base * noise, name="d"), mode=Mode.RATIO)
+    apart = drawn(arm(0, base), arm(1, base * noise, name="d"), mode=PlotMode.RATIO)
     ((unpaired,),) = [series.points for series in apart.series]
     assert unpaired.low is not None
     assert unpaired.low < 1  # Welch sees the tenfold drift that the blocks share.
@@ -395,21 +406,21 @@ def test_arms_of_one_comparison_are_paired_by_block() -> None:
 def test_a_block_in_which_an_arm_failed_is_in_no_ratio() -> None:
     one = arm(0, [1.0, 1, 1, 1, 1, np.nan], per_block=2)
     two = arm(1, [2.0, 2, 8, 8, 99, 99], per_block=2)
-    chart = drawn(one, two, mode=Mode.RATIO)
+    chart = drawn(one, two, mode=PlotMode.RATIO)
     assert chart.series[0].points[0].value == pytest.approx(4)  # of 2 and 8
-    only = drawn(arm(0, [np.nan, 1]), arm(1, [1, np.nan]), mode=Mode.RATIO)
+    only = drawn(arm(0, [np.nan, 1]), arm(1, [1, np.nan]), mode=PlotMode.RATIO)
     assert only.series[0].points[0].gap == "no block has both"
 
 
 def test_commands_that_are_compared_are_categories_by_name() -> None:
-    groups = Group("G", (*arm(0, ELAPSED).sources, *arm(1, ELAPSED).sources))
+    groups = PlotGroup("G", (*arm(0, ELAPSED).sources, *arm(1, ELAPSED).sources))
     assert [tick.label for tick in drawn(groups).ticks] == ["arm-0", "arm-1"]
 
 
-def course(values: Sequence[float]) -> Values:
+def course(values: Sequence[float]) -> SingleValues:
     ((point,),) = [
         s.points
-        for s in drawn(line(source("a", elapsed=values)), mode=Mode.EPOCHS).series
+        for s in drawn(line(source("a", elapsed=values)), mode=PlotMode.EPOCHS).series
     ]
     assert point.values is not None
     assert point.values.values == pytest.approx(values)  # nothing is removed
@@ -440,6 +451,6 @@ def test_what_mser_cuts_off_clean_values_is_no_warm_up() -> None:
 
 def test_of_a_few_epochs_nothing_is_marked_and_many_panels_are_refused() -> None:
     assert (course([9.0, 1, 1]).removed, course([9.0, 1, 1]).changes) == (0, ())
-    many = Group("G", tuple(times(f"t{n}") for n in range(25)))
+    many = PlotGroup("G", tuple(times(f"t{n}") for n in range(25)))
     with pytest.raises(InputError, match="25 panels"):
-        drawn(many, mode=Mode.EPOCHS)
+        drawn(many, mode=PlotMode.EPOCHS)

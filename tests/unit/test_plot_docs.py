@@ -10,8 +10,8 @@ import pytest
 
 from benchwright.cli import plot
 from benchwright.cli.plot_request import request_of
-from benchwright.report.plot.chart import Mode
-from benchwright.report.plot.style import parse_key
+from benchwright.report.charts.chart import PlotMode
+from benchwright.report.charts.style import parse_legend_place
 
 REPOSITORY = Path(__file__).parents[2]
 TEXT = (REPOSITORY / "docs" / "plots.md").read_text()
@@ -38,22 +38,22 @@ def test_every_command_is_one_that_we_take(monkeypatch: pytest.MonkeyPatch) -> N
         arguments = plot.parser_of("bw plot").parse_args(words)
         arguments.command_argv = None
         requests.append(request_of(arguments))
-    assert {request.chart.mode for request in requests} == set(Mode)
+    assert {request.chart.mode for request in requests} == set(PlotMode)
     drawn = {path for request in requests for path, _ in request.graphfiles}
     assert {f"docs/{name}" for name in shown()} == drawn
 
 
 def test_the_places_of_a_legend_are_those_that_the_message_lists() -> None:
     with pytest.raises(ValueError, match="there are: ") as caught:
-        parse_key("vertical")
+        parse_legend_place("vertical")
     told = str(caught.value).split("there are: ")[1].split(", ")
     item = re.search(r"- `-k PLACE` takes(.*?);(.*?)\. Without", TEXT, re.DOTALL)
     assert item is not None
     assert re.findall(r"`(\w+)`", item[1]) == told
     for word in (*told, *re.findall(r"`(\w+)`", item[2])):
-        parse_key(word)
+        parse_legend_place(word)
     with pytest.raises(ValueError, match="no place of a legend"):
-        parse_key(" ")
+        parse_legend_place(" ")
 
 
 def shown() -> list[str]:
@@ -63,7 +63,7 @@ def shown() -> list[str]:
 
 def test_every_image_is_there_and_small() -> None:
     names = shown()
-    assert len(names) == len(set(names)) >= len(Mode)
+    assert len(names) == len(set(names)) >= len(PlotMode)
     for name in names:
         data = (REPOSITORY / "docs" / name).read_bytes()
         assert data.startswith(b"\x89PNG\r\n\x1a\n")

@@ -10,31 +10,54 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchwright.model.errors import Diagnostic
-from benchwright.report.plot.chart import Chart, Mode, Point, Series, Tick, named
-from benchwright.report.plot.draw import draw
-from benchwright.report.plot.look import look, looks
-from benchwright.report.plot.places import Place, natural, number_of, place
-from benchwright.report.plot.source import Component, Group, Source, choose
-from benchwright.report.plot.style import Key, Style, parse_key, parse_size
+from benchwright.core.errors import Diagnostic
+from benchwright.report.charts.chart import (
+    AxisTick,
+    Chart,
+    PlotMode,
+    PlotPoint,
+    PlotSeries,
+    label_with_unit,
+)
+from benchwright.report.charts.draw_chart import draw_chart
+from benchwright.report.charts.source import (
+    AxisPosition,
+    PlotComponent,
+    PlotGroup,
+    PlotTest,
+    axis_positions,
+    choose_components,
+    natural_key,
+    number_of,
+)
+from benchwright.report.charts.style import (
+    ChartStyle,
+    LegendPlace,
+    look_of,
+    parse_legend_place,
+    parse_size,
+    series_looks,
+)
 
 
 def source(
     test: str, sample: dict[str, str] | None = None, threads: int | None = None
-) -> Source:
-    return Source(test, {}, {}, {}, tuple((sample or {}).items()), threads)
+) -> PlotTest:
+    return PlotTest(test, {}, {}, {}, tuple((sample or {}).items()), threads)
 
 
-def places(*groups: Group, factor: str | None = None) -> tuple[str, list[list[Place]]]:
+def places(
+    *groups: PlotGroup, factor: str | None = None
+) -> tuple[str, list[list[AxisPosition]]]:
     wrong: list[Diagnostic] = []
-    found = place(groups, factor, wrong)
+    found = axis_positions(groups, factor, wrong)
     assert wrong == []
     return found.factor, [list(group) for group in found.groups]
 
 
 def test_natural_order_is_that_of_numbers() -> None:
     names = ["ext2:16", "ext2:2", "ext2:1", "xfs:1", "ext10:1"]
-    assert sorted(names, key=natural) == [
+    assert sorted(names, key=natural_key) == [
         "ext2:1",
         "ext2:2",
         "ext2:16",
@@ -44,53 +67,61 @@ def test_natural_order_is_that_of_numbers() -> None:
 
 
 def test_the_one_number_that_varies_in_the_names_is_the_place() -> None:
-    group = Group("R", tuple(source(f"reiser4fs:{n}.res") for n in (1, 2, 16)))
+    group = PlotGroup("R", tuple(source(f"reiser4fs:{n}.res") for n in (1, 2, 16)))
     factor, found = places(group)
     assert factor == ""
-    assert found == [[Place("1", 1.0), Place("2", 2.0), Place("16", 16.0)]]
+    assert found == [
+        [AxisPosition("1", 1.0), AxisPosition("2", 2.0), AxisPosition("16", 16.0)]
+    ]
 
 
 def test_a_series_of_one_test_takes_the_number_at_the_same_place() -> None:
-    many = Group("A", (source("ext2:1"), source("ext2:8")))
-    one = Group("B", (source("reiserfs3:4"),))
-    assert places(many, one)[1][1] == [Place("4", 4.0)]
+    many = PlotGroup("A", (source("ext2:1"), source("ext2:8")))
+    one = PlotGroup("B", (source("reiserfs3:4"),))
+    assert places(many, one)[1][1] == [AxisPosition("4", 4.0)]
 
 
 @pytest.mark.parametrize(
     "names", [("a1:1", "a2:2"), ("ext2:1", "xfs:1"), ("a", "b"), ("x1", "y2")]
 )
 def test_where_two_things_vary_each_test_is_a_category(names: tuple[str, str]) -> None:
-    factor, (found,) = places(Group("G", tuple(map(source, names))))
+    factor, (found,) = places(PlotGroup("G", tuple(map(source, names))))
     assert factor == ""
-    assert found == [Place(name) for name in names]
+    assert found == [AxisPosition(name) for name in names]
 
 
 def test_the_factor_that_varies_within_a_series_is_the_place() -> None:
-    def group(fs: str) -> Group:
+    def group(fs: str) -> PlotGroup:
         levels = (("1k", 1), ("1M", 1))
         tests = (source(f"{fs}-{b}", {"fs": fs, "block": b}, n) for b, n in levels)
-        return Group(fs, tuple(tests))
+        return PlotGroup(fs, tuple(tests))
 
     factor, found = places(group("ext2"), group("xfs"))
     assert factor == "block"
-    assert found[0] == [Place("1k", 1024.0), Place("1M", 1024.0**2)] == found[1]
+    assert (
+        found[0]
+        == [AxisPosition("1k", 1024.0), AxisPosition("1M", 1024.0**2)]
+        == found[1]
+    )
 
 
 def test_threads_are_a_factor_where_no_other_varies() -> None:
     tests = (source("a", threads=1), source("b", threads=4))
-    assert places(Group("G", tests)) == (
+    assert places(PlotGroup("G", tests)) == (
         "threads",
-        [[Place("1", 1.0), Place("4", 4.0)]],
+        [[AxisPosition("1", 1.0), AxisPosition("4", 4.0)]],
     )
     same = tuple(source(f"t{n}", {"COUNT": str(n)}, n) for n in (1, 4))
-    assert places(Group("G", same))[0] == "threads"
+    assert places(PlotGroup("G", same))[0] == "threads"
 
 
 def test_a_factor_can_be_chosen_and_must_be_there() -> None:
     tests = tuple(source(f"{a}{b}", {"a": a, "b": b}) for a in "xy" for b in "12")
-    assert places(Group("G", tests[:1] + tests[3:]), factor="B")[1][0][1].number == 2
+    assert (
+        places(PlotGroup("G", tests[:1] + tests[3:]), factor="B")[1][0][1].number == 2
+    )
     wrong: list[Diagnostic] = []
-    place([Group("G", tests)], "c", wrong)
+    axis_positions([PlotGroup("G", tests)], "c", wrong)
     assert "no factor 'c'" in wrong[0].message
     assert wrong[0].hint == "there are: a, b, threads"
 
@@ -112,37 +143,40 @@ def test_levels_are_numbers_where_they_can_be(text: str, value: float | None) ->
 
 def test_components_are_known_by_label_and_name_in_any_case() -> None:
     there = (
-        Component("elapsed", "Elapsed", "s"),
-        Component("cpu_percent", "CPU%", "%"),
+        PlotComponent("elapsed", "Elapsed", "s"),
+        PlotComponent("cpu_percent", "CPU%", "%"),
     )
     wrong: list[Diagnostic] = []
-    assert choose(["cpu%", "ELAPSED", "cpu_percent"], there, wrong) == there[::-1]
+    assert (
+        choose_components(["cpu%", "ELAPSED", "cpu_percent"], there, wrong)
+        == there[::-1]
+    )
     assert wrong == []
-    choose(["Elapsd"], there, wrong)
+    choose_components(["Elapsd"], there, wrong)
     assert wrong[0].hint == "there are: Elapsed, CPU%"
 
 
 @pytest.mark.parametrize(
     ("text", "key"),
     [
-        ("top right", Key("inside", "top", "right")),
-        ("bottom left box", Key("inside", "bottom", "left", box=True)),
-        ("center", Key("inside", "center", "center")),
-        ("top center", Key("inside", "top", "center")),
-        ("left center", Key("inside", "center", "left")),
-        ("outside", Key("outside", "top", "right")),
-        ("rmargin", Key("right", "top", "right")),
-        ("below", Key("below", "top", "right")),
-        ("off", Key("off")),
+        ("top right", LegendPlace("inside", "top", "right")),
+        ("bottom left box", LegendPlace("inside", "bottom", "left", box=True)),
+        ("center", LegendPlace("inside", "center", "center")),
+        ("top center", LegendPlace("inside", "top", "center")),
+        ("left center", LegendPlace("inside", "center", "left")),
+        ("outside", LegendPlace("outside", "top", "right")),
+        ("rmargin", LegendPlace("right", "top", "right")),
+        ("below", LegendPlace("below", "top", "right")),
+        ("off", LegendPlace("off")),
     ],
 )
-def test_gnuplots_words_for_the_legend(text: str, key: Key) -> None:
-    assert parse_key(text) == key
+def test_gnuplots_words_for_the_legend(text: str, key: LegendPlace) -> None:
+    assert parse_legend_place(text) == key
 
 
 def test_other_words_for_the_legend_are_mistakes() -> None:
     with pytest.raises(ValueError, match="'vertical' is no place of a legend"):
-        parse_key("top vertical")
+        parse_legend_place("top vertical")
 
 
 def test_sizes_have_units_and_bounds() -> None:
@@ -155,25 +189,27 @@ def test_sizes_have_units_and_bounds() -> None:
 
 
 def test_quantities_are_named_with_their_units_once() -> None:
-    assert named("Elapsed", "s") == "Elapsed (s)"
-    assert named("CPU%", "%") == "CPU%"
-    assert named("ops", "") == "ops"
+    assert label_with_unit("Elapsed", "s") == "Elapsed (s)"
+    assert label_with_unit("CPU%", "%") == "CPU%"
+    assert label_with_unit("ops", "") == "ops"
 
 
 def series(*pairs: tuple[str, str]) -> Chart:
-    made = (Series(name, part, "s", f"{name} {part}", ()) for name, part in pairs)
-    return Chart(Mode.LINE, tuple(made))
+    made = (PlotSeries(name, part, "s", f"{name} {part}", ()) for name, part in pairs)
+    return Chart(PlotMode.LINE, tuple(made))
 
 
 def test_series_differ_in_shape_or_dash_and_never_in_colour_alone() -> None:
-    kinds = [look(place) for place in range(8)]
+    kinds = [look_of(place) for place in range(8)]
     assert len({kind.colour for kind in kinds}) == 8
     assert len({kind.hatch for kind in kinds}) == len({k.marker for k in kinds}) == 8
-    assert len({(k.colour, k.marker, k.dash) for k in map(look, range(24))}) == 24
+    assert len({(k.colour, k.marker, k.dash) for k in map(look_of, range(24))}) == 24
 
 
 def test_colour_is_of_the_component_and_dash_of_the_name_where_both_vary() -> None:
-    a, b, c, d = looks(series(("E", "User"), ("X", "User"), ("E", "Sys"), ("X", "Sys")))
+    a, b, c, d = series_looks(
+        series(("E", "User"), ("X", "User"), ("E", "Sys"), ("X", "Sys"))
+    )
     assert (a.colour, c.colour) == (b.colour, d.colour)
     assert (a.dash, b.dash) == (c.dash, d.dash)
     assert a.colour != c.colour
@@ -189,31 +225,33 @@ def test_the_palettes_neighbours_differ_in_grey() -> None:
         )
         return float(116 * (linear @ (0.2126, 0.7152, 0.0722)) ** (1 / 3) - 16)
 
-    first = [lightness(look(place).colour) for place in range(2)]
+    first = [lightness(look_of(place).colour) for place in range(2)]
     assert abs(first[0] - first[1]) > 20
 
 
 @given(st.text(max_size=30))
 def test_no_text_of_a_user_is_a_crash(text: str) -> None:
     """What is no place or size is a ValueError; any name can be sorted and placed."""
-    for parse in (parse_key, parse_size):
+    for parse in (parse_legend_place, parse_size):
         with contextlib.suppress(ValueError):
             parse(text)
-    assert natural(text) <= natural(text)
+    assert natural_key(text) <= natural_key(text)
     number = number_of(text)
     assert number is None or math.isfinite(number)
-    places(Group("G", (source(text), source(f"{text}1"), source(f"{text}{'9' * 400}"))))
+    places(
+        PlotGroup("G", (source(text), source(f"{text}1"), source(f"{text}{'9' * 400}")))
+    )
 
 
 def drawn_box(key: str) -> tuple[float, float]:
     """Return how high the axis reaches, and the highest mark, with a legend there."""
     points = (
-        Point("a", "1", 0.0, value=1.0, high=1.1),
-        Point("b", "2", 1.0, value=1.0),
+        PlotPoint("a", "1", 0.0, value=1.0, high=1.1),
+        PlotPoint("b", "2", 1.0, value=1.0),
     )
-    made = tuple(Series(f"N{n}", "Elapsed", "s", f"N{n}", points) for n in range(4))
-    chart = Chart(Mode.LINE, made, ticks=(Tick(0.0, "a"), Tick(1.0, "b")))
-    figure = draw(chart, Style(key=parse_key(key)))
+    made = tuple(PlotSeries(f"N{n}", "Elapsed", "s", f"N{n}", points) for n in range(4))
+    chart = Chart(PlotMode.LINE, made, ticks=(AxisTick(0.0, "a"), AxisTick(1.0, "b")))
+    figure = draw_chart(chart, ChartStyle(key=parse_legend_place(key)))
     return figure.axes[0].get_ylim()[1], 1.1
 
 
@@ -226,14 +264,16 @@ def test_a_legend_at_the_top_gets_room_above_the_data() -> None:
 @pytest.mark.parametrize("count", [3, 60])
 def test_labels_turn_only_when_they_would_touch(count: int) -> None:
     points = tuple(
-        Point(f"t{n}", f"name-{n}", float(n), value=1.0) for n in range(count)
+        PlotPoint(f"t{n}", f"name-{n}", float(n), value=1.0) for n in range(count)
     )
-    ticks = tuple(Tick(point.x, point.label) for point in points)
-    one = Series("N", "Elapsed", "s", "N", points)
-    figure = draw(Chart(Mode.LINE, (one,), ticks=ticks), Style())
+    ticks = tuple(AxisTick(point.x, point.label) for point in points)
+    one = PlotSeries("N", "Elapsed", "s", "N", points)
+    figure = draw_chart(Chart(PlotMode.LINE, (one,), ticks=ticks), ChartStyle())
     turns = {label.get_rotation() for label in figure.axes[0].get_xticklabels()}
     assert (turns == {0}) == (count == 3)
-    asked = draw(Chart(Mode.LINE, (one,), ticks=ticks), Style(rotate_deg=-45))
+    asked = draw_chart(
+        Chart(PlotMode.LINE, (one,), ticks=ticks), ChartStyle(rotate_deg=-45)
+    )
     labels = asked.axes[0].get_xticklabels()
     assert {label.get_rotation() for label in labels} == {315}
     assert {label.get_horizontalalignment() for label in labels} == {"left"}

@@ -9,16 +9,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from benchwright.model.load import LoadResult
-from benchwright.model.trace_compare import CompareResult
-from benchwright.model.trace_stat import StatResult
-from benchwright.report.plot.load_results import NamedLoad, load_sheet, rate_panel
-from benchwright.report.plot.render import printable_sheet, render_sheet
-from benchwright.report.plot.sheet import Axis, Curve, Panel, Sheet, Unit
-from benchwright.report.plot.style import FORMATS, Style
-from benchwright.report.plot.ticks import binary_step, tick_text
-from benchwright.report.plot.trace_compare import compare_sheet
-from benchwright.report.plot.trace_stat import NamedStat, stat_sheet
+from benchwright.core.load import LoadResult
+from benchwright.core.trace import TraceComparison, TraceStatistics
+from benchwright.report.charts.load import NamedLoad, load_sheet, rate_panel
+from benchwright.report.charts.render import printable_sheet, render_sheet
+from benchwright.report.charts.sheet import (
+    AxisUnit,
+    Panel,
+    PanelAxis,
+    PanelCurve,
+    Sheet,
+    binary_step,
+    tick_text,
+)
+from benchwright.report.charts.style import IMAGE_FORMATS, ChartStyle
+from benchwright.report.charts.trace import NamedStat, compare_sheet, stat_sheet
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 RESULT = GOLDEN / "load" / "result.json"
@@ -30,9 +35,9 @@ def golden(kind: str) -> dict[str, Any]:
     return found
 
 
-def stat(**changes: Any) -> StatResult:
+def stat(**changes: Any) -> TraceStatistics:
     """Return the figures of a small trace with some members changed."""
-    return msgspec.convert({**golden("stat"), **changes}, StatResult)
+    return msgspec.convert({**golden("stat"), **changes}, TraceStatistics)
 
 
 def load(hdr: str | None = None) -> LoadResult:
@@ -81,7 +86,7 @@ def test_several_traces_keep_their_colours_and_share_a_legend() -> None:
 
 
 def test_a_comparisons_panels_are_the_papers_figures() -> None:
-    result = msgspec.convert(golden("compare"), CompareResult)
+    result = msgspec.convert(golden("compare"), TraceComparison)
     found = panels(compare_sheet(result))
     assert [c.label for c in found["Response time"].curves] == [
         "A: small.csv",
@@ -112,10 +117,10 @@ def test_a_loads_panels() -> None:
     assert len(set(dashes.values())) == 4
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", IMAGE_FORMATS)
 def test_every_sheet_is_drawn_in_every_form_the_same_twice(form: str) -> None:
-    style = Style(width_in=3, height_in=2, fontsize_pt=7, dpi=50)
-    compared = msgspec.convert(golden("compare"), CompareResult)
+    style = ChartStyle(width_in=3, height_in=2, fontsize_pt=7, dpi=50)
+    compared = msgspec.convert(golden("compare"), TraceComparison)
     stats = [NamedStat("$a_b$", stat()), NamedStat("two", stat(queue=None))]
     for sheet in (stat_sheet(stats), compare_sheet(compared)):
         assert render_sheet(sheet, style, form).notes == ()
@@ -126,7 +131,9 @@ def test_every_sheet_is_drawn_in_every_form_the_same_twice(form: str) -> None:
 
 
 def test_control_characters_are_not_drawn() -> None:
-    panel = Panel("", Axis("x"), Axis("y"), (Curve("a\x07b", (1.0,), (1.0,)),))
+    panel = Panel(
+        "", PanelAxis("x"), PanelAxis("y"), (PanelCurve("a\x07b", (1.0,), (1.0,)),)
+    )
     sheet = printable_sheet(Sheet("t\x1b", (panel,)))
     assert "\x1b" not in sheet.title
     assert "\x07" not in sheet.panels[0].curves[0].label
@@ -135,15 +142,15 @@ def test_control_characters_are_not_drawn() -> None:
 @pytest.mark.parametrize(
     ("value", "axis", "text"),
     [
-        (10_000, Axis("", Unit.TIME), "10 us"),
-        (0, Axis("", Unit.TIME), "0"),
-        (65_536, Axis("", Unit.BYTES), "64 KiB"),
-        (0.999, Axis("", Unit.SHARE), "99.9 %"),
-        (1e6, Axis("", log=True), "1e6"),
-        (1200, Axis(""), "1,200"),
+        (10_000, PanelAxis("", AxisUnit.TIME), "10 us"),
+        (0, PanelAxis("", AxisUnit.TIME), "0"),
+        (65_536, PanelAxis("", AxisUnit.BYTES), "64 KiB"),
+        (0.999, PanelAxis("", AxisUnit.SHARE), "99.9 %"),
+        (1e6, PanelAxis("", log=True), "1e6"),
+        (1200, PanelAxis(""), "1,200"),
     ],
 )
-def test_ticks_are_in_their_unit(value: float, axis: Axis, text: str) -> None:
+def test_ticks_are_in_their_unit(value: float, axis: PanelAxis, text: str) -> None:
     assert tick_text(value, axis) == text
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.model.characterized import (
+from benchwright.core.characterization import (
     BusiestThread,
     LatencyCalls,
     MappedFiles,
@@ -17,21 +17,22 @@ from benchwright.model.characterized import (
     latency_ns,
     sizes_of,
 )
-from benchwright.probe.characterize.describe import Around, described, devices_used
-from benchwright.probe.characterize.events import EventCounts
-from benchwright.probe.characterize.inside import MAP_KEYS
-from benchwright.probe.characterize.phases import phases
-from benchwright.probe.characterize.places import (
-    Mount,
+from benchwright.watch.characterize.description import (
+    DescriptionContext,
+    DeviceMount,
+    describe_io,
+    devices_used,
     disk_name,
     disks_below,
     mounts_of,
     node_name,
 )
-from benchwright.probe.characterize.read import Key, Tick, blocks, totals
-from benchwright.probe.characterize.transfers import (
-    how_of,
+from benchwright.watch.characterize.kernel_counter import MAP_KEYS, EventCounts
+from benchwright.watch.characterize.totals import MapKey, TotalsTick, blocks, totals
+from benchwright.watch.characterize.transfers import (
+    descriptor_kind,
     nodes_used,
+    phases,
     transfers,
     under_way_s,
 )
@@ -108,9 +109,10 @@ def test_pipes_and_character_devices_have_sizes_and_no_order() -> None:
 def test_they_enter_no_share_of_the_files_and_no_file_system() -> None:
     lines = said(a_map("n", **N), a_map("m", **M))
     # A block device has the number of /dev/zero.
-    mounted = Mount("1:5", "ext4", "/ram", "/dev/ram5")
-    found = described(
-        totals(lines), Around("bpftrace", 0, 1.0, 4096, {"1:5": mounted}, {})
+    mounted = DeviceMount("1:5", "ext4", "/ram", "/dev/ram5")
+    found = describe_io(
+        totals(lines),
+        DescriptionContext("bpftrace", 0, 1.0, 4096, {"1:5": mounted}, {}),
     )
     assert sizes_of(found, "read") == {}
     assert devices_used(found) == ["254:0"]
@@ -158,7 +160,9 @@ def test_a_time_below_nothing_is_the_shortest() -> None:
 
 def test_what_makes_data_durable_has_its_times_too() -> None:
     lines = said(a_map("k", **{"40": 3}), hist("klat", **{"40": [(1 << 20, 3)]}))
-    [one] = described(totals(lines), Around("bpftrace", 0, 1.0, 4096, {}, {})).others
+    [one] = describe_io(
+        totals(lines), DescriptionContext("bpftrace", 0, 1.0, 4096, {}, {})
+    ).others
     assert (one.call, one.calls, one.latencies) == (
         *("fsync", 3),
         (LatencyCalls(1 << 21, 3),),
@@ -167,8 +171,8 @@ def test_what_makes_data_durable_has_its_times_too() -> None:
 
 def test_files_are_told_by_how_many_and_how_far_they_were_used() -> None:
     lines = said(a_map("n", **N), a_map("w", **counts(((VDA, 7), 100), ((VDA, 8), 50))))
-    around = Around("bpftrace", 0, 1.0, 4096, mounts_of(MOUNTINFO), {})
-    [use] = described(totals(lines), around).file_systems
+    around = DescriptionContext("bpftrace", 0, 1.0, 4096, mounts_of(MOUNTINFO), {})
+    [use] = describe_io(totals(lines), around).file_systems
     assert (use.files, use.files_bytes) == (2, 150)
 
 
@@ -176,7 +180,9 @@ def test_mapped_files_are_told() -> None:
     lines = said(
         a_map("map", **{"0": 2, "1": 1}), a_map("maplen", **{"0": 8192, "1": 4096})
     )
-    found = described(totals(lines), Around("bpftrace", 0, 1.0, 4096, {}, {}))
+    found = describe_io(
+        totals(lines), DescriptionContext("bpftrace", 0, 1.0, 4096, {}, {})
+    )
     assert found.mapped == (MappedFiles(True, 1, 4096), MappedFiles(False, 2, 8192))
 
 
@@ -205,9 +211,12 @@ def test_rare_sizes_are_told_by_powers_of_two() -> None:
 
 
 def test_flags_mean_nothing_for_a_pipe() -> None:
-    assert not how_of(PIPE | os.O_DIRECT << 8).direct
-    assert how_of(FILE | os.O_SYNC << 8).synchronous
-    assert (how_of(0).kind, how_of(2 << 8).kind) == ("unknown", "other")
+    assert not descriptor_kind(PIPE | os.O_DIRECT << 8).direct
+    assert descriptor_kind(FILE | os.O_SYNC << 8).synchronous
+    assert (descriptor_kind(0).kind, descriptor_kind(2 << 8).kind) == (
+        "unknown",
+        "other",
+    )
 
 
 def test_lost_events_and_foreign_lines_do_not_hide() -> None:
@@ -216,12 +225,12 @@ def test_lost_events_and_foreign_lines_do_not_hide() -> None:
 
 
 def test_phases_follow_the_commonest_call() -> None:
-    def tick(seconds: int, ones: int, blocks: int) -> Tick:
+    def tick(seconds: int, ones: int, blocks: int) -> TotalsTick:
         key = (str(WRITE), str(FILE), str(VDA))
-        calls: dict[Key, int] = {(*key, "1"): ones, (*key, "8192"): blocks}
-        ran: dict[Key, int] = {("7", "bonnie,x"): S * min(seconds, 2), ("8", "a"): S}
-        waited: dict[Key, int] = {("7", "bonnie,x"): S // 2}
-        return Tick(seconds * S, calls, ran, waited)
+        calls: dict[MapKey, int] = {(*key, "1"): ones, (*key, "8192"): blocks}
+        ran: dict[MapKey, int] = {("7", "bonnie,x"): S * min(seconds, 2), ("8", "a"): S}
+        waited: dict[MapKey, int] = {("7", "bonnie,x"): S // 2}
+        return TotalsTick(seconds * S, calls, ran, waited)
 
     ticks = [
         tick(1, 1000, 0),
@@ -256,9 +265,9 @@ def test_a_long_pause_parts_a_phase_and_pipes_have_none() -> None:
     key = (str(WRITE), str(FILE), str(VDA), "1")
     pipe = (str(READ), str(PIPE), "0", "0")
     ticks = [
-        Tick(S, {key: 5}),
-        Tick(2 * S, {key: 5, pipe: 9}),
-        Tick(3 * S, {key: 8, pipe: 9}),
+        TotalsTick(S, {key: 5}),
+        TotalsTick(2 * S, {key: 5, pipe: 9}),
+        TotalsTick(3 * S, {key: 8, pipe: 9}),
     ]
     assert [(p.begin_s, p.end_s) for p in phases(ticks, 0)] == [(0, 1), (2, 3)]
 
@@ -318,7 +327,7 @@ too short
 
 def test_mounts_are_the_first_of_each_device() -> None:
     found = mounts_of(MOUNTINFO)
-    assert found["254:0"] == Mount("254:0", "ext4", "/", "/dev/vda")
+    assert found["254:0"] == DeviceMount("254:0", "ext4", "/", "/dev/vda")
     assert found["0:40"].mount == "/data"
     assert set(found) == {"254:0", "0:21", "0:40"}
 
@@ -343,7 +352,9 @@ def test_disks_are_whole_and_what_has_none_is_left_out(tmp_path: Path) -> None:
 def test_threads_without_room_are_told(room: str, what: str) -> None:
     for seen, told in ((MAP_KEYS - 1, []), (MAP_KEYS, [f"some of {what}"])):
         full = a_map(room, **{f"{thread},sh": 1 for thread in range(seen)})
-        found = described(totals(said(full)), Around("bpftrace", 0, 1.0, 4096, {}, {}))
+        found = describe_io(
+            totals(said(full)), DescriptionContext("bpftrace", 0, 1.0, 4096, {}, {})
+        )
         assert [name for name, _ in found.absent] == told
 
 
@@ -364,8 +375,8 @@ def test_everything_counted_is_described() -> None:
         {"type": "map", "data": {"@paused": 1500}},
         {"type": "map", "data": {"@unseen": 6}},
     )
-    around = Around("bpftrace", 0, 10.0, 4096, mounts_of(MOUNTINFO), {})
-    found = described(totals(lines), around)
+    around = DescriptionContext("bpftrace", 0, 10.0, 4096, mounts_of(MOUNTINFO), {})
+    found = describe_io(totals(lines), around)
     [use] = found.file_systems
     assert (use.type, use.mount) == ("ext4", "/")
     assert (use.cache_read_bytes, use.cache_written_bytes, use.cache_other_bytes) == (

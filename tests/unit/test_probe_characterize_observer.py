@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.probe.characterize.block import BlockRecording, BlockRecordingError
-from benchwright.probe.characterize.observer import Characterizer
-from benchwright.probe.observer import ObserverError, Watch
+from benchwright.watch.characterize.observer import (
+    BlockRecording,
+    BlockRecordingError,
+    Characterizer,
+)
+from benchwright.watch.observer import ObserverError, Watch
 
 NOT_UNDERSTOOD = (
     {"type": "printf", "data": "tick soon\n"},
@@ -42,8 +45,8 @@ def test_words_of_another_form_are_a_reason_and_end_no_session(
             self.place.unlink(missing_ok=True)
 
     counts = Counts()
-    at = "benchwright.probe.characterize.observer"
-    monkeypatch.setattr(f"{at}.begun", lambda *_: counts)
+    at = "benchwright.watch.characterize.observer"
+    monkeypatch.setattr(f"{at}.start_counting", lambda *_: counts)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     observer = Characterizer(None)
     observer.begin(Watch(tmp_path, "x", os.getpid()))

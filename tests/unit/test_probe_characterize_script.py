@@ -6,29 +6,33 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.probe.characterize.absent import absent_events, has_calls
-from benchwright.probe.characterize.calls import (
+from benchwright.watch.characterize.bpftrace_program import (
+    Depth,
+    absent_events,
+    has_calls,
+    script,
+    wanted_events,
+)
+from benchwright.watch.characterize.calls import (
     AIO,
     FIRST_AIO,
     FIRST_RING,
     RING_FSYNC,
     call_name,
 )
-from benchwright.probe.characterize.clauses import Depth
-from benchwright.probe.characterize.counting import begun
-from benchwright.probe.characterize.events import EventCounts
-from benchwright.probe.characterize.inside import (
-    Task,
+from benchwright.watch.characterize.counting import start_counting
+from benchwright.watch.characterize.kernel_counter import (
+    CountingTask,
+    EventCounts,
     TracefsError,
     events,
     events_of,
     fields_of,
 )
-from benchwright.probe.characterize.script import script, wanted_events
-from benchwright.probe.characterize.tree import Tree, tree_below
-from benchwright.probe.observer import ObserverError
+from benchwright.watch.characterize.tree import ThreadTree, tree_below
+from benchwright.watch.observer import ObserverError
 
-LAUNCHER = Tree((7,), (8,))
+LAUNCHER = ThreadTree((7,), (8,))
 FORMAT = """\
 name: mm_filemap_add_to_page_cache
 format:
@@ -183,7 +187,7 @@ def test_the_tree_tells_the_launcher_from_what_it_started(tmp_path: Path) -> Non
         for thread in threads:
             (tmp_path / f"{pid}/task/{thread}").mkdir(parents=True)
         (tmp_path / f"{pid}/stat").write_text(f"{pid} (a) S {parent} 0")
-    assert tree_below(7, [30], tmp_path) == Tree((7,), (8, 9, 30))
+    assert tree_below(7, [30], tmp_path) == ThreadTree((7,), (8, 9, 30))
 
 
 def test_the_reason_why_bpftrace_does_not_count_is_kept(
@@ -192,7 +196,7 @@ def test_the_reason_why_bpftrace_does_not_count_is_kept(
     """What it told is the reason, not that there is none."""
 
     class Refuses:
-        def __init__(self, task: Task, place: Path, why: str) -> None:
+        def __init__(self, task: CountingTask, place: Path, why: str) -> None:
             self.task, self.why = task, why
 
         def wait_until_ready(self) -> None:
@@ -202,7 +206,7 @@ def test_the_reason_why_bpftrace_does_not_count_is_kept(
         def discard(self) -> None:
             pass
 
-    monkeypatch.setattr("benchwright.probe.characterize.counting.Counting", Refuses)
-    counting = begun("/bin/bpftrace", LAUNCHER, tmp_path / "counts")
+    monkeypatch.setattr("benchwright.watch.characterize.counting.Counting", Refuses)
+    counting = start_counting("/bin/bpftrace", LAUNCHER, tmp_path / "counts")
     assert isinstance(counting, Refuses)
     assert counting.why == "bpftrace does not begin: no BPF here"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchwright.model.profiled import Folded, StackSample
-from benchwright.probe.folded import (
+from benchwright.core.observation import FoldedStacks, StackSample
+from benchwright.watch.folded import (
     fold,
     folded_text,
     leaves_of,
@@ -67,7 +67,7 @@ def test_what_is_no_folded_line_is_refused_with_its_place(line: str) -> None:
 
 def test_a_profile_counts_the_innermost_frames() -> None:
     counts = {("a", "b", "c"): 6, ("a", "c"): 2, ("a", "k_[k]"): 1, ("a", "[dash]"): 1}
-    profile = profile_of(Folded(counts), 99)
+    profile = profile_of(FoldedStacks(counts), 99)
     assert [(top.name, top.samples, top.kernel) for top in profile.top] == [
         ("c", 8, False),
         ("[dash]", 1, False),
@@ -81,7 +81,7 @@ def test_a_profile_counts_the_innermost_frames() -> None:
 
 
 def test_a_profile_of_nothing_has_no_shares_to_divide() -> None:
-    assert profile_of(Folded({}), 99).top == ()
+    assert profile_of(FoldedStacks({}), 99).top == ()
 
 
 BARE = "bonnie++ 7/9     2.000000005: \n\n"
@@ -103,5 +103,5 @@ def test_a_stack_that_perf_throws_away_keeps_where_it_was() -> None:
 
 
 def test_a_program_is_no_function() -> None:
-    profile = profile_of(Folded({("a",): 3}), 99)
+    profile = profile_of(FoldedStacks({("a",): 3}), 99)
     assert (profile.top[0].name, profile.unknown_share) == ("[unknown]", 1.0)

@@ -13,27 +13,27 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.finding.quiet import doubts_of_quiet, doubts_of_restored
+from benchwright.core.errors import BenchError
+from benchwright.core.quiet import FOREIGN, SETTINGS, parse_settings
+from benchwright.findings.machine_state import quiet_findings, restore_findings
 from benchwright.machine.quiet import cpus
-from benchwright.machine.quiet.host import Host, Refused
-from benchwright.machine.quiet.log import read_log
-from benchwright.machine.quiet.place import LOCK, LOG
-from benchwright.machine.quiet.quieted import (
-    Asked,
+from benchwright.machine.quiet.hold import (
     Quieted,
+    QuietRequest,
     hold,
     restore_dead,
     restore_now,
     restore_session,
 )
-from benchwright.machine.quiet.registry import REGISTRY
-from benchwright.model.errors import BenchError
-from benchwright.model.quiet import FOREIGN, SETTINGS, wishes
+from benchwright.machine.quiet.host import Host, SettingRefused
+from benchwright.machine.quiet.log import read_log
+from benchwright.machine.quiet.log_path import LOCK, LOG
+from benchwright.machine.quiet.settings import REGISTRY
 from benchwright.report.quiet import quiet_lines, restored_lines
 from made_up_machine import BOOT, MadeUp, made_up, snapshot
 
 SEED = 20261121
-ALL = wishes(["all", "services=cron,crond,atd,apt-daily,cups,man-db"])
+ALL = parse_settings(["all", "services=cron,crond,atd,apt-daily,cups,man-db"])
 
 
 @pytest.fixture
@@ -45,9 +45,9 @@ def place() -> Iterator[Path]:
         yield Path(name)
 
 
-def asked(host: Host, place: Path, *words: str, require: bool = False) -> Asked:
-    wanted = wishes(words) if words else ALL
-    return Asked(wanted, host=host, directory=place / "state", require=require)
+def asked(host: Host, place: Path, *words: str, require: bool = False) -> QuietRequest:
+    wanted = parse_settings(words) if words else ALL
+    return QuietRequest(wanted, host=host, directory=place / "state", require=require)
 
 
 def bw_is_gone(host: Host) -> None:
@@ -67,12 +67,14 @@ def bw_is_back(host: Host) -> None:
 
 def test_every_setting_has_a_name_and_its_order_is_told() -> None:
     assert set(REGISTRY) == set(SETTINGS)
-    assert [w.name for w in wishes(["swap", "thp=always", "nologin"])] == [
+    assert [w.name for w in parse_settings(["swap", "thp=always", "nologin"])] == [
         "nologin",
         "swap",
         "thp",
     ]
-    assert wishes(["all", "thp=always"]) == wishes(["thp=always", "all"])
+    assert parse_settings(["all", "thp=always"]) == parse_settings(
+        ["thp=always", "all"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -81,7 +83,7 @@ def test_every_setting_has_a_name_and_its_order_is_told() -> None:
 )
 def test_a_wrong_word_is_told_with_what_there_is(word: str, told: str) -> None:
     with pytest.raises(ValueError, match=told):
-        wishes([word])
+        parse_settings([word])
 
 
 def test_lists_of_processors() -> None:
@@ -128,12 +130,12 @@ def test_what_could_not_be_had_is_told(place: Path) -> None:
     host = made_up(place / "m")
     with Quieted(asked(host, place)) as quieted:
         pass
-    told = {f.subject: f.evidence for f in doubts_of_quiet(quieted.quiet)}
+    told = {f.subject: f.evidence for f in quiet_findings(quieted.quiet)}
     assert "man-db.service is at work" in told["quiet services"]
     assert (
         "1 tasks cannot be moved (1 threads of the kernel)" in told["quiet isolation"]
     )
-    assert all(f.code == "quiet-incomplete" for f in doubts_of_quiet(quieted.quiet))
+    assert all(f.code == "quiet-incomplete" for f in quiet_findings(quieted.quiet))
 
 
 def test_a_timer_is_stopped_before_its_service_and_started_after_it(
@@ -189,7 +191,7 @@ def test_one_core_can_neither_be_isolated_nor_freed_of_interrupts(place: Path) -
         told = [one.why for one in quieted.quiet.lacking]
     assert len(told) == 2
     assert all("two cores or more" in why for why in told)
-    with pytest.raises(Refused, match="not online"):
+    with pytest.raises(SettingRefused, match="not online"):
         cpus.split(host, ("7",))
 
 
@@ -224,7 +226,7 @@ def test_a_restore_that_fails_goes_on_and_is_tried_again(place: Path) -> None:
         host.refuse = "randomize_va_space"
     assert quieted.restored is not None
     assert [u.change.setting for u in quieted.restored.failed] == ["aslr"]
-    (doubt,) = doubts_of_restored(quieted.restored, late=False)
+    (doubt,) = restore_findings(quieted.restored, late=False)
     assert doubt.code == "quiet-not-restored"
     assert {k for k, v in snapshot(host).items() if v != before[k]} == {
         "proc/sys/kernel/randomize_va_space"
@@ -262,7 +264,7 @@ def test_after_a_boot_what_it_put_back_is_recognised(place: Path) -> None:
     assert restored.rebooted
     (host.proc / "sys/kernel/random/boot_id").write_text(BOOT)
     assert snapshot(host) == before
-    (doubt,) = doubts_of_restored(restored, late=True)
+    (doubt,) = restore_findings(restored, late=True)
     assert doubt.code == "quiet-undone-late"
     assert "before the last boot" in doubt.evidence
 

@@ -8,17 +8,17 @@ from typing import ClassVar
 
 import pytest
 
-from benchwright.finding.quiet import doubts_of_restored
-from benchwright.machine.quiet.quieted import Asked, Quieted
-from benchwright.model.quiet import AS_BEFORE, wishes
+from benchwright.core.quiet import AS_BEFORE, parse_settings
+from benchwright.findings.machine_state import restore_findings
+from benchwright.machine.quiet.hold import Quieted, QuietRequest
 from made_up_machine import MadeUp, made_up, snapshot
 
 CONTROL = "cgroup.subtree_control"
 
 
 def isolated(host: MadeUp, place: Path) -> Quieted:
-    wanted = wishes(["isolation"])
-    return Quieted(Asked(wanted, host=host, directory=place / "state"))
+    wanted = parse_settings(["isolation"])
+    return Quieted(QuietRequest(wanted, host=host, directory=place / "state"))
 
 
 def into_the_box(host: MadeUp) -> None:
@@ -99,7 +99,7 @@ def test_a_controller_that_somebody_switched_off_meanwhile_is_as_before(
     assert held.restored.failed == ()
     assert held.restored.undone[-1].how == AS_BEFORE
     assert snapshot(host) == before
-    (doubt,) = doubts_of_restored(held.restored, late=False)
+    (doubt,) = restore_findings(held.restored, late=False)
     assert (doubt.code, doubt.subject) == ("quiet-not-held", "quiet isolation")
     assert "did not hold to the end: " in doubt.evidence
     told = "controller (we made it 'on', in the end it was 'off')"
@@ -119,7 +119,7 @@ def test_processors_that_were_taken_from_a_group_are_told_and_a_group_that_ended
         else:
             host.write(host.groups / CONTROL, "-cpuset")
     assert held.restored is not None
-    told = [one.evidence for one in doubts_of_restored(held.restored, late=False)]
+    told = [one.evidence for one in restore_findings(held.restored, late=False)]
     assert ["box/cpuset.cpus" in text for text in told] == ([] if ended else [True])
 
 

@@ -13,27 +13,30 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.cli import leftovers, quiet_run
+from benchwright.cli import main as leftovers
+from benchwright.cli import quiet as quiet_run
 from benchwright.cli.quiet_session import QuietSession
-from benchwright.finding.quiet import doubts_of_restored
-from benchwright.machine.quiet import by_heart, owner, quieted
-from benchwright.machine.quiet.host import Host
-from benchwright.machine.quiet.place import LOG
-from benchwright.machine.quiet.quieted import (
-    Asked,
+from benchwright.core.errors import BenchError
+from benchwright.core.quiet import FAILED, QuietSettings, parse_settings
+from benchwright.findings.machine_state import restore_findings
+from benchwright.machine.quiet import hold as by_heart
+from benchwright.machine.quiet import hold as owner
+from benchwright.machine.quiet import hold as quieted
+from benchwright.machine.quiet.hold import (
     Quieted,
+    QuietRequest,
     hold,
     restore_now,
     restore_session,
 )
-from benchwright.model.errors import BenchError
-from benchwright.model.quiet import FAILED, Quieting, wishes
+from benchwright.machine.quiet.host import Host
+from benchwright.machine.quiet.log_path import LOG
 from benchwright.report.quiet import restored_lines
 from made_up_machine import MadeUp, made_up, snapshot
 
 
-def asked(host: Host, place: Path, *words: str) -> Asked:
-    return Asked(wishes(words), host=host, directory=place / "state")
+def asked(host: Host, place: Path, *words: str) -> QuietRequest:
+    return QuietRequest(parse_settings(words), host=host, directory=place / "state")
 
 
 def read_only(*arguments: object, **_: object) -> object:
@@ -165,8 +168,8 @@ def test_what_a_failed_beginning_could_not_undo_is_told(
         host.refuse = "proc/sys"
 
     host.point = point
-    wanted = Asked(
-        wishes(["aslr", "swappiness"]),
+    wanted = QuietRequest(
+        parse_settings(["aslr", "swappiness"]),
         host=host,
         directory=tmp_path / "state",
         require=True,
@@ -221,7 +224,9 @@ def test_a_log_that_vanished_is_a_doubt_of_the_result(
     monkeypatch.setattr(quieted, "Host", lambda: host)
     monkeypatch.setenv("BW_STATE", str(tmp_path / "state"))
     said: list[str] = []
-    with QuietSession(Quieting(wishes(["aslr"])), "token", said.append) as session:
+    with QuietSession(
+        QuietSettings(parse_settings(["aslr"])), "token", said.append
+    ) as session:
         shutil.rmtree(tmp_path / "state")
     (doubt,) = session.findings
     assert (doubt.code, doubt.subject) == ("quiet-log-broken", "quiet log")
@@ -254,7 +259,7 @@ def test_another_bw_at_work_at_a_sessions_end_is_no_broken_log(
     wanted.session = "token"
     hold(wanted, 0)
     monkeypatch.setenv("BW_STATE", str(state))
-    lock = owner.Lock(state, host)
+    lock = owner.MachineLock(state, host)
     with QuietSession(None, "token", lambda _: None) as session:
         pass
     lock.release()
@@ -274,7 +279,7 @@ def test_a_session_that_cannot_say_what_it_did_puts_the_machine_back(
     before = snapshot(host)
     monkeypatch.setattr(quieted, "Host", lambda: host)
     monkeypatch.setenv("BW_STATE", str(tmp_path / "state"))
-    session = QuietSession(Quieting(wishes(["aslr"])), "token", closed)
+    session = QuietSession(QuietSettings(parse_settings(["aslr"])), "token", closed)
     with pytest.raises(BrokenPipeError):
         session.__enter__()
     assert snapshot(host) == before
@@ -287,7 +292,7 @@ def test_a_whole_log_is_no_doubt(tmp_path: Path) -> None:
     with Quieted(asked(made_up(tmp_path / "m"), tmp_path, "aslr")) as held:
         pass
     assert held.restored is not None
-    assert doubts_of_restored(held.restored, late=False) == ()
+    assert restore_findings(held.restored, late=False) == ()
     lines = list(restored_lines(held.restored, late=False))
     assert lines == ["quiet: 1 put back (aslr)"]
 
@@ -375,7 +380,7 @@ def test_what_is_not_printable_of_a_place_is_escaped(
     (state / LOG).write_text("hm\n")
     monkeypatch.delenv("BW_SESSION", raising=False)
     monkeypatch.setenv("BW_STATE", str(state))
-    assert leftovers.undo(["run"]) is None
+    assert leftovers.undo_leftovers(["run"]) is None
     told = capsys.readouterr().err
     assert "\x1b" not in told
     assert "evil\\x1b[2J/quiet.log:1: not a record" in told

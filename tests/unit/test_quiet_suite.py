@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.model.errors import InputError
-from benchwright.model.quiet import SETTINGS, Quieting, Wish
-from benchwright.suite.load import load
+from benchwright.core.errors import InputError
+from benchwright.core.quiet import SETTINGS, QuietSettings, RequestedSetting
+from benchwright.suite.compile import load
 
 TEST = '\n[[test]]\nexec = "true"\n'
 
 
-def quiet_of(text: str) -> Quieting | None:
+def quiet_of(text: str) -> QuietSettings | None:
     return load("s.toml", lambda _path: text).quiet
 
 
-def asked(text: str) -> tuple[tuple[Wish, ...], bool]:
+def asked(text: str) -> tuple[tuple[RequestedSetting, ...], bool]:
     found = quiet_of(text)
     assert found is not None
     return found.wishes, found.require
@@ -26,14 +26,17 @@ def asked(text: str) -> tuple[tuple[Wish, ...], bool]:
 
 def test_an_array_of_words() -> None:
     text = 'quiet = ["isolation=2-5", "services=cron,atd"]' + TEST
-    wanted = (Wish("services", ("cron", "atd")), Wish("isolation", ("2-5",)))
+    wanted = (
+        RequestedSetting("services", ("cron", "atd")),
+        RequestedSetting("isolation", ("2-5",)),
+    )
     assert asked(text) == (wanted, False)
     assert quiet_of(TEST) is None
 
 
 def test_a_table_can_require_them() -> None:
     text = TEST + '\n[quiet]\nsettings = ["swap"]\nrequire = true\n'
-    assert asked(text) == ((Wish("swap"),), True)
+    assert asked(text) == ((RequestedSetting("swap"),), True)
 
 
 @pytest.mark.parametrize(

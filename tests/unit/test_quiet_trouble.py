@@ -13,31 +13,37 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.cli.quiet_run import _present
-from benchwright.finding.quiet import doubts_of_restored
-from benchwright.machine.quiet.host import Host, Refused, run_program
-from benchwright.machine.quiet.log import (
-    Begin,
-    Closed,
-    Contents,
-    Intent,
-    Log,
-    Nowhere,
-    read_log,
+from benchwright.cli.quiet import _present
+from benchwright.core.errors import BenchError
+from benchwright.core.quiet import (
+    AS_BEFORE,
+    FAILED,
+    FOREIGN,
+    SettingChange,
+    parse_settings,
 )
-from benchwright.machine.quiet.owner import owner_of
-from benchwright.machine.quiet.place import LOG, log_path
-from benchwright.machine.quiet.quieted import (
-    Asked,
+from benchwright.findings.machine_state import restore_findings
+from benchwright.machine.quiet.hold import (
     Quieted,
+    QuietRequest,
     hold,
+    owner_of,
     restore_dead,
     restore_now,
 )
+from benchwright.machine.quiet.host import Host, SettingRefused, run_program
+from benchwright.machine.quiet.log import (
+    BeginRecord,
+    ChangeRecord,
+    ClosedRecord,
+    LogContents,
+    NoLog,
+    TransactionLog,
+    read_log,
+)
+from benchwright.machine.quiet.log_path import LOG, log_path
 from benchwright.machine.quiet.services import Services
 from benchwright.machine.quiet.transaction import restore
-from benchwright.model.errors import BenchError
-from benchwright.model.quiet import AS_BEFORE, FAILED, FOREIGN, Change, wishes
 from made_up_machine import MadeUp, made_up, snapshot
 
 ROOT = Path(__file__).parents[2]
@@ -51,8 +57,8 @@ def place() -> Iterator[Path]:
         yield Path(name)
 
 
-def asked(host: Host, place: Path, *words: str) -> Asked:
-    return Asked(wishes(words), host=host, directory=place / "state")
+def asked(host: Host, place: Path, *words: str) -> QuietRequest:
+    return QuietRequest(parse_settings(words), host=host, directory=place / "state")
 
 
 @contextmanager
@@ -105,9 +111,9 @@ def test_a_record_that_does_not_fit_leaves_no_part_of_itself(place: Path) -> Non
     hold(asked(host, place, "aslr"), 0)
     path = place / "state" / LOG
     before = path.read_bytes()
-    log = Log(path)
+    log = TransactionLog(path)
     with room(len(before) + 20), pytest.raises(OSError, match=r"space|large"):
-        log.add(Closed(1, AS_BEFORE, ""))
+        log.add(ClosedRecord(1, AS_BEFORE, ""))
     assert path.read_bytes() == before
     log.close()
 
@@ -248,13 +254,13 @@ def test_a_service_of_a_log_must_have_a_plain_name(
     place: Path, kind: str, name: str
 ) -> None:
     host = MadeUp(place)
-    change = Change("services", f"{kind} {name}", "running", "stopped")
+    change = SettingChange("services", f"{kind} {name}", "running", "stopped")
     both: tuple[Callable[[], object], ...] = (
         lambda: Services().read(host, change),
         lambda: Services().write(host, change, "running"),
     )
     for do in both:
-        with pytest.raises(Refused, match="no plain name"):
+        with pytest.raises(SettingRefused, match="no plain name"):
             do()
 
 
@@ -294,10 +300,10 @@ def test_a_place_that_a_setting_does_not_have_is_neither_read_nor_written(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("SECRET\n")
     before = snapshot(host)
-    change = Change(setting, item, "HACK", "SECRET")
-    begin = Begin(owner_of(host, 0), 1, (setting,), 0)
-    contents = Contents(begin, ((Intent(1, change), "SECRET"),), 1)
-    restored = restore(host, Nowhere(), contents)
+    change = SettingChange(setting, item, "HACK", "SECRET")
+    begin = BeginRecord(owner_of(host, 0), 1, (setting,), 0)
+    contents = LogContents(begin, ((ChangeRecord(1, change), "SECRET"),), 1)
+    restored = restore(host, NoLog(), contents)
     (undone,) = restored.undone
     assert undone.how == FAILED
     assert snapshot(host) == before
@@ -333,14 +339,14 @@ def test_what_somebody_took_back_meanwhile_is_a_doubt(place: Path) -> None:
         (host.root / "units/cups.service").write_text("active by cups.socket")
         (host.proc / "irq/1/smp_affinity_list").write_text("0-3")
     assert quieted.restored is not None
-    found = doubts_of_restored(quieted.restored, late=False)
+    found = restore_findings(quieted.restored, late=False)
     assert {(f.code, f.subject) for f in found} == {
         ("quiet-not-held", "quiet swappiness"),
         ("quiet-not-held", "quiet nologin"),
     }
     place_of_it = "/proc/sys/vm/swappiness (we made it '1', in the end it was '60')"
     assert any(place_of_it in f.evidence for f in found)
-    late = doubts_of_restored(quieted.restored, late=True)
+    late = restore_findings(quieted.restored, late=True)
     assert [f.code for f in late] == ["quiet-undone-late"]
 
 
@@ -354,8 +360,8 @@ def test_what_a_boot_or_another_restore_put_back_had_held(
         (host.proc / "sys/kernel/random/boot_id").write_text("another")
         (host.proc / "sys/vm/swappiness").write_text("60")
     if why == "restore":
-        log = Log(place / "state" / LOG)
-        log.add(Closed(2, AS_BEFORE, ""))
+        log = TransactionLog(place / "state" / LOG)
+        log.add(ClosedRecord(2, AS_BEFORE, ""))
         log.close()
         (host.proc / "sys/kernel/randomize_va_space").write_text("2")
     restored = restore_now(host, place / "state")
@@ -367,9 +373,9 @@ def test_killed_before_the_second_look_the_old_value_is_written(place: Path) -> 
     host = made_up(place / "m")
     irq = "proc/irq/1/smp_affinity_list"
     (place / "state").mkdir(mode=0o700)
-    log = Log(place / "state" / LOG)
-    log.add(Begin(owner_of(host, 0), 1, ("smt",), 0))
-    log.add(Intent(1, Change("smt", irq, "0-3", "0-3", keep=True)))
+    log = TransactionLog(place / "state" / LOG)
+    log.add(BeginRecord(owner_of(host, 0), 1, ("smt",), 0))
+    log.add(ChangeRecord(1, SettingChange("smt", irq, "0-3", "0-3", keep=True)))
     log.close()
     (host.root / irq).write_text("0-1")
     assert restore_now(host, place / "state") is not None
@@ -425,6 +431,8 @@ def test_the_parent_of_the_private_directory_may_be_shared(place: Path) -> None:
     host = made_up(place / "m")
     (place / "shared").mkdir()
     (place / "shared").chmod(0o1777)
-    wanted = Asked(wishes(["aslr"]), host=host, directory=place / "shared/quiet")
+    wanted = QuietRequest(
+        parse_settings(["aslr"]), host=host, directory=place / "shared/quiet"
+    )
     with Quieted(wanted):
         assert (place / "shared/quiet").stat().st_mode & 0o777 == 0o700

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.machine.quiet.place import LOG
-from benchwright.machine.quiet.quieted import Asked, Quieted, hold
-from benchwright.model.errors import BenchError, InputError
-from benchwright.model.quiet import Wish, mistakes, wishes
-from benchwright.suite.load import load
+from benchwright.core.errors import BenchError, InputError
+from benchwright.core.quiet import RequestedSetting, parse_settings, setting_errors
+from benchwright.machine.quiet.hold import Quieted, QuietRequest, hold
+from benchwright.machine.quiet.log_path import LOG
+from benchwright.suite.compile import load
 from made_up_machine import CPU, MadeUp, made_up, snapshot
 
 NUMBERS = "whole numbers from 0 to 200"
@@ -48,20 +48,20 @@ def test_what_no_machine_takes_is_told_with_what_is_allowed(
     word: str, told: str
 ) -> None:
     with pytest.raises(ValueError, match=re.escape(told)):
-        wishes([word])
+        parse_settings([word])
 
 
 def test_what_a_machine_could_take_is_left_to_it() -> None:
     words = ["aslr=2", "nmi-watchdog=1", "turbo=on", "swappiness=200", "thp=inherit"]
     words += ["isolation=2-5,7", "irq-affinity=8191", "governor=interactive"]
-    assert mistakes(words) == {}
-    assert Wish("isolation", ("2-5", "7")) in wishes(words)
-    assert mistakes(["swappiness=0", "smt=on", "aslr=3"]).keys() == {1, 2}
+    assert setting_errors(words) == {}
+    assert RequestedSetting("isolation", ("2-5", "7")) in parse_settings(words)
+    assert setting_errors(["swappiness=0", "smt=on", "aslr=3"]).keys() == {1, 2}
 
 
 # -- this machine ----------------------------------------------------------------------
 
-ENTER: list[Callable[[Asked], object]] = [
+ENTER: list[Callable[[QuietRequest], object]] = [
     lambda asked: Quieted(asked).__enter__(),
     lambda asked: hold(asked, 0),
 ]
@@ -75,7 +75,11 @@ def refused(host: MadeUp, place: Path, *words: str) -> list[str]:
     told = []
     for enter in ENTER:
         with pytest.raises(InputError) as caught:
-            enter(Asked(wishes(words), host=host, directory=place / "state"))
+            enter(
+                QuietRequest(
+                    parse_settings(words), host=host, directory=place / "state"
+                )
+            )
         assert caught.value.exit_status == 2
         told.append([d.message for d in caught.value.diagnostics])
     assert effects == []
@@ -115,7 +119,9 @@ def test_a_swap_device_is_known_by_a_link_to_it(tmp_path: Path, name: str) -> No
     link = host.root / name
     link.parent.mkdir(parents=True)
     link.symlink_to(os.path.relpath(host.root / "dev/sdb1", link.parent))
-    wanted = Asked(wishes([f"swap=/{name}"]), host=host, directory=tmp_path / "state")
+    wanted = QuietRequest(
+        parse_settings([f"swap=/{name}"]), host=host, directory=tmp_path / "state"
+    )
     with Quieted(wanted) as quieted:
         assert [one.change.item for one in quieted.quiet.done] == ["/dev/sdb1"]
         assert "/dev/sdb1" not in (host.proc / "swaps").read_text()
@@ -125,7 +131,9 @@ def test_a_swap_device_is_known_by_a_link_to_it(tmp_path: Path, name: str) -> No
 def test_a_swap_device_is_known_by_another_node_of_it(tmp_path: Path) -> None:
     host = made_up(tmp_path / "m")
     os.link(host.root / "swap file", host.root / "again")
-    asked = Asked(wishes(["swap=/again"]), host=host, directory=tmp_path / "state")
+    asked = QuietRequest(
+        parse_settings(["swap=/again"]), host=host, directory=tmp_path / "state"
+    )
     with Quieted(asked) as quieted:
         assert [one.change.item for one in quieted.quiet.done] == ["/swap file"]
 
@@ -137,13 +145,15 @@ def test_a_path_that_is_no_swap_is_lacking_and_one_that_is_off_is_not(
     (host.root / "etc/passwd").write_text("root")
     page = os.sysconf("SC_PAGE_SIZE")
     (host.root / "dev/sdc1").write_bytes(bytes(page - 10) + b"SWAPSPACE2" + bytes(9))
-    wanted = wishes(["swap=/etc/passwd,/dev/sdc1,/dev/sdb1"])
-    with Quieted(Asked(wanted, host=host, directory=tmp_path / "state")) as quieted:
+    wanted = parse_settings(["swap=/etc/passwd,/dev/sdc1,/dev/sdb1"])
+    with Quieted(
+        QuietRequest(wanted, host=host, directory=tmp_path / "state")
+    ) as quieted:
         (one,) = quieted.quiet.lacking
         assert one.why.startswith("/etc/passwd is no swap device")
         assert [one.change.item for one in quieted.quiet.done] == ["/dev/sdb1"]
-    strict = Asked(
-        wishes(["swap=/etc/passwd"]),
+    strict = QuietRequest(
+        parse_settings(["swap=/etc/passwd"]),
         host=host,
         directory=tmp_path / "state",
         require=True,
@@ -163,8 +173,8 @@ def test_without_a_list_of_the_machine_the_kernels_documentation_holds(
     first, second = refused(host, tmp_path, "governor=interactive", "thp=foo")
     assert "userspace, ondemand, conservative, schedutil" in first
     assert second.endswith("allowed: always, madvise, never")
-    wanted = wishes(["governor=ondemand", "thp=always"])
-    asked = Asked(wanted, host=host, directory=tmp_path / "state")
+    wanted = parse_settings(["governor=ondemand", "thp=always"])
+    asked = QuietRequest(wanted, host=host, directory=tmp_path / "state")
     with Quieted(asked) as quieted:
         assert [done.value for done in quieted.quiet.done] == ["ondemand"] * 2
         assert [one.setting for one in quieted.quiet.lacking] == ["thp"]
@@ -175,8 +185,10 @@ def test_a_list_that_cannot_be_read_is_lacking_and_no_mistake(tmp_path: Path) ->
     for path in host.glob(f"{CPU}/cpufreq/policy*/scaling_available_governors"):
         path.unlink()
         path.mkdir()
-    wanted = wishes(["governor=schedutil"])
-    with Quieted(Asked(wanted, host=host, directory=tmp_path / "state")) as quieted:
+    wanted = parse_settings(["governor=schedutil"])
+    with Quieted(
+        QuietRequest(wanted, host=host, directory=tmp_path / "state")
+    ) as quieted:
         (one,) = quieted.quiet.lacking
         assert "Is a directory" in one.why
 
@@ -195,13 +207,17 @@ def test_second_threads_are_no_choice_beside_smt(tmp_path: Path) -> None:
         f"isolation cannot be '2-3'; allowed: {told}",
     ]
     for words in (["isolation=2-3"], ["smt", "isolation=1"]):
-        wanted = Asked(wishes(words), host=host, directory=tmp_path / "state")
+        wanted = QuietRequest(
+            parse_settings(words), host=host, directory=tmp_path / "state"
+        )
         with Quieted(wanted) as quieted:
             lacking = [o.why for o in quieted.quiet.lacking if "moved" not in o.why]
             assert lacking == []
     (host.sys / "devices/system/cpu/smt/control").write_text("notsupported")
-    wanted = Asked(
-        wishes(["smt", "isolation=2-3"]), host=host, directory=tmp_path / "state"
+    wanted = QuietRequest(
+        parse_settings(["smt", "isolation=2-3"]),
+        host=host,
+        directory=tmp_path / "state",
     )
     with Quieted(wanted) as quieted:
         assert (host.groups / "bw-bench/cpuset.cpus").read_text().strip() == "2-3"
@@ -213,7 +229,9 @@ def test_every_wrong_value_is_told_at_its_place_in_the_suite(tmp_path: Path) -> 
     wanted = program.quiet
     assert wanted is not None
     host, state = made_up(tmp_path / "m"), tmp_path / "state"
-    asked = Asked(wanted.wishes, places=wanted.places, host=host, directory=state)
+    asked = QuietRequest(
+        wanted.wishes, places=wanted.places, host=host, directory=state
+    )
     with pytest.raises(InputError) as caught:
         Quieted(asked).__enter__()
     found = caught.value.diagnostics
@@ -228,9 +246,11 @@ def test_processors_that_a_killed_one_had_switched_off_are_there_again(
     """What it left is put back first, and what is asked is held against that."""
     host = made_up(tmp_path / "m")
     state = tmp_path / "state"
-    hold(Asked(wishes(["smt"]), host=host, directory=state), 31)
+    hold(QuietRequest(parse_settings(["smt"]), host=host, directory=state), 31)
     assert (host.root / CPU / "online").read_text() == "0-1"
     (host.proc / "31/stat").rename(host.proc / "31/gone")
-    with Quieted(Asked(wishes(["isolation=2-3"]), host=host, directory=state)) as one:
+    with Quieted(
+        QuietRequest(parse_settings(["isolation=2-3"]), host=host, directory=state)
+    ) as one:
         assert one.late is not None
         assert (host.groups / "bw-bench/cpuset.cpus").read_text().strip() == "2-3"

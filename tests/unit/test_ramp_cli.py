@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 
 from benchwright.cli.main import main
-from benchwright.cli.ramp_run import meaning_of, wanted_of
-from benchwright.model.errors import BenchError, InputError
-from benchwright.model.peak import LoadTrial, Probe, Series
-from benchwright.model.plan import Pairs
-from benchwright.model.ramp import Axis, RampGoal, RampResult
-from benchwright.session.ledger import Ledger
-from benchwright.session.resume import CRASH, recover
-from benchwright.session.search import run_search
-from benchwright.session.search_ramp import ramp_search, ramp_verdict
-from benchwright.session.search_ramp_request import RampPlan, RampRequest
+from benchwright.cli.ramp import meaning_of, wanted_of
+from benchwright.core.errors import BenchError, InputError
+from benchwright.core.plan import Pairs
+from benchwright.core.ramp import RampAxis, RampGoal, RampResult
+from benchwright.core.search import LoadSeries, LoadTrial, Probe
+from benchwright.run.ledger import Ledger
+from benchwright.run.ramp import ramp_search, ramp_verdict
+from benchwright.run.recovery import CRASH_CAUSE, recover
+from benchwright.run.search import run_search
+from benchwright.run.search_requests import RampPlan, RampRequest
 from benchwright.study.journal import SessionInfo, Study
 from benchwright.suite.program import SourceFile
 
@@ -178,11 +178,11 @@ def test_a_ramp_has_the_limits_that_there_are() -> None:
 def test_our_engine_ramps_users_and_rates() -> None:
     text = '[load]\ntarget = "http://127.0.0.1:8080/"\n'
     spec, plan = meaning_of(RampRequest(), SourceFile("web.toml", text))
-    assert (plan.goal.axis, plan.goal.start) == (Axis.USERS, 1)
+    assert (plan.goal.axis, plan.goal.start) == (RampAxis.USERS, 1)
     assert {one.key for one in wanted_of(spec)} >= {"response_ms_p99"}
     asked = RampRequest(options={"axis": "rate"})
     goal = meaning_of(asked, SourceFile("web.toml", text))[1].goal
-    assert (goal.axis, goal.start) == (Axis.RATE, 50)
+    assert (goal.axis, goal.start) == (RampAxis.RATE, 50)
     assert goal.highest == 50 * 2**20
 
 
@@ -299,7 +299,7 @@ def trial_of(probe: Probe) -> LoadTrial:
         duration_s=10,
         lasted_s=10,
         cost_s=11,
-        series=Series(tuple(map(float, range(10))), counts=counts),
+        series=LoadSeries(tuple(map(float, range(10))), counts=counts),
         completed=sum(counts),
     )
 
@@ -311,7 +311,7 @@ def ledger_in(place: Path, begun: bool) -> Iterator[Ledger]:
         if not begun:
             study.begin_session(_info())
         else:
-            recover(study, 1, CRASH)
+            recover(study, 1, CRASH_CAUSE)
         yield Ledger(study, 1)
 
 

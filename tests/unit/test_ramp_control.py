@@ -12,18 +12,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchwright.control.ramp.flow import THROUGHPUT, flow_of, flows_of
-from benchwright.control.ramp.level import levels_of
-from benchwright.control.ramp.policy import (
+from benchwright.core.ramp import (
+    RampAxis,
+    RampGoal,
+    RampResult,
+    RampStatus,
+    ScalabilityModel,
+)
+from benchwright.core.search import LoadEnding, LoadSeries, LoadTrial, Probe
+from benchwright.decide.ramp.levels import (
+    THROUGHPUT_KEY,
+    levels_of,
+    trial_throughput,
+    trial_throughputs,
+)
+from benchwright.decide.ramp.policy import (
     best_so_far,
     first_level,
     level_after,
-    next_step,
+    next_ramp_step,
 )
-from benchwright.control.ramp.profile import band_of
-from benchwright.model.peak import LoadEnding, LoadTrial, Probe, Series
-from benchwright.model.ramp import Axis, RampGoal, RampResult, RampStatus
-from benchwright.model.usl import ScalabilityModel
+from benchwright.decide.ramp.profile import band_of
 from benchwright.stats.usl import usl_throughput
 
 Curve = Callable[[float], float]
@@ -62,7 +71,7 @@ class Server(msgspec.Struct, frozen=True):
                 "response_ms_mean": response_ms,
                 "response_ms_p99": 3 * response_ms,
             },
-            series=Series(
+            series=LoadSeries(
                 at_s=tuple(float(s) for s in range(seconds)),
                 counts=tuple(int(c) for c in counts),
                 binned_by="completion",
@@ -83,7 +92,7 @@ def play(
     """Ramp a simulated server; return the result and the trials."""
     history: list[LoadTrial] = []
     while len(history) < most:
-        step = next_step(goal, history)
+        step = next_ramp_step(goal, history)
         if isinstance(step, RampResult):
             return step, history
         fails = step.rate in server.fails_at and (
@@ -138,14 +147,14 @@ def test_a_ramp_ends_where_throughput_stops_growing() -> None:
 
 
 def test_users_are_whole_and_said_in_the_probe() -> None:
-    step = next_step(GOAL, [])
+    step = next_ramp_step(GOAL, [])
     assert isinstance(step, Probe)
     assert (step.users, step.rate, step.duration_s) == (1, 1.0, 20)
 
 
 def test_a_rate_is_raised_without_users_and_without_a_law() -> None:
-    goal = RampGoal(axis=Axis.RATE, start=33.333333, highest=1e4, hold_s=20)
-    step = next_step(goal, [])
+    goal = RampGoal(axis=RampAxis.RATE, start=33.333333, highest=1e4, hold_s=20)
+    step = next_ramp_step(goal, [])
     assert isinstance(step, Probe)
     assert (step.users, step.rate) == (None, 33.333)
     result, _ = play(goal, Server(lambda rate: min(rate, 500.0)))
@@ -237,16 +246,16 @@ def test_a_failed_trial_is_run_again_and_two_end_the_ramp() -> None:
 def test_a_failure_before_another_end_is_told() -> None:
     """Only the two that end a ramp are told by its end alone."""
     well = LoadTrial(
-        rate=1, duration_s=5, lasted_s=5, cost_s=5, values={THROUGHPUT: -1}
+        rate=1, duration_s=5, lasted_s=5, cost_s=5, values={THROUGHPUT_KEY: -1}
     )
     failed = msgspec.structs.replace(
         well, values={}, ending=LoadEnding.FAILED, failure="refused"
     )
-    result = next_step(GOAL, [failed, well])
+    result = next_ramp_step(GOAL, [failed, well])
     assert isinstance(result, RampResult)
     assert result.status is RampStatus.FAILED
     assert "probe-failed" in codes(result)
-    twice = next_step(GOAL, [failed, failed])
+    twice = next_ramp_step(GOAL, [failed, failed])
     assert isinstance(twice, RampResult)
     assert "probe-failed" not in codes(twice)
 
@@ -301,7 +310,7 @@ def test_levels_off_the_curve_are_told_where_runs_were_repeated() -> None:
 
 def test_a_generator_without_any_count_is_a_clear_end() -> None:
     bare = LoadTrial(rate=1, duration_s=5, lasted_s=5, cost_s=5)
-    result = next_step(GOAL, [bare])
+    result = next_ramp_step(GOAL, [bare])
     assert isinstance(result, RampResult)
     assert result.status is RampStatus.FAILED
     assert "no throughput" in result.detail
@@ -309,7 +318,7 @@ def test_a_generator_without_any_count_is_a_clear_end() -> None:
 
 def test_a_throughput_without_series_has_no_interval_and_says_so() -> None:
     trial = LoadTrial(
-        rate=1, duration_s=5, lasted_s=5, cost_s=5, values={THROUGHPUT: 90.0}
+        rate=1, duration_s=5, lasted_s=5, cost_s=5, values={THROUGHPUT_KEY: 90.0}
     )
     result = best_so_far(GOAL, [trial])
     assert result.points[0].throughput.value == 90
@@ -319,7 +328,9 @@ def test_a_throughput_without_series_has_no_interval_and_says_so() -> None:
 
 def test_repetitions_give_an_interval_where_there_is_no_series() -> None:
     trials = [
-        LoadTrial(rate=n, duration_s=5, lasted_s=5, cost_s=5, values={THROUGHPUT: x})
+        LoadTrial(
+            rate=n, duration_s=5, lasted_s=5, cost_s=5, values={THROUGHPUT_KEY: x}
+        )
         for n, x in ((1, 90.0), (1, 94.0), (2, 180.0), (2, 182.0))
     ]
     first, second = best_so_far(GOAL, trials).points
@@ -337,9 +348,9 @@ def test_a_warm_up_is_in_no_throughput() -> None:
         lasted_s=36,
         cost_s=36,
         completed=sum(counts),
-        series=Series(at_s=tuple(map(float, range(36))), counts=counts),
+        series=LoadSeries(at_s=tuple(map(float, range(36))), counts=counts),
     )
-    flow = flow_of(trial, Axis.USERS)
+    flow = trial_throughput(trial, RampAxis.USERS)
     assert flow is not None
     assert flow.throughput == pytest.approx(100, rel=0.01)
     assert flow.warm_up_s == pytest.approx(4, abs=1)
@@ -349,7 +360,7 @@ def test_operations_that_failed_are_no_throughput() -> None:
     trial = LoadTrial(
         rate=4, duration_s=8, lasted_s=8, cost_s=8, completed=400, errors=400
     )
-    flow = flow_of(trial, Axis.USERS)
+    flow = trial_throughput(trial, RampAxis.USERS)
     assert flow is not None
     assert flow.throughput == 50
 
@@ -364,7 +375,7 @@ def _open_loop(
         lasted_s=10,
         cost_s=10,
         completed=completed,
-        series=Series(
+        series=LoadSeries(
             at_s=tuple(map(float, range(10))), counts=counts, binned_by="intended"
         ),
     )
@@ -373,19 +384,23 @@ def _open_loop(
 def test_arrivals_are_no_throughput_of_an_overloaded_server() -> None:
     """A server of 100/s is offered 400/s: its schedule has four times what it does."""
     arrivals = (390, 410, 405, 395, 400, 402, 398, 400, 401, 399)
-    flow = flow_of(_open_loop(400, 1000, arrivals), Axis.RATE)
+    flow = trial_throughput(_open_loop(400, 1000, arrivals), RampAxis.RATE)
     assert flow is not None
     assert flow.throughput == 100
     assert flow.variance is None, "the noise of arrivals is not the server's"
-    assert flow_of(_open_loop(400, None, arrivals), Axis.RATE) is None
+    assert trial_throughput(_open_loop(400, None, arrivals), RampAxis.RATE) is None
     # The same of a schedule whose end nobody reached: no warm-up that is cut off.
-    ended_early = flow_of(_open_loop(400, 1000, (400, 400, 200, *[0] * 7)), Axis.RATE)
+    ended_early = trial_throughput(
+        _open_loop(400, 1000, (400, 400, 200, *[0] * 7)), RampAxis.RATE
+    )
     assert ended_early is not None
     assert ended_early.throughput == 100
 
 
 def test_a_run_that_kept_up_has_the_noise_of_its_arrivals() -> None:
-    flow = flow_of(_open_loop(10, 99, (9, 11, 10, 8, 12, 10, 9, 11, 10, 9)), Axis.RATE)
+    flow = trial_throughput(
+        _open_loop(10, 99, (9, 11, 10, 8, 12, 10, 9, 11, 10, 9)), RampAxis.RATE
+    )
     assert flow is not None
     assert flow.throughput == 9.9
     assert flow.variance is not None
@@ -398,11 +413,15 @@ def test_a_run_that_kept_up_has_the_noise_of_its_arrivals() -> None:
 def test_a_throughput_that_is_none_is_a_failure(throughput: float, told: str) -> None:
     history = [
         LoadTrial(
-            rate=n, duration_s=5, lasted_s=5, cost_s=5, values={THROUGHPUT: throughput}
+            rate=n,
+            duration_s=5,
+            lasted_s=5,
+            cost_s=5,
+            values={THROUGHPUT_KEY: throughput},
         )
         for n in (1.0, 2.0, 4.0)
     ]
-    result = next_step(GOAL, history)
+    result = next_ramp_step(GOAL, history)
     assert isinstance(result, RampResult)
     assert result.status is RampStatus.FAILED
     assert told in result.detail
@@ -432,7 +451,7 @@ def test_intervals_of_throughput_cover() -> None:
         server = Server(lambda n: 100.0 * n, within=0.05, between=0.02, seed=seed)
         probes = [Probe(n, 12.0, users=int(n)) for n in (10.0, 20.0) for _ in range(3)]
         trials = [server.run(probe, place) for place, probe in enumerate(probes)]
-        for level in levels_of(flows_of(trials, Axis.USERS)):
+        for level in levels_of(trial_throughputs(trials, RampAxis.USERS)):
             estimate = level.estimate(0.95)
             inside += estimate.low <= 100 * level.level <= estimate.high
             total += 1
@@ -441,7 +460,12 @@ def test_intervals_of_throughput_cover() -> None:
 
 def test_levels_of_whole_rates_are_whole_and_rise() -> None:
     goal = RampGoal(
-        axis=Axis.RATE, start=0.6, factor=1.2, highest=9.5, growth=0.05, rate_step=1.0
+        axis=RampAxis.RATE,
+        start=0.6,
+        factor=1.2,
+        highest=9.5,
+        growth=0.05,
+        rate_step=1.0,
     )
     levels = [first_level(goal)]
     while (after := level_after(goal, levels[-1])) is not None:
@@ -454,10 +478,10 @@ def test_levels_of_whole_rates_are_whole_and_rise() -> None:
     st.floats(1, 50),
     st.floats(1.01, 8) | st.none(),
     st.floats(0.01, 100),
-    st.sampled_from(list(Axis)),
+    st.sampled_from(list(RampAxis)),
 )
 def test_levels_rise_strictly_to_the_highest(
-    start: float, factor: float | None, step: float, axis: Axis
+    start: float, factor: float | None, step: float, axis: RampAxis
 ) -> None:
     goal = RampGoal(
         axis=axis,
@@ -466,7 +490,7 @@ def test_levels_rise_strictly_to_the_highest(
         step=None if factor else step,
         highest=200,
     )
-    level: float | None = goal.start if axis is Axis.RATE else float(round(start))
+    level: float | None = goal.start if axis is RampAxis.RATE else float(round(start))
     seen = []
     while level is not None:
         seen.append(level)
@@ -484,10 +508,10 @@ def test_a_ramp_is_a_function_of_its_history(
     goal = RampGoal(highest=32, hold_s=8, repeats=repeats)
     result, history = play(goal, Server(usl(80, 0.1, 0.002), within=within, seed=seed))
     for length, trial in enumerate(history):
-        step = next_step(goal, history[:length])
+        step = next_ramp_step(goal, history[:length])
         assert isinstance(step, Probe)
         assert step.rate == trial.rate
-    assert next_step(goal, history) == result
+    assert next_ramp_step(goal, history) == result
 
 
 def test_the_band_is_around_the_curve_and_only_where_there_is_a_law() -> None:

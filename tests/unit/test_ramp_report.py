@@ -11,24 +11,32 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from benchwright.control.ramp.policy import best_so_far, next_step
-from benchwright.control.ramp.profile import band_of
-from benchwright.finding.codes import doubt
-from benchwright.model.peak import LoadEnding, LoadTrial, Probe, Series
-from benchwright.model.ramp import Axis, RampGoal, RampResult
-from benchwright.model.search import SearchTrial
-from benchwright.report.plot.draw_sheet import draw_sheet
-from benchwright.report.plot.ramp import ramp_sheet
-from benchwright.report.plot.render import render_sheet
-from benchwright.report.plot.style import FORMATS, Style
-from benchwright.report.ramp import RampReport, ramp_text
-from benchwright.report.ramp_json import ramp_document
-from benchwright.report.ramp_progress import opening_text, probe_text, trial_text
+from benchwright.core.ramp import RampAxis, RampGoal, RampResult
+from benchwright.core.search import (
+    LoadEnding,
+    LoadSeries,
+    LoadTrial,
+    Probe,
+    SearchTrial,
+)
+from benchwright.decide.ramp.policy import best_so_far, next_ramp_step
+from benchwright.decide.ramp.profile import band_of
+from benchwright.findings.codes import make_finding
+from benchwright.report.charts.draw import draw_sheet
+from benchwright.report.charts.ramp import ramp_sheet
+from benchwright.report.charts.render import render_sheet
+from benchwright.report.charts.style import IMAGE_FORMATS, ChartStyle
+from benchwright.report.ramp import RampReport, ramp_document, ramp_text
+from benchwright.report.search_progress import (
+    ramp_opening_text,
+    ramp_probe_text,
+    ramp_trial_text,
+)
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "ramp"
 GOAL = RampGoal(highest=64, hold_s=12)
 """It ends at its highest level, where throughput has fallen."""
-RATES = RampGoal(axis=Axis.RATE, start=100, highest=1e5, hold_s=12)
+RATES = RampGoal(axis=RampAxis.RATE, start=100, highest=1e5, hold_s=12)
 
 
 def users_curve(level: float) -> float:
@@ -51,7 +59,7 @@ def trial_of(probe: Probe, curve: Callable[[float], float]) -> LoadTrial:
             "response_ms_mean": mean,
             "response_ms_p99": mean * 4 if probe.rate < 60 else math.inf,
         },
-        series=Series(
+        series=LoadSeries(
             tuple(map(float, range(12))), counts=counts, binned_by="completion"
         ),
         offered=None if probe.users else round(probe.rate * 12),
@@ -67,7 +75,7 @@ def played(
     trials: list[SearchTrial] = []
     while True:
         history = [one.trial for one in trials]
-        step = next_step(goal, history)
+        step = next_ramp_step(goal, history)
         if isinstance(step, RampResult):
             return step, trials
         if len(trials) == most:
@@ -89,7 +97,9 @@ def report_of(
         seed=7,
         sample=(("workers", "2"),),
         bench_findings=(
-            doubt("server-and-generator-share-cores", "examples", "one processor"),
+            make_finding(
+                "server-and-generator-share-cores", "examples", "one processor"
+            ),
         ),
     )
 
@@ -172,14 +182,14 @@ def test_a_short_ramp_says_why_there_is_no_law() -> None:
     assert "three" in document["usl_absent"]
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", IMAGE_FORMATS)
 def test_every_form_can_be_drawn(form: str) -> None:
     report = report_of()
     band = band_of(GOAL, [one.trial for one in report.trials])
     sheet = ramp_sheet(report, band)
     assert (
-        render_sheet(sheet, Style(), form).data
-        == render_sheet(sheet, Style(), form).data
+        render_sheet(sheet, ChartStyle(), form).data
+        == render_sheet(sheet, ChartStyle(), form).data
     )
     assert "saturates at 32 users" in sheet.title
     assert "workers=2" in sheet.title
@@ -200,15 +210,20 @@ def test_the_picture_has_points_with_intervals_the_law_and_what_is_left_out() ->
 
 def test_progress_has_a_line_for_each_trial() -> None:
     _, trials = played(GOAL, users_curve, 1)
-    assert opening_text(GOAL).startswith("ramping from 1 user, rising times 2, to at")
-    assert (
-        probe_text(1, trials[0].probe, Axis.USERS) == "trial 1: 1 user for 12 s (begin)"
+    assert ramp_opening_text(GOAL).startswith(
+        "ramping from 1 user, rising times 2, to at"
     )
-    assert "throughput 120" in trial_text(trials[0], Axis.USERS)
+    assert (
+        ramp_probe_text(1, trials[0].probe, RampAxis.USERS)
+        == "trial 1: 1 user for 12 s (begin)"
+    )
+    assert "throughput 120" in ramp_trial_text(trials[0], RampAxis.USERS)
     failed = msgspec.structs.replace(
         trials[0].trial, ending=LoadEnding.FAILED, failure="refused"
     )
-    line = trial_text(msgspec.structs.replace(trials[0], trial=failed), Axis.USERS)
+    line = ramp_trial_text(
+        msgspec.structs.replace(trials[0], trial=failed), RampAxis.USERS
+    )
     assert line.endswith("failed: refused")
 
 
@@ -224,7 +239,7 @@ def test_the_name_of_the_saturation_is_clear_of_the_legend(
     assert report.result is not None
     assert report.result.saturation is not None
     band = band_of(GOAL, [one.trial for one in report.trials])
-    figure = draw_sheet(ramp_sheet(report, band), Style())
+    figure = draw_sheet(ramp_sheet(report, band), ChartStyle())
     figure.draw_without_rendering()
     axes = figure.axes[0]
     legend = axes.get_legend()

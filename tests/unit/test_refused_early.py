@@ -8,16 +8,15 @@ from pathlib import Path
 import pytest
 
 from benchwright.cli.main import main
-from benchwright.model.errors import Diagnostic, InputError
-from benchwright.session.programs import missing_programs
-from benchwright.session.start import prepare_suite, rehearse
+from benchwright.core.errors import Diagnostic, InputError
+from benchwright.run.preparation import missing_programs, prepare_suite, rehearse
 from benchwright.suite.check import unused_factors
 from benchwright.suite.command_line import CommandRequest, program_from_command
-from benchwright.suite.include import MAX_BYTES, Unreadable, read_regular
-from benchwright.suite.levels import expanded
 from benchwright.suite.plan import PlannedTest, describe
 from benchwright.suite.program import Program
-from benchwright.trial.program_file import fault_of
+from benchwright.suite.source import MAX_BYTES, Unreadable, read_regular
+from benchwright.suite.values import expanded
+from benchwright.trial.programs import program_problem
 
 
 def planned(*command: str, **more: object) -> list[PlannedTest]:
@@ -211,10 +210,10 @@ def test_a_program_that_a_set_up_or_an_earlier_step_makes_is_not_asked_for() -> 
 
 def test_why_a_program_cannot_be_started(tmp_path: Path) -> None:
     (tmp_path / "plain").touch()
-    assert fault_of("true", "/bin:/usr/bin", "/") == ""
-    assert "no program" in fault_of("true", "/nowhere", "/")
-    assert "not an executable" in fault_of("./plain", None, str(tmp_path))
-    assert "not an executable" in fault_of("/etc", None, "/")
+    assert program_problem("true", "/bin:/usr/bin", "/") == ""
+    assert "no program" in program_problem("true", "/nowhere", "/")
+    assert "not an executable" in program_problem("./plain", None, str(tmp_path))
+    assert "not an executable" in program_problem("/etc", None, "/")
 
 
 # -- places ------------------------------------------------------------------------------

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from benchwright.model.characterized import (
+from benchwright.core.characterization import (
     BlockTrace,
     BlockUse,
     BusiestThread,
-    Characterized,
+    Characterization,
     FailedCalls,
     FileSystemEvent,
     FileSystemUse,
+    IoPhase,
     LatencyCalls,
     MappedFiles,
     OtherCalls,
-    Phase,
     SizeCalls,
     Transfer,
 )
-from benchwright.report.characterize import characterize_lines, characterize_object
+from benchwright.report.characterized import characterize_lines, characterize_object
 
 BONNIE = BusiestThread("bonnie", 0.8, 0.15, 0.8)
 DD = BusiestThread("dd", 0.95, 0.0, 1.9)
 ONES = (SizeCalls(1, 998), SizeCalls(8192, 2))
-FOUND = Characterized(
+FOUND = Characterization(
     seconds=10.0,
     method="bpftrace",
     transfers=(
@@ -49,9 +49,9 @@ FOUND = Characterized(
     mapped=(MappedFiles(True, 1, 65536),),
     queued_s=15.0,
     phases=(
-        Phase(0.0, 8.0, "write", "file", 1, 1.0, 1000.0, 1000.0, BONNIE),
-        Phase(8.0, 9.0, "write", "file", 8192, 0.5, 200.0, 1638400.0, DD),
-        Phase(9.0, 10.0, "write", "file", 512, 1.0, 1.0, 512.0),
+        IoPhase(0.0, 8.0, "write", "file", 1, 1.0, 1000.0, 1000.0, BONNIE),
+        IoPhase(8.0, 9.0, "write", "file", 8192, 0.5, 200.0, 1638400.0, DD),
+        IoPhase(9.0, 10.0, "write", "file", 512, 1.0, 1.0, 512.0),
     ),
     file_systems=(
         FileSystemUse("0:21", "proc", "/proc", "proc", 0, 0, 0),
@@ -136,7 +136,7 @@ with what the kernel wrote meanwhile
 
 
 def test_nothing_at_all_is_said_too() -> None:
-    lines = list(characterize_lines(Characterized(1.0, "bpftrace", lost_events=5)))
+    lines = list(characterize_lines(Characterization(1.0, "bpftrace", lost_events=5)))
     assert lines[1:] == [
         "  5 events were lost: all counts are too low",
         "  system calls",
@@ -145,12 +145,12 @@ def test_nothing_at_all_is_said_too() -> None:
 
 
 def test_the_object_leaves_out_what_is_not_known() -> None:
-    plain = characterize_object(Characterized(1.0, "tracefs"))
+    plain = characterize_object(Characterization(1.0, "tracefs"))
     assert plain == {"seconds": 1.0, "method": "tracefs"}
 
 
 def test_reads_and_writes_are_told_as_shares_and_a_copy_is_both() -> None:
-    found = Characterized(
+    found = Characterization(
         1.0,
         "bpftrace",
         (
@@ -166,7 +166,9 @@ def test_reads_and_writes_are_told_as_shares_and_a_copy_is_both() -> None:
 
 
 def test_pipes_alone_are_no_data_of_files() -> None:
-    found = Characterized(1.0, "bpftrace", (Transfer("read", "read", "pipe", 9, 900),))
+    found = Characterization(
+        1.0, "bpftrace", (Transfer("read", "read", "pipe", 9, 900),)
+    )
     assert list(characterize_lines(found))[1:] == [
         "  system calls",
         "    no data of files or devices were moved by system calls",
@@ -184,7 +186,7 @@ def test_a_file_system_read_from_memory_is_told_and_proc_is_not() -> None:
         Transfer("read", "read", "file", 9, 90_000, device="254:0"),
         Transfer("read", "read", "file", 1, 9, device="0:21"),
     )
-    found = Characterized(1.0, "bpftrace", moved, file_systems=uses)
+    found = Characterization(1.0, "bpftrace", moved, file_systems=uses)
     told = "\n".join(characterize_lines(found))
     assert "page cache: 0 B brought in by reads of 87.89 KiB" in told
     assert "proc on proc" not in told

@@ -6,14 +6,19 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from benchwright.model.profiled import Folded
-from benchwright.probe.folded import profile_of
-from benchwright.report.flame import colour, flame_svg
-from benchwright.report.flame_difference import change_lines, changes, difference_svg
-from benchwright.report.flame_text import profile_lines
+from benchwright.core.observation import FoldedStacks
+from benchwright.report.flame_graph import (
+    change_lines,
+    difference_svg,
+    flame_svg,
+    frame_colour,
+    share_changes,
+)
+from benchwright.report.observed import profile_lines
+from benchwright.watch.folded import profile_of
 
 SVG = "{http://www.w3.org/2000/svg}"
-STACKS = Folded(
+STACKS = FoldedStacks(
     {("a", "main"): 30, ("a", "main", "read", "vfs_[k]"): 60, ("b", "x<&\x1by"): 10}
 )
 
@@ -54,23 +59,23 @@ def test_nothing_is_loaded_from_elsewhere() -> None:
 def test_kernel_frames_are_bluer_than_red_and_programs_the_other_way() -> None:
     for name in ("vfs", "read", "main"):
         for kernel in (False, True):
-            text = colour(name + "_[k]" if kernel else name)
+            text = frame_colour(name + "_[k]" if kernel else name)
             red, _, blue = map(int, text[4:-1].split(","))
             assert (blue > red) is kernel
 
 
 def test_frames_too_narrow_to_see_are_left_out() -> None:
-    many = Folded({("a", "wide"): 100_000, ("a", "narrow"): 1})
+    many = FoldedStacks({("a", "wide"): 100_000, ("a", "narrow"): 1})
     assert set(frames(flame_svg(many, "t"))) == {"all", "a", "wide"}
 
 
 def test_a_graph_of_nothing_is_still_a_document() -> None:
-    assert set(frames(flame_svg(Folded({}), "t"))) == {"all"}
+    assert set(frames(flame_svg(FoldedStacks({}), "t"))) == {"all"}
 
 
 def test_a_difference_is_of_shares_and_names_the_arms() -> None:
-    slow = Folded({("a", "main", "old"): 500, ("a", "main", "same"): 500})
-    fast = Folded({("a", "main", "new"): 20, ("a", "main", "same"): 180})
+    slow = FoldedStacks({("a", "main", "old"): 500, ("a", "main", "same"): 500})
+    fast = FoldedStacks({("a", "main", "new"): 20, ("a", "main", "same"): 180})
     svg = difference_svg(slow, fast, ("one", "two"))
     assert "two (candidate) against one (baseline)" in svg
     found = frames(svg)
@@ -78,7 +83,7 @@ def test_a_difference_is_of_shares_and_names_the_arms() -> None:
     assert found["same"][2].endswith("(+40.00 points)")
     total = found["all"][1]
     assert found["same"][1] / total == pytest.approx((0.5 + 0.9) / 2)
-    assert list(change_lines(changes(slow, fast))) == [
+    assert list(change_lines(share_changes(slow, fast))) == [
         "old: 50.0 % -> 0.0 % of the time (-50.0 points)",
         "same: 50.0 % -> 90.0 % of the time (+40.0 points)",
         "new: 0.0 % -> 10.0 % of the time (+10.0 points)",
@@ -86,19 +91,19 @@ def test_a_difference_is_of_shares_and_names_the_arms() -> None:
 
 
 def test_equal_arms_differ_nowhere() -> None:
-    same = Folded({("a", "x"): 53, ("a", "y"): 47})
-    nearly = Folded({("a", "x"): 47, ("a", "y"): 53})
-    assert list(change_lines(changes(same, nearly))) == []
+    same = FoldedStacks({("a", "x"): 53, ("a", "y"): 47})
+    nearly = FoldedStacks({("a", "x"): 47, ("a", "y"): 53})
+    assert list(change_lines(share_changes(same, nearly))) == []
     assert "rgb(235," not in difference_svg(same, nearly, ("one", "two"))
 
 
 def test_an_arm_without_samples_is_refused() -> None:
     with pytest.raises(ValueError, match="no samples"):
-        changes(STACKS, Folded({}))
+        share_changes(STACKS, FoldedStacks({}))
 
 
 def test_the_words_name_the_busiest_and_what_has_no_name() -> None:
-    folded = Folded({("a", "read", "vfs_[k]"): 60, ("a", "[dash]"): 40})
+    folded = FoldedStacks({("a", "read", "vfs_[k]"): 60, ("a", "[dash]"): 40})
     assert list(profile_lines(profile_of(folded, 99))) == [
         "profile: vfs (kernel) 60 %, [dash] 40 %; 60 % in the kernel (100 samples)",
         "profile: 40 % in functions without a name: install debug symbols, "
@@ -107,7 +112,7 @@ def test_the_words_name_the_busiest_and_what_has_no_name() -> None:
 
 
 def test_stacks_that_are_not_known_are_told() -> None:
-    folded = Folded({("a", "write"): 30, ("a", "main", "read"): 70})
+    folded = FoldedStacks({("a", "write"): 30, ("a", "main", "read"): 70})
     assert list(profile_lines(profile_of(folded, 99)))[1:] == [
         "profile: of 30 % only the innermost function is known, not what called it: "
         "build with -fno-omit-frame-pointer"

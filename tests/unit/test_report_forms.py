@@ -10,33 +10,46 @@ import math
 import numpy as np
 import pytest
 
-from benchwright.finding.codes import doubt
-from benchwright.model.decision import Stop
-from benchwright.model.observation import Block
-from benchwright.report.cells import cells, number, percent
-from benchwright.report.document import Document, Entry, Notice, compose
-from benchwright.report.dump import render_dump
-from benchwright.report.findings import condensed_lines, finding_line
-from benchwright.report.formats import CSV_COLUMNS, RENDERERS, render
-from benchwright.report.notices import high_z_scores, notice_lines
-from benchwright.report.stop import stop_line
-from benchwright.stats.aggregate import Column
-from benchwright.stats.describe import summarise
+from benchwright.core.observation import MeasurementBlock
+from benchwright.core.plan import StopDecision
+from benchwright.findings.codes import make_finding
+from benchwright.report.parts import condensed_lines, finding_line, stop_line
+from benchwright.report.stats_document import (
+    StatsInput,
+    StatsNotice,
+    StatsReport,
+    compose_report,
+    high_z_scores,
+    notice_lines,
+    number,
+    percent,
+    row_cells,
+)
+from benchwright.report.stats_formats import (
+    CSV_COLUMNS,
+    RENDERERS,
+    render_dump,
+    render_stats,
+)
+from benchwright.stats.aggregate import MetricColumn, summarise
 
 
-def document() -> Document:
+def document() -> StatsReport:
     first = summarise("elapsed", [1.0, 2.0, 3.0], label="Elapsed", unit="s")
     second = summarise("elapsed", [4e6, 5e6, 6e6], label="Elapsed", unit="s")
     alone = summarise("ops_100%", [7.0], label="ops_100%")
-    findings = [doubt("command-failed", "b", "`x` exited\nwith status 1")]
-    return compose(
-        [Entry("a", (first,), Stop("count", "3 epochs")), Entry("b", (second, alone))],
+    findings = [make_finding("command-failed", "b", "`x` exited\nwith status 1")]
+    return compose_report(
+        [
+            StatsInput("a", (first,), StopDecision("count", "3 epochs")),
+            StatsInput("b", (second, alone)),
+        ],
         findings,
     )
 
 
 def test_the_table() -> None:
-    found = render(document(), "table").splitlines()
+    found = render_stats(document(), "table").splitlines()
     assert found[0].startswith("b: serious: `x` exited with status 1 [command-failed] ")
     assert found[1:] == [
         "",
@@ -52,15 +65,15 @@ def test_the_table() -> None:
 
 
 def test_an_empty_document_has_every_form() -> None:
-    empty = compose([])
-    assert render(empty, "table") == ""
-    assert json.loads(render(empty, "json"))["inputs"] == []
+    empty = compose_report([])
+    assert render_stats(empty, "table") == ""
+    assert json.loads(render_stats(empty, "json"))["inputs"] == []
     for form in RENDERERS:
-        assert isinstance(render(empty, form), str)
+        assert isinstance(render_stats(empty, form), str)
 
 
 def test_json_has_null_where_there_is_no_figure() -> None:
-    found = json.loads(render(document(), "json"))
+    found = json.loads(render_stats(document(), "json"))
     assert found["schema"] == "benchwright/stats/1"
     assert found["baseline"] == "a"
     first, second = found["inputs"]
@@ -73,7 +86,7 @@ def test_json_has_null_where_there_is_no_figure() -> None:
 
 
 def test_csv_keeps_every_digit_and_leaves_absent_figures_empty() -> None:
-    rows = list(csv.DictReader(io.StringIO(render(document(), "csv"))))
+    rows = list(csv.DictReader(io.StringIO(render_stats(document(), "csv"))))
     assert tuple(rows[0]) == CSV_COLUMNS
     assert float(rows[0]["sdev"]) == 1.0
     assert float(rows[0]["low"]) == document().sections[0].lines[0].summary.low
@@ -81,10 +94,10 @@ def test_csv_keeps_every_digit_and_leaves_absent_figures_empty() -> None:
 
 
 def test_markdown_and_latex_escape_names() -> None:
-    markdown = render(document(), "markdown")
+    markdown = render_stats(document(), "markdown")
     assert "| Elapsed | 3 | 2.000 |" in markdown
     assert "ops\\_100%" in markdown
-    latex = render(document(), "latex")
+    latex = render_stats(document(), "latex")
     assert r"ops\_100\% & 1 & 7.000" in latex
     assert r"SDEV\% & HW\% & O/H" in latex
     assert latex.count(r"\begin{tabular}") == latex.count(r"\end{tabular}") == 2
@@ -100,20 +113,20 @@ def test_figures_too_small_or_too_large_for_three_decimals_do_not_vanish() -> No
 
 
 def test_small_values_are_shown_with_four_digits_of_the_largest() -> None:
-    (section,) = compose(
-        [Entry("t", (summarise("elapsed", [0.00121, 0.00119]),))]
+    (section,) = compose_report(
+        [StatsInput("t", (summarise("elapsed", [0.00121, 0.00119]),))]
     ).sections
-    assert cells(section.lines[0])[2:4] == ["0.001200", "0.001200"]
+    assert row_cells(section.lines[0])[2:4] == ["0.001200", "0.001200"]
 
 
 def test_a_note_is_its_evidence_alone() -> None:
-    note = doubt("trial-void", "a:1", "cut short and void: epoch 3")
+    note = make_finding("trial-void", "a:1", "cut short and void: epoch 3")
     assert finding_line(note) == "a:1: cut short and void: epoch 3"
 
 
 def test_a_high_z_score_is_a_notice_in_the_papers_words() -> None:
     values = np.array([9.0, 10.0, 11.0] * 3 + [20.0])
-    column = Column("elapsed", np.arange(1, 11), values)
+    column = MetricColumn("elapsed", np.arange(1, 11), values)
     (notice,) = high_z_scores("ext2:1.res", [column])
     expected = (20 - 11) / math.sqrt((6 * 1.0 + 3 * 0 + 90) / 9)
     words = notice_lines([notice]).split()
@@ -124,11 +137,15 @@ def test_a_high_z_score_is_a_notice_in_the_papers_words() -> None:
 
 
 def test_a_notice_has_its_place_in_every_form_for_people() -> None:
-    found = compose([], notices=[Notice("a_1", "High z-score of 2.5 for elapsed.")])
-    assert render(found, "table") == "a_1: High z-score of 2.5 for elapsed.\n"
-    assert render(found, "markdown") == "- a\\_1: High z-score of 2.5 for elapsed.\n"
-    assert render(found, "latex") == "% a_1: High z-score of 2.5 for elapsed.\n"
-    object_ = json.loads(render(found, "json"))
+    found = compose_report(
+        [], notices=[StatsNotice("a_1", "High z-score of 2.5 for elapsed.")]
+    )
+    assert render_stats(found, "table") == "a_1: High z-score of 2.5 for elapsed.\n"
+    assert (
+        render_stats(found, "markdown") == "- a\\_1: High z-score of 2.5 for elapsed.\n"
+    )
+    assert render_stats(found, "latex") == "% a_1: High z-score of 2.5 for elapsed.\n"
+    object_ = json.loads(render_stats(found, "json"))
     assert object_["notices"] == [
         {"subject": "a_1", "text": "High z-score of 2.5 for elapsed."}
     ]
@@ -136,8 +153,11 @@ def test_a_notice_has_its_place_in_every_form_for_people() -> None:
 
 
 def test_stop_lines() -> None:
-    assert stop_line("t", Stop("count", "10 epochs")) == "t: stopped: 10 epochs [count]"
-    undecided = Stop("max-runs", "30 epochs", answered=False, looks=3)
+    assert (
+        stop_line("t", StopDecision("count", "10 epochs"))
+        == "t: stopped: 10 epochs [count]"
+    )
+    undecided = StopDecision("max-runs", "30 epochs", answered=False, looks=3)
     assert (
         stop_line("t", undecided)
         == "t: stopped undecided: 30 epochs [max-runs] (3 looks)"
@@ -146,8 +166,8 @@ def test_stop_lines() -> None:
 
 def test_the_dump_is_raw() -> None:
     blocks = [
-        Block(1, 1, "tar, x", 0, {"elapsed": 0.1}),
-        Block(1, 1, "make", 2, {"ops": 3.0}),
+        MeasurementBlock(1, 1, "tar, x", 0, {"elapsed": 0.1}),
+        MeasurementBlock(1, 1, "make", 2, {"ops": 3.0}),
     ]
     assert render_dump([("a.res", blocks)]) == (
         "input,thread,epoch,command,status,elapsed,ops\n"
@@ -157,9 +177,9 @@ def test_the_dump_is_raw() -> None:
 
 
 def test_at_the_end_of_a_run_like_findings_are_one_line() -> None:
-    late = doubt("nominal-confidence", "a:1", "looked at 11 times")
-    same = doubt("nominal-confidence", "a:2", "looked at 11 times")
-    void = doubt("trial-void", "a:1", "cut short and void: epoch 3")
+    late = make_finding("nominal-confidence", "a:1", "looked at 11 times")
+    same = make_finding("nominal-confidence", "a:2", "looked at 11 times")
+    void = make_finding("trial-void", "a:1", "cut short and void: epoch 3")
     lines = condensed_lines([late, void, same]).splitlines()
     assert len(lines) == 2
     assert lines[0].startswith("a:1, a:2: ")

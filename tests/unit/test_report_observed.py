@@ -6,24 +6,23 @@ from pathlib import PurePosixPath
 
 import msgspec
 
-from benchwright.finding.observed import ObservedFiles, observed_files
-from benchwright.model.characterized import BlockTrace, Characterized
-from benchwright.model.observation import Trial
-from benchwright.model.profiled import Profile, TopFunction
+from benchwright.core.characterization import BlockTrace, Characterization
+from benchwright.core.observation import CpuProfile, TopFunction, Trial
+from benchwright.findings.observed import ObservedFiles, observed_files
 from benchwright.report.observed import observed_lines, observed_object
 from watched_uses import trial
 
 STUDY = PurePosixPath("my study")
-IO = Characterized(2.0, "bpftrace", file="watched/s1/a-io-3.io.json")
+IO = Characterization(2.0, "bpftrace", file="watched/s1/a-io-3.io.json")
 
 
-def profile(name: str, samples: int, svg: str = "", kernel: float = 0.5) -> Profile:
+def profile(name: str, samples: int, svg: str = "", kernel: float = 0.5) -> CpuProfile:
     """Return a profile in which this function ran all of the time."""
     top = (TopFunction(name, samples, 1.0),)
-    return Profile(samples, 99, kernel, 0.0, top, svg=svg)
+    return CpuProfile(samples, 99, kernel, 0.0, top, svg=svg)
 
 
-def profiled(*profiles: Profile | None, warmup: bool = False) -> list[Trial]:
+def profiled(*profiles: CpuProfile | None, warmup: bool = False) -> list[Trial]:
     """Return a trial for each profile."""
     return [
         msgspec.structs.replace(trial(epoch), profile=one, warmup=warmup)
@@ -31,7 +30,7 @@ def profiled(*profiles: Profile | None, warmup: bool = False) -> list[Trial]:
     ]
 
 
-def lines(*profiles: Profile | None) -> list[str]:
+def lines(*profiles: CpuProfile | None) -> list[str]:
     """Return what is told of these profiles."""
     return list(observed_lines("t", profiled(*profiles), None))
 
@@ -60,7 +59,7 @@ def test_all_trials_profiles_are_told_as_one() -> None:
 
 
 def test_what_each_profile_lacks_is_told_of_all_together() -> None:
-    def lacking(samples: int, share: float) -> Profile:
+    def lacking(samples: int, share: float) -> CpuProfile:
         return msgspec.structs.replace(profile("sort", samples), alone_share=share)
 
     told = "profile: of 70 % only the innermost function is known"

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import io
 
-from benchwright.control.history import History
-from benchwright.control.progress import Progress, progress
-from benchwright.model.decision import Stop
-from benchwright.model.plan import (
-    FixedCount,
-    UntilPrecise,
-)
+from benchwright.core.plan import FixedCount, StopDecision, UntilPrecise
+from benchwright.decide.history import History
+from benchwright.decide.stopping import TestProgress, progress_of
 from benchwright.report.progress import (
     PlainProgress,
-    Silent,
+    SilentProgress,
     TerminalProgress,
     bar,
     duration_text,
     listener,
 )
 
-STATE = Progress(0.25, {"elapsed": 7.123, "user": float("nan")}, 5.0, 40)
+STATE = TestProgress(0.25, {"elapsed": 7.123, "user": float("nan")}, 5.0, 40)
 
 
 class Terminal(io.StringIO):
@@ -34,7 +30,7 @@ def show(stream: io.StringIO) -> str:
     shown.trials_done("t", 10, 0, STATE, 5.0)
     shown.trials_done("t", 11, 1, STATE, 5.5)
     shown.note("hello [b]")
-    shown.test_closed("t", Stop("count", "10 epochs"))
+    shown.test_closed("t", StopDecision("count", "10 epochs"))
     shown.close()
     return stream.getvalue()
 
@@ -62,7 +58,7 @@ def test_a_terminal_has_a_live_line_and_the_same_lasting_ones() -> None:
 
 
 def test_quiet_shows_nothing() -> None:
-    assert isinstance(listener(Terminal(), quiet=True), Silent)
+    assert isinstance(listener(Terminal(), quiet=True), SilentProgress)
 
 
 def test_durations_and_bars() -> None:
@@ -78,15 +74,15 @@ def test_durations_and_bars() -> None:
 
 
 def test_progress_of_a_count_and_of_a_precision() -> None:
-    half = progress(FixedCount(4), History(trials=2, series={"elapsed": (1.0, 1.5)}))
+    half = progress_of(FixedCount(4), History(trials=2, series={"elapsed": (1.0, 1.5)}))
     assert (half.fraction, half.expected_total) == (0.5, 4)
     assert half.half_width_percent["elapsed"] > 100
     values = tuple([0.9, 1.1] * 10)
-    early = progress(
+    early = progress_of(
         UntilPrecise(0.01), History(trials=4, series={"elapsed": values[:4]})
     )
     assert (early.fraction, early.expected_total) == (None, None)
-    planned = progress(
+    planned = progress_of(
         UntilPrecise(0.01, minimum=20), History(trials=20, series={"elapsed": values})
     )
     assert planned.expected_total is not None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from benchwright.model.plan import (
+from benchwright.core.comparison import describe_rule
+from benchwright.core.plan import (
     Command,
     FixedCount,
     UntilPrecise,
     UntilPredicate,
     UntilProgram,
 )
-from benchwright.model.rule import describe_rule
 
 
 def test_rules_in_words() -> None:

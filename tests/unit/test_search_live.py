@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.cli.search_errand import Outcome, SearchErrand
-from benchwright.cli.search_live import Kept, changed_spec
-from benchwright.model.finding import Finding, Severity
-from benchwright.report.json import encode
-from benchwright.session.ledger import Ledger
-from benchwright.session.run import Verdict
+from benchwright.cli.search_errand import SearchOutcome, SpecExperiment
+from benchwright.cli.search_live import StoredSearch, changed_spec
+from benchwright.core.results import Finding, Severity
+from benchwright.load.spec_toml import read_spec
+from benchwright.report.parts import encode
+from benchwright.run.ledger import Ledger
+from benchwright.run.session import SessionVerdict
 from benchwright.study.journal import Study
 from benchwright.suite.program import SourceFile
-from benchwright.workbench.spec_toml import read_spec
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ FOUND = (Finding("drift", Severity.NOTE, "load", "it drifts"),)
 def printed(place: Path, *, json: bool) -> tuple[str, tuple[Finding, ...]]:
     """Print an outcome as JSON or not, and return what it says was told."""
     arguments = argparse.Namespace(json=json, quiet=False)
-    errand = SearchErrand(read_spec(SPEC, "s.toml"), arguments)
-    outcome = Outcome(
+    errand = SpecExperiment(read_spec(SPEC, "s.toml"), arguments)
+    outcome = SearchOutcome(
         status="found",
         findings=FOUND,
         text="a report\n",
@@ -67,8 +67,8 @@ def printed(place: Path, *, json: bool) -> tuple[str, tuple[Finding, ...]]:
         answers={},
     )
     with contextlib.closing(Study.create_or_open(place / "st")) as study:
-        kept = Kept(study.path, 7, Ledger(study, 7))
-        told = errand._print(outcome, Verdict("found", "", 3), kept)
+        kept = StoredSearch(study.path, 7, Ledger(study, 7))
+        told = errand._print(outcome, SessionVerdict("found", "", 3), kept)
     errand.close()
     return told.text, told.findings
 

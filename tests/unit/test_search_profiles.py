@@ -9,48 +9,44 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from benchwright.finding.profiled_search import (
-    answer_load,
-    doubts_of_profiled,
-    next_to_answer,
-    note_of_answer,
-)
-from benchwright.model.estimate import Estimate
-from benchwright.model.peak import (
+from benchwright.core.observation import CpuProfile, StackSample, TopFunction
+from benchwright.core.plan import Pairs
+from benchwright.core.ramp import RampAxis, RampPoint, RampResult, RampStatus
+from benchwright.core.results import Estimate
+from benchwright.core.search import (
     Claim,
     LoadEnding,
     LoadTrial,
+    PeakAnswer,
     PeakResult,
     PeakStatus,
     Probe,
+    SearchTrial,
 )
-from benchwright.model.plan import Pairs
-from benchwright.model.profiled import Profile, StackSample, TopFunction
-from benchwright.model.ramp import Axis, RampPoint, RampResult, RampStatus
-from benchwright.model.search import PeakAnswer, SearchTrial
-from benchwright.probe.crew import Crew
-from benchwright.probe.observer import Watch
-from benchwright.probe.profile import Profiler
-from benchwright.report.search_profiles import (
-    search_profiles_object,
-    search_profiles_text,
+from benchwright.findings.search_profiles import (
+    answer_load,
+    answer_profile_note,
+    profile_nearest_answer,
+    search_profile_findings,
 )
-from benchwright.session.load_profiler import LoadProfiler
-from benchwright.session.watched_workbench import LoadWatch, WatchedWorkbench
-from benchwright.session.watching import Aids, Watching, Windows
-from benchwright.workbench.port import AroundLoad, unwatched
+from benchwright.load.workbench import AroundLoad, unwatched
+from benchwright.report.observed import search_profiles_object, search_profiles_text
+from benchwright.run.observers import LoadProfiler, LoadWatcher, WatchedWorkbench
+from benchwright.run.watching import BatchWatcher, OptionalObservers, Windows
+from benchwright.watch.observer import ObserverSet, Watch
+from benchwright.watch.profile import Profiler
 
 
-def profile(number: int, samples: int = 50) -> Profile:
+def profile(number: int, samples: int = 50) -> CpuProfile:
     """Return a profile whose busiest function is named after its trial."""
     busiest = TopFunction(f"work_{number}", samples, 0.75)
-    return Profile(
+    return CpuProfile(
         samples, 99, 0.25, 0.0, (busiest,), svg=f"watched/s1/load-{number}.svg"
     )
 
 
 def trial(
-    number: int, load: float, seen: Profile | None, sample: Pairs = ()
+    number: int, load: float, seen: CpuProfile | None, sample: Pairs = ()
 ) -> SearchTrial:
     """Return a trial at a rate with this profile."""
     whole = LoadTrial(
@@ -73,7 +69,7 @@ def failed(one: SearchTrial) -> SearchTrial:
 
 def named(trials: Sequence[SearchTrial], answer: float | None) -> tuple[int, str]:
     """Return the number of the trial next to the answer, and where it lies."""
-    best = next_to_answer(trials, answer)
+    best = profile_nearest_answer(trials, answer)
     assert best is not None
     return best.trial.number, best.place
 
@@ -95,13 +91,13 @@ def test_the_highest_profiled_load_up_to_the_answer_explains_it() -> None:
     assert named(TRIALS, 460) == (5, "at the answer")
     assert named(TRIALS[1:], 20) == (3, "next above the answer, 20/s")
     assert named(TRIALS, None) == (5, "the last one; there is no answer")
-    assert next_to_answer([TRIALS[3], *TRIALS[5:]], 452.89) is None
+    assert profile_nearest_answer([TRIALS[3], *TRIALS[5:]], 452.89) is None
 
 
 def test_the_answer_of_a_ramp_is_where_throughput_stopped_growing() -> None:
     flat = [RampPoint(level=n, throughput=_about(x), trials=1) for n, x in _LEVELS]
     ramp = RampResult(
-        status=RampStatus.HIGHEST, detail="", axis=Axis.USERS, points=tuple(flat)
+        status=RampStatus.HIGHEST, detail="", axis=RampAxis.USERS, points=tuple(flat)
     )
     assert answer_load(ramp) == 4, "the highest throughput"
     saturated = msgspec.structs.replace(ramp, saturation=flat[1])
@@ -161,15 +157,15 @@ def test_what_others_named_is_escaped() -> None:
 
 
 def test_that_loads_were_profiled_is_a_note() -> None:
-    (one,) = doubts_of_profiled("search", TRIALS)
+    (one,) = search_profile_findings("search", TRIALS)
     assert one.code == "profiled"
     assert one.evidence == (
         "4 trials were profiled, 99 samples a second of each processor"
     )
-    assert doubts_of_profiled("search", [TRIALS[3]]) == ()
-    best = next_to_answer(TRIALS, 452.89)
-    assert note_of_answer("peak at 50/s", TRIALS[:1], best) == ()
-    (note,) = note_of_answer("peak at 400/s", TRIALS[1:3], best)
+    assert search_profile_findings("search", [TRIALS[3]]) == ()
+    best = profile_nearest_answer(TRIALS, 452.89)
+    assert answer_profile_note("peak at 50/s", TRIALS[:1], best) == ()
+    (note,) = answer_profile_note("peak at 400/s", TRIALS[1:3], best)
     assert note.evidence == (
         "of the profiled trials, trial 3 is next below the answer, 452.89/s"
     )
@@ -210,17 +206,17 @@ class Seen:
         self.windows: list[tuple[int, int, int]] = []
         self._fails = fails
 
-    def profiles(self, windows: Windows) -> list[tuple[int, Profile]]:
+    def profiles(self, windows: Windows) -> list[tuple[int, CpuProfile]]:
         self.windows += windows
         if self._fails:
             raise OSError("the disk is full")
         return [(number, profile(number)) for number, _, _ in windows]
 
 
-def ran(seen: Seen, place: Path, bench: Bench) -> tuple[LoadTrial, Watching]:
+def ran(seen: Seen, place: Path, bench: Bench) -> tuple[LoadTrial, BatchWatcher]:
     """Return the sixth trial of a session, and what watched it."""
-    watching = Watching(place, None, Crew([]), None, Aids(seen))
-    loads = LoadWatch(watching, 5)
+    watching = BatchWatcher(place, None, ObserverSet([]), None, OptionalObservers(seen))
+    loads = LoadWatcher(watching, 5)
     bench.around_load = loads.around
     workbench = WatchedWorkbench(bench, loads)
     return workbench.run(Probe(7.0, 2.0), (), lambda _: False), watching
@@ -261,7 +257,7 @@ def test_what_is_bws_own_is_in_no_profile_of_a_load(
     monkeypatch.setattr(Profiler, "begin", lambda *_: None)
     monkeypatch.setattr(Profiler, "end", end)
     monkeypatch.setattr(
-        "benchwright.session.load_profiler._children", lambda _pid: (60, sampler)
+        "benchwright.run.observers._children", lambda _pid: (60, sampler)
     )
     profiler = LoadProfiler(lambda *_: "")
     profiler.begin(Watch(tmp_path, "load-1", os.getpid(), (os.getpid(), 60)))

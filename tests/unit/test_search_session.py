@@ -14,29 +14,36 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchwright.control.peak.registry import NAMES
-from benchwright.model.errors import BenchError, Interrupted
-from benchwright.model.peak import (
+from benchwright.core.errors import BenchError, Interrupted
+from benchwright.core.plan import Pairs
+from benchwright.core.search import (
     Claim,
     ClaimKind,
     Criterion,
     LoadEnding,
+    LoadSeries,
     LoadTrial,
+    PeakAnswer,
     PeakGoal,
     PeakResult,
     PeakStatus,
     Probe,
-    Series,
+    SearchTrial,
+    decode_stored,
+    encode_stored,
 )
-from benchwright.model.plan import Pairs
-from benchwright.model.search import PeakAnswer, SearchTrial, kept, read_kept
-from benchwright.session.ledger import Ledger
-from benchwright.session.resume import CRASH, recover
-from benchwright.session.run import Verdict
-from benchwright.session.search import Search, Searched, run_search
-from benchwright.session.search_peak import best_so_far, peak_search, peak_verdict
-from benchwright.session.search_peak_request import PeakPlan
-from benchwright.session.search_session import run_session
+from benchwright.decide.peak.policy import POLICY_NAMES
+from benchwright.run.ledger import Ledger
+from benchwright.run.peak import best_so_far, peak_search, peak_verdict
+from benchwright.run.recovery import CRASH_CAUSE, recover
+from benchwright.run.search import (
+    Search,
+    SearchResult,
+    record_search_session,
+    run_search,
+)
+from benchwright.run.search_requests import PeakPlan
+from benchwright.run.session import SessionVerdict
 from benchwright.study.journal import SessionInfo, Study
 
 CAPACITY = 300.0
@@ -103,7 +110,7 @@ def trial_of(probe: Probe, number: int) -> LoadTrial:
         lasted_s=probe.duration_s,
         cost_s=probe.duration_s,
         values={"response_ms_mean": mean},
-        series=Series(
+        series=LoadSeries(
             at_s=tuple(float(at) for at in range(seconds)),
             counts=(max(1, round(probe.rate)),) * seconds,
             values={"response_ms_mean": bins},
@@ -140,7 +147,7 @@ class Outcome(msgspec.Struct):
     """What one session came to."""
 
     answer: PeakAnswer | None
-    verdict: Verdict
+    verdict: SessionVerdict
     trials: tuple[SearchTrial, ...]
     told: list[int]
 
@@ -156,12 +163,12 @@ def search(
     with contextlib.closing(Study.create_or_open(place)) as study:
         if again:
             number = study.sessions()[-1].number
-            recover(study, number, f"{CRASH}: test")
+            recover(study, number, f"{CRASH_CAUSE}: test")
         else:
             number = study.begin_session(info())
         ledger = Ledger(study, number)
         told: list[int] = []
-        found: list[Searched[PeakAnswer]] = []
+        found: list[SearchResult[PeakAnswer]] = []
 
         def do() -> PeakAnswer:
             def tell(trials: Sequence[SearchTrial]) -> None:
@@ -170,7 +177,7 @@ def search(
             found.append(run_search(asked, server, ledger, tell))
             return found[0].result
 
-        ended = run_session(ledger, do, peak_verdict)
+        ended = record_search_session(ledger, do, peak_verdict)
         answer, verdict = ended
         return Outcome(answer, verdict, found[0].trials if found else (), told)
 
@@ -186,7 +193,7 @@ def counted(place: Path) -> int:
 def test_a_search_cut_at_a_trial_goes_on_to_the_same_answer(
     tmp_path: Path, policy: str
 ) -> None:
-    assert policy in NAMES
+    assert policy in POLICY_NAMES
     asked = peak_search(plan(policy), watched=False)
     whole = FakeServer()
     undisturbed = search(tmp_path / "whole", whole, asked)
@@ -380,9 +387,7 @@ COARSE, FINE = Claim(), Claim(ClaimKind.RATE, 0.05)
 
 @pytest.fixture
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "benchwright.session.search_peak.policy_named", lambda _name: Patient()
-    )
+    monkeypatch.setattr("benchwright.run.peak.policy_named", lambda _name: Patient())
 
 
 @pytest.mark.usefixtures("_patient")
@@ -474,7 +479,7 @@ figures = st.floats(allow_nan=True, allow_infinity=True)
 def test_a_trial_comes_back_from_the_journal_as_it_was(
     values: dict[str, float], bins: list[float]
 ) -> None:
-    series = Series(
+    series = LoadSeries(
         at_s=tuple(float(at) for at in range(len(bins))),
         counts=(1,) * len(bins),
         values={"response_ms_mean": tuple(bins)},
@@ -489,7 +494,7 @@ def test_a_trial_comes_back_from_the_journal_as_it_was(
         failure="inf",
     )
     one = SearchTrial(1, Probe(1.0, 1.0, "nan"), trial, (("a", "inf"),))
-    back = read_kept(kept(one), SearchTrial)
+    back = decode_stored(encode_stored(one), SearchTrial)
     # NaN is not equal to itself: as text it is.
     assert repr(back) == repr(one)
 

@@ -11,9 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchwright.probe.use.columns import Columns, Sample
-from benchwright.probe.use.lines import ColumnsLine, RowLine, SeriesError
-from benchwright.probe.use.series import read_series
+from benchwright.watch.use.columns import Columns, SeriesSample
+from benchwright.watch.use.series_file import (
+    ColumnsLine,
+    RowLine,
+    SeriesError,
+    read_series,
+)
 from series_writer import SECOND, SeriesWriter
 from whole_series import Series, read_whole
 
@@ -60,10 +64,10 @@ def test_a_column_that_comes_and_goes_has_samples_of_its_own(tmp_path: Path) -> 
     assert lists(series, "kernel/forks") == (list(range(6)), list(range(6)))
 
 
-def samples_of(path: Path) -> tuple[Columns, list[Sample]]:
+def samples_of(path: Path) -> tuple[Columns, list[SeriesSample]]:
     """Return all samples of a series as they are handed on."""
     columns = Columns()
-    found: list[Sample | None] = []
+    found: list[SeriesSample | None] = []
     for line in read_series(path):
         if isinstance(line, ColumnsLine):
             columns.begin(line)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchwright.model.watched import ResourceUse
-from benchwright.probe.use.distilled import resource_use
-from benchwright.probe.use.lines import SeriesError
+from benchwright.core.resource_use import ResourceUse
+from benchwright.watch.use.resource_use import resource_use
+from benchwright.watch.use.series_file import SeriesError
 from series_writer import SECOND, SeriesWriter
 
 TENTH = SECOND // 10

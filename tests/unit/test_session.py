@@ -8,22 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.bench.fake import FakeBench
-from benchwright.bench.port import RunResult
-from benchwright.control.progress import Progress
-from benchwright.model.decision import Stop
-from benchwright.model.errors import BenchError
-from benchwright.model.observation import Ending
-from benchwright.model.plan import Pairs
-from benchwright.session.ledger import Ledger
-from benchwright.session.performer import Performer
-from benchwright.session.resume import CRASH, recover
-from benchwright.session.run import Session, Verdict
+from benchwright.core.errors import BenchError
+from benchwright.core.observation import TrialEnding
+from benchwright.core.plan import Pairs, StopDecision
+from benchwright.decide.stopping import TestProgress
+from benchwright.run.ledger import Ledger
+from benchwright.run.performer import Performer
+from benchwright.run.recovery import CRASH_CAUSE, recover
+from benchwright.run.session import Session, SessionVerdict
 from benchwright.study.contents import tests_of
 from benchwright.study.journal import SessionInfo, Study
-from benchwright.suite.load import load
-from benchwright.trial.record import RunRequest
-from benchwright.trial.request import Surroundings
+from benchwright.suite.compile import load
+from benchwright.trial.bench import RunResult
+from benchwright.trial.fake import FakeBench
+from benchwright.trial.protocol import ExecEnvironment, RunRequest
 
 SUITE = """
 FOREACH KIND a b
@@ -48,7 +46,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self.notes: list[str] = []
-        self.closed: list[tuple[str, Stop]] = []
+        self.closed: list[tuple[str, StopDecision]] = []
 
     def test_opened(
         self, name: str, threads: int, sample: Pairs, rule_text: str
@@ -56,11 +54,16 @@ class Recorder:
         self.notes.append(f"opened {name}")
 
     def trials_done(
-        self, name: str, done: int, failed: int, progress: Progress, elapsed_s: float
+        self,
+        name: str,
+        done: int,
+        failed: int,
+        progress: TestProgress,
+        elapsed_s: float,
     ) -> None:
         assert done + failed > 0
 
-    def test_closed(self, name: str, stop: Stop) -> None:
+    def test_closed(self, name: str, stop: StopDecision) -> None:
         self.closed.append((name, stop))
 
     def note(self, text: str) -> None:
@@ -108,24 +111,26 @@ def info() -> SessionInfo:
 
 def run(
     place: Path, bench: FakeBench, suite: str = SUITE, *, again: bool = False
-) -> tuple[Verdict, Session, Recorder]:
+) -> tuple[SessionVerdict, Session, Recorder]:
     """Run a suite, or go on with it, as `bw run` and `bw resume` do."""
     program = load("s.ap", {"s.ap": suite}.__getitem__)
     listener = Recorder()
     with contextlib.closing(Study.create_or_open(place)) as study:
         if again:
             number = study.sessions()[-1].number
-            cut = recover(study, number, f"{CRASH}: test").cut
+            cut = recover(study, number, f"{CRASH_CAUSE}: test").cut
             ledger = Ledger(study, number)
         else:
             cut = ()
             ledger = Ledger(study, study.begin_session(info()))
-        performer = Performer(bench, Surroundings("/", ()), study.path, ledger.session)
+        performer = Performer(
+            bench, ExecEnvironment("/", ()), study.path, ledger.session
+        )
         session = Session(program, ledger, performer, listener, cut)
         return session.run({}, {}), session, listener
 
 
-def figures(session: Session) -> dict[str, list[tuple[int, Ending, float]]]:
+def figures(session: Session) -> dict[str, list[tuple[int, TrialEnding, float]]]:
     """Return what counts: test -> (epoch, ending, elapsed of the first block)."""
     return {
         test.name: [
@@ -235,7 +240,7 @@ def test_without_fail_fast_a_failed_trial_is_counted_and_told(tmp_path: Path) ->
     suite = "TEST t 4\n  EXEC work\nDONE\n"
     verdict, session, _ = run(tmp_path / "study", bench, suite)
     assert (verdict.status, verdict.exit_status) == ("complete", 1)
-    assert [t.ending for t in session.tests[0].trials].count(Ending.FAILED) == 1
+    assert [t.ending for t in session.tests[0].trials].count(TrialEnding.FAILED) == 1
 
 
 CHECKPOINTED = """

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.model.errors import StudyError
-from benchwright.session.checkpoint import study_of, write_pointer
+from benchwright.core.errors import StudyError
+from benchwright.run.checkpoint import study_of, write_pointer
 
 
 def test_a_checkpoint_file_leads_to_its_study(tmp_path: Path) -> None:

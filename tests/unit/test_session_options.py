@@ -11,13 +11,13 @@ import pytest
 
 from benchwright.cli import compare, load, peak, ramp, replay, run, surface
 from benchwright.cli.main import main
-from benchwright.cli.notify_option import notices_of
-from benchwright.cli.watch_options import begun_with
-from benchwright.model.errors import InputError
-from benchwright.model.notice import ByCommand, Event, Notify
-from benchwright.session.observers import OPTION
+from benchwright.cli.notices import notices_of
+from benchwright.cli.shared_options import with_session_options
+from benchwright.core.errors import InputError
+from benchwright.core.notice import CommandTarget, NoticeEvent, NoticeSettings
+from benchwright.run.observers import WATCH_OPTION
+from benchwright.study.directory import JOURNAL
 from benchwright.study.journal import SessionInfo
-from benchwright.study.schema import JOURNAL
 
 SEARCHES = (peak, ramp, surface)
 WATCHING = (run, compare, *SEARCHES)
@@ -36,22 +36,22 @@ def options(module: ModuleType, *words: str) -> dict[str, str]:
     module.add_parser(parser.add_subparsers())
     more = ("t.load",) if module is replay else ()
     arguments = parser.parse_args([named(module), *more, *words])
-    return begun_with(INFO, arguments).options
+    return with_session_options(INFO, arguments).options
 
 
 @pytest.mark.parametrize("module", WATCHING, ids=named)
 def test_what_watches_is_kept_with_the_session(module: ModuleType) -> None:
-    assert options(module) == {"token": "a", OPTION: "sample"}
-    assert options(module, "--profile")[OPTION] == "sample profile"
-    assert options(module, "--no-watch")[OPTION] == ""
-    assert options(module, "--no-watch", "--profile")[OPTION] == "profile"
+    assert options(module) == {"token": "a", WATCH_OPTION: "sample"}
+    assert options(module, "--profile")[WATCH_OPTION] == "sample profile"
+    assert options(module, "--no-watch")[WATCH_OPTION] == ""
+    assert options(module, "--no-watch", "--profile")[WATCH_OPTION] == "profile"
 
 
 @pytest.mark.parametrize("module", SEARCHES, ids=named)
 def test_a_load_of_a_search_is_not_characterized(
     module: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert options(run, "--characterize")[OPTION] == "sample characterize"
+    assert options(run, "--characterize")[WATCH_OPTION] == "sample characterize"
     with pytest.raises(SystemExit):
         options(module, "--characterize")
     assert "--characterize" in capsys.readouterr().err
@@ -60,9 +60,9 @@ def test_a_load_of_a_search_is_not_characterized(
 @pytest.mark.parametrize("module", [*WATCHING, load, replay], ids=named)
 def test_whom_to_tell_is_kept_with_the_session(module: ModuleType) -> None:
     info = msgspec.structs.replace(INFO, options=options(module, *TOLD))
-    asked = Notify((ByCommand(("tell", "me")),), (Event.DONE,))
+    asked = NoticeSettings((CommandTarget(("tell", "me")),), (NoticeEvent.DONE,))
     assert notices_of(info) == (asked,)
-    of_the_spec = Notify((ByCommand(("a",)),))
+    of_the_spec = NoticeSettings((CommandTarget(("a",)),))
     assert notices_of(info, of_the_spec) == (of_the_spec, asked)
     with pytest.raises(InputError, match="tells nobody"):
         options(module, "--notify", "nobody")

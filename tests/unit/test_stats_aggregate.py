@@ -6,23 +6,25 @@ import math
 
 import pytest
 
-from benchwright.model.observation import Block, Ending, Trial
-from benchwright.model.plan import MetricSpec
+from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
+from benchwright.core.plan import MetricSpec
 from benchwright.stats.aggregate import (
     aggregate_trial,
-    series,
+    metric_series,
+    summarise_trials,
     trial_values,
     trials_of_blocks,
 )
-from benchwright.stats.rows import HOOK_VALUES, RowBook
-from benchwright.stats.summaries import summarise_trials
+from benchwright.stats.metric_rules import HOOK_VALUES, MetricRules
 
 
-def block(thread: int, epoch: int = 1, status: int = 0, **values: float) -> Block:
-    return Block(thread, epoch, "cmd", status, values)
+def block(
+    thread: int, epoch: int = 1, status: int = 0, **values: float
+) -> MeasurementBlock:
+    return MeasurementBlock(thread, epoch, "cmd", status, values)
 
 
-def trial(epoch: int, ending: Ending = Ending.OK, **values: float) -> Trial:
+def trial(epoch: int, ending: TrialEnding = TrialEnding.OK, **values: float) -> Trial:
     blocks = (block(1, epoch, **values),)
     return Trial("t", epoch, 1, ending, 0, 10, blocks)
 
@@ -93,7 +95,7 @@ def test_a_machines_value_is_not_summed_over_threads(name: str) -> None:
 
 def test_what_only_some_threads_have_is_absent_and_named() -> None:
     found = aggregate_trial(
-        [block(1, elapsed=1, ops=10), block(2, elapsed=2)], RowBook()
+        [block(1, elapsed=1, ops=10), block(2, elapsed=2)], MetricRules()
     )
     assert found.values == {"elapsed": 2}
     assert found.partial == ("ops",)
@@ -102,7 +104,7 @@ def test_what_only_some_threads_have_is_absent_and_named() -> None:
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_what_is_no_number_is_absent_and_named(bad: float) -> None:
     blocks = [block(1, ops=10), block(1, ops=bad), block(1, elapsed=1)]
-    found = aggregate_trial(blocks, RowBook())
+    found = aggregate_trial(blocks, MetricRules())
     assert found.values == {"elapsed": 1}
     assert found.partial == ("ops",)
 
@@ -115,7 +117,7 @@ def test_no_cpu_share_of_no_time() -> None:
 
 def test_the_first_failure_is_the_status() -> None:
     blocks = [block(1), block(1, status=3), block(2, status=4)]
-    assert aggregate_trial(blocks, RowBook()).status == 3
+    assert aggregate_trial(blocks, MetricRules()).status == 3
 
 
 def test_no_blocks_are_no_values() -> None:
@@ -127,19 +129,19 @@ def test_series_leave_out_trials_that_do_not_count_and_values_that_are_missing()
 ):
     trials = [
         trial(1, elapsed=1, ops=5),
-        trial(2, Ending.FAILED, elapsed=100),
-        trial(3, Ending.INTERRUPTED, elapsed=100),
-        trial(4, Ending.TIMEOUT, elapsed=100),
+        trial(2, TrialEnding.FAILED, elapsed=100),
+        trial(3, TrialEnding.INTERRUPTED, elapsed=100),
+        trial(4, TrialEnding.TIMEOUT, elapsed=100),
         trial(5, elapsed=2),
     ]
-    assert series(trials) == {"elapsed": [1, 2], "ops": [5]}
+    assert metric_series(trials) == {"elapsed": [1, 2], "ops": [5]}
 
 
 def test_rows_of_a_file_become_trials_by_epoch() -> None:
     rows = [block(1, 1, elapsed=1), block(2, 1, elapsed=2), block(1, 2, 1, elapsed=3)]
     first, second = trials_of_blocks("x.res", rows)
-    assert (first.epoch, first.threads, first.ending) == (1, 2, Ending.OK)
-    assert (second.epoch, second.ending) == (2, Ending.FAILED)
+    assert (first.epoch, first.threads, first.ending) == (1, 2, TrialEnding.OK)
+    assert (second.epoch, second.ending) == (2, TrialEnding.FAILED)
 
 
 def test_rows_come_in_the_tables_order_and_extras_only_when_asked_for() -> None:
@@ -172,7 +174,7 @@ def test_a_declared_metric_without_a_value_is_a_row_of_none() -> None:
 
 
 def test_predicates_are_asked_about_times_and_declared_metrics() -> None:
-    book = RowBook([MetricSpec("ops")])
+    book = MetricRules([MetricSpec("ops")])
     names = (
         "elapsed",
         "user",
@@ -184,7 +186,7 @@ def test_predicates_are_asked_about_times_and_declared_metrics() -> None:
         "rss_bytes",
     )
     assert book.judged(names) == ("elapsed", "system", "user", "ops")
-    assert RowBook().judged(("latency", "rss_bytes")) == ("latency",)
+    assert MetricRules().judged(("latency", "rss_bytes")) == ("latency",)
 
 
 def test_threads_that_never_wait_have_no_negative_wait() -> None:

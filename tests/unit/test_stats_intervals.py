@@ -8,18 +8,16 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from benchwright.stats.confidence_sequence import (
-    radius,
-    t_mixture_interval,
-    t_mixture_p,
-)
-from benchwright.stats.longrun import cosine_count, inflation, long_run_sdev
-from benchwright.stats.quantile import (
+from benchwright.stats.dependence import cosine_count, inflation, long_run_sdev
+from benchwright.stats.intervals import (
     exact_ranks,
     quantile,
     quantile_interval,
     quantile_sequence_interval,
+    sequence_radius,
     sequence_ranks,
+    t_mixture_interval,
+    t_mixture_p,
 )
 
 RNG = np.random.default_rng(7)
@@ -103,7 +101,7 @@ def test_a_confidence_sequence_misses_rarely_over_all_looks() -> None:
     mean = values.cumsum(axis=1) / n
     square = (values**2).cumsum(axis=1) - n * mean**2
     sdev = np.sqrt(np.maximum(square, 0) / np.maximum(n - 1, 1))
-    reach = np.array([radius(int(k), 0.95) for k in n])
+    reach = np.array([sequence_radius(int(k), 0.95) for k in n])
     with np.errstate(invalid="ignore"):
         missed = (np.abs(mean) > sdev * reach)[:, 1:].any(axis=1)
     print(f"missed at any of 299 looks: {missed.mean():.1%}")

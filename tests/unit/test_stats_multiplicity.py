@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from statsmodels.stats.multitest import multipletests
 
-from benchwright.stats.multiplicity import benjamini_hochberg, holm
+from benchwright.stats.input_comparison import benjamini_hochberg, holm
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 50])

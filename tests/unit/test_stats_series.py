@@ -11,16 +11,19 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from benchwright.stats.autocorrelation import (
-    autocorrelations,
-    average_ranks,
-    dependence,
+from benchwright.stats.dependence import autocorrelations, average_ranks, dependence
+from benchwright.stats.distribution import (
+    modified_z,
+    outlier_threshold,
+    outliers,
+    two_modes,
 )
-from benchwright.stats.changes import change_points
-from benchwright.stats.modes import two_modes
-from benchwright.stats.outliers import modified_z, outliers, threshold
-from benchwright.stats.trend import mann_kendall, theil_sen
-from benchwright.stats.warmup import mser_truncation
+from benchwright.stats.drift import (
+    change_points,
+    mann_kendall,
+    mser_truncation,
+    theil_sen,
+)
 
 Array = npt.NDArray[np.float64]
 SEED = 20_261_121
@@ -113,7 +116,7 @@ def test_the_threshold_of_outliers_is_that_of_its_level(n: int, alpha: float) ->
     middle = np.median(series, axis=1, keepdims=True)
     scores = np.abs(series - middle)
     scores /= np.median(scores, axis=1, keepdims=True) * 1.482602218505602
-    share = float(np.mean(scores.max(axis=1) > threshold(n, alpha)))
+    share = float(np.mean(scores.max(axis=1) > outlier_threshold(n, alpha)))
     assert alpha / 2 < share < 1.5 * alpha
 
 

@@ -7,22 +7,23 @@ import math
 import numpy as np
 import pytest
 
-from benchwright.model.errors import InputError
-from benchwright.model.observation import Block, Ending, Trial
+from benchwright.core.errors import InputError
+from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
 from benchwright.stats.aggregate import aggregate_trial
-from benchwright.stats.rows import RowBook
-from benchwright.stats.table import Table
-from benchwright.stats.transform import (
-    HOWS,
+from benchwright.stats.metric_rules import MetricRules
+from benchwright.stats.table import (
+    TABLE_FOLDS,
+    Table,
     aggregate_rows,
     derive,
     group,
     select,
+    table_of_trials,
+    trials_of_table,
     unify,
     warn,
     with_wait,
 )
-from benchwright.stats.transform_trials import table_of_trials, trials_of_table
 
 NAN = math.nan
 
@@ -149,7 +150,7 @@ def test_every_way_to_aggregate(how: str, expected: float) -> None:
     assert found == ([3.0] if how == "count" else [None])
     empty = aggregate_rows(Table({"epoch": [1], "x": [NAN]}), how={"x": how})
     assert values(empty, "x") == ([0.0] if how == "count" else [None])
-    assert how in HOWS
+    assert how in TABLE_FOLDS
 
 
 def test_aggregating_at_the_ends_of_the_floats() -> None:
@@ -182,7 +183,7 @@ def test_unifying_sums_commands_and_keeps_threads_apart() -> None:
 def test_unified_and_aggregated_rows_are_what_the_table_shows() -> None:
     rng = np.random.default_rng(5)
     blocks = [
-        Block(
+        MeasurementBlock(
             thread,
             1,
             command,
@@ -192,24 +193,28 @@ def test_unified_and_aggregated_rows_are_what_the_table_shows() -> None:
         for thread in (1, 2, 3)
         for command in ("tar", "make")
     ]
-    expected = aggregate_trial(blocks, RowBook()).values
+    expected = aggregate_trial(blocks, MetricRules()).values
     table = with_wait(table_of_trials("t", [trial(1, *blocks)]))
     found = aggregate_rows(unify(table, ("trial", "thread")), ("trial",)).row(0)
     for name in ("elapsed", "user", "system", "wait", "ops"):
         assert found[name] == pytest.approx(expected[name])
 
 
-def trial(epoch: int, *blocks: Block, ending: Ending = Ending.OK) -> Trial:
+def trial(
+    epoch: int, *blocks: MeasurementBlock, ending: TrialEnding = TrialEnding.OK
+) -> Trial:
     return Trial("t", epoch, 1, ending, 0, 0, tuple(blocks))
 
 
 def test_trials_survive_the_way_through_a_table() -> None:
     trials = (
         trial(
-            1, Block(1, 1, "a", 0, {"elapsed": 1.0}), Block(1, 1, "b", 3, {"x": 2.0})
+            1,
+            MeasurementBlock(1, 1, "a", 0, {"elapsed": 1.0}),
+            MeasurementBlock(1, 1, "b", 3, {"x": 2.0}),
         ),
-        trial(2, ending=Ending.FAILED),
-        trial(3, Block(2, 3, "a", 0, {"elapsed": 1.5})),
+        trial(2, ending=TrialEnding.FAILED),
+        trial(3, MeasurementBlock(2, 3, "a", 0, {"elapsed": 1.5})),
     )
     table = table_of_trials("t", trials, (("FS", "ext2"),))
     assert trials_of_table(table, trials) == trials

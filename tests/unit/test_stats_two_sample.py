@@ -9,15 +9,13 @@ import pytest
 from scipy import stats
 from statsmodels.stats import diagnostic, nonparametric, weightstats
 
-from benchwright.stats.normality import anderson_darling
-from benchwright.stats.rank import (
+from benchwright.stats.distribution import anderson_darling
+from benchwright.stats.two_sample import (
     brunner_munzel,
+    equivalence,
     hodges_lehmann,
     mann_whitney,
     rank_test,
-)
-from benchwright.stats.two_sample import (
-    equivalence,
     ratio_equivalence,
     ratio_of_means,
     t_test,

@@ -10,11 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import curve_fit
 
-from benchwright.model.usl import ScalabilityModel
-from benchwright.stats.log_regression import Bounds, Problem, profile_interval
+from benchwright.core.ramp import ScalabilityModel
 from benchwright.stats.moments import FloatArray
 from benchwright.stats.usl import (
+    LogRegression,
+    ValueBounds,
     fit_usl,
+    profile_interval,
     users_at_peak,
     usl_band,
     usl_throughput,
@@ -180,18 +182,20 @@ def test_what_cannot_be_fitted_says_why(
 
 def test_a_profile_of_a_parabola_ends_where_algebra_says() -> None:
     low, high = profile_interval(
-        lambda x: (x - 2) ** 2 - 9, 2.0, 0.01, Bounds(-10, 100)
+        lambda x: (x - 2) ** 2 - 9, 2.0, 0.01, ValueBounds(-10, 100)
     )
     assert (low, high) == pytest.approx((-1, 5), rel=1e-4)
-    assert profile_interval(lambda x: (x - 2) ** 2 - 9, 2.0, 1.0, Bounds(0, 3)) == (
+    assert profile_interval(
+        lambda x: (x - 2) ** 2 - 9, 2.0, 1.0, ValueBounds(0, 3)
+    ) == (
         0,
         3,
     )
-    assert profile_interval(lambda _: 1.0, 2.0, 1.0, Bounds(0, 3)) == (2, 2)
+    assert profile_interval(lambda _: 1.0, 2.0, 1.0, ValueBounds(0, 3)) == (2, 2)
 
 
 def test_a_problem_without_unknowns_only_has_a_sum_of_squares() -> None:
-    problem = Problem(np.array([1.0, math.e]), np.ones(2))
+    problem = LogRegression(np.array([1.0, math.e]), np.ones(2))
     found = problem.solve(np.empty((2, 0)), np.ones(2))
     assert found.squares == pytest.approx(1)
     assert problem.solve(np.empty((2, 0)), -np.ones(2)).squares == math.inf
@@ -212,7 +216,7 @@ def test_lack_of_fit_is_the_textbooks_f_test() -> None:
 
     x = np.repeat(np.arange(1.0, 6.0), 3)
     y = np.exp(np.random.default_rng(5).normal(0, 0.1, x.size))
-    problem = Problem(y, np.ones_like(y))
+    problem = LogRegression(y, np.ones_like(y))
     found = problem.solve(np.ones((x.size, 1)))
     logs = np.log(y).reshape(5, 3)
     pure = float(((logs - logs.mean(axis=1, keepdims=True)) ** 2).sum())

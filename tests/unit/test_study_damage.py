@@ -19,9 +19,9 @@ import msgspec
 import pytest
 
 from benchwright.cli.main import main
-from benchwright.model.errors import StudyError
-from benchwright.study.journal import Entry, NewEntry, Study
-from benchwright.study.schema import JOURNAL
+from benchwright.core.errors import StudyError
+from benchwright.study.directory import JOURNAL
+from benchwright.study.journal import JournalEntry, NewEntry, Study
 
 WAL = f"{JOURNAL}-wal"
 SEED = 20261122
@@ -136,7 +136,7 @@ def records(place: Path) -> tuple[object, ...]:
     """Return all that a reader can get from a study."""
     with contextlib.closing(Study.open_to_read(place)) as study:
         sessions = study.sessions()
-        found: list[Entry] = []
+        found: list[JournalEntry] = []
         for session in sessions:
             found += study.entries(session.number, KINDS)
         return (*(s.info for s in sessions), *found)

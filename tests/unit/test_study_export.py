@@ -10,10 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.model.decision import Stop
-from benchwright.model.errors import InputError
-from benchwright.model.observation import Block, Ending, ProcessRecord, Trial
-from benchwright.model.plan import Command, FixedCount, Phases, TestPlan
+from benchwright.core.errors import InputError
+from benchwright.core.observation import (
+    MeasurementBlock,
+    ProcessRecord,
+    Trial,
+    TrialEnding,
+)
+from benchwright.core.plan import Command, FixedCount, Phases, StopDecision, TestPlan
 from benchwright.study.contents import tests_of as contents_of
 from benchwright.study.export import export_session, export_test
 from benchwright.study.journal import NewEntry, SessionInfo, Study
@@ -46,13 +50,13 @@ def record(thread: int, out: tuple[int, int], err: tuple[int, int]) -> ProcessRe
     return ProcessRecord("EXEC", 0, thread, 0, 1, 1, 1, 1, out=out, err=err)
 
 
-def trial(epoch: int, ending: Ending = Ending.OK, **more: object) -> Trial:
+def trial(epoch: int, ending: TrialEnding = TrialEnding.OK, **more: object) -> Trial:
     blocks = tuple(
-        Block(
+        MeasurementBlock(
             thread,
             epoch,
             "echo a > b\necho c",
-            int(ending is not Ending.OK),
+            int(ending is not TrialEnding.OK),
             {"elapsed": epoch + thread / 8, "user": 0.25, "system": 0.5, "free k": 3.0},
         )
         for thread in (1, 2)
@@ -76,11 +80,11 @@ def place(tmp_path: Path) -> Path:
             processes=(record(1, (0, 4), (0, 0)), record(2, (0, 0), (0, 5))),
             extra_blocks=({"": "disk", "sda": "17"},),
         )
-        second = trial(2, Ending.FAILED, processes=(record(1, (4, 16), (0, 0)),))
+        second = trial(2, TrialEnding.FAILED, processes=(record(1, (4, 16), (0, 0)),))
         void = {
             "cause": "interrupted by the user",
             "keys": [f"{KEY}/epoch/3", f"{KEY}/epoch/4"],
-            "trial": trial(3, Ending.INTERRUPTED),
+            "trial": trial(3, TrialEnding.INTERRUPTED),
         }
         study.append(
             number,
@@ -89,7 +93,7 @@ def place(tmp_path: Path) -> Path:
                 NewEntry("outcome", f"{KEY}/epoch/2", second),
                 NewEntry("outcome", f"{KEY}/epoch/1", first),
                 NewEntry("void", f"{KEY}/epoch/3", void),
-                NewEntry("outcome", f"{KEY}/stop", Stop("count", "2 epochs")),
+                NewEntry("outcome", f"{KEY}/stop", StopDecision("count", "2 epochs")),
                 NewEntry("outcome", "0.2/test/plan", PLAN_2),
             ],
         )
@@ -173,7 +177,7 @@ def test_a_study_reads_as_its_last_sessions_tests(place: Path) -> None:
     assert [b.epoch for b in first.blocks] == [1, 1, 2, 2], "void trials do not count"
     assert first.trials is not None
     assert [t.ending for t in first.trials] == ["ok", "failed", "interrupted"]
-    assert first.stop == Stop("count", "2 epochs")
+    assert first.stop == StopDecision("count", "2 epochs")
     assert second.blocks == ()
 
 

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.model.errors import StudyError
+from benchwright.core.errors import StudyError
+from benchwright.study.directory import JOURNAL
 from benchwright.study.journal import NewEntry, SessionInfo, Study
-from benchwright.study.schema import JOURNAL
 
 INFO = SessionInfo(
     started_ns=1,

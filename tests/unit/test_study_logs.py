@@ -6,18 +6,18 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.model.observation import ProcessRecord
-from benchwright.model.plan import MetricSpec, Output
+from benchwright.core.observation import ProcessRecord
+from benchwright.core.plan import MetricSpec, OutputPolicy
 from benchwright.study.logs import (
     END_BYTES,
-    OutputKeeper,
-    left_out,
+    OutputStore,
     log_directory,
+    omitted_bytes,
     output_text,
     read_output,
-    written,
+    written_bytes,
 )
-from benchwright.trial.extract import extract
+from benchwright.trial.metrics import extract_metric
 
 OLD = b"""{"mode": "EXEC", "index": 0, "thread": 1, "status": 0, "elapsed_ns": 1,
 "user_us": 1, "system_us": 1, "rss_bytes": 1, "out": [3, 200000], "err": [0, 4]}"""
@@ -35,7 +35,10 @@ def test_a_study_of_before_is_read_as_it_was(tmp_path: Path) -> None:
     (directory / "exec-1.out").write_bytes(b"abc" + b"x" * 200_000)
     (directory / "exec-1.err").write_bytes(b"why\n")
     process = msgspec.json.decode(OLD, type=ProcessRecord)
-    assert (written(process, "out"), left_out(process, "out")) == (200_000, 0)
+    assert (written_bytes(process, "out"), omitted_bytes(process, "out")) == (
+        200_000,
+        0,
+    )
     assert read_output(tmp_path, 1, "t", process, "out") == b"x" * 200_000
     assert read_output(tmp_path, 1, "t", process, "err") == b"why\n"
 
@@ -64,20 +67,22 @@ def test_batches_are_kept_one_after_the_other(tmp_path: Path) -> None:
     pieces = [bytes([n]) * size for n, size in enumerate((*sizes, 900_000))]
     for mode in ("bounded", "file"):
         study = tmp_path / mode
-        directory, keeper = logs(study), OutputKeeper()
-        output = msgspec.convert({"mode": mode}, Output)
+        directory, keeper = logs(study), OutputStore()
+        output = msgspec.convert({"mode": mode}, OutputPolicy)
         kept: list[ProcessRecord] = []
         for _ in range(2):
             batch = records(directory, *pieces, pieces[-1])
             kept += keeper.kept(directory, batch, output)
         for process, piece in zip(kept, [*pieces, pieces[-1]] * 2, strict=True):
             data = read_output(study, 1, "t", process, "out")
-            assert written(process, "out") == len(piece)
+            assert written_bytes(process, "out") == len(piece)
             if mode == "file":
                 assert data == piece
             else:
                 assert data == piece[: 2 * END_BYTES]
-                assert left_out(process, "out") == max(len(piece) - 2 * END_BYTES, 0)
+                assert omitted_bytes(process, "out") == max(
+                    len(piece) - 2 * END_BYTES, 0
+                )
         assert kept[-1].out == kept[-2].out
 
 
@@ -89,6 +94,6 @@ def test_a_large_output_is_searched_without_being_read(tmp_path: Path) -> None:
     text = output_text(tmp_path, 1, "t", process, "out")
     assert isinstance(text, memoryview)
     assert len(text) == len(large)
-    assert extract(MetricSpec("rate", pattern=r"^rate (\d+)$"), text, "") == 42
+    assert extract_metric(MetricSpec("rate", pattern=r"^rate (\d+)$"), text, "") == 42
     (directory / "exec-1.out").unlink()
     assert output_text(tmp_path, 1, "t", process, "out") == ""

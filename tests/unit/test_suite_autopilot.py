@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.model.errors import InputError
-from benchwright.model.plan import (
+from benchwright.core.errors import InputError
+from benchwright.core.plan import (
     Command,
     FixedCount,
     MetricSpec,
@@ -18,9 +18,9 @@ from benchwright.model.plan import (
 )
 from benchwright.suite import effects as effect
 from benchwright.suite.check import names_read
+from benchwright.suite.compile import compile_sources, load
 from benchwright.suite.effects import Effect
 from benchwright.suite.interpret import execute
-from benchwright.suite.load import compile_sources, load
 from benchwright.suite.program import Program
 
 NONE: Mapping[str, str] = {}
@@ -65,7 +65,7 @@ def effects(
         seen.append(what)
         given = answer(what)
         match what:
-            case effect.OpenTest():
+            case effect.BeginTest():
                 pending = list(asks)
             case effect.AskNext():
                 given = pending.pop(0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchwright.model.errors import InputError
-from benchwright.model.plan import (
+from benchwright.core.errors import InputError
+from benchwright.core.plan import (
     Command,
     FixedCount,
     MetricSpec,

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from benchwright.model.errors import InputError
+from benchwright.core.errors import InputError
 from benchwright.suite import effects as effect
+from benchwright.suite.compile import compile_sources
 from benchwright.suite.effects import Effect
 from benchwright.suite.interpret import execute
-from benchwright.suite.load import compile_sources
 from benchwright.suite.program import SourceFile
 
 Script = Callable[[Effect], int | None]
@@ -67,13 +67,13 @@ def test_the_order_of_effects() -> None:
     names = [type(e).__name__ for e in found]
     assert names == (
         [
-            "OpenTest",
+            "BeginTest",
             "AskNext",
             "RunEpochs",
             "AskNext",
             "RunEpochs",
             "AskNext",
-            "CloseTest",
+            "EndTest",
         ]
     )
     assert batches(found) == [(1, 5), (6, 1)]
@@ -114,9 +114,7 @@ def test_nothing_run_takes_the_variables_back() -> None:
     text = "VAR N=0\nTEST t 4\nVAREX N=%N%+1\nEXEC x %N%\nDONE\nECHO %N%"
     found = drive(text, asked(4, 0, ran=lambda _first, _count: 0))
     assert found[-1] == effect.Say("0")
-    assert found[-2] == effect.CloseTest(None) or isinstance(
-        found[-2], effect.CloseTest
-    )
+    assert found[-2] == effect.EndTest(None) or isinstance(found[-2], effect.EndTest)
 
 
 def test_environment_set_in_a_body_changes_the_plan() -> None:
@@ -129,10 +127,10 @@ def test_effects_in_a_body_happen_before_each_epoch() -> None:
     found = drive("TEST t 2\nECHO e%EPOCH%\nCHECKPOINT\nEXEC x\nDONE", asked(2, 0))
     names = [type(e).__name__ for e in found]
     assert names == [
-        *("OpenTest", "AskNext"),
+        *("BeginTest", "AskNext"),
         *("Say", "WriteCheckpoint", "RunEpochs"),
         *("Say", "WriteCheckpoint", "RunEpochs"),
-        *("AskNext", "CloseTest"),
+        *("AskNext", "EndTest"),
     ]
     assert batches(found) == [(1, 1), (2, 1)]
 
@@ -141,7 +139,7 @@ def test_stop_inside_a_test_ends_at_once() -> None:
     text = "TEST t 5\nIF EPOCH = 2\nSTOP\nFI\nEXEC x\nDONE\nECHO never"
     found = drive(text, asked(5, 0))
     assert batches(found) == [(1, 1)]
-    assert not any(isinstance(e, (effect.Say, effect.CloseTest)) for e in found)
+    assert not any(isinstance(e, (effect.Say, effect.EndTest)) for e in found)
 
 
 def test_samples_nest_and_end_with_their_loops() -> None:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from benchwright.model.errors import Diagnostic, InputError
-from benchwright.suite.load import load
+from benchwright.core.errors import Diagnostic, InputError
+from benchwright.suite.compile import load
 
 NONE: Mapping[str, str] = {}
 

@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.cli.notify_option import read_notify
-from benchwright.model.errors import InputError
-from benchwright.model.notice import (
+from benchwright.cli.notices import read_notify
+from benchwright.core.errors import InputError
+from benchwright.core.notice import (
     ALL_EVENTS,
-    ByApprise,
-    ByCommand,
-    ByMail,
-    ByWebhook,
-    Event,
-    Notify,
+    AppriseTarget,
+    CommandTarget,
+    MailTarget,
+    NoticeEvent,
+    NoticeSettings,
     Secret,
+    WebhookTarget,
 )
-from benchwright.suite.load import load
+from benchwright.suite.compile import load
 from benchwright.suite.plan import PlannedTest, describe
 from benchwright.suite.program import Program
 
@@ -62,9 +62,9 @@ urls_variable = "URLS"
 """
         + TEST
     ).notify
-    assert notify == Notify(
+    assert notify == NoticeSettings(
         (
-            ByMail(
+            MailTarget(
                 ("a@b.c", "d@e.f"),
                 "bw@host",
                 "smtp.b.c",
@@ -73,16 +73,16 @@ urls_variable = "URLS"
                 "me",
                 Secret("file", "/home/me/.smtp"),
             ),
-            ByWebhook("https://hooks.b.c/x", token=Secret("variable", "TOKEN")),
-            ByWebhook(url_from=Secret("variable", "HOOK_URL")),
-            ByCommand(("beep",)),
-            ByCommand(("notify-send", "bench")),
-            ByApprise(Secret("variable", "URLS")),
+            WebhookTarget("https://hooks.b.c/x", token=Secret("variable", "TOKEN")),
+            WebhookTarget(url_from=Secret("variable", "HOOK_URL")),
+            CommandTarget(("beep",)),
+            CommandTarget(("notify-send", "bench")),
+            AppriseTarget(Secret("variable", "URLS")),
         ),
-        (Event.FAILURE, Event.DONE),
+        (NoticeEvent.FAILURE, NoticeEvent.DONE),
     )
-    assert notify.wants(Event.FAIL_FAST)
-    assert not notify.wants(Event.UNDECIDED)
+    assert notify.wants(NoticeEvent.FAIL_FAST)
+    assert not notify.wants(NoticeEvent.UNDECIDED)
 
 
 @pytest.mark.parametrize(
@@ -188,19 +188,19 @@ def test_words_of_the_command_line(
     file.write_text("[notify]\non = 'done'\ncommand = ['beep']\n")
     words = ["mail:a@b,c@d", "https://h/x", "env:HOOK", "env:ROOM", "command:say 'a b'"]
     of_file, of_words = read_notify([*words, str(file)], None)
-    assert of_file == Notify((ByCommand(("beep",)),), (Event.DONE,))
-    assert of_words == Notify(
+    assert of_file == NoticeSettings((CommandTarget(("beep",)),), (NoticeEvent.DONE,))
+    assert of_words == NoticeSettings(
         (
-            ByMail(("a@b", "c@d")),
-            ByWebhook("https://h/x"),
-            ByWebhook(url_from=Secret("variable", "HOOK")),
-            ByApprise(Secret("variable", "ROOM")),
-            ByCommand(("say", "a b")),
+            MailTarget(("a@b", "c@d")),
+            WebhookTarget("https://h/x"),
+            WebhookTarget(url_from=Secret("variable", "HOOK")),
+            AppriseTarget(Secret("variable", "ROOM")),
+            CommandTarget(("say", "a b")),
         ),
         ALL_EVENTS,
     )
     (told,) = read_notify(["https://h/x"], "failure, undecided")
-    assert told.on == (Event.FAILURE, Event.UNDECIDED)
+    assert told.on == (NoticeEvent.FAILURE, NoticeEvent.UNDECIDED)
 
 
 @pytest.mark.parametrize(

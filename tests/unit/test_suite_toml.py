@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.model.errors import InputError
-from benchwright.model.plan import (
+from benchwright.core.errors import InputError
+from benchwright.core.plan import (
     Command,
     FixedCount,
     MetricSpec,
@@ -18,10 +18,10 @@ from benchwright.model.plan import (
     UntilProgram,
 )
 from benchwright.suite import program as step
-from benchwright.suite.load import load
+from benchwright.suite.compile import load
 from benchwright.suite.plan import PlannedTest, describe
 from benchwright.suite.program import Where
-from benchwright.suite.toml_locate import Locator
+from benchwright.suite.toml_table import Locator
 
 NONE: Mapping[str, str] = {}
 GUIDE = Path(__file__).parents[2] / "docs" / "suite-toml.md"

@@ -12,31 +12,34 @@ from hypothesis import strategies as st
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
 
-from benchwright.control.surface import gp
-from benchwright.control.surface.algorithm1 import initial_samples, nearest, next_sample
-from benchwright.control.surface.coding import candidates, spread
-from benchwright.control.surface.fit import Polynomial, fit_polynomial
-from benchwright.control.surface.gp import even_points, fit_process
-from benchwright.control.surface.model import bands
-from benchwright.control.surface.observed import observed
-from benchwright.control.surface.result import predicted, surface_of
-from benchwright.model.peak import (
+from benchwright.core.search import (
     Claim,
     Criterion,
+    CurveShape,
     PeakGoal,
     PeakResult,
     PeakStatus,
-    Shape,
 )
-from benchwright.model.surface import (
+from benchwright.core.surface import (
     DesignKind,
     Factor,
     ModelKind,
     Sample,
     SampleResult,
     SurfaceGoal,
-    factor_of,
+    make_factor,
 )
+from benchwright.decide.surface import gaussian_process as gp
+from benchwright.decide.surface.coding import candidates, points_of
+from benchwright.decide.surface.design import (
+    initial_samples,
+    nearest_result,
+    next_sample,
+)
+from benchwright.decide.surface.gaussian_process import even_points, fit_process
+from benchwright.decide.surface.model import bands, sample_responses
+from benchwright.decide.surface.polynomial import Polynomial, fit_polynomial
+from benchwright.decide.surface.result import predict_samples, surface_of
 from surfaces import (
     factors,
     measured_peaks,
@@ -48,7 +51,7 @@ from surfaces import (
 
 PEAK = PeakGoal(criteria=(Criterion("response_ms_mean", 40.0),), start_rate=20.0)
 RATES = measured_peaks(true_peaks(randomised("db", 1)), 0.03, 1)
-FS = factor_of("fs", ("ext4", "xfs"))
+FS = make_factor("fs", ("ext4", "xfs"))
 
 
 def goal(samples: int = 10, **more: object) -> SurfaceGoal:
@@ -99,8 +102,8 @@ def test_an_adaptive_design_begins_with_an_optimal_one() -> None:
 def test_few_samples_begin_with_levels_between_the_outermost() -> None:
     """Four rows that are optimal for a plane have the levels 1 and 32 only."""
     space = (
-        factor_of("w", ("a", "b", "c")),
-        factor_of("n", ("1", "2", "4", "8", "16", "32")),
+        make_factor("w", ("a", "b", "c")),
+        make_factor("n", ("1", "2", "4", "8", "16", "32")),
     )
     for seed in range(8):
         asked = msgspec.structs.replace(goal(6), factors=space, seed=seed)
@@ -113,7 +116,7 @@ def test_few_samples_begin_with_levels_between_the_outermost() -> None:
 @pytest.mark.parametrize("design", [DesignKind.D_OPTIMAL, DesignKind.I_OPTIMAL])
 def test_an_optimal_design_has_levels_to_spare(design: DesignKind) -> None:
     """A quadratic needs three levels, at which it fits anything; a step between shows at others."""
-    workers = factor_of("workers", tuple(map(str, range(20, 32))))
+    workers = make_factor("workers", tuple(map(str, range(20, 32))))
     asked = SurfaceGoal(factors=(workers,), peak=PEAK, samples=8, design=design)
     places = sorted(workers.place(one[0][1]) for one in initial_samples(asked))
     gaps = np.diff(places)
@@ -150,7 +153,7 @@ def test_a_search_begins_at_the_nearest_peak_with_its_shape() -> None:
     first = next_sample(goal(), ())
     assert first is not None
     result = searched(first.sample, 123.456789, 0.03)
-    shape = Shape(gap=0.2, unloaded=0.1, noise_s=3.0)
+    shape = CurveShape(gap=0.2, unloaded=0.1, noise_s=3.0)
     result = SampleResult(
         result.sample, msgspec.structs.replace(result.found, shape=shape)
     )
@@ -172,11 +175,11 @@ def test_a_seed_stays_within_the_bounds_of_the_search() -> None:
 
 
 def test_only_a_sample_with_the_same_words_is_near() -> None:
-    space = (factor_of("disks", ("1", "2", "3")), FS)
+    space = (make_factor("disks", ("1", "2", "3")), FS)
     here = (("disks", "1"), ("fs", "ext4"))
     result = searched(here, 100.0, 0.03)
-    assert nearest(space, [result], (("disks", "3"), ("fs", "ext4"))) == result
-    assert nearest(space, [result], (("disks", "1"), ("fs", "xfs"))) is None
+    assert nearest_result(space, [result], (("disks", "3"), ("fs", "ext4"))) == result
+    assert nearest_result(space, [result], (("disks", "1"), ("fs", "xfs"))) is None
 
 
 def test_a_failed_or_bounded_sample_seeds_nothing() -> None:
@@ -216,7 +219,7 @@ def test_a_polynomial_finds_the_coefficients_that_made_the_rates() -> None:
             [f.place(level) for f, (_, level) in zip(factors(), one, strict=True)]
         ]
     )
-    fitted = fit_polynomial(factors(), observed(results, log=True), 2)
+    fitted = fit_polynomial(factors(), sample_responses(results, log=True), 2)
     assert fitted is not None
     by_name = {c.name: c.estimate.value for c in fitted.fit(0.95).coefficients}
     assert by_name["constant"] == pytest.approx(5)
@@ -228,13 +231,13 @@ def test_a_polynomial_finds_the_coefficients_that_made_the_rates() -> None:
 def test_leaving_out_by_leverage_is_leaving_out() -> None:
     every = candidates(factors())
     results = [searched(one, RATES[one], 0.03) for one in every[::2]]
-    seen = observed(results, log=True)
+    seen = sample_responses(results, log=True)
     whole = fit_polynomial(factors(), seen, 2)
     assert whole is not None
     quick = whole.leave_one_out().mean
     for at in (0, 5, 11):
         rest = fit_polynomial(
-            factors(), observed(results[:at] + results[at + 1 :], log=True), 2
+            factors(), sample_responses(results[:at] + results[at + 1 :], log=True), 2
         )
         assert rest is not None
         assert rest.predict([seen.samples[at]]).mean[0] == pytest.approx(quick[at])
@@ -259,10 +262,12 @@ def test_a_polynomials_bands_hold_its_left_out_errors() -> None:
 
 def test_a_process_is_scikit_learns_with_the_same_hyperparameters() -> None:
     every = candidates(factors())
-    seen = observed([searched(one, RATES[one], 0.03) for one in every[::3]], log=True)
+    seen = sample_responses(
+        [searched(one, RATES[one], 0.03) for one in every[::3]], log=True
+    )
     model = fit_process(factors(), seen)
     assert model is not None
-    means, variances, points = [], [], spread(factors(), every)
+    means, variances, points = [], [], points_of(factors(), every)
     scaled = (seen.response - model.centre) / model.scale
     for at in range(len(model.draws.weights)):
         kernel = ConstantKernel(model.draws.wave[at]) * RBF(model.draws.lengths[at])
@@ -270,7 +275,7 @@ def test_a_process_is_scikit_learns_with_the_same_hyperparameters() -> None:
         own = float(model.draws.own[at])
         noise = (seen.noise_sd / model.scale) ** 2 + own
         oracle = GaussianProcessRegressor(kernel, alpha=noise, optimizer=None)
-        oracle.fit(spread(factors(), seen.samples), scaled)
+        oracle.fit(points_of(factors(), seen.samples), scaled)
         mean, sd = oracle.predict(points, return_std=True)
         means.append(mean)
         variances.append(sd**2 + own)
@@ -285,7 +290,7 @@ def test_a_process_is_scikit_learns_with_the_same_hyperparameters() -> None:
 def test_the_likelihood_is_scikit_learns() -> None:
     points = even_points(2, 7) * 2 - 1
     values = np.sin(points[:, 0]) + points[:, 1]
-    draws = gp.all_draws(2)
+    draws = gp.prior_draws(2)
     covariance = draws.covariance(points, points) + 0.01 * np.eye(7)
     ours = gp.log_likelihood(covariance, values) - 3.5 * np.log(2 * np.pi)
     for at in (0, 17, 200):
@@ -298,7 +303,7 @@ def test_the_likelihood_is_scikit_learns() -> None:
 
 @pytest.mark.parametrize("model", list(ModelKind))
 def test_a_flat_surface_is_predicted_flat(model: ModelKind) -> None:
-    space = (factor_of("disks", ("1", "2", "3")), FS)
+    space = (make_factor("disks", ("1", "2", "3")), FS)
     asked = SurfaceGoal(factors=space, peak=PEAK, samples=6, model=model)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -311,7 +316,9 @@ def test_bands_are_wider_where_nothing_was_measured() -> None:
     measured = every[:8]
     model = fit_process(
         factors(),
-        observed([searched(one, RATES[one], 0.03) for one in measured], log=True),
+        sample_responses(
+            [searched(one, RATES[one], 0.03) for one in measured], log=True
+        ),
     )
     assert model is not None
     _, low, high = bands(model, [measured[3], every[-1]], 0.95)
@@ -343,16 +350,16 @@ def test_even_points_fill_the_cube() -> None:
 
 @pytest.mark.parametrize("log", [True, False])
 def test_a_prediction_between_levels_lies_between_their_rates(log: bool) -> None:
-    space = (factor_of("disks", ("1", "2", "4")),)
+    space = (make_factor("disks", ("1", "2", "4")),)
     results = tuple(
         searched(one, 100.0 * float(one[0][1]), 0.01) for one in candidates(space)
     )
     asked = SurfaceGoal(factors=space, peak=PEAK, samples=3, log_response=log)
-    (one,) = predicted(asked, results, [(("disks", "3"),)])
+    (one,) = predict_samples(asked, results, [(("disks", "3"),)])
     assert 200 < one.value < 400
     assert one.low < one.value < one.high
     assert one.outside == ()
-    (far,) = predicted(asked, results, [(("disks", "9"),)])
+    (far,) = predict_samples(asked, results, [(("disks", "9"),)])
     assert far.outside == ("disks",)
 
 
@@ -389,8 +396,8 @@ def test_failures_and_bounds_are_told_with_their_samples() -> None:
 
 def test_few_samples_are_doubted_and_enough_are_not() -> None:
     words = (
-        factor_of("fs", ("ext4", "xfs", "btrfs", "zfs")),
-        factor_of("n", ("1", "4")),
+        make_factor("fs", ("ext4", "xfs", "btrfs", "zfs")),
+        make_factor("n", ("1", "4")),
     )
     every = candidates(words)
     for n, doubted in ((6, True), (7, True), (8, False)):
@@ -449,7 +456,7 @@ def test_a_model_that_was_reduced_says_so() -> None:
         for one in initial_samples(goal(7, design=DesignKind.D_OPTIMAL))
     )
     asked = goal(7, design=DesignKind.D_OPTIMAL, model=ModelKind.POLYNOMIAL)
-    model = fit_polynomial(factors(), observed(results, log=True), 2)
+    model = fit_polynomial(factors(), sample_responses(results, log=True), 2)
     assert isinstance(model, Polynomial)
     assert len(model.terms) < 6
     assert "surface-model-reduced" in codes(asked, results)

@@ -8,31 +8,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydoe.optimal import optimal_design
 
-from benchwright.control.surface.coding import (
+from benchwright.core.surface import Factor, Transform, make_factor
+from benchwright.decide.surface.coding import (
     Matrix,
     candidates,
     coded,
     columns_of,
     model_matrix,
-    spread,
+    points_of,
     term_name,
     terms_for,
     terms_of,
 )
-from benchwright.control.surface.design import (
-    POOL,
-    Criterion,
+from benchwright.decide.surface.design import (
+    DESIGN_POOL,
+    DesignCriterion,
     Exchange,
+    design_score,
     exchanged,
     log_determinant,
     optimal_rows,
-    score,
 )
-from benchwright.model.surface import Factor, Transform, factor_of
 
-DISKS = factor_of("disks", ("1", "2", "3", "4"))
-NFSD = factor_of("nfsd", ("1", "2", "4", "8", "16", "32", "64", "100"))
-SYNC = factor_of("sync", ("on", "off", "local"))
+DISKS = make_factor("disks", ("1", "2", "3", "4"))
+NFSD = make_factor("nfsd", ("1", "2", "4", "8", "16", "32", "64", "100"))
+SYNC = make_factor("sync", ("on", "off", "local"))
 
 
 def matrix_of(factors: tuple[Factor, ...], degree: int = 2) -> Matrix:
@@ -45,23 +45,23 @@ def matrix_of(factors: tuple[Factor, ...], degree: int = 2) -> Matrix:
 
 
 def test_levels_are_numbers_of_one_kind_or_words() -> None:
-    assert factor_of("a", ("16MB", "64MB")).measure == "size"
-    assert factor_of("a", ("10ms", "1s")).measure == "duration"
-    assert factor_of("a", ("-1", "2.5")).measure == "number"
-    assert factor_of("a", ("5%", "50%")).measure == "share"
-    assert factor_of("a", ("on", "64MB")).measure == "word"
+    assert make_factor("a", ("16MB", "64MB")).measure == "size"
+    assert make_factor("a", ("10ms", "1s")).measure == "duration"
+    assert make_factor("a", ("-1", "2.5")).measure == "number"
+    assert make_factor("a", ("5%", "50%")).measure == "share"
+    assert make_factor("a", ("on", "64MB")).measure == "word"
 
 
 def test_two_levels_of_one_number_are_words() -> None:
-    assert factor_of("a", ("1", "1.0", "2")).measure == "word"
+    assert make_factor("a", ("1", "1.0", "2")).measure == "word"
 
 
 def test_levels_that_span_a_ratio_get_a_logarithm_by_themselves() -> None:
     assert NFSD.transform is Transform.LOG2
     assert DISKS.transform is Transform.LOG2
-    assert factor_of("a", ("1", "2", "3")).transform is Transform.NONE
-    assert factor_of("a", ("0", "100")).transform is Transform.NONE
-    assert factor_of("a", ("1", "100"), Transform.SQRT).transform is Transform.SQRT
+    assert make_factor("a", ("1", "2", "3")).transform is Transform.NONE
+    assert make_factor("a", ("0", "100")).transform is Transform.NONE
+    assert make_factor("a", ("1", "100"), Transform.SQRT).transform is Transform.SQRT
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_transform_that_cannot_be_is_refused(
     levels: tuple[str, ...], transform: str
 ) -> None:
     with pytest.raises(ValueError, match="a has "):
-        factor_of("a", levels, Transform(transform))
+        make_factor("a", levels, Transform(transform))
 
 
 def test_a_numeric_factor_spans_minus_one_to_one() -> None:
@@ -88,7 +88,7 @@ def test_effects_of_a_categorical_factor_sum_to_zero() -> None:
 
 
 def test_two_levels_of_a_categorical_factor_are_equally_far_apart() -> None:
-    points = spread((SYNC,), candidates((SYNC,)))
+    points = points_of((SYNC,), candidates((SYNC,)))
     apart = [np.linalg.norm(points[a] - points[b]) for a, b in ((0, 1), (0, 2), (1, 2))]
     assert apart == pytest.approx([2, 2, 2])
 
@@ -108,7 +108,7 @@ def test_terms_are_named_as_people_write_them() -> None:
 
 
 def test_a_factor_of_two_levels_has_no_square() -> None:
-    two = factor_of("workers", ("1", "2"))
+    two = make_factor("workers", ("1", "2"))
     assert len(terms_of(columns_of((two,)), 2)) == 2
 
 
@@ -127,8 +127,8 @@ def test_few_samples_get_a_smaller_polynomial() -> None:
 
 NUMERIC = {
     "4x8": (DISKS, NFSD),
-    "3x3x3": tuple(factor_of(name, ("1", "2", "3")) for name in "abc"),
-    "5x4": (factor_of("a", ("1", "2", "3", "4", "5")), DISKS),
+    "3x3x3": tuple(make_factor(name, ("1", "2", "3")) for name in "abc"),
+    "5x4": (make_factor("a", ("1", "2", "3", "4", "5")), DISKS),
 }
 
 
@@ -148,7 +148,7 @@ def test_d_optimal_designs_are_at_least_as_good_as_pydoes(space: str, n: int) ->
 
 
 def test_a_design_depends_on_nothing_but_its_seed() -> None:
-    problem = Exchange(matrix_of((DISKS, NFSD)), Criterion.I)
+    problem = Exchange(matrix_of((DISKS, NFSD)), DesignCriterion.I)
     assert optimal_rows(problem, 9, seed=3) == optimal_rows(problem, 9, seed=3)
 
 
@@ -156,9 +156,9 @@ def test_an_i_optimal_design_predicts_better_on_average() -> None:
     matrix = matrix_of((DISKS, NFSD, SYNC))
     n = matrix.shape[1] + 2
     by_d = optimal_rows(Exchange(matrix), n, seed=1)
-    by_i = optimal_rows(Exchange(matrix, Criterion.I), n, seed=1)
-    judged = Exchange(matrix, Criterion.I)
-    assert score(judged, by_i) > score(judged, by_d)
+    by_i = optimal_rows(Exchange(matrix, DesignCriterion.I), n, seed=1)
+    judged = Exchange(matrix, DesignCriterion.I)
+    assert design_score(judged, by_i) > design_score(judged, by_d)
 
 
 def test_measured_rows_stay_and_come_first() -> None:
@@ -186,11 +186,11 @@ def test_equal_costs_change_nothing() -> None:
 @given(
     st.integers(0, 10**6),
     st.integers(6, 14),
-    st.sampled_from(list(Criterion)),
+    st.sampled_from(list(DesignCriterion)),
     st.integers(0, 3),
 )
 def test_an_exchange_is_never_worse_than_its_start(
-    seed: int, n: int, criterion: Criterion, kept: int
+    seed: int, n: int, criterion: DesignCriterion, kept: int
 ) -> None:
     rng = np.random.default_rng(seed)
     matrix = matrix_of((DISKS, NFSD))
@@ -198,15 +198,15 @@ def test_an_exchange_is_never_worse_than_its_start(
     costs = tuple(rng.uniform(1, 5, len(matrix)).tolist())
     problem = Exchange(matrix, criterion, start[:kept], costs)
     rows = exchanged(problem, start)
-    assert score(problem, rows) >= score(problem, start) - 1e-6
+    assert design_score(problem, rows) >= design_score(problem, start) - 1e-6
     assert rows[:kept] == start[:kept]
     assert len(set(rows)) == n
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.integers(0, 10**6), st.sampled_from(list(Criterion)))
+@given(st.integers(0, 10**6), st.sampled_from(list(DesignCriterion)))
 def test_no_single_exchange_improves_the_result(
-    seed: int, criterion: Criterion
+    seed: int, criterion: DesignCriterion
 ) -> None:
     """Against the score itself, which knows nothing of the update by rank 2."""
     rng = np.random.default_rng(seed)
@@ -214,18 +214,18 @@ def test_no_single_exchange_improves_the_result(
     problem = Exchange(matrix, criterion)
     start = [int(row) for row in rng.choice(len(matrix), 9, replace=False)]
     rows = exchanged(problem, start)
-    best = score(problem, rows)
+    best = design_score(problem, rows)
     for place in range(9):
         for row in set(range(len(matrix))) - set(rows):
             other = (*rows[:place], row, *rows[place + 1 :])
-            assert score(problem, other) <= best + 1e-6
+            assert design_score(problem, other) <= best + 1e-6
 
 
-@pytest.mark.parametrize("criterion", list(Criterion))
-def test_of_many_candidates_a_part_is_enough(criterion: Criterion) -> None:
+@pytest.mark.parametrize("criterion", list(DesignCriterion))
+def test_of_many_candidates_a_part_is_enough(criterion: DesignCriterion) -> None:
     levels = tuple(map(str, range(1, 12)))
-    matrix = matrix_of(tuple(factor_of(name, levels) for name in "abc"))
-    assert len(matrix) == 11**3 > POOL
+    matrix = matrix_of(tuple(make_factor(name, levels) for name in "abc"))
+    assert len(matrix) == 11**3 > DESIGN_POOL
     problem = Exchange(matrix, criterion)
     rows = optimal_rows(problem, 14, seed=5)
     assert len(set(rows)) == 14
@@ -234,18 +234,20 @@ def test_of_many_candidates_a_part_is_enough(criterion: Criterion) -> None:
     # ... and restarts that see all of them find nothing clearly better.
     rng = np.random.default_rng(20261121)
     whole = max(
-        score(problem, exchanged(problem, rng.choice(len(matrix), 14, replace=False)))
+        design_score(
+            problem, exchanged(problem, rng.choice(len(matrix), 14, replace=False))
+        )
         for _ in range(10)
     )
-    assert score(problem, rows) >= whole - 0.01
+    assert design_score(problem, rows) >= whole - 0.01
 
 
 def test_exchanges_of_a_design_that_tells_nothing_end() -> None:
     """Gains from a singular start are rounding errors; this one once went round for ever."""
-    file_systems = factor_of("fs", ("ext4", "xfs", "btrfs", "zfs"))
-    every = (file_systems, factor_of("disks", ("1", "2", "3", "4", "5")))
+    file_systems = make_factor("fs", ("ext4", "xfs", "btrfs", "zfs"))
+    every = (file_systems, make_factor("disks", ("1", "2", "3", "4", "5")))
     columns = columns_of(every)
     matrix = model_matrix(coded(every, candidates(every)), terms_for(columns, 2, 6))
-    for criterion in Criterion:
+    for criterion in DesignCriterion:
         rows = optimal_rows(Exchange(matrix, criterion), 6, seed=16)
         assert np.linalg.matrix_rank(matrix[list(rows)]) == matrix.shape[1]

@@ -8,40 +8,38 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from benchwright.control.surface.algorithm1 import next_sample
-from benchwright.control.surface.coding import candidates
-from benchwright.control.surface.result import predicted, surface_of
-from benchwright.model.errors import InputError
-from benchwright.model.finding import Finding, Severity
-from benchwright.model.peak import Claim, Criterion, PeakGoal, PeakResult, PeakStatus
-from benchwright.model.surface import (
+from benchwright.core.errors import InputError
+from benchwright.core.results import Finding, Severity
+from benchwright.core.search import Claim, Criterion, PeakGoal, PeakResult, PeakStatus
+from benchwright.core.surface import (
     DesignKind,
     Factor,
     ModelKind,
     SampleResult,
     SurfaceGoal,
     Transform,
-    factor_of,
+    make_factor,
 )
-from benchwright.report.plot.render import render_surface
-from benchwright.report.plot.style import Style
-from benchwright.report.plot.surface import between, surface_chart
-from benchwright.report.surface import SurfaceReport, surface_text
-from benchwright.report.surface_json import surface_document
-from benchwright.session.search_peak_request import PeakRequest
-from benchwright.session.search_surface_request import (
+from benchwright.decide.surface.coding import candidates
+from benchwright.decide.surface.design import next_sample
+from benchwright.decide.surface.result import predict_samples, surface_of
+from benchwright.load.spec_toml import read_spec
+from benchwright.load.surface_spec import read_surface, unused_factors
+from benchwright.report.charts.render import render_surface
+from benchwright.report.charts.style import ChartStyle
+from benchwright.report.charts.surface import level_between, surface_chart
+from benchwright.report.surface import SurfaceReport, surface_document, surface_text
+from benchwright.run.search_requests import (
+    PeakRequest,
     SurfacePlan,
     SurfaceRequest,
     surface_plan,
 )
-from benchwright.workbench.names_used import unused_factors
-from benchwright.workbench.spec_toml import read_spec
-from benchwright.workbench.surface_spec import read_surface
 from surfaces import factors, measured_peaks, randomised, searched, true_peaks
 
 PEAK = PeakGoal(criteria=(Criterion("response_ms_mean", 40.0),))
 RATES = measured_peaks(true_peaks(randomised("web", 2)), 0.03, 2)
-STYLE = Style(width_in=4.6, height_in=3.4, fontsize_pt=9.0, dpi=50)
+STYLE = ChartStyle(width_in=4.6, height_in=3.4, fontsize_pt=9.0, dpi=50)
 SPEC = """
 [load]
 target = "http://127.0.0.1:8080/{disks}/{sync}"
@@ -70,7 +68,7 @@ def report_of(asked: SurfaceGoal, results: tuple[SampleResult, ...]) -> SurfaceR
         claims=(Claim(),),
         policy="qgs",
         result=surface_of(asked, results),
-        asked=predicted(asked, results, [wanted]),
+        asked=predict_samples(asked, results, [wanted]),
     )
 
 
@@ -134,7 +132,7 @@ def test_the_text_tells_errors_failures_and_what_was_asked() -> None:
 
 def test_a_large_space_is_cut_and_the_cut_is_told() -> None:
     space = tuple(
-        factor_of(name, ("1", "2", "3", "4", "5")) for name in ("x", "y", "z")
+        make_factor(name, ("1", "2", "3", "4", "5")) for name in ("x", "y", "z")
     )
     asked = goal(space, 6)
     every = candidates(space)
@@ -193,7 +191,7 @@ def test_two_numeric_factors_are_a_map_with_the_measured_points() -> None:
 
 
 def test_one_numeric_factor_is_a_profile_for_each_word() -> None:
-    space = (factor_of("disks", ("1", "2", "4")), factor_of("sync", ("on", "off")))
+    space = (make_factor("disks", ("1", "2", "4")), make_factor("sync", ("on", "off")))
     results = tuple(
         searched(one, 100.0 * (at + 1), 0.03)
         for at, one in enumerate(candidates(space))
@@ -207,7 +205,7 @@ def test_one_numeric_factor_is_a_profile_for_each_word() -> None:
 
 
 def test_maps_of_further_words_are_drawn_and_the_rest_is_told() -> None:
-    fs = factor_of("fs", ("a", "b", "c", "d", "e"))
+    fs = make_factor("fs", ("a", "b", "c", "d", "e"))
     space = (*factors(), fs)
     results = tuple(
         searched(one, 100.0 + at, 0.03) for at, one in enumerate(candidates(space)[::9])
@@ -224,10 +222,13 @@ def test_every_kind_of_chart_is_drawn_the_same_twice(kind: str, form: str) -> No
     space = {
         "map": factors(),
         "profiles": (
-            factor_of("disks", ("1", "2", "4")),
-            factor_of("sync", ("on", "off")),
+            make_factor("disks", ("1", "2", "4")),
+            make_factor("sync", ("on", "off")),
         ),
-        "words": (factor_of("fs", ("a", "b", "c")), factor_of("sync", ("on", "off"))),
+        "words": (
+            make_factor("fs", ("a", "b", "c")),
+            make_factor("sync", ("on", "off")),
+        ),
         "nothing": factors(),
     }[kind]
     few = candidates(space)[: 1 if kind == "nothing" else 6]
@@ -246,8 +247,8 @@ def test_every_kind_of_chart_is_drawn_the_same_twice(kind: str, form: str) -> No
 def test_a_level_between_is_read_as_its_place(
     levels: tuple[str, ...], place: float
 ) -> None:
-    factor = factor_of("x", levels)
-    assert factor.place(between(factor, place)) == pytest.approx(place, abs=1e-6)
+    factor = make_factor("x", levels)
+    assert factor.place(level_between(factor, place)) == pytest.approx(place, abs=1e-6)
 
 
 # -- spec and options ------------------------------------------------------------------
@@ -428,7 +429,7 @@ def test_a_design_of_part_of_the_samples_needs_their_number() -> None:
 
 def test_no_name_of_a_level_reaches_a_terminal_as_a_command() -> None:
     evil = "\x1b[2J\x9b\u202e"
-    space = (factor_of("fs", (evil, "b")),)
+    space = (make_factor("fs", (evil, "b")),)
     asked = goal(space, 2, design=DesignKind.FULL)
     results = tuple(
         searched(one, 100.0 + at, 0.03) for at, one in enumerate(candidates(space))

@@ -9,8 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from benchwright.model.errors import BenchError
-from benchwright.model.peak import (
+from benchwright.core.errors import BenchError
+from benchwright.core.plan import Pairs
+from benchwright.core.search import (
     Claim,
     ClaimKind,
     Criterion,
@@ -19,28 +20,26 @@ from benchwright.model.peak import (
     PeakGoal,
     PeakStatus,
     Probe,
+    SearchTrial,
 )
-from benchwright.model.plan import Pairs
-from benchwright.model.search import SearchTrial
-from benchwright.model.surface import (
+from benchwright.core.surface import (
+    SampleRequest,
     SampleResult,
-    SampleWanted,
     SurfaceGoal,
     SurfaceResult,
-    factor_of,
+    make_factor,
 )
-from benchwright.session.ledger import Ledger
-from benchwright.session.resume import CRASH, recover
-from benchwright.session.search_surface import (
-    recorded_results,
-    run_surface,
-    surface_verdict,
-)
-from benchwright.session.search_surface_request import SurfacePlan
+from benchwright.run.ledger import Ledger
+from benchwright.run.recovery import CRASH_CAUSE, recover
+from benchwright.run.search_requests import SurfacePlan
+from benchwright.run.surface import recorded_results, run_surface, surface_verdict
 from benchwright.study.journal import SessionInfo, Study
 
 LIMIT = Criterion("response_ms_mean", 40.0)
-FACTORS = (factor_of("workers", ("1", "2", "4", "8")), factor_of("sync", ("on", "off")))
+FACTORS = (
+    make_factor("workers", ("1", "2", "4", "8")),
+    make_factor("sync", ("on", "off")),
+)
 SURFACE = SurfacePlan(
     goal=SurfaceGoal(
         factors=FACTORS, peak=PeakGoal(criteria=(LIMIT,), start_rate=10.0), samples=5
@@ -103,10 +102,10 @@ class Listener:
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def begins(self, number: int, wanted: SampleWanted) -> None:
+    def begins(self, number: int, wanted: SampleRequest) -> None:
         self.lines.append(f"begin {number} {text(wanted.sample)}")
 
-    def trial(self, wanted: SampleWanted, trials: Sequence[SearchTrial]) -> None:
+    def trial(self, wanted: SampleRequest, trials: Sequence[SearchTrial]) -> None:
         self.lines.append("trial")
 
     def ended(self, number: int, result: SampleResult) -> None:
@@ -136,7 +135,7 @@ def begun(place: Path) -> tuple[Study, Ledger]:
 def resumed(place: Path) -> tuple[Study, Ledger]:
     study = Study.open_to_resume(place)
     (stored,) = study.sessions()
-    recover(study, stored.number, CRASH)
+    recover(study, stored.number, CRASH_CAUSE)
     return study, Ledger(study, stored.number)
 
 

@@ -18,14 +18,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from benchwright.model.finding import Finding
-from benchwright.model.trace import CaptureResult, ConvertResult
-from benchwright.model.trace_compare import CompareResult
-from benchwright.model.trace_stat import StatResult
-from benchwright.report.trace_capture import capture_text
-from benchwright.report.trace_compare import compare_text
-from benchwright.report.trace_convert import convert_text
-from benchwright.report.trace_stat import stat_text
+from benchwright.core.results import Finding
+from benchwright.core.trace import (
+    CaptureResult,
+    ConvertResult,
+    TraceComparison,
+    TraceStatistics,
+)
+from benchwright.report.trace import capture_text, compare_text, convert_text, stat_text
 from engine_stand_in import Engine
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -291,8 +291,8 @@ def test_an_interrupt_ends_a_recording_and_keeps_it(
 @pytest.mark.parametrize(
     ("kind", "result", "text_of"),
     [
-        ("stat", StatResult, stat_text),
-        ("compare", CompareResult, compare_text),
+        ("stat", TraceStatistics, stat_text),
+        ("compare", TraceComparison, compare_text),
         ("convert", ConvertResult, convert_text),
     ],
 )

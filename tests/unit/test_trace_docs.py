@@ -9,17 +9,20 @@ from typing import Any
 
 import pytest
 
-from benchwright.cli import trace_capture, trace_compare, trace_convert, trace_stat
+from benchwright.cli import trace_run as trace_capture
+from benchwright.cli import trace_run as trace_compare
+from benchwright.cli import trace_run as trace_convert
+from benchwright.cli import trace_run as trace_stat
 from benchwright.cli.main import parser
 from benchwright.load.workload import FORMATS
 
 REPOSITORY = Path(__file__).parents[2]
 PAGE = (REPOSITORY / "docs" / "traces.md").read_text()
 REQUESTS: dict[str, Any] = {
-    "stat": trace_stat.requests_of,
-    "compare": trace_compare.request_of,
-    "convert": trace_convert.request_of,
-    "capture": trace_capture.request_of,
+    "stat": trace_stat.stat_requests,
+    "compare": trace_compare.compare_request,
+    "convert": trace_convert.convert_request,
+    "capture": trace_capture.capture_request,
 }
 
 

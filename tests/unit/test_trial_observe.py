@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from benchwright.model.observation import Ending, ProcessRecord
-from benchwright.model.plan import Command, FixedCount, MetricSpec, Phases, TestPlan
-from benchwright.trial.extract import NotFound, extract
+from benchwright.core.observation import ProcessRecord, TrialEnding
+from benchwright.core.plan import Command, FixedCount, MetricSpec, Phases, TestPlan
+from benchwright.trial.metrics import MetricNotFound, extract_metric
 from benchwright.trial.observe import observe
-from benchwright.trial.record import EpochRecord
+from benchwright.trial.protocol import EpochRecord
 
 
 def plan(*metrics: MetricSpec, threads: int = 1) -> TestPlan:
@@ -42,7 +42,7 @@ def record(*processes: ProcessRecord, **more: object) -> EpochRecord:
     base = EpochRecord(
         id=1,
         epoch=3,
-        ending=Ending.OK,
+        ending=TrialEnding.OK,
         started_ns=1,
         duration_ns=2,
         release_skew_ns=0,
@@ -85,7 +85,7 @@ def test_measurement_blocks_replace_the_exec_block_and_free_values_join_the_last
 def test_a_measured_command_that_failed_fails_the_trial() -> None:
     log = "[measurement]\ncommand = make\nelapsed = 3\nstatus = 2\n"
     trial = observe(record(process(), aplog=((1, log),)), plan(), silent)
-    assert trial.ending is Ending.FAILED
+    assert trial.ending is TrialEnding.FAILED
 
 
 def test_a_metric_that_is_missing_or_no_number_is_named_with_its_reason() -> None:
@@ -122,7 +122,7 @@ def test_hooks_values_join_the_exec_blocks_and_their_blocks_are_kept() -> None:
 
 def test_nothing_is_missing_from_a_trial_that_was_cut_short() -> None:
     trial = observe(
-        record(process(), ending=Ending.INTERRUPTED),
+        record(process(), ending=TrialEnding.INTERRUPTED),
         plan(MetricSpec("ops", pointer="/ops")),
         silent,
     )
@@ -141,38 +141,40 @@ def test_nothing_is_missing_from_a_trial_that_was_cut_short() -> None:
     ],
 )
 def test_pointers_follow_rfc_6901(pointer: str, text: str, value: float) -> None:
-    assert extract(MetricSpec("m", pointer=pointer), text, "") == value
+    assert extract_metric(MetricSpec("m", pointer=pointer), text, "") == value
     undecoded = memoryview(text.encode())
-    assert extract(MetricSpec("m", pointer=pointer), undecoded, "") == value
+    assert extract_metric(MetricSpec("m", pointer=pointer), undecoded, "") == value
 
 
 @pytest.mark.parametrize(
     "text", ["", "plain", '{"ops": true}', '{"ops": null}', '{"ops": [1]}', '{"x": 1}']
 )
 def test_what_is_no_number_is_not_found(text: str) -> None:
-    with pytest.raises(NotFound):
-        extract(MetricSpec("ops", pointer="/ops"), text, "")
+    with pytest.raises(MetricNotFound):
+        extract_metric(MetricSpec("ops", pointer="/ops"), text, "")
 
 
 def test_a_pattern_is_searched_in_stdout_then_stderr() -> None:
     spec = MetricSpec("m", pattern=r"^took ([\d,.]+)")
-    assert extract(spec, "x\ntook 1,250.5 ms", "took 9") == 1250.5
-    assert extract(spec, "x", "took 9") == 9
+    assert extract_metric(spec, "x\ntook 1,250.5 ms", "took 9") == 1250.5
+    assert extract_metric(spec, "x", "took 9") == 9
     large = memoryview(b"\xff\xfe\n" * 10 + b"took 1,250.5 ms")
-    assert extract(spec, large, "took 9") == 1250.5
-    assert extract(spec, memoryview(b"x"), large) == 1250.5
+    assert extract_metric(spec, large, "took 9") == 1250.5
+    assert extract_metric(spec, memoryview(b"x"), large) == 1250.5
 
 
 @pytest.mark.parametrize("before", [0, 1, 1 << 20, (1 << 20) - 9, 3_000_000])
 @pytest.mark.parametrize("after", [0, 1, (1 << 20) - 20, 2_500_000])
 def test_the_last_json_line_of_a_large_output_is_found(before: int, after: int) -> None:
     text = b"{" * before + b"\n" + b'{"ops": 1}\n{"ops": 2}\n' + b"x" * after
-    assert extract(MetricSpec("ops", pointer="/ops"), memoryview(text), "") == 2
+    assert extract_metric(MetricSpec("ops", pointer="/ops"), memoryview(text), "") == 2
 
 
 def test_a_large_output_without_json_has_no_value() -> None:
-    with pytest.raises(NotFound):
-        extract(MetricSpec("ops", pointer="/ops"), memoryview(b"log\n" * 900_000), "")
+    with pytest.raises(MetricNotFound):
+        extract_metric(
+            MetricSpec("ops", pointer="/ops"), memoryview(b"log\n" * 900_000), ""
+        )
 
 
 def test_what_is_measured_is_not_taken_from_a_scripts_word() -> None:
@@ -229,8 +231,8 @@ def test_numbers_are_strict(text: str) -> None:
 
 
 def test_json_without_bottom_is_no_traceback() -> None:
-    with pytest.raises(NotFound, match="too deeply"):
-        extract(MetricSpec("x", pointer="/a"), "[" * 100_000, "")
+    with pytest.raises(MetricNotFound, match="too deeply"):
+        extract_metric(MetricSpec("x", pointer="/a"), "[" * 100_000, "")
 
 
 def test_a_long_line_in_aplog_takes_no_quadratic_time() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchwright.model.watched import (
+from benchwright.core.resource_use import (
     CgroupUse,
     ClockUse,
     CpuUse,
@@ -21,7 +21,7 @@ from benchwright.model.watched import (
     SocketUse,
     TreeIo,
 )
-from benchwright.probe.use.distilled import resource_use, uses_of
+from benchwright.watch.use.resource_use import resource_use, uses_of
 from series_writer import SECOND, Row, SeriesWriter
 
 TENTH = SECOND // 10

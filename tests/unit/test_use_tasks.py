@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from benchwright.model.watched import ProgramUse, ResourceUse, TaskUse
-from benchwright.probe.use.distilled import resource_use
+from benchwright.core.resource_use import ProgramUse, ResourceUse, TaskUse
+from benchwright.watch.use.resource_use import resource_use
 from series_writer import SECOND, SeriesWriter
 
 TENTH = SECOND // 10

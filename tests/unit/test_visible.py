@@ -12,33 +12,37 @@ import msgspec
 import pytest
 
 from benchwright.cli import main as bw
-from benchwright.cli import notified, streams
-from benchwright.finding.explained import explained
-from benchwright.model import notice as model_notice
-from benchwright.model.chill import Cached, Chilled, Method
-from benchwright.model.decision import Stop
-from benchwright.model.errors import BenchError
-from benchwright.model.finding import Finding, Severity
-from benchwright.model.notice import Delivery
-from benchwright.model.observation import Block
-from benchwright.model.quiet import Change, Owner
-from benchwright.model.visible import one_line, visible, visible_json, visible_lines
+from benchwright.cli import notices as notified
+from benchwright.cli import terminal as streams
+from benchwright.core import notice as model_notice
+from benchwright.core.chill import CachedMemory, ChillMethod, ChillReport
+from benchwright.core.errors import BenchError
+from benchwright.core.notice import NoticeDelivery
+from benchwright.core.observation import MeasurementBlock
+from benchwright.core.plan import StopDecision
+from benchwright.core.quiet import QuietOwner, SettingChange
+from benchwright.core.results import Finding, Severity
+from benchwright.core.untrusted import one_line, visible, visible_json, visible_lines
+from benchwright.findings.explanation import explain_test
 from benchwright.notice import text as notice_text
 from benchwright.notice.keep import FILE, keep
-from benchwright.report import env_json
-from benchwright.report import json as report_json
+from benchwright.report import env as env_json
+from benchwright.report import parts as report_json
 from benchwright.report.chill import chill_document, chill_text
-from benchwright.report.document import Document, Entry, Notice, compose
-from benchwright.report.dump import render_dump
-from benchwright.report.findings import condensed_lines, finding_line
-from benchwright.report.formats import render
-from benchwright.report.peak_progress import PlainSearch, TerminalSearch
+from benchwright.report.parts import condensed_lines, finding_line, stop_line
 from benchwright.report.plan import plan_lines
 from benchwright.report.progress import PlainProgress, TerminalProgress
 from benchwright.report.quiet import Offer, Status, offer_lines, status_lines
-from benchwright.report.stop import stop_line
+from benchwright.report.search_progress import PlainSearch, TerminalSearch
+from benchwright.report.stats_document import (
+    StatsInput,
+    StatsNotice,
+    StatsReport,
+    compose_report,
+)
+from benchwright.report.stats_formats import render_dump, render_stats
 from benchwright.report.why import render_why
-from benchwright.stats.describe import summarise
+from benchwright.stats.aggregate import summarise
 from benchwright.suite.plan import PlannedStep
 from watched_uses import trial, use
 
@@ -69,7 +73,7 @@ def test_why_has_no_control_characters() -> None:
         for severity in Severity
     ]
     seen = (trial(1, use()), trial(2, use()))
-    told = explained(EVIL, seen, found, figure=None, sample=((EVIL, EVIL),))
+    told = explain_test(EVIL, seen, found, figure=None, sample=((EVIL, EVIL),))
     row = msgspec.structs.replace(told.table[0], name=EVIL)
     told = msgspec.structs.replace(told, sentence=EVIL, table=(row,))
     lines = render_why([told]).split("\n")
@@ -102,8 +106,13 @@ def test_errors_have_no_control_characters(
 
 
 def test_a_report_of_chill_has_no_control_characters(tmp_path: Path) -> None:
-    chilled = Chilled(
-        Method.REMOUNT, Cached(1, 1), Cached(1, 1), 1, mounted=EVIL, notes=(EVIL,)
+    chilled = ChillReport(
+        ChillMethod.REMOUNT,
+        CachedMemory(1, 1),
+        CachedMemory(1, 1),
+        1,
+        mounted=EVIL,
+        notes=(EVIL,),
     )
     text = chill_text(chilled, [])
     assert text.count(SHOWN) == 2
@@ -130,33 +139,33 @@ def test_json_is_printable_and_means_the_same() -> None:
     assert visible_json('"\x7f\x9b\U000e0001"') == r'"\u007f\u009b\udb40\udc01"'
 
 
-def evil_document() -> Document:
+def evil_document() -> StatsReport:
     """Return a report in which every name is somebody else's."""
     name = f"| <b>`x`</b> & [a](b)\n\r{EVIL}"
     one = summarise("elapsed", [1.0, 2.0, 3.0], label=name, unit="s")
-    return compose(
-        [Entry(name, (one,)), Entry("b", (one,))],
+    return compose_report(
+        [StatsInput(name, (one,)), StatsInput("b", (one,))],
         [Finding("`code`\n| x", Severity.WARNING, name, f"* {name}")],
-        notices=[Notice(name, f"High.\n{name}")],
+        notices=[StatsNotice(name, f"High.\n{name}")],
     )
 
 
 def test_csv_is_data_and_keeps_names_as_they_came() -> None:
-    block = Block(1, 1, EVIL, 0, {EVIL: 1.0})
+    block = MeasurementBlock(1, 1, EVIL, 0, {EVIL: 1.0})
     text = render_dump([(EVIL, [block])])
     assert [row[0] for row in csv.reader(io.StringIO(text))] == ["input", EVIL]
-    assert EVIL in render(evil_document(), "csv")
+    assert EVIL in render_stats(evil_document(), "csv")
 
 
 @pytest.mark.parametrize("form", ["table", "markdown", "latex"])
 def test_reports_have_no_control_characters(form: str) -> None:
-    text = render(evil_document(), form)
+    text = render_stats(evil_document(), form)
     assert text.replace("\n", "").isprintable()
     assert text.count("x1b") >= 5
 
 
 def test_markdown_takes_no_markup_from_names() -> None:
-    text = render(evil_document(), "markdown")
+    text = render_stats(evil_document(), "markdown")
     bare = re.sub(r"\\[\\`*_\[\]<>|#&~$]", "", text)
     assert not set("<`[&") & set(bare)
     tables = [line for line in text.splitlines() if line.startswith("| ")]
@@ -168,7 +177,7 @@ def test_markdown_takes_no_markup_from_names() -> None:
 
 
 def test_latex_takes_no_command_from_names_and_a_comment_is_a_line() -> None:
-    text = render(evil_document(), "latex")
+    text = render_stats(evil_document(), "latex")
     comments, _, tables = text.partition("\n\n")
     assert [line[:2] for line in comments.splitlines()] == ["% ", "% "]
     name = r"\textbar{} \textless{}b\textgreater{}`x`\textless{}/b\textgreater{} \& {[}a{]}"
@@ -179,13 +188,15 @@ def test_latex_takes_no_command_from_names_and_a_comment_is_a_line() -> None:
 def test_a_row_of_latex_does_not_begin_with_an_option_of_the_one_before() -> None:
     one = summarise("elapsed", [1.0], label="[2cm]")
     star = summarise("ops", [1.0], label="*")
-    lines = render(compose([Entry("t", (one, star))]), "latex").splitlines()
+    lines = render_stats(
+        compose_report([StatsInput("t", (one, star))]), "latex"
+    ).splitlines()
     assert any(line.startswith("{[}2cm{]} &") for line in lines)
     assert any(line.startswith("{*} &") for line in lines)
 
 
 def test_lines_about_a_session_have_no_control_characters() -> None:
-    assert stop_line(EVIL, Stop("predicate", EVIL)).isprintable()
+    assert stop_line(EVIL, StopDecision("predicate", EVIL)).isprintable()
     steps = [PlannedStep("ECHO", EVIL)]
     assert all(line.isprintable() for line in plan_lines(steps))
 
@@ -207,14 +218,14 @@ def test_notices_have_no_control_characters(tmp_path: Path) -> None:
     document = notice_text.document(notice).decode()
     assert document.isprintable()
     assert json.loads(document)["summary"] == EVIL + "\x7f"
-    assert keep(tmp_path, notice, [Delivery("mail", 1, EVIL)]) == ""
+    assert keep(tmp_path, notice, [NoticeDelivery("mail", 1, EVIL)]) == ""
     assert (tmp_path / FILE).read_text().replace("\n", "").isprintable()
 
 
 def told_notice() -> model_notice.Notice:
     """Return a notice in which every text is somebody else's."""
     return model_notice.Notice(
-        event=model_notice.Event.FAILURE,
+        event=model_notice.NoticeEvent.FAILURE,
         study=f"s\n{EVIL}",
         session=1,
         host=EVIL,
@@ -223,7 +234,7 @@ def told_notice() -> model_notice.Notice:
         exit_status=1,
         reason=f"{EVIL}\nsecond",
         tests=(f"{EVIL}\n2",),
-        findings=(model_notice.Doubt(f"drift\0{EVIL}", "warning", EVIL),),
+        findings=(model_notice.NoticeFinding(f"drift\0{EVIL}", "warning", EVIL),),
         summary=EVIL + "\x7f",
         at_ns=1,
     )
@@ -232,16 +243,16 @@ def told_notice() -> model_notice.Notice:
 def test_what_was_not_delivered_is_a_line_that_commands_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failed = (Delivery(EVIL, 1, f"{EVIL}\nsecond"),)
+    failed = (NoticeDelivery(EVIL, 1, f"{EVIL}\nsecond"),)
     monkeypatch.setattr("benchwright.notice.deliver.deliver", lambda *_: failed)
-    notified.tell((), told_notice(), tmp_path)
+    notified.send_notice((), told_notice(), tmp_path)
     said = capsys.readouterr().err
     assert said == f"bw: notice not delivered: {SHOWN}: {SHOWN} second\n"
 
 
 def test_lines_of_quiet_have_no_control_characters() -> None:
-    change = Change("services", EVIL, EVIL, EVIL)
-    status = Status(Owner(0, 0, ""), False, 0, ((change, EVIL),))
+    change = SettingChange("services", EVIL, EVIL, EVIL)
+    status = Status(QuietOwner(0, 0, ""), False, 0, ((change, EVIL),))
     offer = Offer("swap", EVIL, 0, (f"why {EVIL}",))
     lines = [*status_lines(status), *offer_lines((offer,))]
     assert all(line.isprintable() for line in lines)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import sampler_stand_in
-from benchwright.probe.observer import Observer, ObserverError, Watch
-from benchwright.probe.watcher import SamplerObserver
+from benchwright.watch.observer import Observer, ObserverError, Watch
+from benchwright.watch.sampler import SamplerObserver
 from whole_series import read_whole
 
 PATIENT_S = 30.0

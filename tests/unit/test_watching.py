@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.bench.port import BenchProcesses, RunResult
-from benchwright.model.observation import Ending, ProcessRecord
-from benchwright.model.watched import ResourceUse
-from benchwright.probe.crew import Crew
-from benchwright.probe.observer import ObserverError, Watch
-from benchwright.session.watching import Watching, Windows, exec_window
-from benchwright.trial.record import EpochRecord
+from benchwright.core.observation import ProcessRecord, TrialEnding
+from benchwright.core.resource_use import ResourceUse
+from benchwright.run.watching import BatchWatcher, Windows, exec_window
+from benchwright.trial.bench import BenchProcesses, RunResult
+from benchwright.trial.protocol import EpochRecord
+from benchwright.watch.observer import ObserverError, ObserverSet, Watch
 
 PROCESSES = BenchProcesses(10, (1, 2))
 
@@ -60,11 +59,11 @@ def record(epoch: int, *spans: tuple[str, int, int]) -> EpochRecord:
         ProcessRecord(mode, 0, 1, 0, elapsed, 0, 0, 0, start_ns=start)
         for mode, start, elapsed in spans
     )
-    return EpochRecord(1, epoch, Ending.OK, 0, 0, 0, 0, processes)
+    return EpochRecord(1, epoch, TrialEnding.OK, 0, 0, 0, 0, processes)
 
 
 def seen(
-    watching: Watching, records: tuple[EpochRecord, ...]
+    watching: BatchWatcher, records: tuple[EpochRecord, ...]
 ) -> tuple[tuple[int, ResourceUse], ...]:
     """Return the uses of a batch with these records, of the test t."""
     with watching.batch("t", records[0].epoch, len(records)):
@@ -74,8 +73,8 @@ def seen(
 
 def test_the_first_to_begin_is_the_last_to_end(tmp_path: Path) -> None:
     log: list[str] = []
-    watching = Watching(
-        tmp_path / "w", PROCESSES, Crew([Noted("a", log), Noted("b", log)]), None
+    watching = BatchWatcher(
+        tmp_path / "w", PROCESSES, ObserverSet([Noted("a", log), Noted("b", log)]), None
     )
     with watching.batch("t", 1):
         log.append("batch")
@@ -85,8 +84,8 @@ def test_the_first_to_begin_is_the_last_to_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize("what", ["begin", "end"])
 def test_one_that_cannot_watch_is_left_out_and_named(tmp_path: Path, what: str) -> None:
     log: list[str] = []
-    crew = Crew([Noted("a", log, fails=what), Noted("b", log)])
-    watching = Watching(tmp_path, PROCESSES, crew, None)
+    crew = ObserverSet([Noted("a", log, fails=what), Noted("b", log)])
+    watching = BatchWatcher(tmp_path, PROCESSES, crew, None)
     for first in (1, 2):
         with watching.batch("t", first):
             log.append("batch")
@@ -99,7 +98,7 @@ def test_one_that_cannot_watch_is_left_out_and_named(tmp_path: Path, what: str) 
 
 def test_a_batch_that_breaks_is_ended_too(tmp_path: Path) -> None:
     log: list[str] = []
-    watching = Watching(tmp_path, PROCESSES, Crew([Noted("a", log)]), None)
+    watching = BatchWatcher(tmp_path, PROCESSES, ObserverSet([Noted("a", log)]), None)
     with pytest.raises(RuntimeError), watching.batch("t", 1):
         raise RuntimeError
     assert log == ["a begin", "a end"]
@@ -107,7 +106,7 @@ def test_a_batch_that_breaks_is_ended_too(tmp_path: Path) -> None:
 
 def test_no_two_batches_have_files_of_one_name(tmp_path: Path) -> None:
     observer = Noted("a", [])
-    watching = Watching(tmp_path, PROCESSES, Crew([observer]), None)
+    watching = BatchWatcher(tmp_path, PROCESSES, ObserverSet([observer]), None)
     for _ in range(3):
         with watching.batch("ext2[1]", 5):
             stem = observer.watches[-1].stem
@@ -122,7 +121,7 @@ def test_files_of_a_batch_that_was_cut_keep_their_names(tmp_path: Path) -> None:
     for name in ("t-5.jsonl.gz", "t-5~2.folded", "t-55.jsonl.gz", "u.v-1.svg"):
         (tmp_path / name).touch()
     observer = Noted("a", [])
-    watching = Watching(tmp_path, PROCESSES, Crew([observer]), None)
+    watching = BatchWatcher(tmp_path, PROCESSES, ObserverSet([observer]), None)
     for test, first in (("t", 5), ("t", 5), ("t", 6), ("u.v", 1)):
         with watching.batch(test, first):
             pass
@@ -132,7 +131,7 @@ def test_files_of_a_batch_that_was_cut_keep_their_names(tmp_path: Path) -> None:
 
 def test_nothing_is_watched_where_there_are_no_processes(tmp_path: Path) -> None:
     log: list[str] = []
-    watching = Watching(tmp_path / "w", None, Crew([Noted("a", log)]), None)
+    watching = BatchWatcher(tmp_path / "w", None, ObserverSet([Noted("a", log)]), None)
     with watching.batch("t", 1):
         pass
     assert log == []
@@ -149,7 +148,7 @@ def test_the_window_of_a_trial_is_its_exec() -> None:
 
 def test_uses_go_with_their_epochs(tmp_path: Path) -> None:
     told = Told()
-    watching = Watching(tmp_path, PROCESSES, Crew([]), told)
+    watching = BatchWatcher(tmp_path, PROCESSES, ObserverSet([]), told)
     records = (record(1, ("EXEC", 1, 1)), record(2), record(3, ("EXEC", 5, 1)))
     uses = seen(watching, records)
     assert told.asked == [[(1, 1, 2), (3, 5, 6)]]
@@ -157,7 +156,7 @@ def test_uses_go_with_their_epochs(tmp_path: Path) -> None:
 
 
 def test_a_series_that_cannot_be_read_is_told_as_absent(tmp_path: Path) -> None:
-    watching = Watching(tmp_path, PROCESSES, Crew([]), Told(fails=True))
+    watching = BatchWatcher(tmp_path, PROCESSES, ObserverSet([]), Told(fails=True))
     records = (record(7, ("EXEC", 10, 20)),)
     ((epoch, use),) = seen(watching, records)
     assert epoch == 7
@@ -168,7 +167,7 @@ def test_a_series_that_cannot_be_read_is_told_as_absent(tmp_path: Path) -> None:
 def test_a_batch_that_is_over_too_soon_is_left_alone(tmp_path: Path) -> None:
     told = Told()
     observer = Noted("a", [])
-    watching = Watching(tmp_path, PROCESSES, Crew([observer]), told)
+    watching = BatchWatcher(tmp_path, PROCESSES, ObserverSet([observer]), told)
     second = 1_000_000_000
     for epoch, length in ((1, second // 100), (2, second), (3, second)):
         seen(watching, (record(epoch, ("EXEC", 5, length)),))

@@ -12,29 +12,35 @@ import msgspec
 import pytest
 
 from benchwright.cli import rule_files
-from benchwright.cli.why_request import Asked
+from benchwright.cli.why import WhyRequest
 from benchwright.cli.why_results import results_of
-from benchwright.finding.codes import doubt
-from benchwright.finding.explained import Explained, explained
-from benchwright.finding.observed import ObservedFiles
-from benchwright.finding.rules import result_of
-from benchwright.finding.sanity import Claims
-from benchwright.finding.use_table import Reading
-from benchwright.model.errors import InputError
-from benchwright.model.finding import Finding, Severity
-from benchwright.model.observation import Trial
-from benchwright.model.peak import Claim, LoadTrial, PeakResult, PeakStatus, Probe
-from benchwright.model.search import PeakAnswer, SearchTrial, kept
-from benchwright.model.watched import ResourceUse, TaskUse
-from benchwright.report.json import encode
-from benchwright.report.why import reading_text, render_why
-from benchwright.report.why_json import why_object
-from benchwright.session.ledger import Ledger
-from benchwright.session.search_peak_request import PeakRequest
-from benchwright.session.search_start import search_info
-from benchwright.stats.aggregate import observe_trials
-from benchwright.stats.rows import RowBook
-from benchwright.stats.summaries import summarise_trials
+from benchwright.core.errors import InputError
+from benchwright.core.observation import Trial
+from benchwright.core.resource_use import ResourceUse, TaskUse
+from benchwright.core.results import Finding, Severity
+from benchwright.core.search import (
+    Claim,
+    LoadTrial,
+    PeakAnswer,
+    PeakResult,
+    PeakStatus,
+    Probe,
+    SearchTrial,
+    encode_stored,
+)
+from benchwright.findings.codes import make_finding
+from benchwright.findings.explanation import Explanation, explain_test
+from benchwright.findings.observed import ObservedFiles
+from benchwright.findings.rules import result_of
+from benchwright.findings.sanity import Claims
+from benchwright.findings.use_table import UseValue
+from benchwright.report.parts import encode
+from benchwright.report.why import reading_text, render_why, why_object
+from benchwright.run.ledger import Ledger
+from benchwright.run.search import search_info
+from benchwright.run.search_requests import PeakRequest
+from benchwright.stats.aggregate import observe_trials, summarise_trials
+from benchwright.stats.metric_rules import MetricRules
 from benchwright.study.journal import Study
 from benchwright.suite.program import SourceFile
 from watched_uses import cpu, task, trial, use
@@ -43,12 +49,12 @@ PAGE = Path(__file__).parents[2] / "docs" / "why.md"
 BACKUP = use(others=(TaskUse(9, 0, "restic", 0.4, of="other"),))
 
 
-def told(*codes: str, trials: tuple[Trial, ...] | None = None) -> Explained:
+def told(*codes: str, trials: tuple[Trial, ...] | None = None) -> Explanation:
     """Return a test explained by findings of these codes."""
     seen = trials or (trial(1, use()), trial(2, use()))
-    findings = [doubt(code, "t", f"evidence of {code}") for code in codes]
+    findings = [make_finding(code, "t", f"evidence of {code}") for code in codes]
     (figure, *_) = summarise_trials(seen)
-    return explained("t", seen, findings, figure=figure, sample=(("FS", "ext4"),))
+    return explain_test("t", seen, findings, figure=figure, sample=(("FS", "ext4"),))
 
 
 @pytest.mark.parametrize(
@@ -70,9 +76,7 @@ def test_the_first_cause(codes: tuple[str, ...], first: str) -> None:
 
 
 def test_without_a_limit_it_says_so() -> None:
-    assert (
-        told().sentence == "no resource was saturated"
-    )
+    assert told().sentence == "no resource was saturated"
     assert told("disk-saturated").sentence == ""
     assert told("answered-from-cache").sentence.startswith("no resource was saturated")
     brief = ResourceUse(0.01, 0, (1, 1), cpu=cpu(0.1))
@@ -169,16 +173,16 @@ def test_the_document_for_programs() -> None:
 @pytest.mark.parametrize(
     ("reading", "text"),
     [
-        (Reading("busy", 0.974, "share"), "97 %"),
-        (Reading("busy", 1.5, "processors", 2), "1.5 of 2 (75 %)"),
-        (Reading("used", 1.5e9, "B", 6e9), "1.5 GB of 6 GB (25 %)"),
-        (Reading("sent", 2e6, "B/s"), "2 MB/s"),
-        (Reading("response", 0.0123, "s"), "12.3 ms"),
-        (Reading("pages", 12000, "pages"), "12,000"),
-        (Reading("busy", None, "share", absent="gone"), "-"),
+        (UseValue("busy", 0.974, "share"), "97 %"),
+        (UseValue("busy", 1.5, "processors", 2), "1.5 of 2 (75 %)"),
+        (UseValue("used", 1.5e9, "B", 6e9), "1.5 GB of 6 GB (25 %)"),
+        (UseValue("sent", 2e6, "B/s"), "2 MB/s"),
+        (UseValue("response", 0.0123, "s"), "12.3 ms"),
+        (UseValue("pages", 12000, "pages"), "12,000"),
+        (UseValue("busy", None, "share", absent="gone"), "-"),
     ],
 )
-def test_a_reading_in_words(reading: Reading, text: str) -> None:
+def test_a_reading_in_words(reading: UseValue, text: str) -> None:
     assert reading_text(reading) == text
 
 
@@ -188,10 +192,10 @@ def test_a_reading_in_words(reading: Reading, text: str) -> None:
 def asked(path: Path, *uses: ResourceUse) -> tuple[Finding, ...]:
     """Return what a rule's file finds in a test with these uses."""
     trials = [trial(epoch, seen) for epoch, seen in enumerate(uses, 1)]
-    book = RowBook()
+    book = MetricRules()
     observed = observe_trials(trials, book)
     result = result_of("t", trials, observed, book, (("FS", "ext4"),))
-    return rule_files.ruled(rule_files.rules([str(path)], {}), result)
+    return rule_files.with_rules(rule_files.read_rules([str(path)], {}), result)
 
 
 def test_the_pages_example_is_a_rule(tmp_path: Path) -> None:
@@ -213,7 +217,7 @@ def test_the_pages_example_is_a_rule(tmp_path: Path) -> None:
 def test_a_rule_sees_values_factors_and_limits(tmp_path: Path) -> None:
     path = tmp_path / "r.py"
     path.write_text(
-        "from benchwright.finding.rules import Finding, Severity\n"
+        "from benchwright.core.results import Finding, Severity\n"
         "def rule(result):\n"
         "    seen = (result.factors, result.values['elapsed'], result.units['elapsed'])\n"
         "    yield Finding('x', Severity.NOTE, result.test, f'{seen} {result.limits}')\n"
@@ -249,7 +253,7 @@ def test_a_mistake_in_a_rule_has_its_place(
 
 def test_a_rule_that_is_not_there_is_told_with_all_others(tmp_path: Path) -> None:
     with pytest.raises(InputError) as raised:
-        rule_files.rules([str(tmp_path / "a.py"), str(tmp_path / "b.py")], {})
+        rule_files.read_rules([str(tmp_path / "a.py"), str(tmp_path / "b.py")], {})
     assert len(raised.value.diagnostics) == 2
     assert "No such file" in str(raised.value)
 
@@ -266,10 +270,10 @@ def test_a_plug_in_is_a_rule_and_a_broken_one_is_named(
     points = info / "entry_points.txt"
     points.write_text("[benchwright.rules]\nours = plugged:rule\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert [one.name for one in rule_files.rules([], {})] == ["ours"]
+    assert [one.name for one in rule_files.read_rules([], {})] == ["ours"]
     points.write_text("[benchwright.rules]\nours = plugged:nothing\n")
     with pytest.raises(InputError, match="plugged:nothing cannot be loaded"):
-        rule_files.rules([], {})
+        rule_files.read_rules([], {})
 
 
 def test_rules_of_the_users_directory(tmp_path: Path) -> None:
@@ -277,15 +281,17 @@ def test_rules_of_the_users_directory(tmp_path: Path) -> None:
     place.mkdir(parents=True)
     (place / "one.py").write_text("def rule(result):\n    return []\n")
     env = {"XDG_CONFIG_HOME": str(tmp_path)}
-    assert [one.name for one in rule_files.rules([], env)] == [str(place / "one.py")]
-    assert rule_files.rules([], {"HOME": str(tmp_path)}) == []
+    assert [one.name for one in rule_files.read_rules([], env)] == [
+        str(place / "one.py")
+    ]
+    assert rule_files.read_rules([], {"HOME": str(tmp_path)}) == []
     for path, mode in ((place, 0o770), (place, 0o707), (place / "one.py", 0o664)):
         before = path.stat().st_mode
         path.chmod(mode)
         with pytest.raises(InputError, match="may be written by others"):
-            rule_files.rules([], env)
+            rule_files.read_rules([], env)
         path.chmod(before)
-    assert len(rule_files.rules([], env)) == 1
+    assert len(rule_files.read_rules([], env)) == 1
 
 
 @pytest.mark.parametrize("name", ["empty", "gone"])
@@ -327,7 +333,7 @@ criteria = [CRITERIA]
 
 def searched(
     place: Path, criteria: str, answer: str, *values: dict[str, float]
-) -> list[Explained]:
+) -> list[Explanation]:
     """Return the loads that bw why explains of a stored search by a program, which tells its
     error ratio first; the answer names the criterion that limits, "" where there is none."""
     spec = SourceFile("s.toml", SPEC.replace("CRITERIA", criteria))
@@ -338,7 +344,7 @@ def searched(
             rate = 100.0 * count
             load = LoadTrial(rate=rate, duration_s=1, lasted_s=1, cost_s=1, values=one)
             trial = SearchTrial(count, Probe(rate, 1.0), load)
-            ledger.note(f"search/0/trial/{count}", kept(trial))
+            ledger.note(f"search/0/trial/{count}", encode_stored(trial))
         if answer:
             found = PeakResult(
                 status=PeakStatus.FOUND,
@@ -347,8 +353,8 @@ def searched(
                 policy="qgs",
                 binding=answer,
             )
-            ledger.note("search/0/result", kept(PeakAnswer((found,))))
-    request = Asked(path=str(place), tests=(), claims=Claims(), rules=())
+            ledger.note("search/0/result", encode_stored(PeakAnswer((found,))))
+    request = WhyRequest(path=str(place), tests=(), claims=Claims(), rules=())
     return list(results_of(request).results)
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.model.errors import InputError
-from benchwright.workbench.cpus import Seats, leaving, pinning, seats_of
-from benchwright.workbench.spec import Spec
-from benchwright.workbench.spec_toml import read_spec
+from benchwright.core.errors import InputError
+from benchwright.load.cpus import CpuAssignment, cpu_assignment, in_background, on_cpus
+from benchwright.load.spec import Spec
+from benchwright.load.spec_toml import read_spec
 
 
 def spec(server: str = "", load: str = "", *, started: bool = True) -> Spec:
@@ -27,24 +27,24 @@ def spec(server: str = "", load: str = "", *, started: bool = True) -> Spec:
 def test_they_are_parted(
     available: tuple[int, ...], server: tuple[int, ...] | int, load: tuple[int, ...]
 ) -> None:
-    seats = seats_of(spec(), available)
+    seats = cpu_assignment(spec(), available)
     expected = tuple(range(server)) if isinstance(server, int) else server
     assert (seats.server, seats.load, seats.shared) == (expected, load, False)
     assert not seats.doubts("s")
 
 
 def test_each_worker_of_the_engine_has_a_processor() -> None:
-    seats = seats_of(spec(load="workers = 3"), tuple(range(8)))
+    seats = cpu_assignment(spec(load="workers = 3"), tuple(range(8)))
     assert (seats.server, seats.load) == (tuple(range(5)), (5, 6, 7))
-    assert seats_of(spec(load="workers = 2"), (0, 1)).shared
+    assert cpu_assignment(spec(load="workers = 2"), (0, 1)).shared
     with pytest.raises(
         InputError, match=r"s\.toml:8:8: processor 1 cannot have 2 work"
     ):
-        seats_of(spec(load="workers = 2\ncpus = '1'"), (0, 1))
+        cpu_assignment(spec(load="workers = 2\ncpus = '1'"), (0, 1))
 
 
 def test_on_one_processor_it_is_told() -> None:
-    seats = seats_of(spec(), (3,))
+    seats = cpu_assignment(spec(), (3,))
     assert seats.shared
     (doubt,) = seats.doubts("s")
     assert doubt.code == "server-and-generator-share-cores"
@@ -52,24 +52,24 @@ def test_on_one_processor_it_is_told() -> None:
 
 
 def test_what_the_user_says_wins() -> None:
-    both = seats_of(spec("cpus = '0,1'", "cpus = '1'"), (0, 1, 2, 3))
+    both = cpu_assignment(spec("cpus = '0,1'", "cpus = '1'"), (0, 1, 2, 3))
     assert (both.server, both.load, both.shared) == ((0, 1), (1,), True)
-    one = seats_of(spec("cpus = '2'"), (0, 1, 2, 3))
+    one = cpu_assignment(spec("cpus = '2'"), (0, 1, 2, 3))
     assert (one.server, one.load) == ((2,), (0, 1, 3))
-    other = seats_of(spec(load="cpus = '0'"), (0, 1))
+    other = cpu_assignment(spec(load="cpus = '0'"), (0, 1))
     assert (other.server, other.load) == ((1,), (0,))
 
 
 def test_a_server_of_the_users_own_is_wherever_it_is() -> None:
-    seats = seats_of(spec(started=False), (0,))
-    assert seats == Seats((), (), ours=False)
+    seats = cpu_assignment(spec(started=False), (0,))
+    assert seats == CpuAssignment((), (), ours=False)
     assert not seats.shared
     assert seats.text == "server on wherever it runs, generator on any processor"
 
 
 def test_processors_that_are_not_there_are_told_together() -> None:
     with pytest.raises(InputError) as caught:
-        seats_of(spec("cpus = '9'", "cpus = '0,8'"), (0, 1))
+        cpu_assignment(spec("cpus = '9'", "cpus = '0,8'"), (0, 1))
     assert [(d.line, d.message) for d in caught.value.diagnostics] == [
         (4, "there is no processor 9 for us"),
         (7, "there is no processor 8 for us"),
@@ -77,7 +77,7 @@ def test_processors_that_are_not_there_are_told_together() -> None:
 
 
 def test_an_unbound_command_is_left_as_it_is() -> None:
-    assert pinning(()) == ()
-    assert pinning((0, 2))[-3:] == ("pin", "0,2", "--")
-    words = leaving((), Path("p"), Path("l"))
+    assert on_cpus(()) == ()
+    assert on_cpus((0, 2))[-3:] == ("pin", "0,2", "--")
+    words = in_background((), Path("p"), Path("l"))
     assert words[-5:] == ("leave", "-", "p", "l", "--")

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchwright.model.peak import Claim, ClaimKind, Criterion
-from benchwright.workbench.criteria import (
-    FORMS,
+from benchwright.core.search import Claim, ClaimKind, Criterion
+from benchwright.load.criteria import (
+    CRITERION_FORMS,
     parse_claim,
     parse_confidence,
     parse_criteria,
@@ -53,7 +53,10 @@ def test_a_criterion_is_read(text: str, expected: Criterion) -> None:
 
 
 def test_every_form_that_messages_name_is_read() -> None:
-    assert len({parse_criterion(form) for form in FORMS}) == len(FORMS) - 1
+    assert (
+        len({parse_criterion(form) for form in CRITERION_FORMS})
+        == len(CRITERION_FORMS) - 1
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.control.peak.monotone import PURPOSES
-from benchwright.model.peak import PeakStatus
-from benchwright.workbench import spec_load, spec_toml
-from benchwright.workbench.criteria import parse_criterion
-from benchwright.workbench.spec import PLACES
-from benchwright.workbench.spec_toml import read_spec
+from benchwright.core.search import PeakStatus
+from benchwright.decide.peak.monotone import MONOTONE_PURPOSES
+from benchwright.load import spec_toml
+from benchwright.load import spec_toml as spec_load
+from benchwright.load.criteria import parse_criterion
+from benchwright.load.spec import PLACEHOLDERS
+from benchwright.load.spec_toml import read_spec
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs/workbench.md").read_text()
@@ -46,7 +47,7 @@ def test_every_key_of_the_load_is_one() -> None:
 
 
 def test_every_place_is_described() -> None:
-    assert {f"{{{name}}}" for name in PLACES} <= rows("Names in braces")
+    assert {f"{{{name}}}" for name in PLACEHOLDERS} <= rows("Names in braces")
 
 
 def test_every_criterion_that_is_shown_is_one() -> None:
@@ -59,7 +60,7 @@ def test_every_criterion_that_is_shown_is_one() -> None:
 def test_every_end_of_a_search_and_purpose_of_a_trial_is_described() -> None:
     names = rows("What `bw peak` answers")
     assert {status.value for status in PeakStatus} <= names
-    assert {*PURPOSES, "climb", "focus", "flank", "overload", "again"} <= names
+    assert {*MONOTONE_PURPOSES, "climb", "focus", "flank", "overload", "again"} <= names
 
 
 def test_the_spec_that_is_shown_is_one() -> None:

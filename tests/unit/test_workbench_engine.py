@@ -13,26 +13,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchwright.core.errors import Interrupted
+from benchwright.core.load import IntervalResult, LoadResult
+from benchwright.core.search import Criterion, Probe
 from benchwright.load import request as r
 from benchwright.load import workload as w
-from benchwright.model.errors import Interrupted
-from benchwright.model.load import IntervalResult, LoadResult
-from benchwright.model.peak import Criterion, Probe
-from benchwright.stats.hdr_histogram import Histogram
-from benchwright.workbench.criteria import parse_criterion
-from benchwright.workbench.engine_generator import Desk, EngineGenerator
-from benchwright.workbench.engine_request import request_of, seated
-from benchwright.workbench.engine_values import (
-    Tally,
-    merged,
-    series_of,
-    tally_of,
-    tally_so_far,
-    value_of,
-    values_of,
+from benchwright.load.criteria import parse_criterion
+from benchwright.load.engine_generator import (
+    EngineGenerator,
+    TrialDir,
+    request_of,
+    with_worker_cpus,
 )
-from benchwright.workbench.spec_load import EngineSettings
-from benchwright.workbench.spec_toml import read_spec
+from benchwright.load.engine_values import (
+    OperationCounts,
+    counts_of,
+    counts_so_far,
+    load_series,
+    load_value,
+    load_values,
+    merged,
+)
+from benchwright.load.spec_toml import EngineSettings, read_spec
+from benchwright.stats.hdr_histogram import Histogram
 
 MEAN = parse_criterion("40ms")
 P90 = parse_criterion("p90 response < 40ms")
@@ -50,11 +53,11 @@ def histogram(*responses_ms: float) -> Histogram:
     return Histogram(values, values, counts)
 
 
-def tally(*responses_ms: float, **more: float) -> Tally:
+def tally(*responses_ms: float, **more: float) -> OperationCounts:
     """Return the tally of a load of ten seconds at 100/s."""
     mean = float(np.mean(responses_ms)) if responses_ms else None
     fields = {"failed": 0, "open": 0, "lost": 0, "open_for_s": 0.0} | more
-    return Tally(
+    return OperationCounts(
         rate=100.0,
         lasted_s=10.0,
         intended=1000,
@@ -69,7 +72,7 @@ def tally(*responses_ms: float, **more: float) -> Tally:
 
 
 def test_of_a_load_that_went_well() -> None:
-    values = values_of(tally(10, 20, 30, 50), ALL)
+    values = load_values(tally(10, 20, 30, 50), ALL)
     assert values == {
         "response_ms_mean": 27.5,
         "response_ms_p90": 50.0,
@@ -79,7 +82,7 @@ def test_of_a_load_that_went_well() -> None:
 
 
 def test_what_failed_is_over_every_limit_but_in_no_mean() -> None:
-    values = values_of(tally(10, 10, 10, failed=1), ALL)
+    values = load_values(tally(10, 10, 10, failed=1), ALL)
     assert values["response_ms_mean"] == 10
     assert values["response_ms_p90"] == math.inf
     assert (values["within_40ms_share"], values["error_ratio"]) == (0.75, 0.25)
@@ -87,19 +90,19 @@ def test_what_failed_is_over_every_limit_but_in_no_mean() -> None:
 
 def test_what_never_ended_is_as_old_as_it_must_be() -> None:
     # Two of 100/s arrived within the last 20 ms, and were waited for two seconds more.
-    values = values_of(tally(10, 10, lost=2, open_for_s=2.0), ALL)
+    values = load_values(tally(10, 10, lost=2, open_for_s=2.0), ALL)
     assert values["response_ms_mean"] == pytest.approx((10 + 10 + 2 * 2010) / 4)
     assert values["response_ms_p90"] == math.inf
     assert (values["within_40ms_share"], values["error_ratio"]) == (0.5, 0.5)
 
 
 def test_what_has_just_arrived_says_nothing_yet() -> None:
-    assert values_of(tally(10, 20, open=2), ALL) == values_of(tally(10, 20), ALL)
+    assert load_values(tally(10, 20, open=2), ALL) == load_values(tally(10, 20), ALL)
 
 
 def test_a_backlog_is_seen_while_the_load_goes_on() -> None:
     # At 100/s the youngest of 104 that are open arrived now, the oldest 1.04 s ago.
-    values = values_of(tally(*[10.0] * 100, open=104), ALL)
+    values = load_values(tally(*[10.0] * 100, open=104), ALL)
     assert values["response_ms_mean"] == pytest.approx((1000 + 520 * 104) / 204)
     assert values["within_40ms_share"] == 0.5
     assert values["response_ms_p90"] == math.inf
@@ -107,8 +110,8 @@ def test_a_backlog_is_seen_while_the_load_goes_on() -> None:
 
 
 def test_nothing_has_no_values() -> None:
-    assert values_of(tally(), ALL) == {}
-    assert value_of(tally(10), parse_criterion("metric hits > 1")) is None
+    assert load_values(tally(), ALL) == {}
+    assert load_value(tally(10), parse_criterion("metric hits > 1")) is None
 
 
 @given(
@@ -122,7 +125,7 @@ def test_losing_operations_never_makes_a_load_look_better(
     good = tally(*responses)
     bad = tally(*responses, failed=failed, lost=open_, open_for_s=2.0)
     for one in (P90, WITHIN, ERRORS):
-        before, after = value_of(good, one), value_of(bad, one)
+        before, after = load_value(good, one), load_value(bad, one)
         assert before is not None
         assert after is not None
         assert after >= before if one.better == "lower" else after <= before
@@ -188,9 +191,9 @@ def result_of(intended: int, answered: int, **counts: int) -> LoadResult:
 
 def test_what_waited_at_the_end_was_cut_short_and_is_no_error() -> None:
     # A server that keeps up: two of 100/s wait for a connection when the load ends.
-    found = tally_of(result_of(1000, 998, waiting=2), 10.0, patience_s=0.04)
+    found = counts_of(result_of(1000, 998, waiting=2), 10.0, patience_s=0.04)
     assert (found.open, found.lost, found.failed) == (2, 0, 0)
-    assert values_of(found, (MEAN, ERRORS)) == {
+    assert load_values(found, (MEAN, ERRORS)) == {
         "response_ms_mean": 10.0,
         "error_ratio": 0.0,
     }
@@ -198,16 +201,16 @@ def test_what_waited_at_the_end_was_cut_short_and_is_no_error() -> None:
 
 def test_a_queue_older_than_every_limit_at_the_end_is_lost() -> None:
     # Of 604 that wait at 100/s four can be younger than 40 ms.
-    found = tally_of(result_of(1000, 396, waiting=604), 10.0, patience_s=0.04)
+    found = counts_of(result_of(1000, 396, waiting=604), 10.0, patience_s=0.04)
     assert (found.open, found.lost) == (4, 600)
-    assert value_of(found, ERRORS) == pytest.approx(600 / 996)
+    assert load_value(found, ERRORS) == pytest.approx(600 / 996)
 
 
 def test_behind_what_never_ended_all_is_lost() -> None:
     result = msgspec.structs.replace(
         result_of(1000, 996, waiting=2, unfinished=2), elapsed_ns=12 * 10**9
     )
-    found = tally_of(result, 10.0, patience_s=0.04)
+    found = counts_of(result, 10.0, patience_s=0.04)
     assert (found.open, found.lost, found.open_for_s) == (0, 4, 2.0)
 
 
@@ -229,7 +232,7 @@ def say(
         yield engine
         engine.interrupted = interrupted
 
-    module = "benchwright.workbench.engine_generator.conversation"
+    module = "benchwright.load.engine_generator.conversation"
     monkeypatch.setattr(module, conversation)
 
 
@@ -237,7 +240,7 @@ def test_an_interrupt_after_the_engines_answer_is_not_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     generator = EngineGenerator(settings("target = 'null'"), (ERRORS,), ())
-    desk = Desk(1, tmp_path)
+    desk = TrialDir(1, tmp_path)
     say(result_of(10, 10), monkeypatch)
     assert generator.run(Probe(1, 10.0), {}, desk, lambda _: False).offered == 10
     say(result_of(10, 10), monkeypatch, interrupted=True)
@@ -269,14 +272,14 @@ def test_a_load_so_far_is_the_sum_of_its_intervals() -> None:
         interval(0, 100, 10),
         interval(1, 51, 30, errors=1, waiting=40, in_flight=9),
     ]
-    so_far = tally_so_far(seen, 100.0)
+    so_far = counts_so_far(seen, 100.0)
     assert (so_far.answered, so_far.failed, so_far.open) == (150, 1, 49)
     assert so_far.mean_ms == pytest.approx((10 * 100 + 30 * 50) / 150)
     assert (so_far.lasted_s, so_far.intended) == (2.0, 200)
 
 
 def test_a_second_in_which_nothing_ended_has_a_count_of_zero() -> None:
-    series = series_of([interval(0, 10, 5.0), interval(1, 0, None)], (MEAN, ERRORS))
+    series = load_series([interval(0, 10, 5.0), interval(1, 0, None)], (MEAN, ERRORS))
     assert (series.at_s, series.counts) == ((0.0, 1.0), (10, 0))
     assert series.values["response_ms_mean"] == (5.0, 0.0)
     assert series.binned_by == "completion"
@@ -311,13 +314,13 @@ def test_lateness_is_judged_by_the_limits_or_else_by_the_responses(
     result = msgspec.structs.replace(result, lateness_ns=lateness, kinds={"all": kind})
     say(result, monkeypatch)
     generator = EngineGenerator(settings("target = 'null'"), criteria, ())
-    trial = generator.run(Probe(1, 10.0), {}, Desk(1, tmp_path), lambda _: False)
+    trial = generator.run(Probe(1, 10.0), {}, TrialDir(1, tmp_path), lambda _: False)
     assert ("generator-late" in trial.marks) == marked
 
 
 def test_without_a_limit_no_operation_that_is_open_is_too_old() -> None:
     limitless = msgspec.structs.replace(P90, limit=math.inf)
-    assert value_of(tally(10, 20, open=1000), limitless) == 20
+    assert load_value(tally(10, 20, open=1000), limitless) == 20
 
 
 # -- requests ----------------------------------------------------------------------------
@@ -374,6 +377,6 @@ def test_the_user_says_how_long_an_end_is_waited_for() -> None:
 
 def test_each_worker_has_a_processor_where_there_are_enough() -> None:
     request = request_of(settings("target = 'null'\nworkers = 2"), Probe(1, 1), ALL, {})
-    assert seated(request, (3, 4, 5)).cpus == (3, 4)
-    assert seated(request, (3,)).cpus is None
-    assert seated(request, ()).cpus is None
+    assert with_worker_cpus(request, (3, 4, 5)).cpus == (3, 4)
+    assert with_worker_cpus(request, (3,)).cpus is None
+    assert with_worker_cpus(request, ()).cpus is None

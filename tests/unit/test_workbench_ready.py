@@ -13,19 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.suite.program import Template, Where
-from benchwright.workbench.descendants import (
-    Process,
+from benchwright.load.server import (
+    ProcessIdentity,
     children_of,
     descendants_of,
     is_alive,
     stat_of,
+    why_not_ready,
 )
-from benchwright.workbench.ready import why_not_ready
-from benchwright.workbench.spec import (
-    HttpReady,
-    TcpReady,
-)
+from benchwright.load.spec import HttpReady, TcpReady
+from benchwright.suite.program import Template, Where
 
 STATUS = {"/good": 200, "/missing": 404, "/starting": 503}
 
@@ -92,17 +89,21 @@ def test_a_process_is_its_id_and_its_start(tmp_path: Path) -> None:
     (tmp_path / "7/stat").write_text(f"7 (odd) name) S 3 {rest} 4711 0 0\n")
     stat = stat_of(7, tmp_path)
     assert stat is not None
-    assert (stat.process, stat.parent, stat.name) == (Process(7, 4711), 3, "odd) name")
-    assert is_alive(Process(7, 4711), tmp_path)
-    assert not is_alive(Process(7, 4712), tmp_path)
-    assert not is_alive(Process(8, 1), tmp_path)
+    assert (stat.process, stat.parent, stat.name) == (
+        ProcessIdentity(7, 4711),
+        3,
+        "odd) name",
+    )
+    assert is_alive(ProcessIdentity(7, 4711), tmp_path)
+    assert not is_alive(ProcessIdentity(7, 4712), tmp_path)
+    assert not is_alive(ProcessIdentity(8, 1), tmp_path)
 
 
 def test_a_zombie_does_not_live(tmp_path: Path) -> None:
     (tmp_path / "7").mkdir()
     rest = " ".join(["0"] * 17)
     (tmp_path / "7/stat").write_text(f"7 (x) Z 3 {rest} 1 0\n")
-    assert not is_alive(Process(7, 1), tmp_path)
+    assert not is_alive(ProcessIdentity(7, 1), tmp_path)
     assert children_of(3, tmp_path) == []
 
 

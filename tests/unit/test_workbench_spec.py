@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchwright.core.errors import InputError
+from benchwright.core.notice import CommandTarget, NoticeEvent, NoticeSettings
+from benchwright.core.plan import Command
+from benchwright.core.search import ClaimKind
 from benchwright.load import request as r
+from benchwright.load import spec_toml
+from benchwright.load import spec_toml as spec_load
 from benchwright.load import workload as w
-from benchwright.model.errors import InputError
-from benchwright.model.notice import ByCommand, Event, Notify
-from benchwright.model.peak import ClaimKind
-from benchwright.model.plan import Command
-from benchwright.workbench import spec_load, spec_toml
-from benchwright.workbench.spec import CommandReady, HttpReady, Spec, TcpReady
-from benchwright.workbench.spec_load import target_of
-from benchwright.workbench.spec_table import SpecTable
-from benchwright.workbench.spec_toml import parse_address, read_spec
+from benchwright.load.spec import CommandReady, HttpReady, Spec, TcpReady
+from benchwright.load.spec_toml import parse_address, read_spec, target_of
+from benchwright.load.tables import SpecTable
 
 LOAD = '[load]\ntarget = "null"\n'
 PEAK = '[peak]\ncriteria = "40ms"\n'
@@ -257,7 +257,9 @@ def test_a_spec_without_a_load_is_told() -> None:
 
 def test_a_spec_says_who_is_told_of_the_end() -> None:
     spec = read("[notify]\non = 'done'\ncommand = ['say', '{x}']\n")
-    assert spec.notify == Notify((ByCommand(("say", "{x}")),), (Event.DONE,))
+    assert spec.notify == NoticeSettings(
+        (CommandTarget(("say", "{x}")),), (NoticeEvent.DONE,)
+    )
     assert read("").notify is None
 
 

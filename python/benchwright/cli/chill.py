@@ -78,20 +78,20 @@ def _chilled(arguments: argparse.Namespace) -> int:
     import sys
     from pathlib import Path
 
-    from benchwright.finding.chill import doubts_of_chill
-    from benchwright.machine.chill import Request
+    from benchwright.core.chill import ChillMethod
+    from benchwright.findings.machine_state import chill_findings
+    from benchwright.machine.chill import ChillRequest
     from benchwright.machine.chill import chill as make_cold
-    from benchwright.model.chill import Method
     from benchwright.report.chill import chill_document, chill_text
 
-    request = Request(
-        Method(arguments.method),
+    request = ChillRequest(
+        ChillMethod(arguments.method),
         mount=None if arguments.mount is None else Path(arguments.mount),
         check=tuple(Path(path) for path in arguments.check),
         scratch=Path(arguments.scratch),
     )
     chilled = make_cold(request)
-    findings = doubts_of_chill(chilled)
+    findings = chill_findings(chilled)
     as_text = chill_document if arguments.json else chill_text
     sys.stdout.write(as_text(chilled, findings))
     return 1 if findings and arguments.strict else 0
@@ -101,7 +101,7 @@ def _check(arguments: argparse.Namespace) -> None:
     """Raise InputError for options that do not go together."""
     import os
 
-    from benchwright.model.errors import argument_error
+    from benchwright.core.errors import argument_error
 
     remounts = arguments.method == "remount"
     if remounts and arguments.mount is None:
@@ -127,11 +127,11 @@ def _reboot(*, confirmed: bool) -> NoReturn:
     """Restart the machine; never return."""
     import os
 
-    from benchwright.bench.leftovers import TOKEN
-    from benchwright.machine.chill_reboot import reboot
-    from benchwright.model.errors import argument_error
+    from benchwright.core.errors import argument_error
+    from benchwright.machine.chill import reboot
+    from benchwright.trial.bench import SESSION_TOKEN
 
-    if not confirmed and TOKEN not in os.environ:
+    if not confirmed and SESSION_TOKEN not in os.environ:
         raise argument_error(
             "--method",
             "reboot",

@@ -6,18 +6,20 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from benchwright.cli.trial_options import (
-    add_around,
+from benchwright.cli.shared_options import (
     add_hook,
-    add_kept,
     add_metric,
     add_notify,
+    add_phases,
+    add_study,
+    add_watch,
+    with_session_options,
 )
-from benchwright.cli.watch_options import add_watch, begun_with
 
 if TYPE_CHECKING:
-    from benchwright.model.comparison import NullResult
-    from benchwright.suite.comparison_rule import ComparisonRequest
+    from benchwright.core.comparison import NullResult
+    from benchwright.suite.comparison import ComparisonRequest
+
 
 SUMMARY = "compare commands side by side, or stored results, until the answer is sound"
 
@@ -103,7 +105,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     _add_trial(parser.add_argument_group("each trial"))
     add = parser.add_argument
     add_watch(parser.add_argument_group("what watches the trials"))
-    add_kept(parser)
+    add_study(parser)
     add_notify(parser)
     add("--junit", metavar="FILE", help="verdicts and gates as JUnit XML too")
     add("--quiet", action="store_true", help="no progress")
@@ -188,7 +190,7 @@ def _add_trial(group: argparse._ArgumentGroup) -> None:
         help="of the first, second ... command (default: the program's)",
     )
     add("--threads", metavar="N", help="concurrent processes of a trial")
-    add_around(group)
+    add_phases(group)
     add_hook(
         group,
         "a measurement hook, as in bw run",
@@ -199,7 +201,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Do what `bw compare` was asked; return the exit code."""
     request = _request(arguments)
     if arguments.junit is not None:
-        from benchwright.cli.outputs import check_output
+        from benchwright.cli.output_file import check_output
 
         read = [*arguments.inputs, *filter(None, [arguments.baseline])]
         check_output(arguments.junit, "--junit", read)
@@ -210,23 +212,23 @@ def run(arguments: argparse.Namespace) -> int:
         return compare_stored(arguments, request)
     import msgspec
 
-    from benchwright.cli.live import run_new
-    from benchwright.session.servers import refuse_missing, servers_of
-    from benchwright.session.start import prepare_comparison, rehearse
+    from benchwright.cli.live import run_session
+    from benchwright.run.preparation import prepare_comparison, rehearse
+    from benchwright.run.watching import refuse_missing, servers_of
 
     request = _with_stored(arguments, request)
     prepared = prepare_comparison(request, arguments.study, sys.argv[1:])
-    info = begun_with(prepared.info, arguments)
+    info = with_session_options(prepared.info, arguments)
     prepared = msgspec.structs.replace(prepared, info=info)
     rehearse(prepared)
     if not arguments.setup:
         refuse_missing(servers_of(prepared.info))
-    return run_new(prepared, arguments)
+    return run_session(prepared, arguments)
 
 
 def _check_stored(arguments: argparse.Namespace) -> None:
     """Raise InputError for what means nothing where nothing is run."""
-    from benchwright.model.errors import Diagnostic, InputError
+    from benchwright.core.errors import Diagnostic, InputError
 
     wrong = []
     for name in _RUNNING:
@@ -257,7 +259,7 @@ def _with_stored(
 
     if arguments.baseline is not None:
         from benchwright.cli.compare_stored import stored_baseline
-        from benchwright.suite.comparison_rule import declared_metrics
+        from benchwright.suite.comparison import declared_metrics
 
         _check_baseline(arguments)
         stored = stored_baseline(arguments.baseline, declared_metrics(request))
@@ -269,7 +271,7 @@ def _with_stored(
 
 def _check_baseline(arguments: argparse.Namespace) -> None:
     """Raise InputError for what a stored baseline leaves no room for."""
-    from benchwright.model.errors import argument_error
+    from benchwright.core.errors import argument_error
 
     for name in ("null", "design"):
         if getattr(arguments, name):
@@ -289,10 +291,10 @@ def _known_null(arguments: argparse.Namespace) -> NullResult | None:
 
     import msgspec
 
-    from benchwright.model.errors import argument_error
+    from benchwright.core.errors import argument_error
     from benchwright.study.contents import last_null
+    from benchwright.study.directory import JOURNAL
     from benchwright.study.journal import Study
-    from benchwright.study.schema import JOURNAL
 
     named = arguments.null_from
     place = Path(named or arguments.study)
@@ -311,7 +313,7 @@ def _known_null(arguments: argparse.Namespace) -> NullResult | None:
 def _request(arguments: argparse.Namespace) -> ComparisonRequest:
     import secrets
 
-    from benchwright.suite.comparison_rule import ComparisonRequest
+    from benchwright.suite.comparison import ComparisonRequest
 
     given: dict[str, Any] = {name: getattr(arguments, name) for name in _WORDS}
     given |= {name: tuple(getattr(arguments, name)) for name in _LISTS}

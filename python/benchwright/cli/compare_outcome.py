@@ -1,37 +1,105 @@
-"""What `bw compare`, and a resume of it, say when the session has ended."""
+"""The outcome of a comparison: printed, written as JUnit, with difference flame graphs where trials were profiled."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchwright.cli.outcome import (
-    doubts_of_observed,
+    findings_of_observed,
     observed_objects,
     print_observed,
 )
-from benchwright.cli.profile import difference_lines
-from benchwright.model.comparison import Comparison
-from benchwright.model.decision import Stop
-from benchwright.model.finding import Finding
-from benchwright.model.visible import visible, visible_lines
-from benchwright.report.comparison import SCHEMA, comparison_object, render_comparison
-from benchwright.report.findings import condensed_lines
-from benchwright.report.json import encode, finding_object
-from benchwright.session.doubts import comparison_doubts
-from benchwright.study.doubts import doubts_of_session
+from benchwright.core.comparison import ComparisonResult
+from benchwright.core.observation import FoldedStacks, Stack
+from benchwright.core.plan import StopDecision
+from benchwright.core.results import Finding
+from benchwright.core.untrusted import visible, visible_lines
+from benchwright.report.comparison import (
+    COMPARE_SCHEMA,
+    comparison_object,
+    render_comparison,
+)
+from benchwright.report.parts import condensed_lines, encode, finding_object
+from benchwright.run.findings import findings_of_comparison
+from benchwright.study.contents import session_findings
+from benchwright.study.logs import file_name
+from benchwright.watch.folded import read_folded
 
 if TYPE_CHECKING:
-    from benchwright.session.comparison import OpenComparison
-    from benchwright.session.run import Verdict
+    from benchwright.core.observation import Trial
+    from benchwright.run.comparison import RunningComparison
+    from benchwright.run.session import SessionVerdict
+    from benchwright.run.test import RunningTest
     from benchwright.study.journal import Study
 
 
-def tell_comparison(
-    opened: OpenComparison,
-    verdict: Verdict,
+# -- The difference flame graphs of a comparison whose trials were profiled ------------
+#
+# Decision: drawn once, at the end, from the stacks that are kept with the trials: each candidate
+# against the first arm, the baseline. What cannot be read or written is told and ends nothing.
+
+
+def difference_lines(
+    tests: Sequence[RunningTest], study: Path, session: int
+) -> Iterator[str]:
+    """Write `watched/sN/difference-ARM.svg` of each candidate, and yield what to tell.
+
+    `tests` are the arms, the baseline first. Nothing where no two of them were profiled.
+    """
+    if len(tests) < 2:
+        return
+    baseline, *candidates = tests
+    for candidate in candidates:
+        try:
+            yield from _difference((baseline, candidate), study, session)
+        except (OSError, ValueError) as why:
+            yield f"profile: no difference of {candidate.name}: {why}"
+
+
+def _difference(
+    arms: tuple[RunningTest, RunningTest], study: Path, session: int
+) -> Iterator[str]:
+    from benchwright.report.flame_graph import (
+        change_lines,
+        difference_svg,
+        share_changes,
+    )
+
+    before, after = (stacks_of(arm.trials, study) for arm in arms)
+    if not before.counts or not after.counts:
+        return
+    names = arms[0].name, arms[1].name
+    file = Path("watched", f"s{session}", f"difference-{file_name(names[1])}.svg")
+    (study / file).write_text(difference_svg(before, after, names))
+    found = list(change_lines(share_changes(before, after)))
+    for line in found or ["no function's share differs beyond the noise"]:
+        yield f"{names[1]} against {names[0]}: {line}"
+    yield f"{names[1]} against {names[0]}: difference flame graph {file}"
+
+
+def stacks_of(trials: Sequence[Trial], study: Path) -> FoldedStacks:
+    """Return the stacks of all trials that count; what several share is taken once.
+
+    Raises OSError, or ValueError for a file that is not as it was written.
+    """
+    profiles = (trial.profile for trial in trials if not trial.warmup)
+    files = sorted({profile.folded for profile in profiles if profile is not None})
+    together: Counter[Stack] = Counter()
+    for file in files:
+        together.update(read_folded((study / file).read_text(), file).counts)
+    return FoldedStacks(dict(together))
+
+
+# -- What `bw compare`, and a resume of it, say when the session has ended -------------
+
+
+def print_comparison_outcome(
+    opened: RunningComparison,
+    verdict: SessionVerdict,
     kept: tuple[Study, int],
     *,
     json: bool,
@@ -44,9 +112,9 @@ def tell_comparison(
     study, session = kept
     comparison = answer_of(opened, verdict)
     findings = (
-        *doubts_of_session(*kept),
-        *doubts_of_observed(opened.tests),
-        *comparison_doubts(opened, comparison, kept),
+        *session_findings(*kept),
+        *findings_of_observed(opened.tests),
+        *findings_of_comparison(opened, comparison, kept),
     )
     if junit is not None:
         write_junit(junit, comparison, findings)
@@ -70,15 +138,15 @@ def tell_comparison(
         print(visible_lines(told), file=sys.stderr)
 
 
-def answer_of(opened: OpenComparison, verdict: Verdict) -> Comparison:
+def answer_of(opened: RunningComparison, verdict: SessionVerdict) -> ComparisonResult:
     """Return the comparison's answer; of one that was cut short, what is known so far."""
     if opened.result is not None:
         return opened.result
-    return opened.so_far(Stop(verdict.status, verdict.detail, answered=False))
+    return opened.so_far(StopDecision(verdict.status, verdict.detail, answered=False))
 
 
 def print_comparison(
-    comparison: Comparison,
+    comparison: ComparisonResult,
     findings: Sequence[Finding],
     head: dict[str, Any],
     *,
@@ -87,7 +155,7 @@ def print_comparison(
     """Print a comparison, wherever its trials came from."""
     if json:
         document = {
-            "schema": SCHEMA,
+            "schema": COMPARE_SCHEMA,
             **head,
             **comparison_object(comparison),
             "findings": [finding_object(finding) for finding in findings],
@@ -98,10 +166,12 @@ def print_comparison(
     sys.stdout.write(condensed_lines(findings))
 
 
-def write_junit(path: str, comparison: Comparison, findings: Sequence[Finding]) -> None:
+def write_junit(
+    path: str, comparison: ComparisonResult, findings: Sequence[Finding]
+) -> None:
     """Write the comparison and its findings as JUnit XML. Raises InputError or OSError where it cannot be
     written."""
-    from benchwright.cli.outputs import write_output
+    from benchwright.cli.output_file import write_output
     from benchwright.report.junit import render_junit
 
     write_output(Path(path), render_junit([comparison], findings).encode())

@@ -16,29 +16,28 @@ import msgspec
 from benchwright.cli.compare_outcome import print_comparison, write_junit
 from benchwright.cli.stats_document import trials_of
 from benchwright.cli.stats_inputs import read_inputs
-from benchwright.control.compare_conclusion import conclude
-from benchwright.control.compare_history import ComparisonBuilder, Values
-from benchwright.control.compare_verdict import judged_pairs
-from benchwright.finding.compared import doubts_of, hold_gates
-from benchwright.finding.environment import apart_findings
-from benchwright.finding.examine import examine
-from benchwright.finding.sanity import Claims, with_sample
-from benchwright.model.comparison import (
+from benchwright.core.comparison import (
     ComparedMetric,
-    Comparison,
+    ComparisonDesign,
+    ComparisonResult,
     ComparisonRule,
-    Design,
     StoredArm,
     Verdict,
 )
-from benchwright.model.decision import Stop
-from benchwright.model.errors import Diagnostic, InputError, argument_error
-from benchwright.model.observation import Ending, Trial
-from benchwright.model.plan import MetricSpec
+from benchwright.core.errors import Diagnostic, InputError, argument_error
+from benchwright.core.observation import Trial, TrialEnding
+from benchwright.core.plan import MetricSpec, StopDecision
+from benchwright.decide.compare.conclusion import conclude
+from benchwright.decide.compare.decision import judged_pairs
+from benchwright.decide.compare.evidence import ComparisonBuilder, MetricValues
+from benchwright.findings.comparison import comparison_findings, hold_gates
+from benchwright.findings.environment import separate_findings
+from benchwright.findings.examine import examine
+from benchwright.findings.sanity import Claims, with_sample
 from benchwright.stats.aggregate import aggregate_trial
-from benchwright.stats.rows import RowBook
-from benchwright.suite.comparison_rule import ComparisonRequest, rule_from_request
-from benchwright.suite.metric import parse_metric
+from benchwright.stats.metric_rules import MetricRules
+from benchwright.suite.comparison import ComparisonRequest, rule_from_request
+from benchwright.suite.rules import parse_metric
 
 if TYPE_CHECKING:
     from benchwright.study.parsers.api import ParsedInput
@@ -111,8 +110,8 @@ def compare_stored(arguments: argparse.Namespace, request: ComparisonRequest) ->
     request = _with_known_metrics(request, inputs)
     names = arm_names(arguments.inputs, inputs)
     comparison = comparison_of(inputs, names, request)
-    findings = list(doubts_of(comparison))
-    findings += apart_findings(
+    findings = list(comparison_findings(comparison))
+    findings += separate_findings(
         [(name, one.machine) for name, one in zip(names, inputs, strict=True)]
     )
     for one, name in zip(inputs, names, strict=True):
@@ -142,7 +141,7 @@ def compare_stored(arguments: argparse.Namespace, request: ComparisonRequest) ->
 
 def comparison_of(
     inputs: Sequence[ParsedInput], names: list[str], request: ComparisonRequest
-) -> Comparison:
+) -> ComparisonResult:
     """Return what stored arms come to, the first being the baseline."""
     specs = {spec.name: spec for one in inputs for spec in one.specs}
     rule = rule_from_request(request, len(inputs), list(specs.values()))
@@ -154,7 +153,7 @@ def comparison_of(
     for block in blocks:
         builder.add(block)
     history = builder.history()
-    found = conclude(rule, history, names, Stop("stored", "stored results"))
+    found = conclude(rule, history, names, StopDecision("stored", "stored results"))
     answered = all(
         v.verdict is not Verdict.UNDECIDED for v in found.verdicts if v.judged
     )
@@ -162,7 +161,9 @@ def comparison_of(
         answered = False
     counts = ", ".join(str(sum(x is not None for x in _values(i, ()))) for i in inputs)
     how = "paired by block" if paired else "each at its own time"
-    stop = Stop("stored", f"stored results, {counts} trials, {how}", answered, 1)
+    stop = StopDecision(
+        "stored", f"stored results, {counts} trials, {how}", answered, 1
+    )
     return conclude(rule, history, names, stop)
 
 
@@ -175,7 +176,7 @@ def _with_known_metrics(
     declares is judged as it is declared there, unless the request says more.
     """
     specs = [spec for one in inputs for spec in one.specs]
-    book = RowBook(specs)
+    book = MetricRules(specs)
     there = [_names(one) for one in inputs]
     common = [name for name in there[0] if all(name in names for names in there)]
     words: list[str] = []
@@ -197,7 +198,7 @@ def _with_known_metrics(
     return msgspec.structs.replace(request, metrics=tuple(words))
 
 
-def _known_name(asked: str, known: Sequence[str], book: RowBook) -> str | None:
+def _known_name(asked: str, known: Sequence[str], book: MetricRules) -> str | None:
     """Return the metric that a name or a table's label means, whatever its case."""
     if asked in known:
         return asked
@@ -224,7 +225,7 @@ def _shared(
     if any(metric.judged for metric in metrics):
         return metrics
     common = [name for name in there[0] if all(name in names for names in there)]
-    book = RowBook([spec for one in inputs for spec in one.specs])
+    book = MetricRules([spec for one in inputs for spec in one.specs])
     found = tuple(ComparedMetric(name) for name in book.judged(common))
     if found:
         return found
@@ -244,9 +245,13 @@ def _stored_rule(
 ) -> ComparisonRule:
     """Return the rule for one look, at stored blocks or at arms of different times."""
     arm = inputs[0].arm
-    design = Design.STORED
+    design = ComparisonDesign.STORED
     if paired and arm is not None:
-        design = Design.ABBA if arm.trials_per_block == 2 else Design.BLOCKS
+        design = (
+            ComparisonDesign.ABBA
+            if arm.trials_per_block == 2
+            else ComparisonDesign.BLOCKS
+        )
     return msgspec.structs.replace(
         rule,
         design=design,
@@ -269,7 +274,7 @@ def _are_paired(inputs: Sequence[ParsedInput]) -> bool:
 
 def paired_blocks(
     inputs: Sequence[ParsedInput],
-) -> list[list[list[Values | None]]]:
+) -> list[list[list[MetricValues | None]]]:
     """Return the blocks that counted: of each arm, the values of its trials.
 
     A block that an interrupt left without a trial of every arm is left out.
@@ -284,28 +289,28 @@ def paired_blocks(
     ]
 
 
-def _by_block(one: ParsedInput) -> dict[int, list[Values | None]]:
+def _by_block(one: ParsedInput) -> dict[int, list[MetricValues | None]]:
     assert one.arm is not None
-    book, found = RowBook(one.specs), dict[int, list[Values | None]]()
+    book, found = MetricRules(one.specs), dict[int, list[MetricValues | None]]()
     for trial in trials_of(one):
-        if trial.ending is not Ending.INTERRUPTED and not trial.warmup:
+        if trial.ending is not TrialEnding.INTERRUPTED and not trial.warmup:
             number = (trial.epoch - 1) // one.arm.trials_per_block
             found.setdefault(number, []).append(_of_trial(trial, book))
     return found
 
 
-def _values(one: ParsedInput, specs: Sequence[MetricSpec]) -> list[Values | None]:
+def _values(one: ParsedInput, specs: Sequence[MetricSpec]) -> list[MetricValues | None]:
     """Return each trial's values, in order; None for a failed one."""
-    book = RowBook((*one.specs, *specs))
+    book = MetricRules((*one.specs, *specs))
     return [
         _of_trial(trial, book)
         for trial in trials_of(one)
-        if trial.ending is not Ending.INTERRUPTED and not trial.warmup
+        if trial.ending is not TrialEnding.INTERRUPTED and not trial.warmup
     ]
 
 
-def _of_trial(trial: Trial, book: RowBook) -> Values | None:
-    if trial.ending is not Ending.OK:
+def _of_trial(trial: Trial, book: MetricRules) -> MetricValues | None:
+    if trial.ending is not TrialEnding.OK:
         return None
     return aggregate_trial(trial.blocks, book).values
 

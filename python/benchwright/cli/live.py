@@ -1,4 +1,4 @@
-"""Running a session for a person: study, bench, signals, progress, outcome."""
+"""Runs a session of tests or a comparison for a person: study, machine capture, signals, outcome."""
 
 from __future__ import annotations
 
@@ -11,58 +11,95 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from benchwright.bench import leftovers
-from benchwright.bench.local import LocalBench
-from benchwright.cli.env_session import commands_of, record_machine
-from benchwright.cli.notified import Ended, tell_of_session, telling_of_errors
-from benchwright.cli.outcome import document_of, doubts_of_observed, tell
+from benchwright.cli.notices import SessionEnd, notify_of_session, notify_on_error
+from benchwright.cli.outcome import document_of, findings_of_observed, print_outcome
 from benchwright.cli.quiet_session import QuietSession
-from benchwright.cli.signals import stopping
-from benchwright.cli.streams import is_without_reader, silence_stdout
-from benchwright.finding.compared import doubts_of
-from benchwright.model.errors import BenchError, StudyError
-from benchwright.model.visible import visible_lines
-from benchwright.report.flame import flame_svg
+from benchwright.cli.terminal import is_without_reader, silence_stdout, stopping
+from benchwright.core.errors import BenchError, InputError, StudyError
+from benchwright.core.untrusted import visible_lines
+from benchwright.findings.comparison import comparison_findings
+from benchwright.machine.capture import capture
+from benchwright.report.flame_graph import flame_svg
 from benchwright.report.progress import listener
-from benchwright.session.ledger import Ledger
-from benchwright.session.observers import OPTION, Place, watching_for
-from benchwright.session.performer import Performer
-from benchwright.session.resume import CRASH, CutTest, recover
-from benchwright.session.run import Session, Verdict
-from benchwright.session.servers import servers_of
-from benchwright.session.start import (
-    Prepared,
+from benchwright.run.ledger import Ledger
+from benchwright.run.observers import WATCH_OPTION, ObserverOutput, batch_watcher
+from benchwright.run.performer import Performer
+from benchwright.run.preparation import (
+    PreparedProgram,
     boot_id,
     comparison_request,
-    surroundings,
+    exec_environment,
 )
-from benchwright.study.doubts import doubts_of_session, record_doubts
+from benchwright.run.recovery import CRASH_CAUSE, CutTest, recover
+from benchwright.run.session import Session, SessionVerdict
+from benchwright.run.watching import servers_of
+from benchwright.study.contents import record_capture, record_findings, session_findings
 from benchwright.study.journal import RESUMABLE, UNWRITABLE, SessionInfo, Study
+from benchwright.suite.plan import PlannedTest, describe
+from benchwright.trial import bench as leftovers
+from benchwright.trial.bench import LocalBench
 
 if TYPE_CHECKING:
-    from benchwright.model.finding import Finding
-    from benchwright.study.journal import Session as StoredSession
+    from benchwright.core.results import Finding
+    from benchwright.study.journal import StoredSession
 
 
-def run_new(prepared: Prepared, arguments: argparse.Namespace) -> int:
+# --------------------------------------------------------------------------------------
+# The machine captured for a session: at its beginning, at each resume, at its end.
+#
+# Decision: after the machine was put in order and before the first trial: it is the machine
+# that the trials see. What the programs are is taken from a rehearsal, since a suite's commands
+# are known only once its variables are.
+
+Commands = Sequence[tuple[str, ...]]
+
+
+def record_machine(study: Study, session: int, commands: Commands = ()) -> None:
+    """Capture the machine and the programs of these commands into the session's journal.
+
+    Takes tens of milliseconds, bounded by `capture`'s patience. Raises StudyError.
+    """
+    record_capture(study, session, capture(commands))
+
+
+def commands_of(prepared: PreparedProgram) -> Commands:
+    """Return what a program's tests measure, each command once, in order."""
+    try:
+        planned = describe(
+            prepared.program,
+            defines=prepared.defines,
+            environment=prepared.environment,
+        )
+    except InputError:
+        # It was checked before it began; a resume may rehearse in another environment.
+        return ()
+    tests = (item.plan for item in planned if isinstance(item, PlannedTest))
+    found = (command.argv for plan in tests for command in plan.phases.exec)
+    return tuple(dict.fromkeys(found))
+
+
+# -- Running a session for a person: study, bench, signals, progress, outcome ----------
+
+
+def run_session(prepared: PreparedProgram, arguments: argparse.Namespace) -> int:
     """Run a program as a new session of a study; return the exit code."""
     with contextlib.closing(Study.create_or_open(Path(arguments.study))) as study:
         for earlier in study.sessions():
             # A session that was resumed and then crashed still shows its earlier end.
             if earlier.status in RESUMABLE:
-                leftovers.end(earlier.info.options["token"])
+                leftovers.end_leftovers(earlier.info.options["token"])
         number = study.begin_session(prepared.info)
         return _run(prepared, study, Ledger(study, number), arguments)
 
 
-def run_again(
-    prepared: Prepared,
+def resume_session(
+    prepared: PreparedProgram,
     study: Study,
     stored: StoredSession,
     arguments: argparse.Namespace,
 ) -> int:
     """Go on with a stored session; return the exit code."""
-    ended = leftovers.end(prepared.token)
+    ended = leftovers.end_leftovers(prepared.token)
     recovery = recover(study, stored.number, cause_of_crash(prepared.info))
     ledger = Ledger(study, stored.number)
     notes = [f"resuming session {stored.number} of {study.path}"]
@@ -79,29 +116,29 @@ def run_again(
 def cause_of_crash(info: SessionInfo) -> str:
     """Return in words what cut short a session that had no time to say it."""
     if info.boot_id and info.boot_id != boot_id():
-        return f"{CRASH}: the machine went down or was restarted"
-    return f"{CRASH}: bw or its launcher was killed"
+        return f"{CRASH_CAUSE}: the machine went down or was restarted"
+    return f"{CRASH_CAUSE}: bw or its launcher was killed"
 
 
 def _run(
-    prepared: Prepared,
+    prepared: PreparedProgram,
     study: Study,
     ledger: Ledger,
     arguments: argparse.Namespace,
     notes: Sequence[str] = (),
     cut: Sequence[CutTest] = (),
 ) -> int:
-    around = surroundings(prepared, study.path)
+    around = exec_environment(prepared, study.path)
     with (
         contextlib.closing(listener(quiet=arguments.quiet)) as progress,
         contextlib.closing(LocalBench()) as bench,
     ):
         for text in notes:
             progress.note(text)
-        wish = prepared.info.options.get(OPTION, "")
-        place = Place(study.path, ledger.session, flame_svg)
+        wish = prepared.info.options.get(WATCH_OPTION, "")
+        place = ObserverOutput(study.path, ledger.session, flame_svg)
         servers = servers_of(prepared.info, prepared.program.servers)
-        watching = watching_for(wish, bench.processes, place, servers)
+        watching = batch_watcher(wish, bench.processes, place, servers)
         performer = Performer(
             bench, around, study.path, ledger.session, watching=watching
         )
@@ -117,7 +154,7 @@ def _run(
         with (
             contextlib.closing(watching),
             stopping(performer.interrupt),
-            telling_of_errors(prepared.info, prepared.program.notify, kept),
+            notify_on_error(prepared.info, prepared.program.notify, kept),
             quiet,
         ):
             programs = commands_of(prepared)
@@ -126,16 +163,18 @@ def _run(
             # Again: what changed meanwhile changed between trials.
             with after_the_end("the machine as it is now"):
                 record_machine(study, ledger.session, programs)
-    record_last_doubts(study, ledger.session, (*quiet.findings, *watching.doubts()))
+    record_last_findings(study, ledger.session, (*quiet.findings, *watching.doubts()))
     study.check_there()
     try:
-        _tell(prepared, session, verdict, (study, ledger.session), json=arguments.json)
+        _print_and_notify(
+            prepared, session, verdict, (study, ledger.session), json=arguments.json
+        )
     except OSError as error:
         if not is_without_reader(error):
             raise
         silence_stdout()
     paused = ledger.at_checkpoint and verdict.status in ("stopped", "interrupted")
-    tell_of_session(prepared, session, Ended(*kept, verdict, paused=paused))
+    notify_of_session(prepared, session, SessionEnd(*kept, verdict, paused=paused))
     return verdict.exit_status
 
 
@@ -157,17 +196,19 @@ def after_the_end(what: str) -> Iterator[None]:
         print(visible_lines(said), file=sys.stderr)
 
 
-def record_last_doubts(study: Study, session: int, findings: Sequence[Finding]) -> None:
+def record_last_findings(
+    study: Study, session: int, findings: Sequence[Finding]
+) -> None:
     """Record the doubts about a session as a whole, whose end is durable."""
     codes = ", ".join(dict.fromkeys(one.code for one in findings))
     with after_the_end(f"the findings {codes}"):
-        record_doubts(study, session, findings)
+        record_findings(study, session, findings)
 
 
-def _tell(
-    prepared: Prepared,
+def _print_and_notify(
+    prepared: PreparedProgram,
     session: Session,
-    verdict: Verdict,
+    verdict: SessionVerdict,
     kept: tuple[Study, int],
     *,
     json: bool,
@@ -175,27 +216,29 @@ def _tell(
     """Print the outcome: of a comparison, or of a suite's tests."""
     request = comparison_request(prepared)
     if request is None or not session.comparisons:
-        _tell_suite(session, verdict, kept, json=json)
+        _print_suite(session, verdict, kept, json=json)
         return
-    from benchwright.cli.compare_outcome import tell_comparison
+    from benchwright.cli.compare_outcome import print_comparison_outcome
 
     (opened,) = session.comparisons
-    tell_comparison(opened, verdict, kept, json=json, junit=request.junit)
+    print_comparison_outcome(opened, verdict, kept, json=json, junit=request.junit)
 
 
-def _tell_suite(
-    session: Session, verdict: Verdict, kept: tuple[Study, int], *, json: bool
+def _print_suite(
+    session: Session, verdict: SessionVerdict, kept: tuple[Study, int], *, json: bool
 ) -> None:
     """Print a suite's tests, and the comparisons that came to an end."""
     document = document_of(session.tests)
     ended = [c.result for c in session.comparisons if c.result is not None]
     doubts = (
-        *doubts_of_session(*kept),
-        *(one for comparison in ended for one in doubts_of(comparison)),
-        *doubts_of_observed(session.tests),
+        *session_findings(*kept),
+        *(one for comparison in ended for one in comparison_findings(comparison)),
+        *findings_of_observed(session.tests),
     )
     document = msgspec.structs.replace(document, findings=(*doubts, *document.findings))
-    tell(document, verdict, kept, json=json, comparisons=ended, tests=session.tests)
+    print_outcome(
+        document, verdict, kept, json=json, comparisons=ended, tests=session.tests
+    )
 
 
 def _make_testroot(path: Path) -> None:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from benchwright.cli.load_options import add_output, add_run, add_target
 
 if TYPE_CHECKING:
-    from benchwright.load.plan import Bare, Plan
-    from benchwright.model.errors import Diagnostic
+    from benchwright.core.errors import Diagnostic
+    from benchwright.load.plan import CommandLineLoad, PreparedLoad
+
 
 SUMMARY = "apply load at exact times to a file, a device or a server"
 
@@ -80,7 +81,7 @@ def load(arguments: argparse.Namespace) -> int:
     return carry_out(plan, arguments, "load")
 
 
-def plan_of(arguments: argparse.Namespace) -> Plan:
+def plan_of(arguments: argparse.Namespace) -> PreparedLoad:
     """Return what the arguments mean. Raises InputError with every mistake."""
     _refuse_command(arguments)
     if arguments.workload is not None:
@@ -99,10 +100,10 @@ def plan_of(arguments: argparse.Namespace) -> Plan:
     return plan_of_command(bare, _with_samples(said, arguments), target)
 
 
-def _plan_of_file(arguments: argparse.Namespace) -> Plan:
+def _plan_of_file(arguments: argparse.Namespace) -> PreparedLoad:
     from benchwright.cli import load_options as options
     from benchwright.load.plan import plan_of_file
-    from benchwright.load.toml import read_workload
+    from benchwright.load.workload_toml import read_workload
 
     _refuse_server(arguments.workload)
     wrong: list[Diagnostic] = []
@@ -126,7 +127,7 @@ def _plan_of_file(arguments: argparse.Namespace) -> Plan:
 
 def _refuse_server(workload: str) -> None:
     """Raise InputError for a URL: wrk2 and k6 take one where a file stands here."""
-    from benchwright.model.errors import argument_error
+    from benchwright.core.errors import argument_error
 
     if "://" in workload:
         hint = f"--target {workload}"
@@ -136,8 +137,8 @@ def _refuse_server(workload: str) -> None:
 def _text_of(workload: str) -> str:
     """Return the text of a workload's file. Raises InputError."""
 
-    from benchwright.model.errors import argument_error
-    from benchwright.suite.include import Unreadable, read_regular, read_text
+    from benchwright.core.errors import argument_error
+    from benchwright.suite.source import Unreadable, read_regular, read_text
 
     try:
         text = read_text(workload, read_regular)
@@ -153,7 +154,7 @@ def _text_of(workload: str) -> str:
 
 
 def _beside_a_file(name: str, workload: str) -> Diagnostic:
-    from benchwright.model.errors import Diagnostic
+    from benchwright.core.errors import Diagnostic
 
     return Diagnostic(
         "bad-argument",
@@ -164,12 +165,14 @@ def _beside_a_file(name: str, workload: str) -> Diagnostic:
     )
 
 
-def _bare(arguments: argparse.Namespace, target: Any, wrong: list[Diagnostic]) -> Bare:
-    from benchwright.cli.checked import checked
-    from benchwright.load import words
+def _bare(
+    arguments: argparse.Namespace, target: Any, wrong: list[Diagnostic]
+) -> CommandLineLoad:
+    from benchwright.cli.shared_options import checked
+    from benchwright.load import parse as words
     from benchwright.load import workload as w
-    from benchwright.load.plan import Bare
-    from benchwright.load.target import is_network
+    from benchwright.load.parse import is_network
+    from benchwright.load.plan import CommandLineLoad
 
     def read(name: str, parse: Any, default: Any = None) -> Any:
         text = getattr(arguments, name)
@@ -184,7 +187,7 @@ def _bare(arguments: argparse.Namespace, target: Any, wrong: list[Diagnostic]) -
         wrong.append(_needless("--think", arguments.think, "a closed loop: no --rate"))
     if target is not None and is_network(target) and arguments.read is not None:
         wrong.append(_needless("--read", arguments.read, "a file or a device"))
-    return Bare(
+    return CommandLineLoad(
         rate=None if micro is None else w.ConstantRate(micro),
         arrival=read("arrival", words.parse_arrival, w.PoissonArrival()),
         size=read("block", words.size_distribution),
@@ -195,7 +198,7 @@ def _bare(arguments: argparse.Namespace, target: Any, wrong: list[Diagnostic]) -
 
 
 def _needless(option: str, text: str, where: str) -> Diagnostic:
-    from benchwright.model.errors import Diagnostic
+    from benchwright.core.errors import Diagnostic
 
     message = f"{option} is for {where}"
     return Diagnostic("bad-argument", message, file=option, text=text)
@@ -211,7 +214,7 @@ def _with_samples(
 
 def _refuse_command(arguments: argparse.Namespace) -> None:
     if arguments.command_argv is not None:
-        from benchwright.model.errors import argument_error
+        from benchwright.core.errors import argument_error
 
         raise argument_error(
             "bw load",

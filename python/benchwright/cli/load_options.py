@@ -9,13 +9,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from benchwright.cli.trial_options import add_notify
-from benchwright.cli.watch_options import add_servers
+from benchwright.cli.shared_options import add_notify, add_servers
 
 if TYPE_CHECKING:
-    from benchwright.load.request import Target
-    from benchwright.model.errors import Diagnostic
+    from benchwright.core.errors import Diagnostic
+    from benchwright.load.request import LoadTarget
     from benchwright.suite.program import Where
+
 
 _RUN = (
     "duration",
@@ -143,7 +143,7 @@ def run_fields(
     arguments: argparse.Namespace, wrong: list[Diagnostic]
 ) -> dict[str, Any]:
     """Return the fields of the request that the options say."""
-    from benchwright.load.toml import RUN
+    from benchwright.load.workload_toml import RUN
 
     said = {}
     for name in _RUN:
@@ -167,15 +167,15 @@ def trial_seed() -> dict[str, int]:
 
 
 def target_of(
-    arguments: argparse.Namespace, own: Target | None, wrong: list[Diagnostic]
-) -> Target | None:
+    arguments: argparse.Namespace, own: LoadTarget | None, wrong: list[Diagnostic]
+) -> LoadTarget | None:
     """Return the target of the command line, else `own`, with the options' values."""
-    from benchwright.load import target as targets
+    from benchwright.load import parse as targets
 
     named = None
     if arguments.target is not None:
         named = _parsed("--target", arguments.target, targets.parse_target, wrong)
-    target: Target | None = named or own
+    target: LoadTarget | None = named or own
     said = _target_options(arguments, wrong)
     if target is None:
         return None
@@ -192,7 +192,7 @@ def _target_options(
     arguments: argparse.Namespace, wrong: list[Diagnostic]
 ) -> dict[str, tuple[str, str, Any]]:
     """Return what was said: the target's field -> (option, its text, its value)."""
-    from benchwright.load.toml import FLAGS, TARGET
+    from benchwright.load.workload_toml import FLAGS, TARGET
 
     said: dict[str, tuple[str, str, Any]] = {}
     for name in _TARGET:
@@ -227,15 +227,15 @@ def check_samples(arguments: argparse.Namespace, inputs: list[str]) -> None:
         os.path.join(os.path.realpath(study), "logs", "")
     ):
         return
-    from benchwright.cli.outputs import check_output
+    from benchwright.cli.output_file import check_output
 
     check_output(path, "--samples", inputs)
 
 
 def option_places(arguments: argparse.Namespace) -> dict[str, Where]:
     """Return where on the command line the fields of the request were said."""
-    from benchwright.load.places import filament_field
-    from benchwright.load.toml import RUN
+    from benchwright.load.request import filament_field
+    from benchwright.load.workload_toml import RUN
     from benchwright.suite.program import Where
 
     said = {RUN[name][0]: name for name in _RUN}
@@ -252,14 +252,14 @@ def option_places(arguments: argparse.Namespace) -> dict[str, Where]:
 def raise_all(wrong: list[Diagnostic]) -> None:
     """Raise InputError when there is a mistake."""
     if wrong:
-        from benchwright.model.errors import InputError
+        from benchwright.core.errors import InputError
 
         raise InputError(wrong)
 
 
 def no_target(command: str) -> Exception:
     """Return the error of a load without a target."""
-    from benchwright.model.errors import argument_error
+    from benchwright.core.errors import argument_error
 
     return argument_error(
         command,
@@ -274,12 +274,12 @@ def _option(name: str) -> str:
 
 
 def _parsed(option: str, text: str, parse: Any, wrong: list[Diagnostic]) -> Any:
-    from benchwright.cli.checked import checked
+    from benchwright.cli.shared_options import checked
 
     return checked(option, text, parse, None, wrong)
 
 
 def _refuse(option: str, text: str, message: str, wrong: list[Diagnostic]) -> None:
-    from benchwright.model.errors import Diagnostic
+    from benchwright.core.errors import Diagnostic
 
     wrong.append(Diagnostic("bad-argument", message, file=option, text=text))

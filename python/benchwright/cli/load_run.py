@@ -1,4 +1,4 @@
-"""A planned load carried out: engine, progress, doubts, report, APLOG."""
+"""A load carried out: by itself or as a trial of a study; its report, documents, pictures and notices."""
 
 from __future__ import annotations
 
@@ -6,59 +6,218 @@ import argparse
 import contextlib
 import os
 import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from benchwright.cli.load_notice import telling_of_load
-from benchwright.cli.load_options import option_places
+from benchwright.cli.load_options import option_places, path_of
+from benchwright.cli.notices import read_notify
 from benchwright.cli.plot_file import check_plot, write_plot
-from benchwright.cli.watch_options import named_servers
-from benchwright.finding.load import doubts_of_load, part_words
-from benchwright.load.engine import INTERRUPTED, run_load
+from benchwright.cli.shared_options import named_servers, with_session_options
+from benchwright.core.errors import BenchError, OperatingError, argument_error
+from benchwright.findings.load import load_findings, part_text
+from benchwright.load.engine import (
+    DECLARED,
+    INTERRUPTED,
+    aplog_text,
+    load_metrics,
+    run_load,
+)
 from benchwright.load.feed import fed
-from benchwright.load.observe import aplog_text, metrics
-from benchwright.load.places import check_seats
-from benchwright.load.plan import Plan
-from benchwright.load.target import target_text
+from benchwright.load.parse import implied_server, target_text
+from benchwright.load.plan import PreparedLoad
+from benchwright.load.request import LoadTarget, check_worker_cpus
 from benchwright.load.workload import MICRO
-from benchwright.model.errors import BenchError, argument_error
-from benchwright.report.load import load_text
-from benchwright.report.load_json import load_document
-from benchwright.report.load_progress import load_listener
+from benchwright.report.load import load_document, load_listener, load_text
+from benchwright.run.preparation import prepare_command, rehearse
+from benchwright.run.watching import refuse_missing, servers_of, with_servers
+from benchwright.study.journal import Study
+from benchwright.suite.command_line import CommandRequest
 
 if TYPE_CHECKING:
-    from benchwright.cli.load_notice import LoadEnd
+    from benchwright.core.load import LoadCounts
+    from benchwright.core.notice import NoticeSettings
+    from benchwright.core.results import Finding
+    from benchwright.load.engine import EngineAnswer
     from benchwright.load.request import LoadRequest
-    from benchwright.load.result import Answer
-    from benchwright.model.finding import Finding
-    from benchwright.model.load import Counts
-    from benchwright.report.plot.sheet import Sheet
+    from benchwright.report.charts.sheet import Sheet
     from benchwright.suite.program import Where
+
+
+# --------------------------------------------------------------------------------------
+# `bw load --notify` without a study: the end of a load, told as that of a session is.
+#
+# Decision: such a load is kept nowhere, so its notice names no study and no file keeps what
+# became of it; what was not delivered is said on stderr, as ever. With --study it is a trial of
+# a session, which tells by itself.
+
+
+class LoadEnd(msgspec.Struct):
+    """What is known of a load's end, filled in as it becomes known."""
+
+    summary: str = ""
+    """The report, as a person reads it."""
+    findings: tuple[Finding, ...] = ()
+    interrupted: bool = False
+
+
+@contextlib.contextmanager
+def notify_after_load(
+    arguments: argparse.Namespace, command: str
+) -> Iterator[LoadEnd | None]:
+    """Tell of the end of the load that the body runs; None where nobody is to be told.
+
+    An error that ends it is told too, and passes. Raises InputError for a --notify that
+    tells nobody.
+    """
+    notify = read_notify(arguments.notify, arguments.notify_on)
+    if not notify:
+        yield None
+        return
+    end = LoadEnd()
+    name = path_of(arguments) or f"<{command}>"
+    try:
+        yield end
+    except OperatingError as error:
+        _notify((name, notify), end, error)
+        raise
+    except BrokenPipeError:
+        # Nobody reads the report any more; it is in the notice.
+        _notify((name, notify), end, None)
+        raise
+    _notify((name, notify), end, None)
+
+
+def _notify(
+    whom: tuple[str, Sequence[NoticeSettings]],
+    end: LoadEnd,
+    error: OperatingError | None,
+) -> None:
+    from benchwright.cli.notices import SessionEnd, notify_of_end
+    from benchwright.run.session import SessionVerdict
+
+    name, notify = whom
+    if error is not None:
+        verdict = SessionVerdict("failed", str(error), error.exit_status)
+    elif end.interrupted:
+        told = "cut short; the figures are of what was measured until then"
+        verdict = SessionVerdict("interrupted", told, 130)
+    else:
+        verdict = SessionVerdict("complete", "the load ran to its end", 0)
+    told_of = SessionEnd(
+        None,
+        0,
+        verdict,
+        summary=end.summary,
+        findings=end.findings,
+        broken=error is not None,
+    )
+    notify_of_end(name, notify, told_of)
+
+
+# --------------------------------------------------------------------------------------
+# `bw load --study DIR`: the load as one trial of a session, by the same way as `bw
+# run`.
+#
+# Decision: the trial's command is `bw load` itself without --study, with --json, so that
+# the whole result stands in the study's logs and the numbers reach the journal through
+# APLOG like any script's; nothing knows of loads but this file. Samples are kept beside
+# the logs. What is printed is what `bw run` prints.
+
+OWN = (sys.executable, "-P", "-m", "benchwright.cli.main")
+"""The words of `bw` itself; -P: no module of the current directory stands in for ours."""
+_OF_THE_SESSION = (
+    *("--study", "--samples", "--notify", "--notify-on"),
+    *("--target-pid", "--target-port", "--target-unit", "--target-name"),
+)
+"""Options with a value that the trial does not have."""
+
+
+def run_in_study(
+    arguments: argparse.Namespace, target: LoadTarget, command: str
+) -> int:
+    """Run one trial of the load on a target in a study; return the session's exit code."""
+    words = sys.argv[1:]
+    request = CommandRequest(
+        command=(
+            *OWN,
+            *trial_words(words),
+            *_samples(arguments),
+        ),
+        name=_name(arguments, command),
+        min_runs="1",
+        max_runs="1",
+        metrics=DECLARED,
+    )
+    prepared = prepare_command(request, arguments.study, words)
+    info = with_session_options(prepared.info, arguments)
+    refuse_missing(servers_of(info))
+    server = implied_server(target)
+    if server is not None and not servers_of(info):
+        info = with_servers(info, (server,))
+    prepared = msgspec.structs.replace(prepared, info=info)
+    rehearse(prepared)
+    from benchwright.cli.live import run_session
+
+    return run_session(prepared, arguments)
+
+
+def _name(arguments: argparse.Namespace, command: str) -> str:
+    """Return the test's name: the workload's or the trace's, else the command's."""
+    path = path_of(arguments)
+    return command if path is None else f"{command}-{Path(path).name.split('.')[0]}"
+
+
+def _samples(arguments: argparse.Namespace) -> tuple[str, ...]:
+    """Return where the samples go: under the logs of the session that is to begin."""
+    if arguments.samples is None:
+        return ()
+    with contextlib.closing(Study.create_or_open(Path(arguments.study))) as study:
+        place = study.path / "logs" / f"s{study.next_session()}" / "samples"
+    place.mkdir(parents=True, exist_ok=True)
+    return "--samples", str(place / Path(arguments.samples).name)
+
+
+def trial_words(words: Sequence[str]) -> list[str]:
+    """Return the words of the trial: without what is the session's, one JSON document, no
+    progress. Options have one spelling (cli/parser.py), so none is missed or taken for another.
+    """
+    kept: list[str] = []
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        if word.partition("=")[0] not in _OF_THE_SESSION:
+            kept.append(word)
+        elif "=" not in word:
+            del left[:1]
+    return [*kept, "--json", "--quiet"]
+
+
+# -- A planned load carried out: engine, progress, doubts, report, APLOG ---------------
 
 APLOG = "APLOG"
 MAX_ERRORS_MICRO = MICRO // 100
 """How many operations may fail where --max-errors is not given [millionths]."""
 
 
-def carry_out(plan: Plan, arguments: argparse.Namespace, command: str) -> int:
+def carry_out(plan: PreparedLoad, arguments: argparse.Namespace, command: str) -> int:
     """Run a plan and tell what came of it; return the exit code."""
     if arguments.study is not None:
-        from benchwright.cli.load_study import run_in_study
-
         _refuse_plot(arguments)
         return run_in_study(arguments, plan.request.target, command)
     _refuse_servers(arguments)
     read = getattr(arguments, "workload", None) or getattr(arguments, "trace", None)
     check_plot(arguments.plot, [read] if read else [])
     places = {**plan.places, **option_places(arguments)}
-    check_seats(plan.request, places)
-    with telling_of_load(arguments, command) as end:
+    check_worker_cpus(plan.request, places)
+    with notify_after_load(arguments, command) as end:
         return _carried_out(plan, arguments, places, end)
 
 
 def _carried_out(
-    plan: Plan,
+    plan: PreparedLoad,
     arguments: argparse.Namespace,
     places: dict[str, Where],
     end: LoadEnd | None,
@@ -68,13 +227,13 @@ def _carried_out(
     with contextlib.closing(listener), fed(plan) as request:
         answer = run_load(request, progress=listener, places=places)
     subject = target_text(request.target)
-    findings = doubts_of_load(answer.result, request.loop, subject)
+    findings = load_findings(answer.result, request.loop, subject)
     if end is not None:
         end.summary, end.findings = _report(plan, answer, findings), findings
         end.interrupted = answer.result.interrupted
     _append(answer, findings)
     write_plot(arguments.plot, lambda: _sheet(answer, subject))
-    _tell(plan, answer, findings, json=arguments.json)
+    _print_load(plan, answer, findings, json=arguments.json)
     if answer.result.interrupted:
         return INTERRUPTED
     _check_limit(plan, answer.result.counts)
@@ -87,9 +246,9 @@ def _end_ns(request: LoadRequest) -> int | None:
     return None if length_ns is None else request.warm_up_ns + length_ns
 
 
-def _sheet(answer: Answer, subject: str) -> Sheet:
+def _sheet(answer: EngineAnswer, subject: str) -> Sheet:
     # numpy takes longer to import than all the rest, and only a picture needs it.
-    from benchwright.report.plot.load_results import NamedLoad, load_sheet
+    from benchwright.report.charts.load import NamedLoad, load_sheet
 
     return load_sheet([NamedLoad(subject, answer.result)])
 
@@ -111,7 +270,7 @@ def _refuse_plot(arguments: argparse.Namespace) -> None:
         )
 
 
-def _check_limit(plan: Plan, counts: Counts) -> None:
+def _check_limit(plan: PreparedLoad, counts: LoadCounts) -> None:
     """Raise BenchError where more operations than --max-errors have no response time.
 
     Without the option, what the user's own policies or an overload left out does not count:
@@ -126,13 +285,13 @@ def _check_limit(plan: Plan, counts: Counts) -> None:
         return
     raise BenchError(
         "too-many-errors",
-        f"{part_words(missing, counts.intended)} {how}: more than --max-errors "
+        f"{part_text(missing, counts.intended)} {how}: more than --max-errors "
         f"{limit / 10_000:g}%",
         "the findings of the report say which; its figures are of the others",
     )
 
 
-def _append(answer: Answer, findings: tuple[Finding, ...]) -> None:
+def _append(answer: EngineAnswer, findings: tuple[Finding, ...]) -> None:
     """Inside a trial, add the numbers to what the trial yields."""
     place = os.environ.get(APLOG)
     if place and not answer.result.interrupted:
@@ -140,8 +299,12 @@ def _append(answer: Answer, findings: tuple[Finding, ...]) -> None:
             log.write(aplog_text(answer.result, findings))
 
 
-def _tell(
-    plan: Plan, answer: Answer, findings: tuple[Finding, ...], *, json: bool
+def _print_load(
+    plan: PreparedLoad,
+    answer: EngineAnswer,
+    findings: tuple[Finding, ...],
+    *,
+    json: bool,
 ) -> None:
     """Print the report, all of it: what is told of the load, and errors, come after it.
 
@@ -152,13 +315,15 @@ def _tell(
     sys.stdout.flush()
 
 
-def _document(plan: Plan, answer: Answer, findings: tuple[Finding, ...]) -> str:
+def _document(
+    plan: PreparedLoad, answer: EngineAnswer, findings: tuple[Finding, ...]
+) -> str:
     """Return the report that a program reads."""
     request: dict[str, Any] = msgspec.to_builtins(plan.request)
     return load_document(
         answer.document,
         request,
-        metrics(answer.result),
+        load_metrics(answer.result),
         known_to=answer.result.response_known_to(),
         loop=plan.request.loop,
         asked_rate_per_s=plan.request.asked_rate_per_s,
@@ -166,7 +331,9 @@ def _document(plan: Plan, answer: Answer, findings: tuple[Finding, ...]) -> str:
     )
 
 
-def _report(plan: Plan, answer: Answer, findings: tuple[Finding, ...]) -> str:
+def _report(
+    plan: PreparedLoad, answer: EngineAnswer, findings: tuple[Finding, ...]
+) -> str:
     """Return the report that a person reads."""
     return load_text(
         answer.result,

@@ -1,24 +1,19 @@
-"""`bw`: a table of contents of the commands, and the mapping of errors to exit codes.
-
-Exit codes (a contract): 0 done; 1 a benchmark failed or a threshold was missed; 2 bad
-input; 3 stopped without an answer; 130 interrupted, resumable.
-"""
+"""`bw`: the table of its commands, and the mapping of errors to exit codes; what a killed `bw` left is undone first."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from benchwright import __version__
 from benchwright.cli import (
     chill,
     compare,
     env,
-    inside,
-    leftovers,
     load,
     peak,
     plot,
@@ -28,12 +23,69 @@ from benchwright.cli import (
     resume,
     run,
     stats,
-    streams,
     surface,
     trace,
     why,
 )
-from benchwright.cli.parser import Parser
+from benchwright.cli import measure as inside
+from benchwright.cli import terminal as streams
+from benchwright.cli.parser import CommandParser
+from benchwright.machine.quiet.log_path import log_path
+
+if TYPE_CHECKING:
+    from benchwright.core.quiet import RestoreResult
+
+
+# --------------------------------------------------------------------------------------
+# What a killed `bw quiet` had changed, put back by the next `bw`, whatever that does.
+#
+# It costs one stat where nothing is changed; only otherwise is anything imported.
+
+_SESSION = "BW_SESSION"
+_LOOKS_ITSELF = "quiet"
+
+
+def undo_leftovers(argv: Sequence[str]) -> RestoreResult | None:
+    """Put back what a dead owner had changed, and say so; None when there was nothing.
+
+    Not inside a trial (`bw measure`): there it would be part of what is measured. A trouble
+    is told and no more: what the user asked for is something else.
+    """
+    if _SESSION in os.environ or (argv and argv[0] == _LOOKS_ITSELF):
+        return None
+    try:
+        os.stat(log_path())
+    except OSError:
+        return None
+    return _restored_by_log()
+
+
+def _restored_by_log() -> RestoreResult | None:
+    from pathlib import Path
+
+    from benchwright.core.errors import OperatingError
+    from benchwright.core.untrusted import visible_lines
+    from benchwright.machine.quiet.hold import restore_dead
+    from benchwright.machine.quiet.host import Host
+    from benchwright.machine.quiet.log_path import state_directory
+    from benchwright.report.quiet import restored_lines
+
+    try:
+        restored = restore_dead(Host(), Path(state_directory()))
+    except (OperatingError, OSError) as error:
+        said = visible_lines(f"bw: what was changed cannot be put back: {error}")
+        print(said, file=sys.stderr)
+        return None
+    for line in restored_lines(restored, late=True) if restored else ():
+        print(f"bw: {line}", file=sys.stderr)
+    return restored
+
+
+# --------------------------------------------------------------------------------------
+# `bw`: a table of contents of the commands, and the mapping of errors to exit codes.
+#
+# Exit codes (a contract): 0 done; 1 a benchmark failed or a threshold was missed; 2 bad
+# input; 3 stopped without an answer; 130 interrupted, resumable.
 
 _COMMANDS = (
     run,
@@ -62,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def getstats(argv: Sequence[str] | None = None) -> int:
     """Run `getstats`: `bw stats` under Auto-pilot's name."""
-    parser = Parser(prog="getstats", description=stats.SUMMARY)
+    parser = CommandParser(prog="getstats", description=stats.SUMMARY)
     stats.add_arguments(parser)
     return _guarded(parser, sys.argv[1:] if argv is None else argv)
 
@@ -73,9 +125,9 @@ def graphit(argv: Sequence[str] | None = None) -> int:
     return _guarded(parser, sys.argv[1:] if argv is None else argv)
 
 
-def parser() -> Parser:
+def parser() -> CommandParser:
     """Return the parser of `bw`, with all its commands."""
-    found = Parser(
+    found = CommandParser(
         prog="bw",
         description="Run benchmarks and load tests, with confidence intervals and known "
         "problems.",
@@ -87,7 +139,7 @@ def parser() -> Parser:
     return found
 
 
-def _guarded(parser: Parser, argv: Sequence[str]) -> int:
+def _guarded(parser: CommandParser, argv: Sequence[str]) -> int:
     streams.prepare()
     try:
         with _interruptible():
@@ -111,8 +163,8 @@ def _interruptible() -> Iterator[None]:
         signal.signal(signal.SIGINT, at_start)
 
 
-def _status_of(parser: Parser, argv: Sequence[str]) -> int:
-    undone = leftovers.undo(argv)
+def _status_of(parser: CommandParser, argv: Sequence[str]) -> int:
+    undone = undo_leftovers(argv)
     words, command = _split_command(list(argv))
     arguments, unknown = parser.parse_known_args(words)
     if unknown:
@@ -133,10 +185,10 @@ def _status_of(parser: Parser, argv: Sequence[str]) -> int:
 
 
 def _refuse_unknown(
-    parser: Parser, words: Sequence[str], unknown: Sequence[str]
+    parser: CommandParser, words: Sequence[str], unknown: Sequence[str]
 ) -> NoReturn:
     """Exit with status 2 for what is no option, with its name here where it can be meant."""
-    from benchwright.cli.other_names import hints_of
+    from benchwright.cli.parser import hints_of
 
     command = parser.of(words)
     message = f"unrecognized arguments: {' '.join(unknown)}"
@@ -151,8 +203,8 @@ def _refuse_unknown(
 
 def _reported(error: Exception) -> int:
     """Print an operating error and return its exit code; anything else is a bug."""
-    from benchwright.model.errors import OperatingError
-    from benchwright.model.visible import visible_lines
+    from benchwright.core.errors import OperatingError
+    from benchwright.core.untrusted import visible_lines
 
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
@@ -173,7 +225,7 @@ def _check_text(argv: Sequence[str]) -> None:
         try:
             word.encode()
         except UnicodeEncodeError as error:
-            from benchwright.model.errors import argument_error
+            from benchwright.core.errors import argument_error
 
             shown = word.encode(errors="backslashreplace").decode()
             raise argument_error(

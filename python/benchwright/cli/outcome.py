@@ -6,39 +6,46 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from benchwright.finding.observed import observed_doubts
-from benchwright.model.comparison import Comparison
-from benchwright.model.finding import Finding
-from benchwright.model.observation import Trial
-from benchwright.model.visible import visible_lines
+from benchwright.core.comparison import ComparisonResult
+from benchwright.core.observation import Trial
+from benchwright.core.results import Finding
+from benchwright.core.untrusted import visible_lines
+from benchwright.findings.observed import observed_findings
 from benchwright.report.comparison import comparison_object, render_comparison
-from benchwright.report.document import Document, Entry, compose
-from benchwright.report.failure import failure_object, failure_text
-from benchwright.report.findings import condensed_lines
-from benchwright.report.json import encode, finding_object, section_object
 from benchwright.report.observed import observed_lines, observed_object
-from benchwright.report.output import output_object, writes
-from benchwright.report.stop import stop_line
-from benchwright.report.table import render_table
-from benchwright.session.doubts import examined
-from benchwright.stats.summaries import summarise_trials
+from benchwright.report.parts import (
+    condensed_lines,
+    encode,
+    failure_object,
+    failure_text,
+    finding_object,
+    output_object,
+    section_object,
+    stop_line,
+    writes,
+)
+from benchwright.report.stats_document import StatsInput, StatsReport, compose_report
+from benchwright.report.stats_table import render_table
+from benchwright.run.findings import findings_of_test
+from benchwright.stats.aggregate import summarise_trials
 
 if TYPE_CHECKING:
-    from benchwright.session.run import Verdict
-    from benchwright.session.test import OpenTest
+    from benchwright.run.session import SessionVerdict
+    from benchwright.run.test import RunningTest
     from benchwright.study.journal import Study
+
 
 RUN_SCHEMA = "benchwright/run/1"
 
 
-def document_of(tests: list[OpenTest]) -> Document:
+def document_of(tests: list[RunningTest]) -> StatsReport:
     """Return the document of a session's tests: overheads against the first."""
-    entries: list[Entry] = []
+    entries: list[StatsInput] = []
     findings: list[Finding] = []
     for test in tests:
         specs = test.plan.metrics if test.plan else ()
         entries.append(
-            Entry(
+            StatsInput(
                 test.name,
                 summarise_trials(test.trials, specs, observed=test.observed),
                 stop=test.stop,
@@ -47,18 +54,18 @@ def document_of(tests: list[OpenTest]) -> Document:
             )
         )
         seen = test.trials if test.cut is None else (*test.trials, test.cut)
-        findings += examined(test, seen)
-    return compose(entries, findings)
+        findings += findings_of_test(test, seen)
+    return compose_report(entries, findings)
 
 
-def tell(
-    document: Document,
-    verdict: Verdict,
+def print_outcome(
+    document: StatsReport,
+    verdict: SessionVerdict,
     kept: tuple[Study, int],
     *,
     json: bool,
-    comparisons: Sequence[Comparison] = (),
-    tests: Sequence[OpenTest] = (),
+    comparisons: Sequence[ComparisonResult] = (),
+    tests: Sequence[RunningTest] = (),
 ) -> None:
     """Print the outcome: one JSON document on stdout, or the table and its doubts.
 
@@ -99,7 +106,7 @@ def tell(
     print(visible_lines(said), file=sys.stderr)
 
 
-def print_observed(tests: Sequence[OpenTest]) -> None:
+def print_observed(tests: Sequence[RunningTest]) -> None:
     """Print what was profiled and characterized, and what failed commands said."""
     for test in tests:
         if (failed := _failed(test)) is not None:
@@ -108,12 +115,12 @@ def print_observed(tests: Sequence[OpenTest]) -> None:
             print(line)
 
 
-def doubts_of_observed(tests: Sequence[OpenTest]) -> list[Finding]:
+def findings_of_observed(tests: Sequence[RunningTest]) -> list[Finding]:
     """Return what profiles and characterized trials make doubtful, test by test."""
     return [
         finding
         for test in tests
-        for finding in observed_doubts(
+        for finding in observed_findings(
             test.name,
             test.trials,
             test.characterized,
@@ -122,7 +129,7 @@ def doubts_of_observed(tests: Sequence[OpenTest]) -> list[Finding]:
     ]
 
 
-def observed_objects(tests: Sequence[OpenTest]) -> dict[str, Any]:
+def observed_objects(tests: Sequence[RunningTest]) -> dict[str, Any]:
     """Return the same for JSON, by test; nothing where there is none."""
     failures = {
         test.name: failure_object(failed)
@@ -146,7 +153,7 @@ def observed_objects(tests: Sequence[OpenTest]) -> dict[str, Any]:
     }
 
 
-def _failed(test: OpenTest) -> Trial | None:
+def _failed(test: RunningTest) -> Trial | None:
     """Return the first trial of a test whose failed command said something."""
     trials = test.trials if test.cut is None else (*test.trials, test.cut)
     return next((trial for trial in trials if trial.error_text is not None), None)

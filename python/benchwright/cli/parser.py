@@ -1,9 +1,4 @@
-"""The parser of all programs: what it prints can be seen, and options have one spelling.
-
-Decision: no abbreviations. `bw load --study` begins itself again without some of its
-options, and finds them by their names; an abbreviation would also change its meaning with
-each new option. An unknown option that begins a known one is answered with that.
-"""
+"""The argument parser of all programs: no abbreviations, printable messages, hints for options of other tools."""
 
 from __future__ import annotations
 
@@ -11,13 +6,22 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from benchwright.model.visible import visible_lines
+from benchwright.core.untrusted import visible_lines
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
 
-class Parser(argparse.ArgumentParser):
+# --------------------------------------------------------------------------------------
+# The parser of all programs: what it prints can be seen, and options have one
+# spelling.
+#
+# Decision: no abbreviations. `bw load --study` begins itself again without some of its
+# options, and finds them by their names; an abbreviation would also change its meaning with
+# each new option. An unknown option that begins a known one is answered with that.
+
+
+class CommandParser(argparse.ArgumentParser):
     """An argument parser without abbreviations, whose messages hold no control characters."""
 
     def __init__(self, **options: Any) -> None:
@@ -28,12 +32,12 @@ class Parser(argparse.ArgumentParser):
     ) -> None:
         super()._print_message(visible_lines(message), file)
 
-    def of(self, words: Sequence[str]) -> Parser:
+    def of(self, words: Sequence[str]) -> CommandParser:
         """Return the parser of the command that the first words name, else this one."""
         for action in self._actions:
             if isinstance(action, argparse._SubParsersAction) and words:
                 below = action.choices.get(words[0])
-                return below.of(words[1:]) if isinstance(below, Parser) else self
+                return below.of(words[1:]) if isinstance(below, CommandParser) else self
         return self
 
     def commands(self) -> Iterator[tuple[str, ...]]:
@@ -50,3 +54,49 @@ class Parser(argparse.ArgumentParser):
         if not name.startswith("--") or len(name) == len("--"):
             return []
         return [one for one in self._option_string_actions if one.startswith(name)]
+
+
+# -- Options of other load generators, and what they are called here -------------------
+#
+# Purpose: who knows fio or wrk2 types its names first; the error then says ours.
+# Decision: hints, not aliases: an alias would promise the other tool's meaning (fio's `rate` is
+# bytes a second, its `iodepth` without a rate a closed loop). Source: fio(1), wrk2's README.
+
+_NAMES = {
+    "--bs": "--block 4k",
+    "--blocksize": "--block 4k",
+    "--bsrange": "--block 'uniform 4k..64k'",
+    "--iodepth": "--depth 32",
+    "--rw": "--read 70% and --location sequential",
+    "--readwrite": "--read 70% and --location sequential",
+    "--rwmixread": "--read 70%",
+    "--random_distribution": "--location zipf:1.2",
+    "--ioengine": "--engine io_uring",
+    "--filename": "--target FILE",
+    "--runtime": "--duration 30s",
+    "--ramp_time": "--warm-up 1s",
+    "--numjobs": "--workers 2",
+    "--rate_iops": "--rate 10k",
+    "--rate_process": "--arrival poisson",
+    "--thinktime": "--think 1ms",
+    "--cpus_allowed": "--cpu 1",
+    "--randseed": "--seed 1",
+    "--read_iolog": "bw replay TRACE",
+    "--replay_time_scale": "--speed 4x",
+    "-R": "--rate 10k",
+    "--rps": "--rate 10k",
+    "-c": "--connections 64",
+    "-t": "--workers 2",
+    "--threads": "--workers 2",
+    "-d": "--duration 30s",
+    "--vus": "--depth 10 without --rate (a closed loop)",
+    "-u": "--depth 10 without --rate (a closed loop)",
+}
+
+
+def hints_of(command: str, unknown: Sequence[str]) -> list[str]:
+    """Return a hint for each unknown option of `bw load` or `bw replay` known elsewhere."""
+    if command not in ("load", "replay"):
+        return []
+    said = dict.fromkeys(word.partition("=")[0] for word in unknown)
+    return [f"{name}: here {_NAMES[name]}" for name in said if name in _NAMES]

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchwright.cli.parser import Parser
+from benchwright.cli.parser import CommandParser
 
 SUMMARY = (
     "Charts of results (lines, bars, distributions, ratios) as EPS, PDF, SVG, PNG."
@@ -34,9 +34,9 @@ def add_parser(commands: Any) -> None:
     add_arguments(commands.add_parser("plot", help=SUMMARY, **_texts("bw plot")))
 
 
-def parser_of(program: str) -> Parser:
+def parser_of(program: str) -> CommandParser:
     """Return a parser of its own: `graphit`."""
-    parser = Parser(prog=program, **_texts(program))
+    parser = CommandParser(prog=program, **_texts(program))
     add_arguments(parser)
     return parser
 
@@ -125,20 +125,18 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `bw plot` and return its exit code. Raises InputError."""
-    from benchwright.cli.plot_inputs import groups_of
-    from benchwright.cli.plot_request import request_of
-    from benchwright.report.findings import finding_lines
-    from benchwright.report.plot.compose import compose
-    from benchwright.report.plot.limits import check
+    from benchwright.cli.plot_request import groups_of, request_of
+    from benchwright.report.charts.compose import check_axes, compose_chart
+    from benchwright.report.parts import finding_lines
 
     request = request_of(arguments)
-    chart, findings = compose(groups_of(request.pairs), request.chart)
-    check(chart, request.style)
+    chart, findings = compose_chart(groups_of(request.pairs), request.chart)
+    check_axes(chart, request.style)
     sys.stderr.write(finding_lines(findings))
     files = _write(chart, request)
     if request.json:
-        from benchwright.report.json import encode
-        from benchwright.report.plot.document import plot_object
+        from benchwright.report.charts.chart import plot_object
+        from benchwright.report.parts import encode
 
         sys.stdout.write(encode(plot_object(chart, files, findings)))
     return 0
@@ -146,17 +144,17 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _write(chart: Any, request: Any) -> list[dict[str, Any]]:
     """Draw everything, then write everything; return what was written."""
-    from benchwright.cli.outputs import write_output
-    from benchwright.model.visible import visible_lines
-    from benchwright.report.plot.document import data_text
+    from benchwright.cli.output_file import write_output
+    from benchwright.core.untrusted import visible_lines
+    from benchwright.report.charts.chart import data_text
 
     drawn: list[tuple[str, str, bytes]] = []
     if request.graphfiles:
-        from benchwright.report.plot.render import render
+        from benchwright.report.charts.render import render_chart
 
         notes: dict[str, None] = {}
         for path, form in request.graphfiles:
-            rendered = render(chart, request.style, form)
+            rendered = render_chart(chart, request.style, form)
             notes |= dict.fromkeys(rendered.notes)
             drawn.append((path, form, rendered.data))
         for note in notes:

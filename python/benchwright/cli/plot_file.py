@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from benchwright.report.plot.render import Rendered
-    from benchwright.report.plot.sheet import Sheet
-    from benchwright.report.plot.style import Style
+    from benchwright.report.charts.render import Rendered
+    from benchwright.report.charts.sheet import Sheet
+    from benchwright.report.charts.style import ChartStyle
+
 
 _WIDTH_IN = 4.6
 _HEIGHT_IN = 3.0
@@ -21,12 +22,14 @@ def check_plot(path: str | None, inputs: Sequence[str]) -> None:
     """Check that a picture can be written there. Raises InputError at `--plot`."""
     if path is None:
         return
-    from benchwright.cli.outputs import check_output
-    from benchwright.model.errors import argument_error
-    from benchwright.report.plot.style import FORMATS
+    from benchwright.cli.output_file import check_output
+    from benchwright.core.errors import argument_error
+    from benchwright.report.charts.style import IMAGE_FORMATS
 
-    if form_of(path) not in FORMATS:
-        message = f"{path!r} ends in none of {', '.join('.' + f for f in FORMATS)}"
+    if form_of(path) not in IMAGE_FORMATS:
+        message = (
+            f"{path!r} ends in none of {', '.join('.' + f for f in IMAGE_FORMATS)}"
+        )
         raise argument_error("--plot", path, message, "the suffix says what is drawn")
     check_output(path, "--plot", inputs)
 
@@ -38,25 +41,25 @@ def write_plot(path: str | None, sheet: Callable[[], Sheet]) -> list[dict[str, A
     """
     if path is None:
         return []
-    from benchwright.report.plot.render import render_sheet
+    from benchwright.report.charts.render import render_sheet
 
     rendered = render_sheet(_composed(sheet), panel_style(), form_of(path))
     return write_rendered(path, rendered)
 
 
-def panel_style(height_in: float = _HEIGHT_IN) -> Style:
+def panel_style(height_in: float = _HEIGHT_IN) -> ChartStyle:
     """Return the style of a panel of this height [in]."""
-    from benchwright.report.plot.style import Style
+    from benchwright.report.charts.style import ChartStyle
 
-    return Style(
+    return ChartStyle(
         width_in=_WIDTH_IN, height_in=height_in, fontsize_pt=_FONTSIZE_PT, dpi=100
     )
 
 
 def write_rendered(path: str, rendered: Rendered) -> list[dict[str, Any]]:
     """Write what was drawn and tell its notes; return it for the JSON document."""
-    from benchwright.cli.outputs import write_output
-    from benchwright.model.visible import visible_lines
+    from benchwright.cli.output_file import write_output
+    from benchwright.core.untrusted import visible_lines
 
     for note in rendered.notes:
         print(visible_lines(f"bw: {note}"), file=sys.stderr)
@@ -65,7 +68,7 @@ def write_rendered(path: str, rendered: Rendered) -> list[dict[str, Any]]:
 
 
 def _composed(sheet: Callable[[], Sheet]) -> Sheet:
-    from benchwright.model.errors import BenchError
+    from benchwright.core.errors import BenchError
     from benchwright.stats.hdr_histogram import HistogramError
 
     try:

@@ -1,29 +1,128 @@
-"""What `bw plot` was asked, checked: every mistake at once, before a file is read."""
+"""What `bw plot` was asked to draw: inputs read, options checked, with every mistake at once."""
 
 from __future__ import annotations
 
 import argparse
+import glob
 import math
+import os
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-from benchwright.cli.checked import checked
-from benchwright.cli.outputs import check_output, same_file
-from benchwright.cli.plot_inputs import input_files
-from benchwright.model.errors import Diagnostic, InputError
-from benchwright.model.quantity import parse_share
-from benchwright.report.plot.chart import Mode
-from benchwright.report.plot.plan import Request
-from benchwright.report.plot.style import (
-    FORMATS,
-    Key,
-    Spacing,
-    Style,
-    parse_key,
+from benchwright.cli.output_file import check_output, same_file
+from benchwright.cli.shared_options import checked
+from benchwright.cli.stats_document import trials_of
+from benchwright.cli.stats_inputs import read_inputs
+from benchwright.core.errors import Diagnostic, InputError
+from benchwright.core.quantity import parse_share
+from benchwright.report.charts.chart import PlotMode
+from benchwright.report.charts.plan import ChartRequest
+from benchwright.report.charts.source import (
+    PlotGroup,
+    PlotTest,
+    natural_key,
+    plot_test_of,
+)
+from benchwright.report.charts.style import (
+    IMAGE_FORMATS,
+    BarSpacing,
+    ChartStyle,
+    LegendPlace,
+    parse_legend_place,
     parse_size,
 )
+from benchwright.study.parsers.api import ParsedInput
+
+# -- From `NAME GLOB` on the command line to the tests that are drawn ------------------
+#
+# Purpose: a GLOB may be quoted, as in the paper: we expand it. It is a file, a pattern of
+# files, a study, or `STUDY:TEST`, where TEST may be a pattern too (`study:ext2:*`).
+# Decision: a name that exists is never taken for a pattern, so that files with brackets
+# can be named. Everything is read by the parsers of `bw stats`.
+
+_PATTERN = frozenset("*?[")
+_JOURNAL_HINT = "a file, a pattern of files, a study, or STUDY:TEST (quote patterns)"
+
+
+def groups_of(pairs: Sequence[tuple[str, str]]) -> list[PlotGroup]:
+    """Return the tests of every pair; a NAME that comes again is one series.
+
+    Raises InputError with every pattern that matches nothing and every input that
+    cannot be read.
+    """
+    found: dict[str, list[ParsedInput]] = {}
+    wrong: list[Diagnostic] = []
+    for name, pattern in pairs:
+        try:
+            found.setdefault(name, []).extend(_tests(pattern))
+        except InputError as error:
+            wrong.extend(error.diagnostics)
+    if wrong:
+        raise InputError(wrong)
+    return [
+        PlotGroup(name, tuple(map(_source, tests))) for name, tests in found.items()
+    ]
+
+
+def input_files(pairs: Sequence[tuple[str, str]]) -> set[str]:
+    """Return the files that the patterns mean, without links: none may be drawn over."""
+    found: set[str] = set()
+    for _, pattern in pairs:
+        names = [pattern] if Path(pattern).exists() else glob.glob(pattern)
+        found |= {os.path.realpath(name) for name in names}
+    return found
+
+
+def _source(one: ParsedInput) -> PlotTest:
+    return plot_test_of(
+        one.name,
+        trials_of(one),
+        one.specs,
+        sample=one.sample,
+        stop=one.stop,
+        arm=one.arm,
+    )
+
+
+def _tests(pattern: str) -> list[ParsedInput]:
+    if Path(pattern).exists() or not _PATTERN & set(pattern):
+        return read_inputs([pattern])
+    if files := sorted(glob.glob(pattern), key=natural_key):
+        return read_inputs(files)
+    for cut in reversed([at for at, letter in enumerate(pattern) if letter == ":"]):
+        places = _studies(pattern[:cut])
+        if places:
+            return _chosen(pattern, places, pattern[cut + 1 :])
+    message = f"no file matches {pattern!r}"
+    raise InputError([Diagnostic("no-match", message, _JOURNAL_HINT, "GLOB")])
+
+
+def _studies(text: str) -> list[str]:
+    """Return the studies of a name, a pattern, or a name with a session: `DIR@2`."""
+    if Path(text).is_dir():
+        return [text]
+    directory, at, session = text.rpartition("@")
+    if at and session.isdigit() and Path(directory).is_dir():
+        return [text]
+    return sorted((p for p in glob.glob(text) if Path(p).is_dir()), key=natural_key)
+
+
+def _chosen(pattern: str, places: list[str], wanted: str) -> list[ParsedInput]:
+    tests = read_inputs(places)
+    chosen = [test for test in tests if fnmatchcase(test.name, wanted)]
+    if not chosen:
+        hint = "there are: " + ", ".join(test.name for test in tests)
+        message = f"no test matches {wanted!r} in {pattern!r}"
+        raise InputError([Diagnostic("no-match", message, hint, "GLOB")])
+    return chosen
+
+
+# --------------------------------------------------------------------------------------
+# What `bw plot` was asked, checked: every mistake at once, before a file is read.
 
 T = TypeVar("T")
 
@@ -32,8 +131,8 @@ class PlotRequest(msgspec.Struct, frozen=True):
     """A checked request: what to read, what to draw, how, and where to."""
 
     pairs: tuple[tuple[str, str], ...]
-    chart: Request
-    style: Style
+    chart: ChartRequest
+    style: ChartStyle
     graphfiles: tuple[tuple[str, str], ...] = ()
     """Path and format."""
     datafile: str | None = None
@@ -81,13 +180,13 @@ def _pairs(
     return tuple(zip(words[::2], words[1::2], strict=False))
 
 
-def _chart(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> Request:
-    mode = Mode(arguments.mode)
+def _chart(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> ChartRequest:
+    mode = PlotMode(arguments.mode)
     for option, given, fitting in (
-        ("--baseline", arguments.baseline, (Mode.RATIO,)),
-        ("--stack", arguments.stack, (Mode.BAR,)),
-        ("--no-stack", arguments.no_stack, (Mode.BAR,)),
-        ("--logx", arguments.logx, (Mode.LINE, Mode.ECDF)),
+        ("--baseline", arguments.baseline, (PlotMode.RATIO,)),
+        ("--stack", arguments.stack, (PlotMode.BAR,)),
+        ("--no-stack", arguments.no_stack, (PlotMode.BAR,)),
+        ("--logx", arguments.logx, (PlotMode.LINE, PlotMode.ECDF)),
     ):
         if given and mode not in fitting:
             modes = " and ".join(f"--mode {one}" for one in fitting)
@@ -98,7 +197,7 @@ def _chart(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> Request:
             _mistake("--no-stack", "", "--stack and --no-stack are both given")
         )
     _check_lists(arguments, wrong)
-    return Request(
+    return ChartRequest(
         mode=mode,
         components=() if arguments.components is None else _words(arguments.components),
         factor=arguments.factor,
@@ -127,24 +226,24 @@ def _check_lists(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> None
             wrong.append(_mistake(option, given, f"{option} names nothing", hint))
 
 
-def _spacing(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> Spacing:
-    default = Spacing()
+def _spacing(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> BarSpacing:
+    default = BarSpacing()
     bar = checked("--bar-width", arguments.bar_width, _positive, default.bar, wrong)
     gap = checked("--bar-gap", arguments.bar_gap, _not_negative, default.gap, wrong)
     group = checked(
         "--group-gap", arguments.group_gap, _not_negative, default.group, wrong
     )
-    return Spacing(bar, gap, group)
+    return BarSpacing(bar, gap, group)
 
 
-def _style(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> Style:
+def _style(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> ChartStyle:
     width, height = checked("--size", arguments.size, parse_size, (6.0, 4.0), wrong)
-    return Style(
+    return ChartStyle(
         width_in=width,
         height_in=height,
         fontsize_pt=checked("--fontsize", arguments.fontsize, _fontsize, 11.0, wrong),
         title=_text(arguments.title) or "",
-        key=checked("--key", arguments.key, parse_key, Key(), wrong),
+        key=checked("--key", arguments.key, parse_legend_place, LegendPlace(), wrong),
         rotate_deg=checked("--rotate", arguments.rotate, _degrees, None, wrong),
         logx=arguments.logx,
         logy=arguments.logy,
@@ -160,7 +259,7 @@ def _graphfiles(
     found = []
     for path in arguments.graphfile:
         form = Path(path).suffix.lower().removeprefix(".")
-        if form not in FORMATS:
+        if form not in IMAGE_FORMATS:
             message = f"{path!r} does not end in .eps, .pdf, .svg or .png"
             hint = "the suffix of --graphfile says what is drawn"
             wrong.append(_mistake("--graphfile", path, message, hint))
@@ -193,7 +292,7 @@ def _check_outputs(
             wrong.extend(error.diagnostics)
 
 
-def _check_limits(style: Style, wrong: list[Diagnostic]) -> None:
+def _check_limits(style: ChartStyle, wrong: list[Diagnostic]) -> None:
     low, high = style.ymin, style.ymax
     if low is not None and high is not None and low >= high:
         what = f"--ymin {low:g} is not below --ymax {high:g}"

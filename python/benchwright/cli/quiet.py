@@ -1,8 +1,286 @@
-"""`bw quiet`: the machine put in order for a command, and back."""
+"""`bw quiet`: the machine put in order and back."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from types import FrameType
+
+import msgspec
+
+from benchwright.core.errors import Diagnostic, InputError, argument_error
+from benchwright.core.quiet import (
+    ALL_SETTINGS,
+    QuietSettings,
+    RestoreResult,
+    quiet_settings,
+    setting_errors,
+)
+from benchwright.machine.quiet.hold import (
+    Quieted,
+    QuietRequest,
+    alive,
+    hold,
+    restore_now,
+)
+from benchwright.machine.quiet.host import Host, SettingRefused
+from benchwright.machine.quiet.log import read_log
+from benchwright.machine.quiet.log_path import state_directory
+from benchwright.machine.quiet.settings import REGISTRY, check_values
+from benchwright.machine.quiet.transaction import plans
+from benchwright.report import quiet as report
+
+# --------------------------------------------------------------------------------------
+# What `bw quiet` does: lists, tells, restores, keeps, or runs a command meanwhile.
+
+_SESSION, _STUDY = "BW_SESSION", "BW_STUDY"
+_INTERRUPTED = 130
+
+
+def handle(arguments: argparse.Namespace) -> int:
+    """Do what was asked; return the exit status. Raises InputError, BenchError."""
+    modes = ("list", "status", "restore", "keep")
+    chosen = [f"--{name}" for name in modes if getattr(arguments, name)]
+    if arguments.command_argv:
+        chosen.append("-- CMD")
+    if len(chosen) > 1:
+        message = f"{' and '.join(chosen)} do not go together"
+        raise argument_error("bw quiet", " ".join(chosen), message, "say one of them")
+    if arguments.list:
+        return _list(arguments)
+    if arguments.status:
+        return _status(arguments)
+    if arguments.restore:
+        return _restore(arguments)
+    wanted = _wanted(arguments.settings, require=arguments.require)
+    if arguments.keep:
+        return _keep(arguments, wanted)
+    if not arguments.command_argv:
+        hint = "bw quiet NAME... -- CMD..., or --keep; bw quiet --list shows the names"
+        raise argument_error(
+            "bw quiet", "", "there is no command to be quiet for", hint
+        )
+    return _around(arguments, wanted)
+
+
+def _wanted(words: list[str], *, require: bool = False) -> QuietSettings:
+    """Return what the words ask for. Raises InputError with every mistake in them."""
+    places = [Diagnostic("bad-argument", "", file="bw quiet", text=w) for w in words]
+    if wrong := setting_errors(words):
+        replace = msgspec.structs.replace
+        raise InputError([replace(places[i], message=m) for i, m in wrong.items()])
+    if not words:
+        hint = f"bw quiet --list shows them; `{ALL_SETTINGS}` stands for all of them"
+        raise argument_error("bw quiet", "", "no setting is named", hint)
+    return quiet_settings(words, places, require=require)
+
+
+def _parsed_settings(
+    wanted: QuietSettings, *, session: str = "", host: Host | None = None
+) -> QuietRequest:
+    return QuietRequest(
+        wanted.wishes,
+        places=wanted.places,
+        session=session,
+        require=wanted.require,
+        host=host,
+    )
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    host = Host()
+    wanted = _wanted(arguments.settings or [ALL_SETTINGS])
+    check_values(host, wanted.wishes, wanted.places)
+    offers = tuple(
+        report.Offer(wish.name, _now(host, wish.name), len(plan.changes), plan.lacking)
+        for wish, plan in plans(host, wanted.wishes)
+    )
+    if arguments.json:
+        told = {"settings": msgspec.to_builtins(offers)}
+        sys.stdout.write(report.quiet_document("list", told))
+    else:
+        _print(report.offer_lines(offers), to_stdout=True)
+    return 0
+
+
+def _now(host: Host, name: str) -> str:
+    try:
+        return REGISTRY[name].now(host)
+    except SettingRefused as refused:
+        return f"not told: {refused}"
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    status = _present(Host())
+    if arguments.json:
+        told = {"status": None if status is None else msgspec.to_builtins(status)}
+        sys.stdout.write(report.quiet_document("status", told))
+    else:
+        _print(report.status_lines(status), to_stdout=True)
+    return 0
+
+
+def _present(host: Host) -> report.Status | None:
+    contents = read_log(Path(state_directory()))
+    if contents is None or contents.begin is None:
+        return None
+    changes = []
+    for intent, _ in contents.changes:
+        change = intent.change
+        try:
+            value = REGISTRY[change.setting].read(host, change)
+        except (SettingRefused, KeyError) as error:
+            value = f"not told: {error}"
+        changes.append((change, "gone" if value is None else value))
+    begin = contents.begin
+    return report.Status(
+        begin.owner, alive(host, begin.owner), begin.at, tuple(changes)
+    )
+
+
+def _restore(arguments: argparse.Namespace) -> int:
+    session = os.environ.get(_SESSION, "")
+    restored = restore_now(Host(), Path(state_directory()), session)
+    if arguments.json:
+        told = {"restored": report.restored_object(restored, late=False)}
+        sys.stdout.write(report.quiet_document("restore", told))
+    elif restored is None:
+        print("quiet: nothing is changed", file=sys.stderr)
+    else:
+        _print(report.restored_lines(restored, late=False))
+    return 1 if _left(restored) else 0
+
+
+def _left(restored: RestoreResult | None) -> bool:
+    """Tell whether something could not be put back, or the log was lost or stays."""
+    return restored is not None and bool(restored.failed or restored.log)
+
+
+def _keep(arguments: argparse.Namespace, wanted: QuietSettings) -> int:
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            # It would end us with the machine quiet and nobody told (`hold`).
+            signal.signal(number, signal.default_int_handler)
+    host, session = Host(), os.environ.get(_SESSION, "")
+    owner = _session_process(host) if session else 0
+    # The benchmark's tree, for isolation: the session, or the shell that called us.
+    host.own_pid = owner or os.getppid()
+    asked = _parsed_settings(wanted, session=session, host=host)
+    quiet, late = hold(asked, owner)
+    if arguments.json:
+        told = {
+            "quiet": report.quiet_object(quiet),
+            "undone_late": report.restored_object(late, late=True),
+        }
+        sys.stdout.write(report.quiet_document("keep", told))
+    else:
+        _print(report.restored_lines(late, late=True) if late else ())
+        _print(report.quiet_lines(quiet))
+    return 0
+
+
+def _session_process(host: Host) -> int:
+    """Return the `bw` of the session that we run in, 0 when that is not known.
+
+    It writes its process id into its study's lock.
+    """
+    study = os.environ.get(_STUDY, "")
+    try:
+        pid = int((Path(study) / "lock").read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return 0
+    return pid if pid in host.ancestors(os.getpid()) else 0
+
+
+# -- a command -------------------------------------------------------------------------
+
+
+class _Child:
+    """A command, and the signals for us that are passed on to it."""
+
+    def __init__(self, words: list[str], *, quiet: bool) -> None:
+        self._words = words
+        self._out = sys.stderr if quiet else None
+        self._process: subprocess.Popen[bytes] | None = None
+        self.interrupted = False
+
+    def note(self, number: int, _frame: FrameType | None) -> None:
+        """Pass a signal on; a second one kills."""
+        process = self._process
+        if process is not None and process.poll() is None:
+            if self.interrupted:
+                process.kill()
+            elif number != signal.SIGINT or not _from_terminal():
+                process.send_signal(number)
+        self.interrupted = True
+
+    def run(self) -> int:
+        """Run it to its end, unless a signal came before; return its exit status."""
+        if self.interrupted:
+            return _INTERRUPTED
+        self._process = subprocess.Popen(self._words, stdout=self._out)
+        if self.interrupted:
+            self._process.terminate()
+        return self._process.wait()
+
+
+def _from_terminal() -> bool:
+    """Tell whether Ctrl-C reaches the command by itself: it is in the foreground too."""
+    try:
+        return os.tcgetpgrp(0) == os.getpgrp()
+    except OSError:
+        return False
+
+
+def _around(arguments: argparse.Namespace, wanted: QuietSettings) -> int:
+    words = arguments.command_argv
+    if shutil.which(words[0]) is None:
+        raise argument_error("bw quiet", words[0], f"there is no program {words[0]!r}")
+    child = _Child(words, quiet=arguments.json)
+    # A signal while it is put in order or back waits (machine/quiet/host.py).
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, child.note)
+    quieted = Quieted(_parsed_settings(wanted))
+    with quieted:
+        if not arguments.json:
+            late = quieted.late
+            _print(report.restored_lines(late, late=True) if late else ())
+            _print(report.quiet_lines(quieted.quiet))
+        sys.stdout.flush()
+        status = child.run()
+    _print_quiet(arguments, quieted, status)
+    if child.interrupted:
+        return _INTERRUPTED
+    return 1 if status != 0 or _left(quieted.restored) else 0
+
+
+def _print_quiet(arguments: argparse.Namespace, quieted: Quieted, status: int) -> None:
+    if not arguments.json:
+        if quieted.restored is not None:
+            _print(report.restored_lines(quieted.restored, late=False))
+        return
+    told = {
+        "quiet": report.quiet_object(quieted.quiet),
+        "undone_late": report.restored_object(quieted.late, late=True),
+        "restored": report.restored_object(quieted.restored, late=False),
+        "argv": arguments.command_argv,
+        "exit_status": status,
+    }
+    sys.stdout.write(report.quiet_document("run", told))
+
+
+def _print(lines: Iterable[str], *, to_stdout: bool = False) -> None:
+    for line in lines:
+        print(line, file=sys.stdout if to_stdout else sys.stderr)
+
+
+# -- `bw quiet`: the machine put in order for a command, and back ----------------------
 
 SUMMARY = "put the machine in order for a benchmark, and back as it was"
 _EXAMPLES = """\
@@ -54,6 +332,5 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def _handle(arguments: argparse.Namespace) -> int:
-    from benchwright.cli.quiet_run import handle
 
     return handle(arguments)

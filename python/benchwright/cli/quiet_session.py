@@ -10,16 +10,16 @@ import sys
 from collections.abc import Callable
 from types import TracebackType
 
-from benchwright.finding.quiet import (
-    doubt_of_kept,
-    doubts_of_quiet,
-    doubts_of_restored,
+from benchwright.core.errors import BenchError
+from benchwright.core.quiet import QuietSettings, RestoreResult
+from benchwright.core.results import Finding
+from benchwright.findings.machine_state import (
+    not_restored_finding,
+    quiet_findings,
+    restore_findings,
 )
-from benchwright.machine.quiet.quieted import Asked, Quieted, restore_session
-from benchwright.model.errors import BenchError
-from benchwright.model.finding import Finding
-from benchwright.model.quiet import Quieting, Restored
-from benchwright.report.findings import finding_line
+from benchwright.machine.quiet.hold import Quieted, QuietRequest, restore_session
+from benchwright.report.parts import finding_line
 from benchwright.report.quiet import quiet_lines, restored_lines
 
 
@@ -33,21 +33,23 @@ class QuietSession:
 
     def __init__(
         self,
-        wanted: Quieting | None,
+        wanted: QuietSettings | None,
         token: str,
         say: Callable[[str], None],
-        undone: Restored | None = None,
+        undone: RestoreResult | None = None,
     ) -> None:
         self._token = token
         self._say = say
         self._quieted: Quieted | None = None
         if wanted is not None:
             places, require = wanted.places, wanted.require
-            asked = Asked(wanted.wishes, places=places, session=token, require=require)
+            asked = QuietRequest(
+                wanted.wishes, places=places, session=token, require=require
+            )
             self._quieted = Quieted(asked)
         self.findings: tuple[Finding, ...] = ()
         if undone is not None:
-            self.findings = doubts_of_restored(undone, late=True)
+            self.findings = restore_findings(undone, late=True)
 
     def __enter__(self) -> QuietSession:
         if self._quieted is None:
@@ -68,7 +70,7 @@ class QuietSession:
             self._say(line)
         if quieted.late is not None:
             self._note(quieted.late, late=True)
-        self.findings += doubts_of_quiet(quieted.quiet)
+        self.findings += quiet_findings(quieted.quiet)
 
     def __exit__(
         self,
@@ -84,7 +86,7 @@ class QuietSession:
         if restored is not None:
             self._note(restored, late=False)
 
-    def _end_kept(self) -> Restored | None:
+    def _end_kept(self) -> RestoreResult | None:
         """Put back what a script of the suite kept (noservices.sh): it ends with the session.
 
         Where that cannot be it is a doubt: the session's results are told nevertheless.
@@ -92,12 +94,12 @@ class QuietSession:
         try:
             return restore_session(self._token)
         except BenchError as error:
-            left = doubt_of_kept(error.message, error.hint)
+            left = not_restored_finding(error.message, error.hint)
             self._say(finding_line(left))
             self.findings += (left,)
             return None
 
-    def _note(self, restored: Restored, *, late: bool) -> None:
+    def _note(self, restored: RestoreResult, *, late: bool) -> None:
         for line in restored_lines(restored, late=late):
             self._say(line)
-        self.findings += doubts_of_restored(restored, late=late)
+        self.findings += restore_findings(restored, late=late)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from benchwright.cli.load_options import add_output, add_run, add_target
 
 if TYPE_CHECKING:
-    from benchwright.load.plan import Plan
-    from benchwright.model.errors import Diagnostic
+    from benchwright.core.errors import Diagnostic
+    from benchwright.load.plan import PreparedLoad
+
 
 SUMMARY = "issue a recorded trace of I/O again, at its own times"
 
@@ -82,7 +83,7 @@ def replay(arguments: argparse.Namespace) -> int:
     return carry_out(plan, arguments, "replay")
 
 
-def plan_of(arguments: argparse.Namespace) -> Plan:
+def plan_of(arguments: argparse.Namespace) -> PreparedLoad:
     """Return what the arguments mean. Raises InputError with every mistake."""
     from benchwright.cli import load_options as options
     from benchwright.load.plan import plan_of_trace
@@ -108,9 +109,9 @@ _ARGUMENT = {"from": "start", "for": "length"}
 def _trace_fields(
     arguments: argparse.Namespace, wrong: list[Diagnostic]
 ) -> dict[str, Any]:
-    from benchwright.cli.checked import checked
-    from benchwright.load.filaments import TRACE_KEYS
-    from benchwright.model.errors import Diagnostic
+    from benchwright.cli.shared_options import checked
+    from benchwright.core.errors import Diagnostic
+    from benchwright.load.workload_toml import TRACE_KEYS
 
     paths = tuple(arguments.trace)
     fields: dict[str, Any] = {

@@ -6,7 +6,8 @@ import argparse
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from benchwright.study.journal import Session, Study
+    from benchwright.study.journal import StoredSession, Study
+
 
 SUMMARY = "go on with an interrupted study, after a crash or a reboot too"
 
@@ -42,11 +43,11 @@ def resume(arguments: argparse.Namespace) -> int:
     import sys
     from pathlib import Path
 
-    from benchwright.cli.live import run_again
-    from benchwright.model.errors import StudyError
-    from benchwright.session.checkpoint import study_of
-    from benchwright.session.start import prepare_again
-    from benchwright.study.contents import SEARCHES
+    from benchwright.cli.live import resume_session
+    from benchwright.core.errors import StudyError
+    from benchwright.run.checkpoint import study_of
+    from benchwright.run.preparation import prepare_again
+    from benchwright.study.contents import SEARCH_KINDS
     from benchwright.study.journal import Study
 
     place = study_of(Path(arguments.study))
@@ -63,12 +64,14 @@ def resume(arguments: argparse.Namespace) -> int:
                 f"the session ran in {stored.info.directory}: {error.strerror}",
                 "put that directory back; its commands are relative to it",
             ) from None
-        if stored.info.kind in SEARCHES:
+        if stored.info.kind in SEARCH_KINDS:
             return _resume_search(study, stored, arguments)
-        return run_again(prepare_again(stored.info), study, stored, arguments)
+        return resume_session(prepare_again(stored.info), study, stored, arguments)
 
 
-def _resume_search(study: Study, stored: Session, arguments: argparse.Namespace) -> int:
+def _resume_search(
+    study: Study, stored: StoredSession, arguments: argparse.Namespace
+) -> int:
     """Go on with a ramp, a peak search or a surface, each by its own command."""
     from importlib import import_module
 

@@ -17,17 +17,17 @@ from importlib.metadata import entry_points
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 
-from benchwright.finding.rules import NamedRule, Result
-from benchwright.model.errors import Diagnostic, InputError
-from benchwright.model.finding import Finding
-from benchwright.model.ownership import others_could_write
-from benchwright.suite.include import Unreadable, read_regular
+from benchwright.core.errors import Diagnostic, InputError
+from benchwright.core.results import Finding
+from benchwright.core.untrusted import others_could_write
+from benchwright.findings.rules import NamedRule, Result
+from benchwright.suite.source import Unreadable, read_regular
 
 GROUP = "benchwright.rules"
 _HOW = "write `def rule(result): ...`, which returns findings (docs/why.md)"
 
 
-def rules(
+def read_rules(
     files: Sequence[str], environment: Mapping[str, str] | None = None
 ) -> list[NamedRule]:
     """Return the rules of the files, of the user's directory and of plug-ins.
@@ -48,7 +48,7 @@ def rules(
     return found
 
 
-def ruled(known: Iterable[NamedRule], result: Result) -> tuple[Finding, ...]:
+def with_rules(known: Iterable[NamedRule], result: Result) -> tuple[Finding, ...]:
     """Return what the rules find in a result. Raises InputError for one that fails."""
     return tuple(finding for one in known for finding in _asked(one, result))
 

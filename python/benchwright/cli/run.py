@@ -7,19 +7,21 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchwright.cli.trial_options import (
-    add_around,
+from benchwright.cli.shared_options import (
     add_hook,
-    add_kept,
     add_metric,
     add_notify,
+    add_phases,
+    add_study,
+    add_watch,
+    with_session_options,
 )
-from benchwright.cli.watch_options import add_watch, begun_with
 
 if TYPE_CHECKING:
-    from benchwright.session.start import Prepared
+    from benchwright.run.preparation import PreparedProgram
     from benchwright.suite.command_line import CommandRequest
     from benchwright.suite.plan import Planned
+
 
 SUMMARY = "run a suite (.ap, .toml), or measure a command until the answer is stable"
 
@@ -134,7 +136,7 @@ def _add_command_options(group: argparse._ArgumentGroup) -> None:
         group,
         "a number from the output; elapsed, user, system, rss_bytes are always there",
     )
-    add_around(group)
+    add_phases(group)
     add("--name", metavar="NAME", help="the test's name (default: the program's)")
     add_hook(
         group,
@@ -146,7 +148,7 @@ def _add_command_options(group: argparse._ArgumentGroup) -> None:
 def _add_common_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add_watch(parser.add_argument_group("what watches the trials"))
-    add_kept(parser)
+    add_study(parser)
     add_notify(parser)
     add("--quiet", action="store_true", help="no progress")
 
@@ -156,16 +158,16 @@ def run(arguments: argparse.Namespace) -> int:
     import msgspec
 
     if arguments.suite and arguments.command_argv is None:
-        from benchwright.session.checkpoint import is_checkpoint
+        from benchwright.run.checkpoint import is_checkpoint
 
         if is_checkpoint(Path(arguments.suite)):
             return _resume(arguments)
 
-    from benchwright.session.start import rehearse
+    from benchwright.run.preparation import rehearse
     from benchwright.suite.check import unused_factors
 
     prepared = _prepare(arguments)
-    info = begun_with(prepared.info, arguments)
+    info = with_session_options(prepared.info, arguments)
     prepared = msgspec.structs.replace(prepared, info=info)
     planned = rehearse(prepared)
     _refuse_quiet(prepared)
@@ -184,15 +186,15 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.plan:
         return _print_plan(arguments, planned)
     _refuse_missing_servers(prepared, planned)
-    from benchwright.cli.live import run_new
+    from benchwright.cli.live import run_session
 
-    return run_new(prepared, arguments)
+    return run_session(prepared, arguments)
 
 
 def _resume(arguments: argparse.Namespace) -> int:
     """Go on from a checkpoint, as Auto-pilot does when one is its argument."""
     from benchwright.cli.resume import resume
-    from benchwright.model.errors import argument_error
+    from benchwright.core.errors import argument_error
 
     for name, value in vars(arguments).items():
         if name not in _RESUMING and value != arguments.default_of(name):
@@ -213,10 +215,10 @@ def _option(name: str) -> str:
     return _SPELLED.get(name, "--" + name.replace("_", "-"))
 
 
-def _refuse_missing_servers(prepared: Prepared, planned: list[Planned]) -> None:
+def _refuse_missing_servers(prepared: PreparedProgram, planned: list[Planned]) -> None:
     """Raise InputError for named servers that do not run, unless the suite has commands
     before its trials, which may start them."""
-    from benchwright.session.servers import refuse_missing, servers_of
+    from benchwright.run.watching import refuse_missing, servers_of
     from benchwright.suite.plan import PlannedTest
 
     plans = [item.plan for item in planned if isinstance(item, PlannedTest)]
@@ -225,20 +227,20 @@ def _refuse_missing_servers(prepared: Prepared, planned: list[Planned]) -> None:
     refuse_missing(servers_of(prepared.info, prepared.program.servers))
 
 
-def _refuse_quiet(prepared: Prepared) -> None:
+def _refuse_quiet(prepared: PreparedProgram) -> None:
     """Raise InputError for what the suite wants quiet and this machine does not take."""
     wanted = prepared.program.quiet
     if wanted is None:
         return
     from benchwright.machine.quiet.host import Host
-    from benchwright.machine.quiet.values import refuse_wrong
+    from benchwright.machine.quiet.settings import check_values
 
-    refuse_wrong(Host(), wanted.wishes, wanted.places)
+    check_values(Host(), wanted.wishes, wanted.places)
 
 
-def _prepare(arguments: argparse.Namespace) -> Prepared:
-    from benchwright.model.errors import argument_error
-    from benchwright.session import start
+def _prepare(arguments: argparse.Namespace) -> PreparedProgram:
+    from benchwright.core.errors import argument_error
+    from benchwright.run import preparation as start
 
     words = sys.argv[1:]
     if arguments.suite and arguments.command_argv is None:
@@ -276,7 +278,7 @@ def _frozen(value: Any) -> Any:
 
 def _refuse_command_options(arguments: argparse.Namespace) -> None:
     """Options of a bare command mean nothing beside a suite: say so, do not ignore."""
-    from benchwright.model.errors import argument_error
+    from benchwright.core.errors import argument_error
 
     for name in _COMMAND_OPTIONS:
         if getattr(arguments, name):
@@ -301,7 +303,7 @@ def _print_plan(arguments: argparse.Namespace, planned: list[Planned]) -> int:
     from benchwright.report.plan import plan_lines, plan_object
 
     if arguments.json:
-        from benchwright.report.json import encode
+        from benchwright.report.parts import encode
 
         sys.stdout.write(encode(plan_object(planned)))
     else:

@@ -1,5 +1,4 @@
-"""What the errands of `bw ramp`, `bw peak` and `bw surface` have in common: their workbench,
-their progress, and telling what is on record."""
+"""What the experiments of `bw ramp`, `bw peak` and `bw surface` have in common, and the check of a first trial's output."""
 
 from __future__ import annotations
 
@@ -10,34 +9,85 @@ from typing import TypeVar
 
 import msgspec
 
-from benchwright.cli.search_live import Errand, Kept, Site, Told
-from benchwright.cli.streams import is_without_reader, silence_stdout
-from benchwright.finding.profiled_search import doubts_of_profiled
-from benchwright.load.target import implied_server, parse_target
-from benchwright.model.finding import Finding
-from benchwright.model.named_server import NamedServer
-from benchwright.model.notice import Notify
-from benchwright.model.peak import Criterion, LoadTrial, Probe
-from benchwright.model.search import SearchTrial
-from benchwright.report.peak_progress import search_progress
-from benchwright.report.search_profiles import (
+from benchwright.cli.search_live import (
+    PrintedOutcome,
+    SearchExperiment,
+    StoredSearch,
+    WorkbenchSetting,
+)
+from benchwright.cli.terminal import is_without_reader, silence_stdout
+from benchwright.core.named_server import NamedServer
+from benchwright.core.notice import NoticeSettings
+from benchwright.core.plan import Pairs
+from benchwright.core.results import Finding
+from benchwright.core.search import Criterion, LoadTrial, Probe, SearchTrial
+from benchwright.findings.search_profiles import search_profile_findings
+from benchwright.load.parse import implied_server, parse_target
+from benchwright.load.spec import Spec, fill_placeholders
+from benchwright.load.spec_toml import EngineSettings
+from benchwright.load.workbench import LocalWorkbench, Workbench, WorkbenchConfig
+from benchwright.report.observed import (
     Answers,
     search_profiles_object,
     search_profiles_text,
 )
-from benchwright.session.ledger import Ledger
-from benchwright.session.run import Verdict
-from benchwright.session.search import Search, recorded_result
-from benchwright.study.journal import Session, Study
-from benchwright.workbench.local import LocalWorkbench, Setting
-from benchwright.workbench.port import Workbench
-from benchwright.workbench.spec import Spec, filled
-from benchwright.workbench.spec_load import EngineSettings
+from benchwright.report.search_progress import search_progress
+from benchwright.run.ledger import Ledger
+from benchwright.run.search import Search, recorded_result
+from benchwright.run.session import SessionVerdict
+from benchwright.study.journal import StoredSession, Study
+
+# -- A workbench whose first trial is judged as the command line's doing ---------------
+#
+# Purpose: a pointer that leads nowhere is a mistake of who typed it, and no failure of the
+# server. What is a mistake each command says itself.
+
+UNREADABLE = "command: no "
+"""Begin of the failure of a trial whose output lacks what was sought (adapter.py)."""
+
+
+class FirstOutput:
+    """A workbench; `judge` is shown its first trial, and raises InputError for a mistake."""
+
+    def __init__(
+        self, workbench: Workbench, judge: Callable[[LoadTrial], None]
+    ) -> None:
+        self._workbench = workbench
+        self._judge = judge
+        self._judged = False
+
+    @property
+    def watched(self) -> bool:
+        """As the workbench's."""
+        return self._workbench.watched
+
+    def run(
+        self, probe: Probe, sample: Pairs, leaves: Callable[[LoadTrial], bool]
+    ) -> LoadTrial:
+        """Run one trial. Raises InputError for the first one without a value."""
+        trial = self._workbench.run(probe, sample, leaves)
+        if not self._judged:
+            self._judge(trial)
+        self._judged = True
+        return trial
+
+    def interrupt(self) -> None:
+        """End what is running; safe to call in a signal handler."""
+        self._workbench.interrupt()
+
+    def close(self) -> None:
+        """Stop everything that was started."""
+        self._workbench.close()
+
+
+# --------------------------------------------------------------------------------------
+# What the errands of `bw ramp`, `bw peak` and `bw surface` have in common: their
+# workbench, their progress, and telling what is on record.
 
 Result = TypeVar("Result")
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class SearchOutcome(msgspec.Struct, frozen=True):
     """What an errand has to tell, in both forms."""
 
     status: str
@@ -52,7 +102,7 @@ class Outcome(msgspec.Struct, frozen=True):
     """How it ended, in one line; empty: the status says it."""
 
 
-class SearchErrand:
+class SpecExperiment:
     """The common part of an errand (search_live.py)."""
 
     def __init__(self, spec: Spec, arguments: argparse.Namespace) -> None:
@@ -66,7 +116,7 @@ class SearchErrand:
         self._progress.line(text)
 
     @property
-    def notify(self) -> Notify | None:
+    def notify(self) -> NoticeSettings | None:
         """Whom the spec names to be told of the end."""
         return self.spec.notify
 
@@ -90,13 +140,13 @@ class SearchErrand:
 
     def _doubts(self, trials: Sequence[SearchTrial]) -> tuple[Finding, ...]:
         """Return the doubts of a report that are not the search's own."""
-        return (*self._bench_findings, *doubts_of_profiled("search", trials))
+        return (*self._bench_findings, *search_profile_findings("search", trials))
 
     def _built(
-        self, site: Site, criteria: tuple[Criterion, ...], seed: int
+        self, site: WorkbenchSetting, criteria: tuple[Criterion, ...], seed: int
     ) -> Workbench:
         """Return the workbench of the spec's server and generator."""
-        setting = Setting(
+        setting = WorkbenchConfig(
             spec=self.spec,
             criteria=criteria,
             around=site.around,
@@ -131,11 +181,13 @@ class SearchErrand:
 
         return msgspec.structs.replace(search, step=step, leaves=leaves)
 
-    def _print(self, outcome: Outcome, verdict: Verdict, kept: Kept) -> Told:
+    def _print(
+        self, outcome: SearchOutcome, verdict: SessionVerdict, kept: StoredSearch
+    ) -> PrintedOutcome:
         """Print an outcome, and say where it is kept; return what was told, also where
         nobody reads it: a notice may still be wanted."""
         profiles = search_profiles_text(outcome.trials, outcome.answers)
-        told = Told(outcome.text + profiles, outcome.findings)
+        told = PrintedOutcome(outcome.text + profiles, outcome.findings)
         text = self._document(outcome, verdict, kept) if self._json else told.text
         try:
             sys.stdout.write(text)
@@ -147,7 +199,9 @@ class SearchErrand:
         self.note(f"bw: {outcome.ending or outcome.status}; kept in {kept.study}")
         return told
 
-    def _document(self, outcome: Outcome, verdict: Verdict, kept: Kept) -> str:
+    def _document(
+        self, outcome: SearchOutcome, verdict: SessionVerdict, kept: StoredSearch
+    ) -> str:
         return outcome.document(
             study=str(kept.study),
             session=kept.session,
@@ -156,13 +210,16 @@ class SearchErrand:
         )
 
 
-def stored_verdict(stored: Session) -> Verdict:
+def stored_verdict(stored: StoredSession) -> SessionVerdict:
     """Return how a session stands that has no result on record."""
-    return Verdict(stored.status, stored.detail or "it has not ended", 0)
+    return SessionVerdict(stored.status, stored.detail or "it has not ended", 0)
 
 
-def tell_recorded(
-    study: Study, stored: Session, errand: Errand[Result], kind: type[Result]
+def print_recorded(
+    study: Study,
+    stored: StoredSession,
+    errand: SearchExperiment[Result],
+    kind: type[Result],
 ) -> None:
     """Print what a stored search came to, or what is known of one that is unfinished."""
     ledger = Ledger(study, stored.number)
@@ -170,7 +227,7 @@ def tell_recorded(
     result = recorded_result(ledger, kind)
     if result is not None:
         verdict = errand.verdict(result)
-    errand.tell(result, verdict, Kept(study.path, stored.number, ledger))
+    errand.tell(result, verdict, StoredSearch(study.path, stored.number, ledger))
 
 
 def _implied(spec: Spec) -> tuple[NamedServer, ...]:
@@ -182,7 +239,7 @@ def _implied(spec: Spec) -> tuple[NamedServer, ...]:
     if settings.target.slots:
         return ()
     try:
-        found = implied_server(parse_target(filled(settings.target, {})))
+        found = implied_server(parse_target(fill_placeholders(settings.target, {})))
     except ValueError:
         # The search itself says what is wrong with it.
         return ()

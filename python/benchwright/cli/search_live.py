@@ -14,42 +14,54 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from benchwright.bench import leftovers
-from benchwright.bench.local import LocalBench
-from benchwright.cli.env_session import record_machine
-from benchwright.cli.live import cause_of_crash, record_last_doubts
-from benchwright.cli.notified import Ended, suite_of, tell_of_end, telling_of_errors
-from benchwright.cli.notify_option import notices_of
-from benchwright.cli.signals import stopping
-from benchwright.cli.watch_options import begun_with
-from benchwright.model.errors import Interrupted
-from benchwright.model.finding import Finding
-from benchwright.model.named_server import NamedServer
-from benchwright.model.notice import Notify
-from benchwright.report.flame import flame_svg
-from benchwright.session.ledger import Ledger
-from benchwright.session.observers import OPTION, SAMPLE, Place, watching_loads
-from benchwright.session.resume import recover
-from benchwright.session.run import Verdict
-from benchwright.session.search import count_trials
-from benchwright.session.search_session import run_session
-from benchwright.session.search_start import search_surroundings, stored_spec
-from benchwright.session.servers import refuse_missing, servers_of
-from benchwright.session.watched_workbench import LoadWatch, WatchedWorkbench
-from benchwright.study.journal import RESUMABLE, SessionInfo, Study
-from benchwright.study.journal import Session as StoredSession
+from benchwright.cli.live import cause_of_crash, record_last_findings, record_machine
+from benchwright.cli.notices import (
+    SessionEnd,
+    notices_of,
+    notify_of_end,
+    notify_on_error,
+    suite_of,
+)
+from benchwright.cli.shared_options import with_session_options
+from benchwright.cli.terminal import stopping
+from benchwright.core.errors import Interrupted
+from benchwright.core.named_server import NamedServer
+from benchwright.core.notice import NoticeSettings
+from benchwright.core.results import Finding
+from benchwright.load.workbench import AroundLoad, Workbench
+from benchwright.report.flame_graph import flame_svg
+from benchwright.run.ledger import Ledger
+from benchwright.run.observers import (
+    SAMPLE,
+    WATCH_OPTION,
+    LoadWatcher,
+    ObserverOutput,
+    WatchedWorkbench,
+    load_watcher,
+)
+from benchwright.run.recovery import recover
+from benchwright.run.search import (
+    count_trials,
+    record_search_session,
+    search_environment,
+    stored_spec,
+)
+from benchwright.run.session import SessionVerdict
+from benchwright.run.watching import refuse_missing, servers_of
+from benchwright.study.journal import RESUMABLE, SessionInfo, StoredSession, Study
 from benchwright.suite.program import SourceFile
-from benchwright.trial.request import Surroundings
-from benchwright.workbench.port import AroundLoad, Workbench
+from benchwright.trial import bench as leftovers
+from benchwright.trial.bench import LocalBench
+from benchwright.trial.protocol import ExecEnvironment
 
 Result = TypeVar("Result")
 
 
-class Site(msgspec.Struct, frozen=True):
+class WorkbenchSetting(msgspec.Struct, frozen=True):
     """Where a workbench is built: what it gets of its session."""
 
     bench: LocalBench
-    around: Surroundings
+    around: ExecEnvironment
     study: Path
     session: int
     recorded: int
@@ -62,7 +74,7 @@ class Site(msgspec.Struct, frozen=True):
         return self.study / "logs" / f"s{self.session}"
 
 
-class Kept(msgspec.Struct, frozen=True):
+class StoredSearch(msgspec.Struct, frozen=True):
     """Where a session is kept, and what is on record of it."""
 
     study: Path
@@ -70,7 +82,7 @@ class Kept(msgspec.Struct, frozen=True):
     ledger: Ledger
 
 
-class Told(msgspec.Struct, frozen=True):
+class PrintedOutcome(msgspec.Struct, frozen=True):
     """What was told of a search when it ended, for a notice."""
 
     text: str = ""
@@ -78,11 +90,11 @@ class Told(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...] = ()
 
 
-class Errand(Protocol[Result]):
+class SearchExperiment(Protocol[Result]):
     """What one kind of session does, from the request that it was begun with."""
 
     @property
-    def notify(self) -> Notify | None:
+    def notify(self) -> NoticeSettings | None:
         """Whom the spec names to be told of the end."""
 
     @property
@@ -96,7 +108,7 @@ class Errand(Protocol[Result]):
     def note(self, text: str) -> None:
         """Tell a line of progress: a resume, what a crash left."""
 
-    def workbench(self, site: Site) -> Workbench:
+    def workbench(self, site: WorkbenchSetting) -> Workbench:
         """Return the workbench of the request's server and generator.
 
         Raises InputError, BenchError.
@@ -105,13 +117,15 @@ class Errand(Protocol[Result]):
     def run(self, workbench: Workbench, ledger: Ledger) -> Result:
         """Run the searches, by `session.search.run_search`, to what they come to."""
 
-    def verdict(self, result: Result) -> Verdict:
+    def verdict(self, result: Result) -> SessionVerdict:
         """Return how the session ends."""
 
     def doubt(self, findings: Sequence[Finding]) -> None:
         """Tell these with the outcome: what could not be watched."""
 
-    def tell(self, result: Result | None, verdict: Verdict, kept: Kept) -> Told:
+    def tell(
+        self, result: Result | None, verdict: SessionVerdict, kept: StoredSearch
+    ) -> PrintedOutcome:
         """Print the outcome, None after an interrupt; return what was told, also where
         nobody reads it."""
 
@@ -119,14 +133,14 @@ class Errand(Protocol[Result]):
         """Put the terminal back."""
 
 
-def run_new(
-    info: SessionInfo, errand: Errand[Result], arguments: argparse.Namespace
+def run_search_session(
+    info: SessionInfo, errand: SearchExperiment[Result], arguments: argparse.Namespace
 ) -> int:
     """Run the errand as a new session of a study; return the exit code.
 
     Raises InputError for a --notify that tells nobody, before there is a study.
     """
-    info = begun_with(info, arguments)
+    info = with_session_options(info, arguments)
     if not errand.starts_server:
         refuse_missing(servers_of(info, errand.servers))
     place = Path(arguments.study)
@@ -134,15 +148,17 @@ def run_new(
         for earlier in opened.sessions():
             # A session that was resumed and then crashed still shows its earlier end.
             if earlier.status in RESUMABLE:
-                leftovers.end(earlier.info.options["token"])
+                leftovers.end_leftovers(earlier.info.options["token"])
         ledger = Ledger(opened, opened.begin_session(info))
         return _run(info, errand, ledger)
 
 
-def run_again(study: Study, stored: StoredSession, errand: Errand[Result]) -> int:
+def resume_search_session(
+    study: Study, stored: StoredSession, errand: SearchExperiment[Result]
+) -> int:
     """Go on with a stored session; return the exit code."""
     info = stored.info
-    ended = leftovers.end(info.options["token"])
+    ended = leftovers.end_leftovers(info.options["token"])
     recovery = recover(study, stored.number, cause_of_crash(info))
     errand.note(f"resuming session {stored.number} of {study.path}")
     if ended:
@@ -170,19 +186,19 @@ def changed_spec(directory: str, spec: SourceFile | None) -> str:
     return ""
 
 
-def _run(info: SessionInfo, errand: Errand[Result], ledger: Ledger) -> int:
-    around = search_surroundings(info, ledger.study.path)
+def _run(info: SessionInfo, errand: SearchExperiment[Result], ledger: Ledger) -> int:
+    around = search_environment(info, ledger.study.path)
     ours = (ledger.study.path, ledger.session)
     with contextlib.closing(errand), contextlib.closing(LocalBench()) as bench:
         recorded = count_trials(ledger)
         stop = _Stop()
 
-        wish = info.options.get(OPTION, SAMPLE)
-        place = Place(*ours, flame_svg)
+        wish = info.options.get(WATCH_OPTION, SAMPLE)
+        place = ObserverOutput(*ours, flame_svg)
         servers = servers_of(info, errand.servers)
-        watching = watching_loads(wish, bench.all_processes, place, servers)
-        loads = LoadWatch(watching, recorded)
-        site = Site(bench, around, *ours, recorded, loads.around)
+        watching = load_watcher(wish, bench.all_processes, place, servers)
+        loads = LoadWatcher(watching, recorded)
+        site = WorkbenchSetting(bench, around, *ours, recorded, loads.around)
 
         def do() -> Result:
             bare = errand.workbench(site)
@@ -192,15 +208,15 @@ def _run(info: SessionInfo, errand: Errand[Result], ledger: Ledger) -> int:
                 return errand.run(workbench, ledger)
 
         record_machine(ledger.study, ledger.session)
-        with stopping(stop.asked), telling_of_errors(info, errand.notify, ours):
-            ended = run_session(ledger, do, errand.verdict)
+        with stopping(stop.asked), notify_on_error(info, errand.notify, ours):
+            ended = record_search_session(ledger, do, errand.verdict)
     result, verdict = ended
     errand.doubt(watching.doubts())
-    record_last_doubts(ledger.study, ledger.session, watching.doubts())
+    record_last_findings(ledger.study, ledger.session, watching.doubts())
     ledger.study.check_there()
-    told = errand.tell(result, verdict, Kept(*ours, ledger))
-    end = Ended(*ours, verdict, summary=told.text, findings=told.findings)
-    tell_of_end(suite_of(info), notices_of(info, errand.notify), end)
+    told = errand.tell(result, verdict, StoredSearch(*ours, ledger))
+    end = SessionEnd(*ours, verdict, summary=told.text, findings=told.findings)
+    notify_of_end(suite_of(info), notices_of(info, errand.notify), end)
     return verdict.exit_status
 
 

@@ -1,5 +1,4 @@
-"""What `bw ramp`, `bw peak` and `bw surface` share of their command lines: options, and the
-first step from them to a new search or a stored one."""
+"""Options that `bw ramp`, `bw peak` and `bw surface` share, and the spec that they read."""
 
 from __future__ import annotations
 
@@ -10,11 +9,37 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TypeVar
 
-from benchwright.cli.trial_options import add_kept, add_notify
-from benchwright.cli.watch_options import add_watch_of_loads
+from benchwright.cli.shared_options import add_notify, add_study, add_watch_of_loads
+from benchwright.suite.program import SourceFile
+
+# -- Reading a SPEC.toml that the command line names -----------------------------------
+
+
+def spec_source(path: str, command: str) -> SourceFile:
+    """Return a spec's text, by the path as the user wrote it. Raises InputError.
+
+    `command` is the command that wants it, for the advice.
+    """
+    from benchwright.core.errors import argument_error
+    from benchwright.suite.source import Unreadable, read_regular, read_text
+
+    try:
+        text = read_text(path, read_regular)
+    except Unreadable as error:
+        hint = "a spec is a TOML file (docs/workbench.md)"
+        raise argument_error(path, "", error.message, hint) from None
+    if text is None:
+        hint = f"{command} wants a SPEC.toml (docs/workbench.md)"
+        raise argument_error(path, "", f"there is no file {path}", hint)
+    return SourceFile(path, text)
+
+
+# --------------------------------------------------------------------------------------
+# What `bw ramp`, `bw peak` and `bw surface` share of their command lines: options,
+# and the first step from them to a new search or a stored one.
 
 Request = TypeVar("Request")
-Misfit = tuple[str, str, str, str]
+OptionMistake = tuple[str, str, str, str]
 """Option, its text, what is wrong, what to do."""
 OF_A_NEW_SESSION = (
     *("no_watch", "profile", "notify", "notify_on"),
@@ -44,7 +69,7 @@ def add_seed(group: Container) -> None:
     )
 
 
-def add_told(group: Container) -> None:
+def add_plot_option(group: Container) -> None:
     """Add --plot and --quiet."""
     group.add_argument(
         "--plot", metavar="FILE", help="draw it: .svg, .png, .pdf or .eps"
@@ -57,15 +82,15 @@ def add_session(parser: ArgumentParser) -> Container:
     group of the latter."""
     add_watch_of_loads(parser.add_argument_group("what watches the trials"))
     group = parser.add_argument_group("result")
-    add_kept(group)
+    add_study(group)
     add_notify(group)
-    add_told(group)
+    add_plot_option(group)
     return group
 
 
-def refuse(misfits: Sequence[Misfit]) -> None:
+def refuse(misfits: Sequence[OptionMistake]) -> None:
     """Raise InputError with every misfit, if there are any."""
-    from benchwright.model.errors import Diagnostic, InputError
+    from benchwright.core.errors import Diagnostic, InputError
 
     if misfits:
         raise InputError(
@@ -76,12 +101,12 @@ def refuse(misfits: Sequence[Misfit]) -> None:
         )
 
 
-def two_sources(spec: str, command: str) -> Misfit:
+def two_sources(spec: str, command: str) -> OptionMistake:
     """Return the misfit of a spec beside a --command."""
     return "--command", command, f"there is a spec too, {spec}", "leave one of them out"
 
 
-def of_the_command(arguments: Namespace, names: Sequence[str]) -> list[Misfit]:
+def of_the_command(arguments: Namespace, names: Sequence[str]) -> list[OptionMistake]:
     """Return the misfits of options that go with --command only."""
     return [
         (f"--{name}", text, "it is for --command", "a spec says it in [load]")
@@ -90,22 +115,21 @@ def of_the_command(arguments: Namespace, names: Sequence[str]) -> list[Misfit]:
     ]
 
 
-def search_or_tell(
+def search_or_print(
     kind: str, arguments: Namespace, request: Callable[[Namespace], Request]
 ) -> int:
     """Begin a search of a kind, `peak` or `ramp`, or tell a stored one again where there is
     nothing to search; return the exit code."""
     if arguments.spec is None and arguments.command is None:
-        from benchwright.cli.search_again import tell_again
+        from benchwright.cli.stored_search import print_stored_search
 
-        return tell_again(kind, arguments)
+        return print_stored_search(kind, arguments)
     from benchwright.cli.plot_file import check_plot
-    from benchwright.cli.spec_file import spec_source
 
     spec = None
     if arguments.spec is not None:
         spec = spec_source(arguments.spec, f"bw {kind}")
     check_plot(arguments.plot, [] if spec is None else [spec.path])
-    runner = import_module(f"benchwright.cli.{kind}_run")
+    runner = import_module(f"benchwright.cli.{kind}")
     status: int = runner.begin(request(arguments), spec, arguments, sys.argv[1:])
     return status

@@ -1,24 +1,83 @@
-"""`bw stats`, also installed as `getstats`: the table of studies and results files.
-
-Two steps: what the user said (arguments), what it means here (`Request` in
-stats_request.py and what follows). With `--predicate` nothing is printed but with
-`--json`; the exit status answers: 0 true for every quantity, 1 not.
-Source: Auto-pilot paper, section 3.3.
-"""
+"""`bw stats`: the arguments, and the steps that transform the table, in the order of the command line."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from benchwright.cli.stats_steps import add_steps
-
 if TYPE_CHECKING:
-    from benchwright.cli.stats_checked import Step
-    from benchwright.model.finding import Finding
-    from benchwright.report.document import Document
+    from benchwright.cli.stats_request import TransformStep
+    from benchwright.core.results import Finding
+    from benchwright.report.stats_document import StatsReport
     from benchwright.study.parsers.api import ParsedInput
+
+
+# --------------------------------------------------------------------------------------
+# The transformations of `bw stats` as the command line has them: read, not applied.
+#
+# Decision: they are steps in the order given, because each sees what the ones before it
+# made (a derived column can be selected by). Applied in stats_transform.py.
+# Source: Auto-pilot paper, section 3.3.
+
+
+class KeepOrder(argparse.Action):
+    """Appends (option, text) to `steps`, which all transformations share."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,  # noqa: ARG002
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,  # noqa: ARG002
+    ) -> None:
+        """Append the option in its full spelling, and its text."""
+        text = values if isinstance(values, str) else ""
+        said = (self.option_strings[0], text)
+        namespace.steps = [*(namespace.steps or ()), said]
+
+
+_STEPS = (
+    ("--derive", "NAME=E", "a new column NAME"),
+    ("--select", "E", "keep the rows for which E is true"),
+    ("--group", "COLUMN", "a table for each value of COLUMN"),
+    ("--warn", "E", "a finding that names the rows for which E is true"),
+    (
+        "--aggregate",
+        "NAME=HOW",
+        "an epoch's rows become one, NAME by HOW: sum, mean, max, min, median, count",
+    ),
+)
+_SWITCHES = (
+    ("--unify", "a thread's commands become one row here (default: at the end)"),
+    ("--no-unify", "each command is a table of its own"),
+)
+
+
+def add_steps(parser: argparse.ArgumentParser) -> None:
+    """Add the transformations."""
+    group = parser.add_argument_group(
+        "transformations",
+        "Applied in the order given, to rows; a row is one measured command. "
+        "E reads $elapsed, $user and other values, $command, $thread, $epoch, and the "
+        "sample's levels.",
+    )
+    for name, metavar, text in _STEPS:
+        group.add_argument(
+            name, action=KeepOrder, dest="steps", metavar=metavar, help=text
+        )
+    for name, text in _SWITCHES:
+        group.add_argument(name, action=KeepOrder, dest="steps", nargs=0, help=text)
+
+
+# --------------------------------------------------------------------------------------
+# `bw stats`, also installed as `getstats`: the table of studies and results files.
+#
+# Two steps: what the user said (arguments), what it means here (`Request` in
+# stats_request.py and what follows). With `--predicate` nothing is printed but with
+# `--json`; the exit status answers: 0 true for every quantity, 1 not.
+# Source: Auto-pilot paper, section 3.3.
 
 SUMMARY = "Tables and statistics of results: studies, .res files, CSV, GNU time output."
 _FORMATS = ("table", "csv", "json", "markdown", "latex")
@@ -87,17 +146,17 @@ def run(arguments: argparse.Namespace) -> int:
     """Run `bw stats` and return its exit code. Raises InputError."""
     from benchwright.cli.stats_inputs import READS, read_inputs, selected
     from benchwright.cli.stats_request import request_of
-    from benchwright.cli.stats_search import tell_search
+    from benchwright.cli.stored_search import print_search_stats
 
     request = request_of(arguments)
-    if tell_search(request.paths, request.format):
+    if print_search_stats(request.paths, request.format):
         return 0
     predicate = _parsed_predicate(request.predicate)
     read = selected(read_inputs(request.paths, READS), request.command)
     inputs, warned = _transformed(read, request.steps)
     if request.dump:
-        from benchwright.report.dump import render_dump
-        from benchwright.report.findings import finding_lines
+        from benchwright.report.parts import finding_lines
+        from benchwright.report.stats_formats import render_dump
 
         sys.stderr.write(finding_lines(warned))
         sys.stdout.write(render_dump([(i.name, i.blocks) for i in inputs]))
@@ -105,7 +164,7 @@ def run(arguments: argparse.Namespace) -> int:
     if predicate is not None:
         return _answer(predicate, inputs, request.confidence, request.format == "json")
     from benchwright.cli.stats_document import document_of
-    from benchwright.cli.stats_names import with_known_names
+    from benchwright.cli.stats_inputs import with_known_names
 
     request = with_known_names(request, inputs)
     _print(document_of(inputs, request, warned), request.format)
@@ -113,7 +172,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _transformed(
-    inputs: list[ParsedInput], steps: tuple[Step, ...]
+    inputs: list[ParsedInput], steps: tuple[TransformStep, ...]
 ) -> tuple[list[ParsedInput], tuple[Finding, ...]]:
     """Return the inputs after all steps, and what `--warn` found."""
     if not steps:
@@ -137,14 +196,15 @@ def _answer(
 ) -> int:
     """Ask the predicate about every quantity of every input: 0 true for all, else 1."""
     from benchwright.cli.stats_document import judged_summaries
-    from benchwright.stats.predicate import answers
+    from benchwright.stats.predicate import predicate_answers
 
     given = {
-        i.name: answers(predicate, judged_summaries(i, confidence)) for i in inputs
+        i.name: predicate_answers(predicate, judged_summaries(i, confidence))
+        for i in inputs
     }
     holds = all(found and all(found.values()) for found in given.values())
     if as_json:
-        from benchwright.report.json import encode
+        from benchwright.report.parts import encode
 
         sys.stdout.write(
             encode(
@@ -154,15 +214,15 @@ def _answer(
     return 0 if holds else 1
 
 
-def _print(document: Document, form: str) -> None:
+def _print(document: StatsReport, form: str) -> None:
     """Write the report to stdout; findings and notices go to stderr where
     the form has no place."""
-    from benchwright.report.formats import render
+    from benchwright.report.stats_formats import render_stats
 
     if form == "csv":
-        from benchwright.report.findings import finding_lines
-        from benchwright.report.notices import notice_lines
+        from benchwright.report.parts import finding_lines
+        from benchwright.report.stats_document import notice_lines
 
         sys.stderr.write(finding_lines(document.findings))
         sys.stderr.write(notice_lines(document.notices))
-    sys.stdout.write(render(document, form))
+    sys.stdout.write(render_stats(document, form))

@@ -7,35 +7,39 @@ from collections.abc import Sequence
 
 import msgspec
 
-from benchwright.cli.rule_files import ruled
-from benchwright.cli.stats_request import Request
-from benchwright.finding.environment import apart_findings
-from benchwright.finding.examine import examine
-from benchwright.finding.rules import result_of
-from benchwright.finding.sanity import Claims, with_sample
-from benchwright.model.errors import argument_error
-from benchwright.model.estimate import Summary
-from benchwright.model.finding import Finding
-from benchwright.model.observation import Trial
-from benchwright.model.plan import MetricSpec
-from benchwright.report.document import Document, Entry, Notice, compose
-from benchwright.report.notices import high_z_scores
+from benchwright.cli.rule_files import with_rules
+from benchwright.cli.stats_request import StatsRequest
+from benchwright.core.errors import argument_error
+from benchwright.core.observation import Trial
+from benchwright.core.plan import MetricSpec
+from benchwright.core.results import Finding, Summary
+from benchwright.findings.environment import separate_findings
+from benchwright.findings.examine import examine
+from benchwright.findings.rules import result_of
+from benchwright.findings.sanity import Claims, with_sample
+from benchwright.report.stats_document import (
+    StatsInput,
+    StatsNotice,
+    StatsReport,
+    compose_report,
+    high_z_scores,
+)
 from benchwright.stats.aggregate import (
     TrialValues,
-    columns,
+    metric_columns,
     observe_trials,
+    summarise_columns,
     trials_of_blocks,
 )
+from benchwright.stats.input_comparison import InputComparison, compare_inputs
+from benchwright.stats.metric_rules import MetricRules
 from benchwright.stats.moments import FloatArray
-from benchwright.stats.rows import RowBook
-from benchwright.stats.sample_comparison import InputComparison, compare_inputs
-from benchwright.stats.summaries import summarise_columns
 from benchwright.study.parsers.api import ParsedInput
 
 
 def document_of(
-    inputs: Sequence[ParsedInput], request: Request, warned: Sequence[Finding] = ()
-) -> Document:
+    inputs: Sequence[ParsedInput], request: StatsRequest, warned: Sequence[Finding] = ()
+) -> StatsReport:
     """Return what the inputs come to; `warned` are findings of their transformations.
 
     Raises InputError for an unknown baseline.
@@ -43,8 +47,8 @@ def document_of(
     chosen = inputs[_place(inputs, request.baseline)] if request.baseline else None
     inputs, left_out = _of_the_selection(inputs, chosen)
     baseline = _place(inputs, request.baseline)
-    told = [_told(one, request) for one in inputs]
-    return compose(
+    told = [_reported(one, request) for one in inputs]
+    return compose_report(
         [one.entry for one in told],
         [
             *warned,
@@ -60,7 +64,7 @@ def document_of(
 
 def _of_the_selection(
     inputs: Sequence[ParsedInput], baseline: ParsedInput | None
-) -> tuple[Sequence[ParsedInput], list[Notice]]:
+) -> tuple[Sequence[ParsedInput], list[StatsNotice]]:
     """Return the inputs of which something was selected, and one line about the others.
 
     All of them where nothing was selected at all; a baseline that was named stays.
@@ -74,31 +78,31 @@ def _of_the_selection(
     kept = [one for one in inputs if all(one is not other for other in gone)]
     names = ", ".join(one.name for one in gone)
     text = f"{len(gone)} of {len(inputs)} left out, no trial was selected: {names}."
-    return kept, [Notice("selection", text, math.inf)]
+    return kept, [StatsNotice("selection", text, math.inf)]
 
 
 def _apart(inputs: Sequence[ParsedInput], baseline: int) -> tuple[Finding, ...]:
     """Return what differs between the machines of the baseline and of the others."""
     results = [(one.name, one.machine) for one in inputs]
-    return apart_findings([results.pop(baseline), *results]) if results else ()
+    return separate_findings([results.pop(baseline), *results]) if results else ()
 
 
-class _Told(msgspec.Struct, frozen=True):
+class _Reported(msgspec.Struct, frozen=True):
     """What there is to say about one input."""
 
-    entry: Entry
+    entry: StatsInput
     findings: tuple[Finding, ...]
-    notices: list[Notice]
+    notices: list[StatsNotice]
     sample: dict[str, FloatArray]
     """The values of every quantity that is shown, for the t-tests."""
 
 
-def _told(one: ParsedInput, request: Request) -> _Told:
+def _reported(one: ParsedInput, request: StatsRequest) -> _Reported:
     trials = trials_of(one)
     specs = (*one.specs, *_asked(one, request.metrics))
-    book = RowBook(specs)
+    book = MetricRules(specs)
     observed = observe_trials(trials, book)
-    found = columns(observed, book)
+    found = metric_columns(observed, book)
     shown = book.shown((*found, *book.declared), everything=request.everything)
     summaries = summarise_columns(found, shown, book, request.confidence)
     findings = examine(
@@ -113,8 +117,8 @@ def _told(one: ParsedInput, request: Request) -> _Told:
         claims=with_sample(Claims(), one.sample),
     )
     present = [found[name] for name in shown if name in found]
-    return _Told(
-        Entry(one.name, summaries, one.stop, one.sample, _threads(one, trials)),
+    return _Reported(
+        StatsInput(one.name, summaries, one.stop, one.sample, _threads(one, trials)),
         (*one.doubts, *findings, *_ruled(one, request, (trials, observed, book))),
         [
             *_skipped(one),
@@ -126,26 +130,26 @@ def _told(one: ParsedInput, request: Request) -> _Told:
 
 def _ruled(
     one: ParsedInput,
-    request: Request,
-    seen: tuple[Sequence[Trial], Sequence[TrialValues], RowBook],
+    request: StatsRequest,
+    seen: tuple[Sequence[Trial], Sequence[TrialValues], MetricRules],
 ) -> tuple[Finding, ...]:
     """Return what the user's own rules find."""
     if not request.rules:
         return ()
-    return ruled(request.rules, result_of(one.name, *seen, one.sample))
+    return with_rules(request.rules, result_of(one.name, *seen, one.sample))
 
 
-def _skipped(one: ParsedInput) -> list[Notice]:
+def _skipped(one: ParsedInput) -> list[StatsNotice]:
     """Return a notice of the columns that are in no table."""
     if not one.skipped:
         return []
     names = ", ".join(one.skipped)
     text = f"Without any number, and so in no table: {names}."
-    return [Notice(one.name, text, math.inf)]
+    return [StatsNotice(one.name, text, math.inf)]
 
 
 def _comparisons(
-    told: Sequence[_Told], request: Request, baseline: int
+    told: Sequence[_Reported], request: StatsRequest, baseline: int
 ) -> tuple[InputComparison, ...]:
     """Return the t-tests, where they are asked for. Raises InputError for one input."""
     if not request.ttest:
@@ -210,7 +214,7 @@ def _place(inputs: Sequence[ParsedInput], baseline: str | None) -> int:
 
 def judged_summaries(one: ParsedInput, confidence: float) -> tuple[Summary, ...]:
     """Return the summaries that a predicate is asked about for one input."""
-    book = RowBook(one.specs)
-    found = columns(observe_trials(trials_of(one), book), book)
+    book = MetricRules(one.specs)
+    found = metric_columns(observe_trials(trials_of(one), book), book)
     names = book.judged((*found, *book.declared))
     return summarise_columns(found, names, book, confidence)

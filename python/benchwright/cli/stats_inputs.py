@@ -1,13 +1,9 @@
-"""Reading what `bw stats` is given, through whichever parser recognises it.
-
-Parsers are plug-ins of the entry-point group `benchwright.parsers`; those that we ship
-are also known by name, so that an uninstalled checkout reads the same files.
-"""
+"""Inputs of `bw stats`: result files and studies read, and names made distinct."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from errno import ENOENT
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -17,30 +13,46 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from benchwright.model.errors import Diagnostic, InputError, OperatingError
+from benchwright.cli.stats_request import StatsRequest
+from benchwright.core.errors import Diagnostic, InputError, OperatingError
+from benchwright.stats.metric_rules import EXTRAS, TIMES, MetricRules
+from benchwright.stats.table import COMPUTED_COLUMNS
+from benchwright.study.parsers.api import ParsedInput
 
 if TYPE_CHECKING:
-    from benchwright.study.parsers.api import ParsedInput, Parser
+    from benchwright.study.parsers.api import ResultParser
+
+
+# -- Reading what `bw stats` is given, through whichever parser recognises it ----------
+#
+# Parsers are plug-ins of the entry-point group `benchwright.parsers`; those that we ship
+# are also known by name, so that an uninstalled checkout reads the same files.
 
 GROUP = "benchwright.parsers"
-SHIPPED = ("study", "res", "csv", "gnu_time")
+SHIPPED = {
+    "study": ("study", "PARSER"),
+    "res": ("text", "RES_PARSER"),
+    "csv": ("text", "CSV_PARSER"),
+    "gnu_time": ("text", "GNU_TIME_PARSER"),
+}
+"""Our parsers: name -> module below study/parsers, and its parser there."""
 _HEAD_BYTES = 4096
 READS = (
     "bw stats reads studies, .res files, CSV with a header line, and GNU time output"
 )
 
 
-def parsers() -> list[Parser]:
+def parsers() -> list[ResultParser]:
     """Return the parsers, ours first, then plug-ins by name.
 
     A plug-in under one of our names replaces ours. A plug-in that cannot be loaded is
     an InputError that names it, not a file that nobody recognises.
     """
-    found: dict[str, Parser] = {}
-    for name in SHIPPED:
-        module = f"benchwright.study.parsers.{name}"
+    found: dict[str, ResultParser] = {}
+    for name, (stem, attribute) in SHIPPED.items():
+        module = f"benchwright.study.parsers.{stem}"
         try:
-            found[name] = import_module(module).PARSER
+            found[name] = getattr(import_module(module), attribute)
         except ModuleNotFoundError as error:
             # Only the absence of the parser itself is no error.
             if error.name is None or not module.startswith(error.name):
@@ -80,7 +92,7 @@ def read_inputs(paths: Sequence[str], advice: str = "") -> list[ParsedInput]:
     return _distinct(inputs)
 
 
-def _read(text: str, known: Sequence[Parser], advice: str) -> list[ParsedInput]:
+def _read(text: str, known: Sequence[ResultParser], advice: str) -> list[ParsedInput]:
     path = Path(text)
     head = b""
     if path.is_file():
@@ -167,3 +179,66 @@ def _with_command(one: ParsedInput, command: str) -> ParsedInput:
 def _is_command(text: str, wanted: str) -> bool:
     first = (text.split() or [""])[0]
     return wanted in (text, first, first.rsplit("/", 1)[-1])
+
+
+# -- Names that options give: of quantities, as the table or the data write them -------
+#
+# Purpose: `--metric` and `--drift` take `elapsed`, `Elapsed` and `cpu%` alike, and refuse
+# what no input has.
+
+_ALWAYS = (*TIMES, *COMPUTED_COLUMNS, *sorted(EXTRAS))
+"""Names that are never a mistake, only absent."""
+
+
+def with_known_names(
+    request: StatsRequest, inputs: Sequence[ParsedInput]
+) -> StatsRequest:
+    """Return the request with quantities by their names in the data.
+
+    Raises InputError with every name that no input has; where nothing was measured,
+    any name may be one.
+    """
+    there = dict.fromkeys(_names_of(inputs))
+    if not there:
+        return request
+    known = dict.fromkeys((*there, *_ALWAYS))
+    wrong: list[Diagnostic] = []
+    metrics = [_known("--metric", name, known, wrong) for name in request.metrics]
+    changes = {
+        _known("--drift", name, known, wrong): share
+        for name, share in request.least_changes.items()
+    }
+    if wrong:
+        raise InputError(wrong)
+    return msgspec.structs.replace(
+        request, metrics=tuple(metrics), least_changes=changes
+    )
+
+
+def _names_of(inputs: Iterable[ParsedInput]) -> list[str]:
+    found: list[str] = []
+    for one in inputs:
+        found += [spec.name for spec in one.specs]
+        blocks = (
+            one.blocks
+            if one.trials is None
+            else (block for trial in one.trials for block in trial.blocks)
+        )
+        found += dict.fromkeys(name for block in blocks for name in block.values)
+    return found
+
+
+def _known(
+    option: str, said: str, known: Iterable[str], wrong: list[Diagnostic]
+) -> str:
+    """Return the name that was meant: as it is, or whatever its case, or by its label."""
+    names, book = list(known), MetricRules()
+    if said in names:
+        return said
+    for name in names:
+        if said.lower() in (name.lower(), book.row(name).label.lower()):
+            return name
+    message = f"no input has {said!r}"
+    hint = "there are: " + ", ".join(names)
+    wrong.append(Diagnostic("bad-argument", message, hint, file=option, text=said))
+    return said

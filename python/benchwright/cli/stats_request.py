@@ -1,26 +1,173 @@
-"""What `bw stats` was asked, checked: every mistake at once, before a file is read."""
+"""What `bw stats` was asked for: options and transformations checked, with every mistake at once."""
 
 from __future__ import annotations
 
 import argparse
 import math
-from typing import TypeVar
+import re
+from collections.abc import Iterable
+from typing import TypeVar, cast
 
 import msgspec
 
-from benchwright.cli.checked import checked
-from benchwright.cli.rule_files import rules
-from benchwright.cli.stats_checked import Step, checked_steps
-from benchwright.finding.rules import NamedRule
-from benchwright.model.errors import Diagnostic, InputError
-from benchwright.model.quantity import parse_share
-from benchwright.stats.sample_comparison import Variances
-from benchwright.stats.transform import HEADINGS
+from benchwright.cli.rule_files import read_rules
+from benchwright.cli.shared_options import checked
+from benchwright.core.errors import Diagnostic, InputError
+from benchwright.core.expression import Expression, parse
+from benchwright.core.quantity import parse_share
+from benchwright.findings.rules import NamedRule
+from benchwright.stats.input_comparison import Variances
+from benchwright.stats.metric_rules import EXTRAS, TIMES
+from benchwright.stats.table import (
+    COMPUTED_COLUMNS,
+    FIXED_COLUMNS,
+    HEADING_COLUMNS,
+    TABLE_FOLDS,
+    TableFold,
+)
+
+# -- Transformations, checked as far as that is possible before a file is read ---------
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_MEASURED = frozenset(
+    (*TIMES, *COMPUTED_COLUMNS, *EXTRAS, *FIXED_COLUMNS, *HEADING_COLUMNS)
+)
+"""Names with a meaning and a unit of their own."""
+
+
+class TransformStep(msgspec.Struct, frozen=True):
+    """One transformation: `--derive rate=$ops/$elapsed`."""
+
+    option: str
+    text: str = ""
+    """As written, for messages."""
+    name: str = ""
+    """Of the column that is derived, grouped by or aggregated."""
+    body: str = ""
+    """The expression."""
+    how: TableFold | None = None
+
+    @property
+    def offset(self) -> int:
+        """Where the expression begins within the text, from 0."""
+        return len(self.text) - len(self.body)
+
+
+def checked_steps(
+    said: Iterable[tuple[str, str]], wrong: list[Diagnostic]
+) -> tuple[TransformStep, ...]:
+    """Return the steps; mistakes of form and of syntax go to `wrong`."""
+    steps = []
+    for option, text in said:
+        try:
+            steps.append(_step(option, text))
+        except InputError as error:
+            wrong.extend(error.diagnostics)
+    _check_order(steps, wrong)
+    return tuple(steps)
+
+
+def _check_order(steps: Iterable[TransformStep], wrong: list[Diagnostic]) -> None:
+    """Note every --no-unify that comes too late, or that --unify takes back."""
+    before: set[str] = set()
+    for step in steps:
+        merging = before & {"--unify", "--aggregate"}
+        if step.option == "--no-unify" and merging:
+            message = f"{min(merging)} before it has made one row of the commands"
+            hint = "put --no-unify first, or leave one of the two out"
+            wrong.extend(refused("", step.option, (message, hint)).diagnostics)
+        if step.option == "--unify" and "--no-unify" in before:
+            said = ("--no-unify and --unify contradict", "leave one of the two out")
+            wrong.extend(refused("", step.option, said).diagnostics)
+        before.add(step.option)
+
+
+def _step(option: str, text: str) -> TransformStep:
+    if option in ("--unify", "--no-unify"):
+        return TransformStep(option)
+    if option == "--group":
+        return TransformStep(option, text, name=HEADING_COLUMNS.get(text, text))
+    if option == "--aggregate":
+        return _aggregate(option, text)
+    step = TransformStep(option, text, body=text)
+    if option == "--derive":
+        name, _, body = text.partition("=")
+        _check_name(option, text, name)
+        step = TransformStep(option, text, name=name, body=body)
+    parsed(step, None)
+    return step
+
+
+def parsed(step: TransformStep, names: Iterable[str] | None) -> Expression:
+    """Return a step's expression, which may read `names`; None allows any.
+
+    Raises InputError with the column in the option's text."""
+    return parse(
+        step.body,
+        variables=None if names is None else frozenset(names),
+        file=step.option,
+        column_offset=step.offset,
+        line_text=step.text,
+    )
+
+
+def refused(
+    step_text: str, option: str, said: tuple[str, str], at: int = 0
+) -> InputError:
+    """Return the InputError for one option's text: what is wrong, what to do, where."""
+    message, hint = said
+    return InputError(
+        [
+            Diagnostic(
+                "bad-argument",
+                message,
+                hint,
+                file=option,
+                column=at + 1,
+                text=step_text,
+            )
+        ]
+    )
+
+
+def _check_name(option: str, text: str, name: str) -> None:
+    hint = "write NAME=EXPRESSION, such as rate='$ops / $elapsed'"
+    if "=" not in text:
+        raise refused(text, option, ("there is no = and no expression", hint))
+    if _NAME.fullmatch(name) is None:
+        what = f"{name!r} is no name: letters, digits and _, not first a digit"
+        raise refused(text, option, (what if name else "a column needs a name", hint))
+    if not text.partition("=")[2].strip():
+        said = (f"{name} has no expression", hint)
+        raise refused(text, option, said, len(name) + 1)
+    if name in _MEASURED:
+        message = f"{name} is measured and keeps its meaning and unit"
+        raise refused(text, option, (message, "choose another name"))
+
+
+def _aggregate(option: str, text: str) -> TransformStep:
+    name, _, how = text.partition("=")
+    if not name:
+        hint = "write NAME=HOW, such as ops=sum"
+        raise refused(text, option, ("which value is to be aggregated?", hint))
+    if how not in TABLE_FOLDS:
+        said = (f"there is no aggregation {how!r}", "one of " + ", ".join(TABLE_FOLDS))
+        raise refused(text, option, said, len(name) + ("=" in text))
+    if name in FIXED_COLUMNS:
+        message = f"{name} says which row it is and cannot be aggregated"
+        raise refused(text, option, (message, "name a measured value"))
+    return TransformStep(
+        option, text, name=HEADING_COLUMNS.get(name, name), how=cast("TableFold", how)
+    )
+
+
+# --------------------------------------------------------------------------------------
+# What `bw stats` was asked, checked: every mistake at once, before a file is read.
 
 T = TypeVar("T")
 
 
-class Request(msgspec.Struct, frozen=True):
+class StatsRequest(msgspec.Struct, frozen=True):
     """A checked request."""
 
     paths: tuple[str, ...]
@@ -35,14 +182,14 @@ class Request(msgspec.Struct, frozen=True):
     dump: bool = False
     ttest: bool = False
     variances: Variances = "auto"
-    steps: tuple[Step, ...] = ()
+    steps: tuple[TransformStep, ...] = ()
     least_changes: dict[str, float] = {}
     """By quantity: the smallest change over a test that is a drift, as a share."""
     rules: tuple[NamedRule, ...] = ()
     """The user's own, loaded."""
 
 
-def request_of(arguments: argparse.Namespace) -> Request:
+def request_of(arguments: argparse.Namespace) -> StatsRequest:
     """Return the request that the arguments mean.
 
     Words after `--` are inputs too: Auto-pilot ends its predicate with `--` and appends
@@ -62,7 +209,7 @@ def request_of(arguments: argparse.Namespace) -> Request:
     own = _rules(arguments.rule, wrong)
     if wrong:
         raise InputError(wrong)
-    return Request(
+    return StatsRequest(
         paths=paths,
         predicate=arguments.predicate,
         baseline=arguments.baseline,
@@ -84,7 +231,7 @@ def request_of(arguments: argparse.Namespace) -> Request:
 def _rules(files: list[str], wrong: list[Diagnostic]) -> tuple[NamedRule, ...]:
     """Return the user's rules; what is wrong with one is a mistake like any other."""
     try:
-        return tuple(rules(files))
+        return tuple(read_rules(files))
     except InputError as error:
         wrong.extend(error.diagnostics)
         return ()
@@ -130,7 +277,7 @@ def _least_changes(texts: list[str], wrong: list[Diagnostic]) -> dict[str, float
             )
             continue
         try:
-            found[HEADINGS.get(name, name)] = parse_share(share)
+            found[HEADING_COLUMNS.get(name, name)] = parse_share(share)
         except ValueError as error:
             wrong.append(
                 Diagnostic(

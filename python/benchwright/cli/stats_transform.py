@@ -12,31 +12,32 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from benchwright.cli.stats_checked import Step, parsed, refused
 from benchwright.cli.stats_document import trials_of
-from benchwright.expression import Expression
-from benchwright.model.errors import Diagnostic, InputError
-from benchwright.model.finding import Finding, Severity
-from benchwright.model.observation import Ending, Trial
-from benchwright.stats.rows import EXTRAS, TIMES, RowBook
-from benchwright.stats.table import Table
-from benchwright.stats.transform import (
-    COMPUTED,
+from benchwright.cli.stats_request import TransformStep, parsed, refused
+from benchwright.core.errors import Diagnostic, InputError
+from benchwright.core.expression import Expression
+from benchwright.core.observation import Trial, TrialEnding
+from benchwright.core.results import Finding, Severity
+from benchwright.stats.metric_rules import EXTRAS, TIMES, MetricRules
+from benchwright.stats.table import (
+    COMPUTED_COLUMNS,
+    Table,
     aggregate_rows,
     derive,
     group,
     names_in,
     select,
+    table_of_trials,
+    trials_of_table,
     unify,
     warn,
     with_wait,
 )
-from benchwright.stats.transform_trials import table_of_trials, trials_of_table
 from benchwright.study.parsers.api import ParsedInput
 
 _TOLD = 10
 """Rows that a warning names."""
-_ALWAYS = frozenset((*TIMES, *COMPUTED, *EXTRAS))
+_ALWAYS = frozenset((*TIMES, *COMPUTED_COLUMNS, *EXTRAS))
 """Names that are never a mistake, only absent."""
 
 
@@ -47,7 +48,7 @@ class Transformed(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...] = ()
 
 
-class _Part(msgspec.Struct, frozen=True):
+class _TransformPart(msgspec.Struct, frozen=True):
     """An input, or a group of one, while it is being transformed."""
 
     source: ParsedInput
@@ -55,7 +56,9 @@ class _Part(msgspec.Struct, frozen=True):
     table: Table
 
 
-def transformed(inputs: Sequence[ParsedInput], steps: Sequence[Step]) -> Transformed:
+def transformed(
+    inputs: Sequence[ParsedInput], steps: Sequence[TransformStep]
+) -> Transformed:
     """Return the inputs after all steps, in order.
 
     Raises InputError with every unknown name, and where no row is left or none has a
@@ -86,14 +89,16 @@ def transformed(inputs: Sequence[ParsedInput], steps: Sequence[Step]) -> Transfo
     return Transformed(tuple(map(_input, parts)), tuple(findings))
 
 
-def _part(one: ParsedInput) -> _Part:
+def _part(one: ParsedInput) -> _TransformPart:
     trials = trials_of(one)
-    return _Part(one, trials, table_of_trials(one.name, trials, one.sample))
+    return _TransformPart(one, trials, table_of_trials(one.name, trials, one.sample))
 
 
-def _input(part: _Part) -> ParsedInput:
+def _input(part: _TransformPart) -> ParsedInput:
     trials = trials_of_table(part.table, part.trials)
-    counted = (t for t in trials if t.ending is not Ending.INTERRUPTED and not t.warmup)
+    counted = (
+        t for t in trials if t.ending is not TrialEnding.INTERRUPTED and not t.warmup
+    )
     blocks = tuple(block for trial in counted for block in trial.blocks)
     gone = part.source.deselected + len(part.trials) - len(trials)
     return msgspec.structs.replace(
@@ -101,10 +106,10 @@ def _input(part: _Part) -> ParsedInput:
     )
 
 
-def _joined(steps: Sequence[Step]) -> list[tuple[Step, ...]]:
+def _joined(steps: Sequence[TransformStep]) -> list[tuple[TransformStep, ...]]:
     """Return the steps with neighbouring aggregations as one: the first makes one row
     of many, and the next would find nothing to aggregate."""
-    joined: list[tuple[Step, ...]] = []
+    joined: list[tuple[TransformStep, ...]] = []
     for step in steps:
         if (
             step.option == "--aggregate"
@@ -118,7 +123,9 @@ def _joined(steps: Sequence[Step]) -> list[tuple[Step, ...]]:
 
 
 def _check_text_is_used(
-    parts: Sequence[_Part], made: Step, later: Sequence[tuple[Step, ...]]
+    parts: Sequence[_TransformPart],
+    made: TransformStep,
+    later: Sequence[tuple[TransformStep, ...]],
 ) -> None:
     """Raise InputError for a derived column of texts that no later step reads: it can
     be in no table."""
@@ -138,11 +145,11 @@ def _check_text_is_used(
 
 
 def _apply(
-    parts: list[_Part],
-    steps: tuple[Step, ...],
+    parts: list[_TransformPart],
+    steps: tuple[TransformStep, ...],
     said: tuple[bool, set[str]],
     findings: list[Finding],
-) -> list[_Part]:
+) -> list[_TransformPart]:
     """Return the parts after one step. Raises InputError."""
     step, (apart, unknown) = steps[0], said
     names = unknown.union(*(names_in(part.table) for part in parts))
@@ -164,14 +171,14 @@ def _apply(
     return parts
 
 
-def _check_column(step: Step, names: Iterable[str], wanted: str) -> None:
+def _check_column(step: TransformStep, names: Iterable[str], wanted: str) -> None:
     if wanted in names:
         return
     hint = "columns there: " + ", ".join(sorted(name for name in names if name))
     raise refused(step.text, step.option, (f"no row has {wanted!r}", hint))
 
 
-def _check_not_merged(parts: Sequence[_Part], step: Step) -> None:
+def _check_not_merged(parts: Sequence[_TransformPart], step: TransformStep) -> None:
     """Raise InputError where no row has a value to group by any more."""
     if any(row for p in parts for row in p.table.each([step.name])):
         return
@@ -180,8 +187,11 @@ def _check_not_merged(parts: Sequence[_Part], step: Step) -> None:
 
 
 def _by_row(
-    parts: list[_Part], step: Step, expression: Expression, findings: list[Finding]
-) -> list[_Part]:
+    parts: list[_TransformPart],
+    step: TransformStep,
+    expression: Expression,
+    findings: list[Finding],
+) -> list[_TransformPart]:
     if step.option == "--warn":
         for part in parts:
             findings.extend(_warned(part, step, expression))
@@ -202,18 +212,18 @@ def _by_row(
 
 
 def _refuse_if_any_row(
-    parts: Sequence[_Part], step: Step, said: tuple[str, str]
+    parts: Sequence[_TransformPart], step: TransformStep, said: tuple[str, str]
 ) -> None:
     """Raise InputError unless the inputs had no row to begin with."""
     if any(part.table.rows for part in parts):
         raise refused(step.text, step.option, said, step.offset)
 
 
-def _with(part: _Part, table: Table) -> _Part:
+def _with(part: _TransformPart, table: Table) -> _TransformPart:
     return msgspec.structs.replace(part, table=table)
 
 
-def _grouped(parts: Sequence[_Part], column: str) -> list[_Part]:
+def _grouped(parts: Sequence[_TransformPart], column: str) -> list[_TransformPart]:
     """Return a part for every value of a column, named after it; trials without any
     row (a SETUP that failed) stay in all of them."""
     found = []
@@ -225,12 +235,14 @@ def _grouped(parts: Sequence[_Part], column: str) -> list[_Part]:
             said = f"{column}={value}" if value is not None else f"no {column}"
             name = f"{part.source.name} {said}"
             source = msgspec.structs.replace(part.source, name=name)
-            found.append(_Part(source, part.trials, table))
+            found.append(_TransformPart(source, part.trials, table))
     return found
 
 
-def _aggregated(part: _Part, steps: Sequence[Step], *, apart: bool) -> _Part:
-    book = RowBook(part.source.specs)
+def _aggregated(
+    part: _TransformPart, steps: Sequence[TransformStep], *, apart: bool
+) -> _TransformPart:
+    book = MetricRules(part.source.specs)
     how = {step.name: step.how for step in steps if step.how is not None}
     table = with_wait(part.table)
     by = ("trial", "command") if apart else ("trial",)
@@ -255,18 +267,20 @@ def _aggregated(part: _Part, steps: Sequence[Step], *, apart: bool) -> _Part:
 def _with_usual_cpu(made: Table, usual: Table) -> Table:
     """Return a table with the CPU% of another, which has the same rows and its times
     aggregated as ever: of a count of times there is none."""
-    if not names_in(usual).issuperset(COMPUTED):
+    if not names_in(usual).issuperset(COMPUTED_COLUMNS):
         return made
     busy = derive(usual, "cpu_percent", "$cpu_percent").columns["cpu_percent"]
     return made.having("cpu_percent", busy)
 
 
-def _unified(part: _Part) -> _Part:
-    book = RowBook(part.source.specs)
+def _unified(part: _TransformPart) -> _TransformPart:
+    book = MetricRules(part.source.specs)
     return _with(part, unify(with_wait(part.table), ("trial", "thread"), book))
 
 
-def _warned(part: _Part, step: Step, expression: Expression) -> list[Finding]:
+def _warned(
+    part: _TransformPart, step: TransformStep, expression: Expression
+) -> list[Finding]:
     """Return a finding with the rows for which a warning's expression is true."""
     places = warn(part.table, expression)
     if not places.size:

@@ -1,54 +1,132 @@
-"""From a study to its explained results: tests, or the loads of a search."""
+"""What `bw why` explains: the stored results, each with its figure and the search that it belongs to."""
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
-from benchwright.cli.rule_files import ruled
-from benchwright.cli.search_answers import (
-    limiting,
-    recorded_answers,
-    recorded_bindings,
-    stored_criteria,
-)
+from benchwright.cli.rule_files import with_rules
 from benchwright.cli.stats_document import trials_of
 from benchwright.cli.stats_inputs import read_inputs
-from benchwright.cli.why_request import Asked
-from benchwright.control.ramp.flow import THROUGHPUT, flow_of
-from benchwright.finding.examine import examine
-from benchwright.finding.explained import Explained, explained, explained_windows
-from benchwright.finding.load_words import name_of
-from benchwright.finding.observed import ObservedFiles
-from benchwright.finding.profiled_search import (
-    NextToAnswer,
-    load_text,
-    next_to_answer,
-    note_of_answer,
-    profiled,
+from benchwright.cli.why import WhyRequest
+from benchwright.core.errors import InputError, StudyError, argument_error
+from benchwright.core.plan import StoppingRule, UntilPrecise
+from benchwright.core.ramp import RampAxis, RampResult
+from benchwright.core.results import Summary
+from benchwright.core.search import Criterion, PeakAnswer, SearchTrial
+from benchwright.decide.ramp.levels import THROUGHPUT_KEY, trial_throughput
+from benchwright.findings.examine import examine
+from benchwright.findings.explanation import Explanation, explain_test, explain_windows
+from benchwright.findings.limiter import WatchedWindow
+from benchwright.findings.load_text import name_of
+from benchwright.findings.observed import ObservedFiles
+from benchwright.findings.resources import limit_findings, window_findings
+from benchwright.findings.rules import result_of
+from benchwright.findings.sanity import with_sample
+from benchwright.findings.search_profiles import (
+    ProfileNearestAnswer,
+    answer_load,
+    answer_profile_note,
+    load_value_text,
+    profile_nearest_answer,
+    profiled_trials,
 )
-from benchwright.finding.resources import limit_findings, window_findings
-from benchwright.finding.rules import result_of
-from benchwright.finding.sanity import with_sample
-from benchwright.finding.windows import Window
-from benchwright.model.errors import InputError, StudyError, argument_error
-from benchwright.model.estimate import Summary
-from benchwright.model.peak import Criterion
-from benchwright.model.plan import StoppingRule, UntilPrecise
-from benchwright.model.ramp import Axis
-from benchwright.model.search import SearchTrial
-from benchwright.stats.aggregate import TrialValues, columns, observe_trials
-from benchwright.stats.describe import summarise
-from benchwright.stats.rows import RowBook
-from benchwright.stats.summaries import summarise_columns
-from benchwright.study.contents import SEARCHES, searches_of
-from benchwright.study.journal import Session, Study
+from benchwright.load.spec_toml import read_spec
+from benchwright.load.surface_spec import read_surface
+from benchwright.run.ledger import Ledger
+from benchwright.run.search import recorded_result, stored_request, stored_spec
+from benchwright.run.search_requests import (
+    PeakRequest,
+    SurfaceRequest,
+    peak_plan,
+    surface_plan,
+)
+from benchwright.stats.aggregate import (
+    TrialValues,
+    metric_columns,
+    observe_trials,
+    summarise,
+    summarise_columns,
+)
+from benchwright.stats.metric_rules import MetricRules
+from benchwright.study.contents import SEARCH_KINDS, searches_of
+from benchwright.study.directory import JOURNAL
+from benchwright.study.journal import StoredSession, Study
 from benchwright.study.parsers.api import ParsedInput
-from benchwright.study.schema import JOURNAL
+
+# -- What each search of a stored session was about, and the load that it came to ------
+
+
+def recorded_answers(study: Study, session: StoredSession) -> dict[str, float | None]:
+    """Return the load of each search's answer, a rate [1/s] or users, by the search's name;
+    None where it has come to none.
+
+    Raises StudyError `journal-damaged` for a record that cannot be read.
+    """
+    ledger = Ledger(study, session.number)
+
+    def recorded(key: str) -> PeakAnswer | RampResult | None:
+        if session.info.kind == "ramp":
+            return recorded_result(ledger, RampResult, key)
+        return recorded_result(ledger, PeakAnswer, key)
+
+    names = [name for name, _, _ in searches_of(study, session.number)]
+    return {name: answer_load(recorded(f"search/{name}")) for name in names}
+
+
+def stored_criteria(session: StoredSession) -> tuple[Criterion, ...]:
+    """Return the criteria of a session's goal, as the request and the spec state them; a
+    ramp has none.
+
+    Raises InputError for a spec that this version does not read.
+    """
+    info = session.info
+    source = stored_spec(info)
+    if info.kind == "peak":
+        spec = None if source is None else read_spec(source.text, source.path)
+        return peak_plan(stored_request(info, PeakRequest), spec).goal.criteria
+    if info.kind == "surface" and source is not None:
+        spec = read_spec(source.text, source.path, {"surface": read_surface})
+        plan = surface_plan(stored_request(info, SurfaceRequest), spec)
+        return plan.goal.peak.criteria
+    return ()
+
+
+def recorded_bindings(study: Study, session: StoredSession) -> dict[str, str]:
+    """Return the key of the criterion that limited each search's answer, by its name."""
+    ledger = Ledger(study, session.number)
+    found: dict[str, str] = {}
+    if session.info.kind == "ramp":
+        return found
+    for name, _, _ in searches_of(study, session.number):
+        answer = recorded_result(ledger, PeakAnswer, f"search/{name}")
+        found[name] = "" if answer is None else answer.first.binding
+    return found
+
+
+def limiting(
+    criteria: Sequence[Criterion], binding: str, trials: Sequence[SearchTrial]
+) -> Criterion | None:
+    """Return the criterion that the figure of a load is of: the one that limited the answer;
+    where that is not known, the first that the trials break; else the first."""
+    if not criteria:
+        return None
+    named = [one for one in criteria if one.key == binding]
+    broken = [
+        one
+        for one in criteria
+        for trial in trials
+        if (value := trial.trial.values.get(one.key)) is not None
+        and not one.holds(value)
+    ]
+    return next(iter((*named, *broken)), criteria[0])
+
+
+# -- From a study to its explained results: tests, or the loads of a search ------------
 
 _LATE = frozenset(("generator-late", "load-not-offered", "generator-behind"))
 _READS = (
@@ -57,16 +135,16 @@ _READS = (
 )
 
 
-class Found(msgspec.Struct, frozen=True):
+class ExplainedResult(msgspec.Struct, frozen=True):
     """What there is to say of a study."""
 
     study: str
     session: int | None
     """Of a search; tests are of the last session, or of the one that was named."""
-    results: tuple[Explained, ...]
+    results: tuple[Explanation, ...]
 
 
-def results_of(request: Asked) -> Found:
+def results_of(request: WhyRequest) -> ExplainedResult:
     """Return every result of what was asked for, explained.
 
     Raises StudyError where there is no study or it may not be read, InputError for an
@@ -79,7 +157,7 @@ def results_of(request: Asked) -> Found:
         raise StudyError("study-unusable", message) from None
 
 
-def _results(request: Asked) -> Found:
+def _results(request: WhyRequest) -> ExplainedResult:
     place = Path(request.path)
     if not place.exists() and not any(mark in request.path for mark in "@:"):
         raise StudyError(
@@ -106,20 +184,22 @@ def _results(request: Asked) -> Found:
         raise argument_error(
             "--test", name, f"there is no test {name!r}", f"there are: {there}"
         )
-    return Found(request.path, None, tuple(_explained(one, request) for one in chosen))
+    return ExplainedResult(
+        request.path, None, tuple(_explained(one, request) for one in chosen)
+    )
 
 
 def _names(one: ParsedInput) -> tuple[str, str]:
     return one.name, one.test or one.name
 
 
-def _asked_for(one: ParsedInput, request: Asked) -> bool:
+def _asked_for(one: ParsedInput, request: WhyRequest) -> bool:
     return any(name in request.tests for name in _names(one))
 
 
-def _explained(one: ParsedInput, request: Asked) -> Explained:
+def _explained(one: ParsedInput, request: WhyRequest) -> Explanation:
     trials = trials_of(one)
-    book = RowBook(one.specs)
+    book = MetricRules(one.specs)
     observed = observe_trials(trials, book)
     findings = examine(
         one.name,
@@ -132,10 +212,10 @@ def _explained(one: ParsedInput, request: Asked) -> Explained:
         claims=with_sample(request.claims, one.sample),
     )
     result = result_of(one.name, trials, observed, book, one.sample)
-    return explained(
+    return explain_test(
         one.name,
         trials,
-        (*one.doubts, *findings, *ruled(request.rules, result)),
+        (*one.doubts, *findings, *with_rules(request.rules, result)),
         figure=_figure(observed, book, one.rule),
         sample=one.sample,
         files=one.files,
@@ -143,10 +223,10 @@ def _explained(one: ParsedInput, request: Asked) -> Explained:
 
 
 def _figure(
-    observed: tuple[TrialValues, ...], book: RowBook, rule: StoppingRule | None
+    observed: tuple[TrialValues, ...], book: MetricRules, rule: StoppingRule | None
 ) -> Summary | None:
     """Return the quantity that a test is about: its rule's, the first declared, Elapsed."""
-    found = columns(observed, book)
+    found = metric_columns(observed, book)
     about = [*(rule.metrics if isinstance(rule, UntilPrecise) else ()), *book.declared]
     names = [*about, "elapsed", *book.shown(found)]
     name = next((name for name in names if name in found), None)
@@ -156,11 +236,11 @@ def _figure(
     return summary
 
 
-def _of_a_search(place: Path) -> Found | None:
+def _of_a_search(place: Path) -> ExplainedResult | None:
     """Return the explained loads of the study's last session, if that is a search."""
     with contextlib.closing(Study.open_to_read(place)) as study:
         sessions = study.sessions()
-        if not sessions or sessions[-1].info.kind not in SEARCHES:
+        if not sessions or sessions[-1].info.kind not in SEARCH_KINDS:
             return None
         session = sessions[-1]
         searches = searches_of(study, session.number)
@@ -168,17 +248,17 @@ def _of_a_search(place: Path) -> Found | None:
         bindings = recorded_bindings(study, session)
     kind = session.info.kind
     criteria = _criteria(session)
-    results: list[Explained] = []
+    results: list[Explanation] = []
     for name, trials, forgotten in searches:
         counted = [one for one in trials if one.number not in forgotten]
-        best = next_to_answer(counted, answers[name])
+        best = profile_nearest_answer(counted, answers[name])
         told = kind if len(searches) == 1 else name
         criterion = limiting(criteria, bindings.get(name, ""), counted)
         results += _loads(told, counted, best, place, criterion)
-    return Found(str(place), session.number, tuple(results))
+    return ExplainedResult(str(place), session.number, tuple(results))
 
 
-def _criteria(session: Session) -> tuple[Criterion, ...]:
+def _criteria(session: StoredSession) -> tuple[Criterion, ...]:
     """Return what a search was about; nothing where this version does not read its spec."""
     try:
         return stored_criteria(session)
@@ -189,10 +269,10 @@ def _criteria(session: Session) -> tuple[Criterion, ...]:
 def _loads(
     name: str,
     trials: list[SearchTrial],
-    best: NextToAnswer | None,
+    best: ProfileNearestAnswer | None,
     study: Path,
     criterion: Criterion | None,
-) -> Iterator[Explained]:
+) -> Iterator[Explanation]:
     """Yield each load of a search, the trials at one rate together, lowest rate first; `best`
     is the profiled one next to the answer."""
     by_rate: dict[float, list[SearchTrial]] = {}
@@ -201,9 +281,9 @@ def _loads(
     for rate in sorted(by_rate):
         same = by_rate[rate]
         in_users = same[0].probe.users is not None
-        subject = f"{name} at {load_text(rate, in_users=in_users)}"
+        subject = f"{name} at {load_value_text(rate, in_users=in_users)}"
         windows = [
-            Window(
+            WatchedWindow(
                 one.trial.use,
                 (one.number,),
                 any(mark in _LATE for mark in one.trial.marks),
@@ -214,9 +294,9 @@ def _loads(
         findings = [
             *limit_findings(subject, windows, len(same)),
             *window_findings(subject, windows, len(same)),
-            *note_of_answer(subject, same, best),
+            *answer_profile_note(subject, same, best),
         ]
-        found = explained_windows(subject, windows, len(same), findings)
+        found = explain_windows(subject, windows, len(same), findings)
         yield msgspec.structs.replace(
             found,
             sample=same[0].sample,
@@ -228,7 +308,7 @@ def _loads(
 
 def _files(trials: list[SearchTrial], study: Path) -> ObservedFiles:
     """Return where the flame graphs of these trials are."""
-    graphs = (profile.svg for _, profile in profiled(trials))
+    graphs = (profile.svg for _, profile in profiled_trials(trials))
     return ObservedFiles(tuple(str(study / graph) for graph in graphs))
 
 
@@ -256,9 +336,9 @@ def _figure_of_load(
 def _throughput(trials: list[SearchTrial]) -> Summary | None:
     """Return the operations that ended well [1/s]; None where nothing tells them."""
     in_users = trials[0].probe.users is not None
-    axis = Axis.USERS if in_users else Axis.RATE
-    flows = [flow_of(one.trial, axis) for one in trials]
+    axis = RampAxis.USERS if in_users else RampAxis.RATE
+    flows = [trial_throughput(one.trial, axis) for one in trials]
     rates = [flow.throughput for flow in flows if flow is not None]
     if not rates:
         return None
-    return summarise(THROUGHPUT, rates, label="throughput", unit="1/s")
+    return summarise(THROUGHPUT_KEY, rates, label="throughput", unit="1/s")

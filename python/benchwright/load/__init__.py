@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from benchwright.load.filament import Batch, Filament
     from benchwright.load.samples import iter_samples, read_samples
 
+
 __all__ = ["Batch", "Filament", "iter_samples", "read_samples"]
 
 _HOMES = {

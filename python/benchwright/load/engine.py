@@ -1,27 +1,152 @@
-"""The load engine as a process: a request goes in, progress and a result come out.
-
-Decision: the engine is a process of its own for each run (docs/decisions/0006-engine.md), and
-this side only waits in a read: nothing of Python runs beside what is measured except a
-line of progress a second. An interrupt is passed on, and the engine answers with what it
-has; a second one ends it. Source: docs/engine-protocol.md.
-"""
+"""The load engine as a process: a request goes in, progress and a result come out; the result as types and as an observation."""
 
 from __future__ import annotations
 
 import contextlib
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
-from typing import IO
+from collections.abc import Callable, Iterable, Iterator
+from typing import IO, Any, Generic, TypeVar
 
 import msgspec
 
-from benchwright.bench.find import find_engine
-from benchwright.load.places import NOWHERE, Places
-from benchwright.load.request import LoadRequest
-from benchwright.load.result import Answer, EngineFault, decode_line, error_of
-from benchwright.model.errors import BenchError
-from benchwright.model.load import LoadProgress
+from benchwright.core.errors import BenchError, Diagnostic, InputError, OperatingError
+from benchwright.core.load import LoadProgress, LoadResult, TimeDistribution
+from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
+from benchwright.core.results import Finding
+from benchwright.load.request import (
+    NO_POSITIONS,
+    CaptureRequest,
+    InputPositions,
+    LoadRequest,
+    position_of,
+)
+from benchwright.suite.mistakes import diagnostic
+from benchwright.trial.programs import find_engine
+
+# -- The engine's lines, decoded: progress, then a result or an error ------------------
+#
+# Decision: types are checked strictly, because a number of the wrong kind would be a wrong
+# report; the whole result is kept as it came too, for `--json`. Source:
+# docs/engine-protocol.md.
+
+SCHEMA = "load/1"
+
+
+class EngineAnswer(msgspec.Struct, frozen=True):
+    """What a run yielded: as types, and as the engine wrote it."""
+
+    result: LoadResult
+    document: dict[str, Any]
+
+
+class EngineProblem(msgspec.Struct, frozen=True):
+    """One of several things that are wrong with a request."""
+
+    field: str
+    message: str
+
+
+class EngineFault(msgspec.Struct, frozen=True):
+    """An error as the engine tells it."""
+
+    status: int
+    code: str
+    message: str
+    remedy: str = ""
+    path: str | None = None
+    line: int | None = None
+    column: int | None = None
+    field: str | None = None
+    problems: tuple[EngineProblem, ...] = ()
+
+
+def decode_line(line: bytes) -> LoadProgress | EngineAnswer | EngineFault:
+    """Return what a line says. Raises BenchError `engine-protocol`."""
+    try:
+        document = msgspec.json.decode(line)
+        kind = document.get("type") if isinstance(document, dict) else None
+        match kind:
+            case "progress":
+                return msgspec.convert(document, LoadProgress)
+            case "result":
+                return _answer(document)
+            case "error":
+                return msgspec.convert(document, EngineFault)
+    except msgspec.MsgspecError as error:
+        raise foreign(line, str(error)) from None
+    raise foreign(line, "it has no type that we know")
+
+
+def _answer(document: dict[str, Any]) -> EngineAnswer:
+    result = msgspec.convert(document, LoadResult)
+    if result.schema != SCHEMA:
+        raise msgspec.ValidationError(f"its schema is {result.schema}, not {SCHEMA}")
+    if "all" not in result.kinds:
+        raise msgspec.ValidationError("its kinds have no `all`")
+    return EngineAnswer(result, document)
+
+
+def foreign(line: bytes, why: str) -> BenchError:
+    """Return the error of a line that is none of the protocol's."""
+    shown = line[:80].decode(errors="replace").strip()
+    return BenchError(
+        "engine-protocol",
+        f"the engine said what is no line of its protocol: {why}: {shown}",
+        "the engine and this program are not of one version: run `make setup`",
+    )
+
+
+def error_of(
+    fault: EngineFault, places: InputPositions = NO_POSITIONS
+) -> OperatingError:
+    """Return an engine's error as one of ours, with its place where it has one."""
+    said = _diagnostics_of(fault, places)
+    if said:
+        error: OperatingError = InputError(said)
+    elif fault.path is not None:
+        place = Diagnostic(
+            code=fault.code,
+            message=fault.message,
+            hint=fault.remedy,
+            file=fault.path,
+            line=fault.line or 1,
+            column=fault.column or 1,
+        )
+        error = InputError([place])
+    else:
+        error = BenchError(fault.code, fault.message, fault.remedy)
+    error.exit_status = 1 if fault.status == 1 else 2
+    return error
+
+
+def _diagnostics_of(fault: EngineFault, places: InputPositions) -> list[Diagnostic]:
+    """Return what is wrong where the user said it; nothing unless all of it has a place."""
+    problems = fault.problems
+    if not problems and fault.field is not None:
+        problems = (EngineProblem(fault.field, fault.message),)
+    found = []
+    for one in problems:
+        where = position_of(places, one.field, one.message)
+        if where is None:
+            return []
+        message = one.message.replace(*_field_names(one.field))
+        found.append(diagnostic(where, fault.code, message, fault.remedy))
+    return found
+
+
+def _field_names(field: str) -> tuple[str, str]:
+    """Return how the engine calls a field, and its last word, which is enough at its place."""
+    return field.removeprefix("workload."), field.rpartition(".")[2]
+
+
+# --------------------------------------------------------------------------------------
+# The load engine as a process: a request goes in, progress and a result come out.
+#
+# Decision: the engine is a process of its own for each run (docs/decisions/0006-engine.md), and
+# this side only waits in a read: nothing of Python runs beside what is measured except a
+# line of progress a second. An interrupt is passed on, and the engine answers with what it
+# has; a second one ends it. Source: docs/engine-protocol.md.
 
 INTERRUPTED = 130
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -37,8 +162,8 @@ def run_load(
     request: LoadRequest,
     *,
     progress: Callable[[LoadProgress], None] = _ignored,
-    places: Places = NOWHERE,
-) -> Answer:
+    places: InputPositions = NO_POSITIONS,
+) -> EngineAnswer:
     """Run a request to its end and return what it yielded.
 
     `places` says where the request's fields come from: what the engine refuses is told there.
@@ -103,7 +228,7 @@ def conversation(request: msgspec.Struct) -> Iterator[Conversation]:
         # A terminal's interrupt reaches the engine through us only, and once.
         start_new_session=True,
     )
-    with _ended(process), _passed_on(process) as signals:
+    with _ending(process), _signals_passed_on(process) as signals:
         assert process.stdin is not None, "it is a pipe"
         _write(process.stdin, msgspec.json.encode(request))
         yield Conversation(process, signals)
@@ -118,7 +243,7 @@ def _write(pipe: IO[bytes], data: bytes) -> None:
 
 
 @contextlib.contextmanager
-def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
+def _ending(process: subprocess.Popen[bytes]) -> Iterator[None]:
     """Let no engine outlive its run."""
     try:
         yield
@@ -135,7 +260,7 @@ def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _passed_on(process: subprocess.Popen[bytes]) -> Iterator[list[int]]:
+def _signals_passed_on(process: subprocess.Popen[bytes]) -> Iterator[list[int]]:
     """Pass interrupts on to the engine; a second one ends it. Yield those seen."""
     seen: list[int] = []
 
@@ -155,3 +280,179 @@ def _passed_on(process: subprocess.Popen[bytes]) -> Iterator[list[int]]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+# -- The engine asked about traces: one request, one answer as types and as it came ----
+#
+# Decision: as in `result.py`, types are checked strictly and the document is kept whole.
+# A capture that records a command begins it when the engine says that it is ready, and ends
+# the recording when the command has ended. Source: docs/engine-protocol.md.
+
+T = TypeVar("T")
+
+
+class TraceAnswer(msgspec.Struct, Generic[T], frozen=True):
+    """An answer as a type, and as the engine wrote it."""
+
+    result: T
+    document: dict[str, Any]
+    """Without the protocol's own `type` and `schema`."""
+    interrupted: bool = False
+
+
+def ask_about_trace(request: msgspec.Struct, kind: type[T]) -> TraceAnswer[T]:
+    """Return the engine's answer to a request, which is of a `kind`.
+
+    Raises InputError (with path, line and column) or BenchError, as the engine says.
+    """
+    with conversation(request) as engine:
+        return _trace_answer(engine, kind, lambda: None)
+
+
+def capture_trace(
+    request: CaptureRequest, kind: type[T], during: Callable[[], None] | None
+) -> TraceAnswer[T]:
+    """Return what was recorded; `during` is called once events flow, and its end ends it.
+
+    Without `during` the recording ends when its time is over, or by an interrupt.
+    """
+    with conversation(request) as engine:
+
+        def ready() -> None:
+            if during is not None:
+                during()
+                engine.end()
+
+        return _trace_answer(engine, kind, ready)
+
+
+def _trace_answer(
+    engine: Conversation, kind: type[T], ready: Callable[[], None]
+) -> TraceAnswer[T]:
+    for line in engine.lines():
+        said = _decoded(line)
+        match said.pop("type", None):
+            case "ready":
+                ready()
+            case "progress":
+                pass
+            case "error":
+                raise error_of(_converted(line, said, EngineFault))
+            case "result":
+                said.pop("schema", None)
+                result = _converted(line, said, kind)
+                return TraceAnswer(result, said, engine.interrupted)
+            case _:
+                raise foreign(line, "it has no type that we know")
+    raise engine.died()
+
+
+def _decoded(line: bytes) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(line, type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        raise foreign(line, str(error)) from None
+
+
+def _converted(line: bytes, said: dict[str, Any], kind: type[T]) -> T:
+    try:
+        return msgspec.convert(said, kind)
+    except msgspec.MsgspecError as error:
+        raise foreign(line, str(error)) from None
+
+
+# -- A load's result as an observation: named numbers, a block, a trial ----------------
+#
+# Decision: the names are those of GLOSSARY.md with units last: `rate_per_s`,
+# `response_ns_p99`, `read_response_ns_p50`. What the engine has no value for is left out:
+# absent is not zero; so is a percentile of response times whose rank lies among operations
+# that failed or never ended, which a gate would otherwise pass by those that did. A percentile that rests on few operations is there, since a metric that
+# came and went with the number of arrivals would be missed by a suite; the finding
+# `few-samples-for-percentile` goes with it. Inside a suite's trial (APLOG is set) the
+# numbers are appended to it as `name = value`, and findings as blocks.
+
+_ALL = {
+    "response_ns": ("mean", "p50", "p90", "p99", "p99_9", "p99_99", "max"),
+    "service_ns": ("p50", "p99"),
+    "issue_error_ns": ("p50", "p99", "p99_9", "max"),
+}
+_EACH = {"response_ns": ("p50", "p99")}
+_BEYOND = {"p50": 0.5, "p90": 0.1, "p99": 0.01, "p99_9": 0.001, "p99_99": 0.0001}
+DECLARED = ("rate_per_s:higher", "response_ns_mean")
+"""Metrics that every load has, as `--metric` declares them."""
+
+_COUNTS = ("completed", "errors", "dropped", "skipped", "held", "waiting", "unfinished")
+"""Of the counts: what a suite may want to watch; `--json` has them all."""
+
+
+def load_metrics(result: LoadResult) -> dict[str, float]:
+    """Return every number of a result by name; only those that exist."""
+    found = dict(_rates(result))
+    found |= {name: getattr(result.counts, name) for name in _COUNTS}
+    found["lateness_ns_p99"] = result.lateness_ns.p99
+    for kind, one in sorted(result.kinds.items()):
+        prefix = "" if kind == "all" else f"{kind}_"
+        for time, names in (_ALL if kind == "all" else _EACH).items():
+            if time == "response_ns":
+                names = tuple(
+                    name for name in names if _known_response(result, kind, name)
+                )
+            found |= _named(f"{prefix}{time}", getattr(one, time), names)
+    return {name: float(v) for name, v in found.items() if v is not None}
+
+
+def _known_response(result: LoadResult, kind: str, name: str) -> bool:
+    """Tell whether this is known of response times; mean and max are of those there are."""
+    return name not in _BEYOND or result.response_known(kind, _BEYOND[name])
+
+
+def _rates(result: LoadResult) -> Iterator[tuple[str, float | None]]:
+    yield "rate_per_s", result.achieved_rate_per_s
+    yield "intended_rate_per_s", result.intended_rate_per_s
+    yield "offered_rate_per_s", result.offered_rate_per_s
+
+
+def _named(
+    prefix: str, times: TimeDistribution, names: Iterable[str]
+) -> dict[str, float | int | None]:
+    return {f"{prefix}_{name}": getattr(times, name) for name in names}
+
+
+def observation_block(
+    result: LoadResult, command: str, epoch: int = 1
+) -> MeasurementBlock:
+    """Return a result as the row that a command contributes to a trial."""
+    return MeasurementBlock(
+        thread=1, epoch=epoch, command=command, status=0, values=load_metrics(result)
+    )
+
+
+def observation_trial(
+    result: LoadResult, test: str, command: str, epoch: int = 1
+) -> Trial:
+    """Return a result as one epoch of a test."""
+    return Trial(
+        test=test,
+        epoch=epoch,
+        threads=1,
+        ending=TrialEnding.INTERRUPTED if result.interrupted else TrialEnding.OK,
+        started_ns=result.started_ns,
+        duration_ns=result.elapsed_ns,
+        blocks=(observation_block(result, command, epoch),),
+    )
+
+
+def aplog_text(result: LoadResult, findings: Iterable[Finding]) -> str:
+    """Return what a load appends to APLOG: findings as blocks, numbers as lines."""
+    blocks = "".join(f"\n[finding]\n{_finding(one)}" for one in findings)
+    lines = "".join(
+        f"{name} = {value!r}\n" for name, value in load_metrics(result).items()
+    )
+    return f"{blocks}\n{lines}"
+
+
+def _finding(finding: Finding) -> str:
+    return (
+        f"code = {finding.code}\nseverity = {finding.severity.value}\n"
+        f"evidence = {' '.join(finding.evidence.split())}\n"
+    )

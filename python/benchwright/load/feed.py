@@ -1,30 +1,100 @@
-"""Feeds filaments in Python to the engine: each by a FIFO, written ahead of time.
-
-Decision: a thread for each writes our own trace format into a FIFO in a private
-directory; the pipe is the bound on how far ahead it is, and the engine's reader keeps
-blocks of its own. What lost was a file: it would hold what has no end. The
-interpreter's lock is no matter: the engine is another process.
-"""
+"""Filaments in Python, fed to the engine: the class that a workload names is imported, and its operations are written ahead of time to a FIFO."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import importlib
+import importlib.util
 import os
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import msgspec
 
-from benchwright.load.filaments import PythonFilament
-from benchwright.load.plan import Plan
-from benchwright.load.python_filament import batches_of
+from benchwright.core.errors import Diagnostic, InputError
+from benchwright.load.filament import Batch
+from benchwright.load.plan import PreparedLoad
 from benchwright.load.request import LoadRequest
-from benchwright.load.segment import blocks_of, end_block, header, rows_of
+from benchwright.load.samples import blocks_of, encode_header, end_block, rows_of
 from benchwright.load.workload import Trace
-from benchwright.model.errors import InputError
+from benchwright.load.workload_toml import PythonFilament
+
+# -- The class that a workload names for a filament in Python: found, made, asked ------
+#
+# Decision: a file beside the workload comes before an installed module, so that a workload
+# and its pattern travel together. It is the user's own code and runs as such.
+
+
+def batches_of(spec: PythonFilament) -> Iterator[Batch]:
+    """Return the batches of a filament's class, not yet begun. Raises InputError."""
+    try:
+        found = getattr(_module(spec), spec.name)
+        made: Any = found(**spec.arguments)
+        batches = iter(made.batches())
+    except Exception as error:
+        raise filament_failed(spec, "cannot be made", error) from error
+    return _checked(spec, batches)
+
+
+def _module(spec: PythonFilament) -> ModuleType:
+    path = Path(spec.directory, *spec.module.split(".")).with_suffix(".py")
+    if not path.is_file():
+        return importlib.import_module(spec.module)
+    described = importlib.util.spec_from_file_location(spec.module, path)
+    assert described is not None, "a .py file can be loaded"
+    assert described.loader is not None, "a .py file can be loaded"
+    module = importlib.util.module_from_spec(described)
+    sys.modules.setdefault(spec.module, module)
+    described.loader.exec_module(module)
+    return module
+
+
+def _checked(spec: PythonFilament, batches: Iterator[Any]) -> Iterator[Batch]:
+    """Yield batches that follow each other in time. Raises InputError."""
+    last_ns = 0
+    while True:
+        try:
+            batch = next(batches)
+            if not isinstance(batch, Batch):
+                raise TypeError(f"it yielded {type(batch).__name__}, not Batch")
+            if len(batch) and batch.at_ns[0] < last_ns:
+                raise ValueError(f"a batch begins before {last_ns} ns, where one ended")
+        except StopIteration:
+            return
+        except Exception as error:
+            raise filament_failed(spec, "failed", error) from error
+        if len(batch):
+            last_ns = int(batch.at_ns[-1])
+            yield batch
+
+
+def filament_failed(spec: PythonFilament, what: str, error: Exception) -> InputError:
+    """Return the error of a filament whose class does not do its part."""
+    file, line, column = spec.where.rsplit(":", 2)
+    message = f"{spec.module}:{spec.name} {what}: {type(error).__name__}: {error}"
+    place = Diagnostic(
+        code="workload-python",
+        message=message,
+        hint="docs/workload-toml.md says what such a class has to do",
+        file=file,
+        line=int(line),
+        column=int(column),
+    )
+    return InputError([place])
+
+
+# -- Feeds filaments in Python to the engine: each by a FIFO, written ahead of time ----
+#
+# Decision: a thread for each writes our own trace format into a FIFO in a private
+# directory; the pipe is the bound on how far ahead it is, and the engine's reader keeps
+# blocks of its own. What lost was a file: it would hold what has no end. The
+# interpreter's lock is no matter: the engine is another process.
 
 FORMAT = "bw"
 _POLL_S = 0.005
@@ -32,7 +102,7 @@ _PATIENCE_S = 5
 
 
 @contextlib.contextmanager
-def fed(plan: Plan) -> Iterator[LoadRequest]:
+def fed(plan: PreparedLoad) -> Iterator[LoadRequest]:
     """Yield the request whose Python filaments are fed while it is in use.
 
     Raises InputError when a class fails: it comes before what the engine says of the
@@ -55,7 +125,7 @@ def fed(plan: Plan) -> Iterator[LoadRequest]:
                     raise feeder.error
 
 
-def _with_paths(plan: Plan, feeders: list[_Feeder]) -> LoadRequest:
+def _with_paths(plan: PreparedLoad, feeders: list[_Feeder]) -> LoadRequest:
     filaments = list(plan.request.workload.filaments)
     for feeder in feeders:
         # exact: a class says where its operations go; nothing is to be moved.
@@ -102,7 +172,7 @@ class _Feeder:
             self.error = error
 
     def _feed(self, descriptor: int) -> None:
-        _write_all(descriptor, header(self.source))
+        _write_all(descriptor, encode_header(self.source))
         for batch in self._batches:
             for block in blocks_of(rows_of(batch)):
                 _write_all(descriptor, block)

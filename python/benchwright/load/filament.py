@@ -36,11 +36,11 @@ class Batch:
         Raises ValueError for lengths that differ, times that go back, and values that no
         operation can have.
         """
-        self.at_ns = _whole("at_ns", at_ns, None)
+        self.at_ns = _whole_numbers("at_ns", at_ns, None)
         number = len(self.at_ns)
         self.kind = _kinds(kind, number)
-        self.offset = _whole("offset", offset, number)
-        self.size = _whole("size", size, number)
+        self.offset = _whole_numbers("offset", offset, number)
+        self.size = _whole_numbers("size", size, number)
         if np.any(np.diff(self.at_ns) < 0):
             first = int(np.flatnonzero(np.diff(self.at_ns) < 0)[0]) + 1
             raise ValueError(f"at_ns goes back at row {first} of the batch")
@@ -62,7 +62,9 @@ class Filament:
         raise NotImplementedError(f"{type(self).__name__} has no batches()")
 
 
-def _whole(name: str, values: ArrayLike, number: int | None) -> NDArray[np.int64]:
+def _whole_numbers(
+    name: str, values: ArrayLike, number: int | None
+) -> NDArray[np.int64]:
     """Return whole numbers from 0, as many as `number`."""
     array: NDArray[Any] = np.asarray(values)
     if array.dtype.kind not in "iu" and array.size:

@@ -13,16 +13,20 @@ import msgspec
 
 from benchwright.load import request as r
 from benchwright.load import workload as w
-from benchwright.load.filaments import PythonFilament, default_align, reduced
-from benchwright.load.places import NOWHERE, Places
-from benchwright.load.toml import Description
-from benchwright.load.words import parse_kinds
+from benchwright.load.parse import parse_kinds
+from benchwright.load.request import NO_POSITIONS, InputPositions
+from benchwright.load.workload_toml import (
+    PythonFilament,
+    WorkloadFile,
+    default_align,
+    reduced,
+)
 
 DURATION_NS = 5 * 10**9
 """How long a load lasts when nobody says it and it does not end by itself [ns]."""
 
 
-class Plan(msgspec.Struct, frozen=True):
+class PreparedLoad(msgspec.Struct, frozen=True):
     """A request, the filaments in Python that feed it, and what is too bad a result."""
 
     request: r.LoadRequest
@@ -30,11 +34,11 @@ class Plan(msgspec.Struct, frozen=True):
     max_errors_micro: int | None = None
     """How many of the intended operations may have no response time [millionths]; None: the
     default, of those that failed or did not end."""
-    places: Places = NOWHERE
+    places: InputPositions = NO_POSITIONS
     """Where a workload's file says what is in the request."""
 
 
-class Bare(msgspec.Struct, frozen=True, kw_only=True):
+class CommandLineLoad(msgspec.Struct, frozen=True, kw_only=True):
     """A load of one filament, said on the command line."""
 
     rate: w.Rate | None = None
@@ -48,15 +52,17 @@ class Bare(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_of_file(
-    description: Description, said: Mapping[str, Any], target: r.Target
-) -> Plan:
+    description: WorkloadFile, said: Mapping[str, Any], target: r.LoadTarget
+) -> PreparedLoad:
     """Return the plan of a workload's file, with what the command line said."""
     fields = {**description.run, **said}
     plan = _plan(description.filaments, fields, target, description.python)
     return msgspec.structs.replace(plan, places=description.places)
 
 
-def plan_of_command(bare: Bare, said: Mapping[str, Any], target: r.Target) -> Plan:
+def plan_of_command(
+    bare: CommandLineLoad, said: Mapping[str, Any], target: r.LoadTarget
+) -> PreparedLoad:
     """Return the plan of a load that has no file."""
     network = isinstance(target, r.TcpTarget | r.HttpTarget)
     size = bare.size or w.ConstantValue(64 if network else 4096)
@@ -68,7 +74,9 @@ def plan_of_command(bare: Bare, said: Mapping[str, Any], target: r.Target) -> Pl
     )
     fields = dict(said)
     if bare.rate is not None:
-        one: w.Filament = w.Open(arrival=bare.arrival, rate=bare.rate, access=access)
+        one: w.FilamentPlan = w.Open(
+            arrival=bare.arrival, rate=bare.rate, access=access
+        )
     else:
         fields.setdefault("depth", 1)
         users = fields["depth"] * fields.get("workers", 1)
@@ -76,7 +84,9 @@ def plan_of_command(bare: Bare, said: Mapping[str, Any], target: r.Target) -> Pl
     return _plan((one,), fields, target)
 
 
-def plan_of_trace(trace: w.Trace, said: Mapping[str, Any], target: r.Target) -> Plan:
+def plan_of_trace(
+    trace: w.Trace, said: Mapping[str, Any], target: r.LoadTarget
+) -> PreparedLoad:
     """Return the plan of a replay."""
     return _plan((trace,), dict(said), target)
 
@@ -88,17 +98,17 @@ def _kinds(read: int | None, *, network: bool) -> tuple[tuple[str, int], ...]:
 
 
 def _plan(
-    filaments: Sequence[w.Filament],
+    filaments: Sequence[w.FilamentPlan],
     fields: dict[str, Any],
-    target: r.Target,
+    target: r.LoadTarget,
     python: tuple[PythonFilament, ...] = (),
-) -> Plan:
+) -> PreparedLoad:
     limit = fields.pop("max_errors_micro", None)
-    return Plan(_request(filaments, fields, target), python, limit)
+    return PreparedLoad(_request(filaments, fields, target), python, limit)
 
 
 def _request(
-    filaments: Sequence[w.Filament], fields: dict[str, Any], target: r.Target
+    filaments: Sequence[w.FilamentPlan], fields: dict[str, Any], target: r.LoadTarget
 ) -> r.LoadRequest:
     seed = fields.pop("seed", 1)
     if "duration_ns" not in fields and not all(_ends(f) for f in filaments):
@@ -107,7 +117,7 @@ def _request(
     return r.LoadRequest(target=target, workload=workload, **fields)
 
 
-def _ends(filament: w.Filament) -> bool:
+def _ends(filament: w.FilamentPlan) -> bool:
     """Tell whether a filament has nothing more after a while."""
     if isinstance(filament, w.Open):
         return filament.count is not None

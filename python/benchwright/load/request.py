@@ -1,14 +1,14 @@
-"""A request to the load engine: target, workload, and how it is run.
-
-Source: docs/engine-protocol.md, `load`. The defaults here are those of `bw load`.
-"""
+"""Requests to the load engine: a load (target, workload, how it is run), a job with traces; and where in the user's input each field was given."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
 
+from benchwright.core.load import LoopModel
 from benchwright.load.workload import (
     OPEN,
     Closed,
@@ -17,7 +17,12 @@ from benchwright.load.workload import (
     Workload,
     operations_until,
 )
-from benchwright.model.load import Loop
+from benchwright.suite.mistakes import mistake
+from benchwright.suite.program import Where
+
+# -- A request to the load engine: target, workload, and how it is run -----------------
+#
+# Source: docs/engine-protocol.md, `load`. The defaults here are those of `bw load`.
 
 TIMEOUT_NS = 30 * 10**9
 """As long as operations in flight at the end of a run are waited for."""
@@ -79,7 +84,7 @@ class HttpTarget(msgspec.Struct, frozen=True, tag="http", tag_field="kind"):
     """How long an operation may take; None: for ever."""
 
 
-Target = NullTarget | FileTarget | TcpTarget | HttpTarget
+LoadTarget = NullTarget | FileTarget | TcpTarget | HttpTarget
 
 
 class CatchUp(msgspec.Struct, frozen=True, tag="catch-up", tag_field="policy"):
@@ -110,7 +115,7 @@ class LoadRequest(
 ):
     """Everything the engine must know to run a workload."""
 
-    target: Target
+    target: LoadTarget
     workload: Workload
     duration_ns: int | None = None
     """None: until the filaments have nothing more."""
@@ -131,7 +136,7 @@ class LoadRequest(
     samples: str | None = None
 
     @property
-    def loop(self) -> Loop:
+    def loop(self) -> LoopModel:
         """Which of the workload's operations wait for others, and how many users there are."""
         filaments = self.workload.filaments
         opened = [_is_open(f) for f in filaments]
@@ -139,7 +144,7 @@ class LoadRequest(
         slots = None
         if users and len(users) == len(filaments):
             slots = min(sum(users), self.depth * self.workers)
-        return Loop(open=any(opened), closed=not all(opened), slots=slots)
+        return LoopModel(open=any(opened), closed=not all(opened), slots=slots)
 
     @property
     def asked_rate_per_s(self) -> float | None:
@@ -162,3 +167,155 @@ def _is_open(filament: object) -> bool:
     if isinstance(filament, Tpcb):
         return filament.rate is not None
     return isinstance(filament, OPEN)
+
+
+# -- Requests about traces: to measure, compare, convert and capture them --------------
+#
+# Decision: what the user does not say is not in the request, so that each format's own
+# default holds and the engine reports it. Source: docs/engine-protocol.md, `the others`.
+
+WRITTEN = ("bw", "fio-iolog")
+
+
+class TraceInput(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A trace, and the policies for what it leaves open; None: the format's default."""
+
+    path: str | tuple[str, ...]
+    """Several are merged by time."""
+    format: str | None = None
+    lenient: bool = False
+    window_ns: int | None = None
+    duplicates: str | None = None
+    from_ns: int = 0
+    for_ns: int | None = None
+    devices: tuple[str, ...] | None = None
+    offsets: str | None = None
+    target_bytes: int | None = None
+    source_bytes: int | None = None
+    align_bytes: int | None = None
+    speed_micro: int | None = None
+    v2_wait: str | None = None
+    """What the number in a `wait` line of fio's iolog version 2 means: us or ms."""
+    arrivals: str | None = None
+    """Which event of blktrace is the arrival: queue or issue."""
+    stamp_unit_ns: int | None = None
+    """Of MQSim's stamps, which the file does not tell."""
+
+
+class _TraceRequest(
+    msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="type"
+):
+    """Base of requests."""
+
+
+class StatRequest(_TraceRequest, frozen=True, tag="trace-stat"):
+    """What a trace is like."""
+
+    input: TraceInput
+
+
+class CompareRequest(_TraceRequest, frozen=True, kw_only=True, tag="trace-compare"):
+    """How faithful a replay is."""
+
+    a: TraceInput
+    """What was meant."""
+    b: TraceInput
+    """What became of it."""
+    speed_micro: int | None = None
+    """None: estimated from the first operations."""
+    shift_ns: int | None = None
+    window_ns: int | None = None
+    """How far apart a pair may be."""
+    by_device: bool = False
+
+
+class ConvertedTrace(msgspec.Struct, frozen=True):
+    """A file to be written."""
+
+    path: str
+    format: str
+
+
+class ConvertRequest(_TraceRequest, frozen=True, tag="trace-convert"):
+    """A trace in another format."""
+
+    input: TraceInput
+    output: ConvertedTrace
+
+
+class CaptureRequest(_TraceRequest, frozen=True, kw_only=True, tag="trace-capture"):
+    """A recording of a device's or a process tree's I/O."""
+
+    device: str | None = None
+    pid: int | None = None
+    for_ns: int | None = None
+    """None: until interrupted."""
+    output: str
+    buffer_kib: int | None = None
+
+
+# --------------------------------------------------------------------------------------
+# Where the user said what a request says: a line of a workload's file, or an option.
+#
+# Purpose: the engine knows fields of its request (`workload.filaments[0].access.size`), the
+# user a `[[filament]]` or `--block`. Decision: one flat table from the fields to places, made
+# while the words are read; what is wrong inside a filament is looked up by the word that the
+# engine's message begins with, and is the filament's own place where that is no key of it.
+# Structured errors down in the engine's schedule lost: every text there begins with its
+# field already. Source: docs/engine-protocol.md, `error`.
+
+InputPositions = Mapping[str, Where]
+"""A field of the request -> where it was said. A filament's are `workload.filaments[N]`
+and, for each of its keys as the user writes them, `workload.filaments[N].KEY`."""
+
+NO_POSITIONS: InputPositions = {}
+
+_FILAMENT = re.compile(r"(workload\.filaments\[\d+\])(?:\.(?:access\.)?(\w+))?")
+_FIRST = re.compile(r"(?:access: )?([\w-]+)")
+_KEYS = {
+    "align_bytes": ("align", "size"),
+    "zipf": ("location",),
+    "hot-cold": ("location",),
+    "strided": ("location",),
+    "gamma": ("arrival",),
+    "on-off": ("arrival",),
+    "recorded": ("arrival",),
+}
+"""Words of the engine that are not the user's: the keys that they may stand for."""
+
+
+def filament_field(place: int) -> str:
+    """Return the request's field of a filament."""
+    return f"workload.filaments[{place}]"
+
+
+def position_of(places: InputPositions, field: str, message: str) -> Where | None:
+    """Return where the user said what is wrong; None where that is not known."""
+    filament = _FILAMENT.fullmatch(field)
+    if filament is None:
+        return places.get(field)
+    first = _FIRST.match(message)
+    words = (filament[2], first[1] if first else None)
+    for word in (one for one in words if one):
+        for key in _KEYS.get(word, (word,)):
+            if f"{filament[1]}.{key}" in places:
+                return places[f"{filament[1]}.{key}"]
+    return places.get(filament[1])
+
+
+def check_worker_cpus(request: LoadRequest, places: InputPositions) -> None:
+    """Check that each worker has its processor. Raises InputError."""
+    cpus, workers = request.cpus, request.workers
+    if cpus is None or len(cpus) == workers:
+        return
+    where = places.get("cpus", Where("--cpu"))
+    dashes = "--" if where.file == "--cpu" else ""
+    seats, threads = _counted(len(cpus), "processor"), _counted(workers, "thread")
+    cpu = f"{dashes}cpu{'' if dashes else 's'}"
+    message = f"{cpu} names {seats}, and {dashes}workers asks for {threads}"
+    hint = f"name one for each thread, or ask for {_counted(len(cpus), 'thread')}"
+    raise mistake(where, "bad-argument", message, hint)
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"

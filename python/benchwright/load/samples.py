@@ -1,9 +1,4 @@
-"""Samples and traces in our own format, read into numpy arrays.
-
-Decision: a block is believed only with its checksum, and memory is bounded: by a block
-with `iter_samples`, by a number of rows with `read_samples`. A file that was cut short in
-the middle of a block is damaged; between blocks it is whole as far as it goes.
-"""
+"""Samples and traces in our own format (docs/trace-format.md), written from and read into numpy arrays."""
 
 from __future__ import annotations
 
@@ -17,24 +12,102 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchwright.load.segment import (
-    BLOCK,
-    BLOCK_HEAD,
-    BLOCK_ROWS,
-    HEAD,
-    LONGEST_JSON,
-    MAGIC,
-    ROW,
-    VERSION,
-)
-from benchwright.model.errors import Diagnostic, InputError
+from benchwright.core.errors import Diagnostic, InputError
+from benchwright.load.filament import Batch
 
-Path = str | os.PathLike[str]
+# -- Our own format of traces and samples, byte for byte: docs/trace-format.md ---------
+#
+# Decision: numpy reads and writes whole blocks, so that no row is touched by Python; what
+# lost was a reader in the engine, a process for what is 60 lines. Rust's side is
+# crates/bw-record/src/segment; tests on both sides hold the bytes.
+
+MAGIC = b"bwtrace\n"
+VERSION = 1
+BLOCK = b"BLK\n"
+HEAD = struct.Struct("<8sHHIII")
+BLOCK_HEAD = struct.Struct("<4sIII")
+BLOCK_ROWS = 65_536
+LONGEST_JSON = 16 << 20
+NEVER = 2**64 - 1
+"""As `issued` or `completed`: it did not happen, or is not known."""
+
+ROW = np.dtype(
+    [
+        ("intended", "<u8"),
+        ("issued", "<u8"),
+        ("completed", "<u8"),
+        ("offset", "<u8"),
+        ("size", "<u4"),
+        ("result", "<i4"),
+        ("stream", "<u4"),
+        ("device", "<u2"),
+        ("kind", "u1"),
+        ("zero", "u1"),
+    ]
+)
+"""One operation; times in nanoseconds since time zero, places and sizes in bytes."""
+
+
+def encode_header(source: str) -> bytes:
+    """Return the beginning of a trace whose rows are in the order of intended starts."""
+    text = json.dumps(
+        {
+            "content": "trace",
+            "time_unit": "ns",
+            "order": "intended",
+            "devices": [],
+            "started_ns": None,
+            "source": source,
+            "policies": {},
+        }
+    ).encode()
+    text += b" " * (-(HEAD.size + len(text)) % 16)
+    head = HEAD.pack(MAGIC, VERSION, ROW.itemsize, len(text), zlib.crc32(text), 0)
+    return head + text
+
+
+def rows_of(batch: Batch) -> NDArray[np.void]:
+    """Return a batch as rows that have not been issued yet."""
+    rows = np.zeros(len(batch), ROW)
+    rows["intended"] = batch.at_ns
+    rows["issued"] = rows["completed"] = NEVER
+    rows["offset"] = batch.offset
+    rows["size"] = batch.size
+    rows["kind"] = batch.kind
+    return rows
+
+
+def blocks_of(rows: NDArray[np.void]) -> Iterator[bytes]:
+    """Yield rows as blocks, each of at most 65,536 rows."""
+    for first in range(0, len(rows), BLOCK_ROWS):
+        yield block_of(rows[first : first + BLOCK_ROWS])
+
+
+def block_of(rows: NDArray[np.void]) -> bytes:
+    """Return one block; without rows it is the mark of an end in good order."""
+    assert len(rows) <= BLOCK_ROWS, "blocks_of parts them"
+    data = rows.tobytes()
+    counted = struct.pack("<II", len(data), len(rows))
+    return BLOCK + counted + struct.pack("<I", zlib.crc32(counted + data)) + data
+
+
+def end_block() -> bytes:
+    """Return the mark of a writer that ended in good order."""
+    return block_of(np.zeros(0, ROW))
+
+
+# -- Samples and traces in our own format, read into numpy arrays ----------------------
+#
+# Decision: a block is believed only with its checksum, and memory is bounded: by a block
+# with `iter_samples`, by a number of rows with `read_samples`. A file that was cut short in
+# the middle of a block is damaged; between blocks it is whole as far as it goes.
+
+SamplesPath = str | os.PathLike[str]
 MOST_ROWS = 50_000_000
 """What `read_samples` takes unless told: 2.4 GB."""
 
 
-def read_samples(path: Path, *, most_rows: int = MOST_ROWS) -> NDArray[np.void]:
+def read_samples(path: SamplesPath, *, most_rows: int = MOST_ROWS) -> NDArray[np.void]:
     """Return all rows of a file `(n_rows,)`, with the fields of `segment.ROW`.
 
     `intended`, `issued` and `completed` are nanoseconds since time zero (2^64 - 1: never),
@@ -47,12 +120,14 @@ def read_samples(path: Path, *, most_rows: int = MOST_ROWS) -> NDArray[np.void]:
         number += len(rows)
         if number > most_rows:
             message = f"it has more than {most_rows:,} rows"
-            raise _wrong(path, message, "use iter_samples, which yields them in blocks")
+            raise _damaged_file(
+                path, message, "use iter_samples, which yields them in blocks"
+            )
         blocks.append(rows)
     return np.concatenate(blocks) if blocks else np.zeros(0, ROW)
 
 
-def iter_samples(path: Path) -> Iterator[NDArray[np.void]]:
+def iter_samples(path: SamplesPath) -> Iterator[NDArray[np.void]]:
     """Yield the rows of a file block by block, each at most 65,536. Raises InputError."""
     with open(path, "rb") as file:
         at = HEAD.size + len(_header(file, path))
@@ -63,49 +138,51 @@ def iter_samples(path: Path) -> Iterator[NDArray[np.void]]:
                 yield rows
 
 
-def read_header(path: Path) -> dict[str, Any]:
+def read_header(path: SamplesPath) -> dict[str, Any]:
     """Return what a file says of itself: content, order, devices. Raises InputError."""
     with open(path, "rb") as file:
         text = _header(file, path)
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise _wrong(path, f"its header is no JSON: {error}") from None
+        raise _damaged_file(path, f"its header is no JSON: {error}") from None
     if not isinstance(found, dict):
-        raise _wrong(path, "its header is no JSON object")
+        raise _damaged_file(path, "its header is no JSON object")
     return found
 
 
-def _header(file: IO[bytes], path: Path) -> bytes:
+def _header(file: IO[bytes], path: SamplesPath) -> bytes:
     head = file.read(HEAD.size)
     if len(head) < HEAD.size or head[: len(MAGIC)] != MAGIC:
         hint = "`bw load --samples` and `bw trace convert` write such files"
-        raise _wrong(path, "it does not begin as a file of samples", hint)
+        raise _damaged_file(path, "it does not begin as a file of samples", hint)
     _, version, row_bytes, length, crc, _ = HEAD.unpack(head)
     if version != VERSION or row_bytes != ROW.itemsize:
         message = f"it has version {version} and rows of {row_bytes} bytes"
-        raise _wrong(path, message, "a newer Benchwright reads it")
+        raise _damaged_file(path, message, "a newer Benchwright reads it")
     text = file.read(min(length, LONGEST_JSON))
     if len(text) < length or zlib.crc32(text) != crc:
-        raise _wrong(path, "its header is damaged or cut short")
+        raise _damaged_file(path, "its header is damaged or cut short")
     return text
 
 
-def _block(file: IO[bytes], head: bytes, what: str, path: Path) -> NDArray[np.void]:
+def _block(
+    file: IO[bytes], head: bytes, what: str, path: SamplesPath
+) -> NDArray[np.void]:
     if len(head) < BLOCK_HEAD.size:
-        raise _wrong(path, f"{what} is cut short")
+        raise _damaged_file(path, f"{what} is cut short")
     mark, length, number, crc = BLOCK_HEAD.unpack(head)
     if mark != BLOCK or number > BLOCK_ROWS or length != number * ROW.itemsize:
-        raise _wrong(path, f"{what} has no valid head")
+        raise _damaged_file(path, f"{what} has no valid head")
     data = file.read(length)
     if len(data) < length:
-        raise _wrong(path, f"{what} is cut short")
+        raise _damaged_file(path, f"{what} is cut short")
     if zlib.crc32(struct.pack("<II", length, number) + data) != crc:
-        raise _wrong(path, f"{what} has another checksum than its rows")
+        raise _damaged_file(path, f"{what} has another checksum than its rows")
     return np.frombuffer(data, ROW)
 
 
-def _wrong(path: Path, message: str, hint: str = "") -> InputError:
+def _damaged_file(path: SamplesPath, message: str, hint: str = "") -> InputError:
     hint = hint or "`bw trace convert --lenient` saves what is whole"
     place = Diagnostic("samples-file", message, hint, file=os.fspath(path))
     return InputError([place])

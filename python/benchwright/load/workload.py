@@ -324,7 +324,7 @@ class Trace(_Type, frozen=True, tag="trace", omit_defaults=True, kw_only=True):
     devices: tuple[str, ...] | None = None
 
 
-Filament = Open | Closed | PartlyOpen | Follow | Tpcb | Spc1 | Trace
+FilamentPlan = Open | Closed | PartlyOpen | Follow | Tpcb | Spc1 | Trace
 
 OPEN = (Open, PartlyOpen, Trace, Spc1)
 """Filaments whose operations arrive at times of their own."""
@@ -333,5 +333,5 @@ OPEN = (Open, PartlyOpen, Trace, Spc1)
 class Workload(msgspec.Struct, frozen=True):
     """Filaments, and the seed of all that is random in them."""
 
-    filaments: tuple[Filament, ...]
+    filaments: tuple[FilamentPlan, ...]
     seed: int = 1

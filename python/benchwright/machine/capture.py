@@ -15,48 +15,64 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import msgspec
 
 from benchwright import __version__
-from benchwright.machine import ethtool
-from benchwright.machine.asked import Asked, Begin, Pending, begin
-from benchwright.machine.capture_activity import (
-    LIST_UNITS,
-    SYSTEMD,
-    load_facts,
-    process_facts,
-    service_facts,
+from benchwright.core.machine import Fact, MachineCapture
+from benchwright.machine import capture_devices as ethtool
+from benchwright.machine.capture_devices import (
+    AskInterface,
+    AskSpace,
+    block_facts,
+    mount_facts,
+    network_facts,
+    space_of,
 )
-from benchwright.machine.capture_cgroup import cgroup_facts
-from benchwright.machine.capture_cpu import node_facts, processor_facts
-from benchwright.machine.capture_disk import Space, block_facts, mount_facts, space_of
-from benchwright.machine.capture_graphics import graphics_facts
-from benchwright.machine.capture_host import host_facts, virtualisation_facts
-from benchwright.machine.capture_memory import memory_facts
-from benchwright.machine.capture_network import Ask, network_facts
-from benchwright.machine.capture_self import self_facts
-from benchwright.machine.clock_sync import synchronised
-from benchwright.machine.programs import (
+from benchwright.machine.capture_hardware import (
+    graphics_facts,
+    memory_facts,
+    node_facts,
+    processor_facts,
+)
+from benchwright.machine.capture_programs import (
     MOST_PROGRAMS,
     Deadline,
     Packages,
+    begin_status,
     begin_versions,
+    find_repository,
     named_programs,
     program_facts,
+    repository_facts,
     version_facts,
 )
-from benchwright.machine.repository import (
-    begin_status,
-    find_repository,
-    repository_facts,
+from benchwright.machine.capture_self import cgroup_facts, self_facts, variable_facts
+from benchwright.machine.capture_system import (
+    LIST_UNITS,
+    SYSTEMD,
+    host_facts,
+    load_facts,
+    process_facts,
+    service_facts,
+    synchronised,
+    virtualisation_facts,
 )
-from benchwright.machine.tree import Tree, known, missing, reason_of
-from benchwright.machine.variables import variable_facts
-from benchwright.machine.vocabulary import FATAL, SUSPICIOUS, SYSCTLS
-from benchwright.model.machine import Fact, Machine
+from benchwright.machine.sources import (
+    FATAL,
+    SUSPICIOUS,
+    SYSCTLS,
+    MachineFiles,
+    ProgramAnswer,
+    RunningProgram,
+    StartProgram,
+    absent_fact,
+    present_fact,
+    reason_of,
+    start_program,
+)
 
 PATIENCE_S = 0.25
 """For a session: longer than nearly every lookup takes, and no one notices it."""
 
 
-class Sources(msgspec.Struct, frozen=True):
+class CaptureSources(msgspec.Struct, frozen=True):
     """Where a capture looks; tests give a made-up machine."""
 
     root: str = ""
@@ -64,23 +80,23 @@ class Sources(msgspec.Struct, frozen=True):
     """None: our own."""
     directory: str | None = None
     """The working directory; None: our own."""
-    begin: Begin = begin
-    space: Space = space_of
-    ask_interface: Ask = ethtool.ask
+    begin: StartProgram = start_program
+    space: AskSpace = space_of
+    ask_interface: AskInterface = ethtool.ask_interface
     clock: Callable[[], str] = synchronised
 
 
-REAL = Sources()
+REAL = CaptureSources()
 
 
-class _Begun(msgspec.Struct, frozen=True):
+class _StartedPrograms(msgspec.Struct, frozen=True):
     """The programs that were begun, and what for."""
 
     repository: str | None
-    status: Pending | None
-    units: Pending | None
+    status: RunningProgram | None
+    units: RunningProgram | None
     packages: Packages
-    versions: dict[str, Pending]
+    versions: dict[str, RunningProgram]
 
 
 def capture(
@@ -88,44 +104,44 @@ def capture(
     *,
     patience_s: float = PATIENCE_S,
     ask_versions: bool = False,
-    sources: Sources = REAL,
-) -> Machine:
+    sources: CaptureSources = REAL,
+) -> MachineCapture:
     """Return what machine this is now, and what the programs of `commands` are.
 
     Slow lookups end after about `patience_s` [s]. With `ask_versions` each program is run
     with `--version`. Never raises for what the machine cannot tell.
     """
     deadline = Deadline(time.monotonic_ns() + int(patience_s * 1e9))
-    tree = Tree(sources.root)
+    tree = MachineFiles(sources.root)
     environment = dict(
         os.environ if sources.environment is None else sources.environment
     )
     directory = sources.directory or _directory()
     surroundings = environment | {"PWD": directory}
-    begun = _begin(tree, commands, surroundings, (sources, ask_versions))
+    begun = _start_programs(tree, commands, surroundings, (sources, ask_versions))
     facts = [
         *_file_facts(tree, sources, directory),
         *variable_facts(environment),
         *program_facts(tree, commands, surroundings),
-        *_asked_facts(tree, begun, deadline),
+        *_program_facts(tree, begun, deadline),
     ]
     by_name = {fact.name: fact for fact in facts}
     ordered = tuple(by_name[name] for name in sorted(by_name))
-    return Machine(taken_ns=time.time_ns(), facts=ordered)
+    return MachineCapture(taken_ns=time.time_ns(), facts=ordered)
 
 
-def _begin(
-    tree: Tree,
+def _start_programs(
+    tree: MachineFiles,
     commands: Sequence[Sequence[str]],
     surroundings: Mapping[str, str],
-    how: tuple[Sources, bool],
-) -> _Begun:
+    how: tuple[CaptureSources, bool],
+) -> _StartedPrograms:
     sources, ask_versions = how
     directory = surroundings["PWD"]
     repository = find_repository(tree, directory)
     programs = named_programs(commands, surroundings)[:MOST_PROGRAMS]
     units = sources.begin(LIST_UNITS, "/") if tree.exists(SYSTEMD) else None
-    return _Begun(
+    return _StartedPrograms(
         repository,
         begin_status(repository, directory, sources.begin),
         units,
@@ -134,7 +150,9 @@ def _begin(
     )
 
 
-def _file_facts(tree: Tree, sources: Sources, directory: str) -> Iterator[Fact]:
+def _file_facts(
+    tree: MachineFiles, sources: CaptureSources, directory: str
+) -> Iterator[Fact]:
     yield from host_facts(tree)
     yield from virtualisation_facts(tree)
     yield from processor_facts(tree)
@@ -153,7 +171,9 @@ def _file_facts(tree: Tree, sources: Sources, directory: str) -> Iterator[Fact]:
     yield from _own()
 
 
-def _asked_facts(tree: Tree, begun: _Begun, deadline: Deadline) -> Iterator[Fact]:
+def _program_facts(
+    tree: MachineFiles, begun: _StartedPrograms, deadline: Deadline
+) -> Iterator[Fact]:
     # Packages first: looking for them is our own work, while the programs do theirs.
     yield from begun.packages.facts(tree, deadline)
     status = _answer(begun.status, deadline)
@@ -162,27 +182,29 @@ def _asked_facts(tree: Tree, begun: _Begun, deadline: Deadline) -> Iterator[Fact
     yield from version_facts(begun.versions, deadline)
 
 
-def _answer(pending: Pending | None, deadline: Deadline) -> Asked | None:
+def _answer(pending: RunningProgram | None, deadline: Deadline) -> ProgramAnswer | None:
     return None if pending is None else pending.answer(deadline.at_ns)
 
 
 def _clock(ask: Callable[[], str]) -> Fact:
     name, source = "clock.synchronised", "adjtimex"
     try:
-        return known(name, ask(), source, SUSPICIOUS)
+        return present_fact(name, ask(), source, SUSPICIOUS)
     except OSError as error:
-        return missing(name, source, reason_of(error), SUSPICIOUS)
+        return absent_fact(name, source, reason_of(error), SUSPICIOUS)
 
 
 def _own() -> Iterator[Fact]:
     """Yield our own version and what we run on."""
     import platform
 
-    yield known("benchwright.version", __version__, "benchwright", SUSPICIOUS)
-    yield known("python.version", platform.python_version(), "python", SUSPICIOUS)
+    yield present_fact("benchwright.version", __version__, "benchwright", SUSPICIOUS)
+    yield present_fact(
+        "python.version", platform.python_version(), "python", SUSPICIOUS
+    )
     python = platform.python_implementation()
-    yield known("python.implementation", python, "python", SUSPICIOUS)
-    yield known("cpu.architecture", os.uname().machine, "uname", FATAL)
+    yield present_fact("python.implementation", python, "python", SUSPICIOUS)
+    yield present_fact("cpu.architecture", os.uname().machine, "uname", FATAL)
     try:
         libc = os.confstr("CS_GNU_LIBC_VERSION")
     except (OSError, ValueError):

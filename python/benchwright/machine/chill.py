@@ -1,40 +1,126 @@
-"""Cold caches: dirty memory, drop, remount, and what was in memory before and after.
-
-Purpose: what `bw chill` does. Non-goal: deciding when, which is the suite's
-(SETUP, CLEANUP). Source: Auto-pilot paper, sections 3.3 and 3.5; the kernel's
-admin-guide/sysctl/vm.rst (drop_caches).
-"""
+"""Cold caches: dirty memory, drop, remount or reboot, and how much of a file was in memory before and after."""
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import msgspec
 
-from benchwright.machine.chill_memory import Source, cached
-from benchwright.machine.chill_remount import remount
-from benchwright.machine.chill_resident import Residency, residency
-from benchwright.model.chill import Checked, Chilled, Method, Squeeze, Stopped
-from benchwright.model.errors import BenchError, argument_error
+from benchwright.core.chill import (
+    CacheResidency,
+    ChillAllocation,
+    ChillMethod,
+    ChillReport,
+    ChillStop,
+)
+from benchwright.core.errors import BenchError, argument_error
+from benchwright.machine.chill_remount import Runner, remount, run_command
+from benchwright.machine.chill_squeeze import MemorySource, cached
+
+# -- How many pages of a file are in memory, by mincore(2) -----------------------------
+#
+# Decision: mincore over a private mapping, through ctypes: it reads nothing in. What lost:
+# cachestat(2), which only kernels since 6.5 have. Source: mincore(2).
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_LIBC.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+
+
+class Residency(msgspec.Struct, frozen=True):
+    """Pages of a file, or of the files below a directory."""
+
+    files: int = 0
+    pages: int = 0
+    resident: int = 0
+    unread: int = 0
+    """Files that could not be opened."""
+
+    def plus(self, other: Residency) -> Residency:
+        """Return both together."""
+        return Residency(
+            self.files + other.files,
+            self.pages + other.pages,
+            self.resident + other.resident,
+            self.unread + other.unread,
+        )
+
+
+def residency(path: Path) -> Residency:
+    """Return how much of a file, or of all regular files below a directory, is in memory."""
+    total = Residency()
+    for one in _regular_files(path):
+        total = total.plus(_of_file(one))
+    return total
+
+
+def _regular_files(path: Path) -> Iterator[Path]:
+    if not path.is_dir():
+        yield path
+        return
+    for directory, _, names in os.walk(path):
+        places = (Path(directory, name) for name in names)
+        yield from (p for p in places if p.is_file() and not p.is_symlink())
+
+
+def _of_file(path: Path) -> Residency:
+    try:
+        with path.open("rb", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size
+            vector = _mincore(file.fileno(), size) if size else b""
+    except OSError:
+        return Residency(unread=1)
+    return Residency(1, len(vector), sum(page & 1 for page in vector))
+
+
+def _mincore(descriptor: int, size: int) -> Sequence[int]:
+    """Return one byte a page, its lowest bit set where the page is in memory."""
+    vector = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
+    # Writable and private: ctypes takes the address of writable memory only; untouched.
+    memory = mmap.mmap(
+        descriptor,
+        size,
+        flags=mmap.MAP_PRIVATE,
+        prot=mmap.PROT_READ | mmap.PROT_WRITE,
+    )
+    view = (ctypes.c_ubyte * size).from_buffer(memory)
+    try:
+        if _LIBC.mincore(ctypes.addressof(view), size, vector):
+            raise OSError(ctypes.get_errno(), "mincore")
+    finally:
+        del view
+        memory.close()
+    return bytes(vector)
+
+
+# --------------------------------------------------------------------------------------
+# Cold caches: dirty memory, drop, remount, and what was in memory before and after.
+#
+# Purpose: what `bw chill` does. Non-goal: deciding when, which is the suite's
+# (SETUP, CLEANUP). Source: Auto-pilot paper, sections 3.3 and 3.5; the kernel's
+# admin-guide/sysctl/vm.rst (drop_caches).
 
 SCRATCH = Path("/var/tmp")
 """Where the file of holes is made: on a disk, for memory would only hold memory."""
 
 
-MACHINE = Source()
+MACHINE_MEMORY = MemorySource()
 """This machine."""
 
 
-class Request(msgspec.Struct, frozen=True):
+class ChillRequest(msgspec.Struct, frozen=True):
     """What was asked."""
 
-    method: Method
+    method: ChillMethod
     mount: Path | None = None
     """For the method remount."""
     check: tuple[Path, ...] = ()
@@ -42,27 +128,27 @@ class Request(msgspec.Struct, frozen=True):
     scratch: Path = SCRATCH
 
 
-class _Done(msgspec.Struct, frozen=True):
+class _ChillOutcome(msgspec.Struct, frozen=True):
     """What a method has to tell."""
 
-    squeeze: Squeeze | None = None
+    squeeze: ChillAllocation | None = None
     mounted: str | None = None
     kept_by: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-def chill(request: Request, source: Source = MACHINE) -> Chilled:
+def chill(request: ChillRequest, source: MemorySource = MACHINE_MEMORY) -> ChillReport:
     """Make caches cold by the method asked for, and return what came of it.
 
     Raises InputError for a file to check that is not there, BenchError `chill-...` for
     what could not be done.
     """
-    before = [_looked_at(path) for path in request.check]
+    before = [_residency_of(path) for path in request.check]
     held = cached(source)
     begin = time.monotonic_ns()
     done = _by_method(request, source)
     elapsed = time.monotonic_ns() - begin
-    return Chilled(
+    return ChillReport(
         request.method,
         held,
         cached(source),
@@ -75,33 +161,39 @@ def chill(request: Request, source: Source = MACHINE) -> Chilled:
     )
 
 
-def _looked_at(path: Path) -> Residency:
+def _residency_of(path: Path) -> Residency:
     if not path.exists():
         raise argument_error("--check", str(path), f"{path}: no such file or directory")
     return residency(path)
 
 
-def _checked(paths: Sequence[Path], before: Sequence[Residency]) -> tuple[Checked, ...]:
+def _checked(
+    paths: Sequence[Path], before: Sequence[Residency]
+) -> tuple[CacheResidency, ...]:
     found = (
         (path, was, residency(path)) for path, was in zip(paths, before, strict=True)
     )
     return tuple(
-        Checked(str(path), now.files, now.pages, was.resident, now.resident, now.unread)
+        CacheResidency(
+            str(path), now.files, now.pages, was.resident, now.resident, now.unread
+        )
         for path, was, now in found
     )
 
 
-def _by_method(request: Request, source: Source) -> _Done:
+def _by_method(request: ChillRequest, source: MemorySource) -> _ChillOutcome:
     match request.method:
-        case Method.CHILL:
-            return _Done(squeeze=_squeezed(request.scratch))
-        case Method.DROP_CACHES:
+        case ChillMethod.CHILL:
+            return _ChillOutcome(squeeze=_squeezed(request.scratch))
+        case ChillMethod.DROP_CACHES:
             _drop_caches(source.proc)
-            return _Done()
-        case Method.REMOUNT:
+            return _ChillOutcome()
+        case ChillMethod.REMOUNT:
             assert request.mount is not None, "the command line asks for it"
             told = remount(request.mount)
-            return _Done(mounted=told.command, kept_by=told.kept_by, notes=told.notes)
+            return _ChillOutcome(
+                mounted=told.command, kept_by=told.kept_by, notes=told.notes
+            )
     raise AssertionError("a reboot has no report")
 
 
@@ -118,7 +210,7 @@ def _drop_caches(proc: Path) -> None:
         ) from None
 
 
-def _squeezed(scratch: Path) -> Squeeze:
+def _squeezed(scratch: Path) -> ChillAllocation:
     """Run the child that dirties memory; return what it did."""
     os.sync()
     # -P: what lies in the current directory is nobody's that root should run.
@@ -133,8 +225,55 @@ def _squeezed(scratch: Path) -> Squeeze:
         said, complaint = child.stdout.read(), child.stderr.read()
         status = child.wait()
     if status == -signal.SIGKILL:
-        return Squeeze(0, 0, Stopped.KILLED, 0)
+        return ChillAllocation(0, 0, ChillStop.KILLED, 0)
     if status or not said:
         last = (complaint.decode(errors="replace").strip().splitlines() or ["?"])[-1]
         raise BenchError("chill-failed", f"chill's child ended with {status}: {last}")
-    return msgspec.json.decode(said, type=Squeeze)
+    return msgspec.json.decode(said, type=ChillAllocation)
+
+
+# -- Asks the machine to restart, and never returns as if that were done ---------------
+#
+# Decision: the caller is a suite that wrote CHECKPOINT just before; a return would let it
+# measure a machine that was not restarted. So this waits for the end, deaf to the
+# signals of a shutdown (`bw` itself hears them, and is resumed), and fails if the machine is
+# still there. What lost: reboot(2), which stops no service and unmounts nothing.
+# Source: Auto-pilot paper, section 3.5.
+
+REBOOT_PATIENCE_S = 600
+"""How long a shutdown may take [s]."""
+
+
+def reboot(
+    *,
+    run: Runner = run_command,
+    sleep: Callable[[float], None] = time.sleep,
+    booted: Path = Path("/run/systemd/system"),
+) -> NoReturn:
+    """Ask for a restart and wait for it.
+
+    Raises BenchError `chill-no-reboot` when it is refused, or has not come.
+    """
+    deaf = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+    before = [signal.signal(number, signal.SIG_IGN) for number in deaf]
+    try:
+        os.sync()
+        complaint = run(_command(booted))
+        if not complaint:
+            sleep(REBOOT_PATIENCE_S)
+            complaint = f"it was asked for, and has not come in {REBOOT_PATIENCE_S} s"
+    finally:
+        for number, handler in zip(deaf, before, strict=True):
+            signal.signal(number, handler)
+    raise BenchError(
+        "chill-no-reboot",
+        f"no restart: {complaint}",
+        "reboot it by hand, then `bw resume`",
+    )
+
+
+def _command(booted: Path) -> list[str]:
+    """Return the command of this machine's init."""
+    if booted.is_dir():
+        return ["systemctl", "reboot"]
+    return [shutil.which("reboot") or "/sbin/reboot"]

@@ -1,16 +1,10 @@
-"""Unmounts a file system and mounts it again: its pages, inodes and names are gone.
-
-Decision: everything that can be known beforehand is checked beforehand, because half of
-it (unmounted, and not mounted again) is worse than nothing; signals wait meanwhile, and
-whatever fails between the two, it is mounted again. Under a loop device the
-file behind it is cached too, and is dropped with it. Source: Auto-pilot paper
-section 3.5; loop(4).
-"""
+"""Unmounts a file system and mounts it again, which drops its pages, inodes and names: which mounts can be, and which processes are in the way."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -19,10 +13,198 @@ from types import TracebackType
 
 import msgspec
 
-from benchwright.machine.chill_holders import holders, namespaces_with
-from benchwright.machine.chill_mount import Mount, parse_mountinfo, remountable
-from benchwright.machine.quiet.signals import Deferred
-from benchwright.model.errors import BenchError
+from benchwright.core.errors import BenchError
+from benchwright.machine.quiet.host import DeferredSignals
+
+# -- Which mounts there are, and which of them can be unmounted and mounted again ------
+#
+# Purpose: the pure part of the method remount. Decision: only what a device or a server
+# keeps is unmounted (a tmpfs would be lost), and only if nothing else of the machine shows
+# the same file system: its cache lives as long as its last mount. `mount -o remount` only
+# changes options and empties nothing. Source: proc_pid_mountinfo(5), mount(8).
+
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+_KEPT_ELSEWHERE = ("nfs", "nfs4", "cifs", "ceph", "9p", "virtiofs")
+"""Types without a device below /dev whose data a server keeps."""
+_NOT_GIVEN = frozenset({"seclabel"})
+"""Told by the kernel, and refused by mount."""
+
+
+class RemountableMount(msgspec.Struct, frozen=True):
+    """One line of mountinfo."""
+
+    device: str
+    """Major and minor number, `7:0`."""
+    root: str
+    """What of the file system is shown: `/`, or a directory of a bind mount."""
+    target: str
+    options: tuple[str, ...]
+    """Of this mount: `rw`, `nosuid`."""
+    fs_type: str
+    source: str
+    super_options: tuple[str, ...]
+    """Of the file system: `errors=remount-ro`."""
+
+    def command(self) -> list[str]:
+        """Return the command that mounts it again as it is."""
+        return [
+            *("mount", "-t", self.fs_type, "-o", ",".join(self._all_options())),
+            *("--", self.source, self.target),
+        ]
+
+    def _all_options(self) -> list[str]:
+        given = {*self.options, *self.super_options} - _NOT_GIVEN
+        if "ro" in given:
+            given.discard("rw")
+        order = dict.fromkeys((*self.options, *self.super_options))
+        return [option for option in order if option in given]
+
+
+def parse_mountinfo(text: str) -> list[RemountableMount]:
+    """Return the mounts of /proc/PID/mountinfo, in its order."""
+    return [_parsed(line) for line in text.splitlines()]
+
+
+def _parsed(line: str) -> RemountableMount:
+    ours, _, theirs = line.partition(" - ")
+    fields, others = ours.split(" "), theirs.split(" ")
+    return RemountableMount(
+        device=fields[2],
+        root=_plain(fields[3]),
+        target=_plain(fields[4]),
+        options=tuple(fields[5].split(",")),
+        fs_type=others[0],
+        source=_plain(others[1]),
+        super_options=tuple(others[2].split(",")) if len(others) > 2 else (),
+    )
+
+
+def _plain(text: str) -> str:
+    """Return a field without its escapes: `\\040` is a blank."""
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 8)), text)
+
+
+def remountable(mounts: Sequence[RemountableMount], target: str) -> RemountableMount:
+    """Return the mount at `target`, if it can be unmounted and mounted as it was.
+
+    Raises BenchError `chill-no-mount` or `chill-not-remountable`.
+    """
+    here = [mount for mount in mounts if mount.target == target]
+    if not here:
+        raise BenchError(
+            "chill-no-mount",
+            f"nothing is mounted at {target}",
+            "give the directory that a file system is mounted at (findmnt)",
+        )
+    mount = here[-1]
+    reason = _reason_against(mount, mounts, len(here))
+    if reason:
+        raise BenchError(
+            "chill-not-remountable",
+            f"{target} is not unmounted: {reason}",
+            "use --method drop-caches or chill, or another file system",
+        )
+    return mount
+
+
+def _reason_against(
+    mount: RemountableMount, mounts: Sequence[RemountableMount], layers: int
+) -> str:
+    others = [m for m in mounts if m.device == mount.device and m is not mount]
+    below = [m for m in mounts if m.target.startswith(mount.target.rstrip("/") + "/")]
+    if mount.target == "/":
+        return "the machine runs from it"
+    if layers > 1:
+        return f"{layers} file systems are mounted there, one over the other"
+    if below:
+        return f"{below[0].target} is mounted below it"
+    if others:
+        return f"the same file system is also at {others[0].target}, and stays cached"
+    if mount.root != "/" and mount.fs_type != "btrfs":
+        return f"it shows only {mount.root} of its file system (a bind mount)"
+    kept = mount.source.startswith("/dev/") or mount.fs_type in _KEPT_ELSEWHERE
+    if not kept or mount.fs_type.startswith("fuse"):
+        return f"a {mount.fs_type} from {mount.source} could not be mounted as it was"
+    return ""
+
+
+# -- Who holds a file system: processes with a directory, file or mapping in it --------
+#
+# Source: proc(5); what fuser(1) -m tells, which need not be installed.
+
+_LINKS = ("cwd", "root", "exe")
+
+
+def holders(device: int, proc: Path = Path("/proc")) -> list[str]:
+    """Return `NAME (PID): WHAT` for each process that holds something of a device.
+
+    `device` is st_dev of the mounted directory. Processes that may not be looked at are
+    left out.
+    """
+    found = ((entry, _held(entry, device)) for entry in _processes(proc))
+    return [f"{_name(e)} ({e.name}): {what}" for e, what in found if what]
+
+
+def namespaces_with(device: str, proc: Path = Path("/proc")) -> list[str]:
+    """Return `NAME (PID)` for each mount namespace that has a device (`7:0`) mounted.
+
+    One process stands for each; those that may not be looked at are left out.
+    """
+    found: dict[str, str] = {}
+    for entry in _processes(proc):
+        with contextlib.suppress(OSError):
+            space = os.readlink(entry / "ns/mnt")
+            if space not in found:
+                text = (entry / "mountinfo").read_text(errors="surrogateescape")
+                has = any(m.device == device for m in parse_mountinfo(text))
+                found[space] = f"{_name(entry)} ({entry.name})" if has else ""
+    return [who for who in found.values() if who]
+
+
+def _processes(proc: Path) -> list[Path]:
+    entries = (entry for entry in proc.iterdir() if entry.name.isdecimal())
+    return sorted(entries, key=lambda entry: int(entry.name))
+
+
+def _held(entry: Path, device: int) -> str:
+    for link in _links(entry):
+        with contextlib.suppress(OSError):
+            if os.stat(link).st_dev == device:
+                return f"{link.name if link.name in _LINKS else 'open'} {os.readlink(link)}"
+    return _mapped(entry, device)
+
+
+def _links(entry: Path) -> Iterator[Path]:
+    yield from (entry / name for name in _LINKS)
+    with contextlib.suppress(OSError):
+        yield from sorted((entry / "fd").iterdir())
+
+
+def _mapped(entry: Path, device: int) -> str:
+    wanted = f"{os.major(device):02x}:{os.minor(device):02x}"
+    with contextlib.suppress(OSError):
+        for line in (entry / "maps").read_text(errors="replace").splitlines():
+            fields = line.split(maxsplit=5)
+            if fields[3] == wanted and fields[4] != "0":
+                return f"mapped {fields[5] if len(fields) > 5 else fields[4]}"
+    return ""
+
+
+def _name(entry: Path) -> str:
+    try:
+        return (entry / "comm").read_text(errors="replace").strip()
+    except OSError:
+        return "?"
+
+
+# --------------------------------------------------------------------------------------
+# Unmounts a file system and mounts it again: its pages, inodes and names are gone.
+#
+# Decision: everything that can be known beforehand is checked beforehand, because half of
+# it (unmounted, and not mounted again) is worse than nothing; signals wait meanwhile, and
+# whatever fails between the two, it is mounted again. Under a loop device the
+# file behind it is cached too, and is dropped with it. Source: Auto-pilot paper
+# section 3.5; loop(4).
 
 Runner = Callable[[Sequence[str]], str]
 """Runs a command; returns what it complained of, empty when it succeeded."""
@@ -50,7 +232,7 @@ def run_command(words: Sequence[str]) -> str:
     )
 
 
-class Remounted(msgspec.Struct, frozen=True):
+class Remount(msgspec.Struct, frozen=True):
     """What a remount has to tell."""
 
     command: str
@@ -60,20 +242,20 @@ class Remounted(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-class Places(msgspec.Struct, frozen=True):
+class RemountRoots(msgspec.Struct, frozen=True):
     """The file trees that a remount reads."""
 
     proc: Path = Path("/proc")
     sys: Path = Path("/sys")
 
 
-MACHINE = Places()
+MACHINE_ROOTS = RemountRoots()
 """This machine."""
 
 
 def remount(
-    target: Path, *, places: Places = MACHINE, run: Runner = run_command
-) -> Remounted:
+    target: Path, *, places: RemountRoots = MACHINE_ROOTS, run: Runner = run_command
+) -> Remount:
     """Unmount and mount again; return what there is to tell of it.
 
     Raises BenchError `chill-no-mount`, `chill-not-remountable`, `chill-busy`,
@@ -83,17 +265,17 @@ def remount(
     mount = remountable(parse_mountinfo(text), os.path.realpath(target))
     _refuse_busy(mount, places)
     os.sync()
-    with _WholeOrTold(), _kept_loop(mount, places) as behind:
+    with _DeferredUnlessFailed(), _kept_loop(mount, places) as behind:
         _unmount(mount, places, run)
         try:
             kept_by = namespaces_with(mount.device, places.proc)
             notes = _dropped(behind)
         finally:
             _mount(mount, run)
-    return Remounted(shlex.join(mount.command()), tuple(kept_by), tuple(notes))
+    return Remount(shlex.join(mount.command()), tuple(kept_by), tuple(notes))
 
 
-class _WholeOrTold(Deferred):
+class _DeferredUnlessFailed(DeferredSignals):
     """Signals take effect when this is left, unless an error is on its way out.
 
     The error ends the program too, and is the only word of a file system left unmounted.
@@ -110,14 +292,14 @@ class _WholeOrTold(Deferred):
         super().__exit__(kind, error, trace)
 
 
-def _unmount(mount: Mount, places: Places, run: Runner) -> None:
+def _unmount(mount: RemountableMount, places: RemountRoots, run: Runner) -> None:
     complaint = run(["umount", "--", mount.target])
     if complaint:
         _refuse_busy(mount, places)
         raise BenchError("chill-busy", f"{mount.target} stays mounted: {complaint}")
 
 
-def _mount(mount: Mount, run: Runner) -> None:
+def _mount(mount: RemountableMount, run: Runner) -> None:
     complaint = run(mount.command())
     if complaint:
         raise BenchError(
@@ -127,7 +309,7 @@ def _mount(mount: Mount, run: Runner) -> None:
         )
 
 
-def _refuse_busy(mount: Mount, places: Places) -> None:
+def _refuse_busy(mount: RemountableMount, places: RemountRoots) -> None:
     """Raise BenchError `chill-busy` with who holds it, if somebody does."""
     who = holders(os.stat(mount.target).st_dev, places.proc)
     if who:
@@ -140,7 +322,7 @@ def _refuse_busy(mount: Mount, places: Places) -> None:
 
 
 @contextlib.contextmanager
-def _kept_loop(mount: Mount, places: Places) -> Iterator[Path | None]:
+def _kept_loop(mount: RemountableMount, places: RemountRoots) -> Iterator[Path | None]:
     """Hold a loop device open, or the kernel would take it apart; yield its file."""
     name = Path(mount.source).name
     try:

@@ -1,14 +1,4 @@
-"""The child that chill is done by: it dirties memory, then reads a file of holes.
-
-Purpose: `python -P -m benchwright.machine.chill_squeeze SCRATCH`, started by chill.py; it
-prints a `Squeeze` as JSON. Decision: a child, because its memory is free the moment it
-ends, however it ends; it offers itself to the kernel's out-of-memory killer first
-(oom_score_adj 1000), and it ends when its parent does (end of file on stdin).
-Dirtied memory alone would have to go below the reserve to evict the pages used last:
-what the reserve leaves is displaced by clean pages of a file of holes, which cost no
-disk read and can be taken back by the kernel at any moment.
-Source: Auto-pilot paper, section 3.3 (chill, after SunOS 4).
-"""
+"""The child process that empties the caches: it dirties memory as far as its limits allow, then reads a file of holes."""
 
 from __future__ import annotations
 
@@ -18,20 +8,204 @@ import os
 import select
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 
-from benchwright.machine.chill_memory import (
-    Memory,
-    Source,
-    cgroup_memory,
-    limiting_cgroup,
-    machine_memory,
-)
-from benchwright.machine.chill_plan import EMPTY, next_step
-from benchwright.model.chill import Squeeze, Stopped
+from benchwright.core.chill import CachedMemory, ChillAllocation, ChillStop
+from benchwright.core.errors import BenchError
+
+# --------------------------------------------------------------------------------------
+# What memory there is, as far as this process may use it: the machine's, or its
+# cgroup's.
+#
+# Purpose: the readings that chill steers by. Decision: where a memory cgroup above us has
+# a limit below the machine's memory, its figures stand in for the machine's: reclaim then
+# happens inside it. Sources: proc(5) meminfo, vmstat; the kernel's cgroup-v1/memory.rst
+# and cgroup-v2.rst.
+
+_MIB = 1 << 20
+_SHARE = 20
+"""The reserve is one part in so many (5 %) ..."""
+_LEAST_RESERVE = {False: 256 * _MIB, True: 16 * _MIB}
+"""... and at least this [bytes]: of a machine, of a cgroup (where a kernel needs none)."""
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """One reading [bytes]."""
+
+    total_bytes: int
+    """The machine's memory, or the cgroup's limit."""
+    available_bytes: int
+    """What can be taken before anything but caches must give way."""
+    cached_bytes: int
+    """What could be evicted: page cache without shared memory."""
+    swapped_out: int
+    """Pages swapped out since boot, of the whole machine."""
+
+    def reserve_bytes(self, *, limited: bool) -> int:
+        """Return what is left alone: 5 %, at least 256 MiB (in a cgroup 16 MiB)."""
+        return max(self.total_bytes // _SHARE, _LEAST_RESERVE[limited])
+
+
+class MemorySource(msgspec.Struct, frozen=True):
+    """Where readings come from; the roots are seams for tests."""
+
+    proc: Path = Path("/proc")
+    cgroup: Path = Path("/sys/fs/cgroup")
+
+
+def cached(source: MemorySource) -> CachedMemory:
+    """Return what the kernel caches now, of the whole machine."""
+    info = _meminfo(source.proc)
+    pages = info["Cached"] + info["Buffers"] - info.get("Shmem", 0)
+    return CachedMemory(pages, info.get("SReclaimable", 0))
+
+
+def machine_memory(source: MemorySource) -> Memory:
+    """Return a reading of the whole machine."""
+    info = _meminfo(source.proc)
+    return Memory(
+        info["MemTotal"],
+        info["MemAvailable"],
+        info["Cached"] + info["Buffers"] - info.get("Shmem", 0),
+        _swapped_out(source.proc),
+    )
+
+
+def limiting_cgroup(source: MemorySource) -> Path | None:
+    """Return the cgroup above us with the lowest limit below the machine's memory."""
+    total = _meminfo(source.proc)["MemTotal"]
+    found = [
+        (limit, place)
+        for place in _memory_cgroups(source)
+        if (limit := _limit(place)) is not None and limit < total
+    ]
+    return min(found)[1] if found else None
+
+
+def cgroup_memory(place: Path, source: MemorySource) -> Memory:
+    """Return a reading of a memory cgroup, of version 1 or 2.
+
+    Raises BenchError `chill-unreadable` when it has no figures any more.
+    """
+    limit = _limit(place)
+    try:
+        second = (place / "memory.current").exists()
+        usage = place / ("memory.current" if second else "memory.usage_in_bytes")
+        used = int(usage.read_text())
+        stat = _table((place / "memory.stat").read_text())
+    except (OSError, ValueError) as error:
+        raise BenchError("chill-unreadable", f"{place}: {error}") from None
+    prefix = "" if second else "total_"
+    evictable = stat[f"{prefix}inactive_file"] + stat[f"{prefix}active_file"]
+    total = used if limit is None else limit
+    return Memory(total, total - used + evictable, evictable, _swapped_out(source.proc))
+
+
+def _memory_cgroups(source: MemorySource) -> list[Path]:
+    """Return our memory cgroup and those above it, version 1 or 2, as directories."""
+    found = []
+    for line in (source.proc / "self/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            roots = [source.cgroup, source.cgroup / "unified"]
+        elif "memory" in controllers.split(","):
+            roots = [source.cgroup / "memory", source.cgroup / controllers]
+        else:
+            continue
+        for root in roots:
+            here = root / path.lstrip("/")
+            found += [p for p in (here, *here.parents) if p.is_relative_to(root)]
+    return [place for place in found if place.is_dir()]
+
+
+def _limit(place: Path) -> int | None:
+    for name in ("memory.max", "memory.limit_in_bytes"):
+        try:
+            text = (place / name).read_text().strip()
+        except OSError:
+            continue
+        return int(text) if text.isdecimal() else None
+    return None
+
+
+def _swapped_out(proc: Path) -> int:
+    return _table((proc / "vmstat").read_text()).get("pswpout", 0)
+
+
+def _meminfo(proc: Path) -> dict[str, int]:
+    """Return /proc/meminfo in bytes."""
+    lines = (proc / "meminfo").read_text().splitlines()
+    return {
+        name: int(rest.split()[0]) << (10 if rest.endswith("kB") else 0)
+        for name, _, rest in (line.partition(":") for line in lines)
+    }
+
+
+def _table(text: str) -> dict[str, int]:
+    return {name: int(value) for name, value in (x.split() for x in text.splitlines())}
+
+
+# --------------------------------------------------------------------------------------
+# How much memory chill takes next, or why it stops: a pure function of its readings.
+#
+# Decision: steps shrink towards the reserve, so it is approached and never overrun; the
+# paper's program took what it could get, and left it to luck what was killed. Non-goal:
+# taking the memory (chill_squeeze.py).
+
+_chill_plan_MIB = 1 << 20
+LARGEST_STEP = 64 * _chill_plan_MIB
+SMALLEST_STEP = _chill_plan_MIB
+EMPTY = 4 * _chill_plan_MIB
+"""A cache of this size is as good as none [bytes]: what runs is always cached."""
+PATIENCE = 8
+"""Steps without a smaller cache, after it had begun to shrink, before it is called steady."""
+_NOTICEABLE = 8
+"""A cache is smaller when it lost one part in so many of what was taken."""
+
+
+def next_step(
+    readings: Sequence[Memory], taken: Sequence[int], reserve_bytes: int
+) -> int | ChillStop:
+    """Return the bytes to take next, or the reason to stop.
+
+    `readings` has one more entry than `taken`: the one before the first step.
+    """
+    now, start = readings[-1], readings[0]
+    room = now.available_bytes - reserve_bytes
+    if now.swapped_out > start.swapped_out:
+        return ChillStop.SWAP
+    if now.cached_bytes <= EMPTY:
+        return ChillStop.EMPTY
+    if room < 4 * SMALLEST_STEP:
+        return ChillStop.RESERVE
+    if _steady(readings, taken):
+        return ChillStop.STEADY
+    return max(SMALLEST_STEP, min(LARGEST_STEP, room // 4))
+
+
+def _steady(readings: Sequence[Memory], taken: Sequence[int]) -> bool:
+    """Tell whether the cache shrank before, and no longer does."""
+    if len(taken) < PATIENCE:
+        return False
+    lost = readings[-PATIENCE - 1].cached_bytes - readings[-1].cached_bytes
+    lost_ever = readings[0].cached_bytes - readings[-1].cached_bytes
+    recent = sum(taken[-PATIENCE:])
+    return lost_ever > LARGEST_STEP and lost * _NOTICEABLE < recent
+
+
+# -- The child that chill is done by: it dirties memory, then reads a file of holes ----
+#
+# Purpose: `python -P -m benchwright.machine.chill_squeeze SCRATCH`, started by chill.py; it
+# prints a `Squeeze` as JSON. Decision: a child, because its memory is free the moment it
+# ends, however it ends; it offers itself to the kernel's out-of-memory killer first
+# (oom_score_adj 1000), and it ends when its parent does (end of file on stdin).
+# Dirtied memory alone would have to go below the reserve to evict the pages used last:
+# what the reserve leaves is displaced by clean pages of a file of holes, which cost no
+# disk read and can be taken back by the kernel at any moment.
+# Source: Auto-pilot paper, section 3.3 (chill, after SunOS 4).
 
 _PIECE = 1 << 20
 """Read at once [bytes]."""
@@ -42,7 +216,7 @@ _ROUNDS = 2
 class Squeezer:
     """Memory that is held, and what was seen while it was taken."""
 
-    def __init__(self, source: Source, parent_lives: Callable[[], bool]) -> None:
+    def __init__(self, source: MemorySource, parent_lives: Callable[[], bool]) -> None:
         self._source = source
         self._parent_lives = parent_lives
         self._cgroup = limiting_cgroup(source)
@@ -53,11 +227,11 @@ class Squeezer:
             limited=self._cgroup is not None
         )
 
-    def run(self, scratch: Path) -> Squeeze:
+    def run(self, scratch: Path) -> ChillAllocation:
         """Take memory until it is enough, displace the rest, and return what was done."""
         stopped = self._take_all()
-        read = 0 if stopped is Stopped.SWAP else self._displace(scratch)
-        return Squeeze(
+        read = 0 if stopped is ChillStop.SWAP else self._displace(scratch)
+        return ChillAllocation(
             sum(self._taken),
             read,
             stopped,
@@ -73,16 +247,16 @@ class Squeezer:
         own = cgroup_memory(self._cgroup, self._source)
         return min(own, machine, key=lambda memory: memory.available_bytes)
 
-    def _take_all(self) -> Stopped:
+    def _take_all(self) -> ChillStop:
         pattern = os.urandom(_PIECE)
         while self._parent_lives():
             step = next_step(self._readings, self._taken, self.reserve_bytes)
-            if isinstance(step, Stopped):
+            if isinstance(step, ChillStop):
                 return step
             try:
                 self._held.append(_dirtied(step, pattern))
             except (OSError, MemoryError):
-                return Stopped.LIMIT
+                return ChillStop.LIMIT
             self._taken.append(step)
             self._readings.append(self._read())
         sys.exit(1)
@@ -126,7 +300,7 @@ def main() -> int:
     scratch = Path(sys.argv[1])
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
-    squeezed = Squeezer(Source(), _stdin_is_open).run(scratch)
+    squeezed = Squeezer(MemorySource(), _stdin_is_open).run(scratch)
     sys.stdout.buffer.write(msgspec.json.encode(squeezed))
     return 0
 

@@ -1,1 +1,1 @@
-"""Telling a person that a session has failed or is done: mail, webhook, command."""
+"""Notices: telling a person that a session has failed or ended."""

@@ -10,22 +10,25 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
-from benchwright.model.notice import ByApprise, Event, Notice
+from benchwright.core.notice import AppriseTarget, Notice, NoticeEvent
 from benchwright.notice import text
 from benchwright.notice.failure import Undelivered
 from benchwright.notice.secret import revealed
 
 _KINDS = {
-    Event.FAIL_FAST: "failure",
-    Event.FAILURE: "failure",
-    Event.DONE: "success",
-    Event.UNDECIDED: "warning",
-    Event.INTERRUPTED: "warning",
+    NoticeEvent.FAIL_FAST: "failure",
+    NoticeEvent.FAILURE: "failure",
+    NoticeEvent.DONE: "success",
+    NoticeEvent.UNDECIDED: "warning",
+    NoticeEvent.INTERRUPTED: "warning",
 }
 
 
 def send(
-    target: ByApprise, notice: Notice, environment: Mapping[str, str], timeout_s: float
+    target: AppriseTarget,
+    notice: Notice,
+    environment: Mapping[str, str],
+    timeout_s: float,
 ) -> None:
     """Notify each of the URLs. Raises Undelivered."""
     urls = revealed(target.urls_from, environment).split()

@@ -9,13 +9,16 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Mapping
 
-from benchwright.model.notice import ByCommand, Notice
+from benchwright.core.notice import CommandTarget, Notice
 from benchwright.notice import text
 from benchwright.notice.failure import Undelivered
 
 
 def send(
-    command: ByCommand, notice: Notice, environment: Mapping[str, str], timeout_s: float
+    command: CommandTarget,
+    notice: Notice,
+    environment: Mapping[str, str],
+    timeout_s: float,
 ) -> None:
     """Run the command to its end. Raises Undelivered."""
     try:

@@ -15,15 +15,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from benchwright.model.notice import (
-    ByApprise,
-    ByCommand,
-    ByMail,
-    ByWebhook,
-    Delivery,
+from benchwright.core.notice import (
+    AppriseTarget,
+    CommandTarget,
+    MailTarget,
     Notice,
-    Notify,
-    Target,
+    NoticeDelivery,
+    NoticeSettings,
+    NoticeTarget,
+    WebhookTarget,
 )
 from benchwright.notice.failure import Undelivered
 from benchwright.notice.text import described
@@ -46,7 +46,7 @@ class Patience(msgspec.Struct, frozen=True):
 class World(msgspec.Struct, frozen=True):
     """What delivering touches, to be replaced in tests."""
 
-    sender: Callable[[Target], Sender]
+    sender: Callable[[NoticeTarget], Sender]
     environment: Mapping[str, str]
     sleep: Callable[[float], None] = time.sleep
 
@@ -56,33 +56,33 @@ def real_world() -> World:
     return World(sender_of, os.environ)
 
 
-def sender_of(target: Target) -> Sender:
+def sender_of(target: NoticeTarget) -> Sender:
     """Return what sends to a target; only what that needs is imported."""
     match target:
-        case ByMail():
+        case MailTarget():
             from benchwright.notice import mail
 
             return lambda *rest: mail.send(target, *rest)
-        case ByWebhook():
+        case WebhookTarget():
             from benchwright.notice import webhook
 
             return lambda *rest: webhook.send(target, *rest)
-        case ByCommand():
+        case CommandTarget():
             from benchwright.notice import command
 
             return lambda *rest: command.send(target, *rest)
-        case ByApprise():
+        case AppriseTarget():
             from benchwright.notice import by_apprise
 
             return lambda *rest: by_apprise.send(target, *rest)
 
 
 def deliver(
-    notices: Sequence[Notify],
+    notices: Sequence[NoticeSettings],
     notice: Notice,
     world: World | None = None,
     patience: Patience | None = None,
-) -> tuple[Delivery, ...]:
+) -> tuple[NoticeDelivery, ...]:
     """Send a notice to every target that wants its event; return what became of each.
 
     Raises nothing: a KeyboardInterrupt gives up what is still under way.
@@ -115,7 +115,7 @@ class _Attempt(threading.Thread):
     """One target being told. A daemon: it does not outlive bw, nor hold it up."""
 
     def __init__(
-        self, target: Target, notice: Notice, world: World, patience: Patience
+        self, target: NoticeTarget, notice: Notice, world: World, patience: Patience
     ) -> None:
         super().__init__(daemon=True)
         self._target = target
@@ -123,12 +123,12 @@ class _Attempt(threading.Thread):
         self._world = world
         self._patience = patience
         self._tries = 0
-        self._delivery: Delivery | None = None
+        self._delivery: NoticeDelivery | None = None
 
-    def outcome(self, late: str) -> Delivery:
+    def outcome(self, late: str) -> NoticeDelivery:
         """Return what became of it; `late` if that is not known yet."""
         name = described(self._target)
-        return self._delivery or Delivery(name, self._tries, late)
+        return self._delivery or NoticeDelivery(name, self._tries, late)
 
     def run(self) -> None:
         """Try until it is taken, or no further try would help."""
@@ -139,12 +139,12 @@ class _Attempt(threading.Thread):
             self._world.sleep(pause_s)
             error = self._tried()
         name, why = described(self._target), "" if error is None else str(error)
-        self._delivery = Delivery(name, self._tries, why)
+        self._delivery = NoticeDelivery(name, self._tries, why)
 
     def _tried(self) -> Undelivered | None:
         self._tries += 1
         patience = self._patience
-        command = isinstance(self._target, ByCommand)
+        command = isinstance(self._target, CommandTarget)
         limit_s = patience.command_s if command else patience.answer_s
         try:
             send = self._world.sender(self._target)

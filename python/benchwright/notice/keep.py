@@ -12,22 +12,22 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.model.notice import Delivery, Notice
-from benchwright.model.visible import visible_json
+from benchwright.core.notice import Notice, NoticeDelivery
+from benchwright.core.untrusted import visible_json
 
 FILE = "notices.jsonl"
 
 
-class Kept(msgspec.Struct, frozen=True):
+class NoticeRecord(msgspec.Struct, frozen=True):
     """One line of the file."""
 
     notice: Notice
-    deliveries: tuple[Delivery, ...]
+    deliveries: tuple[NoticeDelivery, ...]
 
 
-def keep(study: Path, notice: Notice, deliveries: Sequence[Delivery]) -> str:
+def keep(study: Path, notice: Notice, deliveries: Sequence[NoticeDelivery]) -> str:
     """Append to the study's file; return why that was not possible, or an empty text."""
-    text = msgspec.json.encode(Kept(notice, tuple(deliveries))).decode()
+    text = msgspec.json.encode(NoticeRecord(notice, tuple(deliveries))).decode()
     line = visible_json(text).encode() + b"\n"
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     try:

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from email.message import EmailMessage
 from typing import Any, BinaryIO
 
-from benchwright.model.notice import ByMail, Notice
+from benchwright.core.notice import MailTarget, Notice
 from benchwright.notice import text
 from benchwright.notice.failure import Undelivered
 from benchwright.notice.secret import revealed
@@ -30,13 +30,16 @@ PORTS = {"none": 25, "starttls": 587, "tls": 465}
 
 
 def send(
-    mail: ByMail, notice: Notice, environment: Mapping[str, str], timeout_s: float
+    mail: MailTarget, notice: Notice, environment: Mapping[str, str], timeout_s: float
 ) -> None:
     """Hand a notice to the mail server. Raises Undelivered."""
     password = revealed(mail.password, environment) if mail.password else ""
-    with _told(password):
+    with _errors_reported(password):
         message = message_of(mail, notice)
-    with _told(password), _connected(mail, own_name(notice), timeout_s) as server:
+    with (
+        _errors_reported(password),
+        _connected(mail, own_name(notice), timeout_s) as server,
+    ):
         if password:
             server.login(mail.user, password)
         refused = server.send_message(message)
@@ -45,7 +48,7 @@ def send(
         raise Undelivered(f"taken, but not for {some}")
 
 
-def message_of(mail: ByMail, notice: Notice) -> EmailMessage:
+def message_of(mail: MailTarget, notice: Notice) -> EmailMessage:
     """Return the message: the text, and the notice's document attached."""
     message = EmailMessage()
     message["Subject"] = text.subject(notice)
@@ -116,7 +119,9 @@ class _BoundedOverTls(_Bounded, smtplib.SMTP_SSL):
 
 
 @contextlib.contextmanager
-def _connected(mail: ByMail, own_name: str, timeout_s: float) -> Iterator[smtplib.SMTP]:
+def _connected(
+    mail: MailTarget, own_name: str, timeout_s: float
+) -> Iterator[smtplib.SMTP]:
     port = mail.port or PORTS[mail.security]
     if mail.security == "tls":
         server: smtplib.SMTP = _BoundedOverTls(
@@ -130,12 +135,12 @@ def _connected(mail: ByMail, own_name: str, timeout_s: float) -> Iterator[smtpli
         yield server
 
 
-def _context(mail: ByMail) -> ssl.SSLContext:
+def _context(mail: MailTarget) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=mail.ca_file or None)
 
 
 @contextlib.contextmanager
-def _told(password: str) -> Iterator[None]:
+def _errors_reported(password: str) -> Iterator[None]:
     """Turn what smtplib raises into Undelivered; a password never stands in it."""
     try:
         yield

@@ -10,7 +10,7 @@ import os
 import stat
 from collections.abc import Mapping
 
-from benchwright.model.notice import Secret
+from benchwright.core.notice import Secret
 from benchwright.notice.failure import Undelivered
 
 MOST_BYTES = 65536

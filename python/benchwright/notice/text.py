@@ -9,28 +9,28 @@ import datetime
 
 import msgspec
 
-from benchwright.finding.words import counted
-from benchwright.model import visible
-from benchwright.model.notice import (
-    ByApprise,
-    ByCommand,
-    ByMail,
-    ByWebhook,
-    Event,
+from benchwright.core import untrusted as visible
+from benchwright.core.notice import (
+    AppriseTarget,
+    CommandTarget,
+    MailTarget,
     Notice,
-    Result,
-    Target,
+    NoticeEvent,
+    NoticeResult,
+    NoticeTarget,
+    WebhookTarget,
 )
+from benchwright.findings.text import counted
 
 MOST_LINES = 200
 """Of the summary in a message for a person."""
 
 _WORDS = {
-    Event.FAIL_FAST: "failed, and ended there",
-    Event.FAILURE: "failed",
-    Event.DONE: "done",
-    Event.UNDECIDED: "ended without an answer",
-    Event.INTERRUPTED: "interrupted",
+    NoticeEvent.FAIL_FAST: "failed, and ended there",
+    NoticeEvent.FAILURE: "failed",
+    NoticeEvent.DONE: "done",
+    NoticeEvent.UNDECIDED: "ended without an answer",
+    NoticeEvent.INTERRUPTED: "interrupted",
 }
 
 
@@ -77,7 +77,7 @@ def _places(notice: Notice) -> list[str]:
     ]
 
 
-def result_line(result: Result) -> str:
+def result_line(result: NoticeResult) -> str:
     """Return a figure as a line: `sort elapsed: 0.51 +- 0.02 s (n 30)`."""
     mean = "absent" if result.mean is None else f"{result.mean:.6g}"
     width = "" if result.half_width is None else f" +- {result.half_width:.3g}"
@@ -121,17 +121,17 @@ def variables(notice: Notice) -> dict[str, str]:
     return {f"BW_NOTICE_{name}": value for name, value in shown.items()}
 
 
-def described(target: Target) -> str:
+def described(target: NoticeTarget) -> str:
     """Return a target in words, without what may be secret."""
     match target:
-        case ByMail(to=to, host=host):
+        case MailTarget(to=to, host=host):
             return f"mail to {', '.join(to)} by {host}"
-        case ByWebhook(url="", url_from=secret):
+        case WebhookTarget(url="", url_from=secret):
             assert secret is not None, "a webhook has an URL or a place to find it"
             return f"webhook of {secret.kind} {secret.name}"
-        case ByWebhook(url=url):
+        case WebhookTarget(url=url):
             return f"webhook {url.partition('?')[0]}"
-        case ByCommand(argv=argv):
+        case CommandTarget(argv=argv):
             return f"command {argv[0]}"
-        case ByApprise(urls_from=secret):
+        case AppriseTarget(urls_from=secret):
             return f"apprise by {secret.kind} {secret.name}"

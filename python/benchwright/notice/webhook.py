@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import IO
 
 from benchwright import __version__
-from benchwright.model.notice import ByWebhook, Notice
+from benchwright.core.notice import Notice, WebhookTarget
 from benchwright.notice import text
 from benchwright.notice.failure import Undelivered
 from benchwright.notice.secret import revealed
@@ -26,7 +26,10 @@ _AGAIN = (408, 425, 429)
 
 
 def send(
-    webhook: ByWebhook, notice: Notice, environment: Mapping[str, str], timeout_s: float
+    webhook: WebhookTarget,
+    notice: Notice,
+    environment: Mapping[str, str],
+    timeout_s: float,
 ) -> None:
     """POST a notice. Raises Undelivered."""
     url = webhook.url
@@ -67,7 +70,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def _post(
-    request: urllib.request.Request, webhook: ByWebhook, timeout_s: float
+    request: urllib.request.Request, webhook: WebhookTarget, timeout_s: float
 ) -> None:
     own = urllib.parse.urlsplit(request.full_url).hostname in LOOPBACK
     opener = urllib.request.build_opener(

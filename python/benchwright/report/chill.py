@@ -7,41 +7,46 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from benchwright.finding.load import time_words
-from benchwright.finding.words import counted
-from benchwright.model.chill import Checked, Chilled, Squeeze, Stopped
-from benchwright.model.finding import Finding
-from benchwright.model.visible import visible_lines
-from benchwright.report.findings import finding_line
+from benchwright.core.chill import (
+    CacheResidency,
+    ChillAllocation,
+    ChillReport,
+    ChillStop,
+)
+from benchwright.core.results import Finding
+from benchwright.core.untrusted import visible_lines
+from benchwright.findings.load import load_time_text
+from benchwright.findings.text import counted
 from benchwright.report.load import bytes_words
+from benchwright.report.parts import finding_line
 
-SCHEMA = "benchwright/chill/1"
+CHILL_SCHEMA = "benchwright/chill/1"
 _WIDTH = 14
 _STOPPED = {
-    Stopped.EMPTY: "until next to nothing was cached",
-    Stopped.STEADY: "until the cache became no smaller",
-    Stopped.RESERVE: "down to the reserve of {reserve}",
-    Stopped.SWAP: "until the kernel began to swap",
-    Stopped.LIMIT: "until no more was given",
-    Stopped.KILLED: "until the kernel ended it, and nothing else",
+    ChillStop.EMPTY: "until next to nothing was cached",
+    ChillStop.STEADY: "until the cache became no smaller",
+    ChillStop.RESERVE: "down to the reserve of {reserve}",
+    ChillStop.SWAP: "until the kernel began to swap",
+    ChillStop.LIMIT: "until no more was given",
+    ChillStop.KILLED: "until the kernel ended it, and nothing else",
 }
 
 
-def chill_document(chilled: Chilled, findings: Sequence[Finding]) -> str:
+def chill_document(chilled: ChillReport, findings: Sequence[Finding]) -> str:
     """Return the report as one JSON document, schema `benchwright/chill/1`."""
     body = msgspec.to_builtins(chilled)
     body |= {"findings": msgspec.to_builtins(list(findings))}
-    return json.dumps({"schema": SCHEMA, **body}, indent=2) + "\n"
+    return json.dumps({"schema": CHILL_SCHEMA, **body}, indent=2) + "\n"
 
 
-def chill_text(chilled: Chilled, findings: Sequence[Finding]) -> str:
+def chill_text(chilled: ChillReport, findings: Sequence[Finding]) -> str:
     """Return the report for a person, ended by a newline; nothing in it moves a cursor."""
     return visible_lines("\n".join(_lines(chilled, findings))) + "\n"
 
 
-def _lines(chilled: Chilled, findings: Sequence[Finding]) -> Iterator[str]:
+def _lines(chilled: ChillReport, findings: Sequence[Finding]) -> Iterator[str]:
     before, after = chilled.before, chilled.after
-    yield _row("method", f"{chilled.method}, {time_words(chilled.elapsed_ns)}")
+    yield _row("method", f"{chilled.method}, {load_time_text(chilled.elapsed_ns)}")
     limited = chilled.squeeze is not None and chilled.squeeze.limit_bytes is not None
     whole = " (of the whole machine)" if limited else ""
     yield _row("page cache", _change(before.page_bytes, after.page_bytes) + whole)
@@ -67,8 +72,8 @@ def _change(before: int, after: int) -> str:
     return f"{bytes_words(before)} before, {bytes_words(after)} after"
 
 
-def _squeezed(squeeze: Squeeze) -> str:
-    if squeeze.stopped is Stopped.KILLED:
+def _squeezed(squeeze: ChillAllocation) -> str:
+    if squeeze.stopped is ChillStop.KILLED:
         return f"taken {_STOPPED[squeeze.stopped]}"
     reason = _STOPPED[squeeze.stopped].format(
         reserve=bytes_words(squeeze.reserve_bytes)
@@ -83,7 +88,7 @@ def _squeezed(squeeze: Squeeze) -> str:
     return text
 
 
-def _checked(one: Checked) -> str:
+def _checked(one: CacheResidency) -> str:
     files = "" if one.files == 1 else f" ({one.files:,} files)"
     return (
         f"{one.path}{files}: {one.after_pages:,} of {counted(one.pages, 'page')} in memory, "

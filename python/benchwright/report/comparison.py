@@ -13,19 +13,19 @@ import datetime
 import math
 from typing import Any
 
-from benchwright.finding.words import counted
-from benchwright.model.comparison import (
-    Comparison,
+from benchwright.core.comparison import (
+    ComparisonResult,
     GateVerdict,
     MetricVerdict,
     NullResult,
     Verdict,
 )
-from benchwright.model.estimate import Estimate
-from benchwright.model.visible import visible_lines
-from benchwright.report.json import known, stop_object
+from benchwright.core.results import Estimate
+from benchwright.core.untrusted import visible_lines
+from benchwright.findings.text import counted
+from benchwright.report.parts import known, stop_object
 
-SCHEMA = "benchwright/compare/1"
+COMPARE_SCHEMA = "benchwright/compare/1"
 WIDENED = 1.1
 """A factor of an interval from which on it is reported."""
 _HEADING: tuple[str, ...] = (
@@ -42,7 +42,7 @@ _HEADING: tuple[str, ...] = (
 )
 
 
-def render_comparison(comparison: Comparison) -> str:
+def render_comparison(comparison: ComparisonResult) -> str:
     """Return the table, the sentences, the gates and the noise floor; ends with a
     newline."""
     parts = [_table(comparison)]
@@ -56,7 +56,7 @@ def render_comparison(comparison: Comparison) -> str:
 # -- the table ---------------------------------------------------------------------------
 
 
-def _table(comparison: Comparison) -> str:
+def _table(comparison: ComparisonResult) -> str:
     rows = [_HEADING]
     for metric in dict.fromkeys(v.metric for v in comparison.verdicts):
         own = [v for v in comparison.verdicts if v.metric == metric]
@@ -125,7 +125,7 @@ def _digits(value: float) -> str:
 # -- sentences ---------------------------------------------------------------------------
 
 
-def sentence(v: MetricVerdict, comparison: Comparison) -> str:
+def sentence(v: MetricVerdict, comparison: ComparisonResult) -> str:
     """Return a verdict as a sentence, with the evidence for it."""
     evidence = _evidence(v)
     if v.verdict in (Verdict.FASTER, Verdict.SLOWER):
@@ -227,7 +227,7 @@ def null_sentence(null: NullResult) -> str:
 # -- objects -----------------------------------------------------------------------------
 
 
-def comparison_object(comparison: Comparison) -> dict[str, Any]:
+def comparison_object(comparison: ComparisonResult) -> dict[str, Any]:
     """Return a comparison as plain objects; what is not there is null."""
     rule = comparison.rule
     return {

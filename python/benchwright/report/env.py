@@ -1,21 +1,34 @@
-"""A capture of the machine as text: grouped, one fact a line, what is absent at the end.
-
-Decision: many facts of one thing (a disk, a mount) are one paragraph, and absent facts are
-put together by their reason: a page that is read, not scrolled past. `--json` has every
-fact with its source.
-"""
+"""A capture of the machine, and the difference of two captures; as text and for JSON."""
 
 from __future__ import annotations
 
 import hashlib
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
+from typing import Any
 
-from benchwright.finding.words import counted
-from benchwright.model.machine import Fact, Machine
-from benchwright.model.visible import one_line, visible_lines
+import msgspec
+
+from benchwright.core.machine import (
+    Fact,
+    FactChange,
+    FactWeight,
+    MachineCapture,
+    MachineDifference,
+)
+from benchwright.core.untrusted import one_line, visible_json, visible_lines
+from benchwright.findings.environment import value_text
+from benchwright.findings.text import counted
+
+# --------------------------------------------------------------------------------------
+# A capture of the machine as text: grouped, one fact a line, what is absent at the
+# end.
+#
+# Decision: many facts of one thing (a disk, a mount) are one paragraph, and absent facts are
+# put together by their reason: a page that is read, not scrolled past. `--json` has every
+# fact with its source.
 
 GROUPS = (
     ("Host", ("host", "os", "kernel", "firmware", "virtual", "clock")),
@@ -39,12 +52,12 @@ _UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
 _CUT = 240
 
 
-def machine_text(machine: Machine) -> str:
+def machine_text(machine: MachineCapture) -> str:
     """Return a capture as text, ended by a newline."""
     return visible_lines("\n".join(_lines(machine))) + "\n"
 
 
-def taken_text(machine: Machine) -> str:
+def taken_text(machine: MachineCapture) -> str:
     """Return when a capture was taken: `2026-11-21 23:26:58 UTC`."""
     taken = datetime.fromtimestamp(machine.taken_ns // 10**9, UTC)
     return f"{taken:%Y-%m-%d %H:%M:%S} UTC"
@@ -62,7 +75,7 @@ def shown_value(name: str, value: str) -> str:
     return text if len(text) <= _CUT else f"{text[:_CUT]}... ({len(text)} characters)"
 
 
-def _lines(machine: Machine) -> Iterator[str]:
+def _lines(machine: MachineCapture) -> Iterator[str]:
     absent = [fact for fact in machine.facts if fact.value is None]
     there = [fact for fact in machine.facts if fact.value is not None]
     count = f"{counted(len(there), 'fact')}, {len(absent)} absent"
@@ -149,3 +162,170 @@ def _size(name: str, text: str) -> str:
             return f"{size:.4g} {unit}"
         size /= 1024
     return f"{size:.4g} {_UNITS[-1]}"
+
+
+# --------------------------------------------------------------------------------------
+# What differs between two captures, as text: the gravest first, the expected counted.
+
+NamedCapture = tuple[str, MachineCapture]
+"""What the user called a capture, and the capture."""
+
+_WEIGHT_MEANING = {
+    FactWeight.FATAL: "figures of the two are of different machines",
+    FactWeight.SUSPICIOUS: "may well change a figure",
+    FactWeight.EXPECTED: "differ between any two runs",
+}
+_SEPARATORS = {
+    "cpu.flags": " ",
+    "cpu.bugs": " ",
+    "kernel.command_line": " ",
+    "kernel.lsm": ",",
+    "env.PATH": ":",
+    "env.LD_LIBRARY_PATH": ":",
+}
+_LONG = 40
+
+
+def difference_text(
+    a: NamedCapture, b: NamedCapture, difference: MachineDifference, *, everything: bool
+) -> str:
+    """Return the difference as text, ended by a newline; the expected with `everything`."""
+    return (
+        visible_lines("\n".join(_difference_lines(a, b, difference, everything))) + "\n"
+    )
+
+
+def _difference_lines(
+    a: NamedCapture, b: NamedCapture, difference: MachineDifference, everything: bool
+) -> Iterator[str]:
+    for letter, (name, machine) in (("A", a), ("B", b)):
+        yield f"{letter}  {name}, captured {taken_text(machine)}"
+    if not difference.matters:
+        yield ""
+        yield "nothing is known to differ that may change a figure"
+    for weight in (FactWeight.FATAL, FactWeight.SUSPICIOUS):
+        head = f"{weight.value}: {_WEIGHT_MEANING[weight]}"
+        yield from _section(head, difference.of(weight))
+    head = "not known: could be read on one side only"
+    yield from _section(head, difference.unknown)
+    expected = [c for c in difference.changes if c.weight is FactWeight.EXPECTED]
+    if everything:
+        yield from _section(
+            f"expected: {_WEIGHT_MEANING[FactWeight.EXPECTED]}", expected
+        )
+    elif expected:
+        yield ""
+        verb = "differs" if len(expected) == 1 else "differ"
+        yield f"expected: {len(expected)} more {verb} between any two runs (--all)"
+
+
+def _section(head: str, changes: Sequence[FactChange]) -> Iterator[str]:
+    if changes:
+        yield ""
+        yield head
+    for change in changes:
+        yield f"  {change.name}"
+        for letter, text in zip("AB", _sides(change), strict=True):
+            yield f"    {letter}  {text}"
+
+
+def _sides(change: FactChange) -> tuple[str, str]:
+    """Return both values; of long lists only what is in one and not in the other."""
+    before, after = change.before, change.after
+    if before is not None and after is not None and len(before + after) > 2 * _LONG:
+        one, other = _parts(change.name, before), _parts(change.name, after)
+        if len(one) > 1 or len(other) > 1:
+            only = [p for p in one if p not in other]
+            only_other = [p for p in other if p not in one]
+            if only or only_other:
+                return _only(only), _only(only_other)
+    return (
+        _side(change.name, before, change.before_absent),
+        _side(change.name, after, change.after_absent),
+    )
+
+
+def _parts(name: str, value: str) -> list[str]:
+    separator = _SEPARATORS.get(name, "," if name.endswith(".options") else ", ")
+    return value.split(separator)
+
+
+def _only(parts: list[str]) -> str:
+    return (
+        f"only here: {one_line(', '.join(parts))}"
+        if parts
+        else "nothing that the other lacks"
+    )
+
+
+def _side(name: str, value: str | None, absent: str) -> str:
+    if value is None:
+        return value_text(None, absent, _LONG)
+    return one_line(value) if name == "cpu.flags" else shown_value(name, value)
+
+
+# --------------------------------------------------------------------------------------
+# Captures and their differences as JSON: `benchwright/env/1`, `benchwright/env-
+# diff/1`.
+#
+# Decision: no use of report/parts.py, whose imports (numpy) take longer than a capture.
+
+ENV_SCHEMA = "benchwright/env/1"
+ENV_DIFFERENCE_SCHEMA = "benchwright/env-diff/1"
+
+
+def machine_document(name: str, machine: MachineCapture) -> dict[str, Any]:
+    """Return a capture as plain objects; `name` is what it is of, such as `now`."""
+    return {
+        "schema": ENV_SCHEMA,
+        "of": name,
+        "taken_ns": machine.taken_ns,
+        "facts": [_fact_object(fact) for fact in machine.facts],
+    }
+
+
+def difference_document(
+    a: tuple[str, MachineCapture],
+    b: tuple[str, MachineCapture],
+    difference: MachineDifference,
+) -> dict[str, Any]:
+    """Return what differs between two captures, everything, as plain objects."""
+    counts = {weight.value: len(difference.of(weight)) for weight in FactWeight}
+    return {
+        "schema": ENV_DIFFERENCE_SCHEMA,
+        "a": {"of": a[0], "taken_ns": a[1].taken_ns},
+        "b": {"of": b[0], "taken_ns": b[1].taken_ns},
+        "counts": counts | {"unknown": len(difference.unknown)},
+        "changes": [_change_object(change) for change in difference.changes],
+    }
+
+
+def encode(document: dict[str, Any]) -> str:
+    """Return plain objects as indented JSON with a newline at its end.
+
+    What is not printable is escaped in it.
+    """
+    text = msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+    return visible_json(text) + "\n"
+
+
+def _fact_object(fact: Fact) -> dict[str, Any]:
+    return {
+        "name": fact.name,
+        "value": fact.value,
+        "source": fact.source,
+        "absent": fact.absent,
+        "weight": fact.weight.value,
+    }
+
+
+def _change_object(change: FactChange) -> dict[str, Any]:
+    return {
+        "name": change.name,
+        "weight": change.weight.value,
+        "known": change.known,
+        "a": change.before,
+        "b": change.after,
+        "a_absent": change.before_absent,
+        "b_absent": change.after_absent,
+    }

@@ -17,19 +17,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
-from benchwright.finding.words import counted
-from benchwright.model.comparison import Comparison, Outcome, Verdict
-from benchwright.model.finding import Finding, Severity
-from benchwright.model.visible import visible_lines
+from benchwright.core.comparison import ComparisonResult, GateOutcome, Verdict
+from benchwright.core.results import Finding, Severity
+from benchwright.core.untrusted import visible_lines
+from benchwright.findings.text import counted
 from benchwright.report.comparison import gate_sentence, sentence
-from benchwright.report.findings import finding_lines
+from benchwright.report.parts import finding_lines
 
 _CUT = ("interrupted", "stopped", "failed")
 """Ends that came before the comparison's own: a gate that held so far did not pass."""
 
 
 def render_junit(
-    comparisons: Sequence[Comparison], findings: Sequence[Finding] = ()
+    comparisons: Sequence[ComparisonResult], findings: Sequence[Finding] = ()
 ) -> str:
     """Return one `testsuite` for each comparison, as an XML document; `findings` are
     about all of them."""
@@ -41,7 +41,9 @@ def render_junit(
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}\n'
 
 
-def _suite(comparison: Comparison, findings: Sequence[Finding]) -> ElementTree.Element:
+def _suite(
+    comparison: ComparisonResult, findings: Sequence[Finding]
+) -> ElementTree.Element:
     grave = [one for one in findings if one.severity is Severity.SERIOUS]
     gates = _gates(comparison, finding_lines(grave))
     cases = [*_verdicts(comparison), *gates, *_trials(comparison)]
@@ -64,7 +66,7 @@ def _suite(comparison: Comparison, findings: Sequence[Finding]) -> ElementTree.E
     return suite
 
 
-def _verdicts(comparison: Comparison) -> list[ElementTree.Element]:
+def _verdicts(comparison: ComparisonResult) -> list[ElementTree.Element]:
     cases = []
     for v in comparison.verdicts:
         if not v.judged:
@@ -77,14 +79,14 @@ def _verdicts(comparison: Comparison) -> list[ElementTree.Element]:
     return cases
 
 
-def _gates(comparison: Comparison, grave: str) -> list[ElementTree.Element]:
+def _gates(comparison: ComparisonResult, grave: str) -> list[ElementTree.Element]:
     """Return a case for each gate, with the lines of the serious findings."""
     cases = []
     for gate in comparison.gates:
         case = _case(gate.candidate, f"not {gate.gate.text}")
-        if gate.outcome is Outcome.FAILED:
+        if gate.outcome is GateOutcome.FAILED:
             _add(case, "failure", gate.detail, gate_sentence(gate))
-        elif gate.outcome is Outcome.UNDECIDED:
+        elif gate.outcome is GateOutcome.UNDECIDED:
             _add(case, "error", f"undecided: {gate.detail}", gate_sentence(gate))
         elif comparison.stop.reason in _CUT:
             _add(case, "error", comparison.stop.reason, gate_sentence(gate))
@@ -94,7 +96,7 @@ def _gates(comparison: Comparison, grave: str) -> list[ElementTree.Element]:
     return cases
 
 
-def _trials(comparison: Comparison) -> list[ElementTree.Element]:
+def _trials(comparison: ComparisonResult) -> list[ElementTree.Element]:
     if not comparison.failed_blocks:
         return []
     case = _case(" and ".join(comparison.arms), "trials")

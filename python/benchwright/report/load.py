@@ -1,22 +1,40 @@
-"""A load's result for a person: what ran, the rates, the counts, the table of times.
-
-Decision: for each kind the three times stand under each other (issue error, service,
-response), because the first says whether the other two can be believed. A percentile
-with fewer than ten operations beyond it is marked, and so is one whose rank lies among
-operations that failed or never ended: it is above all that were seen. Non-goal: the series of
-intervals, which `--json` has.
-"""
+"""The result of a load: rates, counts and the table of times; its progress; as text and for JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
-from benchwright.finding.load import FEW, part_words, rate_words, time_words
-from benchwright.finding.words import counted
-from benchwright.model.finding import Finding
-from benchwright.model.load import Counts, KindResult, LoadResult, Times, TraceResult
-from benchwright.model.visible import visible_lines
-from benchwright.report.findings import finding_line
+from benchwright.core.load import (
+    KindResult,
+    LoadCounts,
+    LoadProgress,
+    LoadResult,
+    LoopModel,
+    TimeDistribution,
+    TraceResult,
+)
+from benchwright.core.results import Finding
+from benchwright.core.untrusted import visible_lines
+from benchwright.findings.load import FEW, load_rate_text, load_time_text, part_text
+from benchwright.findings.text import counted
+from benchwright.report.parts import encode, finding_line, finding_object
+from benchwright.report.progress import bar
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+
+# --------------------------------------------------------------------------------------
+# A load's result for a person: what ran, the rates, the counts, the table of times.
+#
+# Decision: for each kind the three times stand under each other (issue error, service,
+# response), because the first says whether the other two can be believed. A percentile
+# with fewer than ten operations beyond it is marked, and so is one whose rank lies among
+# operations that failed or never ended: it is above all that were seen. Non-goal: the series of
+# intervals, which `--json` has.
 
 _COLUMNS = (
     ("p50", "p50", 0.5),
@@ -115,8 +133,8 @@ def _intended(result: LoadResult, asked_per_s: float | None) -> str:
     if drawn is None:
         return ""
     if asked_per_s is None:
-        return f"intended {rate_words(drawn)}, "
-    asked, text = rate_words(asked_per_s), rate_words(drawn)
+        return f"intended {load_rate_text(drawn)}, "
+    asked, text = load_rate_text(asked_per_s), load_rate_text(drawn)
     return f"asked {asked}, " if asked == text else f"asked {asked} ({text} drawn), "
 
 
@@ -125,7 +143,9 @@ def _rates(result: LoadResult, intended: str) -> str:
         ("offered", result.offered_rate_per_s),
         ("achieved", result.achieved_rate_per_s),
     )
-    known = [f"{name} {rate_words(rate)}" for name, rate in rates if rate is not None]
+    known = [
+        f"{name} {load_rate_text(rate)}" for name, rate in rates if rate is not None
+    ]
     if not known:
         return "none: no operation began"
     return intended + ", ".join(known)
@@ -136,12 +156,12 @@ def _measured(result: LoadResult, warm_up_ns: int) -> str:
     length_ns = result.measured_ns
     if length_ns is None:
         return ""
-    text = f" in {time_words(length_ns)}"
+    text = f" in {load_time_text(length_ns)}"
     if warm_up_ns:
-        text += f" after {time_words(warm_up_ns)} of warm-up"
+        text += f" after {load_time_text(warm_up_ns)} of warm-up"
     later_ns = result.elapsed_ns - warm_up_ns - length_ns
     if later_ns > _LATER * length_ns:
-        text += f"; the last ended {time_words(later_ns)} later"
+        text += f"; the last ended {load_time_text(later_ns)} later"
     return text
 
 
@@ -186,7 +206,7 @@ def _table(result: LoadResult) -> Iterator[str]:
     yield f"{'':<9}{'':<12}{'n':>11}{names}"
     for kind, one in _shown(result):
         for place, (title, field) in enumerate(_TIMES):
-            times: Times = getattr(one, field)
+            times: TimeDistribution = getattr(one, field)
             head = kind if place == 0 else ""
             cells = _response(result, kind) if field == "response_ns" else _cells(times)
             yield f"{head:<9}{title:<12}{times.count:>11,}{cells}"
@@ -198,7 +218,7 @@ def _shown(result: LoadResult) -> list[tuple[str, KindResult]]:
     return kinds if len(kinds) == 1 else [*kinds, ("all", result.all)]
 
 
-def _cells(times: Times) -> str:
+def _cells(times: TimeDistribution) -> str:
     return "".join(
         f"{_cell(getattr(times, name), times.count * share):>11}"
         for _, name, share in _COLUMNS
@@ -208,13 +228,13 @@ def _cells(times: Times) -> str:
 def _cell(value: int | None, beyond: float) -> str:
     if value is None:
         return "-"
-    return time_words(value) + (_MARK if round(beyond, 6) < FEW else "")
+    return load_time_text(value) + (_MARK if round(beyond, 6) < FEW else "")
 
 
 def _response(result: LoadResult, kind: str) -> str:
     """Return the cells of response times; what is not known is above the largest seen."""
     times = result.kinds[kind].response_ns
-    above = "-" if times.max is None else f"> {time_words(times.max)}{_ABOVE}"
+    above = "-" if times.max is None else f"> {load_time_text(times.max)}{_ABOVE}"
     return "".join(
         f"{_cell(getattr(times, name), times.count * share):>11}"
         if result.response_known(kind, share)
@@ -242,8 +262,8 @@ def _below(result: LoadResult) -> Iterator[str]:
         yield f"absent: {absent}"
 
 
-def _without_response(counts: Counts) -> str:
-    part = part_words(counts.without_response, counts.intended)
+def _without_response(counts: LoadCounts) -> str:
+    part = part_text(counts.without_response, counts.intended)
     return f"{part} failed or never ended"
 
 
@@ -253,3 +273,150 @@ def bytes_words(size: int) -> str:
         if size >= scale:
             return f"{size / scale:.4g} {unit}"
     return f"{size} B"
+
+
+# -- A load's result as one JSON document, `benchwright/load/1` ------------------------
+
+LOAD_SCHEMA = "benchwright/load/1"
+
+
+def load_document(
+    result: Mapping[str, Any],
+    request: Mapping[str, Any],
+    metrics: Mapping[str, float],
+    *,
+    known_to: float,
+    loop: LoopModel,
+    asked_rate_per_s: float | None,
+    findings: Sequence[Finding],
+) -> str:
+    """Return the document: what was asked, what the engine said in full, the metrics by
+    name, and the doubts. `result` is the engine's own, with every field that it has;
+    beyond the share `known_to` its percentiles of response times say nothing."""
+    said = {key: value for key, value in result.items() if key != "type"}
+    return encode(
+        {
+            "schema": LOAD_SCHEMA,
+            "request": dict(request),
+            "loop": {"open": loop.open, "closed": loop.closed},
+            "result": said,
+            "asked_rate_per_s": asked_rate_per_s,
+            "metrics": dict(metrics),
+            "response_known_to": known_to,
+            "findings": [finding_object(one) for one in findings],
+        }
+    )
+
+
+# --------------------------------------------------------------------------------------
+# Progress while a load runs: a line every two seconds, or a live line on a terminal.
+#
+# Decision: it is drawn only when the engine tells something, once an interval: no thread of
+# ours may wake up beside what is measured. rich is imported only for a terminal.
+
+_LEAST_INTERVAL_NS = 2 * 10**9
+
+
+class LoadListener(Protocol):
+    """What is told of a load's progress."""
+
+    def __call__(self, progress: LoadProgress) -> None:
+        """Show how far it is."""
+
+    def close(self) -> None:
+        """Show nothing more."""
+
+
+def load_listener(
+    end_ns: int | None, stream: TextIO | None = None, *, quiet: bool = False
+) -> LoadListener:
+    """Return what shows progress on `stream`, by default stderr."""
+    stream = sys.stderr if stream is None else stream
+    if quiet:
+        return SilentLoad()
+    if stream.isatty():
+        return TerminalLoad(stream, end_ns)
+    return PlainLoad(stream, end_ns)
+
+
+class SilentLoad:
+    """Shows nothing."""
+
+    def __call__(self, progress: LoadProgress) -> None:
+        """Show nothing."""
+
+    def close(self) -> None:
+        """Show nothing."""
+
+
+class PlainLoad:
+    """A line at most every two seconds, for logs and pipes."""
+
+    def __init__(self, stream: TextIO, end_ns: int | None) -> None:
+        self._stream = stream
+        self._end_ns = end_ns
+        self._shown_ns = -math.inf
+
+    def __call__(self, progress: LoadProgress) -> None:
+        """Write how far it is, unless a line came within the last two seconds."""
+        if progress.at_ns - self._shown_ns >= _LEAST_INTERVAL_NS:
+            self._shown_ns = progress.at_ns
+            self._stream.write(load_progress_text(progress, self._end_ns) + "\n")
+            self._stream.flush()
+
+    def close(self) -> None:
+        """Push out what is buffered."""
+        self._stream.flush()
+
+
+class TerminalLoad:
+    """One live line."""
+
+    def __init__(self, stream: TextIO, end_ns: int | None) -> None:
+        self._stream = stream
+        self._end_ns = end_ns
+        self._live: Live | None = None
+
+    def __call__(self, progress: LoadProgress) -> None:
+        """Redraw the line."""
+        from rich.text import Text
+
+        done = self._end_ns and min(1.0, progress.at_ns / self._end_ns)
+        text = bar(done) + load_progress_text(progress, self._end_ns)
+        live = self._live or self._started()
+        live.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
+
+    def _started(self) -> Live:
+        from rich.console import Console
+        from rich.live import Live
+
+        console = Console(file=self._stream, highlight=False)
+        self._live = Live(console=console, auto_refresh=False, transient=True)
+        self._live.start()
+        return self._live
+
+    def close(self) -> None:
+        """Put the terminal back."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+
+def load_progress_text(progress: LoadProgress, end_ns: int | None) -> str:
+    """Return `3 s of 5 s; 9,998/s; 12 in flight, 0 waiting; response p50 80 us, p99 1 ms`.
+
+    An interval that reaches past the end has no rate: how long it lasted is not told.
+    """
+    parts = [load_time_text(progress.at_ns)]
+    over = end_ns is not None and progress.at_ns > end_ns
+    if end_ns is not None:
+        whole = load_time_text(end_ns)
+        parts = [f"past its {whole}" if over else f"{parts[0]} of {whole}"]
+    if progress.rate_per_s is not None and not over:
+        parts.append(load_rate_text(progress.rate_per_s))
+    parts.append(f"{progress.in_flight:,} in flight, {progress.waiting:,} waiting")
+    quantiles = (("p50", progress.response_ns_p50), ("p99", progress.response_ns_p99))
+    known = [f"{name} {load_time_text(ns)}" for name, ns in quantiles if ns is not None]
+    if known:
+        parts.append(f"response {', '.join(known)}")
+    return "; ".join(parts)

@@ -1,34 +1,89 @@
-"""What observers beside the sampler saw of a test: its busiest functions, its I/O."""
+"""What observers other than the sampler measured: profiles of trials and searches, I/O; as lines and for JSON."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import PurePath
 from typing import Any
 
-from benchwright.finding.words import counted
-from benchwright.model.characterized import Characterized
-from benchwright.model.observation import Trial
-from benchwright.model.profiled import Profile, TopFunction
-from benchwright.model.visible import visible
-from benchwright.report.characterize import characterize_lines, characterize_object
-from benchwright.report.flame_text import profile_lines, profile_object
+import msgspec
+
+from benchwright.core.characterization import Characterization
+from benchwright.core.observation import CpuProfile, TopFunction, Trial
+from benchwright.core.plan import Pairs
+from benchwright.core.search import SearchTrial
+from benchwright.core.untrusted import visible, visible_lines
+from benchwright.findings.search_profiles import (
+    ProfileNearestAnswer,
+    load_value_text,
+    profile_nearest_answer,
+    profiled_trials,
+)
+from benchwright.findings.text import counted
+from benchwright.report.characterized import characterize_lines, characterize_object
+from benchwright.report.search_text import sample_text
+
+# -- A profile in words, for the end of a run, and as an object for `--json` -----------
+
+_SHOWN = 3
+
+
+def profile_lines(profile: CpuProfile) -> Iterator[str]:
+    """Yield a profile's lines: the busiest functions, what is missing, where the graph is."""
+    if not profile.samples:
+        yield "profile: no samples: nothing of it was on a processor long enough"
+        return
+    tops = ", ".join(_top(one) for one in profile.top[:_SHOWN])
+    kernel = (
+        "the kernel's part could not be seen"
+        if profile.user_only
+        else f"{100 * profile.kernel_share:.0f} % in the kernel"
+    )
+    yield f"profile: {tops}; {kernel} ({profile.samples:,} samples)"
+    if profile.unknown_share > 0.2:
+        yield (
+            f"profile: {100 * profile.unknown_share:.0f} % in functions without a name: "
+            "install debug symbols, or build with -g -fno-omit-frame-pointer"
+        )
+    elif profile.alone_share > 0.2:
+        yield (
+            f"profile: of {100 * profile.alone_share:.0f} % only the innermost function is "
+            "known, not what called it: build with -fno-omit-frame-pointer"
+        )
+    if profile.svg:
+        yield f"profile: flame graph {profile.svg}"
+
+
+def profile_object(profile: CpuProfile) -> dict[str, Any]:
+    """Return a profile as plain data for JSON."""
+    found: dict[str, Any] = msgspec.to_builtins(profile)
+    return found
+
+
+def _top(one: TopFunction) -> str:
+    kernel = " (kernel)" if one.kernel else ""
+    return f"{one.name}{kernel} {100 * one.share:.0f} %"
+
+
+# --------------------------------------------------------------------------------------
+# What observers beside the sampler saw of a test: its busiest functions, its I/O.
 
 _TOP = 10
 
 
 def observed_lines(
-    name: str, trials: Sequence[Trial], characterized: Characterized | None
+    name: str, trials: Sequence[Trial], characterized: Characterization | None
 ) -> Iterator[str]:
     """Yield the lines of a test: its profiles as one, the characterized trial; or none.
 
     What is not printable is escaped: names of functions are from anywhere.
     """
-    yield from map(visible, _lines(name, trials, characterized))
+    yield from map(visible, _test_lines(name, trials, characterized))
 
 
 def observed_object(
-    trials: Sequence[Trial], characterized: Characterized | None
+    trials: Sequence[Trial], characterized: Characterization | None
 ) -> dict[str, Any]:
     """Return the same for JSON: every trial's profile; fields only where there is one."""
     profiles = {
@@ -44,8 +99,8 @@ def observed_object(
     return found
 
 
-def _lines(
-    name: str, trials: Sequence[Trial], characterized: Characterized | None
+def _test_lines(
+    name: str, trials: Sequence[Trial], characterized: Characterization | None
 ) -> Iterator[str]:
     for line in _profile_lines(_profiles(trials)):
         yield f"{name}: {line}"
@@ -53,25 +108,25 @@ def _lines(
         yield from _headed(name, characterize_lines(characterized))
 
 
-def _profiles(trials: Sequence[Trial]) -> list[Profile]:
+def _profiles(trials: Sequence[Trial]) -> list[CpuProfile]:
     """Return the profiles of trials that count; one that a batch shares is taken once."""
     found = (trial.profile for trial in trials if not trial.warmup)
     return list(dict.fromkeys(one for one in found if one is not None))
 
 
-def _profile_lines(profiles: Sequence[Profile]) -> Iterator[str]:
+def _profile_lines(profiles: Sequence[CpuProfile]) -> Iterator[str]:
     if len(profiles) < 2:
         for one in profiles:
             yield from profile_lines(one)
         return
-    yield from profile_lines(_together(profiles))
+    yield from profile_lines(_combined(profiles))
     graphs = [one.svg for one in profiles if one.svg]
     if graphs:
         which = graphs[0] if len(graphs) == 1 else f"{graphs[0]} to {graphs[-1]}"
         yield f"profile: {counted(len(graphs), 'flame graph')} {which}"
 
 
-def _together(profiles: Sequence[Profile]) -> Profile:
+def _combined(profiles: Sequence[CpuProfile]) -> CpuProfile:
     """Return several profiles as one, each sample counting once.
 
     Of each only the busiest functions are known, so that a function's share is too low by
@@ -81,21 +136,23 @@ def _together(profiles: Sequence[Profile]) -> Profile:
     counts: Counter[tuple[str, bool]] = Counter()
     for one in profiles:
         counts.update({(top.name, top.kernel): top.samples for top in one.top})
-    return Profile(
+    return CpuProfile(
         samples,
         profiles[0].hertz,
-        _share(profiles, lambda one: one.kernel_share),
-        _share(profiles, lambda one: one.unknown_share),
+        _mean_share(profiles, lambda one: one.kernel_share),
+        _mean_share(profiles, lambda one: one.unknown_share),
         top=tuple(
             TopFunction(name, count, count / max(samples, 1), kernel)
             for (name, kernel), count in counts.most_common(_TOP)
         ),
         user_only=any(one.user_only for one in profiles),
-        alone_share=_share(profiles, lambda one: one.alone_share),
+        alone_share=_mean_share(profiles, lambda one: one.alone_share),
     )
 
 
-def _share(profiles: Sequence[Profile], of: Callable[[Profile], float]) -> float:
+def _mean_share(
+    profiles: Sequence[CpuProfile], of: Callable[[CpuProfile], float]
+) -> float:
     """Return the share of all their samples, from the share of each one's."""
     samples = sum(one.samples for one in profiles)
     return sum(one.samples * of(one) for one in profiles) / max(samples, 1)
@@ -104,3 +161,68 @@ def _share(profiles: Sequence[Profile], of: Callable[[Profile], float]) -> float
 def _headed(name: str, lines: Iterator[str]) -> Iterator[str]:
     yield f"{name}: {next(lines)}"
     yield from lines
+
+
+# --------------------------------------------------------------------------------------
+# The profiles of a search's loads: what is printed under its report, and for
+# `--json`.
+#
+# Decision: one is told in full, that of the load next to the answer; of the others only where
+# they are. The text is escaped: names of functions are from anywhere.
+
+Answers = Mapping[Pairs, float | None]
+"""By sample: the load of the answer, a rate [1/s] or users; None where there is none."""
+
+
+def search_profiles_text(trials: Sequence[SearchTrial], answers: Answers) -> str:
+    """Return the lines of a search's profiles, each ended, after a blank one; empty where
+    there is none."""
+    lines = [
+        line
+        for best in _next_to_answers(trials, answers)
+        for line in _answer_lines(best)
+    ]
+    if not lines:
+        return ""
+    found = profiled_trials(trials)
+    if len(found) > 1:
+        place = PurePath(found[0][1].svg).parent
+        lines.append(f"profile: all {len(found)} flame graphs are in {place}/")
+    return visible_lines("".join(f"{line}\n" for line in ("", *lines)))
+
+
+def _next_to_answers(
+    trials: Sequence[SearchTrial], answers: Answers
+) -> list[ProfileNearestAnswer]:
+    """Return the trial next to the answer of each sample that has a profile."""
+    found = (
+        profile_nearest_answer([one for one in trials if one.sample == sample], answer)
+        for sample, answer in answers.items()
+    )
+    return [one for one in found if one is not None]
+
+
+def _answer_lines(best: ProfileNearestAnswer) -> Iterator[str]:
+    one = best.trial
+    sample = f"{sample_text(one.sample)}: " if one.sample else ""
+    load = load_value_text(one.probe.rate, in_users=one.probe.users is not None)
+    yield f"{sample}trial {one.number} at {load} ({best.place}):"
+    yield from (f"  {line}" for line in profile_lines(best.profile))
+
+
+def search_profiles_object(
+    trials: Sequence[SearchTrial], answers: Answers
+) -> dict[str, Any]:
+    """Return the same for JSON: every trial's profile; no member where there is none."""
+    named = [best.trial for best in _next_to_answers(trials, answers)]
+    found = [
+        {
+            "trial": one.number,
+            "sample": dict(one.sample),
+            "load": one.probe.rate,
+            "next_to_answer": one in named,
+            **profile_object(profile),
+        }
+        for one, profile in profiled_trials(trials)
+    ]
+    return {"profiles": found} if found else {}

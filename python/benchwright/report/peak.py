@@ -1,39 +1,43 @@
-"""What a peak search came to, for a person: the answer, its doubts, trials, the curve.
-
-Decision: the answer and what is claimed of it come first, then what it cost and where its
-noise comes from; the table of trials and a few points of the curve let a reader see why.
-A doubt stands after the figures, with its remedy.
-"""
+"""The result of a peak search: answer, claims, trials and curve; as text and for JSON."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
 
-from benchwright.finding.load_words import (
+from benchwright.core.plan import Pairs
+from benchwright.core.results import Finding
+from benchwright.core.search import (
+    Claim,
+    Criterion,
+    CurvePoint,
+    LoadEnding,
+    LoadTrial,
+    PeakResult,
+    PeakStatus,
+    SearchTrial,
+)
+from benchwright.core.untrusted import one_line, visible_lines
+from benchwright.findings.load_text import (
     ABSENT,
     name_of,
     number_text,
     percent_text,
     value_text,
 )
-from benchwright.finding.words import counted
-from benchwright.model.finding import Finding
-from benchwright.model.peak import (
-    Claim,
-    Criterion,
-    LoadEnding,
-    PeakResult,
-    PeakStatus,
+from benchwright.findings.text import counted
+from benchwright.report.parts import (
+    encode,
+    finding_line,
+    finding_object,
+    infinite,
+    known,
 )
-from benchwright.model.plan import Pairs
-from benchwright.model.search import SearchTrial
-from benchwright.model.visible import one_line, visible_lines
-from benchwright.report.findings import finding_line
-from benchwright.report.peak_words import (
-    binding_of,
+from benchwright.report.search_text import (
+    binding_criterion,
     bound_text,
     claim_text,
     criterion_text,
@@ -43,6 +47,13 @@ from benchwright.report.peak_words import (
     sample_text,
     seconds_text,
 )
+
+# --------------------------------------------------------------------------------------
+# What a peak search came to, for a person: the answer, its doubts, trials, the curve.
+#
+# Decision: the answer and what is claimed of it come first, then what it cost and where its
+# noise comes from; the table of trials and a few points of the curve let a reader see why.
+# A doubt stands after the figures, with its remedy.
 
 _CURVE_ROWS = 7
 _NOISE_S = 60.0
@@ -83,7 +94,7 @@ class PeakReport(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(dict.fromkeys(found))
 
 
-def ending_text(report: PeakReport) -> str:
+def peak_ending_text(report: PeakReport) -> str:
     """Return how a search ended, in one line: `found`, `stopped at the 45 s budget; best
     answer 11,545/s, claim not reached (43.3 % of 95 %)`."""
     missed = PeakStatus.BUDGET.value, PeakStatus.UNDECIDED.value
@@ -109,9 +120,9 @@ def ending_text(report: PeakReport) -> str:
 
 def peak_text(report: PeakReport) -> str:
     """Return the report, ended by a newline."""
-    blocks = [list(_head(report)), list(_trials(report))]
+    blocks = [list(_head(report)), list(_trial_table(report))]
     if report.result is not None:
-        blocks.append(list(_curve(report.result, report.criteria)))
+        blocks.append(list(_curve_table(report.result, report.criteria)))
     blocks.append([finding_line(one) for one in report.findings])
     text = "\n\n".join("\n".join(block) for block in blocks if block)
     return visible_lines(text) + "\n"
@@ -151,7 +162,7 @@ def _peak(result: PeakResult | None) -> str:
 def _claim(
     claim: Claim, result: PeakResult | None, criteria: tuple[Criterion, ...]
 ) -> str:
-    binding = None if result is None else binding_of(result, criteria)
+    binding = None if result is None else binding_criterion(result, criteria)
     text = f"{claim.text}: {claim_text(claim, binding)}"
     if result is None or result.status in _NO_CLAIM:
         return f"{text}: not claimed"
@@ -190,7 +201,7 @@ def _noise(result: PeakResult) -> Iterator[str]:
 # -- trials ------------------------------------------------------------------------------
 
 
-def _trials(report: PeakReport) -> Iterator[str]:
+def _trial_table(report: PeakReport) -> Iterator[str]:
     if not report.trials:
         return
     heads = ["trial", "rate/s", "offered/s", "lasted", *map(_heading, report.criteria)]
@@ -242,9 +253,9 @@ def _remark(one: SearchTrial) -> str:
 # -- the curve ---------------------------------------------------------------------------
 
 
-def _curve(result: PeakResult, criteria: tuple[Criterion, ...]) -> Iterator[str]:
+def _curve_table(result: PeakResult, criteria: tuple[Criterion, ...]) -> Iterator[str]:
     """Yield the response at a few rates, with its band."""
-    criterion = binding_of(result, criteria)
+    criterion = binding_criterion(result, criteria)
     if not result.curve or criterion is None or result.status in _NO_CLAIM:
         return
     last = len(result.curve) - 1
@@ -260,3 +271,126 @@ def _curve(result: PeakResult, criteria: tuple[Criterion, ...]) -> Iterator[str]
     for row in rows:
         cells = zip(row, widths, strict=True)
         yield "  ".join(cell.rjust(width) for cell, width in cells)
+
+
+# -- What a peak search came to as one JSON document, `benchwright/peak/1` -------------
+
+PEAK_SCHEMA = "benchwright/peak/1"
+
+
+def peak_document(
+    report: PeakReport, plots: Sequence[dict[str, Any]] = (), **session: object
+) -> str:
+    """Return the document. `session` are further members: where it is kept, how it
+    ended."""
+    result = report.result
+    fields: dict[str, Any] = {
+        "schema": PEAK_SCHEMA,
+        **session,
+        "status": report.status,
+        "detail": report.detail,
+        "policy": report.policy,
+        "seed": report.seed,
+        "sample": dict(report.sample),
+        "criteria": [_criterion_object(one) for one in report.criteria],
+        **_answer(result, report.claims[0]),
+        "claims": [
+            {
+                "kind": claim.kind.value,
+                "tolerance": claim.tolerance,
+                "confidence": claim.confidence,
+                **_answer(one, claim),
+            }
+            for claim, one in zip(report.claims, report.results, strict=True)
+        ],
+        "binding": None if result is None else result.binding or None,
+        "seconds": sum(one.trial.cost_s for one in report.trials),
+        "load_s": sum(one.trial.lasted_s for one in report.trials),
+        "trials": [_trial_object(one, report.criteria) for one in report.trials],
+        "components": _components(result),
+        "curve": [] if result is None else _curve_objects(result),
+        "shape": None if result is None else _plain(result.shape),
+        "findings": [finding_object(one) for one in report.findings],
+        "plots": list(plots),
+    }
+    return encode(fields)
+
+
+def _answer(result: PeakResult | None, claim: Claim) -> dict[str, Any]:
+    """Return what is said of one claim; null where nothing is known."""
+    interval = None if result is None else result.interval
+    return {
+        "claim": claim.text,
+        "claim_status": None if result is None else result.status.value,
+        "claim_probability": None
+        if result is None
+        else known(result.claim_probability),
+        "peak_rate": None if result is None else known(result.peak_rate),
+        "interval": None
+        if interval is None
+        else [known(interval.low), known(interval.high)],
+        "interval_confidence": None if interval is None else interval.confidence,
+        "interval_method": None if interval is None else interval.method,
+    }
+
+
+def _criterion_object(one: Criterion) -> dict[str, Any]:
+    return {
+        "key": one.key,
+        "statistic": one.statistic,
+        "limit": one.limit,
+        "unit": one.unit,
+        "better": one.better,
+    }
+
+
+def _trial_object(one: SearchTrial, criteria: Sequence[Criterion]) -> dict[str, Any]:
+    trial = one.trial
+    return {
+        "number": one.number,
+        "rate": trial.rate,
+        "duration": trial.duration_s,
+        "response": _response(trial, criteria),
+        "values": {key: known(value) for key, value in trial.values.items()},
+        "infinite": infinite(trial.values),
+        "lasted_s": trial.lasted_s,
+        "cost_s": trial.cost_s,
+        "offered": trial.offered,
+        "offered_rate": None if trial.offered is None else trial.offered_rate,
+        "completed": trial.completed,
+        "errors": trial.errors,
+        "ending": trial.ending.value,
+        "failure": trial.failure or None,
+        "marks": list(trial.marks),
+        "purpose": one.probe.purpose,
+        "started_ns": trial.started_ns or None,
+    }
+
+
+def _response(trial: LoadTrial, criteria: Sequence[Criterion]) -> float | None:
+    """Return the mean response [ms], or where that is no criterion, the first one's."""
+    keys = [one.key for one in criteria]
+    mean = "response_ms_mean"
+    key = mean if mean in keys or mean in trial.values else keys[0]
+    return known(trial.values.get(key))
+
+
+def _components(result: PeakResult | None) -> dict[str, float | None]:
+    if result is None:
+        return {"within_s": None, "between": None}
+    found = result.components
+    return {"within_s": known(found.within_s), "between": known(found.between)}
+
+
+def _curve_objects(result: PeakResult) -> list[dict[str, Any]]:
+    return [_curve_point(one) for one in result.curve]
+
+
+def _curve_point(point: CurvePoint) -> dict[str, Any]:
+    band = {"low": point.low, "middle": point.middle, "high": point.high}
+    finite = {key: known(value) for key, value in band.items()}
+    return {"rate": point.rate, **finite, "infinite": infinite(band)}
+
+
+def _plain(value: object) -> Any:
+    return None if value is None else msgspec.to_builtins(value)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from benchwright.model.visible import visible_lines
+from benchwright.core.untrusted import visible_lines
 from benchwright.suite.plan import Planned, PlannedTest
 
-SCHEMA = "benchwright/plan/1"
+PLAN_SCHEMA = "benchwright/plan/1"
 
 
 def plan_lines(planned: Sequence[Planned]) -> Iterator[str]:
@@ -41,7 +41,7 @@ def _test_lines(test: PlannedTest) -> Iterator[str]:
 
 def plan_object(planned: Sequence[Planned]) -> dict[str, Any]:
     """Return the plan as plain objects, schema `benchwright/plan/1`."""
-    return {"schema": SCHEMA, "steps": [_object(item) for item in planned]}
+    return {"schema": PLAN_SCHEMA, "steps": [_object(item) for item in planned]}
 
 
 def _object(item: Planned) -> dict[str, Any]:

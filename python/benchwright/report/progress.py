@@ -14,34 +14,34 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from benchwright.control.progress import Progress, telling_width
-from benchwright.model.comparison import Comparison, ComparisonProgress
-from benchwright.model.decision import Stop
-from benchwright.model.plan import Pairs
-from benchwright.model.visible import visible_lines
-from benchwright.report.stop import stop_line
-from benchwright.session.events import Listener
+from benchwright.core.comparison import ComparisonProgress, ComparisonResult
+from benchwright.core.plan import Pairs, StopDecision
+from benchwright.core.untrusted import visible_lines
+from benchwright.decide.stopping import TestProgress, watched_width
+from benchwright.report.parts import stop_line
+from benchwright.run.session import ProgressListener
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.live import Live
 
+
 _QUIET_S = 2.0
 """Plain lines of one test are at least this far apart [s]: logs stay readable."""
 
 
-def listener(stream: TextIO | None = None, *, quiet: bool = False) -> Listener:
+def listener(stream: TextIO | None = None, *, quiet: bool = False) -> ProgressListener:
     """Return what shows progress on `stream`, by default stderr: live on a terminal,
     lines elsewhere, nothing when `quiet`."""
     stream = sys.stderr if stream is None else stream
     if quiet:
-        return Silent()
+        return SilentProgress()
     if stream.isatty():
         return TerminalProgress(stream)
     return PlainProgress(stream)
 
 
-class Silent:
+class SilentProgress:
     """Shows nothing."""
 
     def test_opened(
@@ -50,11 +50,16 @@ class Silent:
         """Show nothing."""
 
     def trials_done(
-        self, name: str, done: int, failed: int, progress: Progress, elapsed_s: float
+        self,
+        name: str,
+        done: int,
+        failed: int,
+        progress: TestProgress,
+        elapsed_s: float,
     ) -> None:
         """Show nothing."""
 
-    def test_closed(self, name: str, stop: Stop) -> None:
+    def test_closed(self, name: str, stop: StopDecision) -> None:
         """Show nothing."""
 
     def comparison_opened(self, names: Sequence[str], rule_text: str) -> None:
@@ -63,7 +68,7 @@ class Silent:
     def block_done(self, so_far: ComparisonProgress) -> None:
         """Show nothing."""
 
-    def comparison_closed(self, result: Comparison) -> None:
+    def comparison_closed(self, result: ComparisonResult) -> None:
         """Show nothing."""
 
     def note(self, text: str) -> None:
@@ -89,7 +94,12 @@ class PlainProgress:
         self._write(self._opening.text(name, threads, sample, rule_text))
 
     def trials_done(
-        self, name: str, done: int, failed: int, progress: Progress, elapsed_s: float
+        self,
+        name: str,
+        done: int,
+        failed: int,
+        progress: TestProgress,
+        elapsed_s: float,
     ) -> None:
         """Write how far the test is, unless a line came within the last two seconds."""
         finished = progress.fraction is not None and progress.fraction >= 1
@@ -98,7 +108,7 @@ class PlainProgress:
         self._shown_s = elapsed_s
         self._write(f"{name}: {state_text(done, failed, progress, elapsed_s)}")
 
-    def test_closed(self, name: str, stop: Stop) -> None:
+    def test_closed(self, name: str, stop: StopDecision) -> None:
         """Write why the test ended."""
         self._write(stop_line(name, stop))
 
@@ -113,7 +123,7 @@ class PlainProgress:
             self._shown_s = so_far.elapsed_s
             self._write(block_text(so_far))
 
-    def comparison_closed(self, result: Comparison) -> None:
+    def comparison_closed(self, result: ComparisonResult) -> None:
         """Write why it ended."""
         self._write(stop_line(" and ".join(result.arms), result.stop))
 
@@ -156,7 +166,12 @@ class TerminalProgress:
         self._live.start()
 
     def trials_done(
-        self, name: str, done: int, failed: int, progress: Progress, elapsed_s: float
+        self,
+        name: str,
+        done: int,
+        failed: int,
+        progress: TestProgress,
+        elapsed_s: float,
     ) -> None:
         """Redraw the live line."""
         text = f"{name}  {bar(progress.fraction)}{state_text(done, failed, progress, elapsed_s)}"
@@ -172,7 +187,7 @@ class TerminalProgress:
             Text(visible_lines(text), no_wrap=True, overflow="ellipsis"), refresh=True
         )
 
-    def test_closed(self, name: str, stop: Stop) -> None:
+    def test_closed(self, name: str, stop: StopDecision) -> None:
         """End the live line and print why the test ended."""
         self._end_live()
         self._print(stop_line(name, stop))
@@ -188,7 +203,7 @@ class TerminalProgress:
             share = so_far.trials[0] / so_far.trials[1]
         self._update(bar(min(share, 1.0)) + block_text(so_far))
 
-    def comparison_closed(self, result: Comparison) -> None:
+    def comparison_closed(self, result: ComparisonResult) -> None:
         """End the live line and print why it ended."""
         self._end_live()
         self._print(stop_line(" and ".join(result.arms), result.stop))
@@ -224,7 +239,7 @@ class Opening:
         return f"{name} ({', '.join(about)})" + ("" if same else f": {rule_text}")
 
 
-def state_text(done: int, failed: int, progress: Progress, elapsed_s: float) -> str:
+def state_text(done: int, failed: int, progress: TestProgress, elapsed_s: float) -> str:
     """Return `epoch 24 of 57; elapsed within ±7.1 % (target 5 %); 12 s, about 17 s left`."""
     parts = [_epochs(done, failed, progress)]
     widths = _widths(progress)
@@ -234,7 +249,7 @@ def state_text(done: int, failed: int, progress: Progress, elapsed_s: float) -> 
     return "; ".join(parts)
 
 
-def _epochs(done: int, failed: int, progress: Progress) -> str:
+def _epochs(done: int, failed: int, progress: TestProgress) -> str:
     text = f"epoch {done + failed}"
     if progress.expected_total is not None:
         most = "at most " if progress.at_most else ""
@@ -242,8 +257,8 @@ def _epochs(done: int, failed: int, progress: Progress) -> str:
     return text + (f", {failed} failed" if failed else "")
 
 
-def _widths(progress: Progress) -> str:
-    found = telling_width(progress)
+def _widths(progress: TestProgress) -> str:
+    found = watched_width(progress)
     if found is None:
         return ""
     name, width = found
@@ -253,7 +268,7 @@ def _widths(progress: Progress) -> str:
     return text
 
 
-def _times(done: int, progress: Progress, elapsed_s: float) -> str:
+def _times(done: int, progress: TestProgress, elapsed_s: float) -> str:
     text = duration_text(elapsed_s)
     total = progress.expected_total
     if total is None or not done or total <= done:

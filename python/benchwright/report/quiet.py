@@ -7,25 +7,24 @@ from typing import Any
 
 import msgspec
 
-from benchwright.finding.quiet import doubts_of_quiet, doubts_of_restored
-from benchwright.finding.words import counted
-from benchwright.model.quiet import (
+from benchwright.core.quiet import (
     AS_BEFORE,
     FAILED,
     FOREIGN,
     GONE,
     SETTINGS,
     WRITTEN,
-    Change,
-    Owner,
-    Quiet,
-    Restored,
+    QuietOwner,
+    QuietResult,
+    RestoreResult,
+    SettingChange,
 )
-from benchwright.model.visible import one_line
-from benchwright.report.findings import finding_line
-from benchwright.report.json import encode, finding_object
+from benchwright.core.untrusted import one_line
+from benchwright.findings.machine_state import quiet_findings, restore_findings
+from benchwright.findings.text import counted
+from benchwright.report.parts import encode, finding_line, finding_object
 
-SCHEMA = "benchwright/quiet/1"
+QUIET_SCHEMA = "benchwright/quiet/1"
 _WORDS = {
     WRITTEN: "put back",
     AS_BEFORE: "as before",
@@ -48,14 +47,14 @@ class Offer(msgspec.Struct, frozen=True):
 class Status(msgspec.Struct, frozen=True):
     """A transaction that is not finished."""
 
-    owner: Owner
+    owner: QuietOwner
     alive: bool
     begun_at: int
-    changes: tuple[tuple[Change, str], ...]
+    changes: tuple[tuple[SettingChange, str], ...]
     """Each with what is there now."""
 
 
-def quiet_lines(quiet: Quiet) -> Iterator[str]:
+def quiet_lines(quiet: QuietResult) -> Iterator[str]:
     """Yield what was done, a line for each setting, then what could not be."""
     by_setting: dict[str, list[str]] = {}
     for done in quiet.done:
@@ -72,10 +71,10 @@ def quiet_lines(quiet: Quiet) -> Iterator[str]:
         yield one_line(f"quiet: {name}: {told}{more}")
     for name in quiet.already:
         yield f"quiet: {name}: nothing to change"
-    yield from (finding_line(one) for one in doubts_of_quiet(quiet))
+    yield from (finding_line(one) for one in quiet_findings(quiet))
 
 
-def restored_lines(restored: Restored, *, late: bool) -> Iterator[str]:
+def restored_lines(restored: RestoreResult, *, late: bool) -> Iterator[str]:
     """Yield one line for all that went well, and one for each thing that did not."""
     counts: dict[str, int] = {}
     for one in restored.undone:
@@ -87,7 +86,7 @@ def restored_lines(restored: Restored, *, late: bool) -> Iterator[str]:
     if told and not late:
         names = dict.fromkeys(one.change.setting for one in restored.undone)
         yield f"quiet: {told} ({', '.join(names)})"
-    yield from (finding_line(one) for one in doubts_of_restored(restored, late=late))
+    yield from (finding_line(one) for one in restore_findings(restored, late=late))
 
 
 def offer_lines(offers: tuple[Offer, ...]) -> Iterator[str]:
@@ -121,20 +120,22 @@ def status_lines(status: Status | None) -> Iterator[str]:
             yield "  " + one_line(f"{told}, now {now}")
 
 
-def document(what: str, parts: Mapping[str, Any]) -> str:
+def quiet_document(what: str, parts: Mapping[str, Any]) -> str:
     """Return a JSON document; `what` says which command it answers."""
-    return encode({"schema": SCHEMA, "command": what, **parts})
+    return encode({"schema": QUIET_SCHEMA, "command": what, **parts})
 
 
-def quiet_object(quiet: Quiet) -> dict[str, Any]:
+def quiet_object(quiet: QuietResult) -> dict[str, Any]:
     """Return what was done as plain objects."""
-    found = [finding_object(one) for one in doubts_of_quiet(quiet)]
+    found = [finding_object(one) for one in quiet_findings(quiet)]
     return {**msgspec.to_builtins(quiet), "findings": found}
 
 
-def restored_object(restored: Restored | None, *, late: bool) -> dict[str, Any] | None:
+def restored_object(
+    restored: RestoreResult | None, *, late: bool
+) -> dict[str, Any] | None:
     """Return what was put back as plain objects, None when there was nothing."""
     if restored is None:
         return None
-    found = [finding_object(one) for one in doubts_of_restored(restored, late=late)]
+    found = [finding_object(one) for one in restore_findings(restored, late=late)]
     return {**msgspec.to_builtins(restored), "findings": found}

@@ -1,35 +1,46 @@
-"""What a ramp came to, for a person: saturation, the law, the profile level by level.
-
-Decision: the saturation and the fitted law come first, each with its interval; then the
-table, in which latency stands beside throughput, since a level that nobody would wait for
-is no capacity. Source: Systems Performance, 12.3.7.
-"""
+"""The result of a ramp: saturation, fitted law and profile; as text and for JSON."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
 
-from benchwright.finding.load_words import ABSENT, number_text, percent_text
-from benchwright.model.estimate import Estimate
-from benchwright.model.finding import Finding
-from benchwright.model.plan import Pairs
-from benchwright.model.ramp import (
-    Axis,
+from benchwright.core.plan import Pairs
+from benchwright.core.ramp import (
+    BandPoint,
+    PreferredLaw,
+    RampAxis,
     RampGoal,
     RampPoint,
     RampResult,
     RampStatus,
+    ScalabilityModel,
+    UslFit,
 )
-from benchwright.model.search import SearchTrial
-from benchwright.model.usl import PreferredLaw, ScalabilityModel, UslFit
-from benchwright.model.visible import one_line, visible_lines
-from benchwright.report.findings import finding_line
-from benchwright.report.peak_words import sample_text, seconds_text
+from benchwright.core.results import Estimate, Finding
+from benchwright.core.search import SearchTrial
+from benchwright.core.untrusted import one_line, visible_lines
+from benchwright.findings.load_text import ABSENT, number_text, percent_text
+from benchwright.report.parts import (
+    encode,
+    finding_line,
+    finding_object,
+    infinite,
+    known,
+)
+from benchwright.report.search_text import sample_text, seconds_text
 
-LAWS = {
+# --------------------------------------------------------------------------------------
+# What a ramp came to, for a person: saturation, the law, the profile level by level.
+#
+# Decision: the saturation and the fitted law come first, each with its interval; then the
+# table, in which latency stands beside throughput, since a level that nobody would wait for
+# is no capacity. Source: Systems Performance, 12.3.7.
+
+LAW_TEXTS = {
     ScalabilityModel.LINEAR: "linear: each user adds as much as the first",
     ScalabilityModel.AMDAHL: "Amdahl's law: contention only, throughput levels off",
     ScalabilityModel.USL: "Universal Scalability Law: throughput has a maximum",
@@ -66,9 +77,9 @@ def ramp_text(report: RampReport) -> str:
     return visible_lines(text) + "\n"
 
 
-def level_text(level: float, axis: Axis) -> str:
+def level_text(level: float, axis: RampAxis) -> str:
     """Return a level with its unit: `16 users`, `500/s`."""
-    if axis is Axis.RATE:
+    if axis is RampAxis.RATE:
         return f"{number_text(level)}/s"
     return f"{number_text(level)} user{'' if level == 1 else 's'}"
 
@@ -81,7 +92,7 @@ def _head(report: RampReport) -> Iterator[str]:
     yield _row("saturation", _saturation(result))
     if result is not None:
         yield _row("highest", _highest(result))
-        yield from _law(result)
+        yield from _law_rows(result)
     if report.sample:
         yield _row("sample", sample_text(report.sample))
     yield _row("spent", _spent(report))
@@ -130,13 +141,13 @@ def _short(value: float) -> str:
     return number_text(float(f"{value:.4g}"))
 
 
-def _law(result: RampResult) -> Iterator[str]:
+def _law_rows(result: RampResult) -> Iterator[str]:
     fit = result.usl
     if fit is None:
         yield _row("law", f"not fitted: {result.usl_absent}")
         return
     law = fit.law or _whole_law(fit)
-    yield _row("law", LAWS[fit.preferred])
+    yield _row("law", LAW_TEXTS[fit.preferred])
     yield _row("gamma", f"{_figure(law.gamma, fit.gamma)} /s of one user")
     yield _row("sigma", f"{_figure(law.sigma, fit.sigma)} contention")
     yield _row("kappa", f"{_figure(law.kappa, fit.kappa)} coherency")
@@ -208,22 +219,22 @@ def _table(report: RampReport) -> Iterator[str]:
         yield "  ".join(aligned).rstrip()
 
 
-def _headings(axis: Axis) -> list[str]:
-    level = ["rate/s", "offered/s"] if axis is Axis.RATE else ["users"]
+def _headings(axis: RampAxis) -> list[str]:
+    level = ["rate/s", "offered/s"] if axis is RampAxis.RATE else ["users"]
     figures = ["throughput/s", "low", "high", "mean ms", "p50 ms", "p99 ms"]
     return [*level, *figures, "efficiency", "errors", "trials", ""]
 
 
 def _cells(point: RampPoint, result: RampResult) -> list[str]:
     level = [number_text(point.level)]
-    if result.axis is Axis.RATE:
-        level.append(_known(point.offered))
+    if result.axis is RampAxis.RATE:
+        level.append(_figure_cell(point.offered))
     throughput = point.throughput
     responses = (point.response_ms_mean, point.response_ms_p50, point.response_ms_p99)
     return [
         *level,
-        *(_known(x) for x in (throughput.value, throughput.low, throughput.high)),
-        *(_known(response) for response in responses),
+        *(_figure_cell(x) for x in (throughput.value, throughput.low, throughput.high)),
+        *(_figure_cell(response) for response in responses),
         _share(point.efficiency),
         _share(point.error_share),
         str(point.trials),
@@ -231,7 +242,7 @@ def _cells(point: RampPoint, result: RampResult) -> list[str]:
     ]
 
 
-def _known(value: float | None) -> str:
+def _figure_cell(value: float | None) -> str:
     if value is None or math.isnan(value):
         return ABSENT
     return "never" if math.isinf(value) else number_text(float(f"{value:.4g}"))
@@ -246,3 +257,133 @@ def _remark(point: RampPoint, result: RampResult) -> str:
         return "<- saturation"
     errors = result.status is RampStatus.ERRORS
     return "<- too many errors" if errors and point is result.points[-1] else ""
+
+
+# -- What a ramp came to as one JSON document, `benchwright/ramp/1` --------------------
+
+RAMP_SCHEMA = "benchwright/ramp/1"
+
+
+def ramp_document(
+    report: RampReport,
+    band: Sequence[BandPoint],
+    plots: Sequence[dict[str, Any]] = (),
+    **session: object,
+) -> str:
+    """Return the document. `band` is the fitted curve; `session` are further members:
+    where it is kept, how it ended."""
+    result = report.result
+    saturation = None if result is None else result.saturation
+    fields: dict[str, Any] = {
+        "schema": RAMP_SCHEMA,
+        **session,
+        "status": report.status,
+        "detail": report.detail,
+        "axis": report.goal.axis.value,
+        "seed": report.seed,
+        "sample": dict(report.sample),
+        "saturation": None if saturation is None else _point_object(saturation),
+        "points": []
+        if result is None
+        else [_point_object(one) for one in result.points],
+        "usl": None
+        if result is None or result.usl is None
+        else _law_object(result.usl),
+        "usl_absent": None if result is None else result.usl_absent or None,
+        "band": [_band(one) for one in band],
+        "seconds": sum(one.trial.cost_s for one in report.trials),
+        "load_s": sum(one.trial.lasted_s for one in report.trials),
+        "trials": [_level_trial_object(one) for one in report.trials],
+        "findings": [finding_object(one) for one in report.findings],
+        "plots": list(plots),
+    }
+    return encode(fields)
+
+
+def _point_object(point: RampPoint) -> dict[str, Any]:
+    responses = {
+        "response_ms_mean": point.response_ms_mean,
+        "response_ms_p50": point.response_ms_p50,
+        "response_ms_p99": point.response_ms_p99,
+    }
+    return {
+        "level": point.level,
+        "throughput": _estimate(point.throughput),
+        "offered_rate": known(point.offered),
+        **{key: known(value) for key, value in responses.items()},
+        "infinite": infinite(responses),
+        "error_share": known(point.error_share),
+        "efficiency": known(point.efficiency),
+        "trials": point.trials,
+    }
+
+
+def _estimate(one: Estimate) -> dict[str, Any]:
+    """Return an estimate; an end that nothing bounds, or nobody knows, is null."""
+    return {
+        "value": known(one.value),
+        "interval": [known(one.low), known(one.high)],
+        "confidence": one.confidence,
+        "method": one.method,
+        "n": one.n,
+        "unit": one.unit,
+    }
+
+
+def _law_object(fit: UslFit) -> dict[str, Any]:
+    peak = fit.users_at_peak
+    return {
+        "preferred": fit.preferred.value,
+        "gamma": _estimate(fit.gamma),
+        "sigma": _estimate(fit.sigma),
+        "kappa": _estimate(fit.kappa),
+        "users_at_peak": None if peak is None else _estimate(peak),
+        "peak_throughput": known(fit.peak_throughput),
+        "asymptote": known(fit.asymptote),
+        "law": None if fit.law is None else _preferred(fit.law),
+        "residual": fit.residual,
+        "r_squared": known(fit.r_squared),
+        "refuted": fit.refuted,
+        "misfit_p": fit.misfit_p,
+        "n": fit.n,
+    }
+
+
+def _preferred(law: PreferredLaw) -> dict[str, float | None]:
+    return {
+        "gamma": law.gamma,
+        "sigma": law.sigma,
+        "kappa": law.kappa,
+        "asymptote": known(law.asymptote),
+    }
+
+
+def _band(point: BandPoint) -> dict[str, float | None]:
+    return {
+        "users": point.users,
+        "low": known(point.low),
+        "middle": known(point.middle),
+        "high": known(point.high),
+    }
+
+
+def _level_trial_object(one: SearchTrial) -> dict[str, Any]:
+    trial = one.trial
+    return {
+        "number": one.number,
+        "level": trial.rate,
+        "users": one.probe.users,
+        "duration": trial.duration_s,
+        "values": {key: known(value) for key, value in trial.values.items()},
+        "infinite": infinite(trial.values),
+        "lasted_s": trial.lasted_s,
+        "cost_s": trial.cost_s,
+        "offered": trial.offered,
+        "completed": trial.completed,
+        "errors": trial.errors,
+        "ending": trial.ending.value,
+        "failure": trial.failure or None,
+        "marks": list(trial.marks),
+        "purpose": one.probe.purpose,
+        "started_ns": trial.started_ns or None,
+    }

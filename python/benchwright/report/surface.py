@@ -1,24 +1,19 @@
-"""A response surface for a person: model and its error first, then the table of samples.
-
-Decision: a measured peak and what the model says stand side by side for every sample, so
-that a misfit is seen where it is; a sample that failed has its reason in the row. A large
-space is cut to the samples that were searched, and the cut is told.
-"""
+"""A response surface: the model and its error, then the samples; as text and for JSON."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 
-from benchwright.finding.load_words import ABSENT, number_text, percent_text
-from benchwright.finding.words import counted, was
-from benchwright.model.estimate import Estimate
-from benchwright.model.finding import Finding
-from benchwright.model.peak import Claim, PeakStatus
-from benchwright.model.surface import (
+from benchwright.core.results import Estimate, Finding
+from benchwright.core.search import Claim, PeakStatus
+from benchwright.core.surface import (
+    CrossValidation,
     DesignKind,
+    Factor,
     ModelFit,
     Prediction,
     Sample,
@@ -26,13 +21,23 @@ from benchwright.model.surface import (
     SurfaceGoal,
     SurfaceResult,
 )
-from benchwright.model.visible import one_line, visible_lines
-from benchwright.report.findings import finding_line
-from benchwright.report.peak_words import rate_text, sample_text, seconds_text
+from benchwright.core.untrusted import one_line, visible_lines
+from benchwright.findings.load_text import ABSENT, number_text, percent_text
+from benchwright.findings.text import counted, was
+from benchwright.report.parts import encode, finding_line, finding_object, known
+from benchwright.report.search_text import rate_text, sample_text, seconds_text
+
+# --------------------------------------------------------------------------------------
+# A response surface for a person: model and its error first, then the table of
+# samples.
+#
+# Decision: a measured peak and what the model says stand side by side for every sample, so
+# that a misfit is seen where it is; a sample that failed has its reason in the row. A large
+# space is cut to the samples that were searched, and the cut is told.
 
 MOST_ROWS = 64
 """Of the table; above it only searched samples are in it."""
-_OF_ONE = " search"
+_SEARCH_SUFFIX = " search"
 """How the subject of a doubt about one sample's search ends."""
 
 
@@ -63,10 +68,15 @@ def _condensed(findings: Sequence[Finding]) -> Iterator[Finding]:
     for one in findings:
         groups.setdefault((one.code, one.severity, one.remedy), []).append(one)
     for group in groups.values():
-        if len(group) == 1 or not all(one.subject.endswith(_OF_ONE) for one in group):
+        if len(group) == 1 or not all(
+            one.subject.endswith(_SEARCH_SUFFIX) for one in group
+        ):
             yield from group
             continue
-        seen = (f"{one.subject.removesuffix(_OF_ONE)}: {one.evidence}" for one in group)
+        seen = (
+            f"{one.subject.removesuffix(_SEARCH_SUFFIX)}: {one.evidence}"
+            for one in group
+        )
         yield msgspec.structs.replace(
             group[0], subject=f"{len(group)} searches", evidence="; ".join(seen)
         )
@@ -79,7 +89,7 @@ def surface_text(report: SurfaceReport) -> str:
         list(_head(report)),
         list(_samples(report)),
         [] if fit is None else list(_coefficients(fit)),
-        list(_asked(report)),
+        list(_requested_predictions(report)),
         [finding_line(one) for one in _condensed(report.findings)],
     ]
     text = "\n\n".join("\n".join(block) for block in blocks if block)
@@ -94,8 +104,8 @@ def _head(report: SurfaceReport) -> Iterator[str]:
     searched = f"{len(result.results)} of {counted(goal.count, 'sample')} searched"
     yield _row("surface", f"{searched}; design {goal.design}")
     yield _row("factors", ", ".join(_factor_text(goal, at) for at in range(_n(goal))))
-    yield _row("model", "none" if result.fit is None else _model(result.fit))
-    yield from _errors(result, chosen=goal.design is not DesignKind.FULL)
+    yield _row("model", "none" if result.fit is None else _model_text(result.fit))
+    yield from _error_rows(result, chosen=goal.design is not DesignKind.FULL)
     claims = ", ".join(claim.text for claim in report.claims)
     yield _row("search", f"claim {claims}; policy {report.policy}, seed {goal.seed}")
     yield _row("spent", _spent(result))
@@ -112,11 +122,11 @@ def _factor_text(goal: SurfaceGoal, at: int) -> str:
     return f"{kind} with {counted(len(factor.levels), 'level')}"
 
 
-def _model(fit: ModelFit) -> str:
+def _model_text(fit: ModelFit) -> str:
     return f"{fit.kind} of {counted(fit.n, 'sample')}: {fit.text}"
 
 
-def _errors(result: SurfaceResult, *, chosen: bool) -> Iterator[str]:
+def _error_rows(result: SurfaceResult, *, chosen: bool) -> Iterator[str]:
     """Yield the error that the bands imply, and that of samples left out."""
     if result.fit is not None and result.fit.expected_error is not None:
         share = percent_text(result.fit.expected_error)
@@ -199,10 +209,10 @@ def _measured_cells(result: SampleResult | None) -> list[str]:
         return [f"below {rate}", ""]
     if found.status is PeakStatus.NEVER_FAILS:
         return [f"above {rate}", ""]
-    return [rate, _interval(found.interval)]
+    return [rate, _interval_text(found.interval)]
 
 
-def _interval(interval: Estimate | None) -> str:
+def _interval_text(interval: Estimate | None) -> str:
     if interval is None or not math.isfinite(interval.low + interval.high):
         return ABSENT
     return f"{number_text(interval.low)} to {number_text(interval.high)}"
@@ -240,7 +250,7 @@ def _coefficients(fit: ModelFit) -> Iterator[str]:
     yield "numeric factors run from -1 (lowest level) to 1 (highest)"
 
 
-def _asked(report: SurfaceReport) -> Iterator[str]:
+def _requested_predictions(report: SurfaceReport) -> Iterator[str]:
     for one in report.asked:
         rate, band = _predicted_cells(one)
         level = f"{100 * report.goal.confidence:.10g} %"
@@ -248,3 +258,132 @@ def _asked(report: SurfaceReport) -> Iterator[str]:
         if one.outside:
             text += f"; extrapolated in {', '.join(one.outside)}"
         yield text
+
+
+# -- A response surface as one JSON document, `benchwright/surface/1` ------------------
+
+SURFACE_SCHEMA = "benchwright/surface/1"
+
+
+def surface_document(
+    report: SurfaceReport, plots: Sequence[dict[str, Any]] = (), **session: object
+) -> str:
+    """Return the document. `session` are further members: where it is kept, how it
+    ended."""
+    result = report.result
+    fields: dict[str, Any] = {
+        "schema": SURFACE_SCHEMA,
+        **session,
+        "status": report.status,
+        "detail": report.detail,
+        **_goal(report.goal),
+        "policy": report.policy,
+        "claims": [claim.text for claim in report.claims],
+        "samples": [_sample(one) for one in result.results],
+        "model": None if result.fit is None else _model_object(result.fit),
+        "validation": None
+        if result.validation is None
+        else _errors_object(result.validation),
+        "predictions": [_prediction(one) for one in result.predictions],
+        "asked": [_prediction(one) for one in report.asked],
+        "seconds": result.cost_s,
+        "load_s": result.load_s,
+        "trials": result.trials,
+        "findings": [finding_object(one) for one in report.findings],
+        "plots": list(plots),
+    }
+    return encode(fields)
+
+
+def _goal(goal: SurfaceGoal) -> dict[str, Any]:
+    return {
+        "design": goal.design.value,
+        "confidence": goal.confidence,
+        "seed": goal.seed,
+        "response": "log" if goal.log_response else "linear",
+        "factors": [_factor(one) for one in goal.factors],
+    }
+
+
+def _factor(one: Factor) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "levels": list(one.levels),
+        "measure": one.measure,
+        "transform": one.transform.value,
+    }
+
+
+def _sample(one: SampleResult) -> dict[str, Any]:
+    found = one.found
+    return {
+        "sample": dict(one.sample),
+        "status": found.status.value,
+        "detail": found.detail,
+        "peak_rate": known(found.peak_rate),
+        "interval": _interval_ends(found.interval),
+        "interval_confidence": None
+        if found.interval is None
+        else found.interval.confidence,
+        "claim_probability": known(found.claim_probability),
+        "seeded_from": dict(one.seeded_from) or None,
+        "trials": found.trials,
+        "seconds": found.cost_s,
+        "load_s": found.load_s,
+    }
+
+
+def _model_object(fit: ModelFit) -> dict[str, Any]:
+    return {
+        "kind": fit.kind.value,
+        "text": fit.text,
+        "n": fit.n,
+        "residual_share": known(fit.residual_share),
+        "expected_error": known(fit.expected_error),
+        "widening": fit.widening,
+        "coefficients": [
+            {
+                "name": one.name,
+                "value": known(one.estimate.value),
+                "interval": _interval_ends(one.estimate),
+                "confidence": one.estimate.confidence,
+            }
+            for one in fit.coefficients
+        ],
+    }
+
+
+def _errors_object(validation: CrossValidation) -> dict[str, Any]:
+    error = validation.error
+    return {
+        "method": error.method,
+        "mean_absolute_error": error.value,
+        "band": _interval_ends(error),
+        "confidence": error.confidence,
+        "left_out": [
+            {
+                "sample": dict(one.sample),
+                "measured": one.measured,
+                "predicted": one.predicted,
+                "error": one.error,
+            }
+            for one in validation.left_out
+        ],
+    }
+
+
+def _prediction(one: Prediction) -> dict[str, Any]:
+    return {
+        "sample": dict(one.sample),
+        "value": known(one.value),
+        "low": known(one.low),
+        "high": known(one.high),
+        "measured": None if one.measured is None else known(one.measured.value),
+        "extrapolated": list(one.outside),
+    }
+
+
+def _interval_ends(interval: Estimate | None) -> list[float | None] | None:
+    if interval is None:
+        return None
+    return [known(interval.low), known(interval.high)]

@@ -1,7 +1,4 @@
-"""`bw why` for a person: the figure, what limited it, the USE table, the other doubts.
-
-Decision: figures that are absent stand as `-` in the table, with the reasons below it once.
-"""
+"""`bw why`: the figure, what limited it, the USE table and the other findings; as text and for JSON."""
 
 from __future__ import annotations
 
@@ -9,25 +6,33 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from shlex import quote
+from typing import Any
 
-from benchwright.finding.explained import Explained
-from benchwright.finding.load_words import limit_text, name_of, value_text
-from benchwright.finding.machine_codes import LIMITER_CODES
-from benchwright.finding.machine_words import bytes_text, seconds_text, share_text
-from benchwright.finding.observed import ObservedFiles
-from benchwright.finding.use_table import Reading, UseRow
-from benchwright.finding.words import counted
-from benchwright.model.estimate import Summary
-from benchwright.model.finding import Finding, Severity
-from benchwright.model.peak import Criterion
-from benchwright.model.visible import one_line, visible, visible_lines
-from benchwright.report.cells import ABSENT, decimals_for, number
+import msgspec
+
+from benchwright.core.resource_use import ResourceUse
+from benchwright.core.results import Finding, Severity, Summary
+from benchwright.core.search import Criterion
+from benchwright.core.untrusted import one_line, visible, visible_lines
+from benchwright.findings.codes import LIMITER_CODES
+from benchwright.findings.explanation import Explanation
+from benchwright.findings.load_text import limit_text, name_of, value_text
+from benchwright.findings.observed import ObservedFiles
+from benchwright.findings.text import bytes_text, counted, seconds_text, share_text
+from benchwright.findings.use_table import UseRow, UseValue
+from benchwright.report.parts import finding_object, known
+from benchwright.report.stats_document import ABSENT, decimals_for, number
+
+# --------------------------------------------------------------------------------------
+# `bw why` for a person: the figure, what limited it, the USE table, the other doubts.
+#
+# Decision: figures that are absent stand as `-` in the table, with the reasons below it once.
 
 _HEADINGS = ("RESOURCE", "UTILIZATION", "SATURATION", "ERRORS")
 _NARROWEST = 72
 
 
-def render_why(results: Iterable[Explained], width: int = 100) -> str:
+def render_why(results: Iterable[Explanation], width: int = 100) -> str:
     """Return the results, one after the other; lines of at most `width` characters.
 
     What is not printable is escaped, whatever it is from.
@@ -36,7 +41,7 @@ def render_why(results: Iterable[Explained], width: int = 100) -> str:
     return visible_lines("\n".join(_result(one, room) for one in results))
 
 
-def _result(one: Explained, width: int) -> str:
+def _result(one: Explanation, width: int) -> str:
     lines = [_headline(one)]
     if one.sentence:
         lines += _wrapped(one.sentence, width, "  ")
@@ -45,14 +50,14 @@ def _result(one: Explained, width: int) -> str:
     if one.window is not None:
         lines += ["", _watched(one), *_table(one.table, width), *_absent(one, width)]
     rest = [line for finding in one.findings for line in _finding(finding, width)]
-    for told in _kept(one.files):
+    for told in _file_lines(one.files):
         rest += _wrapped(told, width, "  ")
     if rest:
         lines += ["", *rest]
     return "".join(line + "\n" for line in lines)
 
 
-def _headline(one: Explained) -> str:
+def _headline(one: Explanation) -> str:
     """Return the name, the factors that the name does not tell already, and the figure."""
     pairs = (f"{name}={level}" for name, level in one.sample)
     sample = "".join(f" {pair}" for pair in pairs if not _is_in(pair, one.name))
@@ -109,7 +114,7 @@ def _finding(finding: Finding, width: int) -> list[str]:
     return lines
 
 
-def _kept(files: ObservedFiles | None) -> Iterator[str]:
+def _file_lines(files: ObservedFiles | None) -> Iterator[str]:
     """Yield how to see what was observed beside the figure: files, and what shows them."""
     if files is None:
         return
@@ -137,7 +142,7 @@ def _wrapped(text: str, width: int, indent: str) -> list[str]:
     )
 
 
-def _watched(one: Explained) -> str:
+def _watched(one: Explanation) -> str:
     window = one.window
     assert window is not None
     first, last = window.epochs
@@ -184,15 +189,15 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     return ("  " + "  ".join(padded)).rstrip()
 
 
-def _parts(row: UseRow) -> tuple[tuple[Reading, ...], ...]:
+def _parts(row: UseRow) -> tuple[tuple[UseValue, ...], ...]:
     return row.utilization, row.saturation, row.errors
 
 
-def _cell(readings: Sequence[Reading]) -> str:
+def _cell(readings: Sequence[UseValue]) -> str:
     return ", ".join(f"{one.name} {reading_text(one)}" for one in readings)
 
 
-def reading_text(reading: Reading) -> str:
+def reading_text(reading: UseValue) -> str:
     """Return a figure with its unit, its capacity, and its share of that; `-` if absent."""
     if reading.value is None:
         return ABSENT
@@ -217,7 +222,7 @@ def _in_unit(value: float, unit: str) -> str:
     return f"{value:.3g}"
 
 
-def _absent(one: Explained, width: int) -> Iterator[str]:
+def _absent(one: Explanation, width: int) -> Iterator[str]:
     reasons: dict[str, list[str]] = {}
     for row in one.table:
         for reading in (one for part in _parts(row) for one in part):
@@ -227,3 +232,108 @@ def _absent(one: Explained, width: int) -> Iterator[str]:
     for why, what in reasons.items():
         text = f"- {', '.join(dict.fromkeys(what))}: {why}"
         yield from _wrapped(text, width, "  ")
+
+
+# -- `bw why --json`: `benchwright/why/1` ----------------------------------------------
+#
+# `first` is the code of the first cause, null without any; `limited_by` that of the first
+# limit. Figures that are absent are null, with the reason beside them.
+
+WHY_SCHEMA = "benchwright/why/1"
+
+
+def why_object(
+    results: Iterable[Explanation], study: str, session: int | None
+) -> dict[str, Any]:
+    """Return the whole answer as plain objects."""
+    return {
+        "schema": WHY_SCHEMA,
+        "study": study,
+        "session": session,
+        "results": [_result_object(one) for one in results],
+    }
+
+
+def _result_object(one: Explanation) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "sample": dict(one.sample),
+        "threads": one.threads,
+        "figure": None if one.figure is None else _figure(one.figure),
+        "limit": None if one.criterion is None else _limit(one.criterion),
+        "first": one.first or None,
+        "limited_by": one.limited_by or None,
+        "sentence": one.sentence or None,
+        "causes": [finding_object(finding) for finding in one.causes],
+        "trials": one.trials,
+        "trials_watched": one.watched,
+        "watched_s": one.watched_s,
+        "window": None if one.window is None else _window(one.window),
+        "use": [_row_object(row) for row in one.table],
+        "findings": [finding_object(finding) for finding in one.findings],
+        "files": _files(one.files or ObservedFiles()),
+    }
+
+
+def _figure(summary: Summary) -> dict[str, Any]:
+    return {
+        "name": summary.name,
+        "label": summary.label,
+        "unit": summary.unit,
+        "count": summary.count,
+        "mean": known(summary.mean),
+        "low": known(summary.low),
+        "high": known(summary.high),
+        "confidence": summary.confidence,
+    }
+
+
+def _limit(criterion: Criterion) -> dict[str, Any]:
+    return {
+        "name": criterion.key,
+        "value": criterion.limit,
+        "unit": criterion.unit,
+        "better": criterion.better,
+    }
+
+
+def _files(files: ObservedFiles) -> dict[str, Any]:
+    return {
+        "flame_graphs": list(files.flame_graphs),
+        "io": files.io or None,
+        "block_trace": files.block_trace or None,
+    }
+
+
+def _window(use: ResourceUse) -> dict[str, Any]:
+    return {
+        "epochs": list(use.epochs),
+        "seconds": use.seconds,
+        "samples": use.samples,
+        "series": use.series or None,
+        "sampler_cores": known(use.sampler_cost),
+        "tasks": [msgspec.to_builtins(task) for task in use.tasks],
+        "others": [msgspec.to_builtins(task) for task in use.others],
+        "programs": [msgspec.to_builtins(one) for one in use.programs],
+        "absent": [{"what": what, "why": why} for what, why in use.absent],
+    }
+
+
+def _row_object(row: UseRow) -> dict[str, Any]:
+    return {
+        "resource": row.resource,
+        "name": row.name,
+        "utilization": [_reading(one) for one in row.utilization],
+        "saturation": [_reading(one) for one in row.saturation],
+        "errors": [_reading(one) for one in row.errors],
+    }
+
+
+def _reading(one: UseValue) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "value": known(one.value),
+        "unit": one.unit,
+        "of": known(one.of),
+        "absent": one.absent or None,
+    }

@@ -14,18 +14,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from benchwright.stats.describe import summarise
-    from benchwright.stats.multiplicity import benjamini_hochberg, holm
-    from benchwright.stats.normality import anderson_darling
-    from benchwright.stats.rank import (
-        brunner_munzel,
-        hodges_lehmann,
-        mann_whitney,
-        rank_test,
-    )
-    from benchwright.stats.students_t import t_interval
-    from benchwright.stats.table import Table
-    from benchwright.stats.transform import (
+    from benchwright.stats.aggregate import summarise
+    from benchwright.stats.distribution import anderson_darling
+    from benchwright.stats.input_comparison import benjamini_hochberg, holm
+    from benchwright.stats.intervals import t_interval
+    from benchwright.stats.moments import z_scores
+    from benchwright.stats.table import (
+        Table,
         aggregate_rows,
         derive,
         group,
@@ -34,13 +29,17 @@ if TYPE_CHECKING:
         warn,
     )
     from benchwright.stats.two_sample import (
+        brunner_munzel,
         equivalence,
+        hodges_lehmann,
+        mann_whitney,
+        rank_test,
         ratio_equivalence,
         ratio_of_means,
         t_test,
         variance_test,
     )
-    from benchwright.stats.zscore import z_scores
+
 
 __all__ = [
     "Table",
@@ -67,24 +66,30 @@ __all__ = [
     "z_scores",
 ]
 
-_HOMES = {
-    "describe": ("summarise",),
-    "multiplicity": ("benjamini_hochberg", "holm"),
-    "normality": ("anderson_darling",),
-    "rank": ("brunner_munzel", "hodges_lehmann", "mann_whitney", "rank_test"),
-    "students_t": ("t_interval",),
-    "table": ("Table",),
-    "transform": ("aggregate_rows", "derive", "group", "select", "unify", "warn"),
-    "two_sample": (
-        "equivalence",
-        "ratio_equivalence",
-        "ratio_of_means",
-        "t_test",
-        "variance_test",
-    ),
-    "zscore": ("z_scores",),
+_HOME = {
+    "Table": "table",
+    "aggregate_rows": "table",
+    "anderson_darling": "distribution",
+    "benjamini_hochberg": "input_comparison",
+    "brunner_munzel": "two_sample",
+    "derive": "table",
+    "equivalence": "two_sample",
+    "group": "table",
+    "hodges_lehmann": "two_sample",
+    "holm": "input_comparison",
+    "mann_whitney": "two_sample",
+    "rank_test": "two_sample",
+    "ratio_equivalence": "two_sample",
+    "ratio_of_means": "two_sample",
+    "select": "table",
+    "summarise": "aggregate",
+    "t_interval": "intervals",
+    "t_test": "two_sample",
+    "unify": "table",
+    "variance_test": "two_sample",
+    "warn": "table",
+    "z_scores": "moments",
 }
-_HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

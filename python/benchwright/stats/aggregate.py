@@ -1,13 +1,4 @@
-"""From a trial's measurement blocks to one number per quantity.
-
-Purpose: first the commands of each thread are unified (tar, configure and make are one
-result), Wait is computed for each thread, the threads are aggregated, and at last CPU%
-is computed.
-Decision: absent is not zero. A quantity that some thread does not have, or has as
-something that is no finite number, is absent from the trial and named in `partial`;
-an average over the threads that happened to answer would compare different things.
-Source: Auto-pilot paper, section 3.3; non-goal: no statistics over trials.
-"""
+"""From a trial's measurement blocks to one number per quantity, and to the summary of a test."""
 
 from __future__ import annotations
 
@@ -17,10 +8,22 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from benchwright.model.observation import Block, Ending, Trial
-from benchwright.model.plan import MetricSpec
-from benchwright.stats.moments import FloatArray, IntArray
-from benchwright.stats.rows import Fold, RowBook
+from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
+from benchwright.core.plan import MetricSpec
+from benchwright.core.results import Summary
+from benchwright.stats.intervals import t_half_width
+from benchwright.stats.metric_rules import Fold, MetricRules
+from benchwright.stats.moments import FloatArray, IntArray, median, moments, slope
+
+# -- From a trial's measurement blocks to one number per quantity ----------------------
+#
+# Purpose: first the commands of each thread are unified (tar, configure and make are one
+# result), Wait is computed for each thread, the threads are aggregated, and at last CPU%
+# is computed.
+# Decision: absent is not zero. A quantity that some thread does not have, or has as
+# something that is no finite number, is absent from the trial and named in `partial`;
+# an average over the threads that happened to answer would compare different things.
+# Source: Auto-pilot paper, section 3.3; non-goal: no statistics over trials.
 
 
 class TrialValues(msgspec.Struct, frozen=True):
@@ -35,7 +38,7 @@ class TrialValues(msgspec.Struct, frozen=True):
     """The first exit status that is not 0."""
 
 
-class Column(msgspec.Struct, frozen=True):
+class MetricColumn(msgspec.Struct, frozen=True):
     """One quantity over the trials that have it."""
 
     name: str
@@ -46,15 +49,17 @@ class Column(msgspec.Struct, frozen=True):
 
 
 def trial_values(
-    blocks: Sequence[Block], specs: Sequence[MetricSpec] = ()
+    blocks: Sequence[MeasurementBlock], specs: Sequence[MetricSpec] = ()
 ) -> dict[str, float]:
     """Return one number per quantity for one epoch's blocks; see `aggregate_trial`."""
-    return aggregate_trial(blocks, RowBook(specs)).values
+    return aggregate_trial(blocks, MetricRules(specs)).values
 
 
-def aggregate_trial(blocks: Sequence[Block], book: RowBook) -> TrialValues:
+def aggregate_trial(
+    blocks: Sequence[MeasurementBlock], book: MetricRules
+) -> TrialValues:
     """Return what one epoch's blocks come to: commands unified, threads aggregated."""
-    by_thread: dict[int, list[Block]] = {}
+    by_thread: dict[int, list[MeasurementBlock]] = {}
     for block in blocks:
         by_thread.setdefault(block.thread, []).append(block)
     threads = [_with_wait(_unify(group, book)) for group in by_thread.values()]
@@ -68,7 +73,7 @@ def aggregate_trial(blocks: Sequence[Block], book: RowBook) -> TrialValues:
 
 
 def _across(
-    threads: Sequence[Mapping[str, float]], book: RowBook
+    threads: Sequence[Mapping[str, float]], book: MetricRules
 ) -> tuple[dict[str, float], tuple[str, ...]]:
     """Return the quantities of all threads together, and the names of those that are
     absent from some thread or are no finite number there."""
@@ -88,7 +93,7 @@ def _across(
     return values, tuple(name for name in names if name not in values)
 
 
-def _unify(blocks: Sequence[Block], book: RowBook) -> dict[str, float]:
+def _unify(blocks: Sequence[MeasurementBlock], book: MetricRules) -> dict[str, float]:
     """Return one thread's quantities; NaN or infinity in one command stays visible."""
     if len(blocks) == 1:
         return blocks[0].values
@@ -146,23 +151,27 @@ def _busy(values: Mapping[str, float]) -> float | None:
     return values["user"] + values["system"]
 
 
-def observe_trials(trials: Iterable[Trial], book: RowBook) -> tuple[TrialValues, ...]:
+def observe_trials(
+    trials: Iterable[Trial], book: MetricRules
+) -> tuple[TrialValues, ...]:
     """Return the values of every trial that counts: it ended well, was not void, and
     was not there to warm up."""
     return tuple(
         msgspec.structs.replace(aggregate_trial(trial.blocks, book), epoch=trial.epoch)
         for trial in trials
-        if trial.ending is Ending.OK and not trial.warmup
+        if trial.ending is TrialEnding.OK and not trial.warmup
     )
 
 
-def columns(observed: Sequence[TrialValues], book: RowBook) -> dict[str, Column]:
+def metric_columns(
+    observed: Sequence[TrialValues], book: MetricRules
+) -> dict[str, MetricColumn]:
     """Return each quantity over the trials that have it, in the table's order."""
     names = book.ordered(name for trial in observed for name in trial.values)
     found = {}
     for name in names:
         having = [trial for trial in observed if name in trial.values]
-        found[name] = Column(
+        found[name] = MetricColumn(
             name,
             np.array([trial.epoch for trial in having], dtype=np.int64),
             np.array([trial.values[name] for trial in having], dtype=np.float64),
@@ -170,7 +179,7 @@ def columns(observed: Sequence[TrialValues], book: RowBook) -> dict[str, Column]
     return found
 
 
-def series(
+def metric_series(
     trials: Iterable[Trial], specs: Sequence[MetricSpec] = ()
 ) -> dict[str, list[float]]:
     """Return each quantity's values over the trials that count, in trial order.
@@ -178,20 +187,23 @@ def series(
     A trial without a quantity does not contribute to it, so lists may differ in
     length; failed, timed-out and interrupted trials contribute to none.
     """
-    book = RowBook(specs)
+    book = MetricRules(specs)
     observed = observe_trials(trials, book)
     return {
-        name: column.values.tolist() for name, column in columns(observed, book).items()
+        name: column.values.tolist()
+        for name, column in metric_columns(observed, book).items()
     }
 
 
-def trials_of_blocks(name: str, blocks: Sequence[Block]) -> tuple[Trial, ...]:
+def trials_of_blocks(
+    name: str, blocks: Sequence[MeasurementBlock]
+) -> tuple[Trial, ...]:
     """Return trials made of an input's rows, grouped by epoch in order of appearance.
 
     For sources that keep only blocks (`.res`, CSV, GNU time). A row with a status
     other than 0 makes its epoch a failed one.
     """
-    by_epoch: dict[int, list[Block]] = {}
+    by_epoch: dict[int, list[MeasurementBlock]] = {}
     for block in blocks:
         by_epoch.setdefault(block.epoch, []).append(block)
     return tuple(
@@ -199,10 +211,113 @@ def trials_of_blocks(name: str, blocks: Sequence[Block]) -> tuple[Trial, ...]:
             test=name,
             epoch=epoch,
             threads=len({block.thread for block in group}),
-            ending=Ending.FAILED if any(b.status for b in group) else Ending.OK,
+            ending=TrialEnding.FAILED
+            if any(b.status for b in group)
+            else TrialEnding.OK,
             started_ns=0,
             duration_ns=0,
             blocks=tuple(group),
         )
         for epoch, group in by_epoch.items()
     )
+
+
+# -- Describing a sample: one row of Getstats' table -----------------------------------
+#
+# Purpose: COUNT, MEAN, MEDIAN, LOW, HIGH, MIN, MAX, SDEV and HW of one quantity, with the
+# slope and the sum that predicates may ask about.
+# Source: Auto-pilot paper, section 3.3 and Figure 2. Non-goals: percentiles, robust
+# or resampling estimates; rendering (report/).
+
+
+def summarise(
+    name: str,
+    values: FloatArray | Sequence[float],
+    *,
+    label: str = "",
+    unit: str = "",
+    confidence: float = 0.95,
+    epochs: IntArray | None = None,
+) -> Summary:
+    """Return one row of Getstats' table for `values`, shape `(n,)`, in `unit`.
+
+    `epochs`, of the same shape, places the values for the slope where trials are
+    missing. A figure that n does not allow is NaN: everything but COUNT and SUM for
+    n = 0; LOW, HIGH, SDEV, HW and the slope for n = 1.
+    """
+    array = np.asarray(values, dtype=np.float64).reshape(-1)
+    kept = np.isfinite(array)
+    data = array[kept]
+    found = moments(data)
+    half = t_half_width(found.sdev, found.n, confidence)
+    with np.errstate(over="ignore"):
+        total = float(np.sum(data))
+    return Summary(
+        name=name,
+        label=label or name,
+        unit=unit,
+        count=found.n,
+        mean=found.mean,
+        median=median(data),
+        low=found.mean - half,
+        high=found.mean + half,
+        minimum=float(data.min()) if found.n else math.nan,
+        maximum=float(data.max()) if found.n else math.nan,
+        sdev=found.sdev,
+        half_width=half,
+        slope=slope(data, None if epochs is None else epochs[kept]),
+        sum=total,
+        confidence=confidence,
+    )
+
+
+# -- Summaries of a test's quantities, in the table's order: what most callers want ----
+
+
+def summarise_columns(
+    found: Mapping[str, MetricColumn],
+    names: Iterable[str],
+    book: MetricRules,
+    confidence: float = 0.95,
+) -> tuple[Summary, ...]:
+    """Return one summary per name, in the order of `names`.
+
+    A name that no trial has gives a summary of n = 0: a declared metric is never
+    silently absent from the table. The interval of a quantity that cannot be below 0
+    ends there: its half width stays that of Student's.
+    """
+    result = []
+    for name in names:
+        row, column = book.row(name), found.get(name)
+        summary = summarise(
+            name,
+            column.values if column else (),
+            label=row.label,
+            unit=row.unit,
+            confidence=confidence,
+            epochs=column.epochs if column else None,
+        )
+        if not row.signed and summary.minimum >= 0 > summary.low:
+            summary = msgspec.structs.replace(summary, low=0.0)
+        result.append(summary)
+    return tuple(result)
+
+
+def summarise_trials(
+    trials: Iterable[Trial],
+    specs: Sequence[MetricSpec] = (),
+    *,
+    confidence: float = 0.95,
+    everything: bool = False,
+    observed: Sequence[TrialValues] | None = None,
+) -> tuple[Summary, ...]:
+    """Return the rows of a test's table: the trials that count, threads aggregated.
+
+    `observed` are the trials' values where the caller has them already.
+    """
+    book = MetricRules(specs)
+    found = metric_columns(
+        observe_trials(trials, book) if observed is None else observed, book
+    )
+    names = book.shown((*found, *book.declared), everything=everything)
+    return summarise_columns(found, names, book, confidence)

@@ -62,7 +62,7 @@ class Histogram(msgspec.Struct, frozen=True):
         return int(self.high[min(place, self.high.size - 1)])
 
 
-def decode(text: str) -> Histogram:
+def decode_histogram(text: str) -> Histogram:
     """Return the histogram in a text: base64 of HdrHistogram V2, deflated or not.
 
     Raises HistogramError.

@@ -1,33 +1,36 @@
-"""Two samples: do their means, their ratio, their variances differ?
-
-Purpose: Getstats' t-test with its three hypotheses, the F-test that decides whether
-variances may be pooled, the ratio of means with its interval, and equivalence within a
-margin. Decision: Welch wherever the caller does not ask for pooled variances, and
-logarithms for ratios, where the interval of a quotient is symmetric; Fieller's interval
-of a ratio of arithmetic means lost, because it may be no interval at all. Values that
-are not finite are left out, as everywhere in stats.
-Non-goals: ranks (rank.py), normality (normality.py), paired data, adjusting P-values.
-Sources: Auto-pilot paper, sections 3.3 and 4.1; B. L. Welch 1947, Biometrika
-34(1-2); D. J. Schuirmann 1987, J. Pharmacokinetics and Biopharmaceutics 15(6).
-"""
+"""Two samples: do their means, their ratio, their variances or their ranks differ?"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
+from itertools import accumulate
 
 import msgspec
 import numpy as np
 
-from benchwright.model.estimate import Estimate
-from benchwright.stats.moments import FloatArray, Moments, finite, moments
+from benchwright.core.results import Estimate
+from benchwright.stats.moments import FloatArray, Moments, finite, median, moments
+
+# -- Two samples: do their means, their ratio, their variances differ? -----------------
+#
+# Purpose: Getstats' t-test with its three hypotheses, the F-test that decides whether
+# variances may be pooled, the ratio of means with its interval, and equivalence within a
+# margin. Decision: Welch wherever the caller does not ask for pooled variances, and
+# logarithms for ratios, where the interval of a quotient is symmetric; Fieller's interval
+# of a ratio of arithmetic means lost, because it may be no interval at all. Values that
+# are not finite are left out, as everywhere in stats.
+# Non-goals: ranks (rank.py), normality (normality.py), paired data, adjusting P-values.
+# Sources: Auto-pilot paper, sections 3.3 and 4.1; B. L. Welch 1947, Biometrika
+# 34(1-2); D. J. Schuirmann 1987, J. Pharmacokinetics and Biopharmaceutics 15(6).
 
 POOLED = "student-t-pooled"
 WELCH = "welch-t"
 WELCH_LOG = "welch-on-logs"
-F = "f"
+F_TEST = "f"
 
-Values = FloatArray | Sequence[float]
+SampleValues = FloatArray | Sequence[float]
 
 
 class TTest(msgspec.Struct, frozen=True):
@@ -127,8 +130,8 @@ class _Contrast(msgspec.Struct, frozen=True):
 
 
 def t_test(
-    a: Values,
-    b: Values,
+    a: SampleValues,
+    b: SampleValues,
     confidence: float = 0.95,
     *,
     equal_variance: bool = False,
@@ -181,7 +184,9 @@ def _contrast(a: Moments, b: Moments, *, equal_variance: bool = False) -> _Contr
     return _Contrast(value, error, degrees, n, method)
 
 
-def variance_test(a: Values, b: Values, confidence: float = 0.95) -> VarianceTest:
+def variance_test(
+    a: SampleValues, b: SampleValues, confidence: float = 0.95
+) -> VarianceTest:
     """Return the two-sided F-test of the variances of `a` and `b`.
 
     NaN unless both have two values. Where only one is constant P is 0; where both are,
@@ -195,7 +200,7 @@ def variance_test(a: Values, b: Values, confidence: float = 0.95) -> VarianceTes
         ratio = _variance_ratio(one.sdev, other.sdev)
         p = 1.0 if math.isnan(ratio) else _f_two_sided(ratio, degrees)
         low, high = _f_interval(ratio, degrees, confidence)
-    found = Estimate(ratio, low, high, confidence, F, one.n + other.n, "ratio")
+    found = Estimate(ratio, low, high, confidence, F_TEST, one.n + other.n, "ratio")
     return VarianceTest(found, degrees, p)
 
 
@@ -227,7 +232,9 @@ def _f_interval(
     return ratio / upper, ratio * lower
 
 
-def ratio_of_means(a: Values, b: Values, confidence: float = 0.95) -> Estimate:
+def ratio_of_means(
+    a: SampleValues, b: SampleValues, confidence: float = 0.95
+) -> Estimate:
     """Return the geometric mean of `b` (candidate) over that of `a` (baseline), with
     Welch's interval on logarithms; unit "ratio".
 
@@ -242,7 +249,7 @@ def ratio_of_means(a: Values, b: Values, confidence: float = 0.95) -> Estimate:
     return _as_ratio(_contrast(*logs), confidence)
 
 
-def _logs(a: Values, b: Values) -> tuple[Moments, Moments] | None:
+def _logs(a: SampleValues, b: SampleValues) -> tuple[Moments, Moments] | None:
     """Return the moments of the logarithms, the candidate's first; None without any."""
     one, other = finite(a), finite(b)
     if not one.size or not other.size or min(one.min(), other.min()) <= 0:
@@ -267,7 +274,7 @@ def _exp(value: float) -> float:
 
 
 def equivalence(
-    a: Values, b: Values, margin: float, confidence: float = 0.95
+    a: SampleValues, b: SampleValues, margin: float, confidence: float = 0.95
 ) -> Equivalence:
     """Return whether the means of `a` and `b` agree within +- `margin`, a positive
     number in the values' unit, by two one-sided Welch tests.
@@ -281,7 +288,7 @@ def equivalence(
 
 
 def ratio_equivalence(
-    a: Values, b: Values, margin: float, confidence: float = 0.95
+    a: SampleValues, b: SampleValues, margin: float, confidence: float = 0.95
 ) -> Equivalence:
     """Return whether the ratio of the geometric means of `b` and `a` lies between
     1 / (1 + `margin`) and 1 + `margin`; a margin of 0.02 is two per cent.
@@ -302,3 +309,205 @@ def _equivalence(contrast: _Contrast, margin: float, found: Estimate) -> Equival
     below, above = contrast.p_greater(-margin), contrast.p_less(margin)
     p = math.nan if math.isnan(below) or math.isnan(above) else max(below, above)
     return Equivalence(found, below, above, p)
+
+
+# -- Two samples by their ranks, where normality is not to be assumed ------------------
+#
+# Purpose: which sample tends to larger values, how probably, and by how much.
+# Decision: Brunner and Munzel where shapes may differ, with P(A < B) and its interval;
+# Mann and Whitney only for equal shapes, and where the samples do not overlap at all, where
+# Brunner and Munzel's variance is 0. Mann-Whitney is exact without ties up to 900 pairs.
+# Sources: H. B. Mann and D. R. Whitney 1947, Annals of Mathematical Statistics 18(1);
+# E. Brunner and U. Munzel 2000, Biometrical Journal 42(1); J. L. Hodges and E. L.
+# Lehmann 1963, Annals of Mathematical Statistics 34(2).
+# Non-goals: more than two samples, paired data.
+
+EXACT_PAIRS = 900
+"""Up to this many pairs of values the distribution of U is counted out."""
+MAX_SHIFT_VALUES = 2000
+"""Values of a sample that Hodges and Lehmann's pairs are made of."""
+
+RankedValues = FloatArray | Sequence[float]
+
+
+class RankTest(msgspec.Struct, frozen=True):
+    """A test of whether one sample tends to larger values than the other."""
+
+    method: str
+    """`mann-whitney-exact`, `mann-whitney`, `brunner-munzel`."""
+    statistic: float
+    """U of the first sample, or Brunner and Munzel's W."""
+    degrees: float
+    """Of freedom; NaN for Mann and Whitney."""
+    p: float
+    """Two-sided P-value of P(A < B) + P(A = B) / 2 being 1/2."""
+    below: Estimate
+    """P(A < B) + P(A = B) / 2; Mann and Whitney give it no interval."""
+
+
+def mann_whitney(a: RankedValues, b: RankedValues) -> RankTest:
+    """Return Mann and Whitney's test of `a` and `b`, shapes `(n1,)` and `(n2,)`.
+
+    Exact without ties up to 900 pairs, else a normal approximation with corrections for
+    ties and continuity. P is NaN without values, 1 where all values are the same.
+    """
+    one, other = finite(a), finite(b)
+    pairs = int(one.size) * int(other.size)
+    if not pairs:
+        return _no_rank_test("mann-whitney", one, other)
+    ranks, ties = _ranks(np.concatenate([one, other]))
+    u = float(ranks[: one.size].sum()) - one.size * (one.size + 1) / 2
+    exact = not ties.any() and pairs <= EXACT_PAIRS
+    if exact:
+        count = _u_counts(int(one.size), int(other.size))
+        p = min(1.0, 2 * count[int(min(u, pairs - u))] / count[-1])
+    else:
+        p = _approximate_p(u, int(one.size), int(other.size), ties)
+    below = _rank_estimate(1 - u / pairs, int(one.size + other.size), 0.95)
+    method = "mann-whitney-exact" if exact else "mann-whitney"
+    return RankTest(method, u, math.nan, p, below)
+
+
+def _no_rank_test(method: str, one: FloatArray, other: FloatArray) -> RankTest:
+    nan = math.nan
+    return RankTest(
+        method, nan, nan, nan, _rank_estimate(nan, int(one.size + other.size), 0.95)
+    )
+
+
+def _rank_estimate(value: float, n: int, confidence: float) -> Estimate:
+    return Estimate(value, math.nan, math.nan, confidence, "ranks", n, "probability")
+
+
+def _ranks(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the ranks from 1, ties at their mean, and t^3 - t of every group of t
+    equal values."""
+    _, place, sizes = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(sizes)
+    groups = sizes.astype(np.float64)
+    return (last - (groups - 1) / 2)[place], groups**3 - groups
+
+
+@lru_cache(maxsize=64)
+def _u_counts(m: int, n: int) -> tuple[int, ...]:
+    """Return how many of the orders of m and n values have U at most 0 .. m n.
+
+    The coefficients of the Gaussian binomial, summed up.
+    """
+    size = m * n + 1
+    ways = [1] + [0] * (size - 1)
+    for i in range(1, m + 1):
+        for u in range(size - 1, n + i - 1, -1):
+            ways[u] -= ways[u - n - i]
+        for u in range(i, size):
+            ways[u] += ways[u - i]
+    return tuple(accumulate(ways))
+
+
+def _approximate_p(u: float, m: int, n: int, ties: FloatArray) -> float:
+    from scipy.special import ndtr
+
+    total = m + n
+    room = total * (total - 1)
+    variance = m * n / 12 * (total + 1 - float(ties.sum()) / room) if room else 0.0
+    if variance <= 0:
+        return 1.0
+    z = (abs(u - m * n / 2) - 0.5) / math.sqrt(variance)
+    return min(1.0, 2 * float(ndtr(-z)))
+
+
+def brunner_munzel(
+    a: RankedValues, b: RankedValues, confidence: float = 0.95
+) -> RankTest:
+    """Return Brunner and Munzel's test of `a` and `b` with P(A < B) and its interval.
+
+    P and interval are NaN unless both have two values, and where the samples do not
+    overlap: `rank_test` then asks Mann and Whitney.
+    """
+    one, other = finite(a), finite(b)
+    m, n = int(one.size), int(other.size)
+    if not m or not n:
+        return _no_rank_test("brunner-munzel", one, other)
+    ranks, _ = _ranks(np.concatenate([one, other]))
+    # How many of the other sample lie below each value: overall rank less own rank.
+    over_a = ranks[:m] - _ranks(one)[0]
+    over_b = ranks[m:] - _ranks(other)[0]
+    value = float(over_b.mean()) / m
+    point = _rank_estimate(value, m + n, confidence)
+    if m < 2 or n < 2:
+        return RankTest("brunner-munzel", math.nan, math.nan, math.nan, point)
+    of_a = float(np.var(over_a, ddof=1)) / (m * n * n)
+    of_b = float(np.var(over_b, ddof=1)) / (n * m * m)
+    if of_a + of_b == 0:
+        p = 1.0 if value == 0.5 else math.nan
+        return RankTest("brunner-munzel", math.nan, math.nan, p, point)
+    return _brunner_munzel_by_t(point, of_a, of_b, (m, n))
+
+
+def _brunner_munzel_by_t(
+    point: Estimate, of_a: float, of_b: float, sizes: tuple[int, int]
+) -> RankTest:
+    from scipy.special import stdtr, stdtrit
+
+    m, n = sizes
+    error = math.sqrt(of_a + of_b)
+    degrees = (of_a + of_b) ** 2 / (of_a**2 / (m - 1) + of_b**2 / (n - 1))
+    statistic = (point.value - 0.5) / error
+    half = float(stdtrit(degrees, 0.5 + point.confidence / 2)) * error
+    # A probability: the t interval may reach out of 0 .. 1.
+    low, high = max(0.0, point.value - half), min(1.0, point.value + half)
+    below = msgspec.structs.replace(point, low=low, high=high, method="brunner-munzel")
+    p = min(1.0, 2 * float(stdtr(degrees, -abs(statistic))))
+    return RankTest("brunner-munzel", statistic, degrees, p, below)
+
+
+def rank_test(a: RankedValues, b: RankedValues, confidence: float = 0.95) -> RankTest:
+    """Return Brunner and Munzel's test, or Mann and Whitney's where it has no answer
+    because the samples do not overlap."""
+    found = brunner_munzel(a, b, confidence)
+    return mann_whitney(a, b) if math.isnan(found.p) else found
+
+
+def hodges_lehmann(
+    a: RankedValues, b: RankedValues, confidence: float = 0.95, unit: str = ""
+) -> Estimate:
+    """Return by how much `a` lies above `b`: the median of all differences a - b, with
+    the interval that inverts Mann and Whitney's test.
+
+    Holds for samples of equal shape. The interval is exact up to 900 pairs and
+    conservative with ties; NaN where the samples are too small for the confidence. Of
+    more than 2000 values 2000 evenly spaced order statistics stand for the sample.
+    """
+    one, other = finite(a), finite(b)
+    n = int(one.size + other.size)
+    if not one.size or not other.size:
+        nan = math.nan
+        return Estimate(nan, nan, nan, confidence, "hodges-lehmann", n, unit)
+    pairs = np.sort(np.subtract.outer(_thinned(one), _thinned(other)).reshape(-1))
+    beyond = _interval_rank(int(one.size), int(other.size), confidence)
+    place = int(beyond * (pairs.size / (one.size * other.size)))
+    low, high = math.nan, math.nan
+    if beyond >= 1:
+        low, high = float(pairs[max(place, 1) - 1]), float(pairs[-max(place, 1)])
+    return Estimate(median(pairs), low, high, confidence, "hodges-lehmann", n, unit)
+
+
+def _thinned(values: FloatArray) -> FloatArray:
+    if values.size <= MAX_SHIFT_VALUES:
+        return values
+    places = np.floor(
+        (np.arange(MAX_SHIFT_VALUES) + 0.5) * (values.size / MAX_SHIFT_VALUES)
+    ).astype(np.int64)
+    return np.asarray(np.sort(values)[places], dtype=np.float64)
+
+
+def _interval_rank(m: int, n: int, confidence: float) -> int:
+    """Return which smallest and which largest difference end the interval; 0: none."""
+    tail = (1 - confidence) / 2
+    if m * n <= EXACT_PAIRS:
+        count = _u_counts(m, n)
+        return sum(1 for ways in count if ways <= tail * count[-1])
+    from scipy.special import ndtri
+
+    sdev = math.sqrt(m * n * (m + n + 1) / 12)
+    return max(0, math.floor(m * n / 2 + 0.5 + float(ndtri(tail)) * sdev))

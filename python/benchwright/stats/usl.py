@@ -1,20 +1,4 @@
-"""The Universal Scalability Law fitted to throughputs of a closed loop.
-
-X(N) = gamma N / (1 + sigma (N-1) + kappa N (N-1)), sigma in [0, 1], kappa >= 0.
-
-Method: N/X is alpha + beta (N-1) + delta N (N-1) with gamma = 1/alpha, sigma =
-beta/alpha, kappa = delta/alpha, and its relative errors are X's: weighted least squares
-of the logarithms, by own Levenberg-Marquardt steps. Intervals are profiles of the fit
-*without* the bounds, by t with n - 3 degrees of freedom, cut at the bounds, and hold the
-fitted value; their noise comes from the residuals, misfit included. They cover in 94
-to 96 % inside the bounds, and in 93 to 99 % at them (docs/ramp.md). Profiles within the bounds lost: at the corner
-sigma = kappa = 0 they cover in 100 %, wider than need be.
-Decision: gamma is fitted, not taken from N = 1: one noisy run would bend all the curve.
-The bootstrap of residuals lost: over 7 levels its 95 % intervals cover in 73 to 80 %.
-Non-goals: N as a random variable (rates of an open loop), two laws in one profile.
-Sources: N. Gunther 2007, Guerrilla Capacity Planning, chapters 4 and 5; M. Moeding's R
-package `usl` for names; tests/calibration/test_usl.py for coverage.
-"""
+"""The Universal Scalability Law fitted to throughputs of a closed loop."""
 
 from __future__ import annotations
 
@@ -24,28 +8,223 @@ from collections.abc import Callable, Sequence
 import msgspec
 import numpy as np
 
-from benchwright.model.estimate import Estimate
-from benchwright.model.usl import (
-    BandPoint,
-    PreferredLaw,
-    ScalabilityModel,
-    UslFit,
-)
-from benchwright.stats.log_regression import (
-    Bounds,
-    Problem,
-    Solution,
-    profile_interval,
-)
+from benchwright.core.ramp import BandPoint, PreferredLaw, ScalabilityModel, UslFit
+from benchwright.core.results import Estimate
+from benchwright.stats.intervals import t_quantile
 from benchwright.stats.moments import FloatArray
-from benchwright.stats.students_t import t_quantile
 
-METHOD = "profile"
+# --------------------------------------------------------------------------------------
+# Least squares of a positive linear form seen with relative errors, and its profiles.
+#
+# Purpose: the arithmetic under the Universal Scalability Law: log z is near
+# log(base + columns @ theta), theta free. Relative errors are what throughput has, and in
+# this form every question about the law (a parameter, the place of the maximum, a point
+# of the curve) fixes one linear combination, so that its profile is a smaller problem of
+# the same kind. Decision: own Levenberg-Marquardt steps: scipy.optimize takes half a
+# second to import; it is the oracle of the tests.
+# Sources: D. Marquardt 1963, SIAM J. Appl. Math. 11(2); D. Bates and D. Watts 1988,
+# Nonlinear Regression Analysis, section 6.1 (profiles), section 1.3.2 (lack of fit).
+
+_MOST_STEPS = 60
+_SMALLEST_MOVE = 1e-7
+"""Of the form, relative; a step that moves it less is not taken."""
+
+
+class RegressionSolution(msgspec.Struct, frozen=True):
+    """The best theta, shape `(k,)`, and its weighted sum of squares; infinite where no
+    theta makes the form positive at every observation."""
+
+    theta: FloatArray
+    squares: float
+
+
+class LogRegression(msgspec.Struct, frozen=True):
+    """Observations `z > 0`, shape `(n,)`, with weights that sum to n."""
+
+    z: FloatArray
+    weights: FloatArray
+
+    def solve(
+        self, columns: FloatArray, base: FloatArray | None = None
+    ) -> RegressionSolution:
+        """Return the least squares of log z - log(base + columns @ theta).
+
+        `columns` has shape `(n, k)`, k from 0 on.
+        """
+        ground = np.zeros_like(self.z) if base is None else base
+        scale = np.abs(columns).max(axis=0, initial=0.0)
+        scale[scale == 0] = 1.0
+        found = self._descend(ground, columns / scale)
+        return RegressionSolution(found.theta / scale, found.squares)
+
+    def misfit_p(self, places: FloatArray, found: RegressionSolution) -> float | None:
+        """Return how likely repetitions would leave so much between curve and data, if the
+        curve were right: the p-value of the lack-of-fit test, an F test.
+
+        Observations at equal `places`, shape `(n,)`, are repetitions. None where fewer than
+        two degrees of freedom repeat, they are all alike, or no place is left over.
+        """
+        _, group = np.unique(places, return_inverse=True)
+        weights = np.bincount(group, self.weights)
+        means = np.bincount(group, self.weights * np.log(self.z)) / weights
+        away = np.log(self.z) - means[group]
+        pure = float(np.dot(self.weights * away, away))
+        left = len(weights) - found.theta.size
+        repeated = len(self.z) - len(weights)
+        if left < 1 or repeated < 2 or not pure > 0:
+            return None
+        from scipy.special import fdtrc
+
+        lack = max(found.squares - pure, 0.0) / left
+        return float(fdtrc(left, repeated, lack / (pure / repeated)))
+
+    def _squares(self, form: FloatArray) -> float:
+        if not (form > 0).all():
+            return math.inf
+        residuals = np.log(self.z / form)
+        return float(np.dot(self.weights * residuals, residuals))
+
+    def _descend(self, base: FloatArray, columns: FloatArray) -> RegressionSolution:
+        theta = self._first(base, columns)
+        form = base + columns @ theta
+        squares = self._squares(form)
+        damping = 0.0
+        for _ in range(_MOST_STEPS if theta.size and math.isfinite(squares) else 0):
+            step = self._step(form, columns, damping)
+            moved = columns @ step
+            if not np.abs(moved / form).max() > _SMALLEST_MOVE:
+                break
+            tried = self._squares(form + moved)
+            if tried > squares:
+                damping = max(damping * 10, 1e-3)
+                continue
+            damping = damping / 10 if damping > 1e-6 else 0.0
+            theta, form, squares = theta + step, form + moved, tried
+        return RegressionSolution(theta, squares)
+
+    def _first(self, base: FloatArray, columns: FloatArray) -> FloatArray:
+        """Return where to begin: linear least squares with relative weights, or any
+        theta that makes the form positive."""
+        root = np.sqrt(self.weights) / self.z
+        columns_of = columns * root[:, None]
+        found = np.linalg.lstsq(columns_of, (self.z - base) * root, rcond=None)[0]
+        theta = np.asarray(found, dtype=np.float64)
+        if (base + columns @ theta > 0).all() or not theta.size:
+            return theta
+        for place in range(theta.size):
+            for sign in (1.0, -1.0):
+                alone = np.zeros_like(theta)
+                alone[place] = sign * float(np.max(self.z))
+                if (base + columns @ alone > 0).all():
+                    return alone
+        return np.zeros_like(theta)
+
+    def _step(
+        self, form: FloatArray, columns: FloatArray, damping: float
+    ) -> FloatArray:
+        slopes = columns / form[:, None]
+        residuals = np.log(self.z / form)
+        weighted = (slopes * self.weights[:, None]).T
+        normal = weighted @ slopes
+        diagonal = np.diag(normal)
+        # The ridge only keeps columns that say the same from dividing by zero.
+        ridge = damping * diagonal + 1e-15 * diagonal.max() + 1e-300
+        step = np.linalg.solve(normal + np.diag(ridge), weighted @ residuals)
+        return np.asarray(step, dtype=np.float64)
+
+
+class ValueBounds(msgspec.Struct, frozen=True):
+    """Between which values a figure lies by its nature."""
+
+    low: float
+    high: float
+
+
+def profile_interval(
+    excess: Callable[[float], float], centre: float, width: float, bounds: ValueBounds
+) -> tuple[float, float]:
+    """Return where `excess` is at most 0 around the centre, within the bounds.
+
+    `excess(value)` is the profile's sum of squares less what the interval allows;
+    `width`, above 0, is a guess at the distance of an end. An end that is never reached
+    is the bound. Both are the centre where the excess is positive there.
+    """
+    centre = min(max(centre, bounds.low), bounds.high)
+    at_centre = excess(centre)
+    if at_centre > 0:
+        return centre, centre
+    return (
+        _profile_end(excess, (centre, at_centre), -width, bounds.low),
+        _profile_end(excess, (centre, at_centre), width, bounds.high),
+    )
+
+
+def _profile_end(
+    excess: Callable[[float], float],
+    inside: tuple[float, float],
+    step: float,
+    bound: float,
+) -> float:
+    """Return the end of the interval in the step's direction."""
+    centre = inside[0]
+    for _ in range(40):
+        place = centre + step
+        if (place >= bound) if step > 0 else (place <= bound):
+            value = excess(bound)
+            if value <= 0:
+                return bound
+            return _crossing(excess, inside, (bound, value))
+        value = excess(place)
+        if value > 0:
+            return _crossing(excess, inside, (place, value))
+        inside, step = (place, value), step * 2
+    return bound
+
+
+def _crossing(
+    excess: Callable[[float], float],
+    inside: tuple[float, float],
+    outside: tuple[float, float],
+) -> float:
+    """Return where the excess is 0 between a place inside and one outside, by false
+    position with bisection where that is slow."""
+    for turn in range(60):
+        (a, fa), (b, fb) = inside, outside
+        if abs(b - a) <= 1e-5 * max(abs(a), abs(b)):
+            break
+        share = fa / (fa - fb) if math.isfinite(fb) and turn % 3 else 0.5
+        place = a + (b - a) * min(max(share, 0.01), 0.99)
+        value = excess(place)
+        if value <= 0:
+            inside = (place, value)
+        else:
+            outside = (place, value)
+    return inside[0]
+
+
+# -- The Universal Scalability Law fitted to throughputs of a closed loop --------------
+#
+# X(N) = gamma N / (1 + sigma (N-1) + kappa N (N-1)), sigma in [0, 1], kappa >= 0.
+#
+# Method: N/X is alpha + beta (N-1) + delta N (N-1) with gamma = 1/alpha, sigma =
+# beta/alpha, kappa = delta/alpha, and its relative errors are X's: weighted least squares
+# of the logarithms, by own Levenberg-Marquardt steps. Intervals are profiles of the fit
+# *without* the bounds, by t with n - 3 degrees of freedom, cut at the bounds, and hold the
+# fitted value; their noise comes from the residuals, misfit included. They cover in 94
+# to 96 % inside the bounds, and in 93 to 99 % at them (docs/ramp.md). Profiles within the bounds lost: at the corner
+# sigma = kappa = 0 they cover in 100 %, wider than need be.
+# Decision: gamma is fitted, not taken from N = 1: one noisy run would bend all the curve.
+# The bootstrap of residuals lost: over 7 levels its 95 % intervals cover in 73 to 80 %.
+# Non-goals: N as a random variable (rates of an open loop), two laws in one profile.
+# Sources: N. Gunther 2007, Guerrilla Capacity Planning, chapters 4 and 5; M. Moeding's R
+# package `usl` for names; tests/calibration/test_usl.py for coverage.
+
+PROFILE_METHOD = "profile"
 PARAMETERS = 3
-_MOST = 1e6
+_MAX_KAPPA = 1e6
 """Of kappa: one further user then stops everything."""
 _BAND_POINTS = 25
-_DOUBT = 0.99
+_REFUTED_FROM = 0.99
 """From here on the law is doubted; two bounds are asked at once, so not at 95 %."""
 
 
@@ -84,7 +263,7 @@ def fit_usl(
     a common factor; without them each trial weighs the same.
     """
     assert not why_no_fit(users, throughput)
-    return _Fit.of(users, throughput, variances, confidence).result()
+    return _UslProfile.of(users, throughput, variances, confidence).result()
 
 
 def usl_band(
@@ -97,7 +276,7 @@ def usl_band(
     point of it by itself: at numbers of users that are even on a linear axis, and as many
     on a logarithmic one."""
     assert not why_no_fit(users, throughput)
-    fit = _Fit.of(users, throughput, variances, confidence)
+    fit = _UslProfile.of(users, throughput, variances, confidence)
     low, high = min(users), max(users)
     even = np.linspace(low, high, _BAND_POINTS)
     by_ratio = np.geomspace(low, high, _BAND_POINTS)[1:-1]
@@ -105,13 +284,13 @@ def usl_band(
     return tuple(fit.band_point(float(place)) for place in places)
 
 
-class _Fit(msgspec.Struct, frozen=True):
+class _UslProfile(msgspec.Struct, frozen=True):
     """The data, and the least squares without (free) and within (held) the bounds."""
 
     n: FloatArray
-    problem: Problem
-    free: Solution
-    held: Solution
+    problem: LogRegression
+    free: RegressionSolution
+    held: RegressionSolution
     confidence: float
 
     @classmethod
@@ -121,13 +300,13 @@ class _Fit(msgspec.Struct, frozen=True):
         throughput: Sequence[float],
         variances: Sequence[float] | None,
         confidence: float,
-    ) -> _Fit:
+    ) -> _UslProfile:
         n = np.asarray(users, dtype=np.float64)
         weights = np.ones_like(n) if variances is None else 1 / np.asarray(variances)
         z = n / np.asarray(throughput, dtype=np.float64)
-        problem = Problem(z, weights * (n.size / float(weights.sum())))
-        free = problem.solve(_columns(n))
-        return cls(n, problem, free, _held(problem, n, free), confidence)
+        problem = LogRegression(z, weights * (n.size / float(weights.sum())))
+        free = problem.solve(_usl_columns(n))
+        return cls(n, problem, free, _fit_within_bounds(problem, n, free), confidence)
 
     def result(self) -> UslFit:
         gamma, sigma, kappa = _parameters(self.held)
@@ -145,7 +324,8 @@ class _Fit(msgspec.Struct, frozen=True):
             r_squared=self._r_squared(),
             n=int(self.n.size),
             misfit_p=self.problem.misfit_p(self.n, self.held),
-            refuted=self.held.squares - self.free.squares > self._allowed_at(_DOUBT),
+            refuted=self.held.squares - self.free.squares
+            > self._allowed_at(_REFUTED_FROM),
         )
 
     @property
@@ -164,40 +344,46 @@ class _Fit(msgspec.Struct, frozen=True):
     # -- intervals: each profile fixes one linear combination of alpha, beta, delta --------
 
     def _gamma(self, held: float) -> Estimate:
-        one, a, b = _columns(self.n).T
+        one, a, b = _usl_columns(self.n).T
 
         def excess(gamma: float) -> float:
             return self._excess(np.stack([a, b], axis=1), one / gamma)
 
-        bounds = Bounds(held * 1e-6, held * 1e6)
-        return self._interval(_Asked(held, self._freely(0), bounds, "1/s"), excess)
+        bounds = ValueBounds(held * 1e-6, held * 1e6)
+        return self._interval(
+            _ProfiledFigure(held, self._freely(0), bounds, "1/s"), excess
+        )
 
     def _sigma(self, held: float) -> Estimate:
-        one, a, b = _columns(self.n).T
+        one, a, b = _usl_columns(self.n).T
 
         def excess(sigma: float) -> float:
             return self._excess(np.stack([one + sigma * a, b], axis=1))
 
-        return self._interval(_Asked(held, self._freely(1), Bounds(0, 1)), excess)
+        return self._interval(
+            _ProfiledFigure(held, self._freely(1), ValueBounds(0, 1)), excess
+        )
 
     def _kappa(self, held: float) -> Estimate:
-        one, a, b = _columns(self.n).T
+        one, a, b = _usl_columns(self.n).T
 
         def excess(kappa: float) -> float:
             return self._excess(np.stack([one + kappa * b, a], axis=1))
 
-        return self._interval(_Asked(held, self._freely(2), Bounds(0, _MOST)), excess)
+        return self._interval(
+            _ProfiledFigure(held, self._freely(2), ValueBounds(0, _MAX_KAPPA)), excess
+        )
 
     def _peak(self, held: float) -> Estimate:
         """Return N_max; its profile is that of kappa/(1 - sigma) = 1/N_max^2."""
-        one, a, b = _columns(self.n).T
+        one, a, b = _usl_columns(self.n).T
 
         def excess(value: float) -> float:
             return self._excess(np.stack([one + value * b, a - value * b], axis=1))
 
         _, sigma, kappa = _parameters(self.free)
         free = kappa / (1 - sigma) if sigma < 1 else math.nan
-        asked = _Asked(1 / held**2, free, Bounds(0, 1))
+        asked = _ProfiledFigure(1 / held**2, free, ValueBounds(0, 1))
         found = self._interval(asked, excess)
         low, high = (
             1 / math.sqrt(end) if end > 0 else math.inf
@@ -206,14 +392,14 @@ class _Fit(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(found, value=held, low=low, high=high)
 
     def band_point(self, users: float) -> BandPoint:
-        one, a, b = _columns(self.n).T
+        one, a, b = _usl_columns(self.n).T
         away = np.stack([a - (users - 1) * one, b - users * (users - 1) * one], axis=1)
 
         def excess(throughput: float) -> float:
             return self._excess(away, one * (users / throughput))
 
         held, free = self._curve(users), _curve_at(users, self.free)
-        asked = _Asked(held, free, Bounds(held * 1e-3, held * 1e3))
+        asked = _ProfiledFigure(held, free, ValueBounds(held * 1e-3, held * 1e3))
         found = self._interval(asked, excess)
         return BandPoint(users, found.low, held, found.high)
 
@@ -224,7 +410,9 @@ class _Fit(msgspec.Struct, frozen=True):
         found = self.problem.solve(columns, base)
         return found.squares - self.free.squares - self._allowed
 
-    def _interval(self, asked: _Asked, excess: Callable[[float], float]) -> Estimate:
+    def _interval(
+        self, asked: _ProfiledFigure, excess: Callable[[float], float]
+    ) -> Estimate:
         """Return a figure with its interval, which the figure itself lies in."""
         centre = asked.held if math.isnan(asked.free) else asked.free
         width = max(abs(asked.held) * 0.1, 1e-7)
@@ -234,7 +422,7 @@ class _Fit(msgspec.Struct, frozen=True):
             low=min(low, asked.held),
             high=max(high, asked.held),
             confidence=self.confidence,
-            method=METHOD,
+            method=PROFILE_METHOD,
             n=int(self.n.size),
             unit=asked.unit,
         )
@@ -253,7 +441,7 @@ class _Fit(msgspec.Struct, frozen=True):
 
     def _preferred(self) -> ScalabilityModel:
         """Return the simplest law that is not refuted at the confidence's level."""
-        one, a, _ = _columns(self.n).T
+        one, a, _ = _usl_columns(self.n).T
         without_kappa = self.problem.solve(np.stack([one, a], axis=1))
         if (
             self.held.theta[2] > 0
@@ -276,7 +464,7 @@ class _Fit(msgspec.Struct, frozen=True):
         if preferred is ScalabilityModel.USL:
             gamma, sigma, kappa = _parameters(self.held)
             return PreferredLaw(gamma=gamma, sigma=sigma, kappa=kappa, asymptote=None)
-        one, a, _ = _columns(self.n).T
+        one, a, _ = _usl_columns(self.n).T
         columns = [one] if preferred is ScalabilityModel.LINEAR else [one, a]
         theta = self.problem.solve(np.stack(columns, axis=1)).theta
         sigma = float(theta[1] / theta[0]) if len(theta) > 1 else 0.0
@@ -288,12 +476,12 @@ class _Fit(msgspec.Struct, frozen=True):
         )
 
 
-class _Asked(msgspec.Struct, frozen=True):
+class _ProfiledFigure(msgspec.Struct, frozen=True):
     """A figure within the bounds, without them (NaN: none), and the bounds."""
 
     held: float
     free: float
-    bounds: Bounds
+    bounds: ValueBounds
     unit: str = ""
 
 
@@ -305,12 +493,14 @@ def users_at_peak(sigma: float, kappa: float) -> float | None:
     return max(math.sqrt(max(1 - sigma, 0.0) / kappa), 1.0)
 
 
-def _columns(n: FloatArray) -> FloatArray:
+def _usl_columns(n: FloatArray) -> FloatArray:
     """Return 1, N - 1 and N (N - 1), shape `(n, 3)`."""
     return np.stack([np.ones_like(n), n - 1, n * (n - 1)], axis=1)
 
 
-def _held(problem: Problem, n: FloatArray, free: Solution) -> Solution:
+def _fit_within_bounds(
+    problem: LogRegression, n: FloatArray, free: RegressionSolution
+) -> RegressionSolution:
     """Return the best alpha, beta, delta with 0 <= beta <= alpha and 0 <= delta.
 
     Where the free one is outside, the best lies on a face: each is tried.
@@ -320,10 +510,10 @@ def _held(problem: Problem, n: FloatArray, free: Solution) -> Solution:
         return free
     found = []
     for face in _FACES:
-        solved = problem.solve(_columns(n) @ face)
+        solved = problem.solve(_usl_columns(n) @ face)
         theta = face @ solved.theta
         if theta[0] > 0 and 0 <= theta[1] <= theta[0] and theta[2] >= 0:
-            found.append(Solution(theta, solved.squares))
+            found.append(RegressionSolution(theta, solved.squares))
     return min(found, key=lambda solution: solution.squares)
 
 
@@ -340,7 +530,7 @@ _FACES = tuple(
 """beta = 0; delta = 0; beta = alpha; and the edges where two of them meet."""
 
 
-def _parameters(solution: Solution) -> tuple[float, float, float]:
+def _parameters(solution: RegressionSolution) -> tuple[float, float, float]:
     """Return gamma, sigma, kappa; NaN where alpha is not above 0."""
     alpha, beta, delta = (float(x) for x in solution.theta)
     if alpha <= 0:
@@ -348,7 +538,7 @@ def _parameters(solution: Solution) -> tuple[float, float, float]:
     return 1 / alpha, beta / alpha, delta / alpha
 
 
-def _curve_at(users: float, solution: Solution) -> float:
+def _curve_at(users: float, solution: RegressionSolution) -> float:
     alpha, beta, delta = (float(x) for x in solution.theta)
     form = alpha + beta * (users - 1) + delta * users * (users - 1)
     return users / form if form > 0 else math.nan

@@ -1,29 +1,32 @@
-"""What a session holds, test by test: plans, trials, stops, voids.
-
-Purpose: the one place of this room that knows which keys are a test's (session/keys.py
-makes them). Decision: gathered from the journal each time; a cache of our own could
-disagree with it. Non-goal: no figure is computed here.
-"""
+"""What a session holds: tests, searches, captures of the machine, and findings about it as a whole."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from benchwright.model.characterized import Characterized
-from benchwright.model.comparison import NullResult
-from benchwright.model.decision import Stop
-from benchwright.model.observation import Trial
-from benchwright.model.plan import TestPlan
-from benchwright.model.search import SearchTrial, read_kept
-from benchwright.study.database import seeing_damage
-from benchwright.study.journal import Entry, Study
+from benchwright.core.characterization import Characterization
+from benchwright.core.comparison import NullResult
+from benchwright.core.machine import MachineCapture
+from benchwright.core.observation import Trial
+from benchwright.core.plan import StopDecision, TestPlan
+from benchwright.core.results import Finding
+from benchwright.core.search import SearchTrial, decode_stored
+from benchwright.findings.environment import environment_findings
+from benchwright.study.database import reporting_damage
+from benchwright.study.journal import JournalEntry, NewEntry, Study
 
-NULL = "null"
+# -- What a session holds, test by test: plans, trials, stops, voids -------------------
+#
+# Purpose: the one place of this room that knows which keys are a test's (study/keys.py
+# makes them). Decision: gathered from the journal each time; a cache of our own could
+# disagree with it. Non-goal: no figure is computed here.
+
+NULL_KIND = "null"
 """The kind of a session that compares a command with itself."""
 
-SEARCHES = ("ramp", "peak", "surface")
+SEARCH_KINDS = ("ramp", "peak", "surface")
 """The kinds of sessions that search over loads; they hold no test."""
 
 
@@ -45,13 +48,13 @@ class TestContents(msgspec.Struct):
     """Counted trials, in order of epoch."""
     void: list[VoidBatch] = []
     """What was cut short, in the order in which it was: kept, never counted."""
-    stop: Stop | None = None
-    characterized: Characterized | None = None
+    stop: StopDecision | None = None
+    characterized: Characterization | None = None
     """Of a trial of its own, which is in no figure."""
 
 
-class _VoidPayload(msgspec.Struct):
-    """What the session writes of what is void (session/ledger.py)."""
+class _VoidRecord(msgspec.Struct):
+    """What the session writes of what is void (run/ledger.py)."""
 
     cause: str = ""
     keys: tuple[str, ...] = ()
@@ -62,12 +65,12 @@ def tests_of(study: Study, session: int) -> list[TestContents]:
     """Return the tests of a session in the order in which they were begun.
 
     A test that was begun after a checkpoint, and before the session went back to it,
-    has no trial that counts (session/resume.py) and is left out: it was begun again.
+    has no trial that counts (run/recovery.py) and is left out: it was begun again.
     Raises StudyError `journal-damaged` for a record that cannot be read.
     """
     kinds = ("outcome", "void", "checkpoint", "restore")
-    with seeing_damage(study.path):
-        return _gathered(study.entries(session, kinds))
+    with reporting_damage(study.path):
+        return _read_tests(study.entries(session, kinds))
 
 
 def one_test_of(study: Study, session: int, key: str) -> TestContents:
@@ -76,12 +79,12 @@ def one_test_of(study: Study, session: int, key: str) -> TestContents:
     Raises StudyError as `tests_of`; no other test of the session is read.
     """
     kinds = ("outcome", "void")
-    with seeing_damage(study.path):
-        (test,) = _gathered(study.entries(session, kinds, under=f"{key}/"))
+    with reporting_damage(study.path):
+        (test,) = _read_tests(study.entries(session, kinds, under=f"{key}/"))
         return test
 
 
-def _gathered(entries: Iterable[Entry]) -> list[TestContents]:
+def _read_tests(entries: Iterable[JournalEntry]) -> list[TestContents]:
     found: dict[str, TestContents] = {}
     begun: dict[str, int] = {}
     checkpoints: dict[str, int] = {}
@@ -98,27 +101,27 @@ def _gathered(entries: Iterable[Entry]) -> list[TestContents]:
                 plan = msgspec.json.decode(entry.payload, type=TestPlan)
                 found[key], begun[key] = TestContents(key, plan), entry.seq
             elif key in found:
-                _add(found[key], entry)
+                _add_entry(found[key], entry)
     for test in found.values():
         test.trials.sort(key=lambda trial: trial.epoch)
     return list(found.values())
 
 
-def _add(test: TestContents, entry: Entry) -> None:
+def _add_entry(test: TestContents, entry: JournalEntry) -> None:
     what = entry.key.removeprefix(f"{test.key}/")
     if what.startswith("epoch/"):
         _add_trial(test, entry.kind, entry.payload)
     elif what == "characterized" and entry.kind == "outcome":
-        test.characterized = msgspec.json.decode(entry.payload, type=Characterized)
+        test.characterized = msgspec.json.decode(entry.payload, type=Characterization)
     elif what == "stop" and entry.kind == "outcome":
-        test.stop = msgspec.json.decode(entry.payload, type=Stop)
+        test.stop = msgspec.json.decode(entry.payload, type=StopDecision)
 
 
 def _add_trial(test: TestContents, kind: str, payload: bytes) -> None:
     if kind == "outcome":
         test.trials.append(msgspec.json.decode(payload, type=Trial))
         return
-    void = msgspec.json.decode(payload, type=_VoidPayload)
+    void = msgspec.json.decode(payload, type=_VoidRecord)
     epochs = tuple(int(key.rpartition("/")[2]) for key in void.keys)
     test.void.append(VoidBatch(void.cause, epochs, void.trial))
 
@@ -129,15 +132,15 @@ def searches_of(
     """Return a session's searches in order: name, every trial, the numbers of those that
     a resume did not count.
 
-    Raises StudyError as `tests_of`. The keys are made by session/search.py.
+    Raises StudyError as `tests_of`. The keys are made by run/search.py.
     """
     found: dict[str, list[SearchTrial]] = {}
     forgotten: dict[str, set[int]] = {}
-    with seeing_damage(study.path):
+    with reporting_damage(study.path):
         for entry in study.entries(session, ("outcome",), under="search/"):
             _, name, what = entry.key.split("/", 2)
             if what.startswith("trial/"):
-                trial = read_kept(entry.payload, SearchTrial)
+                trial = decode_stored(entry.payload, SearchTrial)
                 found.setdefault(name, []).append(trial)
             elif what.startswith("forgotten/"):
                 last = int(what.removeprefix("forgotten/"))
@@ -160,8 +163,8 @@ def search_trials_of(study: Study, session: int) -> list[SearchTrial]:
     return [trial for _, trials, _ in searches for trial in trials]
 
 
-class _NullPayload(msgspec.Struct):
-    """What is read of a comparison's recorded result (session/comparison.py)."""
+class _NullRecord(msgspec.Struct):
+    """What is read of a comparison's recorded result (run/comparison.py)."""
 
     null: NullResult | None = None
 
@@ -171,13 +174,87 @@ def last_null(study: Study) -> NullResult | None:
 
     Raises StudyError as `tests_of`.
     """
-    with seeing_damage(study.path):
+    with reporting_damage(study.path):
         for session in reversed(study.sessions()):
-            if session.info.kind != NULL:
+            if session.info.kind != NULL_KIND:
                 continue
             for entry in study.entries(session.number, ("outcome",)):
                 if entry.key.endswith("/compare/result"):
-                    found = msgspec.json.decode(entry.payload, type=_NullPayload)
+                    found = msgspec.json.decode(entry.payload, type=_NullRecord)
                     if found.null is not None:
                         return found.null
     return None
+
+
+# --------------------------------------------------------------------------------------
+# The captures of the machine that a session keeps: `environment/1`, `environment/2`,
+# .
+#
+# One is written when a session begins, each time it is resumed, and when it ends: the trials
+# of a session may run on a changed machine, or the machine may change under them. Decision: outcomes of the journal like any other,
+# numbered as they come; a session of an older version has none.
+
+ENVIRONMENT_KEYS = "environment/"
+"""Begins the keys of captures."""
+
+
+def machines_of(study: Study, session: int) -> tuple[MachineCapture, ...]:
+    """Return a session's captures in the order in which they were taken.
+
+    Raises StudyError `journal-damaged` for a record that cannot be read.
+    """
+    with reporting_damage(study.path):
+        return tuple(
+            msgspec.json.decode(entry.payload, type=MachineCapture)
+            for entry in study.entries(session, ("outcome",), under=ENVIRONMENT_KEYS)
+        )
+
+
+def first_machine(study: Study, session: int) -> MachineCapture | None:
+    """Return the capture of a session's beginning, None where it has none; only that is decoded.
+
+    Raises StudyError `journal-damaged` for a record that cannot be read.
+    """
+    with reporting_damage(study.path):
+        for entry in study.entries(session, ("outcome",), under=ENVIRONMENT_KEYS):
+            return msgspec.json.decode(entry.payload, type=MachineCapture)
+        return None
+
+
+def record_capture(study: Study, session: int, machine: MachineCapture) -> None:
+    """Append a capture to a session; durable on return. Raises StudyError."""
+    known = sum(1 for _ in study.entries(session, ("outcome",), under=ENVIRONMENT_KEYS))
+    key = f"{ENVIRONMENT_KEYS}{known + 1}"
+    study.append(session, [NewEntry("outcome", key, machine)])
+
+
+# -- The doubts about a session as a whole, beside those about its tests ---------------
+#
+# What was recorded while it ran (the machine could not be put in order), and what its
+# captures of the machine show. Decision: entries of kind `finding`, which no key makes, so
+# that a resume adds its own and repeats none.
+
+FINDING_KIND = "finding"
+
+
+def record_findings(study: Study, session: int, findings: Sequence[Finding]) -> None:
+    """Append findings to a session; durable on return. Raises StudyError."""
+    if findings:
+        entries = [NewEntry(FINDING_KIND, one.code, one) for one in findings]
+        study.append(session, entries)
+
+
+def session_findings(study: Study, session: int) -> tuple[Finding, ...]:
+    """Return what there is to doubt of a session as a whole, each thing once.
+
+    Raises StudyError `journal-damaged` for a record that cannot be read.
+    """
+    with reporting_damage(study.path):
+        recorded = [
+            msgspec.json.decode(entry.payload, type=Finding)
+            for entry in study.entries(session, (FINDING_KIND,))
+        ]
+    changed = environment_findings(
+        machines_of(study, session), (str(study.path.resolve()),)
+    )
+    return tuple(dict.fromkeys((*changed, *recorded)))

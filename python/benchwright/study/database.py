@@ -1,14 +1,4 @@
-"""The journal's file: making it, opening it, and seeing whether it is as it was written.
-
-Decision: a study is checked from end to end each time it is opened, to read as well as to
-write: a damaged one gives no figures. That is one pass over the file. Before a write it is
-checked through a connection that cannot leave a trace: `immutable` where there is no write-ahead log, else
-SQLite's lockless VFS with the log's index kept in memory. A plain read-only connection
-lost: it makes `-wal` and `-shm` files in a directory that is then refused (seen with
-SQLite 3.40). Our own lock keeps writers out meanwhile.
-Non-goal: a tail that was cut off whole cannot be told from one never written.
-Sources: sqlite.org (fileformat2 section 1.3, wal section 7 and 8, uri).
-"""
+"""The journal's file: making it, opening it, and checking that it is as it was written."""
 
 from __future__ import annotations
 
@@ -19,32 +9,134 @@ import functools
 import os
 import sqlite3
 import struct
+from array import array
 from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
 
 import msgspec
 
-from benchwright.model.errors import StudyError
-from benchwright.study.guard import is_locked
-from benchwright.study.schema import APPLICATION_ID, JOURNAL, SCHEMA, VERSION
-from benchwright.study.wal import log_is_damaged
+from benchwright.core.errors import StudyError
+from benchwright.study.directory import (
+    APPLICATION_ID,
+    JOURNAL,
+    SCHEMA,
+    VERSION,
+    is_locked,
+)
+
+# --------------------------------------------------------------------------------------
+# Damage in a write-ahead log that a crash left: SQLite takes it for the log's end.
+#
+# Purpose: to tell a log whose last transaction was torn from one that was damaged.
+# SQLite reads a log up to the first frame whose checksum is wrong and forgets the rest,
+# so a flipped byte would silently lose outcomes that were acknowledged. Decision: with
+# synchronous=FULL a transaction is on the disk before the next one is written, so behind
+# a torn one there is nothing; a commit behind the break with a frame after it is damage.
+# That needs a log begun anew by every writer (database.writing). Non-goals: damage in the
+# very last transaction cannot be told from a torn one; nothing is repaired.
+# Source: sqlite.org/fileformat2, section 4 (the WAL format).
+
+_LOG_HEADER_BYTES = 32
+_FRAME_BYTES = 24
+_WORD = 0xFFFFFFFF
+_PAGE_SIZES = frozenset(1 << n for n in range(9, 17))
+
+
+def log_is_damaged(path: Path) -> bool:
+    """Tell whether a write-ahead log has more behind its first break than one torn
+    transaction could leave. An empty or missing log is not damaged."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return False
+    if len(data) < _LOG_HEADER_BYTES:
+        return False
+    magic, _version, page = struct.unpack_from(">III", data)
+    if magic & ~1 != 0x377F0682 or page not in _PAGE_SIZES:
+        return len(data) > _LOG_HEADER_BYTES + _FRAME_BYTES
+    return _continues_after(data, page, _intact(data, page, big_endian=bool(magic & 1)))
+
+
+def _intact(data: bytes, page: int, *, big_endian: bool) -> int:
+    """Return where the first frame begins that is not as it was written [bytes]."""
+    sums = _checksum(data[:24], (0, 0), big_endian=big_endian)
+    at = _LOG_HEADER_BYTES
+    if sums != struct.unpack_from(">II", data, 24):
+        return at
+    while at + _FRAME_BYTES + page <= len(data):
+        covered = data[at : at + 8] + data[at + _FRAME_BYTES : at + _FRAME_BYTES + page]
+        sums = _checksum(covered, sums, big_endian=big_endian)
+        if data[at + 8 : at + 16] != data[16:24]:
+            break
+        if sums != struct.unpack_from(">II", data, at + 16):
+            break
+        at += _FRAME_BYTES + page
+    return at
+
+
+def _continues_after(data: bytes, page: int, at: int) -> bool:
+    """Tell whether a commit of this log, and a frame after it, lie behind an offset.
+
+    Frames of this log bear the salts of its first frame (its header may be damaged).
+    """
+    step = _FRAME_BYTES + page
+    salts = {data[16:24], data[_LOG_HEADER_BYTES + 8 : _LOG_HEADER_BYTES + 16]}
+    committed = False
+    for place in range(at, len(data) - step + 1, step):
+        if data[place + 8 : place + 16] not in salts:
+            continue
+        if committed:
+            return True
+        (pages_after_commit,) = struct.unpack_from(">I", data, place + 4)
+        committed = pages_after_commit != 0
+    return False
+
+
+def _checksum(
+    data: bytes, sums: tuple[int, int], *, big_endian: bool
+) -> tuple[int, int]:
+    """Return SQLite's running checksum of whole pairs of 32-bit words."""
+    words = array("I", data)
+    assert words.itemsize == 4
+    if (struct.pack("=I", 1)[0] == 0) != big_endian:
+        words.byteswap()
+    first, second = sums
+    pairs = iter(words)
+    for even, odd in zip(pairs, pairs, strict=True):
+        first = (first + even + second) & _WORD
+        second = (second + odd + first) & _WORD
+    return first, second
+
+
+# --------------------------------------------------------------------------------------
+# The journal's file: making it, opening it, and seeing whether it is as it was
+# written.
+#
+# Decision: a study is checked from end to end each time it is opened, to read as well as to
+# write: a damaged one gives no figures. That is one pass over the file. Before a write it is
+# checked through a connection that cannot leave a trace: `immutable` where there is no write-ahead log, else
+# SQLite's lockless VFS with the log's index kept in memory. A plain read-only connection
+# lost: it makes `-wal` and `-shm` files in a directory that is then refused (seen with
+# SQLite 3.40). Our own lock keeps writers out meanwhile.
+# Non-goal: a tail that was cut off whole cannot be told from one never written.
+# Sources: sqlite.org (fileformat2 section 1.3, wal section 7 and 8, uri).
 
 _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
 
 
-def link(chain: bytes, head: tuple[object, ...], payload: bytes) -> bytes:
+def chain_hash(chain: bytes, head: tuple[object, ...], payload: bytes) -> bytes:
     """Return the hash of an entry and of all before it, 16 bytes."""
     return blake2b(chain + repr(head).encode() + payload, digest_size=16).digest()
 
 
-def digest(info: bytes) -> bytes:
+def session_digest(info: bytes) -> bytes:
     """Return the hash of a session's record, 16 bytes."""
     return blake2b(info, digest_size=16).digest()
 
 
-def create(path: Path) -> None:
+def create_journal(path: Path) -> None:
     """Make the journal under another name and rename it: it is whole or not there.
 
     The tables are made in the file itself and not in a write-ahead log: closing a log
@@ -84,7 +176,7 @@ def _sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
-def writing(path: Path) -> sqlite3.Connection:
+def open_for_writing(path: Path) -> sqlite3.Connection:
     """Return a connection whose every commit is durable."""
     database = sqlite3.connect(path / JOURNAL, isolation_level=None)
     _use_log(database)
@@ -95,16 +187,16 @@ def writing(path: Path) -> sqlite3.Connection:
     return database
 
 
-Identity = tuple[tuple[int, int] | None, ...]
+JournalIdentity = tuple[tuple[int, int] | None, ...]
 
 
-def identity(path: Path) -> Identity:
+def journal_identity(path: Path) -> JournalIdentity:
     """Return which files a study's journal and its write-ahead log are: device and inode of
     each, None for one that is not there."""
-    return tuple(_file(path / name) for name in (JOURNAL, f"{JOURNAL}-wal"))
+    return tuple(_device_and_inode(path / name) for name in (JOURNAL, f"{JOURNAL}-wal"))
 
 
-def _file(place: Path) -> tuple[int, int] | None:
+def _device_and_inode(place: Path) -> tuple[int, int] | None:
     try:
         found = place.stat()
     except OSError:
@@ -121,7 +213,7 @@ def leave_open(database: sqlite3.Connection) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(database))
 
 
-def reading(path: Path) -> sqlite3.Connection:
+def open_for_reading(path: Path) -> sqlite3.Connection:
     """Return a read-only connection, also while another process writes.
 
     A study that lies where nothing can be written (an archive, another user's) is read
@@ -131,7 +223,7 @@ def reading(path: Path) -> sqlite3.Connection:
     return _connect(path, "mode=ro&immutable=1" if plain else "mode=ro")
 
 
-def checking(path: Path) -> sqlite3.Connection:
+def open_for_checking(path: Path) -> sqlite3.Connection:
     """Return a connection that leaves no trace; the caller holds the study's lock."""
     if not _has_log(path):
         return _connect(path, "mode=ro&immutable=1")
@@ -172,7 +264,7 @@ def check_header(path: Path) -> None:
             "study-unusable", f"cannot read {place}: {error.strerror}"
         ) from None
     if len(head) < _HEADER_BYTES or not head.startswith(_MAGIC):
-        raise damaged(path, "it does not begin as an SQLite database does")
+        raise journal_damaged(path, "it does not begin as an SQLite database does")
     (version,) = struct.unpack_from(">I", head, 60)
     (application,) = struct.unpack_from(">I", head, 68)
     if application != APPLICATION_ID:
@@ -185,30 +277,32 @@ def check_header(path: Path) -> None:
         )
 
 
-def verify(path: Path, database: sqlite3.Connection) -> None:
+def verify_journal(path: Path, database: sqlite3.Connection) -> None:
     """Raise StudyError unless every page and every row is as it was written."""
     (answer,) = database.execute("PRAGMA integrity_check(1)").fetchone()
     if answer != "ok":
-        raise damaged(path, str(answer))
+        raise journal_damaged(path, str(answer))
     if _schema_of(database) != _schema():
-        raise damaged(path, "its tables are not as they were made")
+        raise journal_damaged(path, "its tables are not as they were made")
     numbers = set()
     for number, info, recorded in database.execute(
         "SELECT number, info, digest FROM session"
     ):
-        if digest(info) != recorded:
-            raise damaged(path, f"the record of session {number} is not as written")
+        if session_digest(info) != recorded:
+            raise journal_damaged(
+                path, f"the record of session {number} is not as written"
+            )
         numbers.add(number)
     chain = b""
     rows = database.execute(
         "SELECT seq, session, kind, key, begin, payload, chain FROM entry ORDER BY seq"
     )
     for seq, session, kind, key, begin, payload, recorded in rows:
-        chain = link(chain, (session, kind, key, begin), payload)
+        chain = chain_hash(chain, (session, kind, key, begin), payload)
         if chain != recorded:
-            raise damaged(path, f"entry {seq} is not as written")
+            raise journal_damaged(path, f"entry {seq} is not as written")
         if session not in numbers:
-            raise damaged(path, f"session {session} of entry {seq} is missing")
+            raise journal_damaged(path, f"session {session} of entry {seq} is missing")
 
 
 @functools.cache
@@ -224,12 +318,12 @@ def _schema_of(database: sqlite3.Connection) -> list[tuple[object, ...]]:
     ).fetchall()
 
 
-def verify_while_written(path: Path, database: sqlite3.Connection) -> None:
+def verify_while_open(path: Path, database: sqlite3.Connection) -> None:
     """As `verify`, of what is there now: another process may append meanwhile."""
     check_log(path, locked=False)
     database.execute("BEGIN")
     try:
-        verify(path, database)
+        verify_journal(path, database)
     finally:
         database.execute("ROLLBACK")
 
@@ -244,7 +338,7 @@ def check_log(path: Path, *, locked: bool) -> None:
     if not log_is_damaged(log):
         return
     if locked or (not is_locked(path) and log_is_damaged(log)):
-        raise damaged(path, f"{log.name} breaks off in the middle")
+        raise journal_damaged(path, f"{log.name} breaks off in the middle")
 
 
 _NOT_DAMAGE = frozenset(
@@ -253,7 +347,7 @@ _NOT_DAMAGE = frozenset(
 
 
 @contextlib.contextmanager
-def seeing_damage(path: Path) -> Iterator[None]:
+def reporting_damage(path: Path) -> Iterator[None]:
     """Turn what a damaged journal makes of reading into StudyError `journal-damaged`.
 
     A journal that cannot be opened, or stays busy, is `study-unusable` instead.
@@ -265,13 +359,13 @@ def seeing_damage(path: Path) -> Iterator[None]:
             raise StudyError(
                 "study-unusable", f"cannot read the journal in {path}: {error}"
             ) from None
-        raise damaged(path, str(error)) from None
+        raise journal_damaged(path, str(error)) from None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         # Python's sqlite3 decodes SQLite's messages, which quote what is damaged.
-        raise damaged(path, str(error)) from None
+        raise journal_damaged(path, str(error)) from None
 
 
-def damaged(path: Path, what: str) -> StudyError:
+def journal_damaged(path: Path, what: str) -> StudyError:
     """Return the refusal of a journal that cannot be trusted."""
     return StudyError(
         "journal-damaged",

@@ -1,30 +1,276 @@
-"""Plain-text export of everything: what is read years later needs nothing of ours.
-
-Under `results/s<N>/`: per test `NAME.res` (Auto-pilot's results file) and `NAME.log`
-(all output), for the session `trials.csv`, `session.json` and `_program.log`.
-Decision: derived from the journal and replaced whole (draft, fsync, rename), so that a
-reader never sees half a file and a lost one can be made again; appending after each
-trial lost, because the benchmark's own disk would be written to while it runs.
-Non-goals: not read back by a resume. A command of several lines is written on one.
-Source: Auto-pilot paper, section 3.2; Auto-pilot's manual for `.res`.
-"""
+"""Plain-text export of everything: results can be read years later without Benchwright."""
 
 from __future__ import annotations
 
 import csv
+import datetime
 import io
 import os
-from collections.abc import Collection, Iterable, Sequence
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
-from benchwright.model.visible import visible_json
-from benchwright.study.contents import TestContents, one_test_of, tests_of
-from benchwright.study.journal import Session, Study
-from benchwright.study.names import file_name
-from benchwright.study.output import output_of_program, output_of_test
-from benchwright.study.res import number_text, res_text
+from benchwright.core.observation import (
+    MeasurementBlock,
+    ProcessRecord,
+    Trial,
+    TrialEnding,
+)
+from benchwright.core.plan import CommandMode
+from benchwright.core.search import SearchTrial
+from benchwright.core.untrusted import visible_json
+from benchwright.study.contents import (
+    TestContents,
+    VoidBatch,
+    one_test_of,
+    searches_of,
+    tests_of,
+)
+from benchwright.study.journal import StoredSession, Study
+from benchwright.study.logs import (
+    STREAMS,
+    Stream,
+    file_name,
+    log_directory,
+    log_file,
+    omitted_bytes,
+    read_output,
+    stored_range,
+    written_bytes,
+)
+
+# --------------------------------------------------------------------------------------
+# Auto-pilot's results file, written: blocks headed `[name]` of `field = value` lines.
+#
+# Purpose: a test as text that Getstats, ours and the original, reads. Decision: what is
+# ours alone (plan, session, endings, void trials) is in blocks of other names, which a
+# reader of `[measurement]` passes over; comments lost, the format has none.
+# Non-goal: no escapes, the format has none: a line break in a value becomes a space.
+# Source: Auto-pilot paper, section 3.2; Auto-pilot's manual, version 2.1.
+
+_RES_TIMES = ("user", "system", "elapsed")
+_RES_NAMES = {"system": "sys"}
+
+
+def res_text(test: TestContents, session: StoredSession) -> str:
+    """Return a test in the form of Auto-pilot's results file. Times are in seconds."""
+    parts = [_res_session(session), _res_test(test)]
+    for trial in test.trials:
+        parts += _res_trial(trial)
+    for void in test.void:
+        parts += _res_void(void)
+    if test.stop is not None:
+        stop = {"reason": test.stop.reason, "detail": test.stop.detail}
+        parts.append(_res_section("stop", stop))
+    return "\n".join(parts)
+
+
+def _res_session(session: StoredSession) -> str:
+    info = session.info
+    started = datetime.datetime.fromtimestamp(info.started_ns // 10**9, datetime.UTC)
+    fields = {
+        "number": str(session.number),
+        "started": started.isoformat(),
+        "benchwright": info.version,
+        "boot": info.boot_id,
+        "directory": info.directory,
+        "arguments": shlex.join(info.arguments),
+        **{f"define {name}": value for name, value in info.defines},
+    }
+    return _res_section("session", fields)
+
+
+def _res_test(test: TestContents) -> str:
+    plan = test.plan
+    fields = {
+        "name": plan.name,
+        "threads": str(plan.threads),
+        **{f"factor {name}": level for name, level in plan.sample},
+        **{f"command {n}": c.text for n, c in enumerate(plan.phases.exec, 1)},
+    }
+    return _res_section("test", fields)
+
+
+def _res_trial(trial: Trial) -> Iterator[str]:
+    for block in trial.blocks:
+        name = f"warmup {block.name}" if trial.warmup else block.name
+        yield _res_section(name, _block_fields(block))
+    for extra in trial.extra_blocks:
+        fields = {"epoch": str(trial.epoch), **extra}
+        yield _res_section(fields.pop("", "hook"), fields)
+    if (
+        trial.ending is not TrialEnding.OK
+        or trial.attempt > 1
+        or trial.missing
+        or trial.warmup
+    ):
+        fields = {"epoch": str(trial.epoch), "ending": trial.ending.value}
+        if trial.warmup:
+            fields["warmup"] = "yes"
+        if trial.attempt > 1:
+            fields["attempt"] = str(trial.attempt)
+        if trial.missing:
+            fields["missing"] = "; ".join(trial.missing)
+        yield _res_section("trial", fields)
+
+
+def _res_void(void: VoidBatch) -> Iterator[str]:
+    epochs = " ".join(str(epoch) for epoch in void.epochs)
+    yield _res_section("void", {"epochs": epochs, "cause": void.cause})
+    for block in void.trial.blocks if void.trial else ():
+        yield _res_section("void measurement", _block_fields(block))
+
+
+def _block_fields(block: MeasurementBlock) -> dict[str, str]:
+    fields = {
+        "thread": str(block.thread),
+        "epoch": str(block.epoch),
+        "command": block.command,
+    }
+    for name in _RES_TIMES:
+        if name in block.values:
+            fields[_RES_NAMES.get(name, name)] = number_text(block.values[name])
+    fields["status"] = str(block.status)
+    for name, value in block.values.items():
+        if name not in _RES_TIMES:
+            fields[name] = number_text(value)
+    return fields
+
+
+def number_text(value: float) -> str:
+    """Return a number that reads back as itself; whole ones without a fraction."""
+    return repr(value).removesuffix(".0")
+
+
+def _res_section(name: str, fields: dict[str, str]) -> str:
+    lines = [f"[{name}]"]
+    lines += [f"{key} = {' '.join(text.splitlines())}" for key, text in fields.items()]
+    return "\n".join(lines) + "\n"
+
+
+# -- The output of a test's or a session's commands as one readable log ----------------
+#
+# Purpose: what `NAME.log` holds, each piece headed by epoch, command, thread and stream.
+# Decision: output is stored once, under logs/; what is short is also here, to be read at a
+# glance, the rest is named with the place where it is. A long piece that is the same as one
+# before says so.
+
+_SHOWN_PIECE_BYTES = 4096
+"""A piece that is longer is only named."""
+_SHOWN_TEST_BYTES = 1 << 20
+"""After this much of a test's output all pieces are only named."""
+
+
+def output_of_test(study: Path, session: int, test: TestContents) -> Iterator[bytes]:
+    """Yield the output of a test: PRESETUP, its trials, what is void, then the rest."""
+    name = test.plan.name
+    logs = log_directory(study, session, name)
+    room = _ShownOutput(study)
+    yield from _whole_files(room, logs, (CommandMode.PRESETUP,))
+    seen = [(trial, "") for trial in test.trials]
+    seen += [(void.trial, " void") for void in test.void if void.trial is not None]
+    shown: dict[tuple[str, tuple[int, int]], int] = {}
+    for trial, mark in seen:
+        for process in trial.processes:
+            for stream in STREAMS:
+                if not written_bytes(process, stream):
+                    continue
+                yield f"{_piece_heading(trial, process, stream, mark)}\n".encode()
+                data = b""
+                if written_bytes(process, stream) <= _SHOWN_PIECE_BYTES:
+                    data = read_output(study, session, name, process, stream)
+                key = log_file(process, stream), stored_range(process, stream)
+                epoch = shown.setdefault(key, trial.epoch)
+                if epoch != trial.epoch and not data:
+                    yield f"[the same as in epoch {epoch}]\n".encode()
+                    continue
+                yield from room.shown(
+                    data, logs / key[0], _piece_location(process, stream)
+                )
+    yield from _whole_files(
+        room, logs, (CommandMode.PREDICATE, CommandMode.POSTCLEANUP)
+    )
+
+
+def output_of_program(study: Path, session: int) -> Iterator[bytes]:
+    """Yield the output of commands that belong to no test: SYSTEM and FASTFAIL."""
+    logs = log_directory(study, session, None)
+    yield from _whole_files(
+        _ShownOutput(study), logs, (CommandMode.SYSTEM, CommandMode.FASTFAIL)
+    )
+
+
+class _ShownOutput:
+    """Keeps account of how much was shown."""
+
+    def __init__(self, study: Path) -> None:
+        self._study = study
+        self._left = _SHOWN_TEST_BYTES
+
+    def shown(self, data: bytes, path: Path, place: str) -> Iterator[bytes]:
+        """Yield a piece, or where it is if it is empty (too long) or room is short."""
+        if not data or len(data) > self._left:
+            where = path.relative_to(self._study)
+            yield f"[in {where}: {place}]\n".encode()
+            return
+        self._left -= len(data)
+        yield data
+        if not data.endswith(b"\n"):
+            yield b"\n"
+
+
+def _whole_files(
+    room: _ShownOutput, logs: Path, modes: tuple[CommandMode, ...]
+) -> Iterator[bytes]:
+    """Yield the files of commands that run outside trials; no record says which range
+    is whose, so each file is one piece."""
+    for mode in modes:
+        for stream in STREAMS:
+            path = logs / f"{mode.lower()}-0.{stream}"
+            try:
+                size = path.stat().st_size
+                data = path.read_bytes() if size <= _SHOWN_PIECE_BYTES else b""
+            except OSError:
+                continue
+            if size:
+                yield f"[{mode} std{stream}]\n".encode()
+                yield from room.shown(data, path, f"{size:,} bytes")
+
+
+def _piece_heading(
+    trial: Trial, process: ProcessRecord, stream: Stream, mark: str
+) -> str:
+    thread = f" thread {process.thread}" if process.thread else ""
+    return f"[epoch {trial.epoch}{mark} {process.mode}{thread} std{stream}]"
+
+
+def _piece_location(process: ProcessRecord, stream: Stream) -> str:
+    """Return what is kept of a stream and where in its file, in words."""
+    offset, length = stored_range(process, stream)
+    total = f"{written_bytes(process, stream):,} bytes"
+    if process.packed:
+        return f"{total}, the gzip member of {length:,} bytes at {offset:,}"
+    if cut := omitted_bytes(process, stream):
+        half = f"{length // 2:,}"
+        return (
+            f"{total}, of which the first {half} are kept at {offset:,} and the last "
+            f"{half} after them; {cut:,} bytes between them were left out"
+        )
+    return f"{total} at {offset:,}"
+
+
+# --------------------------------------------------------------------------------------
+# Plain-text export of everything: what is read years later needs nothing of ours.
+#
+# Under `results/s<N>/`: per test `NAME.res` (Auto-pilot's results file) and `NAME.log`
+# (all output), for the session `trials.csv`, `session.json` and `_program.log`.
+# Decision: derived from the journal and replaced whole (draft, fsync, rename), so that a
+# reader never sees half a file and a lost one can be made again; appending after each
+# trial lost, because the benchmark's own disk would be written to while it runs.
+# Non-goals: not read back by a resume. A command of several lines is written on one.
+# Source: Auto-pilot paper, section 3.2; Auto-pilot's manual for `.res`.
 
 
 def results_directory(study: Study, session: int) -> Path:
@@ -40,11 +286,11 @@ def export_session(study: Study, session: int, written: Collection[str] = ()) ->
     """
     study.check_there()
     directory = results_directory(study, session)
-    kept = _session(study, session)
+    kept = _stored_session(study, session)
     tests = tests_of(study, session)
     for test in tests:
         if test.key not in written:
-            _export(study, kept, test)
+            _write_test(study, kept, test)
     write_whole(directory / "trials.csv", [csv_text(tests).encode()])
     write_session(study, session)
     write_whole(directory / "_program.log", output_of_program(study.path, session))
@@ -54,7 +300,7 @@ def export_session(study: Study, session: int, written: Collection[str] = ()) ->
 def write_session(study: Study, session: int) -> None:
     """Write what a session was begun with and how it ended, as `session.json`."""
     path = results_directory(study, session) / "session.json"
-    write_whole(path, [_session_json(_session(study, session)).encode()])
+    write_whole(path, [_session_json(_stored_session(study, session)).encode()])
 
 
 def export_test(study: Study, session: int, key: str) -> Path:
@@ -64,15 +310,15 @@ def export_test(study: Study, session: int, key: str) -> Path:
     """
     study.check_there()
     test = one_test_of(study, session, key)
-    return _export(study, _session(study, session), test)
+    return _write_test(study, _stored_session(study, session), test)
 
 
-def _session(study: Study, number: int) -> Session:
+def _stored_session(study: Study, number: int) -> StoredSession:
     (found,) = (s for s in study.sessions() if s.number == number)
     return found
 
 
-def _export(study: Study, session: Session, test: TestContents) -> Path:
+def _write_test(study: Study, session: StoredSession, test: TestContents) -> Path:
     directory = results_directory(study, session.number)
     name = file_name(test.plan.name)
     results = directory / f"{name}.res"
@@ -108,7 +354,7 @@ def csv_text(tests: Sequence[TestContents]) -> str:
     return text.getvalue()
 
 
-def _session_json(session: Session) -> str:
+def _session_json(session: StoredSession) -> str:
     options = {k: v for k, v in session.info.options.items() if k != "token"}
     document = {
         "schema": "benchwright/session/1",
@@ -130,3 +376,104 @@ def write_whole(path: Path, chunks: Iterable[bytes]) -> None:
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path)
+
+
+# --------------------------------------------------------------------------------------
+# Plain-text export of a session's searches: each trial under load, and its series.
+#
+# Under `results/s<N>/`: `loads.csv`, one row per trial, `series.csv`, one row per bin, and the
+# session's own `session.json`. Derived from the journal and replaced whole, as export.py's.
+# Trials that a resume did not count are there too: `counted` says which are not.
+
+_TRIAL_COLUMNS = ("search", "trial", "counted", "purpose")
+_LOAD_COLUMNS = (
+    "rate",
+    "duration_s",
+    "lasted_s",
+    "cost_s",
+    "offered",
+    "completed",
+    "errors",
+    "ending",
+    "failure",
+    "started_ns",
+)
+
+
+class ExportedTrial(msgspec.Struct, frozen=True):
+    """One trial of one of a session's searches."""
+
+    search: str
+    """Its key's last part: 0, or the sample's place in a surface."""
+    counted: bool
+    done: SearchTrial
+
+
+def export_searches(study: Study, session: int) -> Path:
+    """Write a session's searches and return their directory. Raises OSError."""
+    directory = results_directory(study, session)
+    listed = [
+        ExportedTrial(search, one.number not in forgotten, one)
+        for search, trials, forgotten in searches_of(study, session)
+        for one in trials
+    ]
+    write_whole(directory / "loads.csv", [loads_text(listed).encode()])
+    write_whole(directory / "series.csv", [series_text(listed).encode()])
+    write_session(study, session)
+    return directory
+
+
+def loads_text(listed: Sequence[ExportedTrial]) -> str:
+    """Return one row per trial; absent values are empty."""
+    factors = list(dict.fromkeys(n for one in listed for n, _ in one.done.sample))
+    keys = list(dict.fromkeys(k for one in listed for k in one.done.trial.values))
+    heads = [
+        *_TRIAL_COLUMNS,
+        *(f"factor:{name}" for name in factors),
+        *_LOAD_COLUMNS,
+        "marks",
+        *keys,
+    ]
+    return _csv_table(heads, (_load_row(one, factors, keys) for one in listed))
+
+
+def _load_row(
+    one: ExportedTrial, factors: Sequence[str], keys: Sequence[str]
+) -> list[object]:
+    trial, sample = one.done.trial, dict(one.done.sample)
+    place = [one.search, one.done.number, int(one.counted), one.done.probe.purpose]
+    levels = [sample.get(name, "") for name in factors]
+    fields = [_csv_cell(getattr(trial, name)) for name in _LOAD_COLUMNS]
+    values = [_csv_cell(trial.values.get(key)) for key in keys]
+    return [*place, *levels, *fields, " ".join(trial.marks), *values]
+
+
+def series_text(listed: Sequence[ExportedTrial]) -> str:
+    """Return one row per bin of each trial; values of an empty bin are empty."""
+    keys = list(
+        dict.fromkeys(key for one in listed for key in one.done.trial.series.values)
+    )
+    heads = ["search", "trial", "at_s", "width_s", "count", *keys]
+    return _csv_table(heads, (row for one in listed for row in _series_rows(one, keys)))
+
+
+def _series_rows(one: ExportedTrial, keys: Sequence[str]) -> Iterable[list[object]]:
+    series = one.done.trial.series
+    for place, (at_s, count) in enumerate(zip(series.at_s, series.counts, strict=True)):
+        columns = [series.values.get(key) for key in keys]
+        values = [
+            "" if column is None or not count else column[place] for column in columns
+        ]
+        yield [one.search, one.done.number, at_s, series.width_s, count, *values]
+
+
+def _csv_cell(value: object) -> object:
+    return "" if value is None else value
+
+
+def _csv_table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(heads)
+    writer.writerows(rows)
+    return text.getvalue()

@@ -18,25 +18,29 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.model.errors import StudyError
-from benchwright.model.observation import Trial
+from benchwright.core.errors import StudyError
+from benchwright.core.observation import Trial
 from benchwright.study.database import (
+    chain_hash,
     check_header,
     check_log,
-    checking,
-    create,
-    digest,
-    identity,
+    create_journal,
+    journal_identity,
     leave_open,
-    link,
-    reading,
-    seeing_damage,
-    verify,
-    verify_while_written,
-    writing,
+    open_for_checking,
+    open_for_reading,
+    open_for_writing,
+    reporting_damage,
+    session_digest,
+    verify_journal,
+    verify_while_open,
 )
-from benchwright.study.guard import Lock, check_ownership, make_directory
-from benchwright.study.schema import JOURNAL
+from benchwright.study.directory import (
+    JOURNAL,
+    StudyLock,
+    check_ownership,
+    make_directory,
+)
 
 UNWRITABLE = "study-unwritable"
 """Code of a journal on a disk that is full or broken."""
@@ -62,14 +66,14 @@ class SessionInfo(msgspec.Struct, frozen=True):
     kind: str = "run"
 
 
-class End(msgspec.Struct, frozen=True):
+class EndPayload(msgspec.Struct, frozen=True):
     """Payload of an `end` entry."""
 
     status: str
     detail: str
 
 
-class Session(msgspec.Struct, frozen=True):
+class StoredSession(msgspec.Struct, frozen=True):
     """A session as it stands; `status` is that of its last end."""
 
     number: int
@@ -89,7 +93,7 @@ class NewEntry(msgspec.Struct, frozen=True):
     """Sequence number of the `begin` entry that this one closes."""
 
 
-class Entry(msgspec.Struct, frozen=True):
+class JournalEntry(msgspec.Struct, frozen=True):
     """An entry as it is kept."""
 
     seq: int
@@ -104,12 +108,12 @@ class Study:
     """Everything kept about one question. Opened by one of the three class methods."""
 
     def __init__(
-        self, path: Path, database: sqlite3.Connection, lock: Lock | None
+        self, path: Path, database: sqlite3.Connection, lock: StudyLock | None
     ) -> None:
         self.path = path
         self._database = database
         self._lock = lock
-        self._identity = None if lock is None else identity(path)
+        self._identity = None if lock is None else journal_identity(path)
         row = database.execute(
             "SELECT chain FROM entry ORDER BY seq DESC LIMIT 1"
         ).fetchone()
@@ -128,11 +132,11 @@ class Study:
         path = path.absolute()
         make_directory(path)
         if not (path / JOURNAL).exists():
-            lock = Lock(path)
+            lock = StudyLock(path)
             try:
                 # Another bw may have made it while we came to the lock.
                 if not (path / JOURNAL).exists():
-                    create(path)
+                    create_journal(path)
             except (sqlite3.Error, OSError) as error:
                 raise StudyError(
                     "study-unusable", f"cannot make a journal in {path}: {error}"
@@ -150,14 +154,17 @@ class Study:
         path = path.absolute()
         check_header(path)
         check_ownership(path)
-        lock = Lock(path)
+        lock = StudyLock(path)
         try:
-            with seeing_damage(path), contextlib.closing(checking(path)) as reader:
+            with (
+                reporting_damage(path),
+                contextlib.closing(open_for_checking(path)) as reader,
+            ):
                 check_log(path, locked=True)
-                verify(path, reader)
+                verify_journal(path, reader)
             lock.sign()
-            with _being_written(path):
-                return cls(path, writing(path), lock)
+            with _reporting_write_errors(path):
+                return cls(path, open_for_writing(path), lock)
         except BaseException:
             lock.release()
             raise
@@ -171,10 +178,10 @@ class Study:
         """
         path = path.absolute()
         check_header(path)
-        with seeing_damage(path):
-            database = reading(path)
+        with reporting_damage(path):
+            database = open_for_reading(path)
             try:
-                verify_while_written(path, database)
+                verify_while_open(path, database)
                 return cls(path, database, None)
             except BaseException:
                 database.close()
@@ -192,7 +199,9 @@ class Study:
     @property
     def is_gone(self) -> bool:
         """Whether the files that this process writes to are no longer in the study's place."""
-        return self._identity is not None and identity(self.path) != self._identity
+        return (
+            self._identity is not None and journal_identity(self.path) != self._identity
+        )
 
     def check_there(self) -> None:
         """Raise StudyError `study-gone` if the study was moved, deleted or replaced."""
@@ -211,10 +220,10 @@ class Study:
         """Begin a new session and return its number; durable on return."""
         self.check_there()
         encoded, number = msgspec.json.encode(info), self.next_session()
-        with _being_written(self.path):
+        with _reporting_write_errors(self.path):
             self._database.execute(
                 "INSERT INTO session (number, info, digest) VALUES (?, ?, ?)",
-                (number, encoded, digest(encoded)),
+                (number, encoded, session_digest(encoded)),
             )
         return number
 
@@ -243,11 +252,11 @@ class Study:
         """
         self.check_there()
         chain, numbers = self._chain, []
-        with _being_written(self.path):
+        with _reporting_write_errors(self.path):
             self._database.execute("BEGIN IMMEDIATE")
             try:
                 for entry in entries:
-                    row, chain = _row(session, entry, chain)
+                    row, chain = _entry_row(session, entry, chain)
                     cursor = self._database.execute(_INSERT, row)
                     assert cursor.lastrowid is not None
                     numbers.append(cursor.lastrowid)
@@ -261,19 +270,19 @@ class Study:
 
     def end_session(self, number: int, status: str, detail: str) -> None:
         """Record how a session ended; a resumed one may end again."""
-        self.append(number, [NewEntry("end", "end", End(status, detail))])
+        self.append(number, [NewEntry("end", "end", EndPayload(status, detail))])
 
     # -- reading ------------------------------------------------------------------------
 
-    def sessions(self) -> list[Session]:
+    def sessions(self) -> list[StoredSession]:
         """Return the sessions in order, each with its last end."""
-        with seeing_damage(self.path):
+        with reporting_damage(self.path):
             rows = self._database.execute(
                 "SELECT number, info FROM session ORDER BY number"
             )
             return [self._session(number, info) for number, info in rows.fetchall()]
 
-    def last_resumable(self) -> Session | None:
+    def last_resumable(self) -> StoredSession | None:
         """Return the last session if it can go on, else None."""
         sessions = self.sessions()
         if sessions and sessions[-1].status in RESUMABLE:
@@ -286,14 +295,14 @@ class Study:
 
     def entries(
         self, session: int, kinds: Sequence[str], under: str = ""
-    ) -> Iterator[Entry]:
+    ) -> Iterator[JournalEntry]:
         """Yield a session's entries of these kinds in the order of writing.
 
         `under` restricts them to keys that begin with it. The entries are those that
         were there at the call's first step; a writer may append meanwhile.
         """
         marks = ",".join("?" * len(kinds))
-        with seeing_damage(self.path):
+        with reporting_damage(self.path):
             rows = self._database.execute(
                 "SELECT seq, session, kind, key, begin, payload FROM entry "
                 f"WHERE session = ? AND kind IN ({marks}) "
@@ -301,7 +310,7 @@ class Study:
                 (session, *kinds, len(under), under),
             ).fetchall()
         for row in rows:
-            yield Entry(*row)
+            yield JournalEntry(*row)
 
     def trials(self, session: int) -> Iterator[tuple[str, Trial]]:
         """Yield the counted trials of a session: (key, trial), in order of writing."""
@@ -309,19 +318,23 @@ class Study:
             if "/epoch/" in entry.key:
                 yield entry.key, msgspec.json.decode(entry.payload, type=Trial)
 
-    def _session(self, number: int, info: bytes) -> Session:
+    def _session(self, number: int, info: bytes) -> StoredSession:
         row = self._database.execute(
             "SELECT payload FROM entry WHERE session = ? AND kind = 'end' "
             "ORDER BY seq DESC LIMIT 1",
             (number,),
         ).fetchone()
-        end = msgspec.json.decode(row[0], type=End) if row else End("crashed", "")
+        end = (
+            msgspec.json.decode(row[0], type=EndPayload)
+            if row
+            else EndPayload("crashed", "")
+        )
         known = msgspec.json.decode(info, type=SessionInfo)
-        return Session(number, known, end.status, end.detail)
+        return StoredSession(number, known, end.status, end.detail)
 
 
 @contextlib.contextmanager
-def _being_written(path: Path) -> Iterator[None]:
+def _reporting_write_errors(path: Path) -> Iterator[None]:
     """Turn a disk that is full or broken into StudyError `study-unwritable`."""
     try:
         yield
@@ -341,9 +354,9 @@ _INSERT = (
 )
 
 
-def _row(
+def _entry_row(
     session: int, entry: NewEntry, chain: bytes
 ) -> tuple[tuple[object, ...], bytes]:
     payload = msgspec.json.encode(entry.payload)
-    own = link(chain, (session, entry.kind, entry.key, entry.begin), payload)
+    own = chain_hash(chain, (session, entry.kind, entry.key, entry.begin), payload)
     return (session, entry.kind, entry.key, entry.begin, payload, own), own

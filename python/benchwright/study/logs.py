@@ -1,11 +1,4 @@
-"""Every process's output: one append-only file per mode, thread and stream of a test.
-
-The record of a process says which range of its file is its own, so a thousand epochs
-need no thousand files, and a trial creates none (docs/launcher-protocol.md). Output that
-is the same as the trial's before is kept once: their records name one range. Where a
-record says that more was written than is kept, the range is the first and the last
-`END_BYTES`. With `--output file` ranges are gzip members of the file's `.gz`.
-"""
+"""The output of every process: one append-only file per mode, thread and stream of a test."""
 
 from __future__ import annotations
 
@@ -14,14 +7,48 @@ import hashlib
 import mmap
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO, Literal
+from urllib.parse import quote
 
 import msgspec
 
-from benchwright.model.observation import ErrorText, ProcessRecord, Trial
-from benchwright.model.plan import Mode, Output
-from benchwright.study.names import file_name
+from benchwright.core.observation import ErrorText, ProcessRecord, Trial
+from benchwright.core.plan import CommandMode, OutputPolicy
+
+# -- Test names as file names: readable, safe, and distinct for distinct names ---------
+
+_SAFE_CHARACTERS = " :=,+@()[]~"
+_LONGEST_NAME = 120
+
+
+def file_name(test: str) -> str:
+    """Return one path component for a test's name.
+
+    Letters, digits and common punctuation stay; anything else is percent-encoded. A
+    name too long for a file gets its hash in place of its end, after `%-`, which no
+    encoding yields: distinct names stay distinct.
+    """
+    assert test, "a test has a name"
+    name = quote(test, safe=_SAFE_CHARACTERS, errors="surrogatepass")
+    if name.startswith((".", "_")):
+        name = f"%{ord(name[0]):02X}{name[1:]}"
+    if len(name) > _LONGEST_NAME:
+        key = test.encode(errors="surrogatepass")
+        digest = blake2b(key, digest_size=8).hexdigest()
+        name = f"{name[: _LONGEST_NAME - len(digest) - 2]}%-{digest}"
+    return name
+
+
+# --------------------------------------------------------------------------------------
+# Every process's output: one append-only file per mode, thread and stream of a test.
+#
+# The record of a process says which range of its file is its own, so a thousand epochs
+# need no thousand files, and a trial creates none (docs/launcher-protocol.md). Output that
+# is the same as the trial's before is kept once: their records name one range. Where a
+# record says that more was written than is kept, the range is the first and the last
+# `END_BYTES`. With `--output file` ranges are gzip members of the file's `.gz`.
 
 Stream = Literal["out", "err"]
 STREAMS: tuple[Stream, Stream] = ("out", "err")
@@ -50,29 +77,29 @@ def log_file(process: ProcessRecord, stream: Stream) -> str:
     return f"{name}.gz" if process.packed else name
 
 
-def kept_range(process: ProcessRecord, stream: Stream) -> tuple[int, int]:
+def stored_range(process: ProcessRecord, stream: Stream) -> tuple[int, int]:
     """Return offset and length of what is kept of a stream, as stored [bytes]."""
     return process.out if stream == "out" else process.err
 
 
-def written(process: ProcessRecord, stream: Stream) -> int:
+def written_bytes(process: ProcessRecord, stream: Stream) -> int:
     """Return what a process wrote to a stream, kept or not [bytes]."""
     count = process.out_bytes if stream == "out" else process.err_bytes
-    return kept_range(process, stream)[1] if count is None else count
+    return stored_range(process, stream)[1] if count is None else count
 
 
-def left_out(process: ProcessRecord, stream: Stream) -> int:
+def omitted_bytes(process: ProcessRecord, stream: Stream) -> int:
     """Return what was left out between the two ends that are kept [bytes]."""
     if process.packed:
         return 0
-    return max(written(process, stream) - kept_range(process, stream)[1], 0)
+    return max(written_bytes(process, stream) - stored_range(process, stream)[1], 0)
 
 
 def read_output(
     study: Path, session: int, test: str | None, process: ProcessRecord, stream: Stream
 ) -> bytes:
     """Return what is kept of a stream; empty where the log is gone."""
-    offset, length = kept_range(process, stream)
+    offset, length = stored_range(process, stream)
     if not length:
         return b""
     path = log_directory(study, session, test) / log_file(process, stream)
@@ -90,7 +117,7 @@ def output_text(
 ) -> str | memoryview:
     """Return a stream as metrics are searched in it: a text, of more than
     `_MAPPED_BYTES` the file's own pages, which take no memory of this process."""
-    offset, length = kept_range(process, stream)
+    offset, length = stored_range(process, stream)
     if length <= _MAPPED_BYTES or process.packed:
         data = read_output(study, session, test, process, stream)
         return data.decode("utf-8", "replace")
@@ -113,7 +140,7 @@ def largest_packed(trials: Iterable[Trial]) -> int:
     """Return up to where the `.gz` of a stream is filled by these trials [bytes]."""
     return max(
         (
-            sum(kept_range(process, stream))
+            sum(stored_range(process, stream))
             for trial in trials
             for process in trial.processes
             for stream in STREAMS
@@ -145,7 +172,7 @@ def _last_bytes(
     study: Path, session: int, test: str, process: ProcessRecord, stream: Stream
 ) -> bytes:
     """Return the end of a stream that is in its log as it was written."""
-    offset, length = kept_range(process, stream)
+    offset, length = stored_range(process, stream)
     path = log_directory(study, session, test) / log_file(process, stream)
     try:
         with path.open("rb") as file:
@@ -155,7 +182,7 @@ def _last_bytes(
         return b""
 
 
-class _Kept(msgspec.Struct, frozen=True):
+class _StoredPiece(msgspec.Struct, frozen=True):
     """The last piece of one log."""
 
     digest: bytes
@@ -163,14 +190,14 @@ class _Kept(msgspec.Struct, frozen=True):
     range: tuple[int, int]
 
 
-class OutputKeeper:
+class OutputStore:
     """Brings the whole output of trials, once it was read, into the form that is kept."""
 
     def __init__(self) -> None:
-        self._last: dict[tuple[Path, bool], _Kept] = {}
+        self._last: dict[tuple[Path, bool], _StoredPiece] = {}
 
     def kept(
-        self, directory: Path, processes: Sequence[ProcessRecord], output: Output
+        self, directory: Path, processes: Sequence[ProcessRecord], output: OutputPolicy
     ) -> list[ProcessRecord]:
         """Return the records, in order, with the ranges that are kept. Raises OSError.
 
@@ -178,7 +205,7 @@ class OutputKeeper:
         to its `.gz`. The ranges are those of a batch: whole, in order, at the file's end.
         """
         found = list(processes)
-        for thread in {one.thread for one in found if one.mode == Mode.EXEC}:
+        for thread in {one.thread for one in found if one.mode == CommandMode.EXEC}:
             for stream in STREAMS:
                 self._keep(directory, found, thread, stream, output.mode == "file")
         return found
@@ -194,21 +221,21 @@ class OutputKeeper:
         places = [
             place
             for place, one in enumerate(found)
-            if one.mode == Mode.EXEC
+            if one.mode == CommandMode.EXEC
             and one.thread == thread
-            and written(one, stream) > 0
+            and written_bytes(one, stream) > 0
         ]
         if not places:
             return
-        path = directory / f"{Mode.EXEC.lower()}-{thread}.{stream}"
-        begin = kept_range(found[places[0]], stream)[0]
+        path = directory / f"{CommandMode.EXEC.lower()}-{thread}.{stream}"
+        begin = stored_range(found[places[0]], stream)[0]
         with path.open("r+b") as log:
             at = begin
             for place in places:
-                source = kept_range(found[place], stream)
+                source = stored_range(found[place], stream)
                 kept = self._moved(log, path, source, at, packed)
                 at = max(at, sum(kept.range)) if not packed else begin
-                found[place] = _with_range(found[place], stream, kept, packed)
+                found[place] = _with_stored_range(found[place], stream, kept, packed)
             log.truncate(at)
 
     def _moved(
@@ -218,39 +245,39 @@ class OutputKeeper:
         source: tuple[int, int],
         at: int,
         packed: bool,
-    ) -> _Kept:
+    ) -> _StoredPiece:
         """Put what is kept of a range of the log to `at`, or into the `.gz`."""
-        pieces = (source,) if packed else _ends(*source)
+        pieces = (source,) if packed else _end_ranges(*source)
         digest = hashlib.blake2b()
-        for piece in _read(log, pieces):
+        for piece in _read_ranges(log, pieces):
             digest.update(piece)
         last = self._last.get((path, packed))
         if last and (last.digest, last.written) == (digest.digest(), source[1]):
             return last
         if packed:
-            place = _pack(log, path.with_name(path.name + ".gz"), source)
+            place = _pack_range(log, path.with_name(path.name + ".gz"), source)
         else:
-            place = _move(log, pieces, at)
-        kept = _Kept(digest.digest(), source[1], place)
+            place = _move_ranges(log, pieces, at)
+        kept = _StoredPiece(digest.digest(), source[1], place)
         self._last[(path, packed)] = kept
         return kept
 
 
-def _with_range(
-    process: ProcessRecord, stream: Stream, kept: _Kept, packed: bool
+def _with_stored_range(
+    process: ProcessRecord, stream: Stream, kept: _StoredPiece, packed: bool
 ) -> ProcessRecord:
     changed = {stream: kept.range, f"{stream}_bytes": kept.written}
     return msgspec.structs.replace(process, packed=packed, **changed)
 
 
-def _ends(offset: int, length: int) -> tuple[tuple[int, int], ...]:
+def _end_ranges(offset: int, length: int) -> tuple[tuple[int, int], ...]:
     """Return the ranges that are kept of a range."""
     if length <= 2 * END_BYTES:
         return ((offset, length),)
     return ((offset, END_BYTES), (offset + length - END_BYTES, END_BYTES))
 
 
-def _read(log: BinaryIO, ranges: Sequence[tuple[int, int]]) -> Iterator[bytes]:
+def _read_ranges(log: BinaryIO, ranges: Sequence[tuple[int, int]]) -> Iterator[bytes]:
     """Yield the bytes of the ranges in pieces."""
     for begin, length in ranges:
         done = 0
@@ -263,20 +290,22 @@ def _read(log: BinaryIO, ranges: Sequence[tuple[int, int]]) -> Iterator[bytes]:
             yield piece
 
 
-def _move(log: BinaryIO, ranges: Sequence[tuple[int, int]], at: int) -> tuple[int, int]:
+def _move_ranges(
+    log: BinaryIO, ranges: Sequence[tuple[int, int]], at: int
+) -> tuple[int, int]:
     """Write the ranges, which begin at `at` or after it, to `at`."""
     end = at
-    for piece in _read(log, ranges):
+    for piece in _read_ranges(log, ranges):
         log.seek(end)
         end += log.write(piece)
     return at, end - at
 
 
-def _pack(log: BinaryIO, path: Path, source: tuple[int, int]) -> tuple[int, int]:
+def _pack_range(log: BinaryIO, path: Path, source: tuple[int, int]) -> tuple[int, int]:
     """Append a range to a `.gz` as a member of its own."""
     with path.open("ab") as file:
         begin = file.seek(0, 2)
         with gzip.GzipFile("", "wb", _GZIP_LEVEL, file, mtime=0) as member:
-            for piece in _read(log, [source]):
+            for piece in _read_ranges(log, [source]):
                 member.write(piece)
         return begin, file.tell() - begin

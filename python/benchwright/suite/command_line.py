@@ -10,29 +10,31 @@ from __future__ import annotations
 
 import msgspec
 
-from benchwright.model.errors import InputError
-from benchwright.model.plan import (
-    FIRST_LOOK,
-    PILOT,
+from benchwright.core.errors import InputError
+from benchwright.core.plan import (
+    FIRST_LOOK_TRIALS,
+    PILOT_TRIALS,
+    CommandMode,
     FixedCount,
     MetricSpec,
-    Mode,
     StoppingRule,
     UntilPrecise,
 )
-from benchwright.model.quantity import (
-    parse_duration_ns,
-    parse_share,
-    parse_statistic,
-)
+from benchwright.core.quantity import parse_duration_ns, parse_share, parse_statistic
 from benchwright.suite import program as step
-from benchwright.suite import reading
-from benchwright.suite.levels import HINT, expanded
-from benchwright.suite.naming import command_name, with_sample
+from benchwright.suite import values as reading
 from benchwright.suite.option_reading import OptionReading, at, placer
 from benchwright.suite.program import Program, Step, Template, Where
-from benchwright.suite.stopping import epochs_fault, precise_mode
-from benchwright.suite.template import NAME, brace_template, fixed, misspelt
+from benchwright.suite.rules import epochs_fault, precise_mode
+from benchwright.suite.template import (
+    NAME,
+    brace_template,
+    command_name,
+    fixed,
+    misspelt,
+    with_sample,
+)
+from benchwright.suite.values import HINT, expanded
 
 THREADS = "threads"
 """The factor that --threads makes, and the placeholder {threads}."""
@@ -66,14 +68,14 @@ class CommandRequest(msgspec.Struct, frozen=True):
 
 def program_from_command(request: CommandRequest) -> Program:
     """Return the program that measures a command. Raises InputError with all mistakes."""
-    reading_it = _Reading(request)
+    reading_it = _CommandOptions(request)
     steps = reading_it.steps()
     if reading_it.found:
         raise InputError(reading_it.found)
     return Program(steps)
 
 
-class _Reading(OptionReading):
+class _CommandOptions(OptionReading):
     """One request being read."""
 
     def __init__(self, request: CommandRequest) -> None:
@@ -160,16 +162,16 @@ class _Reading(OptionReading):
         request = self._request
         threads = at("--threads", request.threads or "")
         slot = Template((step.Slot(THREADS, threads),), threads)
-        steps: list[Step] = [step.Threads(slot, threads)]
+        steps: list[Step] = [step.SetThreads(slot, threads)]
         steps += [step.Metric(spec, Where("--metric")) for spec in metrics]
         if request.timeout:
             self._checked("--timeout", request.timeout, reading.timeout_fault)
             where = at("--timeout", request.timeout)
-            steps.append(step.Timeout(fixed(request.timeout, where), where))
+            steps.append(step.SetTimeout(fixed(request.timeout, where), where))
         if request.output is not None:
             self._checked("--output", request.output, reading.output_fault)
             where = at("--output", request.output)
-            steps.append(step.Output(fixed(request.output, where), where))
+            steps.append(step.SetOutput(fixed(request.output, where), where))
         if request.hooks:
             where = Where("--hook")
             names = tuple(fixed(hook, where) for hook in request.hooks)
@@ -190,10 +192,10 @@ class _Reading(OptionReading):
         if request.rest is not None:
             body += self._rest(request.rest)
         if request.setup is not None:
-            body.append(self._phase("--setup", request.setup, Mode.SETUP))
-        body.append(step.Phase(Mode.EXEC, words, where))
+            body.append(self._phase("--setup", request.setup, CommandMode.SETUP))
+        body.append(step.SetPhase(CommandMode.EXEC, words, where))
         if request.cleanup is not None:
-            body.append(self._phase("--cleanup", request.cleanup, Mode.CLEANUP))
+            body.append(self._phase("--cleanup", request.cleanup, CommandMode.CLEANUP))
         return step.Test(self._name(), self._stopping(metrics), tuple(body), where)
 
     def _single_word(self, word: str) -> None:
@@ -208,12 +210,16 @@ class _Reading(OptionReading):
         if not self._checked("--rest", text, reading.rest_fault):
             return []
         where = at("--rest", text)
-        return [step.Phase(Mode.SETUP, fixed(reading.rest_command(text), where), where)]
+        return [
+            step.SetPhase(
+                CommandMode.SETUP, fixed(reading.rest_command(text), where), where
+            )
+        ]
 
-    def _phase(self, option: str, text: str, mode: Mode) -> Step:
+    def _phase(self, option: str, text: str, mode: CommandMode) -> Step:
         if not text.strip():
             self._wrong(option, text, "the command is empty")
-        return step.Phase(mode, self._template(option, text), at(option, text))
+        return step.SetPhase(mode, self._template(option, text), at(option, text))
 
     def _name(self) -> Template:
         request = self._request
@@ -246,7 +252,7 @@ class _Reading(OptionReading):
             self._wrong(option, "1", "a precision needs at least 2 runs")
         names = ["elapsed", *(spec.name for spec in metrics)]
         mode = precise_mode(request.mode)
-        first = FIRST_LOOK if mode == "watch" else PILOT
+        first = FIRST_LOOK_TRIALS if mode == "watch" else PILOT_TRIALS
         return UntilPrecise(
             target=self._share(request.precision),
             metrics=tuple(dict.fromkeys(names)),

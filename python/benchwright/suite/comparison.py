@@ -1,37 +1,279 @@
-"""`bw compare -- 'A' 'B'`: the words of a command line become a program.
-
-Each word after `--` is one arm's command line. Every wrong value is reported at once,
-with the option's name in the place of a file's; the rule is read in comparison_rule.py.
-"""
+"""A command line of `bw compare` as a program of one comparison, and the rule that decides it."""
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Sequence
 
-from benchwright.model.comparison import ComparisonRule
-from benchwright.model.errors import InputError
-from benchwright.model.plan import FixedCount, MetricSpec, Mode
+import msgspec
+
+from benchwright.core.comparison import (
+    BUILT_IN_METRICS,
+    ComparedMetric,
+    ComparisonDesign,
+    ComparisonRule,
+    Gate,
+    NullResult,
+    StoredArm,
+)
+from benchwright.core.errors import Diagnostic, InputError
+from benchwright.core.plan import CommandMode, FixedCount, MetricSpec
+from benchwright.core.quantity import parse_duration_ns, parse_share
+from benchwright.findings.codes import CODES
 from benchwright.suite import program as step
-from benchwright.suite import reading
-from benchwright.suite.comparison_rule import ComparisonRequest, RuleReading
-from benchwright.suite.naming import command_name, file_friendly
-from benchwright.suite.option_reading import at
+from benchwright.suite import values as reading
+from benchwright.suite.option_reading import OptionReading, at
 from benchwright.suite.program import Program, Step, Where
-from benchwright.suite.template import fixed
+from benchwright.suite.rules import MAX_EPOCHS, parse_gate
+from benchwright.suite.template import command_name, file_friendly, fixed
+
+# -- When a comparison ends: its options, word for word, become a `ComparisonRule` -----
+#
+# Every wrong value is noted, with the option's name in the place of a file's. TOML's
+# `[[compare]]` and stored results read theirs here too. The request itself is what a
+# study keeps, the seed and the stored baseline in it: a resume compiles the same again.
+
+MINIMUM = 10
+"""Blocks before the first look, and of a pilot at least."""
+PILOT = 20
+"""Blocks of a pilot, unless told: with 10, the intervals of a bimodal metric cover 93 %,
+with 20 they cover 94.5 %, for no more blocks in all (tests/calibration)."""
+MAXIMUM = 200
+SEQUENCE = 30
+"""Trials of each arm of a sequence, which cannot be looked at while it runs."""
+NULL_BLOCKS = 40
+DESIGNS = tuple(str(d) for d in ComparisonDesign if d is not ComparisonDesign.STORED)
+
+
+class ComparisonRequest(msgspec.Struct, frozen=True):
+    """What the user typed, word for word, and what was settled when it was begun."""
+
+    commands: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    design: str | None = None
+    mode: str | None = None
+    margin: str | None = None
+    confidence: str | None = None
+    power: str | None = None
+    min_blocks: str | None = None
+    max_blocks: str | None = None
+    max_time: str | None = None
+    warmup: str | None = None
+    seed: str | None = None
+    threads: str | None = None
+    metrics: tuple[str, ...] = ()
+    setup: str | None = None
+    cleanup: str | None = None
+    rest: str | None = None
+    timeout: str | None = None
+    output: str | None = None
+    hooks: tuple[str, ...] = ()
+    fail_if: tuple[str, ...] = ()
+    accept: tuple[str, ...] = ()
+    is_null: bool = False
+    junit: str | None = None
+    token: str = ""
+    stored: StoredArm | None = None
+    null: NullResult | None = None
+
+
+def rule_from_request(
+    request: ComparisonRequest, arms: int, specs: Sequence[MetricSpec]
+) -> ComparisonRule:
+    """Return the rule by which stored arms are compared. Raises InputError.
+
+    `specs` are the metrics that the stored arms declared.
+    """
+    rule, mistakes = rule_and_mistakes(request, arms, specs)
+    if mistakes:
+        raise InputError(mistakes)
+    return rule
+
+
+def rule_and_mistakes(
+    request: ComparisonRequest, arms: int, specs: Sequence[MetricSpec]
+) -> tuple[ComparisonRule, list[Diagnostic]]:
+    """Return the rule, and what is wrong with the request; commands are not asked for.
+
+    `specs` are metrics that are declared elsewhere.
+    """
+    reading_it = ComparisonRuleOptions(request)
+    return reading_it.rule_alone(arms, specs), reading_it.found
+
+
+def declared_metrics(request: ComparisonRequest) -> list[MetricSpec]:
+    """Return the metrics that a request declares, mistakes left out."""
+    return ComparisonRuleOptions(request).specs()
+
+
+class ComparisonRuleOptions(OptionReading):
+    """One request being read, as far as its rule goes."""
+
+    def __init__(self, request: ComparisonRequest) -> None:
+        super().__init__()
+        self._request = request
+
+    def rule_alone(self, arms: int, specs: Sequence[MetricSpec]) -> ComparisonRule:
+        """Return the rule without its arms; mistakes are in `found`."""
+        own = {spec.name: spec for spec in (*specs, *self.specs())}
+        return self._rule(list(own.values()), arms)
+
+    def specs(self) -> list[MetricSpec]:
+        """Return the metrics that are declared; mistakes are in `found`."""
+        return self._declared(self._request.metrics)
+
+    # -- the rule --------------------------------------------------------------------
+
+    def _rule(self, specs: list[MetricSpec], arms: int) -> ComparisonRule:
+        request = self._request
+        design = self._choice("--design", request.design, DESIGNS, "blocks")
+        mode = self._choice("--mode", request.mode, ("watch", "plan"), "watch")
+        gates = self._gates(specs)
+        planned = mode == "plan" or request.stored is not None
+        minimum, maximum = self._blocks(design, PILOT if planned else MINIMUM)
+        if planned:
+            minimum = max(minimum, min(MINIMUM, maximum))
+        if design == "sequence" and request.max_time is not None:
+            message = "a sequence has a fixed number of trials"
+            hint = "give --max-blocks N, or another --design"
+            self._wrong("--max-time", request.max_time, message, hint)
+        return ComparisonRule(
+            arms=max(arms, 2),
+            metrics=compared_metrics(specs, [gate.metric for gate in gates]),
+            design=ComparisonDesign(design),
+            mode="plan" if planned else "watch",
+            margin=self._share("--margin", request.margin, 0.01, (0.0, 1.0)),
+            confidence=self._share(
+                "--confidence", request.confidence, 0.95, (0.5, 1.0)
+            ),
+            power=self._share("--power", request.power, 0.8, (0.5, 1.0)),
+            minimum=minimum,
+            maximum=maximum,
+            max_time_ns=self._parsed("--max-time", request.max_time, parse_duration_ns),
+            warmup=self._whole("--warmup", request.warmup, 1, least=0),
+            seed=self._whole("--seed", request.seed, 0, least=0),
+            gates=gates,
+            accepted=self._accepted(),
+            exactly=maximum if request.is_null else None,
+            stored=request.stored,
+        )
+
+    def _blocks(self, design: str, first: int) -> tuple[int, int]:
+        """Return the least and the greatest number of blocks; `first` is the least
+        unless told."""
+        request = self._request
+        usual = SEQUENCE if design == "sequence" else MAXIMUM
+        if request.is_null:
+            usual = NULL_BLOCKS
+            if design == "sequence":
+                hint = "--design blocks, abba or round-robin"
+                self._wrong("--design", design, "a null comparison is paired", hint)
+        minimum = self._whole("--min-blocks", request.min_blocks, 0, least=2)
+        maximum = self._whole("--max-blocks", request.max_blocks, 0, least=2)
+        if minimum and maximum and minimum > maximum:
+            message = f"--max-blocks {maximum} is less than --min-blocks {minimum}"
+            self._wrong("--max-blocks", str(maximum), message)
+        maximum = maximum or max(usual, minimum)
+        return minimum or min(first, maximum), maximum
+
+    def _gates(self, specs: list[MetricSpec]) -> tuple[Gate, ...]:
+        known = ["elapsed", *(spec.name for spec in specs), *BUILT_IN_METRICS]
+        gates: list[Gate] = []
+        for text in self._request.fail_if:
+            gate, fault = parse_gate(text, known)
+            if fault is not None:
+                self._wrong("--fail-if", text, fault.message, fault.hint, fault.offset)
+            elif gate is not None:
+                gates.append(gate)
+        return tuple(gates)
+
+    def _accepted(self) -> tuple[str, ...]:
+        """Return the codes of findings under which gates decide all the same."""
+        for code in self._request.accept:
+            if code not in CODES:
+                near = difflib.get_close_matches(code, CODES, 1)
+                hint = (
+                    f"did you mean {near[0]}?" if near else "docs/compare.md has them"
+                )
+                self._wrong("--accept", code, f"no finding has the code {code!r}", hint)
+        return tuple(dict.fromkeys(self._request.accept))
+
+    # -- values ----------------------------------------------------------------------
+
+    def _choice(
+        self, option: str, text: str | None, known: tuple[str, ...], usual: str
+    ) -> str:
+        if text is None or text in known:
+            return usual if text is None else str(text)
+        self._wrong(option, text, f"{text!r} is none of {', '.join(known)}")
+        return usual
+
+    def _share(
+        self, option: str, text: str | None, usual: float, within: tuple[float, float]
+    ) -> float:
+        if text is None:
+            return usual
+        low, high = within
+        value = self._parsed(option, text, parse_share)
+        if value is not None and not low <= value < high:
+            message = (
+                f"{text!r} is not from {100 * low:g}% to less than {100 * high:g}%"
+            )
+            self._wrong(option, text, message)
+        return usual if value is None else value
+
+    def _whole(self, option: str, text: str | None, usual: int, least: int) -> int:
+        if text is None:
+            return usual
+        hint = f"give a whole number of at least {least}"
+        if re.fullmatch(r"[0-9]{1,18}", text.strip(), re.ASCII) is None:
+            self._wrong(option, text, f"{text!r} is not a whole number", hint)
+        elif int(text) < least:
+            self._wrong(option, text, f"{option} is at least {least}", hint)
+        elif least and int(text) > MAX_EPOCHS:
+            self._wrong(option, text, f"{option} is at most {MAX_EPOCHS}")
+        else:
+            return int(text)
+        return usual
+
+
+def compared_metrics(
+    specs: list[MetricSpec], gated: list[str]
+) -> tuple[ComparedMetric, ...]:
+    """Return what is compared: elapsed and the declared metrics are judged, and what
+    a gate is about; the other built-in ones are shown."""
+    declared = {spec.name: spec for spec in specs}
+    names = dict.fromkeys(("elapsed", *declared, *BUILT_IN_METRICS))
+    return tuple(
+        ComparedMetric(
+            name,
+            declared[name].better if name in declared else "lower",
+            judged=name not in BUILT_IN_METRICS or name in declared or name in gated,
+            unit=declared[name].unit if name in declared else "",
+        )
+        for name in names
+    )
+
+
+# -- `bw compare -- 'A' 'B'`: the words of a command line become a program -------------
+#
+# Each word after `--` is one arm's command line. Every wrong value is reported at once,
+# with the option's name in the place of a file's; the rule is read in comparison_rule.py.
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 
 
 def program_from_comparison(request: ComparisonRequest) -> Program:
     """Return the program that compares commands. Raises InputError with all mistakes."""
-    reading_it = _Reading(request)
+    reading_it = _ComparisonOptions(request)
     steps = reading_it.steps()
     if reading_it.found:
         raise InputError(reading_it.found)
     return Program(steps)
 
 
-class _Reading(RuleReading):
+class _ComparisonOptions(ComparisonRuleOptions):
     """One request being read, arms and all."""
 
     def steps(self) -> tuple[Step, ...]:
@@ -103,7 +345,7 @@ class _Reading(RuleReading):
     ) -> step.Test:
         where = at("--", command)
         before, after = body
-        phase = step.Phase(Mode.EXEC, fixed(command, where), where)
+        phase = step.SetPhase(CommandMode.EXEC, fixed(command, where), where)
         limit = FixedCount((rule.warmup + rule.maximum) * rule.trials_per_block)
         heading = fixed(name, Where("--name", text=name))
         return step.Test(heading, limit, (*before, phase, *after), where)
@@ -116,18 +358,18 @@ class _Reading(RuleReading):
         rest = request.rest
         if rest is not None and self._checked("--rest", rest, reading.rest_fault):
             pause = reading.rest_command(rest)
-            before.append(self._phase("--rest", pause, Mode.SETUP))
+            before.append(self._phase("--rest", pause, CommandMode.SETUP))
         if request.setup is not None:
-            before.append(self._phase("--setup", request.setup, Mode.SETUP))
+            before.append(self._phase("--setup", request.setup, CommandMode.SETUP))
         if request.cleanup is not None:
-            after.append(self._phase("--cleanup", request.cleanup, Mode.CLEANUP))
+            after.append(self._phase("--cleanup", request.cleanup, CommandMode.CLEANUP))
         return before, after
 
-    def _phase(self, option: str, text: str, mode: Mode) -> Step:
+    def _phase(self, option: str, text: str, mode: CommandMode) -> Step:
         if not text.strip():
             self._wrong(option, text, "the command is empty")
         where = at(option, text)
-        return step.Phase(mode, fixed(text, where), where)
+        return step.SetPhase(mode, fixed(text, where), where)
 
     # -- settings ---------------------------------------------------------------------
 
@@ -136,16 +378,16 @@ class _Reading(RuleReading):
         text = request.threads or "1"
         self._checked("--threads", text, reading.threads_fault)
         where = Where("--threads", text=text)
-        steps: list[Step] = [step.Threads(fixed(text, where), where)]
+        steps: list[Step] = [step.SetThreads(fixed(text, where), where)]
         steps += [step.Metric(spec, Where("--metric")) for spec in specs]
         if request.timeout is not None:
             self._checked("--timeout", request.timeout, reading.timeout_fault)
             where = Where("--timeout", text=request.timeout)
-            steps.append(step.Timeout(fixed(request.timeout, where), where))
+            steps.append(step.SetTimeout(fixed(request.timeout, where), where))
         if request.output is not None:
             self._checked("--output", request.output, reading.output_fault)
             where = Where("--output", text=request.output)
-            steps.append(step.Output(fixed(request.output, where), where))
+            steps.append(step.SetOutput(fixed(request.output, where), where))
         if request.hooks:
             where = Where("--hook")
             hooks = tuple(fixed(hook, where) for hook in request.hooks)

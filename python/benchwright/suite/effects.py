@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from benchwright.model.comparison import ComparisonRule, NullResult
-from benchwright.model.plan import Command, Pairs, StoppingRule, TestPlan
+from benchwright.core.comparison import ComparisonRule, NullResult
+from benchwright.core.plan import Command, Pairs, StoppingRule, TestPlan
 from benchwright.suite.program import Where
 
 
@@ -40,7 +40,7 @@ class WriteCheckpoint(msgspec.Struct, frozen=True):
     where: Where
 
 
-class OpenTest(msgspec.Struct, frozen=True):
+class BeginTest(msgspec.Struct, frozen=True):
     """A test begins; AskNext, RunEpochs and CloseTest follow for it."""
 
     name: str
@@ -65,7 +65,7 @@ class RunEpochs(msgspec.Struct, frozen=True):
     count: int
 
 
-class CloseTest(msgspec.Struct, frozen=True):
+class EndTest(msgspec.Struct, frozen=True):
     """The test is over; `plan` is the one of its last epoch, None if none was run.
 
     Not yielded for a test that STOP ends.
@@ -96,11 +96,11 @@ Effect = (
     | RunSystem
     | SetFastFail
     | WriteCheckpoint
-    | OpenTest
+    | BeginTest
     | AskNext
     | RunEpochs
-    | CloseTest
+    | EndTest
     | RunComparison
     | Halt
 )
-Answer = int | None
+EffectAnswer = int | None

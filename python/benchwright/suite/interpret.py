@@ -1,42 +1,245 @@
-"""Walks a program and yields its effects; it has none of its own.
-
-Purpose: what each step means, for every suite language alike.
-Decision: a generator, so that the session that answers it owns journal, bench and time,
-and resuming is walking the same program again. TEST's body is interpreted once per
-epoch; consecutive epochs whose plans are equal and whose bodies have no effect become
-one RunEpochs, so that they can be one batch.
-Non-goals: deciding when a test stops (control), running anything (bench).
-Source: Auto-pilot paper, section 3.1.
-"""
+"""The interpreter: a program of steps as a generator of effects; nothing here touches the world."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
 from decimal import Decimal
+from typing import Protocol
 
-from benchwright.expression import EvaluationError
-from benchwright.expression import text as text_of
-from benchwright.model.errors import InputError
-from benchwright.model.plan import Command, Mode
+import msgspec
+
+from benchwright.core.errors import InputError
+from benchwright.core.expression import EvaluationError
+from benchwright.core.expression import to_text as text_of
+from benchwright.core.plan import (
+    Command,
+    CommandMode,
+    ComparisonArm,
+    Phases,
+    StoppingRule,
+    TestPlan,
+)
 from benchwright.suite import effects as effect
 from benchwright.suite import program as step
-from benchwright.suite import reading
-from benchwright.suite.compared import compared
-from benchwright.suite.counting import NeverEnds, counted, decimal_number
-from benchwright.suite.effects import Answer, Effect
-from benchwright.suite.fault import mistake, raised
-from benchwright.suite.metric import parse_metric
+from benchwright.suite import values as reading
+from benchwright.suite.check import has_effects, reads
+from benchwright.suite.effects import Effect, EffectAnswer
+from benchwright.suite.mistakes import mistake, raised
 from benchwright.suite.program import Condition, Program, Step, Template, Where
-from benchwright.suite.repeat import Repeated
-from benchwright.suite.state import State
+from benchwright.suite.rules import parse_metric, parse_termination
+from benchwright.suite.state import InterpreterState
+from benchwright.suite.template import file_friendly
+from benchwright.suite.values import NeverEnds, counted, decimal_number
+
+# --------------------------------------------------------------------------------------
+# One TEST of a program: its epochs, interpreted one by one or ahead of being run.
+
+AHEAD = 1000
+"""How many epochs that may differ are interpreted ahead of being run."""
+
+RepeatEffects = Generator[Effect, EffectAnswer, None]
+
+
+class StepInterpreter(Protocol):
+    """What a test needs of the interpreter that it is in."""
+
+    state: InterpreterState
+    phases: dict[CommandMode, list[Command]]
+    names: set[str]
+
+    def run(self, steps: Iterable[Step]) -> RepeatEffects:
+        """Yield the effects of steps."""
+
+    def ask(self, what: Effect) -> Generator[Effect, EffectAnswer, int]:
+        """Yield an effect and return its answer."""
+
+
+class Repeated:
+    """The interpretation of one TEST."""
+
+    def __init__(self, interpreter: StepInterpreter, test: step.Test) -> None:
+        self._in = interpreter
+        self._test = test
+        self._pure = not has_effects(test.body)
+        self._steady = self._pure and not reads(test.body, "EPOCH")
+        self._outside = interpreter.state.copy()
+        self._before = self._outside
+        self._name, self._stopping = self._heading()
+
+    def run(self) -> RepeatEffects:
+        """Yield the effects of the whole test. Raises InputError."""
+        opened = effect.BeginTest(self._name, self._stopping, self._test.where)
+        yield from self._in.ask(opened)
+        done, plan = 0, None
+        while wanted := (yield from self._in.ask(effect.AskNext(self._name))):
+            target = done + wanted
+            while done < target:
+                plan, states = yield from self._next(done + 1, target - done)
+                asked = effect.RunEpochs(plan, done + 1, len(states))
+                ran = yield from self._in.ask(asked)
+                assert 0 <= ran <= len(states), "no more epochs than asked for"
+                done += ran
+                if ran < len(states):
+                    self._in.state = states[ran - 1] if ran else self._before
+                    break
+        self._leave()
+        yield from self._in.ask(effect.EndTest(plan))
+
+    def planned(self) -> Generator[Effect, EffectAnswer, TestPlan]:
+        """Interpret the body for one epoch that stands for all; return what is run."""
+        plan = yield from self._epoch(1)
+        self._leave()
+        return plan
+
+    def _heading(self) -> tuple[str, StoppingRule]:
+        where, text = self._test.heading.where, self._in.state.text(self._test.heading)
+        if self._test.stopping is not None:
+            name, rule = file_friendly(text), self._test.stopping
+        else:
+            text = text.strip()
+            name = text.split(None, 1)[0] if text else ""
+            rest = text[len(name) :]
+            found, faults = parse_termination(rest)
+            if found is None:
+                raise raised(faults, where, rest.strip())
+            rule = found
+        fault = reading.name_fault(name)
+        if fault is not None:
+            raise raised([fault], where, name)
+        if name in self._in.names:
+            message = f"a test named {name!r} has been run before"
+            hint = "results are kept by name; put the loop's variables into it"
+            raise mistake(where, "suite-duplicate-test", message, hint)
+        self._in.names.add(name)
+        return name, rule
+
+    # -- epochs ------------------------------------------------------------------
+
+    def _next(
+        self, first: int, most: int
+    ) -> Generator[Effect, EffectAnswer, tuple[TestPlan, list[InterpreterState]]]:
+        """Interpret the next epochs that share one plan; return the state after each."""
+        self._before = self._in.state.copy()
+        before = self._before.settled()
+        plan = yield from self._epoch(first)
+        states = [self._in.state]
+        if self._steady and self._in.state.settled() == before:
+            return plan, states * most
+        while self._pure and len(states) < min(most, AHEAD):
+            self._in.state = states[-1].copy()
+            other = yield from self._epoch(first + len(states))
+            if other != plan:
+                break
+            states.append(self._in.state)
+        self._in.state = states[-1].copy()
+        return plan, states
+
+    def _epoch(self, epoch: int) -> Generator[Effect, EffectAnswer, TestPlan]:
+        """Interpret the body for one epoch and return what is to be run."""
+        state = self._in.state
+        state.variables["EPOCH"] = str(epoch)
+        state.limits_from(self._outside)
+        self._in.phases = {}
+        yield from self._in.run(self._test.body)
+        plan = self._plan()
+        self._in.phases = {}
+        return plan
+
+    def _plan(self) -> TestPlan:
+        state, phases = self._in.state, self._in.phases
+        if not phases.get(CommandMode.EXEC):
+            message = f"test {self._name!r} has nothing to EXEC in this epoch"
+            raise mistake(self._test.where, "suite-no-exec", message)
+        plan = TestPlan(
+            name=self._name,
+            stopping=self._stopping,
+            phases=Phases(
+                presetup=tuple(phases.get(CommandMode.PRESETUP, ())),
+                setup=tuple(phases.get(CommandMode.SETUP, ())),
+                exec=tuple(phases[CommandMode.EXEC]),
+                cleanup=tuple(phases.get(CommandMode.CLEANUP, ())),
+                postcleanup=tuple(phases.get(CommandMode.POSTCLEANUP, ())),
+            ),
+            threads=reading.threads(state.variables["THREADS"], self._test.where),
+            sample=state.sample,
+            environment=tuple(state.exported.items()),
+            metrics=tuple(state.metrics.values()),
+            timeout_ns=state.timeout_ns,
+            output=state.output,
+            hooks=state.hooks,
+            fail_fast=state.fail_fast,
+            warmup=state.warmup,
+        )
+        if plan.output.mode == "null" and plan.reads_output:
+            message = (
+                f"test {self._name!r} reads a metric from output that is discarded"
+            )
+            hint = "write bounded in place of null, or leave the metric out"
+            raise mistake(state.output_at, "suite-output", message, hint)
+        return plan
+
+    def _leave(self) -> None:
+        """Take back what holds inside the test only."""
+        self._in.state = self._in.state.copy()
+        self._in.state.variables.pop("EPOCH", None)
+        self._in.state.limits_from(self._outside)
+
+
+# -- One comparison of a program: its arms' plans, handed on as one effect -------------
+#
+# Decision: the body of an arm is interpreted once. What changes from epoch to epoch would
+# not be the same in every block, and a block compares like with like.
+
+ComparisonEffects = Generator[Effect, EffectAnswer, None]
+
+
+def compared(interpreter: StepInterpreter, one: step.Compare) -> ComparisonEffects:
+    """Yield the effects of a comparison. Raises InputError as a test's body does."""
+    plans: list[TestPlan] = []
+    for arm in one.arms:
+        plan = yield from Repeated(interpreter, arm).planned()
+        plans.append(plan)
+    stored = () if one.rule.stored is None else (one.rule.stored.name,)
+    names = (*stored, *(plan.name for plan in plans))
+    armed = tuple(
+        # A failure voids a block and ends nothing, whatever holds for tests.
+        msgspec.structs.replace(plan, fail_fast=False, arm=_arm(one, names, place))
+        for place, plan in enumerate(plans, len(stored))
+    )
+    yield from interpreter.ask(
+        effect.RunComparison(armed, one.rule, names, one.null, one.where)
+    )
+
+
+def _arm(one: step.Compare, names: tuple[str, ...], place: int) -> ComparisonArm:
+    each = one.rule.trials_per_block
+    return ComparisonArm(
+        comparison=one.token,
+        place=place,
+        names=names,
+        trials_per_block=each,
+        warmup=one.rule.warmup * each,
+        paired=one.rule.paired,
+    )
+
+
+# -- Walks a program and yields its effects; it has none of its own --------------------
+#
+# Purpose: what each step means, for every suite language alike.
+# Decision: a generator, so that the session that answers it owns journal, bench and time,
+# and resuming is walking the same program again. TEST's body is interpreted once per
+# epoch; consecutive epochs whose plans are equal and whose bodies have no effect become
+# one RunEpochs, so that they can be one batch.
+# Non-goals: deciding when a test stops (control), running anything (bench).
+# Source: Auto-pilot paper, section 3.1.
 
 TURNS = 1_000_000
 """Turns of one WHILE, and of all loops between two effects, before it is an error."""
 
-Walk = Generator[Effect, Answer, None]
+Effects = Generator[Effect, EffectAnswer, None]
 
 
-class _Stopped(Exception):
+class _ProgramStopped(Exception):
     """STOP was reached."""
 
 
@@ -46,7 +249,7 @@ def execute(
     defines: Mapping[str, str],
     environment: Mapping[str, str],
     turns: int = TURNS,
-) -> Walk:
+) -> Effects:
     """Yield the program's effects in order; each is answered with `send`.
 
     `defines` are variables that the program's own VAR, ENV, FOREACH and FOR do not
@@ -54,27 +257,29 @@ def execute(
     place, for what only running can show.
     """
     try:
-        yield from _Interpreter(State(defines, environment), turns).run(program.steps)
-    except _Stopped:
+        yield from _Interpreter(InterpreterState(defines, environment), turns).run(
+            program.steps
+        )
+    except _ProgramStopped:
         yield effect.Halt()
 
 
 class _Interpreter:
     """One walk."""
 
-    def __init__(self, state: State, turns: int) -> None:
+    def __init__(self, state: InterpreterState, turns: int) -> None:
         self.state = state
-        self.phases: dict[Mode, list[Command]] = {}
+        self.phases: dict[CommandMode, list[Command]] = {}
         self.names: set[str] = set()
         self._limit = turns
         self._silent = 0
 
-    def run(self, steps: Iterable[Step]) -> Walk:
+    def run(self, steps: Iterable[Step]) -> Effects:
         """Yield the effects of steps, one after the other."""
         for one in steps:
             yield from self._step(one)
 
-    def _step(self, one: Step) -> Walk:
+    def _step(self, one: Step) -> Effects:
         match one:
             case step.ForEach() | step.For():
                 yield from self._loop(one)
@@ -94,19 +299,19 @@ class _Interpreter:
                 yield from self._checkpoint(one)
             case step.FastFail():
                 yield from self._fast_fail(one)
-            case step.Stop():
-                raise _Stopped
+            case step.StopProgram():
+                raise _ProgramStopped
             case _:
                 self._set(one)
 
     def _set(
         self,
         one: step.Assign
-        | step.Threads
-        | step.Phase
-        | step.Timeout
-        | step.WarmUp
-        | step.Output
+        | step.SetThreads
+        | step.SetPhase
+        | step.SetTimeout
+        | step.SetWarmUp
+        | step.SetOutput
         | step.Metric
         | step.Hooks,
     ) -> None:
@@ -114,18 +319,18 @@ class _Interpreter:
         match one:
             case step.Assign():
                 self._assign(one)
-            case step.Threads(count, where):
+            case step.SetThreads(count, where):
                 given = self.state.defined("THREADS") or self.state.text(count)
                 self.state.variables["THREADS"] = str(reading.threads(given, where))
-            case step.Phase():
+            case step.SetPhase():
                 self.phases.setdefault(one.mode, []).append(self._phase(one))
-            case step.Timeout(duration, where):
+            case step.SetTimeout(duration, where):
                 self.state.timeout_ns = reading.timeout_ns(
                     self.state.text(duration), where
                 )
-            case step.WarmUp(count, where):
+            case step.SetWarmUp(count, where):
                 self.state.warmup = reading.warmup(self.state.text(count), where)
-            case step.Output(choice, where):
+            case step.SetOutput(choice, where):
                 self.state.output = reading.output(self.state.text(choice), where)
                 self.state.output_at = where
             case step.Metric():
@@ -135,24 +340,24 @@ class _Interpreter:
 
     # -- effects ---------------------------------------------------------------------
 
-    def ask(self, what: Effect) -> Generator[Effect, Answer, int]:
+    def ask(self, what: Effect) -> Generator[Effect, EffectAnswer, int]:
         """Yield an effect; return its answer, 0 for None."""
         self._silent = 0
         answer = yield what
         return answer or 0
 
-    def _system(self, one: step.System) -> Walk:
+    def _system(self, one: step.System) -> Effects:
         command = reading.command(self.state.text(one.command), one.where)
         environment = tuple(self.state.exported.items())
         status = yield from self.ask(effect.RunSystem(command, environment, one.where))
         self.state.variables["SYSTEM_STATUS"] = str(status)
 
-    def _checkpoint(self, one: step.Checkpoint) -> Walk:
+    def _checkpoint(self, one: step.Checkpoint) -> Effects:
         file = None if one.file is None else self.state.text(one.file).strip()
         restored = yield from self.ask(effect.WriteCheckpoint(file or None, one.where))
         self.state.variables["RESTORE"] = str(restored)
 
-    def _fast_fail(self, one: step.FastFail) -> Walk:
+    def _fast_fail(self, one: step.FastFail) -> Effects:
         text = "" if one.command is None else self.state.text(one.command).strip()
         self.state.fail_fast = True
         command = reading.command(text, one.where) if text else None
@@ -191,7 +396,7 @@ class _Interpreter:
             spec = one.spec
         self.state.metrics[spec.name] = spec
 
-    def _phase(self, one: step.Phase) -> Command:
+    def _phase(self, one: step.SetPhase) -> Command:
         if isinstance(one.command, Template):
             return reading.command(self.state.text(one.command), one.where)
         return Command(tuple(self.state.text(word) for word in one.command))
@@ -204,7 +409,7 @@ class _Interpreter:
 
     # -- control ---------------------------------------------------------------------
 
-    def _loop(self, one: step.ForEach | step.For) -> Walk:
+    def _loop(self, one: step.ForEach | step.For) -> Effects:
         outer = self.state.sample
         for value in self._levels(one):
             self._turn(one.where)
@@ -235,7 +440,7 @@ class _Interpreter:
         except ValueError as error:
             raise mistake(template.where, "suite-not-a-number", str(error)) from None
 
-    def _while(self, one: step.While) -> Walk:
+    def _while(self, one: step.While) -> Effects:
         turns = 0
         while self._holds(one.condition):
             turns += 1
@@ -254,7 +459,7 @@ class _Interpreter:
         hint = "nothing in it makes it end; a counter needs VAREX"
         return mistake(where, "suite-endless", message, hint)
 
-    def _if(self, one: step.If) -> Walk:
+    def _if(self, one: step.If) -> Effects:
         for branch in one.branches:
             if self._holds(branch.condition):
                 yield from self.run(branch.body)

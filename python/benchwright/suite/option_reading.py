@@ -10,11 +10,11 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from benchwright.model.errors import Diagnostic
-from benchwright.model.plan import MetricSpec
-from benchwright.suite.fault import Fault, placed
-from benchwright.suite.metric import parse_metric
+from benchwright.core.errors import Diagnostic
+from benchwright.core.plan import MetricSpec
+from benchwright.suite.mistakes import Fault, placed
 from benchwright.suite.program import Where
+from benchwright.suite.rules import parse_metric
 
 T = TypeVar("T")
 

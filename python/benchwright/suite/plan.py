@@ -11,15 +11,15 @@ from collections.abc import Mapping
 
 import msgspec
 
-from benchwright.model.errors import InputError
-from benchwright.model.plan import TestPlan
-from benchwright.model.rule import describe_comparison, describe_rule
+from benchwright.core.comparison import describe_comparison, describe_rule
+from benchwright.core.errors import InputError
+from benchwright.core.plan import TestPlan
 from benchwright.suite import effects as effect
-from benchwright.suite.effects import Answer, Effect
-from benchwright.suite.fault import diagnostic
+from benchwright.suite.check import inner
+from benchwright.suite.effects import Effect, EffectAnswer
 from benchwright.suite.interpret import execute
+from benchwright.suite.mistakes import diagnostic
 from benchwright.suite.program import ForEach, Program, Step, Where
-from benchwright.suite.shape import inner
 
 MOST_EFFECTS = 100_000
 """After so many the plan is cut: a program may loop until a command says otherwise."""
@@ -71,7 +71,7 @@ def describe(
     planned: list[Planned] = []
     steps = execute(program, defines=defines, environment=environment)
     rehearsal = _Rehearsal()
-    answer: Answer = None
+    answer: EffectAnswer = None
     for _ in range(most):
         try:
             what = steps.send(answer)
@@ -109,10 +109,10 @@ class _Rehearsal:
         self._where = Where("")
         self._ran = False
 
-    def answer(self, what: Effect) -> Answer:
+    def answer(self, what: Effect) -> EffectAnswer:
         """Return a dry answer: one epoch for each test, success for each command."""
         match what:
-            case effect.OpenTest():
+            case effect.BeginTest():
                 self._where, self._ran = what.where, False
             case effect.AskNext():
                 return 0 if self._ran else 1

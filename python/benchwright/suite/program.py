@@ -12,11 +12,11 @@ from typing import Literal
 
 import msgspec
 
-from benchwright.model.comparison import ComparisonRule, NullResult
-from benchwright.model.named_server import NamedServer
-from benchwright.model.notice import Notify
-from benchwright.model.plan import MetricSpec, Mode, StoppingRule
-from benchwright.model.quiet import Quieting
+from benchwright.core.comparison import ComparisonRule, NullResult
+from benchwright.core.named_server import NamedServer
+from benchwright.core.notice import NoticeSettings
+from benchwright.core.plan import CommandMode, MetricSpec, StoppingRule
+from benchwright.core.quiet import QuietSettings
 
 
 class Where(msgspec.Struct, frozen=True):
@@ -79,7 +79,7 @@ class Template(msgspec.Struct, frozen=True):
 Relation = Literal["=", "!=", "<", ">", "<=", ">="]
 
 
-class Comparison(msgspec.Struct, frozen=True, tag=True):
+class Relational(msgspec.Struct, frozen=True, tag=True):
     """`VAR OP VAL`: `=` and `!=` compare numbers where both sides are, else strings."""
 
     left: Template
@@ -96,7 +96,7 @@ class Holds(msgspec.Struct, frozen=True, tag=True):
     where: Where
 
 
-Condition = Comparison | Holds
+Condition = Relational | Holds
 
 
 class Echo(msgspec.Struct, frozen=True, tag=True):
@@ -163,7 +163,7 @@ class If(msgspec.Struct, frozen=True, tag=True):
     where: Where
 
 
-class Threads(msgspec.Struct, frozen=True, tag=True):
+class SetThreads(msgspec.Struct, frozen=True, tag=True):
     """How many concurrent processes the next tests run."""
 
     count: Template
@@ -200,10 +200,10 @@ class Compare(msgspec.Struct, frozen=True, tag=True):
     """What is known of the machine's noise, to be kept beside the answer."""
 
 
-class Phase(msgspec.Struct, frozen=True, tag=True):
+class SetPhase(msgspec.Struct, frozen=True, tag=True):
     """A command of a test: a line of text, or an exact argv."""
 
-    mode: Mode
+    mode: CommandMode
     command: Template | tuple[Template, ...]
     where: Where
 
@@ -229,27 +229,27 @@ class System(msgspec.Struct, frozen=True, tag=True):
     where: Where
 
 
-class Stop(msgspec.Struct, frozen=True, tag=True):
+class StopProgram(msgspec.Struct, frozen=True, tag=True):
     """End the program at once."""
 
     where: Where
 
 
-class Timeout(msgspec.Struct, frozen=True, tag=True):
+class SetTimeout(msgspec.Struct, frozen=True, tag=True):
     """Limit one EXEC phase: a duration, or `none`."""
 
     duration: Template
     where: Where
 
 
-class WarmUp(msgspec.Struct, frozen=True, tag=True):
+class SetWarmUp(msgspec.Struct, frozen=True, tag=True):
     """How many epochs at a test's beginning are run and not counted."""
 
     count: Template
     where: Where
 
 
-class Output(msgspec.Struct, frozen=True, tag=True):
+class SetOutput(msgspec.Struct, frozen=True, tag=True):
     """Say what becomes of the output: `null`, `bounded`, `file` or `inherit`, `:LIMIT`."""
 
     choice: Template
@@ -277,17 +277,17 @@ Step = (
     | For
     | While
     | If
-    | Threads
+    | SetThreads
     | Test
     | Compare
-    | Phase
+    | SetPhase
     | FastFail
     | Checkpoint
     | System
-    | Stop
-    | Timeout
-    | WarmUp
-    | Output
+    | StopProgram
+    | SetTimeout
+    | SetWarmUp
+    | SetOutput
     | Metric
     | Hooks
 )
@@ -299,9 +299,9 @@ class Program(msgspec.Struct, frozen=True):
     steps: tuple[Step, ...]
     sources: tuple[SourceFile, ...] = ()
     """In the order read, the main file first: `compile_sources` needs nothing else."""
-    notify: Notify | None = None
+    notify: NoticeSettings | None = None
     """Who is told of the session's end."""
-    quiet: Quieting | None = None
+    quiet: QuietSettings | None = None
     """How the machine is put in order while it runs."""
     servers: tuple[NamedServer, ...] = ()
     """Servers that its tests drive and do not start."""

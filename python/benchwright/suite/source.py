@@ -1,20 +1,28 @@
-"""Lines of `.ap` files: logical lines that remember where each character stands.
-
-A physical line that ends with a backslash goes on in the next one, as in a shell: the
-backslash and the line's end are dropped and nothing is put in their place. A comment
-begins where a shell's does: with a `#` at the beginning of a word, outside quotes and not
-after a backslash. It ends with its physical line and does not go on. A quote that is not
-closed is an apostrophe. Source: Auto-pilot's manual, "Auto-pilot Configurations".
-"""
+"""Source texts: physical and logical lines, files that are included, and who reads them."""
 
 from __future__ import annotations
 
+import errno
+import os
+import posixpath
 import re
+import stat
 from bisect import bisect_right
+from collections.abc import Callable
 
 import msgspec
 
-from benchwright.suite.program import Where
+from benchwright.core.errors import Diagnostic, InputError
+from benchwright.suite.mistakes import diagnostic, mistake
+from benchwright.suite.program import SourceFile, Where
+
+# -- Lines of `.ap` files: logical lines that remember where each character stands -----
+#
+# A physical line that ends with a backslash goes on in the next one, as in a shell: the
+# backslash and the line's end are dropped and nothing is put in their place. A comment
+# begins where a shell's does: with a `#` at the beginning of a word, outside quotes and not
+# after a backslash. It ends with its physical line and does not go on. A quote that is not
+# closed is an apostrophe. Source: Auto-pilot's manual, "Auto-pilot Configurations".
 
 _COMMENT = re.compile(r"""\\.|'[^']*'|"(?:\\.|[^"\\])*"|(?P<comment>(?<!\S)#)""")
 
@@ -31,7 +39,7 @@ class Piece(msgspec.Struct, frozen=True):
     """The whole physical line."""
 
 
-class Line(msgspec.Struct, frozen=True):
+class SourceLine(msgspec.Struct, frozen=True):
     """A logical line without the white space around it."""
 
     text: str
@@ -56,7 +64,7 @@ class Line(msgspec.Struct, frozen=True):
 class _Shifted:
     """Callable: the place of an offset within a part of a line."""
 
-    def __init__(self, line: Line, start: int) -> None:
+    def __init__(self, line: SourceLine, start: int) -> None:
         self._line = line
         self._start = start
 
@@ -69,9 +77,9 @@ def physical_lines(text: str) -> list[str]:
     return [line.removesuffix("\r") for line in text.split("\n")]
 
 
-def logical_lines(text: str, file: str) -> list[Line]:
+def logical_lines(text: str, file: str) -> list[SourceLine]:
     """Return the lines that say something: no blank lines, no comments."""
-    lines: list[Line] = []
+    lines: list[SourceLine] = []
     physical = physical_lines(text)
     at = 0
     while at < len(physical):
@@ -101,7 +109,7 @@ def _comment(text: str) -> int | None:
     return None
 
 
-def _joined(parts: list[str], number: int, file: str) -> Line:
+def _joined(parts: list[str], number: int, file: str) -> SourceLine:
     indent = len(parts[0]) - len(parts[0].lstrip())
     pieces: list[Piece] = []
     built = ""
@@ -109,4 +117,194 @@ def _joined(parts: list[str], number: int, file: str) -> Line:
         skipped = indent if index == 0 else 0
         pieces.append(Piece(len(built), number + index, skipped + 1, part))
         built += part[skipped:].removesuffix("\\")
-    return Line(built.rstrip(), file, tuple(pieces))
+    return SourceLine(built.rstrip(), file, tuple(pieces))
+
+
+# -- INCLUDE, OPTINCLUDE and INCLUDEPATH: one stream of lines out of several files -----
+#
+# Done before anything else, as in Auto-pilot, so there are no variables in their
+# arguments. A file is searched for in the INCLUDEPATH directories, beside the file that
+# includes it, then in the shipped library. A relative INCLUDEPATH counts from the file
+# that says it, so that a suite can be run from anywhere.
+
+SourceReader = Callable[[str], str]
+"""Path -> text. Raises OSError (FileNotFoundError: try elsewhere) or UnicodeError."""
+
+MAX_DEPTH = 50
+MAX_BYTES = 4_000_000
+"""Of a text: more is no suite, and some devices never end."""
+MAX_LINES = 200_000
+LIBRARY = "<library>/"
+"""How a file of the shipped library is named in sources and messages: the place of the
+library may have changed when a study is resumed."""
+_KEYWORDS = ("INCLUDE", "OPTINCLUDE", "INCLUDEPATH")
+
+
+class Unreadable(Exception):
+    """A file that exists but cannot be used; the message says why."""
+
+    def __init__(self, message: str, where: Where | None = None) -> None:
+        self.message = message
+        self.where = where
+        super().__init__(message)
+
+
+def read_regular(path: str) -> str:
+    """Return the UTF-8 text of a regular file; a Reader of the real file system.
+
+    Raises OSError, UnicodeError, and Unreadable for what is no regular file (a pipe
+    might never end) or larger than MAX_BYTES.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, encoding="utf-8") as file:
+        status = os.fstat(descriptor)
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        if not stat.S_ISREG(status.st_mode):
+            raise Unreadable(f"{path} is not a regular file: write its text to one")
+        if status.st_size > MAX_BYTES:
+            raise Unreadable(f"{path} has {status.st_size} bytes: at most {MAX_BYTES}")
+        text = file.read(MAX_BYTES + 1)
+    if len(text) > MAX_BYTES:
+        raise Unreadable(f"{path} has more than {MAX_BYTES} bytes")
+    return text
+
+
+def read_text(path: str, read: SourceReader) -> str | None:
+    """Return a file's text, None when there is no such file. Raises Unreadable."""
+    try:
+        text = read(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Unreadable(f"{path} cannot be read: {error.strerror or error}") from None
+    except UnicodeError:
+        raise Unreadable(f"{path} is not UTF-8 text") from None
+    text = text.removeprefix("\ufeff")
+    if "\0" in text:
+        before = physical_lines(text[: text.index("\0")])
+        whole = physical_lines(text)[len(before) - 1]
+        place = Where(path, len(before), len(before[-1]) + 1, whole.replace("\0", "?"))
+        raise Unreadable(f"{path} has a NUL byte: it is no text", place)
+    return text
+
+
+def main_text(path: str, read: SourceReader) -> str:
+    """Return the text of a suite's own file. Raises InputError."""
+    start = Where(path)
+    try:
+        text = read_text(path, read)
+    except Unreadable as error:
+        where = error.where or start
+        raise mistake(where, "suite-unreadable", error.message) from None
+    if text is None:
+        hint = "give the path of a suite: FILE.ap or FILE.toml"
+        raise mistake(start, "suite-not-found", f"there is no file {path}", hint)
+    return text
+
+
+class Includer:
+    """Collects lines, sources and mistakes, file after file."""
+
+    def __init__(self, read: SourceReader) -> None:
+        self._read = read
+        self._paths: list[str] = []
+        self._open: list[str] = []
+        self._count = 0
+        self.lines: list[SourceLine] = []
+        self.sources: dict[str, str] = {}
+        self.diagnostics: list[Diagnostic] = []
+
+    def main(self, path: str) -> None:
+        """Read the main file and all that it includes."""
+        try:
+            self._file(path, main_text(path, self._read))
+        except InputError as error:
+            self.diagnostics += error.diagnostics
+
+    def source_files(self) -> tuple[SourceFile, ...]:
+        """Return every file read, the main one first."""
+        return tuple(SourceFile(path, text) for path, text in self.sources.items())
+
+    def _wrong(self, where: Where, code: str, message: str, hint: str = "") -> None:
+        self.diagnostics.append(diagnostic(where, code, message, hint))
+
+    def _file(self, path: str, text: str) -> None:
+        self.sources[path] = text
+        self._open.append(path)
+        for line in logical_lines(text, path):
+            self._count += 1
+            keyword = line.text.split(None, 1)[0]
+            if self._count > MAX_LINES:
+                self._too_many(line)
+                break
+            if keyword in _KEYWORDS:
+                self._directive(keyword, line)
+            else:
+                self.lines.append(line)
+        self._open.pop()
+
+    def _too_many(self, line: SourceLine) -> None:
+        if self._count == MAX_LINES + 1:
+            message = f"the suite has more than {MAX_LINES} lines"
+            hint = "do its files include each other again and again?"
+            self._wrong(line.place(0), "suite-too-long", message, hint)
+
+    def _directive(self, keyword: str, line: SourceLine) -> None:
+        words = line.text.split()
+        if len(words) != 2:
+            expected = "a directory" if keyword == "INCLUDEPATH" else "one file name"
+            where = line.place(
+                line.text.find(words[2], len(keyword)) if words[2:] else len(line.text)
+            )
+            message = f"{keyword} takes {expected}"
+            self._wrong(where, "suite-arguments", message, f"write {keyword} NAME")
+            return
+        where = line.place(line.text.rindex(words[1]))
+        if keyword == "INCLUDEPATH":
+            here = posixpath.dirname(line.file)
+            self._paths += [_join(here, p) for p in words[1].split(":") if p]
+        elif len(self._open) >= MAX_DEPTH:
+            message = f"includes are nested more than {MAX_DEPTH} deep"
+            self._wrong(where, "suite-include-depth", message)
+        else:
+            self._include(words[1], line.file, where, optional=keyword == "OPTINCLUDE")
+
+    def _include(
+        self, name: str, current: str, where: Where, *, optional: bool
+    ) -> None:
+        tried = []
+        for candidate in self._candidates(name, current):
+            try:
+                text = self.sources.get(candidate)
+                text = read_text(candidate, self._read) if text is None else text
+            except Unreadable as error:
+                self._wrong(error.where or where, "suite-unreadable", error.message)
+                return
+            if text is not None:
+                self._found(candidate, text, where)
+                return
+            tried.append(candidate)
+        if not optional:
+            hint = "looked for " + ", ".join(tried)
+            self._wrong(where, "suite-not-found", f"there is no file {name}", hint)
+
+    def _found(self, path: str, text: str, where: Where) -> None:
+        if path in self._open:
+            chain = " -> ".join([*self._open[self._open.index(path) :], path])
+            message = f"{path} includes itself"
+            self._wrong(where, "suite-include-loop", message, chain)
+        else:
+            self._file(path, text)
+
+    def _candidates(self, name: str, current: str) -> list[str]:
+        places = [*self._paths, posixpath.dirname(current)]
+        found = [_join(place, name) for place in places]
+        if not posixpath.isabs(name):
+            found.append(LIBRARY + posixpath.normpath(name))
+        return list(dict.fromkeys(found))
+
+
+def _join(directory: str, name: str) -> str:
+    joined = posixpath.normpath(posixpath.join(directory, name))
+    return posixpath.join(directory, name) if joined == "." else joined

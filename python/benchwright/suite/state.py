@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Mapping, MutableMapping
 
-from benchwright.model.errors import InputError
-from benchwright.model.plan import MetricSpec, Output, Pairs
-from benchwright.suite.fault import Fault, mistake, raised
+from benchwright.core.errors import InputError
+from benchwright.core.plan import MetricSpec, OutputPolicy, Pairs
+from benchwright.suite.mistakes import Fault, mistake, raised
 from benchwright.suite.program import Slot, Template, Where
 
 BUILT_IN = ("THREADS", "RESTORE", "EPOCH", "SYSTEM_STATUS")
@@ -30,7 +30,7 @@ def not_in_environment(name: str) -> Fault:
     return Fault("suite-unknown-variable", message, hint)
 
 
-class State:
+class InterpreterState:
     """Mutable; `copy` gives an independent one."""
 
     def __init__(
@@ -49,14 +49,14 @@ class State:
         self.fail_fast = False
         self.timeout_ns: int | None = None
         self.warmup = 0
-        self.output = Output()
+        self.output = OutputPolicy()
         self.output_at = Where("")
         self.metrics: dict[str, MetricSpec] = {}
         self.hooks: tuple[str, ...] = ()
 
-    def copy(self) -> State:
+    def copy(self) -> InterpreterState:
         """Return a state that changes independently of this one."""
-        other = State.__new__(State)
+        other = InterpreterState.__new__(InterpreterState)
         other.__dict__.update(self.__dict__)
         other.variables = dict(self.variables)
         other.exported = dict(self.exported)
@@ -68,7 +68,7 @@ class State:
         known = {k: v for k, v in self.variables.items() if k != "EPOCH"}
         return known, dict(self.exported), self.fail_fast
 
-    def limits_from(self, other: State) -> None:
+    def limits_from(self, other: InterpreterState) -> None:
         """Take TIMEOUT, WARMUP, OUTPUT, METRIC and HOOKS from another state."""
         self.timeout_ns = other.timeout_ns
         self.warmup = other.warmup

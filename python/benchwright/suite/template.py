@@ -1,32 +1,97 @@
-"""Finds `%NAME%`, `$NAME$` and `{name}` in texts.
-
-`%NAME%` is a variable of the suite, `$NAME$` the environment's (Auto-pilot's manual,
-"Auto-pilot Configurations"). `%%NAME%` stands for the text `%NAME%` itself
-(`date +%%Y%m`), `$$NAME$` for `$NAME$`. Any other `%` or `$` is text: `$HOME` and `$1`
-are the shell's.
-Braces are placeholders only around a name that is known: `awk '{print}'` stays. A name that
-is nearly a known one is a mistake; `{{name}}` stands for `{name}` itself where that would
-be a placeholder or a mistake.
-"""
+"""Placeholders (`%NAME%`, `$NAME$`, `{name}`) and words of a text, and the names of tests that no one wrote out."""
 
 from __future__ import annotations
 
 import difflib
+import posixpath
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
-from benchwright.suite.fault import Fault
+import msgspec
+
+from benchwright.suite.mistakes import Fault
 from benchwright.suite.program import Slot, Template, Where
+
+# -- Splits a text into words as a shell does, keeping each character's offset ---------
+#
+# Quotes ('...', "...") and backslashes are removed. Decision: not shlex, which forgets
+# where its words came from, and a diagnostic needs the column.
+# Non-goals: no expansion of any kind. Source: POSIX sh, "Quoting".
+
+
+class Word(msgspec.Struct, frozen=True):
+    """A word without its quotes."""
+
+    text: str
+    offset: int
+    """Of its first character, quote included."""
+    offsets: tuple[int, ...]
+    """Of each character of `text`, and of the end: one more than `len(text)`."""
+
+
+def split_words(text: str) -> tuple[list[Word], list[Fault]]:
+    """Return the words, and a fault when a quote is not closed."""
+    words: list[Word] = []
+    faults: list[Fault] = []
+    at = 0
+    while at < len(text):
+        if text[at].isspace():
+            at += 1
+            continue
+        start = at
+        characters: list[tuple[str, int]] = []
+        while at < len(text) and not text[at].isspace():
+            at = _piece(text, at, characters, faults)
+        offsets = (*(o for _, o in characters), at)
+        words.append(Word("".join(c for c, _ in characters), start, offsets))
+    return words, faults
+
+
+def _piece(text: str, at: int, into: list[tuple[str, int]], faults: list[Fault]) -> int:
+    """Read one character or one quoted part; return the offset after it."""
+    quote = text[at]
+    if quote == "\\":
+        if at + 1 < len(text):
+            into.append((text[at + 1], at + 1))
+        return at + 2
+    if quote not in "'\"":
+        into.append((quote, at))
+        return at + 1
+    start, at = at, at + 1
+    while at < len(text) and text[at] != quote:
+        if (
+            quote == '"'
+            and text[at] == "\\"
+            and text[at + 1 : at + 2] in tuple('$`"\\')
+        ):
+            at += 1
+        into.append((text[at], at))
+        at += 1
+    if at >= len(text):
+        message = "the quoted text is not closed"
+        faults.append(Fault("suite-quote", message, f"it ends with {quote}", start))
+    return at + 1
+
+
+# -- Finds `%NAME%`, `$NAME$` and `{name}` in texts ------------------------------------
+#
+# `%NAME%` is a variable of the suite, `$NAME$` the environment's (Auto-pilot's manual,
+# "Auto-pilot Configurations"). `%%NAME%` stands for the text `%NAME%` itself
+# (`date +%%Y%m`), `$$NAME$` for `$NAME$`. Any other `%` or `$` is text: `$HOME` and `$1`
+# are the shell's.
+# Braces are placeholders only around a name that is known: `awk '{print}'` stays. A name that
+# is nearly a known one is a mistake; `{{name}}` stands for `{name}` itself where that would
+# be a placeholder or a mistake.
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _MARKED = re.compile(r"([%$])(\1?)([A-Za-z_][A-Za-z0-9_]*)\1", re.ASCII)
 _BRACES = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}", re.ASCII)
 
-Place = Callable[[int], Where]
+OffsetLocator = Callable[[int], Where]
 """Where an offset of a text stands in its file."""
 
 
-def marked_template(text: str, place: Place) -> Template:
+def marked_template(text: str, place: OffsetLocator) -> Template:
     """Return a text of `.ap` with its `%NAME%` and `$NAME$` as slots."""
     parts: list[str | Slot] = []
     end = 0
@@ -72,7 +137,7 @@ def misspelt(text: str, known: Collection[str]) -> list[Fault]:
     return found
 
 
-def brace_template(text: str, place: Place, known: Collection[str]) -> Template:
+def brace_template(text: str, place: OffsetLocator, known: Collection[str]) -> Template:
     """Return a text with `{name}` as a slot for every known name."""
     parts: list[str | Slot] = []
     end = 0
@@ -91,3 +156,30 @@ def brace_template(text: str, place: Place, known: Collection[str]) -> Template:
 def fixed(text: str, where: Where) -> Template:
     """Return a template without slots."""
     return Template((text,) if text else (), where)
+
+
+# -- Names of tests that no one wrote out: the program's name and the sample -----------
+
+_UNFIT = re.compile(r"[^A-Za-z0-9.+-]+", re.ASCII)
+_IN_FILES = re.compile(r"[/\s\x00-\x1f\x7f]+")
+
+
+def command_name(program: str) -> str:
+    """Return a short name for a command: its program's, fit for a file."""
+    name = _UNFIT.sub("-", posixpath.basename(program)).strip("-.")
+    return name[:60] or "command"
+
+
+def with_sample(name: Template, factors: Sequence[str]) -> Template:
+    """Return the name with `:factor=level` for each factor that it does not mention."""
+    named = {slot.name for slot in name.slots}
+    parts = list(name.parts)
+    for factor in factors:
+        if factor not in named:
+            parts += [f":{factor}=", Slot(factor, name.where)]
+    return Template(tuple(parts), name.where)
+
+
+def file_friendly(name: str) -> str:
+    """Return a name with _ for what cannot be in a file's name, and for spaces."""
+    return _IN_FILES.sub("_", name)

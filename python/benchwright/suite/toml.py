@@ -12,29 +12,30 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from benchwright.expression import parse
-from benchwright.model.comparison import ComparisonRule
-from benchwright.model.errors import Diagnostic, InputError
-from benchwright.model.plan import FixedCount, MetricSpec, Mode, StoppingRule
+from benchwright.core.comparison import ComparisonRule
+from benchwright.core.errors import Diagnostic, InputError
+from benchwright.core.expression import parse
+from benchwright.core.plan import CommandMode, FixedCount, MetricSpec, StoppingRule
 from benchwright.suite import program as step
-from benchwright.suite import (
-    reading,
-    toml_compare,
-    toml_notify,
-    toml_quiet,
-    toml_remote,
-    toml_rule,
-    toml_servers,
-)
+from benchwright.suite import toml_rule
+from benchwright.suite import toml_rule as toml_compare
+from benchwright.suite import toml_sections as toml_notify
+from benchwright.suite import toml_sections as toml_quiet
+from benchwright.suite import toml_sections as toml_remote
+from benchwright.suite import toml_sections as toml_servers
+from benchwright.suite import values as reading
 from benchwright.suite.check import unused_defines
-from benchwright.suite.fault import Fault, diagnostic
-from benchwright.suite.include import Reader, main_text
-from benchwright.suite.naming import command_name, with_sample
+from benchwright.suite.mistakes import Fault, diagnostic
 from benchwright.suite.program import Program, SourceFile, Step, Template, Where
-from benchwright.suite.template import brace_template, fixed, misspelt
-from benchwright.suite.toml_locate import Locator, Path
-from benchwright.suite.toml_table import Table
-from benchwright.suite.toml_text import decoded
+from benchwright.suite.source import SourceReader, main_text
+from benchwright.suite.template import (
+    brace_template,
+    command_name,
+    fixed,
+    misspelt,
+    with_sample,
+)
+from benchwright.suite.toml_table import Locator, TomlPath, TomlTable, decoded
 
 THREADS = "threads"
 MAX_FACTORS = 30
@@ -91,7 +92,7 @@ _COMPARE = (
 
 def compile_toml(
     main: str,
-    reader: Reader,
+    reader: SourceReader,
     *,
     defines: Collection[str] = (),
     environment: Collection[str] = (),  # noqa: ARG001 - the languages' common signature
@@ -101,7 +102,7 @@ def compile_toml(
     values, locator = decoded(text, main, "suite-toml")
     found: list[Diagnostic] = []
     _refuse_nul(values, (), locator, found)
-    top = Table(values, (), locator, found)
+    top = TomlTable(values, (), locator, found)
     steps = _Suite(top).steps()
     notices = top.table("notify")
     notify = None if notices is None else toml_notify.notify_of(notices)
@@ -116,7 +117,7 @@ def compile_toml(
 
 
 def _refuse_nul(
-    value: Any, path: Path, locator: Locator, found: list[Diagnostic]
+    value: Any, path: TomlPath, locator: Locator, found: list[Diagnostic]
 ) -> None:
     """Report strings with an escaped NUL: no command and no variable can hold one."""
     if isinstance(value, str) and "\0" in value:
@@ -133,7 +134,7 @@ def _refuse_nul(
 class _Suite:
     """The top of a suite."""
 
-    def __init__(self, top: Table) -> None:
+    def __init__(self, top: TomlTable) -> None:
         self._top = top
         self._factors: dict[str, list[str]] = {}
         self._known: frozenset[str] = frozenset()
@@ -175,7 +176,7 @@ class _Suite:
             steps.append(step.FastFail(None, where))
         if THREADS not in self._factors:
             value = self._top.values.get(THREADS)
-            count = (Table.scalar(value) if type(value) is int else None) or "1"
+            count = (TomlTable.scalar(value) if type(value) is int else None) or "1"
             steps.append(step.Assign(THREADS, fixed(count, where), False, False, where))
         return tuple(steps)
 
@@ -199,7 +200,7 @@ class _Suite:
 
     def _read_threads(self) -> None:
         top, value = self._top, self._top.values[THREADS]
-        single = Table.scalar(value) or "a number that long"
+        single = TomlTable.scalar(value) or "a number that long"
         levels = top.levels(THREADS) or [] if isinstance(value, list) else [single]
         for index, level in enumerate(levels):
             fault = reading.threads_fault(level)
@@ -212,7 +213,7 @@ class _Suite:
 
     def _threads(self) -> Step:
         where = self._top.at(THREADS)
-        return step.Threads(Template((step.Slot(THREADS, where),), where), where)
+        return step.SetThreads(Template((step.Slot(THREADS, where),), where), where)
 
     def _assigned(
         self, table_name: str, names: list[str] | None, *, environment: bool
@@ -235,7 +236,7 @@ class _Suite:
             steps.append(step.Assign(name, value, environment, False, where))
         return steps
 
-    def _template(self, table: Table, text: str, *keys: str | int) -> Template:
+    def _template(self, table: TomlTable, text: str, *keys: str | int) -> Template:
         """Return the text at these keys with its placeholders; mistakes are noted."""
         table.faults(misspelt(text, self._known), text, *keys)
         return brace_template(text, table.inside(text, *keys), self._known)
@@ -255,7 +256,9 @@ class _Suite:
 
     # -- conditions ------------------------------------------------------------------
 
-    def _where_wanted(self, table: Table, body: tuple[Step, ...]) -> tuple[Step, ...]:
+    def _where_wanted(
+        self, table: TomlTable, body: tuple[Step, ...]
+    ) -> tuple[Step, ...]:
         """Put steps under the conditions of `skip` and `only`."""
         for key in ("only", "skip"):
             single = isinstance(table.values.get(key), str)
@@ -268,7 +271,7 @@ class _Suite:
         return body
 
     def _check_expression(
-        self, table: Table, text: str, keys: tuple[str | int, ...]
+        self, table: TomlTable, text: str, keys: tuple[str | int, ...]
     ) -> None:
         try:
             parse(text, variables=self._known)
@@ -288,7 +291,7 @@ class _Suite:
             self._top.wrong(self._top.where, "suite-no-test", "there is no test", hint)
         return tuple(one for table in tests for one in self._test(table))
 
-    def _test(self, table: Table) -> tuple[Step, ...]:
+    def _test(self, table: TomlTable) -> tuple[Step, ...]:
         table.only(_TEST)
         body: list[Step] = list(_settings(table, remote=self._has_remote))
         body += _rest(table if "rest" in table else self._top)
@@ -306,7 +309,7 @@ class _Suite:
         tables = self._top.tables("compare")
         return tuple(one for table in tables for one in self._comparison(table))
 
-    def _comparison(self, table: Table) -> tuple[Step, ...]:
+    def _comparison(self, table: TomlTable) -> tuple[Step, ...]:
         table.only(_COMPARE)
         around = [
             *_settings(table, remote=self._has_remote),
@@ -329,7 +332,9 @@ class _Suite:
         compare = step.Compare(tests, rule, "", table.where)
         return self._where_wanted(table, (compare,))
 
-    def _arm(self, arm: Table, around: list[Step], rule: ComparisonRule) -> step.Test:
+    def _arm(
+        self, arm: TomlTable, around: list[Step], rule: ComparisonRule
+    ) -> step.Test:
         arm.only(("name", "exec"))
         if "exec" not in arm:
             message = "this arm has no exec: it would measure nothing"
@@ -338,7 +343,7 @@ class _Suite:
         body = (*around, *self._commands(arm, "exec"))
         return step.Test(self._heading(arm), limit, body, arm.where)
 
-    def _heading(self, table: Table) -> Template:
+    def _heading(self, table: TomlTable) -> Template:
         text = table.text("name")
         if text is None:
             name = fixed(self._top.text("name") or _program(table), table.where)
@@ -360,17 +365,17 @@ class _Suite:
         self._names.append(shape)
         return name
 
-    def _stopping(self, table: Table) -> StoppingRule:
+    def _stopping(self, table: TomlTable) -> StoppingRule:
         declared = [*_metrics(self._top, quiet=True), *_metrics(table, quiet=True)]
         until = table.table("until") or self._top.table("until")
         return (
             toml_rule.DEFAULT if until is None else toml_rule.stopping(until, declared)
         )
 
-    def _commands(self, table: Table, key: str) -> list[Step]:
+    def _commands(self, table: TomlTable, key: str) -> list[Step]:
         if not table.has(key, str, list):
             return []
-        value, mode = table.values[key], Mode(key.upper())
+        value, mode = table.values[key], CommandMode(key.upper())
         if isinstance(value, list) and any(isinstance(one, list) for one in value):
             found = [
                 self._command(table, mode, one, (key, index))
@@ -381,11 +386,15 @@ class _Suite:
         return [one for one in found if one is not None]
 
     def _command(
-        self, table: Table, mode: Mode, value: Any, keys: tuple[str | int, ...]
+        self,
+        table: TomlTable,
+        mode: CommandMode,
+        value: Any,
+        keys: tuple[str | int, ...],
     ) -> Step | None:
         where = table.at(str(keys[0]), *keys[1:])
         if isinstance(value, str) and value.strip():
-            return step.Phase(mode, self._template(table, value, *keys), where)
+            return step.SetPhase(mode, self._template(table, value, *keys), where)
         if not isinstance(value, (str, list)):
             table.mistyped(where, f"a command of {keys[0]}", value, (str, list))
             return None
@@ -399,10 +408,10 @@ class _Suite:
                 table.mistyped(at, f"a word of {keys[0]}", word, (str,))
                 return None
             words.append(self._template(table, word, *keys, index))
-        return step.Phase(mode, tuple(words), where)
+        return step.SetPhase(mode, tuple(words), where)
 
 
-def _program(table: Table) -> str:
+def _program(table: TomlTable) -> str:
     """Return a name for a test from its first command."""
     value = table.values.get("exec")
     while isinstance(value, list) and value:
@@ -411,14 +420,14 @@ def _program(table: Table) -> str:
     return command_name(words[0]) if words else "test"
 
 
-def _metrics(table: Table, *, quiet: bool = False) -> list[MetricSpec]:
+def _metrics(table: TomlTable, *, quiet: bool = False) -> list[MetricSpec]:
     declared = table.table("metrics") if "metrics" in table else None
     if declared is None:
         return []
     return toml_rule.metrics(declared.silent() if quiet else declared)
 
 
-def _rest(table: Table) -> list[Step]:
+def _rest(table: TomlTable) -> list[Step]:
     """Return the pause before each trial, a command of SETUP."""
     text = table.text("rest")
     if text is None:
@@ -428,20 +437,24 @@ def _rest(table: Table) -> list[Step]:
         table.faults([fault], text, "rest")
         return []
     where = table.at("rest")
-    return [step.Phase(Mode.SETUP, fixed(reading.rest_command(text), where), where)]
+    return [
+        step.SetPhase(
+            CommandMode.SETUP, fixed(reading.rest_command(text), where), where
+        )
+    ]
 
 
-def _warmup(table: Table) -> list[Step]:
+def _warmup(table: TomlTable) -> list[Step]:
     """Return how many epochs are run first and not counted."""
     count = table.whole("warmup", 0, reading.MAX_WARMUP)
     if count is None:
         return []
     where = table.at("warmup")
-    return [step.WarmUp(fixed(str(count), where), where)]
+    return [step.SetWarmUp(fixed(str(count), where), where)]
 
 
 def _setting(
-    table: Table,
+    table: TomlTable,
     key: str,
     fault_of: Callable[[str], Fault | None],
     make: Callable[[Template, Where], Step],
@@ -456,14 +469,14 @@ def _setting(
     yield make(fixed(text, where), where)
 
 
-def _settings(table: Table, *, remote: bool) -> list[Step]:
+def _settings(table: TomlTable, *, remote: bool) -> list[Step]:
     """Return the steps of timeout, output, hooks and metrics, of the suite or of a test.
 
     With `remote` its hook is one more of any list of hooks.
     """
     steps: list[Step] = [
-        *_setting(table, "timeout", reading.timeout_fault, step.Timeout),
-        *_setting(table, "output", reading.output_fault, step.Output),
+        *_setting(table, "timeout", reading.timeout_fault, step.SetTimeout),
+        *_setting(table, "output", reading.output_fault, step.SetOutput),
     ]
     if "hooks" in table:
         where = table.at("hooks")

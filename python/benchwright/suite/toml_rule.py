@@ -1,13 +1,14 @@
-"""`until` and `metrics` of a TOML suite: stopping rules and metric specs."""
+"""Metrics, stopping rules and the rule of a comparison in a TOML suite."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from benchwright.model.plan import (
-    FIRST_LOOK,
-    PILOT,
+from benchwright.core.comparison import ComparisonRule
+from benchwright.core.plan import (
+    FIRST_LOOK_TRIALS,
+    PILOT_TRIALS,
     Command,
     FixedCount,
     MetricSpec,
@@ -16,14 +17,13 @@ from benchwright.model.plan import (
     UntilPredicate,
     UntilProgram,
 )
-from benchwright.model.quantity import (
-    parse_duration_ns,
-    parse_share,
-    parse_statistic,
-)
-from benchwright.suite import metric
-from benchwright.suite.stopping import MODES, precise_mode, predicate_faults
-from benchwright.suite.toml_table import Table
+from benchwright.core.quantity import parse_duration_ns, parse_share, parse_statistic
+from benchwright.suite import rules as metric
+from benchwright.suite.comparison import ComparisonRequest, rule_and_mistakes
+from benchwright.suite.rules import MODES, precise_mode, predicate_faults
+from benchwright.suite.toml_table import TomlTable
+
+# -- `until` and `metrics` of a TOML suite: stopping rules and metric specs ------------
 
 T = TypeVar("T")
 
@@ -46,7 +46,7 @@ _METRIC_KEYS = ("pointer", "regex", "unit", "better", "across_threads", "drift")
 _ACROSS = ("default", "max", "min", "sum", "mean")
 
 
-def metrics(table: Table) -> list[MetricSpec]:
+def metrics(table: TomlTable) -> list[MetricSpec]:
     """Return the metrics that a `metrics` table declares."""
     specs = []
     for name in table.values:
@@ -60,7 +60,7 @@ def metrics(table: Table) -> list[MetricSpec]:
     return specs
 
 
-def _metric(name: str, table: Table) -> MetricSpec:
+def _metric(name: str, table: TomlTable) -> MetricSpec:
     table.only(_METRIC_KEYS)
     pointer, pattern = table.text("pointer"), table.text("regex")
     for key, text, fault_of in (
@@ -72,12 +72,12 @@ def _metric(name: str, table: Table) -> MetricSpec:
             table.faults([fault], text, key)
     if pointer is not None and pattern is not None:
         message = "a metric has a pointer or a regex, not both"
-        table.wrong(table.at("regex"), metric.CODE, message)
+        table.wrong(table.at("regex"), metric.METRIC_CODE, message)
         pattern = None
     if name in metric.ALWAYS and (pointer is not None or pattern is not None):
         message = f"{name} is measured, not read from the output"
         hint = "give the metric another name"
-        table.wrong(table.where, metric.CODE, message, hint)
+        table.wrong(table.where, metric.METRIC_CODE, message, hint)
     better = _one_of(table, "better", ("lower", "higher"))
     across = _one_of(table, "across_threads", _ACROSS)
     return MetricSpec(
@@ -95,7 +95,7 @@ def _across(text: str) -> Any:
     return text or "default"
 
 
-def _one_of(table: Table, key: str, known: Sequence[str]) -> str:
+def _one_of(table: TomlTable, key: str, known: Sequence[str]) -> str:
     text = table.text(key)
     if text is None or text in known:
         return text or ""
@@ -104,7 +104,7 @@ def _one_of(table: Table, key: str, known: Sequence[str]) -> str:
     return ""
 
 
-def stopping(table: Table, declared: Sequence[MetricSpec]) -> StoppingRule:
+def stopping(table: TomlTable, declared: Sequence[MetricSpec]) -> StoppingRule:
     """Return the rule of an `until` table; `declared` are the test's metrics."""
     kinds = [kind for kind in _KINDS if kind in table]
     if len(kinds) != 1:
@@ -136,7 +136,7 @@ def stopping(table: Table, declared: Sequence[MetricSpec]) -> StoppingRule:
     return UntilPredicate(minimum, increment, predicate or "1", maximum)
 
 
-def _precise(table: Table, declared: Sequence[MetricSpec]) -> StoppingRule:
+def _precise(table: TomlTable, declared: Sequence[MetricSpec]) -> StoppingRule:
     minimum = table.whole("min_runs", 2)
     maximum = _maximum(table, minimum or 2)
     names = [*metric.ALWAYS, *(spec.name for spec in declared)]
@@ -153,7 +153,7 @@ def _precise(table: Table, declared: Sequence[MetricSpec]) -> StoppingRule:
         table.wrong(where, "suite-range", f"confidence is {confidence:g}", hint)
     max_time = _parsed(table, "max_time", parse_duration_ns)
     mode = precise_mode(_one_of(table, "mode", MODES))
-    first = FIRST_LOOK if mode == "watch" else PILOT
+    first = FIRST_LOOK_TRIALS if mode == "watch" else PILOT_TRIALS
     return UntilPrecise(
         target=_share(table),
         metrics=tuple(dict.fromkeys(wanted)),
@@ -166,7 +166,7 @@ def _precise(table: Table, declared: Sequence[MetricSpec]) -> StoppingRule:
     )
 
 
-def _maximum(table: Table, minimum: int) -> int | None:
+def _maximum(table: TomlTable, minimum: int) -> int | None:
     maximum = table.whole("max_runs", 1)
     if maximum is not None and maximum < minimum:
         message = f"max_runs {maximum} is less than min_runs {minimum}"
@@ -174,11 +174,11 @@ def _maximum(table: Table, minimum: int) -> int | None:
     return maximum
 
 
-def _number(table: Table, key: str) -> float | None:
+def _number(table: TomlTable, key: str) -> float | None:
     return float(table.values[key]) if table.has(key, float) else None
 
 
-def _share(table: Table) -> float:
+def _share(table: TomlTable) -> float:
     if type(table.values["precision"]) is float:
         value = float(table.values["precision"])
         if 0 < value <= 1:
@@ -190,10 +190,41 @@ def _share(table: Table) -> float:
     return _parsed(table, "precision", parse_share) or 0.05
 
 
-def _parsed(table: Table, key: str, parse: Callable[[str], T]) -> T | None:
+def _parsed(table: TomlTable, key: str, parse: Callable[[str], T]) -> T | None:
     text = table.text(key)
     try:
         return None if text is None else parse(text)
     except ValueError as error:
         table.wrong(table.at(key), "suite-range", str(error))
         return None
+
+
+# -- The rule of a `[[compare]]` table: the keys are `bw compare`'s options ------------
+#
+# Decision: the values go through the very reading of the command line's, and its mistakes
+# are put at the keys that they are about, so that the two cannot drift apart.
+
+_TEXTS = ("design", "mode", "margin", "confidence", "power", "max_time")
+_NUMBERS = ("min_blocks", "max_blocks", "warmup", "seed")
+RULE = (*_TEXTS, *_NUMBERS, "fail_if", "accept")
+
+
+def rule_of(
+    table: TomlTable, arms: int, declared: Sequence[MetricSpec]
+) -> ComparisonRule:
+    """Return the rule that a table asks for; its mistakes are reported there."""
+    given: dict[str, Any] = {key: table.text(key) for key in _TEXTS}
+    for key in _NUMBERS:
+        number = table.whole(key, 0, 2**53)
+        given[key] = None if number is None else str(number)
+    # Without a seed of its own a suite means the same each time it is run.
+    given["seed"] = given["seed"] or "0"
+    gates = tuple(table.texts("fail_if"))
+    accepted = tuple(table.texts("accept"))
+    request = ComparisonRequest((), fail_if=gates, accept=accepted, **given)
+    rule, mistakes = rule_and_mistakes(request, arms, declared)
+    for mistake in mistakes:
+        key = mistake.file.removeprefix("--").replace("-", "_")
+        where = table.at(key) if key in table else table.where
+        table.wrong(where, mistake.code, mistake.message, mistake.hint)
+    return rule

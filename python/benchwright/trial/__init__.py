@@ -1,4 +1,5 @@
-"""How one trial runs: a request made of a plan, a trial made of a record.
+"""Where trials run: this host through the launcher, or the shipped fake.
 
-Pure. The launcher does the running (bench), the study keeps the outcome.
+The port is narrow on purpose (`Bench` in port.py): a request goes down, records come
+back. A pool of hosts will be a third implementation of the same three methods.
 """

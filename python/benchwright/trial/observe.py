@@ -12,12 +12,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from benchwright.model.observation import Block, Ending, ProcessRecord, Trial
-from benchwright.model.plan import Mode, TestPlan
-from benchwright.stats.rows import EXTRAS
-from benchwright.trial.aplog import ParsedLog, number, numbers, parse
-from benchwright.trial.extract import NotFound, extract
-from benchwright.trial.record import EpochRecord
+from benchwright.core.observation import (
+    MeasurementBlock,
+    ProcessRecord,
+    Trial,
+    TrialEnding,
+)
+from benchwright.core.plan import CommandMode, TestPlan
+from benchwright.stats.metric_rules import EXTRAS
+from benchwright.trial.metrics import (
+    Aplog,
+    MetricNotFound,
+    extract_metric,
+    parse_aplog,
+    parse_number,
+    parse_numbers,
+)
+from benchwright.trial.protocol import EpochRecord
 
 ReadOutput = Callable[[ProcessRecord, Literal["out", "err"]], str | memoryview]
 """(process, stream) -> the text that it wrote."""
@@ -34,18 +45,18 @@ def observe(
     record: EpochRecord, plan: TestPlan, read_output: ReadOutput, attempt: int = 1
 ) -> Trial:
     """Return the trial of one epoch, with its blocks and what is missing from them."""
-    logs = {thread: parse(text) for thread, text in record.aplog}
+    logs = {thread: parse_aplog(text) for thread, text in record.aplog}
     hook_values, hook_blocks = _hooks(record)
-    blocks: list[Block] = []
+    blocks: list[MeasurementBlock] = []
     extra: list[dict[str, str]] = list(hook_blocks)
     missing: list[str] = []
     for thread in range(1, plan.threads + 1):
         processes = [
             process
             for process in record.processes
-            if process.mode == Mode.EXEC and process.thread == thread
+            if process.mode == CommandMode.EXEC and process.thread == thread
         ]
-        log = logs.get(thread, ParsedLog([], {}))
+        log = logs.get(thread, Aplog([], {}))
         found, absent = _thread_values(plan, processes, log, read_output)
         rows = _measured(log, thread, record.epoch)
         if not rows:
@@ -75,18 +86,18 @@ def observe(
     )
 
 
-def _ending(record: EpochRecord, blocks: Sequence[Block]) -> Ending:
+def _ending(record: EpochRecord, blocks: Sequence[MeasurementBlock]) -> TrialEnding:
     """A measured command that failed fails the trial, whatever its script returned."""
-    if record.ending is Ending.OK and any(block.status for block in blocks):
-        return Ending.FAILED
+    if record.ending is TrialEnding.OK and any(block.status for block in blocks):
+        return TrialEnding.FAILED
     return record.ending
 
 
 def _executed(
     plan: TestPlan, processes: Sequence[ProcessRecord], epoch: int
-) -> list[Block]:
+) -> list[MeasurementBlock]:
     return [
-        Block(
+        MeasurementBlock(
             thread=process.thread,
             epoch=epoch,
             command=plan.phases.exec[process.index].text,
@@ -113,24 +124,24 @@ def process_values(process: ProcessRecord) -> dict[str, float]:
     }
 
 
-def _measured(log: ParsedLog, thread: int, epoch: int) -> list[Block]:
+def _measured(log: Aplog, thread: int, epoch: int) -> list[MeasurementBlock]:
     rows = []
     for section in log.sections:
         if section.name == "measurement":
-            status = number(section.fields.get("status", "0"))
+            status = parse_number(section.fields.get("status", "0"))
             rows.append(
-                Block(
+                MeasurementBlock(
                     thread=thread,
                     epoch=epoch,
                     command=section.fields.get("command", ""),
                     status=1 if status is None else int(status),
-                    values=numbers(section.fields),
+                    values=parse_numbers(section.fields),
                 )
             )
     return rows
 
 
-def _other_blocks(log: ParsedLog) -> list[dict[str, str]]:
+def _other_blocks(log: Aplog) -> list[dict[str, str]]:
     return [
         {"": section.name, **section.fields}
         for section in log.sections
@@ -142,9 +153,9 @@ def _hooks(record: EpochRecord) -> tuple[dict[str, float], list[dict[str, str]]]
     values: dict[str, float] = {}
     blocks: list[dict[str, str]] = []
     for _name, event, text in record.hooks:
-        log = parse(text)
+        log = parse_aplog(text)
         if event in _EVENTS_WITH_VALUES:
-            values.update(_unmeasured(numbers(log.values)))
+            values.update(_unmeasured(parse_numbers(log.values)))
         blocks.extend({"": s.name, **s.fields} for s in log.sections)
     return values, [*blocks, *_failed_hooks(record)]
 
@@ -167,17 +178,17 @@ def _failed_hooks(record: EpochRecord) -> list[dict[str, str]]:
 def _thread_values(
     plan: TestPlan,
     processes: Sequence[ProcessRecord],
-    log: ParsedLog,
+    log: Aplog,
     read_output: ReadOutput,
 ) -> tuple[dict[str, float], dict[str, str]]:
     """Return a thread's own values, and why each metric that was asked for is absent."""
-    values = _unmeasured(numbers(log.values))
+    values = _unmeasured(parse_numbers(log.values))
     absent = {
         name: f"{name} = {text!r} in APLOG is not a number"
         for name, text in log.values.items()
-        if number(text) is None
+        if parse_number(text) is None
     }
-    for name in numbers(log.values).keys() & _MEASURED:
+    for name in parse_numbers(log.values).keys() & _MEASURED:
         absent[name] = f"{name} in APLOG is not taken: {name} is measured"
     wanted = [spec for spec in plan.metrics if spec.pointer or spec.pattern]
     if not wanted:
@@ -187,10 +198,10 @@ def _thread_values(
         reason = "no process ran"
         for out, err in reversed(outputs):
             try:
-                values[spec.name] = extract(spec, out, err)
+                values[spec.name] = extract_metric(spec, out, err)
                 absent.pop(spec.name, None)
                 break
-            except NotFound as why:
+            except MetricNotFound as why:
                 reason = str(why)
         else:
             absent[spec.name] = reason
@@ -202,8 +213,8 @@ def _unmeasured(values: dict[str, float]) -> dict[str, float]:
     return {name: v for name, v in values.items() if name not in _MEASURED}
 
 
-def _joined(block: Block, values: dict[str, float]) -> Block:
-    return Block(
+def _joined(block: MeasurementBlock, values: dict[str, float]) -> MeasurementBlock:
+    return MeasurementBlock(
         thread=block.thread,
         epoch=block.epoch,
         command=block.command,
@@ -216,11 +227,11 @@ def _joined(block: Block, values: dict[str, float]) -> Block:
 def _missing(
     plan: TestPlan,
     thread: int,
-    rows: Sequence[Block],
+    rows: Sequence[MeasurementBlock],
     absent: dict[str, str],
-    ending: Ending,
+    ending: TrialEnding,
 ) -> list[str]:
-    if ending is Ending.INTERRUPTED:
+    if ending is TrialEnding.INTERRUPTED:
         return []
     wanted = {spec.name for spec in plan.metrics} - ALWAYS_THERE | absent.keys()
     there = {name for block in rows for name in block.values}

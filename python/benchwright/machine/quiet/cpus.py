@@ -1,10 +1,21 @@
-"""Sets of processors as the kernel writes them, and which are the benchmark's."""
+"""Settings of CPUs: which are the benchmark's, where interrupts go, second threads of cores."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from pathlib import Path
 
-from benchwright.machine.quiet.host import Host, Refused
+from benchwright.core.quiet import RequestedSetting, SettingChange
+from benchwright.machine.quiet.host import (
+    Host,
+    SettingPlan,
+    SettingRefused,
+    check_item,
+    unavailable,
+)
+
+# -- Sets of processors as the kernel writes them, and which are the benchmark's -------
 
 
 def parse(text: str) -> set[int]:
@@ -62,13 +73,171 @@ def split(host: Host, values: tuple[str, ...]) -> tuple[set[int], set[int]]:
         bench = parse(",".join(values))
         if not bench <= there:
             missing = render(bench - there)
-            raise Refused(f"processor {missing} is not online ({render(there)} are)")
+            raise SettingRefused(
+                f"processor {missing} is not online ({render(there)} are)"
+            )
     else:
         bench = there - siblings(host, min(there))
     others = there - bench
     if not bench or not others:
-        raise Refused(
+        raise SettingRefused(
             f"it takes two cores or more: the benchmark's processors would be "
             f"{render(bench) or 'none'}, the others' {render(others) or 'none'}"
         )
     return bench, others
+
+
+# -- Interrupts, away from the benchmark's processors ----------------------------------
+#
+# Some interrupts belong to one processor and refuse (EIO); they are told, with what the
+# kernel says is in effect. Source: kernel documentation, core-api/irq/irq-affinity.rst.
+
+# A setting fills a slot: it is given what any setting might want to know.
+# ruff: noqa: ARG002
+
+
+_LIST = "smp_affinity_list"
+INTERRUPTS = rf"proc/irq/\d+/{_LIST}"
+"""The files of interrupts' affinities, as a regular expression."""
+_ITEMS = re.compile(INTERRUPTS)
+
+
+class IrqAffinity:
+    """/proc/irq/N/smp_affinity_list, and the default of interrupts to come."""
+
+    name = "irq-affinity"
+
+    def plan(self, host: Host, wish: RequestedSetting) -> SettingPlan:
+        """Return a change for each interrupt that may reach the benchmark's processors."""
+        bench, others = split(host, wish.values)
+        files = host.glob(f"proc/irq/*/{_LIST}")
+        if not files:
+            return unavailable("/proc/irq has no interrupts with an affinity")
+        changes, forbidden = [], 0
+        for path in files:
+            old = host.read(path) or ""
+            now = parse(old)
+            if not now & bench:
+                continue
+            if not host.writable(path):
+                forbidden += 1
+                continue
+            new = render(now & others or others)
+            changes.append(
+                SettingChange(self.name, str(path.relative_to(host.root)), old, new)
+            )
+        why = f"{forbidden} of {len(files)} interrupts may not be moved: run as root"
+        return SettingPlan(tuple(changes), (why,) if forbidden else ())
+
+    def now(self, host: Host) -> str:
+        """Return how many interrupts go where."""
+        files = host.glob(f"proc/irq/*/{_LIST}")
+        counts: dict[str, int] = {}
+        for path in files:
+            value = host.read(path) or "none"
+            counts[value] = counts.get(value, 0) + 1
+        told = (f"{n} on {where}" for where, n in sorted(counts.items()))
+        return ", ".join(told) or "none are told"
+
+    def check(self, host: Host, change: SettingChange) -> None:
+        """Refuse what is no interrupt's affinity."""
+        check_item(change, _ITEMS)
+
+    def read(self, host: Host, change: SettingChange) -> str | None:
+        """Return the processors that an interrupt may reach."""
+        return host.read(host.root / change.item)
+
+    def write(self, host: Host, change: SettingChange, value: str) -> str:
+        """Set them; tell where it is still delivered to if that is elsewhere."""
+        path = host.root / change.item
+        try:
+            host.write(path, value)
+        except SettingRefused as refused:
+            if host.read(path) is None:
+                raise
+            raise SettingRefused(
+                f"interrupt {path.parent.name} cannot be moved"
+            ) from refused
+        effective = host.read(path.with_name("effective_affinity_list"))
+        if effective and not parse(effective) <= parse(value):
+            # The kernel moves it at its next occurrence.
+            return (
+                f"interrupt {path.parent.name} is on {effective} until it next occurs"
+            )
+        return ""
+
+
+# --------------------------------------------------------------------------------------
+# The second threads of cores, off; and what switching them off disturbs, put back.
+#
+# A processor that goes offline is taken out of every cpuset of version 1 and of interrupts'
+# affinities, and does not return to them when it comes online: these are kept in the
+# log as they were, and put back after it. Source: kernel documentation, cpu/hotplug.
+
+# A setting fills a slot: it is given what any setting might want to know.
+# ruff: noqa: ARG002
+
+
+_CONTROL = "sys/devices/system/cpu/smt/control"
+
+
+_smt_ITEMS = re.compile(
+    rf"{_CONTROL}|{INTERRUPTS}|sys/fs/cgroup/cpuset/(.+/)?cpuset\.cpus", re.DOTALL
+)
+
+
+class Smt:
+    """Simultaneous multithreading."""
+
+    name = "smt"
+
+    def plan(self, host: Host, wish: RequestedSetting) -> SettingPlan:
+        """Return the switch, after all that it will disturb."""
+        path = host.root / _CONTROL
+        state = host.read(path)
+        if state is None:
+            return unavailable("this kernel does not tell of it")
+        if state in ("notsupported", "notimplemented"):
+            return unavailable(
+                "the processor has no second threads, or does not show them"
+            )
+        if state != "on":
+            return SettingPlan()
+        if not host.writable(path):
+            return unavailable(f"/{_CONTROL} may not be written: run as root")
+        kept = tuple(
+            SettingChange(
+                self.name, str(one.relative_to(host.root)), value, value, keep=True
+            )
+            for one in _disturbed(host)
+            if (value := host.read(one)) and host.writable(one)
+        )
+        return SettingPlan((*kept, SettingChange(self.name, _CONTROL, "on", "off")))
+
+    def now(self, host: Host) -> str:
+        """Return what the kernel says."""
+        return host.read(host.root / _CONTROL) or "not told"
+
+    def check(self, host: Host, change: SettingChange) -> None:
+        """Refuse what is neither the switch nor what it disturbs."""
+        check_item(change, _smt_ITEMS)
+
+    def read(self, host: Host, change: SettingChange) -> str | None:
+        """Return a file's value."""
+        return host.read(host.root / change.item)
+
+    def write(self, host: Host, change: SettingChange, value: str) -> str:
+        """Write a file."""
+        host.write(host.root / change.item, value)
+        return ""
+
+
+def _disturbed(host: Host) -> list[Path]:
+    """Return the files that lose a processor which goes offline; parents last.
+
+    They are put back in the reverse order: a child's cpuset is part of its parent's.
+    """
+    sets = host.glob("sys/fs/cgroup/cpuset/**/cpuset.cpus")
+    groups = [p for p in sets if p.parent != host.sys / "fs/cgroup/cpuset"]
+    groups.sort(key=lambda path: -len(path.parts))
+    return [*host.glob("proc/irq/*/smp_affinity_list"), *groups]

@@ -1,9 +1,4 @@
-"""The machine that is put in order: the one seam for every effect of its settings.
-
-Purpose: each directory is a root that a test can replace by a made-up tree, and programs
-and signals go through functions that a test can replace. What a program is started with
-must not be the benchmark's: a daemon that `service X start` starts lives on.
-"""
+"""The machine whose settings are changed: the one seam for files, programs, processes and signals, and what each setting can do with them."""
 
 from __future__ import annotations
 
@@ -15,24 +10,35 @@ import signal
 import stat
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
+from types import FrameType, TracebackType
+from typing import IO, Protocol
 
 import msgspec
 
+from benchwright.core.quiet import RequestedSetting, SettingChange
+
+# --------------------------------------------------------------------------------------
+# The machine that is put in order: the one seam for every effect of its settings.
+#
+# Purpose: each directory is a root that a test can replace by a made-up tree, and programs
+# and signals go through functions that a test can replace. What a program is started with
+# must not be the benchmark's: a daemon that `service X start` starts lives on.
+
 _PROGRAM_LIMIT_S = 120.0
-_TOLD_BYTES = 1 << 20
+_MOST_OUTPUT_BYTES = 1 << 20
 _OURS = "BW_"
 _STAT = re.compile(r"(\d+) \((.*)\) (\S) (.*)\Z", re.DOTALL)
 
 
-class Refused(Exception):
+class SettingRefused(Exception):
     """Why a value cannot be read or written, in words for a person."""
 
 
-class Ran(msgspec.Struct, frozen=True):
+class ProgramResult(msgspec.Struct, frozen=True):
     """What a program said."""
 
     status: int
@@ -52,7 +58,7 @@ class Process(msgspec.Struct, frozen=True):
     """A thread of the kernel."""
 
 
-def run_program(argv: tuple[str, ...]) -> Ran:
+def run_program(argv: tuple[str, ...]) -> ProgramResult:
     """Run a program to its end, away from our terminal. Raises Refused.
 
     Its output goes to a file: a daemon that it starts may keep that for its life, and of a
@@ -61,8 +67,8 @@ def run_program(argv: tuple[str, ...]) -> Ran:
     with _output() as output:
         status = _run(argv, output)
         output.seek(0)
-        told = output.read(_TOLD_BYTES).decode(errors="replace").strip()
-    return Ran(status, told)
+        told = output.read(_MOST_OUTPUT_BYTES).decode(errors="replace").strip()
+    return ProgramResult(status, told)
 
 
 def _output() -> IO[bytes]:
@@ -87,9 +93,11 @@ def _run(argv: tuple[str, ...], output: IO[bytes]) -> int:
             timeout=_PROGRAM_LIMIT_S,
         )
     except subprocess.TimeoutExpired:
-        raise Refused(f"{argv[0]} did not end in {_PROGRAM_LIMIT_S:g} s") from None
+        raise SettingRefused(
+            f"{argv[0]} did not end in {_PROGRAM_LIMIT_S:g} s"
+        ) from None
     except OSError as error:
-        raise Refused(f"{argv[0]}: {error.strerror}") from None
+        raise SettingRefused(f"{argv[0]}: {error.strerror}") from None
     return done.returncode
 
 
@@ -100,7 +108,7 @@ class Host:
         self,
         root: Path = Path("/"),
         *,
-        run: Callable[[tuple[str, ...]], Ran] = run_program,
+        run: Callable[[tuple[str, ...]], ProgramResult] = run_program,
         kill: Callable[[int, int], None] = os.kill,
         cpuset: Path | None = None,
         superuser: bool | None = None,
@@ -125,7 +133,7 @@ class Host:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise Refused(f"{path}: {error.strerror}") from None
+            raise SettingRefused(f"{path}: {error.strerror}") from None
 
     def write(self, path: Path, text: str) -> None:
         """Write a file that exists, in one system call. Raises Refused."""
@@ -136,7 +144,7 @@ class Host:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            raise Refused(f"{path}: {error.strerror}") from None
+            raise SettingRefused(f"{path}: {error.strerror}") from None
 
     def create(self, path: Path, text: str) -> None:
         """Make a file that must not be there yet, readable by all. Raises Refused."""
@@ -148,21 +156,21 @@ class Host:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            raise Refused(f"{path}: {error.strerror}") from None
+            raise SettingRefused(f"{path}: {error.strerror}") from None
 
     def remove(self, path: Path) -> None:
         """Remove a file, if it is there. Raises Refused."""
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
-            raise Refused(f"{path}: {error.strerror}") from None
+            raise SettingRefused(f"{path}: {error.strerror}") from None
 
     def make_directory(self, path: Path) -> None:
         """Make a directory (a cgroup), if it is not there. Raises Refused."""
         try:
             path.mkdir(exist_ok=True)
         except OSError as error:
-            raise Refused(f"{path}: {error.strerror}") from None
+            raise SettingRefused(f"{path}: {error.strerror}") from None
 
     def remove_directory(self, path: Path) -> bool:
         """Remove an empty directory; return whether it is gone. Raises Refused."""
@@ -173,7 +181,7 @@ class Host:
         except OSError as error:
             if error.errno in (errno.EBUSY, errno.ENOTEMPTY):
                 return False
-            raise Refused(f"{path}: {error.strerror}") from None
+            raise SettingRefused(f"{path}: {error.strerror}") from None
         return True
 
     def writable(self, path: Path) -> bool:
@@ -252,7 +260,7 @@ class Host:
         try:
             self.kill(pid, number)
         except OSError as error:
-            raise Refused(f"process {pid}: {error.strerror}") from None
+            raise SettingRefused(f"process {pid}: {error.strerror}") from None
 
     def may_signal(self, pid: int) -> bool:
         """Tell whether this user may stop a process: his own, or any for root."""
@@ -295,3 +303,92 @@ def _natural(text: str) -> list[tuple[int, str]]:
         (int(part), "") if part.isdecimal() else (-1, part)
         for part in re.split(r"(\d+)", text)
     ]
+
+
+# -- Signals that wait until the machine is in a state that can be undone from ---------
+
+_WAITING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class DeferredSignals:
+    """Ctrl-C, SIGTERM and SIGHUP take effect when this is left, not inside.
+
+    Handlers and not a mask: a mask would be inherited by the daemons that a restore starts.
+    """
+
+    def __init__(self) -> None:
+        self._seen: list[int] = []
+        self._before: dict[signal.Signals, signal._HANDLER] = {}
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            for number in _WAITING:
+                self._before[number] = signal.signal(number, self._note)
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self._seen.append(number)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        for seen in dict.fromkeys(self._seen):
+            signal.raise_signal(seen)
+
+
+# -- What every setting can do: say what it would change, read a value, write one ------
+
+
+class SettingPlan(msgspec.Struct, frozen=True):
+    """What a setting would do on this machine as it is now."""
+
+    changes: tuple[SettingChange, ...] = ()
+    lacking: tuple[str, ...] = ()
+    """Why some of it, or all, cannot be had."""
+
+
+class Setting(Protocol):
+    """One thing that is put in order; its items are changed one by one."""
+
+    @property
+    def name(self) -> str:
+        """Its name in `model.quiet.SETTINGS`."""
+
+    def plan(self, host: Host, wish: RequestedSetting) -> SettingPlan:
+        """Return what would be changed. Changes nothing. Raises Refused."""
+
+    def now(self, host: Host) -> str:
+        """Return its state for a person. Raises Refused."""
+
+    def check(self, host: Host, change: SettingChange) -> None:
+        """Refuse a change of an item that no plan of this setting could make.
+
+        The change may be from a log: nothing of it is read or written before. Raises
+        Refused.
+        """
+
+    def read(self, host: Host, change: SettingChange) -> str | None:
+        """Return an item's present value; None when it is gone. Raises Refused."""
+
+    def write(self, host: Host, change: SettingChange, value: str) -> str:
+        """Give an item a value; return a note for a person, mostly empty. Raises Refused."""
+
+
+def check_item(change: SettingChange, known: re.Pattern[str]) -> None:
+    """Raise Refused unless the whole item matches and no part of its path is `..`."""
+    if known.fullmatch(change.item) is None or ".." in change.item.split("/"):
+        raise unknown_item(change)
+
+
+def unknown_item(change: SettingChange) -> SettingRefused:
+    """Return the refusal of an item that a setting does not have."""
+    return SettingRefused(f"{change.item!r} is nothing that {change.setting} changes")
+
+
+def unavailable(why: str) -> SettingPlan:
+    """Return the plan of a setting that cannot be had at all."""
+    return SettingPlan((), (why,))

@@ -1,21 +1,194 @@
-"""The benchmark alone on its processors: everybody else is moved to the others.
-
-How: the benchmark's tree goes into a cpuset of its own, tasks of the root cgroup into
-another, and existing groups have their processors narrowed in place. So a task's group
-need not be remembered: what is in `bw-others` came from the root, or was begun there by
-what did. A task that cannot be moved (a kernel thread bound to a processor) is counted.
-Source: cpuset(7); kernel documentation, admin-guide/cgroup-v1/cpusets.rst and
-cgroup-v2.rst.
-"""
+"""The benchmark alone on its CPUs: all other processes are moved to other cpusets, by cgroups of version 1 or 2."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
-from benchwright.machine.quiet import cgroups, cpus
-from benchwright.machine.quiet.host import Host, Refused
-from benchwright.machine.quiet.setting import Plan, lacking, unknown_item
-from benchwright.model.quiet import Change, Wish
+import msgspec
+
+from benchwright.core.quiet import RequestedSetting, SettingChange
+from benchwright.machine.quiet import cpus
+from benchwright.machine.quiet.host import (
+    Host,
+    SettingPlan,
+    SettingRefused,
+    unavailable,
+    unknown_item,
+)
+
+# --------------------------------------------------------------------------------------
+# The cpuset controller of cgroups, version 1 or 2: groups, their members, moving.
+#
+# Source: kernel documentation, admin-guide/cgroup-v1/cgroups.rst, cgroup-v2.rst.
+
+_PASSES = 50
+
+
+class Hierarchy(msgspec.Struct, frozen=True):
+    """Where the cpuset controller is."""
+
+    root: Path
+    mount: Path
+    """What the paths in /proc/PID/cgroup are relative to."""
+    version: int
+
+    def enabled(self, host: Host) -> bool:
+        """Tell whether groups below the root have the controller."""
+        if self.version == 1:
+            return True
+        text = host.read(self.root / "cgroup.subtree_control") or ""
+        return "cpuset" in text.split()
+
+
+def cpuset(host: Host) -> Hierarchy | None:
+    """Return the hierarchy with the controller, None where there is none."""
+    first = host.sys / "fs/cgroup/cpuset"
+    if (first / "cpuset.cpus").exists():
+        return Hierarchy(host.cpuset or first, first, 1)
+    second = host.sys / "fs/cgroup"
+    if "cpuset" in (host.read(second / "cgroup.controllers") or "").split():
+        return Hierarchy(host.cpuset or second, second, 2)
+    return None
+
+
+def nodes(host: Host, tree: Hierarchy) -> str:
+    """Return the memory nodes that a new group gets: all of the root's."""
+    for name in ("cpuset.mems.effective", "cpuset.mems"):
+        if text := host.read(tree.root / name):
+            return text
+    return "0"
+
+
+def below(tree: Hierarchy) -> list[Path]:
+    """Return the groups below the root, parents before their children."""
+    found = []
+    for path, names, _ in os.walk(tree.root):
+        names.sort()
+        if Path(path) != tree.root:
+            found.append(Path(path))
+    return found
+
+
+def of(host: Host, tree: Hierarchy, pid: int) -> Path:
+    """Return the group of a process. Raises Refused."""
+    text = host.read(host.proc / str(pid) / "cgroup")
+    for line in (text or "").splitlines():
+        _, controllers, path = line.split(":", 2)
+        wanted = "" if tree.version == 2 else "cpuset"
+        if wanted in controllers.split(","):
+            return tree.mount / path.lstrip("/")
+    raise SettingRefused(f"the cpuset of process {pid} is not told")
+
+
+def members(host: Host, group: Path) -> list[int]:
+    """Return the processes of a group that have an id here; none where it does not exist."""
+    return [pid for pid in _told(host, group) if pid]
+
+
+def hidden(host: Host, group: Path) -> int:
+    """Return how many processes of a group are outside our PID namespace.
+
+    The kernel tells them as 0, which as a process to be moved means the one that writes.
+    """
+    return _told(host, group).count(0)
+
+
+def _told(host: Host, group: Path) -> list[int]:
+    return [int(word) for word in (host.read(group / "cgroup.procs") or "").split()]
+
+
+def given(host: Host, tree: Hierarchy, group: Path) -> str | None:
+    """Return the processors that a group is given; None where it cannot be given any.
+
+    Of version 2 its file comes with the controller, and is empty then.
+    """
+    text = host.read(group / "cpuset.cpus")
+    return "" if text is None and not tree.enabled(host) else text
+
+
+def takes_back(host: Host, tree: Hierarchy) -> bool:
+    """Tell whether tasks that leave the root group could return to it.
+
+    Of version 2 only the machine's own root, which has no type, may have tasks beside
+    groups with tasks and controllers; the root that a container sees may not. Source:
+    cgroup-v2.rst, "No Internal Process Constraint".
+    """
+    own = tree.version == 1 or not (tree.root / "cgroup.type").exists()
+    return own or not _told(host, tree.root)
+
+
+def describe(host: Host, group: Path) -> str | None:
+    """Return a group's processors and memory nodes, None where there is no group.
+
+    One that was made and not yet given both is told as an empty text.
+    """
+    if not group.is_dir():
+        return None
+    cpu = host.read(group / "cpuset.cpus")
+    memory = host.read(group / "cpuset.mems")
+    return f"{cpu} {memory}" if cpu and memory else ""
+
+
+def uses(host: Host, group: Path) -> bool:
+    """Tell whether a group of version 2 is held to processors or nodes, or gives them on."""
+    cpu = host.read(group / "cpuset.cpus")
+    held = cpu and not is_all(host, cpu)
+    below = host.read(group / "cgroup.subtree_control") or ""
+    return bool(held or host.read(group / "cpuset.mems") or "cpuset" in below.split())
+
+
+def is_all(host: Host, text: str) -> bool:
+    """Tell whether a list has all processors that there can be."""
+    return cpus.parse(text) >= cpus.possible(host)
+
+
+def remove(host: Host, group: Path) -> None:
+    """Remove a group without members, if it is there. Raises Refused."""
+    for _ in range(_PASSES):
+        # The last task of a group that ended a moment ago still counts.
+        if host.remove_directory(group):
+            return
+        host.rest(0.01)
+    raise SettingRefused(f"{group}: there are still tasks in it")
+
+
+def move(
+    host: Host, wanted: Callable[[], set[int]], group: Path, *, unseen: int = 0
+) -> str:
+    """Move processes until no new one appears; return how many could not be moved.
+
+    `wanted` looks each time: who was moved is not among them any more. `unseen`: how many
+    have no process id here, and so cannot be moved either.
+    """
+    stuck: set[int] = set()
+    for _ in range(_PASSES):
+        left = wanted() - stuck
+        if not left:
+            break
+        for pid in left:
+            try:
+                host.write(group / "cgroup.procs", str(pid))
+            except SettingRefused:
+                stuck.add(pid)
+    there = [process for pid in stuck if (process := host.process(pid))]
+    if not there and not unseen:
+        return ""
+    told = f"{sum(process.kernel for process in there)} threads of the kernel"
+    if unseen:
+        told += f", {unseen} outside our PID namespace"
+    return f"{len(there) + unseen} tasks cannot be moved ({told})"
+
+
+# -- The benchmark alone on its processors: everybody else is moved to the others ------
+#
+# How: the benchmark's tree goes into a cpuset of its own, tasks of the root cgroup into
+# another, and existing groups have their processors narrowed in place. So a task's group
+# need not be remembered: what is in `bw-others` came from the root, or was begun there by
+# what did. A task that cannot be moved (a kernel thread bound to a processor) is counted.
+# Source: cpuset(7); kernel documentation, admin-guide/cgroup-v1/cpusets.rst and
+# cgroup-v2.rst.
 
 BENCH, OTHERS = "bw-bench", "bw-others"
 _ABSENT, _ON, _OFF, _THERE = "absent", "on", "off", "where it was"
@@ -26,42 +199,42 @@ class Isolation:
 
     name = "isolation"
 
-    def plan(self, host: Host, wish: Wish) -> Plan:
+    def plan(self, host: Host, wish: RequestedSetting) -> SettingPlan:
         """Return the steps: two groups, our tree, other groups, other tasks."""
-        tree = cgroups.cpuset(host)
+        tree = cpuset(host)
         if tree is None:
-            return lacking("no cpuset controller of cgroups is to be had")
+            return unavailable("no cpuset controller of cgroups is to be had")
         if not host.writable(tree.root / "cgroup.procs"):
-            return lacking(f"{tree.root} may not be written: run as root")
-        if not cgroups.takes_back(host, tree):
-            return lacking(
+            return unavailable(f"{tree.root} may not be written: run as root")
+        if not takes_back(host, tree):
+            return unavailable(
                 f"{tree.root} is a container's: while it has tasks none could return to it"
             )
         bench, others = cpus.split(host, wish.values)
         for name in (BENCH, OTHERS):
             if (tree.root / name).exists():
-                return lacking(f"{tree.root / name} is there already, and not ours")
-        memory = cgroups.nodes(host, tree)
+                return unavailable(f"{tree.root / name} is there already, and not ours")
+        memory = nodes(host, tree)
         steps = [
             *((("controller", _OFF, _ON),) if not tree.enabled(host) else ()),
             (f"group {BENCH}", _ABSENT, f"{cpus.render(bench)} {memory}"),
             (f"group {OTHERS}", _ABSENT, f"{cpus.render(others)} {memory}"),
-            (f"own {cgroups.of(host, tree, host.own_pid)}", _THERE, BENCH),
+            (f"own {of(host, tree, host.own_pid)}", _THERE, BENCH),
             *_narrowed(host, tree, others),
             *((("tasks", _THERE, OTHERS),) if _strangers(host, tree) else ()),
         ]
-        return Plan(tuple(Change(self.name, *step) for step in steps))
+        return SettingPlan(tuple(SettingChange(self.name, *step) for step in steps))
 
     def now(self, host: Host) -> str:
         """Return how many groups there are."""
-        tree = cgroups.cpuset(host)
+        tree = cpuset(host)
         if tree is None:
             return "no cpuset controller of cgroups is to be had"
-        groups = cgroups.below(tree)
+        groups = below(tree)
         isolated = "isolated" if tree.root / OTHERS in groups else "not isolated"
         return f"{isolated}; cgroup v{tree.version}, {len(groups)} groups"
 
-    def check(self, host: Host, change: Change) -> None:
+    def check(self, host: Host, change: SettingChange) -> None:
         """Refuse a step that is none, and groups outside the hierarchy."""
         kind, _, name = change.item.partition(" ")
         known = {"controller": ("",), "tasks": ("",), "group": (BENCH, OTHERS)}
@@ -75,7 +248,7 @@ class Isolation:
         if not inside or not file or ".." in path.parts:
             raise unknown_item(change)
 
-    def read(self, host: Host, change: Change) -> str | None:
+    def read(self, host: Host, change: SettingChange) -> str | None:
         """Return an item's state."""
         tree = _tree(host)
         kind, _, name = change.item.partition(" ")
@@ -83,16 +256,16 @@ class Isolation:
             case "controller":
                 return _controller(host, tree)
             case "group":
-                told = cgroups.describe(host, tree.root / name)
+                told = describe(host, tree.root / name)
                 # A group of this name without processors: we were killed half-way.
                 return _ABSENT if told is None else told or change.new
             case "own" | "tasks":
                 group = BENCH if kind == "own" else OTHERS
-                return group if cgroups.members(host, tree.root / group) else _THERE
+                return group if members(host, tree.root / group) else _THERE
             case _:
                 return _processors(host, tree, Path(name), change)
 
-    def write(self, host: Host, change: Change, value: str) -> str:
+    def write(self, host: Host, change: SettingChange, value: str) -> str:
         """Bring an item into a state; count the tasks that could not be moved."""
         tree = _tree(host)
         kind, _, name = change.item.partition(" ")
@@ -111,34 +284,34 @@ class Isolation:
         return ""
 
 
-def _strangers(host: Host, tree: cgroups.Hierarchy) -> bool:
+def _strangers(host: Host, tree: Hierarchy) -> bool:
     """Tell whether there are tasks in the root group beside our own."""
-    seen = set(cgroups.members(host, tree.root)) - host.tree(host.own_pid)
-    return bool(seen) or cgroups.hidden(host, tree.root) > 0
+    seen = set(members(host, tree.root)) - host.tree(host.own_pid)
+    return bool(seen) or hidden(host, tree.root) > 0
 
 
-def _tree(host: Host) -> cgroups.Hierarchy:
-    tree = cgroups.cpuset(host)
+def _tree(host: Host) -> Hierarchy:
+    tree = cpuset(host)
     if tree is None:
-        raise Refused("the cpuset controller of cgroups is gone")
+        raise SettingRefused("the cpuset controller of cgroups is gone")
     return tree
 
 
-def _controller(host: Host, tree: cgroups.Hierarchy) -> str:
+def _controller(host: Host, tree: Hierarchy) -> str:
     """Return whether it is on, and for whom but us: it is not taken from these."""
     if not tree.enabled(host):
         return _OFF
-    groups = (g for g in cgroups.below(tree) if g.parent == tree.root)
+    groups = (g for g in below(tree) if g.parent == tree.root)
     users = [
         group.name
         for group in groups
-        if group.name not in (BENCH, OTHERS) and cgroups.uses(host, group)
+        if group.name not in (BENCH, OTHERS) and uses(host, group)
     ]
     return f"{_ON}, used by {', '.join(users)}" if users else _ON
 
 
 def _narrowed(
-    host: Host, tree: cgroups.Hierarchy, others: set[int]
+    host: Host, tree: Hierarchy, others: set[int]
 ) -> list[tuple[str, str, str]]:
     """Return steps that narrow existing groups, in an order that the kernel allows.
 
@@ -147,10 +320,10 @@ def _narrowed(
     """
     targets: dict[Path, set[int]] = {tree.root: others}
     steps = []
-    for group in cgroups.below(tree):
+    for group in below(tree):
         if tree.version == 2 and group.parent != tree.root:
             continue
-        old = cgroups.given(host, tree, group)
+        old = given(host, tree, group)
         room = targets.get(group.parent, others)
         targets[group] = cpus.parse(old or "") & room or room
         if old is None or (tree.version == 1 and not old):
@@ -162,19 +335,19 @@ def _narrowed(
 
 
 def _processors(
-    host: Host, tree: cgroups.Hierarchy, path: Path, change: Change
+    host: Host, tree: Hierarchy, path: Path, change: SettingChange
 ) -> str | None:
     """Return a group's processors; where it had none, also all are none."""
     text = host.read(path)
-    if text and not change.old and tree.version == 2 and cgroups.is_all(host, text):
+    if text and not change.old and tree.version == 2 and is_all(host, text):
         return ""
     return text
 
 
-def _give(host: Host, tree: cgroups.Hierarchy, path: Path, value: str) -> None:
+def _give(host: Host, tree: Hierarchy, path: Path, value: str) -> None:
     try:
         host.write(path, value)
-    except Refused:
+    except SettingRefused:
         # Of version 2 a group with tasks cannot be given none again (ENOSPC): it gets
         # all that there can be, which is the same to it.
         if value or tree.version == 1:
@@ -184,7 +357,7 @@ def _give(host: Host, tree: cgroups.Hierarchy, path: Path, value: str) -> None:
 
 def _group(host: Host, path: Path, value: str) -> None:
     if value == _ABSENT:
-        cgroups.remove(host, path)
+        remove(host, path)
         return
     host.make_directory(path)
     cpu, memory = value.split(" ")
@@ -192,25 +365,25 @@ def _group(host: Host, path: Path, value: str) -> None:
     host.write(path / "cpuset.cpus", cpu)
 
 
-def _move_own(host: Host, tree: cgroups.Hierarchy, old: Path, value: str) -> str:
+def _move_own(host: Host, tree: Hierarchy, old: Path, value: str) -> str:
     if value == BENCH:
-        return cgroups.move(
+        return move(
             host,
-            lambda: set(cgroups.members(host, old)) & host.tree(host.own_pid),
+            lambda: set(members(host, old)) & host.tree(host.own_pid),
             tree.root / BENCH,
         )
     home = old if old.is_dir() else tree.root
     bench = tree.root / BENCH
-    return cgroups.move(host, lambda: set(cgroups.members(host, bench)), home)
+    return move(host, lambda: set(members(host, bench)), home)
 
 
-def _move_others(host: Host, tree: cgroups.Hierarchy, value: str) -> str:
+def _move_others(host: Host, tree: Hierarchy, value: str) -> str:
     others = tree.root / OTHERS
     if value == OTHERS:
-        return cgroups.move(
+        return move(
             host,
-            lambda: set(cgroups.members(host, tree.root)),
+            lambda: set(members(host, tree.root)),
             others,
-            unseen=cgroups.hidden(host, tree.root),
+            unseen=hidden(host, tree.root),
         )
-    return cgroups.move(host, lambda: set(cgroups.members(host, others)), tree.root)
+    return move(host, lambda: set(members(host, others)), tree.root)

@@ -1,8 +1,7 @@
-"""The log of a transaction: what is changed, durable before it is.
+"""Files that may be obeyed: the user's or root's own, and nobody else can write them.
 
-Form: JSON objects, one a line, appended and synced one by one. A last line without its
-newline was cut short by a crash; what it would have told had not been begun, so it is
-dropped. Decision: a file of lines and no database: it is read at boot, by hand too.
+Decision: what was opened is looked at, and not its name before: a name can be given to
+another file between the two. A link is not followed, and a pipe cannot hold us.
 """
 
 from __future__ import annotations
@@ -10,44 +9,105 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 
-from benchwright.machine.quiet.place import LOG
-from benchwright.machine.quiet.trusted import open_trusted
-from benchwright.model.errors import BenchError
-from benchwright.model.quiet import Change, Owner
+from benchwright.core.errors import BenchError
+from benchwright.core.quiet import QuietOwner, SettingChange
+from benchwright.core.untrusted import others_could_write
+from benchwright.machine.quiet.log_path import LOG
+
+_SAFE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NOT_PLAIN = (errno.ELOOP, errno.ENOTDIR, errno.ENXIO, errno.EISDIR)
+
+
+def open_trusted(path: Path, flags: int) -> int:
+    """Return a descriptor of a plain file, its directory looked at as well.
+
+    Raises BenchError `quiet-unsafe`; OSError where it cannot be opened.
+    """
+    directory = _open(path.parent, os.O_PATH | os.O_DIRECTORY, path.parent)
+    try:
+        return _open(Path(path.name), flags, path, directory)
+    finally:
+        os.close(directory)
+
+
+def check_directory(path: Path) -> None:
+    """Raise BenchError `quiet-unsafe` for a directory that others could write."""
+    os.close(_open(path, os.O_PATH | os.O_DIRECTORY, path))
+
+
+def _open(name: Path, flags: int, told: Path, directory: int | None = None) -> int:
+    try:
+        descriptor = os.open(name, flags | _SAFE, 0o600, dir_fd=directory)
+    except OSError as error:
+        if error.errno in _NOT_PLAIN:
+            raise _unsafe(told, "it is a link, or no plain file") from None
+        error.filename = str(told)
+        raise
+    try:
+        _check(told, os.fstat(descriptor), directory=bool(flags & os.O_DIRECTORY))
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _check(path: Path, found: os.stat_result, *, directory: bool) -> None:
+    right = stat.S_ISDIR if directory else stat.S_ISREG
+    if not right(found.st_mode):
+        raise _unsafe(path, "it is no plain file")
+    if others_could_write(found, os.geteuid()):
+        mode = stat.S_IMODE(found.st_mode)
+        raise _unsafe(path, f"its owner is user {found.st_uid}, its mode {mode:04o}")
+
+
+def _unsafe(path: Path, why: str) -> BenchError:
+    return BenchError(
+        "quiet-unsafe",
+        f"{path} could have been written by others ({why})",
+        "what it says is not done to the machine: look at it, and remove it",
+    )
+
+
+# -- The log of a transaction: what is changed, durable before it is -------------------
+#
+# Form: JSON objects, one a line, appended and synced one by one. A last line without its
+# newline was cut short by a crash; what it would have told had not been begun, so it is
+# dropped. Decision: a file of lines and no database: it is read at boot, by hand too.
 
 VERSION = 1
 
 
-class Begin(msgspec.Struct, frozen=True, tag="begin"):
+class BeginRecord(msgspec.Struct, frozen=True, tag="begin"):
     """The first line."""
 
-    owner: Owner
+    owner: QuietOwner
     version: int
     wishes: tuple[str, ...]
     at: int
     """Seconds since 1970."""
 
 
-class Intent(msgspec.Struct, frozen=True, tag="change"):
+class ChangeRecord(msgspec.Struct, frozen=True, tag="change"):
     """A change is about to be made."""
 
     number: int
-    change: Change
+    change: SettingChange
 
 
-class Verified(msgspec.Struct, frozen=True, tag="verified"):
+class VerifiedRecord(msgspec.Struct, frozen=True, tag="verified"):
     """A change was made, and this was read back."""
 
     number: int
     value: str
 
 
-class Closed(msgspec.Struct, frozen=True, tag="closed"):
+class ClosedRecord(msgspec.Struct, frozen=True, tag="closed"):
     """A change needs no more attention: it was undone, or refused."""
 
     number: int
@@ -55,28 +115,28 @@ class Closed(msgspec.Struct, frozen=True, tag="closed"):
     value: str
 
 
-Record = Begin | Intent | Verified | Closed
+LogRecord = BeginRecord | ChangeRecord | VerifiedRecord | ClosedRecord
 _ENCODER = msgspec.json.Encoder()
-_DECODER: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
+_DECODER: msgspec.json.Decoder[LogRecord] = msgspec.json.Decoder(LogRecord)
 
 
-class Contents(msgspec.Struct, frozen=True):
+class LogContents(msgspec.Struct, frozen=True):
     """What a log tells."""
 
-    begin: Begin | None
+    begin: BeginRecord | None
     """None: its owner was killed before the first line was whole; nothing was changed."""
-    changes: tuple[tuple[Intent, str | None], ...]
+    changes: tuple[tuple[ChangeRecord, str | None], ...]
     """Those that are not closed, oldest first, with what was read back."""
     count: int
     """How many changes were begun at all."""
 
 
-class Log:
+class TransactionLog:
     """A log that is open for appending."""
 
     def __init__(self, path: Path, *, after: Callable[[], None] = lambda: None) -> None:
         self.path = path
-        self.added: list[Record] = []
+        self.added: list[LogRecord] = []
         """What was made durable by this object: known without the file."""
         self._after = after
         new = not path.exists()
@@ -88,11 +148,11 @@ class Log:
 
     def _cut(self) -> int:
         """Drop a last line that a crash cut short; return where the next one begins."""
-        end = _whole(self._descriptor).rfind(b"\n") + 1
+        end = _read_whole(self._descriptor).rfind(b"\n") + 1
         os.ftruncate(self._descriptor, end)
         return end
 
-    def add(self, record: Record) -> None:
+    def add(self, record: LogRecord) -> None:
         """Append a record; it is durable when this returns.
 
         Raises OSError (a full disk); the log is then as it was before.
@@ -124,7 +184,7 @@ class Log:
             self._descriptor = -1
 
 
-class Nowhere(Log):
+class NoLog(TransactionLog):
     """What stands for a log where none can be kept: nothing is written."""
 
     def __init__(self, lost: Path | None = None) -> None:
@@ -134,7 +194,7 @@ class Nowhere(Log):
         if lost is not None:
             self.path = lost
 
-    def add(self, record: Record) -> None:
+    def add(self, record: LogRecord) -> None:
         """Keep nothing."""
 
     def finish(self) -> None:
@@ -146,7 +206,7 @@ class Nowhere(Log):
         """Close nothing."""
 
 
-def read_log(directory: Path) -> Contents | None:
+def read_log(directory: Path) -> LogContents | None:
     """Return what the log of a directory tells, None when there is none.
 
     Raises BenchError: `quiet-unsafe` where others could have written it, before a word of
@@ -165,7 +225,7 @@ def read_log(directory: Path) -> Contents | None:
 def _text(path: Path) -> bytes:
     descriptor = open_trusted(path, os.O_RDONLY)
     try:
-        return _whole(descriptor)
+        return _read_whole(descriptor)
     except OSError as error:
         error.filename = str(path)
         raise
@@ -173,23 +233,23 @@ def _text(path: Path) -> bytes:
         os.close(descriptor)
 
 
-def fold(records: Iterable[Record]) -> Contents:
+def fold(records: Iterable[LogRecord]) -> LogContents:
     """Return what records tell, in the order in which the changes were begun."""
-    begin: Begin | None = None
-    changes: dict[int, tuple[Intent, str | None]] = {}
+    begin: BeginRecord | None = None
+    changes: dict[int, tuple[ChangeRecord, str | None]] = {}
     count = 0
     for record in records:
         match record:
-            case Begin():
+            case BeginRecord():
                 begin = record
-            case Intent(at):
+            case ChangeRecord(at):
                 changes[at] = (record, None)
                 count = max(count, at)
-            case Verified(at, value) if at in changes:
+            case VerifiedRecord(at, value) if at in changes:
                 changes[at] = (changes[at][0], value)
-            case Closed(at):
+            case ClosedRecord(at):
                 changes.pop(at, None)
-    return Contents(begin, tuple(changes[at] for at in sorted(changes)), count)
+    return LogContents(begin, tuple(changes[at] for at in sorted(changes)), count)
 
 
 def state_error(error: OSError) -> BenchError:
@@ -213,17 +273,17 @@ def restore_error(error: OSError) -> BenchError:
     )
 
 
-def _records(path: Path, text: bytes) -> Iterator[Record]:
+def _records(path: Path, text: bytes) -> Iterator[LogRecord]:
     for number, line in enumerate(text.split(b"\n")[:-1], start=1):
         yield _decoded(path, number, line)
 
 
-def _decoded(path: Path, number: int, line: bytes) -> Record:
+def _decoded(path: Path, number: int, line: bytes) -> LogRecord:
     try:
         record = _DECODER.decode(line)
     except msgspec.MsgspecError as error:
         raise _damaged(path, number, str(error)) from None
-    if isinstance(record, Begin) and record.version != VERSION:
+    if isinstance(record, BeginRecord) and record.version != VERSION:
         raise _damaged(path, number, f"its version is {record.version}, not {VERSION}")
     return record
 
@@ -236,7 +296,7 @@ def _damaged(path: Path, number: int, why: str) -> BenchError:
     )
 
 
-def _whole(descriptor: int) -> bytes:
+def _read_whole(descriptor: int) -> bytes:
     return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
 
 

@@ -1,27 +1,98 @@
-"""Services, stopped and started again: units, scripts, or processes that are paused.
-
-Decision: a unit's timers, sockets and paths are stopped before it, or they would start it
-again. A unit that is at work (`activating`: apt upgrading the system) is left: ending it
-half-way would harm the machine. Without systemd, a script in /etc/init.d whose
-`status` says that it runs is stopped; anything else is paused by SIGSTOP and continued
-by SIGCONT, known by process id and start, so that nothing is lost.
-Source: Auto-pilot paper, section 3.5; systemctl(1), service(8).
-"""
-
-# A setting fills a slot: it is given what any setting might want to know.
-# ruff: noqa: ARG002
+"""Services, stopped and started again: systemd units, init scripts, or processes that are paused."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from signal import SIGCONT, SIGSTOP
 
-from benchwright.machine.quiet import systemd
-from benchwright.machine.quiet.host import Host, Process, Refused
-from benchwright.machine.quiet.setting import Plan, lacking
-from benchwright.model.quiet import Change, Wish
+from benchwright.core.quiet import RequestedSetting, SettingChange
+from benchwright.machine.quiet.host import (
+    Host,
+    Process,
+    SettingPlan,
+    SettingRefused,
+    unavailable,
+)
+
+# -- Units of systemd: which run, and what would start them again ----------------------
+#
+# Source: systemctl(1), `show`; sd_booted(3).
+
+_KINDS = (".service", ".timer", ".socket", ".path")
+_TRIGGERS = _KINDS[1:]
+_PROPERTIES = "Id,LoadState,ActiveState,TriggeredBy"
+_WORKING = ("activating", "deactivating", "reloading", "maintenance")
+SystemdUnit = dict[str, str]
+
+
+def unit_runs(host: Host) -> bool:
+    """Tell whether systemd is the machine's init."""
+    return (host.root / "run/systemd/system").is_dir()
+
+
+def unit_plan(host: Host, names: Sequence[str]) -> SettingPlan:
+    """Return the units of these names that are active, what triggers them first."""
+    named = {
+        unit: name
+        for name in names
+        for unit in ([name] if name.endswith(_KINDS) else [name + k for k in _KINDS])
+    }
+    active = {
+        u["Id"]: u
+        for u in _unit_properties(host, named)
+        if u["ActiveState"] == "active"
+    }
+    working = [u for u in _unit_properties(host, named) if u["ActiveState"] in _WORKING]
+    triggers = {t for u in active.values() for t in u.get("TriggeredBy", "").split()}
+    for unit in _unit_properties(host, triggers - set(active)):
+        if unit["ActiveState"] == "active":
+            active[unit["Id"]] = unit
+    if active and not host.superuser:
+        return unavailable(f"{len(active)} units may not be stopped: run as root")
+    order = sorted(active, key=lambda name: (not name.endswith(_TRIGGERS), name))
+    changes = tuple(
+        SettingChange("services", f"unit {u}", "running", "stopped") for u in order
+    )
+    why = tuple(f"{u['Id']} is at work ({u['ActiveState']}): left" for u in working)
+    return SettingPlan(changes, why)
+
+
+def unit_state(host: Host, unit: str) -> str | None:
+    """Return whether a unit runs; None when systemd knows it no more."""
+    for shown in _unit_properties(host, [unit]):
+        return "running" if shown["ActiveState"] in ("active", *_WORKING) else "stopped"
+    return None
+
+
+def _unit_properties(host: Host, units: Iterable[str]) -> list[SystemdUnit]:
+    """Return the properties of those units that are loaded."""
+    wanted = sorted(units)
+    if not wanted:
+        return []
+    ran = host.run(("systemctl", "show", f"--property={_PROPERTIES}", "--", *wanted))
+    if ran.status != 0:
+        raise SettingRefused(f"systemctl show: {ran.output or ran.status}")
+    blocks = (block.splitlines() for block in ran.output.split("\n\n"))
+    found = [dict(line.split("=", 1) for line in b if "=" in line) for b in blocks]
+    loaded = (unit for unit in found if unit.get("LoadState") == "loaded")
+    return list({unit["Id"]: unit for unit in loaded}.values())
+
+
+# --------------------------------------------------------------------------------------
+# Services, stopped and started again: units, scripts, or processes that are paused.
+#
+# Decision: a unit's timers, sockets and paths are stopped before it, or they would start it
+# again. A unit that is at work (`activating`: apt upgrading the system) is left: ending it
+# half-way would harm the machine. Without systemd, a script in /etc/init.d whose
+# `status` says that it runs is stopped; anything else is paused by SIGSTOP and continued
+# by SIGCONT, known by process id and start, so that nothing is lost.
+# Source: Auto-pilot paper, section 3.5; systemctl(1), service(8).
+
+# A setting fills a slot: it is given what any setting might want to know.
+# ruff: noqa: ARG002
+
 
 RUNNING, STOPPED = "running", "stopped"
 DEFAULT = (
@@ -61,31 +132,31 @@ class Services:
 
     name = "services"
 
-    def plan(self, host: Host, wish: Wish) -> Plan:
+    def plan(self, host: Host, wish: RequestedSetting) -> SettingPlan:
         """Return what runs of those that are to be stopped."""
         names = list(wish.values or DEFAULT)
         left = []
         if any(name in _SSH for name in names) and (who := _logged_in(host)):
             names = [name for name in names if name not in _SSH]
             left.append(f"ssh is left: somebody is logged in by it (process {who})")
-        way = systemd.plan if systemd.runs(host) else _plain
+        way = unit_plan if unit_runs(host) else _plain
         found = way(host, names)
-        return Plan(found.changes, (*left, *found.lacking))
+        return SettingPlan(found.changes, (*left, *found.lacking))
 
     def now(self, host: Host) -> str:
         """Return which of the usual ones run."""
-        found = self.plan(host, Wish(self.name)).changes
+        found = self.plan(host, RequestedSetting(self.name)).changes
         return ", ".join(one.item for one in found) or "none of the usual ones runs"
 
-    def check(self, host: Host, change: Change) -> None:
+    def check(self, host: Host, change: SettingChange) -> None:
         """Refuse what is no plain name."""
         _parts(change)
 
-    def read(self, host: Host, change: Change) -> str | None:
+    def read(self, host: Host, change: SettingChange) -> str | None:
         """Return whether it runs; None when it is gone."""
         kind, name = _parts(change)
         if kind == "unit":
-            return systemd.state(host, name)
+            return unit_state(host, name)
         if kind == "script":
             return RUNNING if _script_runs(host, name) else STOPPED
         process = _known(host, name)
@@ -93,7 +164,7 @@ class Services:
             return None
         return STOPPED if process.state in "Tt" else RUNNING
 
-    def write(self, host: Host, change: Change, value: str) -> str:
+    def write(self, host: Host, change: SettingChange, value: str) -> str:
         """Stop or start it."""
         kind, name = _parts(change)
         verb = "start" if value == RUNNING else "stop"
@@ -103,13 +174,13 @@ class Services:
         argv = ("systemctl", verb, name) if kind == "unit" else ("service", name, verb)
         ran = host.run(argv)
         if ran.status != 0:
-            raise Refused(f"{' '.join(argv)}: {ran.output or ran.status}")
+            raise SettingRefused(f"{' '.join(argv)}: {ran.output or ran.status}")
         return ""
 
-    def _signal(self, host: Host, change: Change, name: str, value: str) -> None:
+    def _signal(self, host: Host, change: SettingChange, name: str, value: str) -> None:
         process = _known(host, name)
         if process is None:
-            raise Refused(f"{name.rsplit(' ', 1)[-1]} has ended")
+            raise SettingRefused(f"{name.rsplit(' ', 1)[-1]} has ended")
         host.signal(process.pid, SIGCONT if value == RUNNING else SIGSTOP)
         for _ in range(_WAITS):
             if self.read(host, change) in (value, None):
@@ -117,7 +188,7 @@ class Services:
             host.rest(0.005)
 
 
-def _plain(host: Host, names: Sequence[str]) -> Plan:
+def _plain(host: Host, names: Sequence[str]) -> SettingPlan:
     """Return the plan of a machine without systemd."""
     changes, scripts = [], set()
     for name in names:
@@ -125,7 +196,7 @@ def _plain(host: Host, names: Sequence[str]) -> Plan:
         if os.access(script, os.X_OK) and "/" not in name and _script_runs(host, name):
             scripts.add(name)
             if not host.superuser:
-                return lacking(f"service {name} may not be stopped: run as root")
+                return unavailable(f"service {name} may not be stopped: run as root")
             changes.append(_change(f"script {name}"))
     mine = host.ancestors(host.own_pid) | host.tree(host.own_pid)
     why = []
@@ -142,14 +213,14 @@ def _plain(host: Host, names: Sequence[str]) -> Plan:
         else:
             item = f"process {process.pid} {process.start} {process.name}"
             changes.append(_change(item))
-    return Plan(tuple(changes), tuple(why))
+    return SettingPlan(tuple(changes), tuple(why))
 
 
-def _change(item: str) -> Change:
-    return Change(Services.name, item, RUNNING, STOPPED)
+def _change(item: str) -> SettingChange:
+    return SettingChange(Services.name, item, RUNNING, STOPPED)
 
 
-def _parts(change: Change) -> tuple[str, str]:
+def _parts(change: SettingChange) -> tuple[str, str]:
     """Return an item's kind and name. Raises Refused for one that no plan could make.
 
     `service` runs what a path leads to: a name out of a log must be a name.
@@ -157,7 +228,7 @@ def _parts(change: Change) -> tuple[str, str]:
     kind, _, name = change.item.partition(" ")
     form = _PROCESS if kind == "process" else _NAME
     if kind not in ("unit", "script", "process") or not form.fullmatch(name):
-        raise Refused(f"{change.item!r} is no plain name of a service")
+        raise SettingRefused(f"{change.item!r} is no plain name of a service")
     return kind, name
 
 

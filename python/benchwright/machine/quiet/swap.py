@@ -15,9 +15,15 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.machine.quiet.host import Host, Refused
-from benchwright.machine.quiet.setting import Plan, check_item, lacking, unknown_item
-from benchwright.model.quiet import Change, Wish
+from benchwright.core.quiet import RequestedSetting, SettingChange
+from benchwright.machine.quiet.host import (
+    Host,
+    SettingPlan,
+    SettingRefused,
+    check_item,
+    unavailable,
+    unknown_item,
+)
 
 _OFF = "off"
 _ABSOLUTE = re.compile(r"/.+", re.DOTALL)
@@ -27,7 +33,7 @@ _ESCAPE = re.compile(r"\\([0-7]{3})")
 _DISCARD = re.compile(r"discard(?:=\w+)?\Z")
 
 
-class Device(msgspec.Struct, frozen=True):
+class SwapDevice(msgspec.Struct, frozen=True):
     """One line of /proc/swaps."""
 
     path: str
@@ -40,32 +46,36 @@ class Swap:
 
     name = "swap"
 
-    def plan(self, host: Host, wish: Wish) -> Plan:
+    def plan(self, host: Host, wish: RequestedSetting) -> SettingPlan:
         """Return one change for each device, lowest priority first."""
         found = devices(host)
         why = _no_swap(host, wish, found)
         if wish.values:
             found = [d for d in found if any(means(host, v, d) for v in wish.values)]
         if not found:
-            return Plan((), why)
+            return SettingPlan((), why)
         if not host.superuser:
-            return lacking("swap may not be switched off: run as root")
+            return unavailable("swap may not be switched off: run as root")
         used = sum(one.used_kib for one in found)
         free = _available_kib(host)
         if free is not None and used > free * 0.9:
-            return lacking(f"{used} KiB are swapped out and {free} KiB of memory free")
+            return unavailable(
+                f"{used} KiB are swapped out and {free} KiB of memory free"
+            )
         if not host.has_program("swapoff"):
-            return lacking("there is no program swapoff (package mount or util-linux)")
+            return unavailable(
+                "there is no program swapoff (package mount or util-linux)"
+            )
         found.sort(key=lambda one: one.priority)
-        steps = (Change(self.name, d.path, _state(d), _OFF) for d in found)
-        return Plan(tuple(steps), why)
+        steps = (SettingChange(self.name, d.path, _state(d), _OFF) for d in found)
+        return SettingPlan(tuple(steps), why)
 
     def now(self, host: Host) -> str:
         """Return the devices."""
         found = devices(host)
         return ", ".join(f"{d.path} {_state(d)}" for d in found) or "no swap device"
 
-    def check(self, host: Host, change: Change) -> None:
+    def check(self, host: Host, change: SettingChange) -> None:
         """Refuse what is neither a swap device now nor an area to be one.
 
         A device that is gone passes: reading finds nothing to put back.
@@ -77,14 +87,14 @@ class Swap:
         if path.exists() and not _is_area(path):
             raise unknown_item(change)
 
-    def read(self, host: Host, change: Change) -> str | None:
+    def read(self, host: Host, change: SettingChange) -> str | None:
         """Return `on, priority N`, `off`, or None when the device itself is gone."""
         for device in devices(host):
             if device.path == change.item:
                 return _state(device)
         return _OFF if (host.root / change.item.lstrip("/")).exists() else None
 
-    def write(self, host: Host, change: Change, value: str) -> str:
+    def write(self, host: Host, change: SettingChange, value: str) -> str:
         """Switch a device off, or on with its priority and the options of fstab."""
         if value == _OFF:
             argv = ("swapoff", change.item)
@@ -95,29 +105,31 @@ class Swap:
             argv = ("swapon", *_options(host, change.item), *wanted, change.item)
         ran = host.run(argv)
         if ran.status != 0:
-            raise Refused(f"{argv[0]} {change.item}: {ran.output or ran.status}")
+            raise SettingRefused(f"{argv[0]} {change.item}: {ran.output or ran.status}")
         return ""
 
 
-def devices(host: Host) -> list[Device]:
+def devices(host: Host) -> list[SwapDevice]:
     """Return what is swapped to now."""
     lines = (host.read(host.proc / "swaps") or "").splitlines()[1:]
     rows = (line.split() for line in lines)
     return [
-        Device(_ESCAPE.sub(lambda m: chr(int(m[1], 8)), r[0]), int(r[3]), int(r[4]))
+        SwapDevice(_ESCAPE.sub(lambda m: chr(int(m[1], 8)), r[0]), int(r[3]), int(r[4]))
         for r in rows
         if len(r) >= 5
     ]
 
 
-def means(host: Host, value: str, device: Device) -> bool:
+def means(host: Host, value: str, device: SwapDevice) -> bool:
     """Tell whether a value of the user's is a device, by whatever path or label."""
     if "\0" in value:
         return False
     return value == device.path or host.same_device(value, device.path)
 
 
-def _no_swap(host: Host, wish: Wish, found: list[Device]) -> tuple[str, ...]:
+def _no_swap(
+    host: Host, wish: RequestedSetting, found: list[SwapDevice]
+) -> tuple[str, ...]:
     """Return why nothing is switched off for a value; one that is off is no lack."""
     strange = (
         value
@@ -143,7 +155,7 @@ def _is_area(path: Path) -> bool:
     return len(first) == _PAGE and first.endswith(_MARKS)
 
 
-def _state(device: Device) -> str:
+def _state(device: SwapDevice) -> str:
     return f"on, priority {device.priority}"
 
 

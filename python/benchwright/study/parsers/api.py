@@ -15,29 +15,28 @@ from typing import Protocol
 
 import msgspec
 
-from benchwright.finding.observed import ObservedFiles
-from benchwright.model.decision import Stop
-from benchwright.model.errors import Diagnostic, InputError
-from benchwright.model.finding import Finding
-from benchwright.model.machine import Machine
-from benchwright.model.observation import Block, Trial
-from benchwright.model.plan import Arm, MetricSpec, StoppingRule
+from benchwright.core.errors import Diagnostic, InputError
+from benchwright.core.machine import MachineCapture
+from benchwright.core.observation import MeasurementBlock, Trial
+from benchwright.core.plan import ComparisonArm, MetricSpec, StopDecision, StoppingRule
+from benchwright.core.results import Finding
+from benchwright.findings.observed import ObservedFiles
 
 
 class ParsedInput(msgspec.Struct, frozen=True):
     """One test as a file or a study holds it."""
 
     name: str
-    blocks: tuple[Block, ...]
+    blocks: tuple[MeasurementBlock, ...]
     """Its measurement blocks, in the order of the source."""
     specs: tuple[MetricSpec, ...] = ()
     """Declared metrics, where the source knows them."""
     trials: tuple[Trial, ...] | None = None
     """Whole trials, void ones too, where the source keeps them (a study does)."""
     rule: StoppingRule | None = None
-    stop: Stop | None = None
+    stop: StopDecision | None = None
     sample: tuple[tuple[str, str], ...] = ()
-    arm: Arm | None = None
+    arm: ComparisonArm | None = None
     """Of which comparison the test is an arm, if of any."""
     source: str = ""
     """What the user named it by, a path or `STUDY:TEST`; filled in by the reader."""
@@ -49,13 +48,13 @@ class ParsedInput(msgspec.Struct, frozen=True):
     """What its source itself says of it, or of all its tests with the first of them."""
     deselected: int = 0
     """Trials that a selection or grouping left out."""
-    machine: Machine | None = None
+    machine: MachineCapture | None = None
     """On which it was measured, as its session's beginning had it, where that is kept."""
     files: ObservedFiles | None = None
     """Where its source keeps what was observed of it beside its figures."""
 
 
-class Parser(Protocol):
+class ResultParser(Protocol):
     """What a plug-in's `PARSER` object offers."""
 
     name: str
@@ -68,12 +67,12 @@ class Parser(Protocol):
         """Return the tests of the file. Raises InputError with every mistake."""
 
 
-_TOLD = 50
+_MOST_REPORTED = 50
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 
 
-def finite(text: str) -> float | None:
+def parse_finite(text: str) -> float | None:
     """Return a finite decimal number, or None where the text is none.
 
     Stricter than float(): `1_000`, `nan` and digits of other scripts are text.
@@ -84,12 +83,12 @@ def finite(text: str) -> float | None:
     return value if value - value == 0 else None
 
 
-def whole(text: str) -> int | None:
+def parse_whole(text: str) -> int | None:
     """Return a whole number of at most 18 digits, or None where the text is none."""
     return int(text) if _WHOLE.fullmatch(text.strip()) else None
 
 
-class Complaints:
+class ParseErrors:
     """Gathers the mistakes of one text, so that all are told at once.
 
     Of a file that is all mistakes the first 50 are told, then how many more there are.
@@ -106,7 +105,7 @@ class Complaints:
     ) -> None:
         """Note a mistake at (line, column)."""
         line, column = place
-        if len(self._found) == _TOLD:
+        if len(self._found) == _MOST_REPORTED:
             self._more += 1
             return
         self._found.append(

@@ -13,21 +13,21 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.finding.observed import observed_doubts, observed_files
-from benchwright.model.errors import InputError, StudyError, argument_error
-from benchwright.model.finding import Finding
-from benchwright.model.observation import Trial
+from benchwright.core.errors import InputError, StudyError, argument_error
+from benchwright.core.observation import Trial
+from benchwright.core.results import Finding
+from benchwright.findings.observed import observed_files, observed_findings
 from benchwright.study.contents import (
-    SEARCHES,
+    SEARCH_KINDS,
     TestContents,
+    first_machine,
     search_trials_of,
+    session_findings,
     tests_of,
 )
-from benchwright.study.doubts import doubts_of_session
-from benchwright.study.environment import first_environment
-from benchwright.study.journal import Session, Study
+from benchwright.study.directory import JOURNAL
+from benchwright.study.journal import StoredSession, Study
 from benchwright.study.parsers.api import ParsedInput
-from benchwright.study.schema import JOURNAL
 
 
 class _StudyParser:
@@ -52,11 +52,11 @@ class _StudyParser:
             if number is not None and number not in numbers:
                 raise _unknown(path, f"there is no session {number}", numbers)
             chosen_session = sessions[numbers[-1] if number is None else number]
-            if chosen_session.info.kind in SEARCHES:
-                raise _a_search(study, chosen_session)
+            if chosen_session.info.kind in SEARCH_KINDS:
+                raise _holds_a_search(study, chosen_session)
             tests = tests_of(study, chosen_session.number)
-            doubts = doubts_of_session(study, chosen_session.number)
-            machine = first_environment(study, chosen_session.number)
+            doubts = session_findings(study, chosen_session.number)
+            machine = first_machine(study, chosen_session.number)
         if name is not None:
             chosen = [test for test in tests if test.plan.name == name]
             if not chosen:
@@ -64,12 +64,13 @@ class _StudyParser:
                 raise _unknown(path, f"there is no test {name!r}", names)
             tests = chosen
         parsed = [
-            _parsed(test, doubts if test is tests[0] else (), place) for test in tests
+            _parse_test(test, doubts if test is tests[0] else (), place)
+            for test in tests
         ]
         return [msgspec.structs.replace(one, machine=machine) for one in parsed]
 
 
-def _a_search(study: Study, session: Session) -> StudyError:
+def _holds_a_search(study: Study, session: StoredSession) -> StudyError:
     """Return the error for a session without tests, which says what it holds instead."""
     kind = session.info.kind
     rates = [one.trial.rate for one in search_trials_of(study, session.number)]
@@ -86,7 +87,7 @@ def _a_search(study: Study, session: Session) -> StudyError:
     )
 
 
-def _parsed(
+def _parse_test(
     test: TestContents, doubts: tuple[Finding, ...], place: Path
 ) -> ParsedInput:
     seen = (void.trial for void in test.void if void.trial is not None)
@@ -106,7 +107,7 @@ def _parsed(
         arm=test.plan.arm,
         doubts=(
             *doubts,
-            *observed_doubts(
+            *observed_findings(
                 test.plan.name, trials, test.characterized, test.plan.sample
             ),
         ),

@@ -1,0 +1,67 @@
+"""`bw measure` and `bw barrier`: used inside benchmark scripts.
+
+Both hand over to the launcher by exec: what is measured must not have Python's resident
+size as its floor, and a released process must start its command at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import NoReturn
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add both commands to `bw`."""
+    measure = commands.add_parser(
+        "measure",
+        help="inside a script: run a command and add a measurement block to $APLOG",
+        description="Run CMD and append a [measurement] block to $APLOG (to stdout when "
+        "APLOG is not set): Auto-pilot's ap_measure. Exit status is CMD's.",
+        usage="bw measure [--hooks DIR]... -- CMD...",
+    )
+    measure.add_argument(
+        "--hooks", action="append", default=[], metavar="DIR", help="measurement hooks"
+    )
+    measure.set_defaults(handler=_measure)
+    barrier = commands.add_parser(
+        "barrier",
+        help="inside a script: wait for all threads of the trial, then go on or exec CMD",
+        description="Wait until all N processes of the trial have arrived, then exit, or "
+        "execute CMD in place. Exit status 71: a process ended without arriving.",
+        usage="bw barrier [-- CMD...]",
+    )
+    barrier.set_defaults(handler=_barrier)
+
+
+def _measure(arguments: argparse.Namespace) -> NoReturn:
+    hooks = [word for directory in arguments.hooks for word in ("--hooks", directory)]
+    _become(["measure", *hooks, "--", *_command(arguments, required=True)])
+
+
+def _barrier(arguments: argparse.Namespace) -> NoReturn:
+    command = _command(arguments, required=False)
+    if command[:2] == ["bw", "measure"]:
+        # The released process must not start a Python before what it measures.
+        from benchwright.trial.programs import find_launcher
+
+        command = [str(find_launcher()), *command[1:]]
+    _become(["barrier", *(["--", *command] if command else [])])
+
+
+def _command(arguments: argparse.Namespace, *, required: bool) -> list[str]:
+    command: list[str] = arguments.command_argv or []
+    if required and not command:
+        from benchwright.core.errors import argument_error
+
+        raise argument_error(
+            "bw measure", "", "there is no command to measure", "bw measure -- CMD..."
+        )
+    return command
+
+
+def _become(words: list[str]) -> NoReturn:
+    from benchwright.trial.programs import find_launcher
+
+    launcher = str(find_launcher())
+    os.execv(launcher, [launcher, *words])

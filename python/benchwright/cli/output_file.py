@@ -1,0 +1,137 @@
+"""Files that the user named for output: checked before the work, written whole.
+
+Decision: an earlier output is replaced, but by a rename, so that nobody ever sees half
+a file; a link stays a link. What is no regular file (a FIFO, a terminal, a device) is
+written into: a rename would replace the node itself. Block devices and sockets are
+refused. Studies are never written into: what is kept there is the record.
+Non-goal: the study's own files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from benchwright.core.errors import argument_error
+from benchwright.study.directory import JOURNAL
+
+_ELSEWHERE = "name a file in a directory that you may write to"
+_ANOTHER = "give another name"
+_PLACE_ERRORS = frozenset(
+    {
+        *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR),
+        *(errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENXIO),
+    }
+)
+"""What another name mends; a full disk is not among them."""
+
+
+def check_output(path: str, option: str, inputs: Sequence[str]) -> None:
+    """Check that `path` may be written and is none of the `inputs`, which are paths.
+
+    Whether a file can be made there is tried, not guessed. Raises InputError, placed at
+    the `option`.
+    """
+    try:
+        problem = _problem(path, inputs)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        problem = (f"{path!r} cannot be written: {reason}", _ELSEWHERE)
+    if problem is not None:
+        raise argument_error(option, path, *problem)
+
+
+def same_file(one: str, other: str) -> bool:
+    """Tell whether two paths name one file, by links or not; it need not exist."""
+    if os.path.realpath(one) == os.path.realpath(other):
+        return True
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return False
+
+
+def write_output(path: Path, data: bytes) -> None:
+    """Write all of `data`: into what is no regular file, else by a rename.
+
+    Raises InputError where another name would help, else OSError (a full disk).
+    """
+    try:
+        if _is_node(path):
+            with path.open("wb", buffering=0) as node:
+                _write_all(node.fileno(), data)
+        else:
+            _replace(Path(os.path.realpath(path)), data)
+    except OSError as error:
+        # It is the user's name that the message has to show, not the draft's.
+        if error.errno not in _PLACE_ERRORS:
+            raise OSError(error.errno, error.strerror, str(path)) from None
+        message = f"{str(path)!r} cannot be written: {error.strerror}"
+        raise argument_error("output", str(path), message, _ELSEWHERE) from None
+
+
+def _problem(path: str, inputs: Sequence[str]) -> tuple[str, str] | None:
+    """Return what is wrong with an output's name, and the advice. Raises OSError."""
+    if not path:
+        return "the name of the file is empty", _ELSEWHERE
+    target = Path(os.path.realpath(path))
+    if target.is_dir() or path.endswith("/"):
+        return f"{path!r} is a directory", "name a file in it"
+    if any(same_file(path, one) for one in inputs):
+        return f"{path!r} is one of the results that are read", _ANOTHER
+    if _is_node(Path(path)):
+        return _problem_of_node(path)
+    study = next((p for p in target.parents if (p / JOURNAL).exists()), None)
+    if study is not None:
+        return f"{path!r} is inside the study {str(study)!r}", "name a file outside it"
+    if not target.parent.is_dir():
+        parent = str(Path(path).parent)
+        return f"there is no directory {parent!r}", f"make it first: mkdir -p {parent}"
+    with _draft(target):
+        return None
+
+
+def _problem_of_node(path: str) -> tuple[str, str] | None:
+    mode = os.stat(path).st_mode
+    if stat.S_ISBLK(mode) or stat.S_ISSOCK(mode):
+        kind = "block device" if stat.S_ISBLK(mode) else "socket"
+        return f"{path!r} is a {kind}", _ANOTHER
+    if not os.access(path, os.W_OK):
+        return f"{path!r} may not be written", _ELSEWHERE
+    return None
+
+
+def _is_node(path: Path) -> bool:
+    """Tell whether there is something that is neither a regular file nor a directory."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+def _replace(target: Path, data: bytes) -> None:
+    with _draft(target) as draft:
+        draft.write_bytes(data)
+        draft.replace(target)
+
+
+@contextlib.contextmanager
+def _draft(target: Path) -> Iterator[Path]:
+    """Make an empty file beside the target; remove it, unless it was renamed."""
+    draft = target.with_name(f".bw.{os.getpid()}.draft")
+    draft.open("xb").close()
+    try:
+        yield draft
+    finally:
+        draft.unlink(missing_ok=True)

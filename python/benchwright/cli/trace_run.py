@@ -1,0 +1,295 @@
+"""The commands of `bw trace` carried out."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+
+from benchwright.cli import trace as options
+from benchwright.cli.load_options import raise_all
+from benchwright.cli.output_file import check_output
+from benchwright.cli.plot_file import check_plot, write_plot
+from benchwright.cli.shared_options import checked
+from benchwright.core.errors import Diagnostic
+from benchwright.core.trace import (
+    CaptureResult,
+    ConvertResult,
+    TraceComparison,
+    TraceStatistics,
+)
+from benchwright.findings.load import (
+    trace_capture_findings,
+    trace_compare_findings,
+    trace_reading_findings,
+    trace_stat_findings,
+)
+from benchwright.load import parse as words
+from benchwright.load.engine import INTERRUPTED, TraceAnswer, ask_about_trace
+from benchwright.load.engine import capture_trace as capture_io
+from benchwright.load.request import (
+    WRITTEN,
+    CaptureRequest,
+    CompareRequest,
+    ConvertedTrace,
+    ConvertRequest,
+    StatRequest,
+    TraceInput,
+)
+from benchwright.report.charts.trace import NamedStat, compare_sheet, stat_sheet
+from benchwright.report.trace import (
+    capture_text,
+    compare_text,
+    convert_text,
+    stat_text,
+    trace_document,
+)
+
+# -- `bw trace stat`: what a trace is like, as text, JSON and a page of plots ----------
+
+
+def stat(arguments: argparse.Namespace) -> int:
+    """Do what `bw trace stat` was asked; return the exit code."""
+    requests = stat_requests(arguments)
+    check_plot(arguments.plot, arguments.traces)
+    answers = [ask_about_trace(request, TraceStatistics) for request in requests]
+    files = write_plot(arguments.plot, lambda: stat_sheet(_named(answers)))
+    findings = tuple(one for a in answers for one in trace_stat_findings(a.result))
+    if arguments.json:
+        parts = {"traces": [answer.document for answer in answers], "files": files}
+        sys.stdout.write(trace_document("stat", requests, parts, findings))
+    else:
+        texts = (
+            stat_text(answer.result, trace_stat_findings(answer.result))
+            for answer in answers
+        )
+        sys.stdout.write("\n".join(texts))
+    return 0
+
+
+def stat_requests(arguments: argparse.Namespace) -> list[StatRequest]:
+    """Return what the arguments mean. Raises InputError with every mistake."""
+    options.refuse_command(arguments, "stat")
+    wrong: list[Diagnostic] = []
+    fields = options.input_fields(arguments, wrong)
+    raise_all(wrong)
+    paths: list[str | tuple[str, ...]] = list(arguments.traces)
+    if arguments.merge:
+        paths = [tuple(arguments.traces)]
+    return [StatRequest(input=TraceInput(path=path, **fields)) for path in paths]
+
+
+def _named(answers: list[TraceAnswer[TraceStatistics]]) -> list[NamedStat]:
+    """Return the results with names that tell them apart."""
+    paths = [answer.result.report.path for answer in answers]
+    names = [Path(path).name for path in paths]
+    if len(set(names)) < len(names):
+        names = paths
+    return [
+        NamedStat(name, answer.result)
+        for name, answer in zip(names, answers, strict=True)
+    ]
+
+
+# -- `bw trace compare`: how faithful a replay is to its trace -------------------------
+
+
+def compare(arguments: argparse.Namespace) -> int:
+    """Do what `bw trace compare` was asked; return the exit code."""
+    request = compare_request(arguments)
+    check_plot(arguments.plot, [arguments.a, arguments.b])
+    answer = ask_about_trace(request, TraceComparison)
+    files = write_plot(arguments.plot, lambda: compare_sheet(answer.result))
+    findings = trace_compare_findings(answer.result)
+    if arguments.json:
+        parts = {"result": answer.document, "files": files}
+        sys.stdout.write(trace_document("compare", request, parts, findings))
+    else:
+        sys.stdout.write(compare_text(answer.result, findings))
+    return 0
+
+
+def compare_request(arguments: argparse.Namespace) -> CompareRequest:
+    """Return what the arguments mean. Raises InputError with every mistake."""
+    options.refuse_command(arguments, "compare")
+    wrong: list[Diagnostic] = []
+    a, b, pairing = options.compare_fields(arguments, wrong)
+    raise_all(wrong)
+    return CompareRequest(
+        a=TraceInput(path=arguments.a, **a),
+        b=TraceInput(path=arguments.b, **b),
+        **pairing,
+    )
+
+
+# -- `bw trace convert`: a trace in another format -------------------------------------
+
+
+def convert(arguments: argparse.Namespace) -> int:
+    """Do what `bw trace convert` was asked; return the exit code."""
+    request = convert_request(arguments)
+    answer = ask_about_trace(request, ConvertResult)
+    findings = trace_reading_findings(answer.result.trace)
+    if arguments.json:
+        parts = {"result": answer.document}
+        sys.stdout.write(trace_document("convert", request, parts, findings))
+    else:
+        sys.stdout.write(convert_text(answer.result, findings))
+    return 0
+
+
+def convert_request(arguments: argparse.Namespace) -> ConvertRequest:
+    """Return what the arguments mean. Raises InputError with every mistake."""
+    options.refuse_command(arguments, "convert")
+    wrong: list[Diagnostic] = []
+    fields = options.input_fields(arguments, wrong)
+    options.check_places(fields, wrong)
+    form = checked(
+        "--to",
+        arguments.to,
+        lambda text: words.one_of(text, WRITTEN, "format that is written"),
+        "bw",
+        wrong,
+    )
+    output = arguments.output
+    if output is None:
+        wrong.append(
+            Diagnostic("bad-argument", "there is no OUT", "name it: -o OUT", "-o")
+        )
+    raise_all(wrong)
+    return ConvertRequest(
+        input=TraceInput(path=arguments.trace, **fields),
+        output=ConvertedTrace(output, form),
+    )
+
+
+# --------------------------------------------------------------------------------------
+# `bw trace capture`: the block I/O of a device, a process tree or a command,
+# recorded.
+#
+# Decision: a command is begun by this process once the engine says that events flow, and the
+# tree that is recorded is this process's own: whatever the command begins belongs to it, and
+# no first request is missed. The command's exit status is told; one that failed makes
+# ours 1, with the trace kept.
+
+
+class TracedCommand:
+    """A command that runs while it is recorded."""
+
+    def __init__(self, words: list[str], *, quiet: bool) -> None:
+        self.words = words
+        self.status: int | None = None
+        """Its exit status; None until it has ended; negative: the signal that ended it."""
+        self._quiet = quiet
+
+    def run(self) -> None:
+        """Run it to its end. With `quiet` its output goes to stderr: stdout is ours."""
+        out = sys.stderr if self._quiet else None
+        with subprocess.Popen(self.words, stdout=out) as process:
+            self.status = process.wait()
+
+
+def capture(arguments: argparse.Namespace) -> int:
+    """Do what `bw trace capture` was asked; return the exit code."""
+    request, command = capture_request(arguments)
+    check_output(request.output, "-o", [])
+    sys.stdout.flush()
+    if command is None and not arguments.json and sys.stderr.isatty():
+        how = "Ctrl-C ends it" if request.for_ns is None else "Ctrl-C ends it early"
+        print(f"bw: recording; {how} and keeps the trace", file=sys.stderr)
+    answer = capture_io(request, CaptureResult, command.run if command else None)
+    findings = trace_capture_findings(answer.result, request.output)
+    if arguments.json:
+        ran = (
+            None
+            if command is None
+            else {"argv": command.words, "status": command.status}
+        )
+        parts = {"output": request.output, "command": ran, "result": answer.document}
+        sys.stdout.write(trace_document("capture", request, parts, findings))
+    else:
+        sys.stdout.write(capture_text(answer.result, request.output, findings))
+    return _status(request, command, answer)
+
+
+def _status(
+    request: CaptureRequest,
+    command: TracedCommand | None,
+    answer: TraceAnswer[CaptureResult],
+) -> int:
+    """Return 130 for a recording that an interrupt cut short, 1 for a failed command."""
+    if command is not None:
+        if answer.interrupted:
+            return INTERRUPTED
+        if command.status:
+            how = f"exit status {command.status}"
+            if command.status < 0:
+                how = f"signal {-command.status}"
+            print(
+                f"bw: the command ended with {how}; its trace is kept", file=sys.stderr
+            )
+            return 1
+        return 0
+    return INTERRUPTED if answer.interrupted and request.for_ns is not None else 0
+
+
+def capture_request(
+    arguments: argparse.Namespace,
+) -> tuple[CaptureRequest, TracedCommand | None]:
+    """Return what the arguments mean. Raises InputError with every mistake."""
+    wrong: list[Diagnostic] = []
+    pid = checked("--pid", arguments.pid, words.some, None, wrong)
+    length = checked("--for", arguments.length, words.some_ns, None, wrong)
+    buffer = checked("--buffer", arguments.buffer, _buffer_kib, None, wrong)
+    command = _command(arguments, wrong)
+    nothing = (arguments.device, arguments.pid, command) == (None, None, None)
+    if nothing and arguments.command_argv is None:
+        hint = "--device /dev/X, --pid N, or -- CMD..."
+        wrong.append(
+            _mistake("bw trace capture", "it is not said what to record", hint)
+        )
+    if command is not None and pid is not None:
+        wrong.append(_mistake("--pid", "there is a command too: which tree?", ""))
+    if arguments.output is None:
+        wrong.append(_mistake("-o", "there is no OUT", "name it: -o OUT"))
+    raise_all(wrong)
+    request = CaptureRequest(
+        device=arguments.device,
+        pid=pid,
+        for_ns=length,
+        output=arguments.output,
+        buffer_kib=buffer,
+    )
+    if command is not None:
+        request = msgspec.structs.replace(request, pid=os.getpid())
+    return request, command
+
+
+def _command(
+    arguments: argparse.Namespace, wrong: list[Diagnostic]
+) -> TracedCommand | None:
+    argv = arguments.command_argv
+    if argv is None:
+        return None
+    if not argv:
+        wrong.append(_mistake("--", "there is no command after --", ""))
+        return None
+    if shutil.which(argv[0]) is None:
+        wrong.append(_mistake("--", f"there is no program {argv[0]!r}", ""))
+    return TracedCommand(argv, quiet=arguments.json)
+
+
+def _mistake(where: str, message: str, hint: str) -> Diagnostic:
+    return Diagnostic("bad-argument", message, hint, file=where)
+
+
+def _buffer_kib(text: str) -> int:
+    kib = words.some_bytes(text) // 1024
+    if not 4 <= kib <= 2**22:
+        raise ValueError(f"{text!r} is outside 4k .. 4G for each processor")
+    return kib

@@ -1,0 +1,97 @@
+"""Cold caches: what was asked, and what was found before and after.
+
+Purpose: the nouns of `bw chill`. Decision: what the kernel still holds is counted, not
+assumed: a method says what it did, `Checked` says what came of it for the files that
+matter. Source: Auto-pilot paper, sections 3.3 and 3.5.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+
+class ChillMethod(enum.StrEnum):
+    """How caches are made cold, from the gentlest to the surest."""
+
+    CHILL = "chill"
+    """Dirty so much memory that the kernel gives up what it caches; needs no root."""
+    DROP_CACHES = "drop-caches"
+    """Write back, then ask the kernel to drop clean pages, dentries and inodes."""
+    REMOUNT = "remount"
+    """Unmount a file system and mount it again."""
+    REBOOT = "reboot"
+    """Restart the machine."""
+
+
+class ChillStop(enum.StrEnum):
+    """Why chill took no more memory."""
+
+    EMPTY = "empty"
+    """Next to nothing was cached any more."""
+    STEADY = "steady"
+    """More memory no longer made the cache smaller."""
+    RESERVE = "reserve"
+    """Only the reserve was left, which others may need."""
+    SWAP = "swap"
+    """The kernel began to swap: what others keep is not to be pushed out."""
+    LIMIT = "limit"
+    """No more memory was given: a limit of this process, or of overcommit."""
+    KILLED = "killed"
+    """The kernel ended the child for want of memory, and nothing else: it asked for it."""
+
+
+class CachedMemory(msgspec.Struct, frozen=True):
+    """What the kernel holds that it could read again [bytes]."""
+
+    page_bytes: int
+    """Page cache and buffers, without shared memory, which is no cache."""
+    slab_bytes: int
+    """Reclaimable kernel objects: inodes, dentries."""
+
+
+class ChillAllocation(msgspec.Struct, frozen=True):
+    """What chill did."""
+
+    taken_bytes: int
+    """Memory allocated and dirtied; it is free again."""
+    read_bytes: int
+    """Pages of a file of holes that were read to displace the rest."""
+    stopped: ChillStop
+    reserve_bytes: int
+    """What was left alone for others."""
+    limit_bytes: int | None = None
+    """The memory cgroup's limit that stood in for the machine's memory; None: no limit."""
+
+
+class CacheResidency(msgspec.Struct, frozen=True):
+    """How much of one file or directory is in memory [pages]."""
+
+    path: str
+    files: int
+    pages: int
+    before_pages: int
+    """In memory before."""
+    after_pages: int
+    """In memory after."""
+    unread: int = 0
+    """Files that could not be looked at; they are in no figure."""
+
+
+class ChillReport(msgspec.Struct, frozen=True):
+    """The report of one `bw chill`."""
+
+    method: ChillMethod
+    before: CachedMemory
+    after: CachedMemory
+    elapsed_ns: int
+    squeeze: ChillAllocation | None = None
+    """For the method chill."""
+    mounted: str | None = None
+    """For the method remount: the command that mounted it again."""
+    kept_by: tuple[str, ...] = ()
+    """Who still has the file system mounted, in a mount namespace of its own."""
+    checked: tuple[CacheResidency, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What else there is to know, a sentence each."""

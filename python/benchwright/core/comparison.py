@@ -1,0 +1,338 @@
+"""What a comparison measures, the rule that ends it, and its verdicts."""
+
+from __future__ import annotations
+
+import enum
+from typing import Literal
+
+import msgspec
+
+from benchwright.core.machine import MachineCapture
+from benchwright.core.plan import (
+    FixedCount,
+    StopDecision,
+    StoppingRule,
+    UntilPrecise,
+    UntilPredicate,
+)
+from benchwright.core.results import Estimate
+
+# -- What a comparison asks, and what it answers ---------------------------------------
+#
+# Purpose: the nouns of `bw compare`: the design of its blocks, the rule that ends it, the
+# verdict for each metric and candidate, and what a null comparison told of the machine.
+# Decision: a verdict is always the candidate's, in words that do not depend on whether a
+# metric is better high or low; the ratio is always candidate / baseline.
+# Non-goals: no decision here (decide/compare/decision.py), no form (report/comparison.py).
+
+Better = Literal["lower", "higher"]
+EQUIVALENCE_MIN_TRIALS = 30
+"""Trials of each arm before two are called equivalent."""
+BUILT_IN_METRICS = ("user", "system", "rss_bytes")
+"""Measured for every command: shown in every comparison, judged when named."""
+
+
+class ComparisonDesign(enum.StrEnum):
+    """In which order the arms run within a block."""
+
+    BLOCKS = "blocks"
+    """Each arm once, in random order."""
+    ABBA = "abba"
+    """Each arm twice, there and back; the two log ratios of a block are averaged."""
+    ROUND_ROBIN = "round-robin"
+    """Each arm once, in the order given."""
+    SEQUENCE = "sequence"
+    """All of the first arm, then all of the next: drift looks like a difference."""
+    STORED = "stored"
+    """None of ours: results that are there already, of different times."""
+
+    @property
+    def paired(self) -> bool:
+        """Whether the arms of one block belong together."""
+        return self not in (ComparisonDesign.SEQUENCE, ComparisonDesign.STORED)
+
+
+class Verdict(enum.StrEnum):
+    """What a candidate is, against the baseline."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    EQUIVALENT = "equivalent"
+    UNDECIDED = "undecided"
+
+
+class GateOutcome(enum.StrEnum):
+    """What came of a gate."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    UNDECIDED = "undecided"
+
+
+class ComparedMetric(msgspec.Struct, frozen=True):
+    """A metric that is compared."""
+
+    name: str
+    better: Better = "lower"
+    judged: bool = True
+    """Whether the comparison goes on until it is answered; others are only shown."""
+    unit: str = ""
+
+
+class Gate(msgspec.Struct, frozen=True):
+    """`METRIC slower by 3%`: what must not be."""
+
+    metric: str
+    direction: Literal["slower", "faster"]
+    share: float
+    text: str
+    """As the user wrote it."""
+
+
+class ComparisonRule(msgspec.Struct, frozen=True):
+    """Everything that the course of a comparison depends on, but for its outcomes."""
+
+    arms: int
+    metrics: tuple[ComparedMetric, ...] = (ComparedMetric("elapsed"),)
+    design: ComparisonDesign = ComparisonDesign.BLOCKS
+    mode: Literal["watch", "plan"] = "watch"
+    """`watch`: a confidence sequence, looked at after every block. `plan`: a pilot sets
+    the number of blocks, then one look."""
+    margin: float = 0.01
+    """Ratios within [1 / (1 + margin), 1 + margin] are equivalent."""
+    confidence: float = 0.95
+    power: float = 0.8
+    minimum: int = 10
+    """Blocks before the first look, or of the pilot."""
+    maximum: int = 200
+    max_time_ns: int | None = None
+    warmup: int = 1
+    """Blocks at the beginning that are kept and not counted."""
+    seed: int = 0
+    gates: tuple[Gate, ...] = ()
+    accepted: tuple[str, ...] = ()
+    """Codes of serious findings under which a gate decides all the same."""
+    exactly: int | None = None
+    """Run this many blocks whatever they say: a null comparison."""
+    once: bool = False
+    """Only one look is taken: the blocks are stored ones."""
+    stored: StoredArm | None = None
+    """The baseline, where it was measured at another time: only candidates run."""
+
+    @property
+    def error(self) -> float:
+        """The probability of any false difference that is allowed."""
+        return 1 - self.confidence
+
+    @property
+    def level(self) -> float:
+        """The adjusted P-value from which down a difference is called one.
+
+        One look at a planned size has exactly its level of false differences where
+        logs are normal, so four fifths of what is allowed are spent and the rest is
+        left for data that are not; a watched comparison is below it by itself.
+        """
+        return self.error if self.mode == "watch" and self.paired else 0.8 * self.error
+
+    @property
+    def judged(self) -> tuple[str, ...]:
+        """The metrics that get a verdict."""
+        return tuple(metric.name for metric in self.metrics if metric.judged)
+
+    @property
+    def blocks_for_sameness(self) -> int:
+        """Blocks before which nothing is called equivalent, and no gate passed: those of
+        30 trials of each arm, or all that are allowed.
+
+        A slow mode of 15 % in one arm is in none of 10 trials with 20 %, in none of 30
+        with 0.8 %; what was not seen is no difference that was excluded.
+        """
+        return min(-(-EQUIVALENCE_MIN_TRIALS // self.trials_per_block), self.maximum)
+
+    @property
+    def trials_per_block(self) -> int:
+        """Trials of each arm in one block."""
+        return 2 if self.design is ComparisonDesign.ABBA else 1
+
+    @property
+    def paired(self) -> bool:
+        """Whether the statistic is that of differences within blocks."""
+        return self.design.paired and self.stored is None
+
+
+class StoredArm(msgspec.Struct, frozen=True):
+    """A baseline's stored trials: each metric's values in order."""
+
+    name: str
+    source: str
+    """Where it is kept, as the user wrote it."""
+    series: dict[str, tuple[float, ...]]
+    machine: MachineCapture | None = None
+    """On which they were measured, where that is kept."""
+
+
+class MetricVerdict(msgspec.Struct, frozen=True):
+    """What one candidate is, for one metric."""
+
+    metric: str
+    better: Better
+    judged: bool
+    baseline: str
+    candidate: str
+    n_baseline: int
+    """Trials of the baseline that count for this metric."""
+    n_candidate: int
+    blocks: int | None
+    """Blocks, where the arms are paired by them."""
+    mean_baseline: float
+    """Geometric mean of the trials that count; NaN where there is none."""
+    mean_candidate: float
+    ratio: Estimate
+    """candidate / baseline, of geometric means; NaN where n does not allow it."""
+    p: float
+    """P-value of the hypothesis that the ratio is 1."""
+    p_adjusted: float
+    adjustment: str
+    """`holm`, `benjamini-hochberg`; `none` for a single hypothesis."""
+    smallest_effect: float
+    """The difference, as a share, that would have been seen with the rule's power."""
+    verdict: Verdict | None
+    """None for a metric that is only shown."""
+    reason: str = ""
+    """Why there is no answer, or what is unusual about it."""
+    widened: float = 1.0
+    """Factor by which dependence between neighbouring trials widened the interval."""
+
+
+class GateVerdict(msgspec.Struct, frozen=True):
+    """What came of one gate for one candidate."""
+
+    gate: Gate
+    candidate: str
+    outcome: GateOutcome
+    detail: str
+    held_by: tuple[str, ...] = ()
+    """Codes of the serious findings that leave it undecided."""
+    otherwise: GateOutcome | None = None
+    """What it would be without them."""
+
+
+class NullFloor(msgspec.Struct, frozen=True):
+    """One metric's noise, as shares; None where there is no figure."""
+
+    metric: str
+    half_width: float | None
+    """Of the interval of the ratio of a command to itself."""
+    noise_floor: float | None
+    """The smallest difference that could have been seen in these blocks."""
+
+
+class NullResult(msgspec.Struct, frozen=True):
+    """What comparing a command with itself told of the machine."""
+
+    command: str
+    measured_ns: int
+    """CLOCK_REALTIME [ns]."""
+    boot_id: str
+    blocks: int
+    floors: tuple[NullFloor, ...]
+    false_positives: float
+    """Share of random relabellings within blocks that were called different."""
+    relabellings: int
+    biased: bool
+    """Whether the null comparison itself found a difference."""
+    session: int = 0
+    """Where it is kept: the number of its session in its study."""
+    source: str = ""
+    """The study, where it is another one."""
+
+
+class ComparisonResult(msgspec.Struct, frozen=True):
+    """A comparison's answer."""
+
+    arms: tuple[str, ...]
+    """The baseline first."""
+    rule: ComparisonRule
+    verdicts: tuple[MetricVerdict, ...]
+    """In the order of the metrics; for each, in the order of the candidates."""
+    gates: tuple[GateVerdict, ...]
+    stop: StopDecision
+    blocks: int
+    """That count."""
+    failed_blocks: int
+    duration_ns: int
+    """Of all trials together [ns]."""
+    null: NullResult | None = None
+
+    @property
+    def exit_status(self) -> int:
+        """1 where a gate failed, 3 where the question is not answered, else 0. The
+        question is the gates' where there are gates, else the verdicts'."""
+        outcomes = {gate.outcome for gate in self.gates}
+        if GateOutcome.FAILED in outcomes:
+            return 1
+        answered = (
+            GateOutcome.UNDECIDED not in outcomes if outcomes else self.stop.answered
+        )
+        return 0 if answered else 3
+
+
+class ComparisonProgress(msgspec.Struct, frozen=True):
+    """Where a comparison stands: for a person to watch, never for a decision."""
+
+    blocks: int
+    failed: int
+    warming_up: bool
+    maximum: int
+    elapsed_s: float
+    ratios: tuple[tuple[str, str, Estimate], ...]
+    """Of each judged metric and candidate."""
+    trials: tuple[int, int] | None = None
+    """Trials so far and in all, of a sequence: its blocks end only at its end."""
+
+
+# -- A stopping rule in words: one wording for plans, progress and reports -------------
+
+
+def describe_comparison(rule: ComparisonRule) -> str:
+    """Return in words how a comparison is run, and what ends it."""
+    names = ", ".join(metric.name for metric in rule.metrics if metric.judged)
+    if rule.exactly is not None:
+        return f"{rule.exactly} {rule.design} of a command against itself"
+    if not rule.paired and rule.stored is None:
+        return f"sequence: {rule.maximum} trials of each arm, one after the other"
+    what = "trials" if rule.stored is not None else f"blocks ({rule.design})"
+    looks = "planned by a pilot" if rule.mode == "plan" else "watched"
+    limit = (
+        "" if rule.max_time_ns is None else f", at most {rule.max_time_ns / 1e9:g} s"
+    )
+    return (
+        f"{rule.minimum} to {rule.maximum} {what}, {looks}, until {names} is faster, "
+        f"slower or within {100 * rule.margin:g} %{limit}"
+    )
+
+
+def describe_rule(rule: StoppingRule) -> str:
+    """Return a stopping rule in words."""
+    if isinstance(rule, FixedCount):
+        return f"{rule.count} epoch{'' if rule.count == 1 else 's'}"
+    if isinstance(rule, UntilPrecise):
+        return _describe_precise(rule)
+    words = f"{rule.minimum} epochs, then {rule.increment} more at a time until "
+    if isinstance(rule, UntilPredicate):
+        most = "" if rule.maximum is None else f", at most {rule.maximum} epochs"
+        return f"{words}{rule.predicate}{most}"
+    return f"{words}`{rule.command.text}` exits with 0"
+
+
+def _describe_precise(rule: UntilPrecise) -> str:
+    of = "" if rule.share is None else f"the {rule.statistic} of "
+    looks = "" if rule.mode == "plan" else ", watched"
+    words = (
+        f"until {of}{', '.join(rule.metrics)} within ±{100 * rule.target:g} % at "
+        f"{100 * rule.confidence:g} % confidence{looks}, "
+        f"{rule.minimum} to {rule.maximum} epochs"
+    )
+    if rule.max_time_ns is None:
+        return words
+    return f"{words}, at most {rule.max_time_ns / 1e9:g} s"

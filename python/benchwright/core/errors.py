@@ -1,0 +1,106 @@
+"""Operating errors: typed, with stable codes, message = what, where, what to do.
+
+The three kinds of trouble (shared style rule 8): a programmer's error is an assert, an
+operating error is one of these, a doubtful measurement is a `Finding` in the result.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+_ARGUMENT_CODES = ("bad-argument", "bad-define", "not-text")
+"""Codes of mistakes in an argument, which has no lines."""
+
+
+class Diagnostic(msgspec.Struct, frozen=True):
+    """One mistake in an input, placed so that an editor can jump to it."""
+
+    code: str
+    """Stable identifier, such as `suite-unknown-directive`."""
+    message: str
+    """What is wrong."""
+    hint: str = ""
+    """What to do, or what was expected; empty when the message says it."""
+    file: str = ""
+    """Path as the user wrote it; `-P`, `--precision` for command-line input."""
+    line: int = 1
+    """1-based line."""
+    column: int = 1
+    """1-based column, counted in characters."""
+    text: str = ""
+    """The offending line itself, without its newline."""
+
+    @property
+    def place(self) -> str:
+        """Where it is: `suite.toml:3:7`, `--duration`, `trace.vscsi`."""
+        of_argument = self.code in _ARGUMENT_CODES and self.line == 1
+        is_option = self.file.startswith("-") or of_argument
+        first = (self.line, self.column) == (1, 1)
+        if is_option or (first and not self.text):
+            return self.file
+        return f"{self.file}:{self.line}:{self.column}"
+
+    def render(self) -> str:
+        """Return `file:line:column: message`, the line, a caret, and the hint; an option,
+        and a file without a known line, by its name alone."""
+        lines = [f"{self.place}: {self.message} [{self.code}]"]
+        if self.text:
+            lines.append(f"  | {self.text.expandtabs(1)}")
+            lines.append("  | " + " " * (self.column - 1) + "^")
+        if self.hint:
+            lines.append(f"  = {self.hint}")
+        return "\n".join(lines)
+
+
+class OperatingError(Exception):
+    """Base of every error that a user can cause and mend."""
+
+    code = "error"
+    exit_status = 2
+
+
+class InputError(OperatingError):
+    """Bad input: all mistakes of one input at once. Exit status 2."""
+
+    code = "bad-input"
+
+    def __init__(self, diagnostics: tuple[Diagnostic, ...] | list[Diagnostic]) -> None:
+        self.diagnostics = tuple(diagnostics)
+        assert self.diagnostics, "an InputError names at least one mistake"
+        super().__init__("\n".join(d.render() for d in self.diagnostics))
+
+
+class StudyError(OperatingError):
+    """A study that cannot be used as asked: damaged, foreign, locked, unsafe."""
+
+    def __init__(self, code: str, message: str, hint: str = "") -> None:
+        self.code = code
+        self.message = message
+        self.hint = hint
+        super().__init__(f"{message} [{code}]" + (f"\n  = {hint}" if hint else ""))
+
+
+class BenchError(OperatingError):
+    """The bench itself failed (the launcher died, a file could not be made)."""
+
+    exit_status = 1
+
+    def __init__(self, code: str, message: str, hint: str = "") -> None:
+        self.code = code
+        self.message = message
+        self.hint = hint
+        super().__init__(f"{message} [{code}]" + (f"\n  = {hint}" if hint else ""))
+
+
+def argument_error(where: str, text: str, message: str, hint: str = "") -> InputError:
+    """Return the InputError for one bad command-line value.
+
+    `where` is the option's name; the column counts within `text`.
+    """
+    return InputError(
+        [Diagnostic("bad-argument", message, hint, file=where, text=text)]
+    )
+
+
+class Interrupted(Exception):
+    """The user (or a shutting-down machine) asked to stop; resumable."""

@@ -1,0 +1,271 @@
+"""What a load engine's run yielded: counts, rates, times, and what it ran on.
+
+Times are integer nanoseconds from the engine, rates operations per second. Absent is not
+zero: a percentile of nothing is None. Decision: a field that we do not know is passed over
+here, and kept in the document that `--json` prints: an engine may tell more than we ask.
+Source: docs/engine-protocol.md, `result`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class TimeDistribution(msgspec.Struct, frozen=True):
+    """How a time was distributed over operations [ns]; an HdrHistogram in short."""
+
+    count: int
+    mean: float | None = None
+    sd: float | None = None
+    min: int | None = None
+    max: int | None = None
+    p50: int | None = None
+    p90: int | None = None
+    p95: int | None = None
+    p98: int | None = None
+    p99: int | None = None
+    p99_9: int | None = msgspec.field(name="p99.9", default=None)
+    p99_99: int | None = msgspec.field(name="p99.99", default=None)
+    hdr: str | None = None
+    """The histogram itself: base64 of HdrHistogram V2, deflated."""
+
+
+class KindResult(msgspec.Struct, frozen=True):
+    """What was done of one kind of operation."""
+
+    operations: int
+    bytes: int
+    errors: dict[str, int]
+    """Operations that failed, by the name of their error."""
+    issue_error_ns: TimeDistribution
+    """Actual start - intended start."""
+    response_ns: TimeDistribution
+    """Completion - intended start."""
+    service_ns: TimeDistribution
+    """Completion - actual start."""
+
+
+class LoadCounts(msgspec.Struct, frozen=True):
+    """What became of the operations; intended = issued + dropped + skipped + waiting."""
+
+    intended: int
+    issued: int
+    completed: int
+    errors: int
+    dropped: int
+    """There was no room in flight, and the workload says not to wait."""
+    skipped: int
+    """Too late, by the policy for late operations."""
+    held: int
+    """Had to wait for a free place in flight."""
+    unfinished: int
+    """Still in flight when the run was over."""
+    early: int
+    starved: int
+    """The reader of a trace, or of a filament in Python, was behind."""
+    waiting: int = 0
+    """Due and never issued, neither dropped nor skipped."""
+
+    @property
+    def never_ended(self) -> int:
+        """Intended operations that did not end, or not even begin."""
+        return self.dropped + self.skipped + self.waiting + self.unfinished
+
+    @property
+    def without_response(self) -> int:
+        """Intended operations that are in no response time: failed, or never ended."""
+        return self.errors + self.never_ended
+
+
+class EngineClock(msgspec.Struct, frozen=True):
+    """What time was read from."""
+
+    source: str
+    hz: float | None = None
+    drift_ppm: float | None = None
+    """How far the first calibration was off, seen at the end [parts per million]."""
+    absent: str | None = None
+    """Why it is not the TSC."""
+
+
+class TargetResult(msgspec.Struct, frozen=True):
+    """What operations were done to."""
+
+    kind: str
+    engine: str | None = None
+    size_bytes: int | None = None
+    features: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    """What this kernel does not offer, each with its reason."""
+    unrequested: int = 0
+    """Connections that were closed because bytes came that no request had asked for."""
+    timeouts: int = 0
+    """Operations that took longer than the limit of the target."""
+
+
+class IntervalResult(msgspec.Struct, frozen=True):
+    """One interval of the run."""
+
+    start_ns: int
+    length_ns: int
+    intended: int
+    issued: int
+    completed: int
+    errors: int
+    dropped: int
+    in_flight: int
+    """At the interval's end."""
+    waiting: int
+    """Due and not yet issued, at the interval's end."""
+    response_ns_mean: float | None = None
+    response_ns_p50: int | None = None
+    response_ns_p99: int | None = None
+    response_ns_max: int | None = None
+    issue_error_ns_p99: int | None = None
+    response_hdr: str | None = None
+    """On request: base64 of HdrHistogram V2, deflated."""
+
+
+class WorkerResult(msgspec.Struct, frozen=True):
+    """How one worker spent its time."""
+
+    cpu: int | None
+    spun_ns: int
+    slept_ns: int
+    busy_ns: int
+    guard_ns: int
+    """How long before a deadline it stopped sleeping, at the end."""
+
+
+class EngineEnvironment(msgspec.Struct, frozen=True):
+    """What the engine got from the machine."""
+
+    memory_locked: bool
+    fifo: int | None = None
+    absent: tuple[str, ...] = ()
+
+
+class TraceResult(msgspec.Struct, frozen=True):
+    """What was read of one trace, and what the policies did to it."""
+
+    path: str
+    operations: int
+    skipped_lines: int = 0
+    reordered: int = 0
+    spread: int = 0
+    wrapped: int = 0
+    scaled: bool = False
+    clipped: int = 0
+    """Sizes that were cut to fit the target."""
+    left_out: int = 0
+    """By choice: of other devices, or outside the part that was asked for."""
+
+
+class SamplesResult(msgspec.Struct, frozen=True):
+    """Where every operation was written."""
+
+    path: str
+    rows: int
+    lost: int = 0
+    """Operations that are not in it: the disk was too slow for them, or failed."""
+    failed: str | None = None
+    """Why writing ended before the run did; None if it did not."""
+
+
+class LoadResult(msgspec.Struct, frozen=True):
+    """Everything that a run of the load engine yielded."""
+
+    schema: str
+    interrupted: bool
+    started_ns: int
+    """CLOCK_REALTIME at time zero [ns since 1970]."""
+    elapsed_ns: int
+    """Time zero to the last completion [ns]."""
+    target: TargetResult
+    clock: EngineClock
+    pacer: str
+    counts: LoadCounts
+    intended_rate_per_s: float | None
+    offered_rate_per_s: float | None
+    achieved_rate_per_s: float | None
+    lateness_ns: TimeDistribution
+    """Issue error of operations that no full target held back: the generator's own."""
+    kinds: dict[str, KindResult]
+    """By kind, and `all`."""
+    intervals: tuple[IntervalResult, ...]
+    workers: tuple[WorkerResult, ...]
+    environment: EngineEnvironment
+    traces: tuple[TraceResult, ...] = ()
+    samples: SamplesResult | None = None
+    stopped: str | None = None
+    """Why the engine ended the run early: `backlog`."""
+
+    @property
+    def all(self) -> KindResult:
+        """All kinds of operation together."""
+        return self.kinds["all"]
+
+    @property
+    def measured_ns(self) -> int | None:
+        """How long the part lasted that the rates are of [ns]; None without a rate.
+
+        Neither the warm-up nor the wait for the last operations is in it.
+        """
+        counts = self.counts
+        for count, rate in (
+            (counts.intended, self.intended_rate_per_s),
+            (counts.issued, self.offered_rate_per_s),
+            (counts.completed, self.achieved_rate_per_s),
+        ):
+            if count and rate:
+                return round(1e9 * count / rate)
+        return None
+
+    def response_known_to(self, kind: str = "all") -> float:
+        """Return up to which quantile the response times of a kind are known, from 0 to 1.
+
+        Operations that failed or never ended count as slower than all others: beyond
+        their share no percentile of those that ended well says anything. Of what never
+        ended nobody tells the kind: it may all have been this one.
+        """
+        missing, whole = self._missing(kind)
+        return 1 - missing / whole if whole else 1.0
+
+    def response_known(self, kind: str, beyond: float) -> bool:
+        """Tell whether the percentile is known that this share (0 to 1) lies beyond."""
+        missing, whole = self._missing(kind)
+        return round(missing - beyond * whole, 6) <= 0
+
+    def _missing(self, kind: str) -> tuple[int, int]:
+        """Return how many operations have no response time, and of how many."""
+        if kind == "all":
+            return self.counts.without_response, self.counts.intended
+        one, never = self.kinds[kind], self.counts.never_ended
+        return sum(one.errors.values()) + never, one.operations + never
+
+
+class LoadProgress(msgspec.Struct, frozen=True):
+    """How far a run is."""
+
+    at_ns: int
+    issued: int
+    completed: int
+    in_flight: int
+    waiting: int
+    rate_per_s: float | None = None
+    response_ns_p50: int | None = None
+    response_ns_p99: int | None = None
+    interval: IntervalResult | None = None
+    """Where histograms of intervals were asked for."""
+
+
+class LoopModel(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a reader of the result must know of the workload."""
+
+    open: bool
+    """Some operations arrive at their own times, whatever is still in flight."""
+    closed: bool
+    """Some operations wait for the completion of others."""
+    slots: int | None = None
+    """Operations that a closed loop offers at once, those that think among them; None: not known,
+    or not the same all the time."""

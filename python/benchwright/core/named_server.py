@@ -1,0 +1,52 @@
+"""A server that runs already, as a person names it: by process, port, unit or program.
+
+Purpose: one declaration for the options --target-pid, --target-port, --target-unit and
+--target-name, for `target = {...}` of suites and specs, and for what a session stores.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import msgspec
+
+ServerKey = Literal["pid", "port", "unit", "name"]
+SERVER_KEYS: tuple[ServerKey, ...] = get_args(ServerKey)
+_MAX_PORT = 65535
+_MAX_PID = 1 << 22
+"""The largest that the kernel can be told (PID_MAX_LIMIT)."""
+
+
+class NamedServer(msgspec.Struct, frozen=True):
+    """Processes that are the server of a benchmark, with all that descend from them."""
+
+    by: ServerKey
+    value: str
+    implied: bool = False
+    """Taken from the load's address: where nobody is seen there, nothing is said."""
+
+    @property
+    def text(self) -> str:
+        """What was named: `port 5432`."""
+        return f"{'program' if self.by == 'name' else self.by} {self.value}"
+
+    @property
+    def option(self) -> str:
+        """The option that names it."""
+        return f"--target-{self.by}"
+
+
+def parse_named_server(by: ServerKey, text: str) -> NamedServer:
+    """Return the server that a text names in a way. Raises ValueError."""
+    value = text.strip()
+    if by in ("pid", "port"):
+        most = _MAX_PID if by == "pid" else _MAX_PORT
+        if not value.isascii() or not value.isdecimal() or not 0 < int(value) <= most:
+            what = "a process id" if by == "pid" else "a port"
+            raise ValueError(f"{text!r} is not {what}: a number from 1 to {most}")
+        return NamedServer(by, str(int(value)))
+    what = "a systemd unit" if by == "unit" else "a program"
+    if not value or "/" in value or "\0" in value:
+        like = "postgresql.service" if by == "unit" else "postgres"
+        raise ValueError(f"{text!r} is not the name of {what}, such as {like}")
+    return NamedServer(by, value)

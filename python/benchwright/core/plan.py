@@ -1,0 +1,259 @@
+"""What a test is: its commands, samples and stopping rule; and what a controller can decide about it."""
+
+from __future__ import annotations
+
+import enum
+import shlex
+from typing import Literal
+
+import msgspec
+
+from benchwright.core.results import ReachedPrecision
+
+# -- What is to be done: commands, phases, samples, tests and their stopping rules -----
+#
+# A `TestPlan` is what both suite languages and the command line compile to; it is
+# complete (no variable is left in it), so a trial can be run from it anywhere.
+# Source: Auto-pilot paper, section 3.1.
+
+Pairs = tuple[tuple[str, str], ...]
+"""An ordered mapping of strings that can be compared and hashed."""
+
+
+class CommandMode(enum.StrEnum):
+    """Which part of a test a command belongs to; the value of APMODE."""
+
+    PRESETUP = "PRESETUP"
+    SETUP = "SETUP"
+    EXEC = "EXEC"
+    CLEANUP = "CLEANUP"
+    POSTCLEANUP = "POSTCLEANUP"
+    SYSTEM = "SYSTEM"
+    FASTFAIL = "FASTFAIL"
+    PREDICATE = "PREDICATE"
+
+
+_SHELL_CHARACTERS = frozenset("*?[]{}()<>|&;$`\"'\\~#\n!=%")
+
+
+class Command(msgspec.Struct, frozen=True):
+    """A program and its arguments, executed directly; a shell only if the user wrote one."""
+
+    argv: tuple[str, ...]
+
+    @classmethod
+    def from_text(cls, text: str) -> Command:
+        """Return the command for a line of text, as Perl's system() decides it.
+
+        Plain words are executed directly. A text with a shell character is a shell
+        command that the user wrote, and is given to /bin/sh -c.
+        """
+        text = text.strip()
+        if not text:
+            raise ValueError("a command is empty")
+        if _SHELL_CHARACTERS.isdisjoint(text):
+            return cls(tuple(text.split()))
+        return cls(("/bin/sh", "-c", text))
+
+    @property
+    def text(self) -> str:
+        """The command as a person would type it."""
+        if len(self.argv) == 3 and self.argv[:2] == ("/bin/sh", "-c"):
+            return self.argv[2]
+        return shlex.join(self.argv)
+
+
+class Phases(msgspec.Struct, frozen=True):
+    """The commands of one test by mode, each list in the order written."""
+
+    presetup: tuple[Command, ...] = ()
+    setup: tuple[Command, ...] = ()
+    exec: tuple[Command, ...] = ()
+    cleanup: tuple[Command, ...] = ()
+    postcleanup: tuple[Command, ...] = ()
+
+
+PILOT_TRIALS = 30
+"""Trials of a pilot: with 20, intervals of a bimodal metric cover 92 % (tests/calibration)."""
+FIRST_LOOK_TRIALS = 20
+"""Trials before a watched test is first looked at."""
+
+
+class FixedCount(msgspec.Struct, frozen=True, tag="count"):
+    """Run `count` epochs."""
+
+    count: int
+
+
+class UntilPredicate(msgspec.Struct, frozen=True, tag="predicate"):
+    """Run `minimum` epochs, then `increment` more until the predicate is true for
+    every quantity. Its confidence is nominal: it is looked at repeatedly."""
+
+    minimum: int
+    increment: int
+    predicate: str
+    maximum: int | None = None
+
+
+class UntilProgram(msgspec.Struct, frozen=True, tag="program"):
+    """As UntilPredicate, but a program decides: exit status 0 stops. The path of the
+    test's results file is appended to its arguments."""
+
+    minimum: int
+    increment: int
+    command: Command
+
+
+class UntilPrecise(msgspec.Struct, frozen=True, tag="precise"):
+    """Stop when the confidence interval's half-width is at most `target` of the value,
+    for every metric named in `metrics`."""
+
+    target: float
+    metrics: tuple[str, ...] = ("elapsed",)
+    minimum: int = PILOT_TRIALS
+    """The pilot's size (plan), or the first look (watch)."""
+    maximum: int = 1000
+    max_time_ns: int | None = None
+    confidence: float = 0.95
+    mode: Literal["plan", "watch"] = "plan"
+    """`plan`: a pilot sets the number of trials, then one look. `watch`: a confidence
+    sequence, any look allowed."""
+    share: float | None = None
+    """What is estimated: None for the mean, else the quantile of this share; 0.5 is the
+    median."""
+
+    @property
+    def statistic(self) -> str:
+        """What is estimated, as written: `mean`, `median`, `p90`, `p99.9`."""
+        if self.share is None:
+            return "mean"
+        return "median" if self.share == 0.5 else f"p{100 * self.share:.10g}"
+
+
+StoppingRule = FixedCount | UntilPredicate | UntilProgram | UntilPrecise
+
+
+class MetricSpec(msgspec.Struct, frozen=True):
+    """Where a metric comes from and how to read it.
+
+    Exactly one of `pointer` (RFC 6901, into JSON on stdout) and `pattern` (a regular
+    expression with one group, searched in stdout, then stderr) is set; neither for a
+    metric that is always there or written to APLOG.
+    """
+
+    name: str
+    pointer: str | None = None
+    pattern: str | None = None
+    unit: str = ""
+    better: Literal["lower", "higher"] = "lower"
+    across_threads: Literal["default", "max", "min", "sum", "mean"] = "default"
+    """How threads are aggregated; default: sum where higher is better, else mean."""
+    drift: float = 0.0
+    """The smallest change over a test that is a drift, as a share of the median; 0 for
+    any that is significant."""
+
+
+class OutputPolicy(msgspec.Struct, frozen=True):
+    """What becomes of the output of a test's EXEC commands."""
+
+    mode: Literal["null", "bounded", "file", "inherit"] = "bounded"
+    """null: discarded. bounded: the first and last 64 KiB of each stream of a trial are
+    kept. file: all of it, compressed. inherit: as bounded, and shown on stderr."""
+    limit_bytes: int = 1 << 30
+    """Where all of a stream has to be on disk: what one trial may write."""
+
+
+class ComparisonArm(msgspec.Struct, frozen=True):
+    """Which arm of which comparison a test is. Its epochs are those of the blocks."""
+
+    comparison: str
+    """Names one comparison of all that ever were; the same for all its arms."""
+    place: int
+    """0 is the baseline."""
+    names: tuple[str, ...]
+    """Of all arms."""
+    trials_per_block: int = 1
+    warmup: int = 0
+    """Epochs at the beginning that are kept, marked, and not counted."""
+    paired: bool = True
+
+
+class TestPlan(msgspec.Struct, frozen=True):
+    """One test at one sample, ready to run."""
+
+    name: str
+    stopping: StoppingRule
+    phases: Phases
+    threads: int = 1
+    sample: Pairs = ()
+    """Factor levels of this sample, in the suite's order."""
+    environment: Pairs = ()
+    """Added to the caller's environment for every command of the test."""
+    metrics: tuple[MetricSpec, ...] = ()
+    timeout_ns: int | None = None
+    """Limit of one EXEC phase [ns]; on expiry its processes are ended, the trial fails."""
+    output: OutputPolicy = OutputPolicy()
+    hooks: tuple[str, ...] = ()
+    """Directories of measurement hooks, or names of shipped ones."""
+    fail_fast: bool = False
+    arm: ComparisonArm | None = None
+    """Of a comparison, which then decides; `stopping` is only its limit."""
+    warmup: int = 0
+    """Epochs at the beginning that are kept, marked, and not counted; of an arm, its own
+    number holds instead."""
+
+    @property
+    def warmups(self) -> int:
+        """How many epochs at the beginning are there to warm up."""
+        return self.warmup if self.arm is None else self.arm.warmup
+
+    def __post_init__(self) -> None:
+        assert self.threads >= 1
+        assert self.name
+
+    @property
+    def reads_output(self) -> bool:
+        """Whether a metric is taken from what the commands print."""
+        return any(spec.pointer or spec.pattern for spec in self.metrics)
+
+    @property
+    def needs_all_output(self) -> bool:
+        """Whether all output of a trial has to be on disk until it was read."""
+        mode = self.output.mode
+        return mode in ("file", "inherit") or (mode == "bounded" and self.reads_output)
+
+
+# -- What a controller answers: run more epochs, ask a program, or stop ----------------
+
+
+class RunMore(msgspec.Struct, frozen=True):
+    """Run this many epochs, between which nothing is decided: one batch."""
+
+    epochs: int
+
+    def __post_init__(self) -> None:
+        assert self.epochs >= 1
+
+
+class AskProgram(msgspec.Struct, frozen=True):
+    """Run the test's own termination program; its exit status is the next observation."""
+
+
+class StopDecision(msgspec.Struct, frozen=True):
+    """The test is over, and why."""
+
+    reason: str
+    """`count`, `predicate`, `program`, `precise`, `max-runs`, `max-time`, `failed`."""
+    detail: str
+    """The reason as a sentence with figures."""
+    answered: bool = True
+    """False when it stopped without an answer: exit status 3."""
+    looks: int = 0
+    """How many times the data were looked at."""
+    target: float | None = None
+    """The half width asked for, as a share of the value; None without such a target."""
+    reached: tuple[ReachedPrecision, ...] = ()
+    """The interval reached for each of the rule's metrics."""
+
+
+Decision = RunMore | AskProgram | StopDecision

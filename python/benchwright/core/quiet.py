@@ -1,0 +1,292 @@
+"""The settings of `bw quiet`: which there are, what a user asks for, and what became of each change."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from benchwright.core.errors import Diagnostic
+
+# -- Which values a setting takes, as far as no machine need be asked ------------------
+#
+# Purpose: a value that no machine takes is a mistake where it is written, in a suite too
+# that is checked elsewhere. What machines differ in (governors, huge pages, which
+# processors there are) is asked of the machine: machine/quiet/settings.py.
+# Source: kernel documentation, admin-guide/sysctl/{kernel,vm}.rst, admin-guide/pm/cpufreq.rst,
+# admin-guide/mm/transhuge.rst; cpuset(7), the list format; NR_CPUS in the Kconfig files.
+
+CPU_SETTINGS = ("irq-affinity", "isolation")
+"""Settings whose values are the benchmark's processors."""
+DOCUMENTED_VALUES: dict[str, tuple[str, ...]] = {
+    "governor": (
+        *("performance", "powersave", "userspace", "ondemand", "conservative"),
+        "schedutil",
+    ),
+    "thp": ("always", "madvise", "never"),
+}
+"""What the kernel's documentation has; a machine that lists its own takes these alone."""
+_WITHOUT_VALUE = ("nologin", "dirty", "smt", "caches")
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "turbo": ("off", "on"),
+    "aslr": ("0", "1", "2"),
+    "nmi-watchdog": ("0", "1"),
+}
+_ONE_VALUE = (*_CHOICES, *DOCUMENTED_VALUES, "swappiness")
+_MAX_SWAPPINESS = 200
+_MAX_CPU = 8191
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,4}")
+_RANGE = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
+
+
+def setting_value_error(name: str, values: Sequence[str]) -> str:
+    """Return what is wrong with one value or more, and what is allowed; empty: nothing."""
+    if name in _WITHOUT_VALUE:
+        return f"{name} takes no values: write it alone"
+    if name in _ONE_VALUE and len(values) > 1:
+        return f"{name} takes one value, not {len(values)}: {', '.join(values)}"
+    if name in CPU_SETTINGS:
+        return _cpu_list_error(name, values)
+    value = values[0]
+    if name in _CHOICES and value not in _CHOICES[name]:
+        return value_not_allowed(name, value, _CHOICES[name])
+    if name == "swappiness" and not _is_number(value, _MAX_SWAPPINESS):
+        return value_not_allowed(
+            name, value, (f"whole numbers from 0 to {_MAX_SWAPPINESS}",)
+        )
+    return ""
+
+
+def value_not_allowed(name: str, value: str, allowed: Sequence[str]) -> str:
+    """Return the message for a value that a setting does not take."""
+    return f"{name} cannot be {value!r}; allowed: {', '.join(allowed)}"
+
+
+def _is_number(text: str, most: int) -> bool:
+    return _NUMBER.fullmatch(text) is not None and int(text) <= most
+
+
+def _cpu_list_error(name: str, values: Sequence[str]) -> str:
+    for value in values:
+        match = _RANGE.fullmatch(value)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if not first <= last <= _MAX_CPU:
+            allowed = f"processors from 0 to {_MAX_CPU}, as 2 or 2-5 or 2-5,7"
+            return value_not_allowed(name, value, (allowed,))
+    return ""
+
+
+# -- What it means to quiet a machine: wishes, changes, and what became of each --------
+#
+# Purpose: plain data between the log of a transaction, the settings and the reports. A
+# value is always text, as the kernel or a service manager tells it: what is read back
+# can then be compared with what was written, whatever the setting is.
+# Source: Auto-pilot paper, section 3.5 (what noservices.sh does).
+
+SETTINGS: dict[str, str] = {
+    "nologin": "nobody but root may log in",
+    "services": "timers, mail, printing, indexing and other services are stopped",
+    "swap": "no swap device is used",
+    "dirty": "what is not yet written is written to the disks, once",
+    "smt": "the second thread of each core is off",
+    "turbo": "no frequency above the nominal one",
+    "governor": "the frequency governor of every processor is `performance`",
+    "aslr": "addresses are not randomised",
+    "thp": "transparent huge pages are `never` used",
+    "nmi-watchdog": "the hard-lockup detector is off",
+    "swappiness": "vm.swappiness is 1",
+    "irq-affinity": "interrupts go to other processors than the benchmark's",
+    "isolation": "everybody else runs on other processors than the benchmark",
+    "caches": "page cache, dentries and inodes are dropped, once",
+}
+"""Every setting, in the order of applying; restored in the reverse order."""
+
+ALL_SETTINGS = "all"
+_PATHS = ("proc/", "sys/", "run/", "etc/")
+_WORD = re.compile(r"([a-z-]+)(?:=(.*))?\Z", re.DOTALL)
+
+
+class RequestedSetting(msgspec.Struct, frozen=True):
+    """One setting that is to be quieted, with values of the user's where he gave any."""
+
+    name: str
+    values: tuple[str, ...] = ()
+    """`cron,atd` of `services=cron,atd`; `2-5` of `isolation=2-5`."""
+
+
+class QuietSettings(msgspec.Struct, frozen=True):
+    """What a suite or a command line asks for."""
+
+    wishes: tuple[RequestedSetting, ...]
+    require: bool = False
+    """What cannot be had is an error, before anything is changed or run."""
+    places: tuple[Diagnostic, ...] = ()
+    """Where each wish is written, still without a message: for a value that the machine
+    does not take."""
+
+
+class SettingChange(msgspec.Struct, frozen=True):
+    """One thing that is changed: durable in the log before it is done."""
+
+    setting: str
+    item: str
+    """What of the setting: a file, a unit, a process, a device."""
+    old: str
+    new: str
+    action: bool = False
+    """Done once, with nothing to put back (dropping caches)."""
+    keep: bool = False
+    """Not changed by us, but by a side effect of a later change: put back if so."""
+
+    @property
+    def place(self) -> str:
+        """The item for a person: a path from the root, if it is one."""
+        return f"/{self.item}" if self.item.startswith(_PATHS) else self.item
+
+
+class UnavailableSetting(msgspec.Struct, frozen=True):
+    """Something that could not be had, and why, in words for a person."""
+
+    setting: str
+    why: str
+
+
+class AppliedChange(msgspec.Struct, frozen=True):
+    """A change that was made, and what was read back after it."""
+
+    change: SettingChange
+    value: str
+    """As the system tells it now; it can differ from what was asked (affinities)."""
+    note: str = ""
+
+
+class QuietResult(msgspec.Struct, frozen=True):
+    """What was put in order."""
+
+    done: tuple[AppliedChange, ...] = ()
+    lacking: tuple[UnavailableSetting, ...] = ()
+    already: tuple[str, ...] = ()
+    """Settings in which there was nothing to change."""
+
+
+WRITTEN, AS_BEFORE, GONE, FOREIGN, FAILED = (
+    "written",
+    "as-before",
+    "gone",
+    "foreign",
+    "failed",
+)
+"""How a change was undone: the old value was written; it was there already; the thing
+itself is gone; somebody else changed it and it is left; it could not be."""
+
+
+class RevertedChange(msgspec.Struct, frozen=True):
+    """What became of one change when it was to be put back."""
+
+    change: SettingChange
+    how: str
+    value: str = ""
+    """What is there now."""
+    why: str = ""
+    lost: bool = False
+    """It had been made, and was taken back by somebody before it was undone."""
+
+
+class QuietOwner(msgspec.Struct, frozen=True):
+    """Who made a transaction: a process is known by its id and its start."""
+
+    pid: int
+    """0: nobody in particular; it holds until somebody asks to restore."""
+    start: int
+    """Field 22 of /proc/PID/stat [clock ticks since boot]."""
+    boot_id: str
+    session: str = ""
+    """BW_SESSION of the session that it belongs to."""
+
+
+class RestoreResult(msgspec.Struct, frozen=True):
+    """What became of a whole transaction."""
+
+    owner: QuietOwner
+    undone: tuple[RevertedChange, ...] = ()
+    rebooted: bool = False
+    log: str = ""
+    """How the log was lost meanwhile, or why it is still there; mostly empty."""
+
+    @property
+    def failed(self) -> tuple[RevertedChange, ...]:
+        """What could not be put back and is still in the log."""
+        return tuple(one for one in self.undone if one.how == FAILED)
+
+    @property
+    def lost(self) -> tuple[RevertedChange, ...]:
+        """What was made and did not hold to the end."""
+        return tuple(one for one in self.undone if one.lost)
+
+    @property
+    def foreign(self) -> tuple[RevertedChange, ...]:
+        """What somebody else had changed meanwhile, and was left."""
+        return tuple(one for one in self.undone if one.how == FOREIGN)
+
+
+def parse_settings(words: Sequence[str]) -> tuple[RequestedSetting, ...]:
+    """Return the wishes that words stand for, in the order of applying.
+
+    A word is a setting's name, `NAME=VALUE[,VALUE]`, or `all`; a later word for the same
+    setting wins. Raises ValueError with what is wrong and what there is, for the first
+    word that is wrong.
+    """
+    wanted: dict[str, RequestedSetting] = {}
+    for word in words:
+        if word == ALL_SETTINGS:
+            wanted = {one: RequestedSetting(one) for one in SETTINGS} | wanted
+        else:
+            wish = _parse_setting(word)
+            wanted[wish.name] = wish
+    return tuple(wanted[name] for name in SETTINGS if name in wanted)
+
+
+def setting_errors(words: Sequence[str]) -> dict[int, str]:
+    """Return what is wrong with each word that is no wish, by its index."""
+    found = {}
+    for index, word in enumerate(words):
+        try:
+            parse_settings([word])
+        except ValueError as error:
+            found[index] = str(error)
+    return found
+
+
+def quiet_settings(
+    words: Sequence[str], places: Sequence[Diagnostic], *, require: bool
+) -> QuietSettings:
+    """Return what words without a mistake ask for; `places` are theirs, one for each."""
+    wanted = parse_settings(words)
+    at = tuple(places[_setting_index(words, wish.name)] for wish in wanted)
+    return QuietSettings(wanted, require, at)
+
+
+def _parse_setting(word: str) -> RequestedSetting:
+    match = _WORD.match(word)
+    name, values = (match[1], match[2]) if match else (word, None)
+    if name == ALL_SETTINGS:
+        raise ValueError(f"{ALL_SETTINGS} takes no values: write it alone")
+    if name not in SETTINGS:
+        near = difflib.get_close_matches(name, SETTINGS, 1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        known = ", ".join((*SETTINGS, ALL_SETTINGS))
+        raise ValueError(f"there is no setting {name!r}; {hint}known: {known}")
+    given = tuple(one for one in (values or "").split(",") if one)
+    if values is not None and not given:
+        raise ValueError(f"{word!r} has no value: write {name} alone, or give it one")
+    if given and (wrong := setting_value_error(name, given)):
+        raise ValueError(wrong)
+    return RequestedSetting(name, given)
+
+
+def _setting_index(words: Sequence[str], name: str) -> int:
+    """Return the index of the word that asked for a setting."""
+    named = [i for i, word in enumerate(words) if word.partition("=")[0] == name]
+    return named[-1] if named else words.index(ALL_SETTINGS)

@@ -1,0 +1,286 @@
+"""What a machine did while a trial ran: resources used, limits, messages.
+
+Purpose: the evidence that findings, `bw why` and reports speak of. It is distilled from the
+sampler's series (docs/watch-format.md) once, right after the trial, and kept in the
+journal with it, so a finding is a function of the journal; the series stay beside it for
+plots. Times are seconds of the window, shares lie in 0..1 of one thing's capacity, and
+*cores* are processors' worth of time. Absent is not zero: None, or an empty tuple with
+the reason in `absent`. Source: Systems Performance, 12.3.4 (USE).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+
+class TaskUse(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thread (of the own tree or a target), or one other process."""
+
+    pid: int
+    tid: int
+    """The thread; equal to `pid` for a main thread, 0 for a process as a whole."""
+    name: str
+    share: float
+    """Mean of its processor time over the window [cores]; over 1 only for a process."""
+    of: Literal["own", "target", "other"] = "own"
+    busiest_share: float | None = None
+    """Its mean while it ran at all: from its first to its last sample [cores]."""
+    seen_s: float | None = None
+    """How long it was seen [s]."""
+    waiting: float | None = None
+    """Time runnable without a processor, as a share of the window."""
+
+
+class ProgramUse(msgspec.Struct, frozen=True):
+    """All other processes of one name."""
+
+    name: str
+    processes: int
+    share: float
+    """Sum of their means of processor time over the window [cores]."""
+
+
+class CpuUse(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The processors. Sums are in cores: 1.5 is one and a half processors' time."""
+
+    count: int
+    busy: float
+    """All but idle, iowait and steal."""
+    user: float
+    system: float
+    """Without interrupts."""
+    interrupts: float
+    """irq and softirq."""
+    iowait: float
+    steal: float
+    each: tuple[float, ...] = ()
+    """Busy share of each processor, in order."""
+    runnable: float | None = None
+    """Mean of tasks that run or want to (procs_running), the sampler not counted."""
+    pressure: float | None = None
+    """Share of the window in which some task waited for a processor (PSI)."""
+    own: float | None = None
+    """Used by the trial's own tree."""
+    target: float | None = None
+    watcher: float | None = None
+    """Used by bw, its launcher and its sampler."""
+    others: float | None = None
+    """Used by everybody else: busy - own - target - watcher - interrupts; not below 0."""
+    own_user: float | None = None
+    """The part of `own` that is user time."""
+    kernel: float | None = None
+    """Used by all the kernel's own threads, whoever they worked for; a part of `others`."""
+
+
+class MemoryUse(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Memory [bytes] and what was done to get more of it [events in the window]."""
+
+    total: int
+    available_min: int
+    dirty_max: int = 0
+    swap_total: int = 0
+    swap_used_max: int = 0
+    swapped_in: int = 0
+    """Bytes."""
+    swapped_out: int = 0
+    scanned_direct: int = 0
+    """Pages that tasks had to look through themselves for free memory."""
+    scanned_kswapd: int = 0
+    refaults: int = 0
+    """Pages read again soon after they were thrown out."""
+    major_faults: int = 0
+    oom_kills: int = 0
+    pressure: float | None = None
+    pressure_full: float | None = None
+
+
+class DiskUse(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One whole block device."""
+
+    name: str
+    busy: float
+    """Share of the window with a request in flight; 1 is no saturation where a device
+    works in parallel."""
+    reads_per_s: float
+    writes_per_s: float
+    read_bytes_per_s: float
+    write_bytes_per_s: float
+    queue: float
+    """Mean of requests in flight or waiting."""
+    response_s: float | None = None
+    """Mean time of a request; None where there was none."""
+    flushes_per_s: float = 0.0
+    in_flight_min: int = 0
+    """Least requests in flight at any sample: above 0 for a device that never drained."""
+    longest_stall_s: float = 0.0
+    """Longest stretch of samples with requests in flight and none completed."""
+    active: float | None = None
+    """Share of the window in whose samples any request was in flight or completed: a
+    mean over it is that of the time in which the disk was used at all."""
+
+
+class NetworkUse(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One interface."""
+
+    name: str
+    receive_bytes_per_s: float
+    send_bytes_per_s: float
+    receive_packets_per_s: float
+    send_packets_per_s: float
+    errors: int = 0
+    dropped: int = 0
+    speed_bits_per_s: float | None = None
+    """Of the link, as detected; None where it is not told (virtual interfaces)."""
+
+
+class IoLimit(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A limit of a cgroup on one device; None: no such limit."""
+
+    device: str
+    """`MAJOR:MINOR`."""
+    name: str = ""
+    read_bytes_per_s: float | None = None
+    write_bytes_per_s: float | None = None
+    reads_per_s: float | None = None
+    writes_per_s: float | None = None
+
+
+class CgroupUse(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One cgroup that the trial or its target ran in, or an ancestor with a limit."""
+
+    path: str
+    version: int
+    controller: str = ""
+    of: Literal["own", "target"] = "own"
+    cpu_limit_cores: float | None = None
+    cpu_used_cores: float | None = None
+    periods: int = 0
+    throttled: int = 0
+    """Periods in which its tasks were stopped because the quota was spent."""
+    throttled_s: float = 0.0
+    memory_limit: int | None = None
+    memory_max: int | None = None
+    """Most bytes at any sample."""
+    memory_limit_hits: int = 0
+    oom_kills: int = 0
+    pids_limit: int | None = None
+    pids_max: int | None = None
+    io_limits: tuple[IoLimit, ...] = ()
+    cpus: tuple[int, ...] = ()
+    """The processors that its cpuset allows; empty where none is told or all are."""
+
+
+class TreeIo(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a tree of processes read and wrote in the window [bytes; calls]."""
+
+    read_chars: int
+    """By system calls, from wherever it came (rchar)."""
+    written_chars: int
+    read_bytes: int
+    """From the storage layer (read_bytes of /proc/PID/io)."""
+    write_bytes: int
+    read_calls: int = 0
+    write_calls: int = 0
+
+
+class FilesOpen(msgspec.Struct, frozen=True):
+    """The process nearest to its limit of open files."""
+
+    pid: int
+    name: str
+    open: int
+    limit: int | None
+
+
+class KernelMessage(msgspec.Struct, frozen=True):
+    """One message of the kernel's log."""
+
+    at_s: float
+    """After the window's beginning."""
+    level: int
+    """0 emergency .. 7 debug."""
+    text: str
+
+
+class SocketUse(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the network's own software dropped or did again [events in the window]."""
+
+    retransmits: int = 0
+    segments_out: int = 0
+    listen_overflows: int = 0
+    listen_drops: int = 0
+    receive_errors: int = 0
+    softnet_dropped: int = 0
+    softnet_squeezed: int = 0
+
+
+class ClockUse(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Frequencies [Hz], temperatures [degrees C], throttling events; None: not told."""
+
+    frequency_min: float | None = None
+    """Of that processor whose frequency changed most while it was busy; those of different
+    processors differ for good."""
+    frequency_max: float | None = None
+    """Of the same processor."""
+    frequency_mean: float | None = None
+    """Of all busy processors' samples."""
+    temperature_max: float | None = None
+    thermal_throttles: int | None = None
+
+
+MOST_TASKS, MOST_OTHERS = 8, 5
+"""How many threads of each side (the own tree, the targets), and how many of the other
+processes and programs, a use keeps."""
+WORKING_CORES = 0.05
+"""Processor time from which on a thread is counted as working [cores]."""
+
+
+class ResourceUse(msgspec.Struct, frozen=True, omit_defaults=True):
+    """All that was seen of the machine in the window of one trial, or of a few."""
+
+    seconds: float
+    """Length of the window: EXEC of the trials."""
+    samples: int
+    """Within the window; below about 3 shares are means over more than the window."""
+    epochs: tuple[int, int]
+    """First and last trial seen together: trials shorter than three samples share one, where
+    little lies between them."""
+    series: str = ""
+    """The file of the series, relative to the study."""
+    begin_ns: int = 0
+    end_ns: int = 0
+    """The window in the series' time, CLOCK_MONOTONIC [ns]."""
+    cpu: CpuUse | None = None
+    tasks: tuple[TaskUse, ...] = ()
+    """The busiest threads of the own tree and of the targets, busiest first; at most
+    MOST_TASKS of each."""
+    working: tuple[int, int] | None = None
+    """How many threads of the own tree and of the targets used WORKING and more."""
+    others: tuple[TaskUse, ...] = ()
+    """The busiest other processes; at most MOST_OTHERS."""
+    programs: tuple[ProgramUse, ...] = ()
+    """The other processes by name, without the kernel's threads, busiest first; at most
+    MOST_OTHERS. A server of many processes is one of these."""
+    memory: MemoryUse | None = None
+    disks: tuple[DiskUse, ...] = ()
+    """Those with any request in the window."""
+    io_pressure: float | None = None
+    io_pressure_full: float | None = None
+    networks: tuple[NetworkUse, ...] = ()
+    """Those with any packet in the window."""
+    sockets: SocketUse | None = None
+    cgroups: tuple[CgroupUse, ...] = ()
+    own_io: TreeIo | None = None
+    target_io: TreeIo | None = None
+    files: FilesOpen | None = None
+    files_of_machine: tuple[int, int] | None = None
+    """Open files of the whole machine, and their limit."""
+    kernel: tuple[KernelMessage, ...] = ()
+    """At most 20; warnings and worse first."""
+    clock: ClockUse | None = None
+    absent: tuple[tuple[str, str], ...] = ()
+    """What could not be seen, and why: (`frequency`, `no cpufreq ...`)."""
+    sampler_cost: float | None = None
+    """The sampler's own processor time [cores]."""

@@ -1,0 +1,93 @@
+"""Results: an estimate with its interval, and a finding with its evidence."""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+# -- A number that never travels alone -------------------------------------------------
+
+
+class Estimate(msgspec.Struct, frozen=True):
+    """A value with its interval, confidence, method, sample size and unit."""
+
+    value: float
+    low: float
+    high: float
+    confidence: float
+    method: str
+    n: int
+    unit: str = ""
+
+    @property
+    def half_width(self) -> float:
+        """Half the interval's width, in the value's unit."""
+        return (self.high - self.low) / 2
+
+
+class ReachedPrecision(msgspec.Struct, frozen=True):
+    """How precisely a rule's metric is known where the test ended."""
+
+    metric: str
+    statistic: str
+    """`mean`, `median`, `p90`."""
+    n: int
+    estimate: Estimate | None
+    """None where n values bound nothing."""
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """One row of Getstats' table for one quantity of one test.
+
+    A figure that the data cannot give is NaN: LOW, HIGH, SDEV and HW for n < 2.
+    """
+
+    name: str
+    """`elapsed`, `system`, `user`, `wait`, `cpu_percent`, or a metric's name."""
+    label: str
+    """As printed: `Elapsed`, `CPU%`, or the metric's name."""
+    unit: str
+    count: int
+    mean: float
+    median: float
+    low: float
+    """Lower end of the Student-t interval of the mean; in tables not below 0 for what
+    cannot be (times, CPU%, counts)."""
+    high: float
+    minimum: float
+    maximum: float
+    sdev: float
+    """Sample standard deviation (n - 1)."""
+    half_width: float
+    slope: float
+    """Least-squares slope over epochs, unit per epoch."""
+    sum: float
+    confidence: float = 0.95
+
+
+# -- A doubt about a result: data that travels with it, never a log line ---------------
+
+
+class Severity(enum.StrEnum):
+    """How much a doubt weighs."""
+
+    NOTE = "note"
+    WARNING = "warning"
+    SERIOUS = "serious"
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """A named doubt: stable code, how grave, what was seen, what to do."""
+
+    code: str
+    """Stable identifier, such as `command-failed` or `missing-metric`."""
+    severity: Severity
+    subject: str
+    """What it is about: `ext2:1`, or `ext2:1 elapsed epoch 3`."""
+    evidence: str
+    """What was seen, with figures and units."""
+    remedy: str = ""
+    """What to do about it."""
+    metric: str = ""
+    """The one metric that it is about, where it is about one."""

@@ -1,0 +1,352 @@
+"""A search over rates: criterion, claim, goal, probe, load trial, result; and their form in the journal."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Callable
+from typing import Literal, TypeVar
+
+import msgspec
+
+from benchwright.core.observation import CpuProfile
+from benchwright.core.plan import Pairs
+from benchwright.core.resource_use import ResourceUse
+from benchwright.core.results import Estimate, Finding
+
+# --------------------------------------------------------------------------------------
+# The nouns of a search over rates: criterion, claim, goal, probe, trial under load,
+# result.
+#
+# A search asks for *probes*; a bench runs each and returns a `LoadTrial`; a policy is a pure
+# function of the trials so far. Nothing here knows a clock, a server or a file.
+# Sources: Workbench paper, tables 1 and 2, algorithm 2; GLOSSARY.md.
+
+
+class Criterion(msgspec.Struct, frozen=True):
+    """What must hold at a load: a value of the trial on the right side of a limit."""
+
+    key: str
+    """Names the value in `LoadTrial.values`: `response_ms_mean`, `response_ms_p99`,
+    `within_40ms_share`, `error_ratio`, or a user's metric."""
+    limit: float
+    """In the value's unit."""
+    unit: str = "ms"
+    better: Literal["lower", "higher"] = "lower"
+    statistic: Literal["mean", "percentile", "share", "ratio", "metric"] = "mean"
+    """What kind of number it is, so what shape and noise it has."""
+    share: float | None = None
+    """Of a percentile: 0.99."""
+
+    def holds(self, value: float) -> bool:
+        """Tell whether a value meets the limit; at the limit it does."""
+        return value <= self.limit if self.better == "lower" else value >= self.limit
+
+
+class ClaimKind(enum.StrEnum):
+    """What is promised of the answer."""
+
+    REGION = "region"
+    """The true response at the answer lies within +-tolerance of the limit."""
+    RATE = "rate"
+    """The answer lies within +-tolerance of the true peak rate."""
+    SLO = "slo"
+    """The highest rate at which the criterion holds with probability `confidence`."""
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A promise with its tolerance and its probability."""
+
+    kind: ClaimKind = ClaimKind.REGION
+    tolerance: float = 0.10
+    """Share of the limit (region) or of the peak rate (rate, slo: how far below the best
+    guess the answer may lie)."""
+    confidence: float = 0.95
+
+    def __post_init__(self) -> None:
+        assert 0 < self.tolerance < 1
+        assert 0.5 <= self.confidence < 1
+
+    @property
+    def text(self) -> str:
+        """As the command line writes it."""
+        of = self.confidence if self.kind is ClaimKind.SLO else self.tolerance
+        return f"{self.kind}:{100 * of:.10g}%"
+
+
+class CurveShape(msgspec.Struct, frozen=True):
+    """The curve's shape, which a search hands to one at a neighbouring sample."""
+
+    gap: float
+    """(capacity - peak) / peak."""
+    unloaded: float
+    """The response without load, as a share of the limit."""
+    noise_s: float
+    """Relative variance of a run's mean at the limit, times its length [s]."""
+    warm_up_s: float = 0.0
+
+
+class PeakGoal(msgspec.Struct, frozen=True, kw_only=True):
+    """What is searched for, and within what bounds."""
+
+    criteria: tuple[Criterion, ...]
+    """All must hold; the peak is the highest rate at which they do."""
+    claim: Claim = Claim()
+    start_rate: float = 50.0
+    """Of the first probe: low, or a neighbour's peak (seeding) [1/s]."""
+    lowest_rate: float | None = None
+    """Below this a criterion that fails ends the search; None: where a run would see
+    hardly any arrival (decide/peak/policy.py)."""
+    highest_rate: float | None = None
+    """What the generator can do; a criterion that still holds there ends the search;
+    None: a million, or 1024 times the first rate if that is more."""
+    rate_step: float | None = None
+    """The generator can be told multiples of this only; None: any rate [1/s]."""
+    budget_s: float | None = None
+    """Cost after which the best answer so far is given [s]."""
+    max_trials: int = 200
+    watched: bool = True
+    """Whether a running probe can be looked at and left early."""
+    restart_s: float = 0.0
+    """What a trial is known to cost beside its load, before one was run [s]."""
+    run_length_s: float | None = None
+    """Set by the user; None: the policy chooses."""
+    seed: int = 1
+    shape: CurveShape | None = None
+    """Of a neighbouring sample."""
+
+    def __post_init__(self) -> None:
+        assert self.criteria
+        assert self.start_rate > 0
+        assert self.rate_step is None or self.rate_step > 0
+
+
+def rounded_rate(rate: float, step: float | None = None) -> float:
+    """Return a rate as a generator is told it [1/s]: the nearest with at most five
+    significant digits, and a multiple of `step` where there is one; never 0."""
+    if step is not None:
+        rate = max(1, round(rate / step)) * step
+    return float(f"{rate:.5g}")
+
+
+def rounded_bound(
+    rate: float, step: float | None, whole: Callable[[float], int]
+) -> float:
+    """Return a bound on rates that a generator can be told [1/s]: `whole`, which is
+    `math.floor` or `math.ceil`, rounds it to a multiple of `step` on the inside."""
+    if step is None:
+        return rounded_rate(rate)
+    # A multiple that was written with five digits is one still.
+    return rounded_rate(whole(round(rate / step, 3)) * step, step)
+
+
+class Probe(msgspec.Struct, frozen=True):
+    """One trial under load that a policy asks for."""
+
+    rate: float
+    """Intended [1/s]; at most five significant digits, so that it can be written down."""
+    duration_s: float
+    purpose: str = ""
+    """For a person: `climb`, `bisect`, `focus`, `overload`."""
+    users: int | None = None
+    """Of a closed loop: how many issue at once; `rate` is the same number then. None: an
+    open loop at `rate`."""
+
+    def __post_init__(self) -> None:
+        assert self.rate > 0
+        assert self.duration_s > 0
+        assert self.users is None or self.users == self.rate
+
+
+class LoadSeries(msgspec.Struct, frozen=True):
+    """A trial's values in time, in columns of equal length `(n_bins,)`."""
+
+    at_s: tuple[float, ...] = ()
+    """Begin of each bin since the load began [s]."""
+    width_s: float = 1.0
+    counts: tuple[int, ...] = ()
+    """Operations that the bin's values are of."""
+    values: dict[str, tuple[float, ...]] = {}
+    """By criterion's key; without meaning where the count is 0."""
+    binned_by: Literal["intended", "completion", "unknown"] = "unknown"
+    """Which moment of an operation puts it into a bin."""
+
+    def __post_init__(self) -> None:
+        assert len(self.at_s) == len(self.counts)
+        assert all(len(column) == len(self.at_s) for column in self.values.values())
+
+
+class LoadEnding(enum.StrEnum):
+    """How a trial under load ended."""
+
+    WHOLE = "whole"
+    LEFT = "left"
+    """The policy had seen enough."""
+    FAILED = "failed"
+    """The server or the generator did; `failure` says how."""
+
+
+class LoadTrial(msgspec.Struct, frozen=True, kw_only=True):
+    """What one probe came to: the observation of every search."""
+
+    rate: float
+    """Intended [1/s]."""
+    duration_s: float
+    """Asked for [s]."""
+    lasted_s: float
+    """For so long the load was offered [s]."""
+    cost_s: float
+    """All of it: configure, start, wait, load, stop [s]; never less than `lasted_s`."""
+    values: dict[str, float] = {}
+    """By criterion's key, over the whole run, nothing removed; absent where not known."""
+    series: LoadSeries = LoadSeries()
+    offered: int | None = None
+    """Operations that arrived."""
+    completed: int | None = None
+    """Operations that ended well within the run."""
+    errors: int = 0
+    ending: LoadEnding = LoadEnding.WHOLE
+    failure: str = ""
+    """Of a load that did not fail: why it has no response, where it has none."""
+    marks: tuple[str, ...] = ()
+    """Doubts about the generator: codes such as `closed-loop-generator`."""
+    started_ns: int = 0
+    """CLOCK_REALTIME [ns]; 0 in a simulation."""
+    use: ResourceUse | None = None
+    """What was seen of the machine meanwhile; no policy looks at it."""
+    profile: CpuProfile | None = None
+    """Where processor time went meanwhile, where that was asked for; no policy looks at it."""
+
+    @property
+    def offered_rate(self) -> float:
+        """The realised arrival rate, or the intended one where nobody counted [1/s]."""
+        if self.offered is None or not self.lasted_s:
+            return self.rate
+        return self.offered / self.lasted_s
+
+
+class VarianceComponents(msgspec.Struct, frozen=True):
+    """Where the noise of a response near the peak comes from; None: cannot be told."""
+
+    within_s: float | None
+    """Relative variance of a run's mean at the limit, times its length [s]."""
+    between: float | None
+    """Relative standard deviation between runs, beyond that."""
+
+
+class CurvePoint(msgspec.Struct, frozen=True):
+    """The response at one rate, as the search knows it."""
+
+    rate: float
+    low: float
+    middle: float
+    high: float
+
+
+class PeakStatus(enum.StrEnum):
+    """How a search ended."""
+
+    FOUND = "found"
+    """The claim holds with its probability."""
+    BUDGET = "budget"
+    """Time was up: the best answer by then."""
+    UNDECIDED = "undecided"
+    """The trials were used up, or the server cannot be told apart from its noise."""
+    FAILS_AT_LOWEST = "fails-at-lowest"
+    """A criterion does not hold even at the lowest load."""
+    NEVER_FAILS = "never-fails"
+    """Every criterion holds at the highest load that there is."""
+    FAILED = "failed"
+    """The server or the generator did."""
+
+
+class PeakResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a search came to."""
+
+    status: PeakStatus
+    detail: str
+    """Why it ended, as a sentence with figures."""
+    claim: Claim
+    policy: str
+    peak_rate: float | None = None
+    """[1/s]; in every ending but FAILED the best that is known, or a bound."""
+    interval: Estimate | None = None
+    """Of the peak rate."""
+    claim_probability: float | None = None
+    """That the claim holds; None where the policy has none to state."""
+    binding: str = ""
+    """Key of the criterion that limits."""
+    load_s: float = 0.0
+    """Seconds of load."""
+    cost_s: float = 0.0
+    trials: int = 0
+    components: VarianceComponents = VarianceComponents(None, None)
+    curve: tuple[CurvePoint, ...] = ()
+    """Of the binding criterion."""
+    findings: tuple[Finding, ...] = ()
+    shape: CurveShape | None = None
+
+
+# --------------------------------------------------------------------------------------
+# What the journal keeps of a search: its trials, a peak search's answer; how it is
+# written.
+#
+# Decision: figures that are not finite are kept as words (`"inf"`), because JSON has none
+# and a percentile over every limit is one; a null lost, it would come back as a mistake.
+# What a policy sees is always what was read back, so a live search and a resumed one see
+# the same bits.
+
+StoredType = TypeVar("StoredType")
+
+
+class SearchTrial(msgspec.Struct, frozen=True):
+    """A probe and what it came to, at one sample."""
+
+    number: int
+    """1 is the search's first; those that were forgotten are counted too."""
+    probe: Probe
+    trial: LoadTrial
+    sample: Pairs = ()
+
+
+class PeakAnswer(msgspec.Struct, frozen=True):
+    """What a peak search came to, claim by claim, in the order asked for."""
+
+    claims: tuple[PeakResult, ...]
+    """All from the same trials; one where a single thing was claimed."""
+
+    def __post_init__(self) -> None:
+        assert self.claims
+
+    @property
+    def first(self) -> PeakResult:
+        """The result that the answer is named by."""
+        return self.claims[0]
+
+    @property
+    def deciding(self) -> PeakResult:
+        """The first that was not found, else the first of all: why the search ended."""
+        missed = (one for one in self.claims if one.status is not PeakStatus.FOUND)
+        return next(missed, self.first)
+
+
+def encode_stored(value: object) -> msgspec.Raw:
+    """Return a value of the model as JSON that loses no figure."""
+    return msgspec.Raw(
+        msgspec.json.encode(_with_words_for_infinities(msgspec.to_builtins(value)))
+    )
+
+
+def decode_stored(text: msgspec.Raw | bytes, kind: type[StoredType]) -> StoredType:
+    """Return the value that `kept` wrote. Raises msgspec.MsgspecError."""
+    return msgspec.json.decode(text, type=kind, strict=False)
+
+
+def _with_words_for_infinities(value: object) -> object:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, dict):
+        return {key: _with_words_for_infinities(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_words_for_infinities(one) for one in value]
+    return value

@@ -1,0 +1,315 @@
+"""The nouns of a response surface: factor, sample, goal, what a sample came to, model, prediction.
+
+A surface is the peak rate over the samples that factors span. The outer loop asks for
+samples; the inner search (core/search.py) answers each; a model tells the rest.
+Decision: a level is kept as the text that the server gets (`64MB`), with its number
+beside it, so that what is modelled and what is configured cannot differ.
+Source: Workbench paper, algorithm 1 and section 5.5.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from typing import Literal
+
+import msgspec
+
+from benchwright.core.plan import Pairs
+from benchwright.core.quantity import parse_duration_ns, parse_share, parse_size_bytes
+from benchwright.core.results import Estimate, Finding
+from benchwright.core.search import PeakGoal, PeakResult, PeakStatus
+
+Sample = Pairs
+"""A level of each factor, in the factors' order: (("disks", "2"), ("nfsd", "16"))."""
+
+LevelKind = Literal["number", "size", "duration", "share", "word"]
+"""What the texts of a factor's levels are; `word`: a categorical factor."""
+
+WIDE_RATIO = 4.0
+"""Levels that span at least so much are spread by ratio, not by difference."""
+
+
+class Transform(enum.StrEnum):
+    """What is done to a numeric factor's levels before anything is fitted."""
+
+    NONE = "none"
+    LOG = "log"
+    LOG2 = "log2"
+    SQRT = "sqrt"
+
+    def of(self, number: float) -> float:
+        """Return the transformed number; raises ValueError where there is none."""
+        if self is Transform.NONE:
+            return number
+        if number < 0 or (number == 0 and self is not Transform.SQRT):
+            raise ValueError(f"{number:g} has no {self}")
+        if self is Transform.SQRT:
+            return math.sqrt(number)
+        return math.log2(number) if self is Transform.LOG2 else math.log(number)
+
+    def back(self, transformed: float) -> float:
+        """Return the number that was transformed."""
+        if self is Transform.NONE:
+            return transformed
+        if self is Transform.SQRT:
+            return transformed**2
+        return 2.0**transformed if self is Transform.LOG2 else math.exp(transformed)
+
+
+class Factor(msgspec.Struct, frozen=True):
+    """A variable of the server, with the levels that it may have."""
+
+    name: str
+    levels: tuple[str, ...]
+    """As the server gets them, in the order written; no two are alike."""
+    measure: LevelKind = "word"
+    transform: Transform = Transform.NONE
+
+    def __post_init__(self) -> None:
+        assert self.levels
+        assert len(set(self.levels)) == len(self.levels)
+
+    @property
+    def numeric(self) -> bool:
+        """Whether levels lie on a line, so that one between two others means something."""
+        return self.measure != "word"
+
+    @property
+    def title(self) -> str:
+        """The name of the model's axis: `disks`, `log2(nfsd)`."""
+        if self.transform is Transform.NONE:
+            return self.name
+        return f"{self.transform}({self.name})"
+
+    def number(self, level: str) -> float:
+        """Return a level's number, not transformed; raises ValueError for none."""
+        assert self.measure != "word"
+        return parse_level(level, self.measure)
+
+    def place(self, level: str) -> float:
+        """Return where a level lies: the lowest one at -1, the highest one at 1.
+
+        Levels outside lie outside. Raises ValueError for what is no such number.
+        """
+        at = [self.transform.of(self.number(one)) for one in self.levels]
+        low, high = min(at), max(at)
+        if low == high:
+            return 0.0
+        return 2 * (self.transform.of(self.number(level)) - low) / (high - low) - 1
+
+
+class DesignKind(enum.StrEnum):
+    """How samples are chosen."""
+
+    FULL = "full"
+    """Every one."""
+    D_OPTIMAL = "d-optimal"
+    """Those that tell the polynomial's coefficients best."""
+    I_OPTIMAL = "i-optimal"
+    """Those with which the polynomial predicts best on average."""
+    ADAPTIVE = "adaptive"
+    """A few D-optimal ones, then one at a time where a Gaussian process knows least."""
+
+
+class ModelKind(enum.StrEnum):
+    """What predicts the samples that were not measured."""
+
+    POLYNOMIAL = "polynomial"
+    GAUSSIAN_PROCESS = "gaussian-process"
+
+
+class SurfaceGoal(msgspec.Struct, frozen=True, kw_only=True):
+    """What is mapped, with how many samples, and how."""
+
+    factors: tuple[Factor, ...]
+    peak: PeakGoal
+    """Of the inner search; its first rate is the default seed."""
+    design: DesignKind = DesignKind.ADAPTIVE
+    samples: int
+    """That are searched, those that fail included; at most all there are."""
+    model: ModelKind = ModelKind.GAUSSIAN_PROCESS
+    degree: int = 2
+    """Of the polynomial, interactions of two factors included from 2 on."""
+    log_response: bool = True
+    """Model the logarithm of the rate: limits multiply, and noise is relative."""
+    confidence: float = 0.95
+    """Of bands and intervals."""
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        assert self.factors
+        assert self.degree in (1, 2)
+        assert 1 <= self.samples <= self.count
+        assert 0.5 <= self.confidence < 1
+
+    @property
+    def count(self) -> int:
+        """How many samples there are."""
+        return math.prod(len(factor.levels) for factor in self.factors)
+
+
+MEASURED_STATUSES = (PeakStatus.FOUND, PeakStatus.BUDGET, PeakStatus.UNDECIDED)
+"""Endings with a peak; the others have none, or a bound."""
+
+
+class SampleResult(msgspec.Struct, frozen=True):
+    """What the search at one sample came to, a failure too."""
+
+    sample: Sample
+    found: PeakResult
+    seeded_from: Sample = ()
+    """The measured neighbour whose peak and shape the search began with; (): none."""
+
+    @property
+    def peak_rate(self) -> float | None:
+        """The measured peak [1/s]; None where there is none, or only a bound."""
+        return self.found.peak_rate if self.found.status in MEASURED_STATUSES else None
+
+
+class SampleRequest(msgspec.Struct, frozen=True):
+    """The next sample to search, and with what to begin."""
+
+    sample: Sample
+    goal: PeakGoal
+    seeded_from: Sample = ()
+    why: str = ""
+    """For a person: `design`, `least known`, `spread`."""
+
+
+class Coefficient(msgspec.Struct, frozen=True):
+    """One coefficient of the polynomial, in coded units (-1 to 1)."""
+
+    name: str
+    estimate: Estimate
+
+
+class ModelFit(msgspec.Struct, frozen=True, kw_only=True):
+    """The model as figures and words."""
+
+    kind: ModelKind
+    text: str
+    """The formula, or the kernel with its hyperparameters."""
+    n: int
+    """Measured samples that it was fitted to."""
+    coefficients: tuple[Coefficient, ...] = ()
+    residual_share: float | None = None
+    """Standard deviation of what the model leaves, as a share of the rate."""
+    expected_error: float | None = None
+    """Mean absolute error over all samples that the bands imply, as a share of the rate."""
+    widening: float = 1.0
+    """By what the bands are wider than the model says, so that they fit the
+    cross-validated errors."""
+
+
+class LeftOutPrediction(msgspec.Struct, frozen=True):
+    """What the model says of a measured sample when it is fitted without it."""
+
+    sample: Sample
+    measured: float
+    predicted: float
+
+    @property
+    def error(self) -> float:
+        """(predicted - measured) / measured."""
+        return self.predicted / self.measured - 1
+
+
+class CrossValidation(msgspec.Struct, frozen=True):
+    """How well each measured sample is predicted by the others."""
+
+    left_out: tuple[LeftOutPrediction, ...]
+    error: Estimate
+    """Mean absolute error, as a share of the rate, with its band."""
+
+
+class Prediction(msgspec.Struct, frozen=True):
+    """What the model says of one sample."""
+
+    sample: Sample
+    value: float
+    """[1/s]."""
+    low: float
+    high: float
+    measured: Estimate | None = None
+    """What the search found there; None where none was made, or it found no peak."""
+    outside: tuple[str, ...] = ()
+    """Factors whose level lies outside of all that were given: extrapolated."""
+
+
+class SurfaceResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What the mapping came to."""
+
+    results: tuple[SampleResult, ...]
+    """In the order of the searches."""
+    fit: ModelFit | None = None
+    """None: too few samples have a peak."""
+    validation: CrossValidation | None = None
+    predictions: tuple[Prediction, ...] = ()
+    """Of every sample, in the factors' order."""
+    findings: tuple[Finding, ...] = ()
+    load_s: float = 0.0
+    cost_s: float = 0.0
+    trials: int = 0
+
+
+def make_factor(
+    name: str, levels: tuple[str, ...], transform: Transform | None = None
+) -> Factor:
+    """Return the factor of these levels: numeric where all are numbers of one kind.
+
+    Without a transform one is chosen: log2 where levels above 0 span a factor of
+    `WIDE_RATIO` or more, else none. Raises ValueError for a transform that cannot be.
+    """
+    measure = _level_kind(levels)
+    if measure == "word":
+        if transform not in (None, Transform.NONE):
+            raise ValueError(
+                f"{name} has levels that are no numbers: nothing to take a {transform} of"
+            )
+        return Factor(name, levels)
+    numbers = [parse_level(one, measure) for one in levels]
+    low, high = min(numbers), max(numbers)
+    if transform is None:
+        wide = low > 0 and high >= WIDE_RATIO * low
+        transform = Transform.LOG2 if wide else Transform.NONE
+    if low < 0 and transform is Transform.SQRT:
+        raise ValueError(f"{name} has the level {low:g}: a sqrt needs 0 or more")
+    if low <= 0 and transform in (Transform.LOG, Transform.LOG2):
+        raise ValueError(
+            f"{name} has the level {low:g}: a {transform} needs more than 0"
+        )
+    return Factor(name, levels, measure, transform)
+
+
+def parse_level(text: str, measure: LevelKind) -> float:
+    """Return the number of a level: bytes of a size, seconds of a duration.
+
+    Raises ValueError for a text that is no such number.
+    """
+    if measure == "size":
+        return float(parse_size_bytes(text))
+    if measure == "duration":
+        return parse_duration_ns(text) / 1e9
+    if measure == "share":
+        return parse_share(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"{text!r} is no number")
+    return number
+
+
+def _level_kind(levels: tuple[str, ...]) -> LevelKind:
+    """Return what all levels are; numbers that are equal (1, 1.0) are words."""
+    measures: tuple[LevelKind, ...] = ("number", "size", "duration", "share")
+    for measure in measures:
+        try:
+            numbers = {parse_level(level, measure) for level in levels}
+        except ValueError:
+            continue
+        if len(numbers) == len(levels):
+            return measure
+    return "word"

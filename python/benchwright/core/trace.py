@@ -1,0 +1,370 @@
+"""What the engine reports about I/O traces: reading, capture, conversion, statistics, comparison."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from benchwright.core.load import TimeDistribution
+
+# -- What became of an I/O trace: how it was read, converted, captured -----------------
+#
+# Times are whole nanoseconds, sizes bytes. Absent is not zero: what a trace does not tell is
+# None. Decision: the engine measures (one pass in bounded memory), these types hold its
+# answer; a field that we do not know is passed over here and kept in the document that
+# `--json` prints. Sources: docs/engine-protocol.md, docs/trace-format.md.
+
+
+class TraceReport(msgspec.Struct, frozen=True):
+    """What reading did to a trace: the policies in force, and how often each acted."""
+
+    path: str
+    paths: tuple[str, ...]
+    format: str
+    operations: int
+    """Handed on."""
+    skipped_lines: int
+    skipped_first: tuple[str, ...]
+    """The first of them, with place and reason."""
+    other_events: int
+    """Lines or records that are no operation's arrival."""
+    unmatched_completions: int
+    left_out: int
+    """By `devices`, `from` and `for`."""
+    reordered: int
+    window_ns: int
+    duplicates: str
+    spread: int
+    offsets: str
+    wrapped: int
+    scaled: bool
+    source_bytes: int | None
+    aligned: int
+    clipped: int
+    speed_micro: int
+    devices: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+# -- capture, convert ------------------------------------------------------------------
+
+
+class CaptureResult(msgspec.Struct, frozen=True):
+    """What was recorded."""
+
+    operations: int
+    unfinished: int
+    """Those whose end was not seen."""
+    lost_events: int
+    """What the kernel's buffer could not hold: the trace has gaps."""
+    strangers: int
+    """Ends of requests from before, or of others than the tree."""
+    new_devices: int
+    """Operations on devices that appeared meanwhile: not in the trace."""
+    unread_lines: int
+    elapsed_ns: int
+    zero_monotonic_ns: int | None
+    """CLOCK_MONOTONIC of the first operation, the trace's zero."""
+    devices: tuple[str, ...]
+
+
+class ConvertedFile(msgspec.Struct, frozen=True):
+    """A file that was written."""
+
+    path: str
+    format: str
+
+
+class ConvertResult(msgspec.Struct, frozen=True):
+    """What was converted."""
+
+    output: ConvertedFile
+    rows: int
+    bytes: int
+    lost: tuple[str, ...]
+    """What the format could not take over."""
+    trace: TraceReport
+
+
+# --------------------------------------------------------------------------------------
+# What an I/O trace is like: how bursty, how large, how sequential, how skewed, how
+# deep.
+#
+# Times are whole nanoseconds, sizes bytes. Absent is not zero: a figure that the trace does
+# not hold is None. Sources: docs/engine-protocol.md; docs/traces.md says what each means.
+
+
+class KindShare(msgspec.Struct, frozen=True):
+    """One kind's part of a trace."""
+
+    operations: int
+    bytes: int
+    share: float
+
+
+class RateSeries(msgspec.Struct, frozen=True):
+    """Arrivals over time."""
+
+    bin_ns: int
+    """The width of a bin; the last one may be shorter."""
+    operations: tuple[int, ...]
+    bytes: tuple[int, ...]
+    operations_max: int
+
+
+class Dispersion(msgspec.Struct, frozen=True):
+    """Burstiness at one scale."""
+
+    bin_ns: int
+    bins: int
+    mean: float | None
+    """Arrivals in a bin."""
+    max: int
+    index: float | None
+    """Variance of the counts over their mean: 1 for Poisson arrivals."""
+
+
+class ArrivalGaps(msgspec.Struct, frozen=True):
+    """Times between arrivals."""
+
+    gap_ns: TimeDistribution
+    cv_squared: float | None
+    """1 for Poisson arrivals, 0 for even ones."""
+    equal: int
+    """Arrivals with the stamp of the one before."""
+
+
+class SizeCount(msgspec.Struct, frozen=True):
+    """How common one size is."""
+
+    bytes: int
+    operations: int
+    share: float
+
+
+class SizeBucket(msgspec.Struct, frozen=True):
+    """Operations of up to a size, and of more than the bucket before."""
+
+    up_to_bytes: int
+    operations: int
+
+
+class OperationSizes(msgspec.Struct, frozen=True):
+    """How large operations are."""
+
+    mean_bytes: float | None
+    different: int | None
+    """None: more than are counted exactly."""
+    commonest: tuple[SizeCount, ...]
+    buckets: tuple[SizeBucket, ...]
+
+
+class SequentialRuns(msgspec.Struct, frozen=True):
+    """Operations in a row, each of which starts where the one before ended."""
+
+    runs: int
+    mean: float | None
+    p50: int | None
+    p99: int | None
+    max: int | None
+
+
+class JumpBucket(msgspec.Struct, frozen=True):
+    """Distances of up to so much, and of more than half of it."""
+
+    up_to_bytes: int
+    forward: int
+    backward: int
+
+
+class Sequentiality(msgspec.Struct, frozen=True):
+    """How far operations lie from the one before, on their device."""
+
+    operations: int
+    sequential_share: float | None
+    recent_share: float | None
+    """Of those that start where one of the last 32 ended."""
+    runs: SequentialRuns
+    jumps: tuple[JumpBucket, ...]
+
+
+class DepthSeries(msgspec.Struct, frozen=True):
+    """How many operations are under way, over time."""
+
+    bin_ns: int
+    mean: tuple[float, ...]
+
+
+class QueueDepth(msgspec.Struct, frozen=True):
+    """How many operations are under way."""
+
+    operations: int
+    without_end: int
+    mean: float | None
+    """Over time."""
+    mean_at_arrival: float
+    max: int
+    series: DepthSeries
+
+
+class PopularShare(msgspec.Struct, frozen=True):
+    """The most popular part of the touched blocks."""
+
+    blocks_share: float
+    accesses_share: float
+
+
+class ZipfFit(msgspec.Struct, frozen=True):
+    """The Zipf law that fits the popular blocks best."""
+
+    exponent: float
+    ranks: int
+    """How many of the most popular blocks it was fitted to."""
+    misfit: float
+    """Above about 0.05 it is no Zipf law, whatever the exponent."""
+
+
+class Popularity(msgspec.Struct, frozen=True):
+    """How skewed accesses are."""
+
+    method: Literal["exact", "sampled"]
+    rate: float
+    """The share of blocks that was followed."""
+    block_bytes: int
+    accesses: float
+    tops: tuple[PopularShare, ...]
+    zipf: ZipfFit | None
+
+
+class WorkingSet(msgspec.Struct, frozen=True):
+    """How many different blocks are touched; by the method of `Popularity`."""
+
+    blocks: float
+    bytes: float
+    window_ns: int
+    windows: int
+    window_blocks_mean: float | None
+    window_blocks_max: float
+    bin_ns: int
+    cumulative: tuple[float, ...]
+    """Different blocks touched from the start to the end of each bin."""
+
+
+class TraceStatistics(msgspec.Struct, frozen=True):
+    """What a trace is like."""
+
+    operations: int
+    bytes: int
+    duration_ns: int
+    """From the first arrival to the last."""
+    rate_per_s: float | None
+    kinds: dict[str, KindShare]
+    rate: RateSeries
+    dispersion: tuple[Dispersion, ...]
+    gaps: ArrivalGaps
+    sizes: OperationSizes
+    sequentiality: Sequentiality
+    popularity: Popularity
+    working_set: WorkingSet
+    queue: QueueDepth | None
+    """None: the trace does not tell when operations ended."""
+    response_ns: TimeDistribution
+    issue_error_ns: TimeDistribution
+    errors: int
+    report: TraceReport
+
+
+# -- How faithful a replay is: B, what an observer saw, beside A, what was meant -------
+#
+# Times are whole nanoseconds; an arrival error below zero is early. Absent is not zero.
+# Sources: docs/engine-protocol.md; Buttress paper, section 6.4, Figures 8 to 11.
+
+AlignmentSource = Literal["given", "stamps", "estimated", "estimated-whole"]
+
+
+class Alignment(msgspec.Struct, frozen=True):
+    """How B's time is laid over A's, and where that comes from."""
+
+    speed_micro: int
+    speed_from: AlignmentSource
+    shift_ns: int
+    """The time of A's time zero in B."""
+    shift_from: AlignmentSource
+    pairs: int
+    """That the estimates rest on; 0 where nothing was estimated."""
+
+
+class SignedQuantile(msgspec.Struct, frozen=True):
+    """The error that a share of pairs does not exceed."""
+
+    share: float
+    error_ns: int
+
+
+class ErrorShare(msgspec.Struct, frozen=True):
+    """The share of pairs that are at most so far off, early or late."""
+
+    within_ns: int
+    share: float
+
+
+class ArrivalError(msgspec.Struct, frozen=True):
+    """B's arrivals less A's, of pairs."""
+
+    mean_ns: float | None
+    quantiles: tuple[SignedQuantile, ...]
+    within: tuple[ErrorShare, ...]
+    late_ns: TimeDistribution
+    early_ns: TimeDistribution
+    absolute_ns: TimeDistribution
+
+
+class BinCounts(msgspec.Struct, frozen=True):
+    """Arrivals in bins, side by side."""
+
+    fine_bin_ns: int
+    equal_share: float | None
+    """Of A's operations, in narrow bins with equal counts."""
+    overlap_share: float | None
+    """The smaller count of each narrow bin, over A's operations."""
+    bin_ns: int
+    a: tuple[int, ...]
+    b: tuple[int, ...]
+    before_zero: int
+
+
+class CdfPoint(msgspec.Struct, frozen=True):
+    """A response time, and the share of operations that do not exceed it."""
+
+    share_micro: int
+    response_ns: int
+
+
+class TraceSide(msgspec.Struct, frozen=True):
+    """One trace alone."""
+
+    operations: int
+    dispersion: tuple[Dispersion, ...]
+    response_ns: TimeDistribution
+    response_cdf: tuple[CdfPoint, ...]
+    queue: QueueDepth | None
+    report: TraceReport
+
+
+class TraceComparison(msgspec.Struct, frozen=True):
+    """How faithful B is to A."""
+
+    alignment: Alignment
+    matched: int
+    unmatched_a: int
+    unmatched_b: int
+    dropped_b: int
+    """Operations that B tells of but never issued."""
+    arrival_error: ArrivalError
+    counts: BinCounts
+    a: TraceSide
+    b: TraceSide
+    response_ratio: float | None
+    """B's mean over A's."""
+    queue_ratio: float | None

@@ -1,0 +1,1 @@
+"""Comparing arms: blocks, intervals, verdicts."""

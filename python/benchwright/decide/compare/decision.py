@@ -1,0 +1,389 @@
+"""The controller of a comparison: verdicts and gates as far as the evidence goes, and the next block or the stop."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from benchwright.core.comparison import (
+    ComparisonDesign,
+    ComparisonRule,
+    Gate,
+    GateOutcome,
+    Verdict,
+)
+from benchwright.core.plan import StopDecision
+from benchwright.decide.compare.evidence import ComparisonHistory, Evidence
+from benchwright.decide.compare.intervals import (
+    log_ratio_interval,
+    p_value,
+    planned_size,
+)
+from benchwright.stats.dependence import MIN_VALUES_FOR_DEPENDENCE
+
+# -- In which order the arms of a block run --------------------------------------------
+#
+# A function of the seed and the block's number and of nothing else, so that a resumed
+# comparison goes on in the very order in which it would have gone on.
+# Source: R. A. Fisher 1935, The Design of Experiments, on randomised blocks; ABBA cancels
+# a linear drift within a block.
+
+
+def block_order(rule: ComparisonRule, block: int) -> tuple[int, ...]:
+    """Return the places of the arms to run in block `block`, counted from 0.
+
+    A sequence is one block that holds everything. A stored baseline does not run.
+    """
+    if rule.stored is not None:
+        return tuple(range(1, rule.arms))
+    assert rule.design is not ComparisonDesign.STORED, "what is stored does not run"
+    if rule.design is ComparisonDesign.SEQUENCE:
+        each = rule.warmup + rule.maximum
+        return tuple(arm for arm in range(rule.arms) for _ in range(each))
+    if rule.design is ComparisonDesign.BLOCKS:
+        return _shuffled(rule.arms, rule.seed, block)
+    forth = tuple(range(rule.arms))
+    return forth + forth[::-1] if rule.design is ComparisonDesign.ABBA else forth
+
+
+@lru_cache(maxsize=65536)
+def _shuffled(arms: int, seed: int, block: int) -> tuple[int, ...]:
+    order = np.random.default_rng([seed, block]).permutation(arms)
+    return tuple(int(arm) for arm in order)
+
+
+# -- The answers to a comparison's questions, as far as the evidence goes --------------
+#
+# Purpose: a verdict for each judged metric of each candidate, an outcome for each gate.
+# Decision: a verdict needs the interval and the adjusted P-value to agree; equivalence
+# within the margin goes before a difference, because a difference that nobody would act
+# on is not an answer. No verdict before the minimum number of blocks, whatever they say:
+# few blocks that agree by chance are no evidence that they always do.
+# Sources: S. Holm 1979; Y. Benjamini and Y. Hochberg 1995 (stats/input_comparison.py).
+
+ComparedPair = tuple[str, int]
+"""A metric's name and a candidate's place."""
+
+
+CONSTANT_FROM = 10
+"""Values that never vary are called different from so many on: fewer may well only seem
+not to vary, and an interval of width 0 is no evidence."""
+
+
+class JudgedGate(msgspec.Struct, frozen=True):
+    """What came of a gate for one pair."""
+
+    gate: Gate
+    pair: ComparedPair
+    outcome: GateOutcome
+
+
+def judged_pairs(rule: ComparisonRule) -> list[ComparedPair]:
+    """Return the questions: each judged metric of each candidate."""
+    return [
+        (metric.name, place)
+        for metric in rule.metrics
+        if metric.judged
+        for place in range(1, rule.arms)
+    ]
+
+
+def why_unanswerable(
+    rule: ComparisonRule, history: ComparisonHistory, evidence: Evidence
+) -> str:
+    """Return why no further block would answer a question, or nothing."""
+    if evidence.unfit:
+        return (
+            f"{evidence.unfit} {_unit(evidence)} with a value that is not positive: "
+            "there is no ratio"
+        )
+    nothing = not (evidence.baseline.n and evidence.candidate.n)
+    if nothing and history.blocks >= rule.minimum:
+        if not evidence.paired:
+            return "the metric is missing in all trials of an arm"
+        return f"the metric is missing in all of {history.blocks} blocks"
+    return ""
+
+
+def _unit(evidence: Evidence) -> str:
+    what = "block" if evidence.paired else "trial"
+    return what if evidence.unfit == 1 else f"{what}s"
+
+
+def verdicts_of(
+    rule: ComparisonRule, history: ComparisonHistory
+) -> dict[ComparedPair, tuple[Verdict, float]]:
+    """Return the verdict and the adjusted P-value of every judged pair."""
+    pairs = judged_pairs(rule)
+    p_values = [_p_value(rule, history.evidence[pair]) for pair in pairs]
+    adjusted = _adjusted(rule, p_values)
+    return {
+        pair: (_verdict(rule, history, pair, p), p)
+        for pair, p in zip(pairs, adjusted, strict=True)
+    }
+
+
+def _p_value(rule: ComparisonRule, evidence: Evidence, null: float = 0.0) -> float:
+    """Return the P-value for the family: 1 where there is no ratio, because those of the
+    values that happen to be positive say nothing of the others."""
+    return 1.0 if evidence.unfit else p_value(rule, evidence, null)
+
+
+def _adjusted(rule: ComparisonRule, p_values: list[float]) -> list[float]:
+    """Return the P-values adjusted for their number: Holm where a gate may fail a
+    build, Benjamini and Hochberg in a table to read."""
+    if len(p_values) < 2:
+        return p_values
+    from benchwright.stats.input_comparison import benjamini_hochberg, holm
+
+    return [float(p) for p in (holm if rule.gates else benjamini_hochberg)(p_values)]
+
+
+def adjustment(rule: ComparisonRule) -> str:
+    """Return the name of the adjustment."""
+    if len(judged_pairs(rule)) < 2:
+        return "none"
+    return "holm" if rule.gates else "benjamini-hochberg"
+
+
+def _verdict(
+    rule: ComparisonRule,
+    history: ComparisonHistory,
+    pair: ComparedPair,
+    p_adjusted: float,
+) -> Verdict:
+    evidence = history.evidence[pair]
+    if evidence.n < rule.minimum or why_unanswerable(rule, history, evidence):
+        return Verdict.UNDECIDED
+    found = log_ratio_interval(rule, evidence)
+    if found.within(math.log1p(rule.margin)) and _may_be_same(rule, evidence):
+        return Verdict.EQUIVALENT
+    if not found.half and evidence.n < CONSTANT_FROM:
+        return Verdict.UNDECIDED
+    if not found.excludes_zero or p_adjusted > rule.level:
+        return Verdict.UNDECIDED
+    worse = (found.center > 0) is (_better(rule, pair[0]) == "lower")
+    return Verdict.SLOWER if worse else Verdict.FASTER
+
+
+def _may_be_same(rule: ComparisonRule, evidence: Evidence) -> bool:
+    """Tell whether enough was seen to say that nothing differs."""
+    return not rule.paired or evidence.n >= rule.blocks_for_sameness
+
+
+def _better(rule: ComparisonRule, name: str) -> str:
+    return next(metric.better for metric in rule.metrics if metric.name == name)
+
+
+def gates_of(rule: ComparisonRule, history: ComparisonHistory) -> list[JudgedGate]:
+    """Return what came of every gate for every candidate.
+
+    A gate fails when the whole interval lies beyond its limit, and the P-value of
+    the limit itself, adjusted over all gates and candidates, agrees.
+    """
+    asked = [(gate, place) for gate in rule.gates for place in range(1, rule.arms)]
+    limits = [gate_limit(rule, gate) for gate, _ in asked]
+    p_values = [
+        _p_value(rule, history.evidence[gate.metric, place], limit)
+        for (gate, place), limit in zip(asked, limits, strict=True)
+    ]
+    adjusted = _adjusted(rule, p_values)
+    return [
+        JudgedGate(
+            gate,
+            (gate.metric, place),
+            _outcome(rule, history, (gate.metric, place), (limit, p)),
+        )
+        for (gate, place), limit, p in zip(asked, limits, adjusted, strict=True)
+    ]
+
+
+def too_few_to_see_dependence(evidence: Evidence) -> bool:
+    """Tell whether an arm that is not paired has too few trials to show whether
+    neighbouring ones depend on each other: then no gate is decided."""
+    fewest = min(evidence.baseline.n, evidence.candidate.n)
+    return not evidence.paired and fewest < MIN_VALUES_FOR_DEPENDENCE
+
+
+def gate_limit(rule: ComparisonRule, gate: Gate) -> float:
+    """Return the log ratio beyond which, away from 0, the gate fails."""
+    size = math.log1p(gate.share)
+    up = (gate.direction == "slower") is (_better(rule, gate.metric) == "lower")
+    return size if up else -size
+
+
+def _outcome(
+    rule: ComparisonRule,
+    history: ComparisonHistory,
+    pair: ComparedPair,
+    limit_and_p: tuple[float, float],
+) -> GateOutcome:
+    evidence = history.evidence[pair]
+    limit, p = limit_and_p
+    if evidence.n < rule.minimum or why_unanswerable(rule, history, evidence):
+        return GateOutcome.UNDECIDED
+    if too_few_to_see_dependence(evidence):
+        return GateOutcome.UNDECIDED
+    found = log_ratio_interval(rule, evidence)
+    if math.isnan(found.half) or (not found.half and evidence.n < CONSTANT_FROM):
+        return GateOutcome.UNDECIDED
+    beyond = (found.center - limit) * math.copysign(1, limit)
+    if beyond > found.half and p <= rule.level:
+        return GateOutcome.FAILED
+    if -beyond < found.half:
+        return GateOutcome.UNDECIDED
+    # A difference the other way is one that was seen; no difference needs more.
+    other_way = found.excludes_zero and found.center * limit < 0
+    if other_way or _may_be_same(rule, evidence):
+        return GateOutcome.PASSED
+    return GateOutcome.UNDECIDED
+
+
+# -- A comparison's controller: run another block, or stop -----------------------------
+#
+# Purpose: `decide_comparison`, a pure function of the rule and the history, so that a
+# simulation of thousands of comparisons, a resume and a live session take the same
+# decisions. Decision: blocks, not trials, are what is decided about: between two looks
+# every arm has run equally often. What the evidence says is in compare_verdict.py.
+# Source: figures in tests/calibration/test_compare.py; decide/precision.py.
+
+QuestionState = Literal["open", "settled", "answered"]
+"""`settled`: what is still open, no further block would answer."""
+
+
+class NextBlock(msgspec.Struct, frozen=True):
+    """Run these arms, in this order, then ask again."""
+
+    order: tuple[int, ...]
+
+
+def decide_comparison(
+    rule: ComparisonRule, history: ComparisonHistory
+) -> NextBlock | StopDecision:
+    """Return what to do next, given the outcomes so far; without memory or chance."""
+    stop = _decided_stop(rule, history)
+    return NextBlock(block_order(rule, history.run)) if stop is None else stop
+
+
+def _decided_stop(
+    rule: ComparisonRule, history: ComparisonHistory
+) -> StopDecision | None:
+    total = history.blocks + history.failed
+    if not total:
+        return None
+    if history.failed >= history.blocks + max(rule.minimum, 10):
+        detail = f"a trial failed in {history.failed} of {total} blocks"
+        return StopDecision(
+            "failed", detail, answered=False, looks=_looks(rule, history)
+        )
+    if rule.stored is None and not rule.paired:
+        return _ended("count", rule, history)
+    if rule.exactly is not None:
+        return _ended("count", rule, history) if total >= rule.exactly else None
+    if rule.mode == "plan" or rule.stored is not None:
+        if _plan_fulfilled(rule, history):
+            return _ended("planned", rule, history)
+    elif history.blocks >= rule.minimum and _question_state(rule, history) != "open":
+        return _ended("answered", rule, history)
+    if total >= rule.maximum:
+        return _ended("max-blocks", rule, history)
+    return _out_of_time(rule, history)
+
+
+def _out_of_time(
+    rule: ComparisonRule, history: ComparisonHistory
+) -> StopDecision | None:
+    """A block is not begun that, at the mean duration so far, would end too late."""
+    if rule.max_time_ns is None:
+        return None
+    left = rule.max_time_ns - history.duration_ns
+    if left > 0 and left * history.run >= history.duration_ns:
+        return None
+    return _ended("max-time", rule, history)
+
+
+_REASONS = {
+    "answered": "every question is answered",
+    "planned": "the planned number",
+    "count": "as asked for",
+    "max-blocks": "the most allowed",
+    "max-time": "the time is spent",
+}
+
+
+def _ended(
+    reason: str, rule: ComparisonRule, history: ComparisonHistory
+) -> StopDecision:
+    why = _REASONS[reason]
+    state = _question_state(rule, history)
+    if state == "settled":
+        reason, why = "unanswerable", "and no more would answer what is left"
+    return StopDecision(
+        reason,
+        f"{count_text(rule, history)}, {why}",
+        answered=rule.exactly is not None or state == "answered",
+        looks=_looks(rule, history),
+    )
+
+
+def count_text(rule: ComparisonRule, history: ComparisonHistory) -> str:
+    """Return how much was run: `24 blocks (1 failed)`, `30 trials of each arm`."""
+    count = history.blocks
+    if rule.paired:
+        text = f"{count} block{'' if count == 1 else 's'}"
+    else:
+        text = f"{count} trial{'' if count == 1 else 's'} of each arm"
+        if rule.stored is not None:
+            text = text.replace("each arm", "the candidate")
+    return f"{text} ({history.failed} failed)" if history.failed else text
+
+
+def _looks(rule: ComparisonRule, history: ComparisonHistory) -> int:
+    if rule.mode == "plan" or not rule.paired or rule.exactly is not None:
+        return 1
+    return max(0, history.blocks - rule.minimum + 1)
+
+
+# -- whether the questions are answered --------------------------------------------------
+
+
+def _plan_fulfilled(rule: ComparisonRule, history: ComparisonHistory) -> bool:
+    """Tell whether every judged pair that can be answered has the blocks it needs."""
+    pairs = judged_pairs(rule)
+    if history.blocks < rule.minimum:
+        return False
+    for pair in pairs:
+        evidence = history.evidence[pair]
+        if why_unanswerable(rule, history, evidence):
+            continue
+        need = planned_size(rule, evidence, len(pairs))
+        if need is None or evidence.n < need:
+            return False
+    return True
+
+
+def _question_state(rule: ComparisonRule, history: ComparisonHistory) -> QuestionState:
+    """Return where the questions stand, gates included.
+
+    The cheap question comes first: this is asked after every block.
+    """
+    pairs = judged_pairs(rule)
+    waiting = [
+        p for p in pairs if not why_unanswerable(rule, history, history.evidence[p])
+    ]
+    limit = math.log1p(rule.margin)
+    for pair in waiting:
+        found = log_ratio_interval(rule, history.evidence[pair])
+        if not (found.excludes_zero or found.within(limit)):
+            return "open"
+    verdicts = verdicts_of(rule, history)
+    if any(verdicts[pair][0] is Verdict.UNDECIDED for pair in waiting):
+        return "open"
+    for gate in gates_of(rule, history):
+        if gate.outcome is GateOutcome.UNDECIDED and gate.pair in waiting:
+            return "open"
+    return "answered" if waiting == pairs else "settled"

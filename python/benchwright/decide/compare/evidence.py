@@ -1,0 +1,280 @@
+"""What a comparison's controller may know: for every metric and candidate the moments of the log ratio.
+
+Purpose: blocks of trials in, for every metric and candidate the moments of the log
+ratio out. Decision: running moments rather than lists, so that looking after every
+block costs the same however many there were; the very builder that a session fills is
+the one that ten thousand simulated comparisons fill. Arms that are not paired keep their
+values too: how much neighbouring trials depend on each other takes their order.
+A block in which any trial failed counts for no metric; one in which a metric is missing
+on either side does not count for that pair. A ratio needs positive values: others are
+counted in `unfit`.
+Source: B. P. Welford 1962, Technometrics 4(3), for the running moments.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from benchwright.core.comparison import ComparisonRule
+from benchwright.stats.dependence import MeanError, mean_errors
+from benchwright.stats.moments import Moments
+
+MetricValues = Mapping[str, float]
+"""One trial's metrics; None stands for a trial that failed."""
+
+
+class ArmLogs:
+    """The logarithms of two arms' values, in the order of the trials; only ever longer, so
+    that a part from the beginning stays what it was."""
+
+    def __init__(self) -> None:
+        self.baseline: list[float] = []
+        self.candidate: list[float] = []
+        self._known: tuple[int, int] = (0, 0)
+        self._errors = (MeanError(), MeanError())
+
+    def errors(self, n_baseline: int, n_candidate: int) -> tuple[MeanError, MeanError]:
+        """Return the errors of the means of so many values from the beginning."""
+        if self._known != (n_baseline, n_candidate):
+            baseline, candidate = mean_errors(
+                np.asarray(self.baseline[:n_baseline], dtype=np.float64),
+                np.asarray(self.candidate[:n_candidate], dtype=np.float64),
+            )
+            self._known, self._errors = (n_baseline, n_candidate), (baseline, candidate)
+        return self._errors
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """What is known of one metric of one candidate. All moments are of logarithms."""
+
+    paired: bool
+    baseline: Moments
+    """Of the log values that count, over trials."""
+    candidate: Moments
+    difference: Moments
+    """Of the log ratio, over blocks, where the arms are paired."""
+    pilot_sdev: float
+    """Of the pilot's log ratios (paired) or of the candidate's logs; NaN before."""
+    pilot_errors: tuple[MeanError, MeanError] = (MeanError(), MeanError())
+    """Of the baseline's and the candidate's mean, at the end of the candidate's pilot."""
+    logs: ArmLogs | None = None
+    """Of the arms, where they are not paired."""
+    missing: int = 0
+    """Blocks, or trials, without the metric."""
+    unfit: int = 0
+    """Blocks, or trials, with a value that is not positive."""
+    baseline_trials: int = 0
+    """Trials that have the metric, whatever their values."""
+    candidate_trials: int = 0
+
+    def errors(self) -> tuple[MeanError, MeanError]:
+        """Return how far off the baseline's and the candidate's means may be, with
+        dependence between neighbouring trials where the arms are not paired."""
+        if self.logs is None:
+            return MeanError(), MeanError()
+        return self.logs.errors(self.baseline.n, self.candidate.n)
+
+    @property
+    def n(self) -> int:
+        """What is counted towards a pilot and a plan: blocks, or candidate's trials."""
+        return self.difference.n if self.paired else self.candidate.n
+
+    @property
+    def log_ratio(self) -> float:
+        """The estimate of log(candidate / baseline); NaN where there is none."""
+        if self.paired:
+            return self.difference.mean
+        return self.candidate.mean - self.baseline.mean
+
+
+class ComparisonHistory(msgspec.Struct, frozen=True):
+    """A comparison's outcomes so far."""
+
+    run: int = 0
+    """Blocks run, warm-up and failed ones too: the number of the next one."""
+    blocks: int = 0
+    """Blocks that count."""
+    failed: int = 0
+    """Blocks in which a trial failed, warm-up left out."""
+    duration_ns: int = 0
+    evidence: dict[tuple[str, int], Evidence] = {}
+    """By metric and candidate's place."""
+
+
+class _RunningMoments:
+    """Count, mean and spread of numbers that come one by one."""
+
+    __slots__ = ("mean", "n", "square")
+
+    def __init__(self) -> None:
+        self.n, self.mean, self.square = 0, 0.0, 0.0
+
+    def add(self, value: float) -> None:
+        self.n += 1
+        distance = value - self.mean
+        self.mean += distance / self.n
+        self.square += distance * (value - self.mean)
+
+    def moments(self) -> Moments:
+        if self.n < 2:
+            return Moments(self.n, self.mean if self.n else math.nan, math.nan)
+        return Moments(self.n, self.mean, math.sqrt(self.square / (self.n - 1)))
+
+
+class _PairEvidence:
+    """One metric of one candidate."""
+
+    def __init__(self, paired: bool, pilot: int) -> None:
+        self.paired, self.pilot = paired, pilot
+        self.baseline, self.candidate = _RunningMoments(), _RunningMoments()
+        self.difference = _RunningMoments()
+        self.pilot_sdev = math.nan
+        self.pilot_errors = (MeanError(), MeanError())
+        self.logs = ArmLogs()
+        self.missing = self.unfit = 0
+        self.baseline_trials = self.candidate_trials = 0
+
+    def add_block(self, baseline: list[float | None], own: list[float | None]) -> None:
+        """Take in a block of both arms: as many trials of each."""
+        values = self._all_there([*baseline, *own])
+        if values is None:
+            return
+        self.baseline_trials += len(baseline)
+        self.candidate_trials += len(own)
+        logs = self._logs(values)
+        if logs is None:
+            return
+        before, after = logs[: len(baseline)], logs[len(baseline) :]
+        for one in before:
+            self.baseline.add(one)
+        for one in after:
+            self.candidate.add(one)
+        self.difference.add(sum(after) / len(after) - sum(before) / len(before))
+        self._note_pilot(self.difference)
+
+    def add_candidate(self, value: float | None) -> None:
+        """Take in a trial of the candidate alone."""
+        if (values := self._all_there([value])) is None:
+            return
+        self.candidate_trials += 1
+        if (logs := self._logs(values)) is not None:
+            self.candidate.add(logs[0])
+            self.logs.candidate.append(logs[0])
+            self._note_pilot(self.candidate)
+
+    def add_baseline(self, value: float | None) -> None:
+        """Take in a trial of the baseline alone."""
+        if (values := self._all_there([value])) is None:
+            return
+        self.baseline_trials += 1
+        if (logs := self._logs(values)) is not None:
+            self.baseline.add(logs[0])
+            self.logs.baseline.append(logs[0])
+
+    def evidence(self) -> Evidence:
+        return Evidence(
+            self.paired,
+            self.baseline.moments(),
+            self.candidate.moments(),
+            self.difference.moments(),
+            self.pilot_sdev,
+            self.pilot_errors,
+            None if self.paired else self.logs,
+            self.missing,
+            self.unfit,
+            self.baseline_trials,
+            self.candidate_trials,
+        )
+
+    def _all_there(self, values: list[float | None]) -> list[float] | None:
+        found = [value for value in values if value is not None]
+        if len(found) < len(values) or not all(map(math.isfinite, found)):
+            self.missing += 1
+            return None
+        return found
+
+    def _logs(self, values: list[float]) -> list[float] | None:
+        if min(values) <= 0:
+            self.unfit += 1
+            return None
+        return [math.log(value) for value in values]
+
+    def _note_pilot(self, running: _RunningMoments) -> None:
+        if running.n == self.pilot:
+            self.pilot_sdev = running.moments().sdev
+            if not self.paired:
+                self.pilot_errors = self.evidence().errors()
+
+
+class ComparisonBuilder:
+    """Gathers blocks into histories."""
+
+    def __init__(self, rule: ComparisonRule) -> None:
+        self._rule = rule
+        self._run = self._blocks = self._failed = self._duration_ns = 0
+        self._pairs = {
+            (metric.name, place): _PairEvidence(rule.paired, rule.minimum)
+            for metric in rule.metrics
+            for place in range(1, rule.arms)
+        }
+        if rule.stored is not None:
+            for (name, _), pair in self._pairs.items():
+                for value in rule.stored.series.get(name, ()):
+                    pair.add_baseline(value)
+
+    def add(
+        self, block: Sequence[Sequence[MetricValues | None]], duration_ns: int = 0
+    ) -> None:
+        """Take in a block: for each arm the values of its trials, None for a failed one.
+
+        A stored baseline has no trials in a block; a sequence is one block.
+        """
+        self._run += 1
+        self._duration_ns += duration_ns
+        if self._rule.stored is None and not self._rule.paired:
+            self._add_sequence(block)
+        elif self._run > self._rule.warmup:
+            self._add_block(block)
+
+    def history(self) -> ComparisonHistory:
+        """Return what is known so far, in a value of its own."""
+        return ComparisonHistory(
+            self._run,
+            self._blocks,
+            self._failed,
+            self._duration_ns,
+            {key: pair.evidence() for key, pair in self._pairs.items()},
+        )
+
+    def _add_block(self, block: Sequence[Sequence[MetricValues | None]]) -> None:
+        if any(values is None for arm in block for values in arm):
+            self._failed += 1
+            return
+        self._blocks += 1
+        for (name, place), pair in self._pairs.items():
+            own = _metric_of(block[place], name)
+            if self._rule.paired:
+                pair.add_block(_metric_of(block[0], name), own)
+            else:
+                pair.add_candidate(own[0])
+
+    def _add_sequence(self, block: Sequence[Sequence[MetricValues | None]]) -> None:
+        counted = [arm[self._rule.warmup :] for arm in block]
+        good = [[values for values in arm if values is not None] for arm in counted]
+        self._failed += max(
+            len(arm) - len(fine) for arm, fine in zip(counted, good, strict=True)
+        )
+        self._blocks += min(len(arm) for arm in good)
+        for (name, place), pair in self._pairs.items():
+            for values in good[0]:
+                pair.add_baseline(values.get(name))
+            for values in good[place]:
+                pair.add_candidate(values.get(name))
+
+
+def _metric_of(trials: Sequence[MetricValues | None], name: str) -> list[float | None]:
+    return [None if values is None else values.get(name) for values in trials]

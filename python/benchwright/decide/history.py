@@ -1,0 +1,128 @@
+"""What a controller may know of a test: the outcomes so far, as a value, and summaries of the watched quantities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from benchwright.core.observation import Trial, TrialEnding
+from benchwright.core.plan import MetricSpec
+from benchwright.core.results import Summary
+from benchwright.stats.aggregate import TrialValues, aggregate_trial, summarise
+from benchwright.stats.metric_rules import MetricRules
+
+# -- What a controller may know of a test: the outcomes so far -------------------------
+#
+# Decision: a history is a value, built in one way from trials in order, so that replaying
+# a journal and running live give equal histories and therefore equal decisions.
+# Epochs, completed and failed, are what limits count; a failed trial is in no series.
+
+
+class History(msgspec.Struct, frozen=True):
+    """The outcomes of one test so far; void trials are in none of the figures."""
+
+    trials: int = 0
+    """Completed trials."""
+    failed: int = 0
+    """Trials that failed or timed out."""
+    series: dict[str, tuple[float, ...]] = {}
+    """Each quantity's values in trial order; a trial without it contributes none."""
+    metrics: tuple[str, ...] = ()
+    """Names of the declared metrics, in order."""
+    program_answers: tuple[tuple[int, int], ...] = ()
+    """(epochs at which it was asked, exit status) of the termination program."""
+    duration_ns: int = 0
+    """Time of all epochs together, failed ones too [ns]."""
+
+    @property
+    def epochs(self) -> int:
+        """Epochs run, completed or failed: what a maximum limits."""
+        return self.trials + self.failed
+
+    def missing(self, name: str) -> int:
+        """Return how many completed trials did not yield this quantity."""
+        return self.trials - len(self.series.get(name, ()))
+
+
+class HistoryBuilder:
+    """Gathers trials into histories; adding a trial costs the same however many came."""
+
+    def __init__(self, specs: Sequence[MetricSpec] = ()) -> None:
+        self._book = MetricRules(specs)
+        self._series: dict[str, list[float]] = {}
+        self._trials = 0
+        self._failed = 0
+        self._duration_ns = 0
+        self._answers: list[tuple[int, int]] = []
+        self.observed: list[TrialValues] = []
+        """The values of every completed trial, in order."""
+
+    def add(self, trial: Trial) -> None:
+        """Take in one trial; an interrupted one is void and leaves no trace, one that
+        was there to warm up neither."""
+        if trial.ending is TrialEnding.INTERRUPTED or trial.warmup:
+            return
+        self._duration_ns += trial.duration_ns
+        if trial.ending is not TrialEnding.OK:
+            self._failed += 1
+            return
+        self._trials += 1
+        values = aggregate_trial(trial.blocks, self._book)
+        self.observed.append(msgspec.structs.replace(values, epoch=trial.epoch))
+        for name, value in values.values.items():
+            self._series.setdefault(name, []).append(value)
+
+    def answer(self, status: int) -> None:
+        """Take in the termination program's exit status, asked at this point."""
+        self._answers.append((self._trials + self._failed, status))
+
+    def history(self) -> History:
+        """Return the history so far, in a value of its own."""
+        return History(
+            trials=self._trials,
+            failed=self._failed,
+            series={name: tuple(values) for name, values in self._series.items()},
+            metrics=self._book.declared,
+            program_answers=tuple(self._answers),
+            duration_ns=self._duration_ns,
+        )
+
+
+def history_of(
+    trials: Iterable[Trial],
+    specs: Sequence[MetricSpec] = (),
+    program_answers: Iterable[tuple[int, int]] = (),
+) -> History:
+    """Return the history of these trials, and of a termination program's answers."""
+    builder = HistoryBuilder(specs)
+    for trial in trials:
+        builder.add(trial)
+    return msgspec.structs.replace(
+        builder.history(), program_answers=tuple(program_answers)
+    )
+
+
+# -- The quantities that a rule looks at, summarised -----------------------------------
+
+
+def watched_summaries(
+    history: History, names: tuple[str, ...] = (), confidence: float = 0.95
+) -> tuple[Summary, ...]:
+    """Return summaries of `names`, or of what a predicate is asked about.
+
+    A declared metric that no trial yielded is there with a count of 0, so that no
+    predicate over it can hold.
+    """
+    book = MetricRules([MetricSpec(name) for name in history.metrics])
+    chosen = names or book.judged((*history.series, *history.metrics))
+    return tuple(
+        summarise(
+            name,
+            history.series.get(name, ()),
+            label=book.row(name).label,
+            unit=book.row(name).unit,
+            confidence=confidence,
+        )
+        for name in chosen
+    )

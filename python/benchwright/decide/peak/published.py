@@ -1,0 +1,632 @@
+"""The policies of the workbench paper, as published: Algorithm 2 with its load-picking algorithms, the strawman; and an honest stop rule for comparison."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import msgspec
+
+from benchwright.core.results import Estimate
+from benchwright.core.search import (
+    ClaimKind,
+    Criterion,
+    CurvePoint,
+    LoadEnding,
+    LoadTrial,
+    PeakGoal,
+    PeakResult,
+    PeakStatus,
+    Probe,
+    rounded_rate,
+)
+from benchwright.decide.peak.policy import within_bounds
+from benchwright.decide.peak.trials import counted_rate
+from benchwright.findings.load_text import name_of, value_text
+from benchwright.findings.text import counted
+from benchwright.stats.intervals import t_interval
+
+# -- What the trials at one test load say about the criterion that binds there ---------
+#
+# Purpose: the paper has one mean response and one share of requests; a goal may have any
+# criteria. At a load the one binds whose mean exceeds its limit most (or stays least under
+# it), relative to the limit; its Student-t interval and its peak region are judged.
+# Source: Workbench paper, section 2.1 (interval, accuracy), section 4 (region,
+# [R_sat +- s R_sat] and in the same way [P_sat +- s P_sat]), appendix.
+
+
+class LoadResponse(msgspec.Struct, frozen=True):
+    """A test load's response, by the means of its trials."""
+
+    rate: float
+    """Mean of the trials' rates [1/s]."""
+    criterion: Criterion
+    """The one that binds here."""
+    values: tuple[float, ...]
+    """One mean per trial."""
+    saturated: bool
+    """Whether any criterion's mean is past its limit."""
+    lost: bool = False
+    """Whether the server failed here, or a value is infinite: no interval then."""
+
+    @property
+    def mean(self) -> float:
+        """Return the mean of the trials' values; infinite where one was lost."""
+        if self.lost:
+            return math.inf
+        return sum(self.values) / len(self.values)
+
+    def interval(self, confidence: float) -> Estimate:
+        """Return the Student-t interval of the mean; NaN ends for one trial."""
+        return _interval(self.values, confidence, self.criterion.unit)
+
+    def overlaps(self, width: float, confidence: float) -> bool:
+        """Tell whether the interval and the peak region have a value in common.
+
+        `width` is the paper's s, a share of the limit.
+        """
+        limit = self.criterion.limit
+        found = self.interval(confidence)
+        return found.low <= limit * (1 + width) and found.high >= limit * (1 - width)
+
+    def accuracy(self, confidence: float) -> float:
+        """Return the paper's accuracy, 1 - (high - low) / (high + low), equation 2."""
+        found = self.interval(confidence)
+        if found.high == found.low:
+            return 1.0
+        total = found.high + found.low
+        return 1 - (found.high - found.low) / total if total > 0 else -math.inf
+
+
+@lru_cache(maxsize=4096)
+def _interval(values: tuple[float, ...], confidence: float, unit: str) -> Estimate:
+    """Return the interval; kept, since a replay asks for the same ones again."""
+    return t_interval(values, confidence, unit)
+
+
+def load_response(goal: PeakGoal, trials: Sequence[LoadTrial]) -> LoadResponse:
+    """Return what the trials at one load, at least one, come to."""
+    rates = {counted_rate(trial) for trial in trials}
+    columns = [_criterion_values(criterion, trials) for criterion in goal.criteria]
+    means = [sum(column) / len(column) for column in columns]
+    pairs = list(zip(goal.criteria, means, strict=True))
+    at = max(range(len(pairs)), key=lambda i: excess(*pairs[i]))
+    lost = any(trial.ending is LoadEnding.FAILED for trial in trials)
+    return LoadResponse(
+        rate=math.fsum(rates) / len(rates),
+        criterion=goal.criteria[at],
+        values=columns[at],
+        saturated=not all(criterion.holds(mean) for criterion, mean in pairs),
+        lost=lost or not math.isfinite(means[at]),
+    )
+
+
+def excess(criterion: Criterion, mean: float) -> float:
+    """Return how far a mean is past its limit, as a share of it; negative within."""
+    past = mean - criterion.limit
+    past = past if criterion.better == "lower" else -past
+    return past / abs(criterion.limit) if criterion.limit else past
+
+
+def _criterion_values(
+    criterion: Criterion, trials: Sequence[LoadTrial]
+) -> tuple[float, ...]:
+    """Return one value per trial; a trial that failed is past every limit."""
+    worst = math.inf if criterion.better == "lower" else -math.inf
+    return tuple(
+        worst
+        if trial.ending is LoadEnding.FAILED
+        else trial.values.get(criterion.key, worst)
+        for trial in trials
+    )
+
+
+# -- The load-picking algorithms of the workbench paper: which load to test next -------
+#
+# Each is a pure function of the loads tested so far, in their order, so the state that the
+# paper keeps (phase, `binsearch_low`, `binsearch_high`) is recomputed. `seed` is the first
+# load: 50/s, or a neighbour's peak ("with seeding", section 5.4).
+# Decision: as published, with what the paper leaves open filled in and told by the pick: a
+# first load that saturates is followed by lower ones until one holds (the paper starts low),
+# and a model that predicts no load is replaced by doubling or halving.
+# Source: Workbench paper, sections 5.1 to 5.4, algorithms 3 and 4.
+
+LINEAR_STEP_PER_S = 10.0
+"""The small fixed increment of the linear policies [1/s]; the paper gives no figure."""
+CLOSED_BRACKET = 1e-4
+"""A bracket narrower than this share of its upper end holds no load to test."""
+
+MOST_LEAP = 16.0
+"""A prediction so many times beyond all loads tested counts as undefined: two nearly equal
+responses predict millions of requests a second, which no generator should be asked for."""
+
+
+class LoadMean(msgspec.Struct, frozen=True):
+    """A load that was tested, and what its trials came to."""
+
+    rate: float
+    mean: float
+    """Of the criterion that binds; infinite where the server failed."""
+    limit: float
+    """R_sat, or the limit of the criterion that binds."""
+    saturated: bool
+
+
+class LoadPick(msgspec.Struct, frozen=True):
+    """The next load, and why."""
+
+    rate: float
+    purpose: str
+
+
+LoadPicking = Callable[[float, Sequence[LoadMean]], LoadPick | None]
+"""(seed, loads tested) -> the next one; None: there is none left between the bounds."""
+
+
+def binsearch(seed: float, tested: Sequence[LoadMean]) -> LoadPick | None:
+    """Return the next load of Algorithm 3: doubled until it saturates, then bisected."""
+    if not tested:
+        return LoadPick(seed, "first")
+    high = _last_rate(tested, saturated=True)
+    if high is None:
+        return LoadPick(2 * tested[-1].rate, "double")
+    return _bisected(tested, high)
+
+
+def linear(
+    seed: float, tested: Sequence[LoadMean], step: float = LINEAR_STEP_PER_S
+) -> LoadPick | None:
+    """Return the next load of Linear: a fixed step up until it saturates, then bisected."""
+    if not tested:
+        return LoadPick(seed, "first")
+    high = _last_rate(tested, saturated=True)
+    if high is None:
+        return LoadPick(tested[-1].rate + step, "step")
+    return _bisected(tested, high)
+
+
+def model_guided(seed: float, tested: Sequence[LoadMean]) -> LoadPick | None:
+    """Return the next load of Algorithm 4, predicted by R = a + b / load.
+
+    Two loads teach the model: the current one, and of the others that whose response is
+    nearest to the limit.
+    """
+    if not tested:
+        return LoadPick(seed, "first")
+    current = tested[-1]
+    if len(tested) == 1:
+        return _doubled_or_halved(current, "")
+    nearest = min(tested[:-1], key=lambda load: abs(load.mean - load.limit))
+    predicted = predicted_load(current, nearest)
+    if predicted is None or _is_leap(predicted, tested):
+        return _doubled_or_halved(current, ": the model is undefined")
+    return LoadPick(predicted, "model")
+
+
+def _is_leap(rate: float, tested: Sequence[LoadMean]) -> bool:
+    """Tell whether a load is out of all proportion to those tested."""
+    rates = [load.rate for load in tested]
+    return rate > MOST_LEAP * max(rates) or rate < min(rates) / MOST_LEAP
+
+
+def predicted_load(one: LoadMean, other: LoadMean) -> float | None:
+    """Return the load at which R = a + b / load through two loads meets the limit [1/s].
+
+    None where it meets it nowhere: equal loads or responses, a response that never
+    ended, or an asymptote `a` on the wrong side of the limit.
+    """
+    if one.rate == other.rate or not math.isfinite(one.mean - other.mean):
+        return None
+    b = (one.mean - other.mean) / (1 / one.rate - 1 / other.rate)
+    a = one.mean - b / one.rate
+    if one.limit == a:
+        return None
+    load = b / (one.limit - a)
+    return load if 0 < load < math.inf else None
+
+
+def _doubled_or_halved(load: LoadMean, why: str) -> LoadPick:
+    if load.saturated:
+        return LoadPick(load.rate / 2, f"halve{why}")
+    return LoadPick(load.rate * 2, f"double{why}")
+
+
+def _last_rate(tested: Sequence[LoadMean], *, saturated: bool) -> float | None:
+    """Return the last load on one side: `binsearch_low` or `binsearch_high`."""
+    rates = [load.rate for load in tested if load.saturated is saturated]
+    return rates[-1] if rates else None
+
+
+def _bisected(tested: Sequence[LoadMean], high: float) -> LoadPick | None:
+    """Return the middle of the bracket; where no load held yet, a lower load.
+
+    Downward the share of the first load is squared (1/2, 1/8, 1/128, ...): halving
+    alone needs ten loads to the lowest rate, and a bisection from a load near 0 makes
+    up for the larger step in one or two.
+    """
+    low = _last_rate(tested, saturated=False)
+    if low is None:
+        return LoadPick(high * high / (2 * tested[0].rate), "descend")
+    if high - low < CLOSED_BRACKET * high:
+        return None
+    return LoadPick((low + high) / 2, "bisect")
+
+
+# --------------------------------------------------------------------------------------
+# Algorithm 2 of the workbench paper, "Searching for the Peak Rate", as published.
+#
+# At a load at least two trials; then, after every trial, the t-interval of their means: no
+# overlap with the peak region, on to the next load; overlap, and accuracy reached, the
+# search ends; else one more trial. Which load is next is the load-picking algorithm's.
+# Decision: the history is replayed through the algorithm, so a policy has no state.
+# What is known against it: the interval need only overlap the region,
+# and is looked at after every trial, so its 95 % is 53 to 70 %. That is why no probability
+# is stated with its answers. `decide/peak/published.py` has the rule that earns its 95 %.
+# Source: Workbench paper, section 4.
+
+PAPER_RUN_LENGTH_S = 180.0
+"""The paper's sweet spot (section 4.3) [s]."""
+PAPER_WIDTH = 0.10
+"""s where the goal's claim is not a region."""
+OVERLAP_CONFIDENCE = 0.95
+"""Step 10 names it, whatever the target confidence is."""
+
+
+class LoadVerdict(enum.Enum):
+    """What Algorithm 2 does after a trial."""
+
+    MORE = "more"
+    MOVE_ON = "move-on"
+    PEAK = "peak"
+
+
+class PaperTargets(msgspec.Struct, frozen=True):
+    """The inputs of Algorithm 2."""
+
+    width: float = PAPER_WIDTH
+    """s, of the peak region."""
+    confidence: float = 0.95
+    """c."""
+    accuracy: float = 0.90
+    """a."""
+    run_length_s: float = PAPER_RUN_LENGTH_S
+    """r."""
+
+
+LoadJudge = Callable[[PaperTargets, LoadResponse], LoadVerdict]
+"""Steps 7 to 10: what the trials at a load, two at least, lead to."""
+
+
+def judge_as_published(targets: PaperTargets, found: LoadResponse) -> LoadVerdict:
+    """Return the verdict of steps 7 to 10: overlap first, then accuracy."""
+    if found.lost:
+        return LoadVerdict.MOVE_ON
+    if len(found.values) < 2:
+        return LoadVerdict.MORE
+    if not found.overlaps(targets.width, OVERLAP_CONFIDENCE):
+        return LoadVerdict.MOVE_ON
+    enough = found.accuracy(targets.confidence) >= targets.accuracy
+    return LoadVerdict.PEAK if enough else LoadVerdict.MORE
+
+
+class ReplayedSearch(msgspec.Struct, frozen=True):
+    """Where a search by Algorithm 2 is after a history."""
+
+    loads: tuple[LoadResponse, ...]
+    """Tested, in order; a load that was returned to is there again, with all trials."""
+    verdict: LoadVerdict
+    """Of the last load, or MOVE_ON with no pick: nothing is left to test."""
+    pick: LoadPick | None = None
+    """The load at which the next trial is due; beyond a bound before its first one."""
+    undefined: int = 0
+    """How often the model predicted no load."""
+
+
+def replay_algorithm2(
+    rule: Algorithm2, goal: PeakGoal, history: Sequence[LoadTrial]
+) -> ReplayedSearch:
+    """Return where Algorithm 2 stands after a history, by playing it again.
+
+    Trials are found by their intended rate; those at other rates (another claim's, or
+    another policy's) are left aside.
+    """
+    targets = rule.targets(goal)
+    waiting = trials_by_rate(history)
+    trials_at: dict[float, list[LoadTrial]] = {}
+    loads: list[LoadResponse] = []
+    undefined = 0
+    while True:
+        pick = rule.picking(
+            goal.start_rate, [load_mean(load) for load in loads]
+        )  # step 2
+        if pick is None:
+            return ReplayedSearch(tuple(loads), LoadVerdict.MOVE_ON, None, undefined)
+        undefined += "undefined" in pick.purpose
+        rate = within_bounds(goal, pick.rate)  # step 3
+        here = trials_at.setdefault(rate, [])
+        verdict = LoadVerdict.MORE
+        while verdict is LoadVerdict.MORE:  # step 4
+            if not waiting.get(rate):
+                known = (*loads, load_response(goal, here)) if here else tuple(loads)
+                return ReplayedSearch(known, verdict, pick, undefined)
+            here.append(waiting[rate].pop())  # steps 5 and 6
+            pick = LoadPick(rate, pick.purpose)
+            verdict = rule.judge(targets, load_response(goal, here))  # steps 7 to 10
+        loads.append(load_response(goal, here))
+        if verdict is LoadVerdict.PEAK:
+            return ReplayedSearch(tuple(loads), verdict, None, undefined)
+
+
+def trials_by_rate(history: Sequence[LoadTrial]) -> dict[float, list[LoadTrial]]:
+    """Return the trials at each intended rate, the earliest last."""
+    found: dict[float, list[LoadTrial]] = {}
+    for trial in reversed(history):
+        found.setdefault(trial.rate, []).append(trial)
+    return found
+
+
+def load_mean(load: LoadResponse) -> LoadMean:
+    """Return a reading as the load-picking algorithms take it."""
+    return LoadMean(load.rate, load.mean, load.criterion.limit, load.saturated)
+
+
+class Algorithm2(msgspec.Struct, frozen=True):
+    """A policy of the paper: Algorithm 2 with one of its load-picking algorithms."""
+
+    name: str
+    picking: LoadPicking
+    judge: LoadJudge = judge_as_published
+    accuracy: float = 0.90
+    """a, which a goal does not say."""
+    cautions: str = "its confidence is nominal: each load's own, looked at repeatedly"
+
+    def targets(self, goal: PeakGoal) -> PaperTargets:
+        """Return Algorithm 2's inputs for a goal; the paper knows only regions."""
+        claim = goal.claim
+        region = claim.kind is ClaimKind.REGION
+        return PaperTargets(
+            width=claim.tolerance if region else PAPER_WIDTH,
+            confidence=claim.confidence,
+            accuracy=self.accuracy,
+            run_length_s=goal.run_length_s or PAPER_RUN_LENGTH_S,
+        )
+
+    def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | PeakResult:
+        """Return the next probe, or what the search came to."""
+        standing = replay_algorithm2(self, goal, history)
+        if standing.pick is not None:
+            pick = standing.pick
+            return Probe(pick.rate, self.targets(goal).run_length_s, pick.purpose)
+        if standing.verdict is LoadVerdict.PEAK:
+            return self._result(goal, standing, PeakStatus.FOUND)
+        return self._result(goal, standing, PeakStatus.UNDECIDED)
+
+    def leaves(
+        self,
+        goal: PeakGoal,
+        history: Sequence[LoadTrial],
+        probe: Probe,
+        so_far: LoadTrial,
+    ) -> bool:
+        """Tell that no probe is left early: the paper's run length is fixed."""
+        del goal, history, probe, so_far
+        return False
+
+    def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> PeakResult:
+        """Return the best answer by now: a load near the limit, or the largest that held."""
+        standing = replay_algorithm2(self, goal, history)
+        return self._result(goal, standing, PeakStatus.UNDECIDED)
+
+    def _result(
+        self, goal: PeakGoal, standing: ReplayedSearch, status: PeakStatus
+    ) -> PeakResult:
+        answer = _best_load(self.targets(goal), standing)
+        told = [] if answer is None else [_answer_text(answer, goal.claim.confidence)]
+        if status is PeakStatus.FOUND and self.cautions:
+            told.append(self.cautions)
+        if status is PeakStatus.UNDECIDED and standing.pick is None:
+            told.append("no load is left between the bounds, which noise has misled")
+        if goal.claim.kind is not ClaimKind.REGION:
+            told.append(
+                f"it knows regions only: +-{100 * PAPER_WIDTH:g} % was searched for"
+            )
+        if standing.undefined:
+            times = counted(standing.undefined, "time")
+            told.append(f"the model predicted no load {times}")
+        return result_at(
+            goal, standing.loads, answer, (self.name, status, "; ".join(told))
+        )
+
+
+def _best_load(targets: PaperTargets, standing: ReplayedSearch) -> LoadResponse | None:
+    """Return the peak; without one a load that may be it, or the largest that held."""
+    loads = [load for load in standing.loads if not load.lost]
+    if standing.verdict is LoadVerdict.PEAK:
+        return loads[-1]
+    near = [x for x in loads if x.overlaps(targets.width, OVERLAP_CONFIDENCE)]
+    if near:
+        return min(near, key=lambda load: abs(excess(load.criterion, load.mean)))
+    held = [load for load in loads if not load.saturated]
+    if held:
+        return max(held, key=lambda load: load.rate)
+    return min(loads, key=lambda load: load.rate, default=None)
+
+
+def _answer_text(answer: LoadResponse, confidence: float) -> str:
+    found = answer.interval(confidence)
+    text = f"{name_of(answer.criterion)} {value_text(answer.criterion, found.value)}"
+    if found.n > 1:
+        text += f" [{found.low:.4g}, {found.high:.4g}]"
+    return f"{text} by {counted(found.n, 'trial')} at {answer.rate:.5g}/s"
+
+
+def result_at(
+    goal: PeakGoal,
+    loads: Sequence[LoadResponse],
+    answer: LoadResponse | None,
+    ending: tuple[str, PeakStatus, str],
+) -> PeakResult:
+    """Return a result of the paper's policies: an answer, its bracket, the curve.
+
+    `ending` is the policy's name, the status and the detail.
+    """
+    policy, status, detail = ending
+    return PeakResult(
+        status=status,
+        detail=detail,
+        claim=goal.claim,
+        policy=policy,
+        peak_rate=None if answer is None else rounded_rate(answer.rate),
+        interval=None if answer is None else bracket(goal, loads, answer),
+        binding="" if answer is None else answer.criterion.key,
+        curve=() if answer is None else tested_curve(goal, loads, answer),
+    )
+
+
+def bracket(
+    goal: PeakGoal, loads: Sequence[LoadResponse], answer: LoadResponse
+) -> Estimate | None:
+    """Return the nearest loads found below and above the peak, around an answer.
+
+    None where one side was not seen. The confidence is that of each load's interval,
+    nominal for the same reason as the answer's.
+    """
+    below = [x.rate for x in loads if not x.saturated and x.rate < answer.rate]
+    above = [x.rate for x in loads if x.saturated and x.rate > answer.rate]
+    if not below or not above:
+        return None
+    return Estimate(
+        value=rounded_rate(answer.rate),
+        low=max(below),
+        high=min(above),
+        confidence=goal.claim.confidence,
+        method="bracket of tested loads, nominal",
+        n=len(answer.values),
+        unit="1/s",
+    )
+
+
+def tested_curve(
+    goal: PeakGoal, loads: Sequence[LoadResponse], answer: LoadResponse
+) -> tuple[CurvePoint, ...]:
+    """Return the response at each load tested, of the criterion that binds."""
+    points = {}
+    for load in loads:
+        if load.lost or load.criterion.key != answer.criterion.key:
+            continue
+        found = load.interval(goal.claim.confidence)
+        alone = found.n < 2
+        low, high = (found.value, found.value) if alone else (found.low, found.high)
+        points[load.rate] = CurvePoint(load.rate, low, found.value, high)
+    return tuple(points[rate] for rate in sorted(points))
+
+
+# --------------------------------------------------------------------------------------
+# Binsearch with a stop rule that earns its confidence: what the published one costs
+# so.
+#
+# Same loads and trials as Algorithm 2 with Binsearch, but a load is the peak only if its
+# mean lies in the middle half of the region with an interval no wider than the other half:
+# half-width at most 5 % and mean within 38 to 42 ms for a limit of 40 ms and s = 10 %. Then
+# the interval lies in the region and looking again after every trial does little harm
+# (relative width of 5 %: Lavenberg and Sauer 1977). It is the yardstick of costs.
+
+HONEST_MIDDLE = 0.5
+"""Share of the region's half-width for the mean, and for the interval's half-width."""
+
+
+def judge_in_region(targets: PaperTargets, found: LoadResponse) -> LoadVerdict:
+    """Return PEAK only where the interval lies in the region, and is narrow."""
+    if found.lost:
+        return LoadVerdict.MOVE_ON
+    if len(found.values) < 2:
+        return LoadVerdict.MORE
+    if not found.overlaps(targets.width, OVERLAP_CONFIDENCE):
+        return LoadVerdict.MOVE_ON
+    narrow = HONEST_MIDDLE * targets.width
+    if 1 - found.accuracy(targets.confidence) > narrow:
+        return LoadVerdict.MORE
+    past = excess(found.criterion, found.mean)
+    return LoadVerdict.PEAK if abs(past) <= narrow else LoadVerdict.MOVE_ON
+
+
+# -- The strawman of the workbench paper: what scripts commonly do ---------------------
+#
+# A fixed number of trials of a fixed length at every load of a linear sequence, until a load
+# saturates the server; the answer is the largest load that did not.
+# Decision: a first load that saturates (a seed above the peak) turns the sequence downward;
+# the paper starts low and does not say.
+# Source: Workbench paper, section 3 and figure 3 (10 trials of 5 minutes).
+
+STRAWMAN_RUN_LENGTH_S = 300.0
+STRAWMAN_TRIALS = 10
+
+
+class Strawman(msgspec.Struct, frozen=True):
+    """Linear increments, fixed trials, fixed run length."""
+
+    name: str = "strawman"
+    step: float = LINEAR_STEP_PER_S
+    trials: int = STRAWMAN_TRIALS
+
+    def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | PeakResult:
+        """Return the next probe, or the largest load that did not saturate."""
+        loads, due = self.played(goal, history)
+        if due is None:
+            return self._result(goal, loads, PeakStatus.FOUND)
+        return Probe(due, goal.run_length_s or STRAWMAN_RUN_LENGTH_S, "step")
+
+    def played(
+        self, goal: PeakGoal, history: Sequence[LoadTrial]
+    ) -> tuple[tuple[LoadResponse, ...], float | None]:
+        """Return the loads so far and the rate of the next trial; None: it has ended.
+
+        The last load may not have all its trials yet.
+        """
+        waiting = trials_by_rate(history)
+        loads: list[LoadResponse] = []
+        last, due = 0.0, goal.start_rate
+        while len({load.saturated for load in loads}) < 2:
+            rate = within_bounds(goal, due)
+            here = waiting.get(rate, [])[-self.trials :]
+            if rate == last or not here:
+                return tuple(loads), due
+            loads.append(load_response(goal, here))
+            if len(here) < self.trials:
+                return tuple(loads), rate
+            last, due = rate, self._after(rate, loads[-1].saturated)
+        return tuple(loads), None
+
+    def _after(self, rate: float, saturated: bool) -> float:
+        """Return the next load; downward always above 0, however low the bound."""
+        step = -self.step if saturated else self.step
+        return max(rate + step, rate / 1024)
+
+    def leaves(
+        self,
+        goal: PeakGoal,
+        history: Sequence[LoadTrial],
+        probe: Probe,
+        so_far: LoadTrial,
+    ) -> bool:
+        """Tell that no probe is left early: the run length is fixed."""
+        del goal, history, probe, so_far
+        return False
+
+    def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> PeakResult:
+        """Return the largest load so far that does not saturate the server."""
+        return self._result(goal, self.played(goal, history)[0], PeakStatus.UNDECIDED)
+
+    def _result(
+        self, goal: PeakGoal, loads: Sequence[LoadResponse], status: PeakStatus
+    ) -> PeakResult:
+        held = [load for load in loads if not load.saturated]
+        answer = max(held, key=lambda load: load.rate) if held else None
+        detail = (
+            "no load tested met the criteria"
+            if answer is None
+            else f"{answer.rate:.5g}/s is the largest load tested that did not saturate"
+        )
+        return result_at(goal, loads, answer, (self.name, status, detail))

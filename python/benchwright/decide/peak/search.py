@@ -1,0 +1,379 @@
+"""One step of a peak search: bounds, budget and failures, which are the same for every policy."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import msgspec
+
+from benchwright.core.results import Finding
+from benchwright.core.search import (
+    Criterion,
+    LoadEnding,
+    LoadTrial,
+    PeakGoal,
+    PeakResult,
+    PeakStatus,
+    Probe,
+)
+from benchwright.decide.peak.policy import (
+    Policy,
+    highest_rate,
+    lowest_rate,
+    within_bounds,
+)
+from benchwright.decide.peak.trials import (
+    SEARCH_SUBJECT,
+    ResolvedHistory,
+    counted_rate,
+    is_behind,
+    is_short,
+    resolve_failures,
+    trial_findings,
+)
+from benchwright.findings.codes import make_finding
+from benchwright.findings.load_text import name_of, number_text, value_text
+from benchwright.findings.text import counted
+
+# --------------------------------------------------------------------------------------
+# Whether trials meet the criteria, by the means of their values, and what that tells.
+#
+# Purpose: what ends a search at a bound, where no policy's statistics are asked.
+
+CEILING_RATE_RATIO = 1.5
+"""Two rates that are so many times apart: realised ones differ too, if they follow."""
+CEILING_ENDED_RATIO = 1.05
+"""A realised rate that grew by less did not follow."""
+
+FailingCriterion = tuple[Criterion, float]
+"""A criterion that is not met, and the mean of its values."""
+
+
+def failing_criteria(
+    goal: PeakGoal, trials: Sequence[LoadTrial]
+) -> list[FailingCriterion]:
+    """Return each criterion that the means of trials do not meet, in the goal's order."""
+    failing = []
+    for criterion in goal.criteria:
+        values = [t.values[criterion.key] for t in trials if criterion.key in t.values]
+        mean = sum(values) / len(values) if values else math.nan
+        if values and not criterion.holds(mean):
+            failing.append((criterion, mean))
+    return failing
+
+
+def failing_text(failing: FailingCriterion) -> str:
+    """Return a criterion that fails in words: `mean response 52.9 ms, limit 40 ms`."""
+    criterion, mean = failing
+    limit = value_text(criterion, criterion.limit)
+    return f"{name_of(criterion)} {value_text(criterion, mean)}, limit {limit}"
+
+
+def all_hold(goal: PeakGoal, trials: Sequence[LoadTrial]) -> bool:
+    """Tell whether no trial failed, and their means meet every criterion."""
+    if any(trial.ending is LoadEnding.FAILED for trial in trials):
+        return False
+    return not failing_criteria(goal, trials)
+
+
+def generator_limit(
+    goal: PeakGoal, seen: ResolvedHistory, history: Sequence[LoadTrial]
+) -> float | None:
+    """Return the most that a generator offered that was behind twice while every
+    criterion held [1/s]; None where it was the server, or nobody was behind."""
+    if len(seen.behind) >= 2 and all_hold(goal, seen.behind):
+        return max(trial.offered_rate for trial in history if is_behind(trial))
+    return _most_ended(goal, seen)
+
+
+def _most_ended(goal: PeakGoal, seen: ResolvedHistory) -> float | None:
+    """Return the most that ended in a second, where that is all that is counted: while
+    every criterion held, and a rate half as high again made no more of it.
+
+    At one rate alone it tells nothing: what is in flight at the end is missing too.
+    """
+    short = [trial for trial in seen.trials if is_short(trial)]
+    short = sorted(short, key=lambda trial: trial.rate)
+    for low, high in itertools.pairwise(short):
+        farther = high.rate >= CEILING_RATE_RATIO * low.rate
+        if farther and ended_rate(high) <= CEILING_ENDED_RATIO * ended_rate(low):
+            both = (low, high)
+            return max(map(ended_rate, both)) if all_hold(goal, both) else None
+    return None
+
+
+def ended_rate(trial: LoadTrial) -> float:
+    """Return how many operations ended in a second, well or not [1/s]."""
+    return ((trial.completed or 0) + trial.errors) / trial.lasted_s
+
+
+# -- One step of a peak search: what every policy shares, so that none repeats it ------
+#
+# Trials that failed, generators that stay behind, the lowest and the highest rate, the cap
+# on trials and the budget are the same for all policies; which rate and how long is theirs.
+# Decision: a bound ends the search when the policy, having seen a trial at the bound, still
+# asks for more beyond it. So the policy's own statistics decide, and no second test does.
+# Source: Workbench paper, section 4 (the loop around the load-picking algorithms).
+
+BUDGET_USEFUL_SHARE = 0.25
+"""Of a probe's length: what is left of a budget is used if it holds so much of one."""
+BUDGET_SHORTEST_S = 1.0
+"""The first probe of a small budget is at least so long [s]."""
+PROBE_FEWEST_OPERATIONS = 10
+"""A probe lasts until so many are expected: at 0.05/s ten seconds tell nothing."""
+MOST_AT_BOUND = 4
+"""Trials at a bound after which a policy that stays there is taken at its word."""
+BEYOND_OFFERED = 1.02
+"""A rate is beyond what a generator offered if it is so many times as high."""
+MOST_BETWEEN_STEPS = 24
+"""Trials at the two rates beside one that the generator cannot produce."""
+MOST_AT_ONE_RATE = 60
+"""Trials at one rate, of any policy: another one would narrow their mean by less than one
+per cent of its error. Of 1,094 simulated searches (`make peak-ends`) the most was 43."""
+
+
+def next_peak_step(
+    policy: Policy, goal: PeakGoal, history: Sequence[LoadTrial]
+) -> Probe | PeakResult:
+    """Return the next probe of a search, or what the search came to.
+
+    Pure: depends on nothing but its arguments. `history` holds every trial so far,
+    failed ones too. The result's trials, seconds, cost and common findings are filled in
+    here; a policy may leave them at their defaults.
+    """
+    seen = resolve_failures(goal, history)
+    return _PeakStep(policy, goal, history, seen).taken()
+
+
+def may_leave(
+    policy: Policy,
+    goal: PeakGoal,
+    history: Sequence[LoadTrial],
+    probe: Probe,
+    so_far: LoadTrial,
+) -> bool:
+    """Tell whether a running probe has told enough, by the history that policies see."""
+    if not goal.watched:
+        return False
+    return policy.leaves(goal, resolve_failures(goal, history).trials, probe, so_far)
+
+
+class _PeakStep(msgspec.Struct, frozen=True):
+    """What one decision looks at."""
+
+    policy: Policy
+    goal: PeakGoal
+    history: Sequence[LoadTrial]
+    seen: ResolvedHistory
+
+    def taken(self) -> Probe | PeakResult:
+        """Return the step: the policy's, within what all searches keep to."""
+        if self.seen.fatal is not None:
+            return self._failed(self.seen.fatal)
+        asked = self.seen.retry or self.policy.next(self.goal, self.seen.trials)
+        if isinstance(asked, PeakResult):
+            return self._finished(asked)
+        if self.seen.retry is None:
+            found = self._at_bound(asked)
+            if found is not None:
+                return self._finished(found)
+            asked = self._within_bounds(asked)
+            stuck = self._at_one_rate(asked.rate)
+            if stuck is not None:
+                return stuck
+        return self._within_budget(asked)
+
+    # The bounds -----------------------------------------------------------------
+
+    def _within_bounds(self, probe: Probe) -> Probe:
+        rate = within_bounds(self.goal, probe.rate)
+        length_s = max(probe.duration_s, math.ceil(PROBE_FEWEST_OPERATIONS / rate))
+        return msgspec.structs.replace(probe, rate=rate, duration_s=length_s)
+
+    def _at_bound(self, probe: Probe) -> PeakResult | None:
+        """Return the result of a search that wants to go beyond a bound again."""
+        low, high = lowest_rate(self.goal), highest_rate(self.goal)
+        if self._exhausted(low, beyond=probe.rate < low, at=probe.rate <= low) is False:
+            return self._fails_at(low)
+        if self._exhausted(high, beyond=probe.rate > high, at=probe.rate >= high):
+            return self._holds_at(high, _bound_text("highest", self.goal.highest_rate))
+        offered = generator_limit(self.goal, self.seen, self.history)
+        if offered is not None and probe.rate > BEYOND_OFFERED * offered:
+            return self._holds_at(
+                offered,
+                "the most that the generator offered: it was the limit, not the server",
+            )
+        return self._between_steps(probe)
+
+    def _between_steps(self, probe: Probe) -> PeakResult | None:
+        """Return the end of a search that wants a rate between two that the generator
+        can produce, and has them both; None while more of them may help."""
+        step = self.goal.rate_step
+        if step is None:
+            return None
+        low = math.floor(probe.rate / step) * step
+        sides = [t for t in self.seen.trials if low <= t.rate <= low + step]
+        if len(sides) < MOST_BETWEEN_STEPS or len({trial.rate for trial in sides}) < 2:
+            return None
+        text = f"the generator cannot produce a rate between {low:.5g} and {low + step:.5g}/s"
+        return self._given_up(PeakStatus.UNDECIDED, text)
+
+    def _exhausted(self, bound: float, *, beyond: bool, at: bool) -> bool | None:
+        """Tell whether the criteria hold at a bound that was tested enough; else None.
+
+        Enough is one trial for a policy that wants to go beyond the bound, and
+        `STUBBORN` for one that stays at it.
+        """
+        trials = [t for t in self.seen.trials if math.isclose(counted_rate(t), bound)]
+        if not trials or not (beyond or (at and len(trials) >= MOST_AT_BOUND)):
+            return None
+        return all_hold(self.goal, trials)
+
+    def _fails_at(self, rate: float) -> PeakResult:
+        trials = [t for t in self.seen.trials if math.isclose(counted_rate(t), rate)]
+        failing = failing_criteria(self.goal, trials)
+        told = "; ".join(map(failing_text, failing)) or "every probe failed"
+        where = _bound_text("lowest", self.goal.lowest_rate)
+        detail = f"even at {number_text(rate)}/s, {where}, a criterion fails: {told}"
+        binding = failing[0][0].key if failing else ""
+        return self._bound(PeakStatus.FAILS_AT_LOWEST, rate, detail, binding)
+
+    def _holds_at(self, rate: float, what: str) -> PeakResult:
+        detail = f"every criterion still holds at {number_text(rate)}/s, {what}"
+        return self._bound(PeakStatus.NEVER_FAILS, rate, detail, "")
+
+    def _bound(
+        self, status: PeakStatus, rate: float, detail: str, binding: str
+    ) -> PeakResult:
+        return msgspec.structs.replace(
+            self.policy.best(self.goal, self.seen.trials),
+            status=status,
+            detail=detail,
+            peak_rate=rate,
+            interval=None,
+            claim_probability=None,
+            binding=binding,
+            shape=None,
+        )
+
+    # Trials, budget, failure ----------------------------------------------------
+
+    def _at_one_rate(self, rate: float) -> PeakResult | None:
+        """Return the end of a search that has run so often at a rate that another run there
+        would decide nothing; None while it may."""
+        here = [trial for trial in self.seen.trials if trial.rate == rate]
+        if len(here) < MOST_AT_ONE_RATE:
+            return None
+        why = f"{len(here)} trials at {number_text(rate)}/s do not decide the claim"
+        shown = "; ".join(self._spread_text(one, here) for one in self.goal.criteria)
+        found = make_finding("rate-not-decided", SEARCH_SUBJECT, f"{why}: {shown}")
+        result = self._given_up(PeakStatus.UNDECIDED, f"{why}: {shown}")
+        return msgspec.structs.replace(result, findings=(found, *result.findings))
+
+    def _spread_text(self, criterion: Criterion, trials: Sequence[LoadTrial]) -> str:
+        """Return `mean response 36 to 41 ms, limit 40 ms`."""
+        values = [t.values[criterion.key] for t in trials if criterion.key in t.values]
+        if not values:
+            return f"{name_of(criterion)} unknown"
+        low, high, limit = (
+            value_text(criterion, value)
+            for value in (min(values), max(values), criterion.limit)
+        )
+        return f"{name_of(criterion)} {low} to {high}, limit {limit}"
+
+    def _within_budget(self, probe: Probe) -> Probe | PeakResult:
+        goal = self.goal
+        if len(self.history) >= goal.max_trials:
+            text = f"stopped after {counted(goal.max_trials, 'trial')} (--max-trials)"
+            return self._given_up(PeakStatus.UNDECIDED, text)
+        if goal.budget_s is None:
+            return probe
+        left = goal.budget_s - _cost_s(self.history) - self._restart_s()
+        if probe.duration_s <= left:
+            return probe
+        useful = (
+            BUDGET_USEFUL_SHARE * probe.duration_s
+            if self.history
+            else BUDGET_SHORTEST_S
+        )
+        if left >= max(useful, BUDGET_SHORTEST_S):
+            # Down to a tenth: a length that can be written, and never over the budget.
+            return msgspec.structs.replace(probe, duration_s=math.floor(10 * left) / 10)
+        text = f"{goal.budget_s:.6g} s budget used up"
+        return self._given_up(PeakStatus.BUDGET, text)
+
+    def _restart_s(self) -> float:
+        """Return what a trial costs beside its load, as far as is known [s]."""
+        worked = [t for t in self.history if t.ending is not LoadEnding.FAILED]
+        if not worked:
+            return self.goal.restart_s
+        return sum(trial.cost_s - trial.lasted_s for trial in worked) / len(worked)
+
+    def _given_up(self, status: PeakStatus, text: str) -> PeakResult:
+        best = self.policy.best(self.goal, self.seen.trials)
+        parts = (text, best.detail, self._against(best))
+        detail = "; ".join(part for part in parts if part)
+        return self._finished(
+            msgspec.structs.replace(best, status=status, detail=detail)
+        )
+
+    def _against(self, best: PeakResult) -> str:
+        """Return what a result's own curve says against its answer: a lower rate at which
+        the limit is missed by more than the claim allows. Empty where nothing does."""
+        limits = {one.key: one for one in self.goal.criteria}
+        criterion = limits.get(best.binding)
+        if criterion is None or best.peak_rate is None or criterion.better == "higher":
+            return ""
+        most = criterion.limit * (1 + self.goal.claim.tolerance)
+        lower = (p for p in best.curve if p.rate < best.peak_rate)
+        wrong = next((point for point in lower if point.middle > most), None)
+        if wrong is None:
+            return ""
+        return (
+            f"against it: {name_of(criterion)} {value_text(criterion, wrong.middle)} at "
+            f"{number_text(wrong.rate)}/s"
+        )
+
+    def _failed(self, trial: LoadTrial) -> PeakResult:
+        detail = (
+            f"the probe at {trial.rate:.5g}/s failed twice, and no lower rate has worked: "
+            f"{trial.failure}"
+        )
+        return self._finished(
+            PeakResult(
+                status=PeakStatus.FAILED,
+                detail=detail,
+                claim=self.goal.claim,
+                policy=self.policy.name,
+            )
+        )
+
+    def _finished(self, result: PeakResult) -> PeakResult:
+        """Return the result with what every search counts."""
+        return msgspec.structs.replace(
+            result,
+            trials=len(self.history),
+            load_s=sum(trial.lasted_s for trial in self.history),
+            cost_s=_cost_s(self.history),
+            findings=_without_repeats(
+                (*result.findings, *trial_findings(self.seen, self.history))
+            ),
+        )
+
+
+def _bound_text(name: str, said: float | None) -> str:
+    """Return what a bound is: `the lowest rate`, and how to move one that nobody set."""
+    moved = (
+        "" if said is not None else f" that is tried (--{name}, or {name} of [peak])"
+    )
+    return f"the {name} rate{moved}"
+
+
+def _cost_s(history: Sequence[LoadTrial]) -> float:
+    return sum(trial.cost_s for trial in history)
+
+
+def _without_repeats(items: Sequence[Finding]) -> tuple[Finding, ...]:
+    return tuple(dict.fromkeys(items))

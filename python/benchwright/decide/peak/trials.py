@@ -1,0 +1,239 @@
+"""The trials of a search as a policy sees them, failures resolved, and a cache of what was computed from them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from typing import Generic, TypeVar
+
+import msgspec
+
+from benchwright.core.results import Finding
+from benchwright.core.search import LoadEnding, LoadTrial, PeakGoal, Probe
+from benchwright.findings.codes import finding_of_mark, make_finding
+from benchwright.findings.text import counted, was
+
+# --------------------------------------------------------------------------------------
+# What pure functions of trials returned, so that a decision computes only what is
+# new.
+#
+# Decision: keyed by the trials themselves (the same objects) and a key of what else the value
+# depends on. Dropping it changes nothing but the time that a decision takes. Values that are
+# kept in a policy lost: a report and a running search each have their own.
+
+CachedValue = TypeVar("CachedValue")
+
+
+class TrialCache(Generic[CachedValue]):
+    """The values that a pure function of trials returned last."""
+
+    def __init__(self, most: int) -> None:
+        """Keep `most` values."""
+        self._most = most
+        self._values: OrderedDict[Hashable, tuple[Sequence[LoadTrial], CachedValue]] = (
+            OrderedDict()
+        )
+
+    def value(
+        self,
+        trials: Sequence[LoadTrial],
+        key: Hashable,
+        compute: Callable[[], CachedValue],
+    ) -> CachedValue:
+        """Return what `compute` returns for these trials and this key."""
+        place = (tuple(map(id, trials)), key)
+        known = self._values.pop(place, None)
+        # The trials are kept with the value, so that no other object gets their ids.
+        known = (tuple(trials), compute()) if known is None else known
+        self._values[place] = known
+        if len(self._values) > self._most:
+            self._values.popitem(last=False)
+        return known[1]
+
+
+# -- The trials of a search as a policy sees them: failures resolved -------------------
+#
+# Decision: a policy never meets a broken trial. A probe that failed is run once more; when
+# that fails too and lower rates worked, the server cannot take the rate: the policy sees one
+# trial with ending FAILED, which means *overload, no value*, and nothing else does.
+# `LoadTrial.rate` stays what was intended, so that a policy finds its probes again; a trial
+# whose generator stayed far under it counts at what was offered (`counted_rate`).
+# Absent is not zero; achieved and offered rate are two things (GLOSSARY.md).
+
+BEHIND_SHARE = 0.95
+"""A generator that offers less of its intended rate is behind."""
+BEHIND_DEVIATIONS = 4.0
+"""... and by more than the count of Poisson arrivals differs by chance."""
+SEARCH_SUBJECT = "search"
+
+
+class ResolvedHistory(msgspec.Struct, frozen=True):
+    """What a search's history comes to before a policy looks at it."""
+
+    trials: tuple[LoadTrial, ...]
+    """For the policy."""
+    retry: Probe | None = None
+    """A probe that failed once and is owed another go."""
+    fatal: LoadTrial | None = None
+    """A probe that failed twice where no lower rate had worked."""
+    behind: tuple[LoadTrial, ...] = ()
+    """Trials whose generator was behind."""
+    overloads: tuple[LoadTrial, ...] = ()
+    """Trials whose failure counts as overload."""
+    failures: int = 0
+
+
+def is_behind(trial: LoadTrial) -> bool:
+    """Tell whether the generator offered far less than it was asked to."""
+    return trial.offered is not None and _is_fewer(trial, trial.offered)
+
+
+def is_short(trial: LoadTrial) -> bool:
+    """Tell whether far fewer operations ended than were asked for, where nobody counted
+    how many arrived."""
+    if trial.offered is not None or trial.completed is None:
+        return False
+    return _is_fewer(trial, trial.completed + trial.errors)
+
+
+def _is_fewer(trial: LoadTrial, count: int) -> bool:
+    """Tell whether a count is far below the intended one, and not by chance."""
+    wanted = trial.rate * trial.lasted_s
+    missing = wanted - count
+    return count < BEHIND_SHARE * wanted and missing > (
+        BEHIND_DEVIATIONS * math.sqrt(wanted)
+    )
+
+
+def counted_rate(trial: LoadTrial) -> float:
+    """Return the rate at which a trial counts: offered if behind, else intended [1/s]."""
+    return trial.offered_rate if is_behind(trial) else trial.rate
+
+
+def lowest_failed(trials: Sequence[LoadTrial]) -> float:
+    """Return the lowest rate whose failure counts as overload; infinite without one [1/s].
+
+    `trials` are those that a policy sees.
+    """
+    failed = (t.rate for t in trials if t.ending is LoadEnding.FAILED)
+    return min(failed, default=math.inf)
+
+
+def why_unusable(goal: PeakGoal, trial: LoadTrial) -> str:
+    """Return why a trial tells nothing; empty where it tells something."""
+    if trial.ending is LoadEnding.FAILED:
+        return trial.failure or "it failed"
+    # An infinite value is one: a percentile beyond all that was waited for.
+    absent = [
+        criterion.key
+        for criterion in goal.criteria
+        if math.isnan(trial.values.get(criterion.key, math.nan))
+    ]
+    if not absent:
+        return ""
+    why = f": {trial.failure}" if trial.failure else ""
+    why = ": no operation was offered" if trial.offered == 0 else why
+    return f"no value of {' and '.join(absent)} came out of it{why}"
+
+
+def resolve_failures(goal: PeakGoal, history: Sequence[LoadTrial]) -> ResolvedHistory:
+    """Return the history with failures resolved."""
+    trials: list[LoadTrial] = []
+    behind, overloads = [], []
+    streak: LoadTrial | None = None
+    failures = 0
+    for trial in history:
+        why = why_unusable(goal, trial)
+        if not why:
+            streak = None
+            behind += [trial] if is_behind(trial) else []
+            trials.append(trial)
+            continue
+        failures += 1
+        failed = _as_failed(trial, why)
+        if streak is None or streak.rate != trial.rate:
+            streak = failed
+        elif any(earlier.rate < trial.rate for earlier in trials):
+            streak = None
+            overloads.append(failed)
+            trials.append(failed)
+        else:
+            return ResolvedHistory(tuple(trials), fatal=failed, failures=failures)
+    return ResolvedHistory(
+        tuple(trials),
+        retry=None if streak is None else _retry_of(streak),
+        behind=tuple(behind),
+        overloads=tuple(overloads),
+        failures=failures,
+    )
+
+
+def _as_failed(trial: LoadTrial, why: str) -> LoadTrial:
+    return msgspec.structs.replace(trial, ending=LoadEnding.FAILED, failure=why)
+
+
+def _retry_of(trial: LoadTrial) -> Probe:
+    return Probe(trial.rate, trial.duration_s, "again")
+
+
+def trial_findings(
+    seen: ResolvedHistory, history: Sequence[LoadTrial]
+) -> tuple[Finding, ...]:
+    """Return the doubts that do not depend on a policy."""
+    return (
+        *_behind_finding(seen.behind),
+        *_overload_finding(seen.overloads),
+        *_failure_finding(seen, len(history)),
+        *_mark_findings(history),
+    )
+
+
+def _behind_finding(trials: Sequence[LoadTrial]) -> tuple[Finding, ...]:
+    if not trials:
+        return ()
+    worst = min(trials, key=lambda trial: trial.offered_rate / trial.rate)
+    share = 100 * worst.offered_rate / worst.rate
+    evidence = (
+        f"in {counted(len(trials), 'trial')} less than {100 * BEHIND_SHARE:.0f} % of the "
+        "rate was "
+        f"offered; the worst offered {worst.offered_rate:.5g}/s of {worst.rate:.5g}/s "
+        f"({share:.0f} %)"
+    )
+    return (make_finding("generator-behind", SEARCH_SUBJECT, evidence),)
+
+
+def _overload_finding(trials: Sequence[LoadTrial]) -> tuple[Finding, ...]:
+    """Return one doubt about all rates that failed, with the failure at the lowest."""
+    if not trials:
+        return ()
+    by_rate = sorted(trials, key=lambda trial: trial.rate)
+    rates = list(dict.fromkeys(f"{trial.rate:.5g}" for trial in by_rate))
+    what = "the probe"
+    if len(rates) > 1:
+        what = f"at {len(rates)} rates, up to {rates[-1]}/s, the probe"
+    evidence = (
+        f"{what} failed twice in a row ({by_rate[0].failure}) and lower rates worked"
+    )
+    subject = f"{SEARCH_SUBJECT} rate {rates[0]}/s"
+    return (make_finding("failure-counted-as-overload", subject, evidence),)
+
+
+def _failure_finding(seen: ResolvedHistory, trials: int) -> tuple[Finding, ...]:
+    single = seen.failures - 2 * len(seen.overloads) - 2 * (seen.fatal is not None)
+    if single <= 0:
+        return ()
+    evidence = (
+        f"{single} of {counted(trials, 'probe')} failed and {was(single)} run again"
+    )
+    return (make_finding("probe-failed", SEARCH_SUBJECT, evidence),)
+
+
+def _mark_findings(history: Sequence[LoadTrial]) -> tuple[Finding, ...]:
+    counts = Counter(mark for trial in history for mark in trial.marks)
+    return tuple(
+        finding_of_mark(
+            code, SEARCH_SUBJECT, f"{n} of {counted(len(history), 'trial')}"
+        )
+        for code, n in counts.items()
+    )

@@ -1,0 +1,198 @@
+"""The ramp's policy: a pure function of its goal and the trials so far.
+
+Levels rise by a factor or a step; each is held for a while, as often as asked. It ends when
+throughput has not grown at so many levels one after the other, at the highest level, when
+too many operations fail, or when the server fails twice at one level. A level whose growth
+the noise hides is run again, up to a limit.
+Source: Systems Performance, 12.3.7.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+
+from benchwright.core.ramp import RampAxis, RampGoal, RampResult, RampStatus
+from benchwright.core.search import (
+    LoadEnding,
+    LoadTrial,
+    Probe,
+    rounded_bound,
+    rounded_rate,
+)
+from benchwright.decide.ramp.levels import (
+    Climb,
+    RampLevel,
+    ThroughputGrowth,
+    climb_of,
+    falls,
+    levels_of,
+    trial_throughput,
+    trial_throughputs,
+)
+from benchwright.decide.ramp.profile import RampEnding, errors_of, result_of
+
+MOST_FAILURES = 2
+"""At one level one after the other: the first may have been chance."""
+
+
+def next_ramp_step(goal: RampGoal, history: Sequence[LoadTrial]) -> Probe | RampResult:
+    """Return the next probe, or what the ramp came to."""
+    if not history:
+        return _probe(goal, first_level(goal), "begin")
+    ended = _budget(goal, history) or _failure(goal, history)
+    if ended is not None:
+        return result_of(goal, history, ended)
+    if history[-1].ending is LoadEnding.FAILED:
+        return _probe(goal, history[-1].rate, "again after a failure")
+    return _after_level(goal, history)
+
+
+def best_so_far(goal: RampGoal, history: Sequence[LoadTrial]) -> RampResult:
+    """Return the profile as it is now, when time is up or a user stops."""
+    detail = "the ramp was ended before throughput stopped growing"
+    return result_of(goal, history, RampEnding(RampStatus.BUDGET, detail))
+
+
+def first_level(goal: RampGoal) -> float:
+    """Return the level that a ramp begins at."""
+    return _written(goal, goal.start)
+
+
+def level_after(goal: RampGoal, level: float) -> float | None:
+    """Return the level after one; None after the highest."""
+    if level >= goal.highest:
+        return None
+    higher = level * goal.factor if goal.step is None else level + goal.step
+    written = _written(goal, higher)
+    step = 1.0 if goal.axis is RampAxis.USERS else goal.rate_step
+    if step is not None and written <= level:
+        written = _written(goal, level + step)
+    # A highest level that is rounded down may have been reached already.
+    last = min(written, _highest_level(goal))
+    return last if last > level else None
+
+
+def _highest_level(goal: RampGoal) -> float:
+    if goal.axis is RampAxis.USERS:
+        return _written(goal, goal.highest)
+    return rounded_bound(goal.highest, goal.rate_step, math.floor)
+
+
+def _written(goal: RampGoal, level: float) -> float:
+    """Return a level as it can be asked for: whole users, five digits of a rate."""
+    if goal.axis is RampAxis.USERS:
+        return float(max(1, round(level)))
+    return rounded_rate(level, goal.rate_step)
+
+
+def _probe(goal: RampGoal, level: float, purpose: str) -> Probe:
+    users = int(level) if goal.axis is RampAxis.USERS else None
+    return Probe(level, goal.hold_s, purpose, users)
+
+
+def _budget(goal: RampGoal, history: Sequence[LoadTrial]) -> RampEnding | None:
+    spent_s = sum(trial.cost_s for trial in history)
+    if goal.budget_s is None or spent_s < goal.budget_s:
+        return None
+    detail = f"{spent_s:.0f} s of {goal.budget_s:.0f} s were spent"
+    return RampEnding(RampStatus.BUDGET, detail)
+
+
+def _failure(goal: RampGoal, history: Sequence[LoadTrial]) -> RampEnding | None:
+    last = history[-MOST_FAILURES:]
+    if len(last) == MOST_FAILURES and all(
+        trial.ending is LoadEnding.FAILED and trial.rate == last[0].rate
+        for trial in last
+    ):
+        detail = (
+            f"{MOST_FAILURES} trials failed at {last[0].rate:g}: {last[-1].failure}"
+        )
+        return RampEnding(RampStatus.FAILED, detail)
+    if last[-1].ending is LoadEnding.FAILED:
+        return None
+    flow = trial_throughput(last[-1], goal.axis)
+    if flow is None:
+        detail = "the generator tells no throughput: neither a number nor a count"
+        return RampEnding(RampStatus.FAILED, detail)
+    if flow.throughput < 0:
+        detail = f"the generator tells a throughput of {flow.throughput:g}/s"
+        return RampEnding(RampStatus.FAILED, detail)
+    return None
+
+
+class _RampState(msgspec.Struct, frozen=True):
+    """What the trials show after the last one went well."""
+
+    current: float
+    trials_here: tuple[LoadTrial, ...]
+    levels: tuple[RampLevel, ...]
+    climb: Climb
+
+
+def _ramp_state(goal: RampGoal, history: Sequence[LoadTrial]) -> _RampState:
+    current = history[-1].rate
+    good = [trial for trial in history if trial.ending is not LoadEnding.FAILED]
+    levels = levels_of(trial_throughputs(good, goal.axis))
+    here = tuple(trial for trial in good if trial.rate == current)
+    return _RampState(current, here, tuple(levels), climb_of(levels, goal))
+
+
+def _after_level(goal: RampGoal, history: Sequence[LoadTrial]) -> Probe | RampResult:
+    """Return the step after a trial that went well."""
+    seen = _ramp_state(goal, history)
+    ended = _too_many_errors(goal, seen)
+    if ended is not None:
+        return result_of(goal, history, ended)
+    if len(seen.trials_here) < goal.repeats:
+        return _probe(goal, seen.current, "repeat")
+    hidden = seen.climb.last is ThroughputGrowth.UNCLEAR
+    if hidden and len(seen.trials_here) < goal.most_repeats:
+        return _probe(goal, seen.current, "repeat: noise hides the growth")
+    if seen.climb.flat >= goal.flat_levels:
+        return result_of(goal, history, _saturated(goal, seen))
+    after = level_after(goal, seen.current)
+    if after is None:
+        return result_of(goal, history, _highest(goal, seen))
+    return _probe(goal, after, "climb")
+
+
+def _too_many_errors(goal: RampGoal, seen: _RampState) -> RampEnding | None:
+    share = errors_of(seen.trials_here)
+    if share is None or share <= goal.most_errors:
+        return None
+    detail = (
+        f"{100 * share:.3g} % of the operations failed at {seen.current:g}; "
+        f"at most {100 * goal.most_errors:.3g} % may"
+    )
+    return RampEnding(RampStatus.ERRORS, detail)
+
+
+def _saturated(goal: RampGoal, seen: _RampState) -> RampEnding:
+    best, flat = seen.climb.best, seen.climb.flat
+    if not best.throughput > 0:
+        detail = f"no operation ended well, from {best.level:g} to {seen.current:g}"
+        return RampEnding(RampStatus.FAILED, detail)
+    detail = (
+        f"from {best.level:g} on throughput grew by less than {100 * goal.growth:g} % "
+        f"at {flat} level{'' if flat == 1 else 's'}: {best.throughput:.4g}/s there, "
+        f"{seen.levels[-1].throughput:.4g}/s at {seen.current:g}"
+    )
+    return RampEnding(RampStatus.SATURATED, detail)
+
+
+def _highest(goal: RampGoal, seen: _RampState) -> RampEnding:
+    """Return the end at the highest level; a fall beyond noise saturates there too."""
+    best, last = seen.climb.best, seen.levels[-1]
+    if falls(best, last, goal):
+        return _saturated(goal, seen)
+    detail = f"{seen.current:g} is the highest level"
+    if seen.climb.flat:
+        return RampEnding(
+            RampStatus.HIGHEST,
+            f"{detail}; throughput last grew at {best.level:g}, and "
+            f"{goal.flat_levels} levels without growth are asked for",
+        )
+    return RampEnding(RampStatus.HIGHEST, f"{detail}, and throughput was still growing")

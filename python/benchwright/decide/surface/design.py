@@ -1,0 +1,446 @@
+"""Which samples of a surface to search, and in which order: optimal designs, and Algorithm 1 of the workbench paper."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from benchwright.core.surface import (
+    DesignKind,
+    Factor,
+    Sample,
+    SampleRequest,
+    SampleResult,
+    SurfaceGoal,
+)
+from benchwright.decide.surface.coding import (
+    CodedColumn,
+    Matrix,
+    Term,
+    candidates,
+    coded,
+    columns_of,
+    model_matrix,
+    points_of,
+    terms_for,
+)
+from benchwright.decide.surface.gaussian_process import even_points, fit_process
+from benchwright.decide.surface.model import sample_responses, with_peak
+
+# -- Optimal designs by exchange of rows: which samples tell a polynomial most ---------
+#
+# Purpose: from all candidates choose n rows of the model matrix by the D criterion (the
+# coefficients' joint precision) or the I criterion (the mean variance of prediction over all
+# candidates), with rows that were measured already, and with a cost for each row if wanted.
+# Decision: Fedorov's exchange, the best pair of rows in each step, with restarts, on
+# any model matrix. pyDOE lost (numeric polynomials only, and its default method is far
+# worse), pyoptex too (heavy pins); both are the same at this size. Samples are distinct: a
+# search already repeats its trials until its answer is precise.
+# Decision: of thousands of candidates the restarts see a part only, and the best design is then
+# exchanged among all of them, so that no single exchange improves it either. 30 of 14,641 rows
+# took 15 s by D and 52 s by I, and take 1 and 2; the mean variance is 0.4 % larger.
+# Source: V. V. Fedorov, Theory of Optimal Experiments (1972), chapter 3.
+
+RowIndexes = NDArray[np.int64]
+"""Places in the model matrix."""
+
+DESIGN_STARTS = 20
+DESIGN_POOL = 1000
+"""Of more candidates the restarts see so many: those with the most leverage, and as many others
+evenly at random."""
+INFORMATION_RIDGE = 1e-8
+"""Lets a start that tells nothing of some coefficient be improved."""
+LEAST_GAIN = 1e-9
+"""An exchange that gains less is none: else rounding errors exchange for ever."""
+
+EXCHANGE_TRIES = 30
+"""Exchanges looked at in one step, the most promising first."""
+LEAST_DETERMINANT_RATIO = 1e-12
+"""Of determinants: an exchange that leaves less makes a design that tells nothing."""
+
+
+class DesignCriterion(enum.StrEnum):
+    """What a design is good at."""
+
+    D = "D"
+    I = "I"  # noqa: E741 - the criterion's name in every book
+
+
+class Exchange(msgspec.Struct, frozen=True):
+    """A problem of design: candidates, what counts, what is given."""
+
+    matrix: Matrix
+    """All candidates as the model sees them, `(n_candidates, n_terms)`."""
+    criterion: DesignCriterion = DesignCriterion.D
+    fixed: tuple[int, ...] = ()
+    """Rows that are measured already, and stay."""
+    costs: tuple[float, ...] | None = None
+    """Of measuring each row; None: all alike. Information for its cost is what counts."""
+    moments: Matrix | None = None
+    """Of all candidates, which the I criterion needs; None: not computed yet."""
+
+
+def optimal_rows(problem: Exchange, n: int, seed: int) -> tuple[int, ...]:
+    """Return the rows of the best design of n rows: the fixed ones, then the chosen.
+
+    The chosen ones are in the candidates' order. Deterministic for a seed.
+    """
+    count = len(problem.matrix)
+    fixed = problem.fixed[:n]
+    problem = msgspec.structs.replace(problem, moments=_moments(problem))
+    rng = np.random.default_rng(seed)
+    free = np.setdiff1d(np.arange(count), fixed)
+    pool = _pool(problem.matrix, free, max(DESIGN_POOL, n), rng)
+    best: tuple[float, tuple[int, ...]] | None = None
+    for _ in range(DESIGN_STARTS if n < count else 1):
+        chosen = rng.choice(pool, n - len(fixed), replace=False)
+        start = (*fixed, *(int(row) for row in chosen))
+        rows = exchanged(problem, start, pool)
+        value = design_score(problem, rows)
+        if best is None or value > best[0] + LEAST_GAIN:
+            best = (value, rows)
+    assert best is not None
+    rows = best[1] if len(pool) == len(free) else exchanged(problem, best[1], free)
+    return (*fixed, *sorted(rows[len(fixed) :]))
+
+
+def _pool(
+    matrix: Matrix, free: RowIndexes, most: int, rng: np.random.Generator
+) -> RowIndexes:
+    """Return the rows that the restarts choose from, in order: all where they are few."""
+    if len(free) <= most:
+        return free
+    inverse = np.linalg.pinv(matrix.T @ matrix)
+    leverage = np.einsum(
+        "ij,jk,ik->i", matrix[free], inverse, matrix[free], optimize=True
+    )
+    # Rounded, so that equal ones come in the candidates' order on every machine.
+    by_leverage = free[np.argsort(-np.round(leverage, 9), kind="stable")]
+    first, rest = by_leverage[: most // 2], by_leverage[most // 2 :]
+    others = rng.choice(rest, most - len(first), replace=False)
+    return np.sort(np.concatenate([first, others]))
+
+
+def exchanged(
+    problem: Exchange, start: Sequence[int], among: RowIndexes | None = None
+) -> tuple[int, ...]:
+    """Return a design that no exchange of one row improves, from a start; what comes in
+    is one of the rows `among`, or any.
+
+    Never worse than the start; the fixed rows, which come first, stay. An exchange is
+    made only if it is better in fact: where a start tells nothing of some coefficient,
+    the gains are rounding errors, and promise each other's reverse for ever.
+    """
+    rows = np.array(start)
+    among = np.arange(len(problem.matrix)) if among is None else among
+    kept = len(problem.fixed)
+    while len(rows) > kept:
+        better = _better_rows(problem, rows, among)
+        if better is None:
+            break
+        rows = better
+    return tuple(int(row) for row in rows)
+
+
+def _better_rows(
+    problem: Exchange, rows: RowIndexes, among: RowIndexes
+) -> RowIndexes | None:
+    """Return the design after the best exchange; None where none is found."""
+    before = design_score(problem, rows.tolist())
+    gains = _gains(problem, rows, among)
+    gains[:, : len(problem.fixed)] = -np.inf
+    gains[np.isin(among, rows), :] = -np.inf
+    for _ in range(EXCHANGE_TRIES):
+        row, place = np.unravel_index(np.argmax(gains), gains.shape)
+        if not gains[row, place] > LEAST_GAIN:
+            return None
+        after = rows.copy()
+        after[place] = among[row]
+        if design_score(problem, after.tolist()) > before + LEAST_GAIN / 2:
+            return after
+        gains[row, place] = -np.inf
+    return None
+
+
+def design_score(problem: Exchange, rows: Sequence[int]) -> float:
+    """Return how good a design is, on a scale of logarithms: more is better.
+
+    D: log-determinant of the information per term; I: minus the logarithm of the mean
+    variance of prediction; both less the logarithm of the rows' cost, if they have one.
+    """
+    chosen = list(rows)
+    information = _information(problem, chosen)
+    cost = 0.0 if problem.costs is None else sum(problem.costs[row] for row in chosen)
+    spent = math.log(cost) if cost > 0 else 0.0
+    if problem.criterion is DesignCriterion.D:
+        _, log_determinant = np.linalg.slogdet(information)
+        return float(log_determinant) / len(information) - spent
+    variance = np.trace(np.linalg.solve(information, _moments(problem)))
+    return -math.log(variance) - spent
+
+
+def log_determinant(matrix: Matrix, rows: Sequence[int]) -> float:
+    """Return the log-determinant of a design's information, nothing added."""
+    chosen = matrix[list(rows)]
+    return float(np.linalg.slogdet(chosen.T @ chosen)[1])
+
+
+def _information(problem: Exchange, rows: Sequence[int]) -> Matrix:
+    chosen = problem.matrix[list(rows)]
+    ridge = INFORMATION_RIDGE * np.eye(problem.matrix.shape[1])
+    return np.asarray(chosen.T @ chosen + ridge)
+
+
+def _moments(problem: Exchange) -> Matrix:
+    if problem.moments is not None:
+        return problem.moments
+    return np.asarray(problem.matrix.T @ problem.matrix / len(problem.matrix))
+
+
+def _gains(problem: Exchange, rows: RowIndexes, among: RowIndexes) -> Matrix:
+    """Return what each exchange gains in score, shape `(n_among, n_rows)`.
+
+    By the update of rank 2: with x in and y out, the determinant is multiplied by
+    (1 + v_x)(1 - v_y) + c_xy^2, where v is the variance of prediction and c the
+    covariance; the trace follows from the inverse of the 2 x 2 matrix in it.
+    """
+    coming, going = problem.matrix[among], problem.matrix[rows]
+    inverse = np.asarray(np.linalg.inv(_information(problem, rows.tolist())), float)
+    all_by = coming @ inverse
+    variance = np.einsum("ij,ij->i", all_by, coming)
+    between = all_by @ going.T
+    out = np.einsum("ij,jk,ik->i", going, inverse, going)[None, :]
+    ratio = (1 + variance)[:, None] * (1 - out) + between**2
+    ratio = np.maximum(ratio, LEAST_DETERMINANT_RATIO)
+    if problem.criterion is DesignCriterion.D:
+        gains: Matrix = np.log(ratio) / coming.shape[1]
+    else:
+        spread = inverse @ _moments(problem) @ inverse
+        before = float(np.trace(inverse @ _moments(problem)))
+        less = _trace_losses(coming, going, spread, (variance, out, between)) / ratio
+        after = np.maximum(before - less, np.finfo(float).tiny)
+        gains = math.log(before) - np.log(after)
+    return np.asarray(gains - _cost_gains(problem.costs, rows, among))
+
+
+def _trace_losses(
+    coming: Matrix, going: Matrix, spread: Matrix, parts: tuple[Matrix, Matrix, Matrix]
+) -> Matrix:
+    """Return by what each exchange lowers the trace, times the determinant's ratio."""
+    variance, out, between = parts
+    weighted = coming @ spread
+    own = np.einsum("ij,ij->i", weighted, coming)
+    theirs = np.einsum("ij,jk,ik->i", going, spread, going)
+    cross = weighted @ going.T
+    less = (1 - out) * own[:, None] + 2 * between * cross
+    return np.asarray(less - (1 + variance)[:, None] * theirs[None, :])
+
+
+def _cost_gains(
+    costs: tuple[float, ...] | None, rows: RowIndexes, among: RowIndexes
+) -> Matrix | float:
+    """Return by what each exchange raises the logarithm of the design's cost."""
+    if costs is None:
+        return 0.0
+    each = np.array(costs)
+    total = each[rows].sum()
+    after = total - each[rows][None, :] + each[among][:, None]
+    return np.asarray(np.log(after / total))
+
+
+# -- Algorithm 1: mapping response surfaces, as a function of the results so far -------
+#
+# 1) Inputs: factors and their levels. 2) Outer loop: for each distinct sample ... 3) inner loop:
+# find its peak rate (control/peak). Which samples, the design says; in which order, this
+# module: each as near as can be to one that was searched already, because the inner search
+# begins at the nearest one's peak ("better seeding", section 5.4) and is told the shape of its
+# curve. Decision: a neighbour has the same categorical levels, since another file system may
+# be ten times as fast; where none has, the inner search begins at its own first rate.
+# Source: Workbench paper, algorithm 1, sections 5.4 and 5.5.
+
+INITIAL_SHARE = 0.6
+"""Of an adaptive design's samples: chosen before anything was measured."""
+SPREAD_SHARE = 0.5
+"""Of an optimal design's samples beyond the polynomial's terms: those that tell whether the
+polynomial fits at all. An optimal design has no level but those that its terms need."""
+EVEN_POINTS_PER_SAMPLE = 64
+"""Even points looked at for each sample: some fall on one that is there already."""
+RATE_DIGITS = 5
+"""Digits of a rate that can be written down."""
+
+
+def next_sample(
+    goal: SurfaceGoal, results: Sequence[SampleResult]
+) -> SampleRequest | None:
+    """Return the next sample to search; None when the design is complete."""
+    if len(results) >= goal.samples:
+        return None
+    tried = [one.sample for one in results]
+    waiting = [one for one in initial_samples(goal) if one not in tried]
+    if waiting:
+        return sample_wanted(
+            goal, results, _nearest_to(goal.factors, tried, waiting), "design"
+        )
+    left = [one for one in candidates(goal.factors) if one not in tried]
+    process = fit_process(
+        goal.factors, sample_responses(results, log=goal.log_response)
+    )
+    if process is None:
+        farthest = _farthest_from(goal.factors, tried, left)
+        return sample_wanted(goal, results, farthest, "spread")
+    _, sd = process.known(left)
+    # What differs by rounding only is a tie, which the first wins.
+    best = left[int(np.argmax(np.round(sd / sd.max(), 9)))]
+    return sample_wanted(goal, results, best, "least known")
+
+
+def sample_wanted(
+    goal: SurfaceGoal, results: Sequence[SampleResult], sample: Sample, why: str
+) -> SampleRequest:
+    """Return a sample with the goal of its inner search: the nearest measured sample's
+    peak as seed, and the shape of its curve."""
+    near = nearest_result(goal.factors, with_peak(results), sample)
+    if near is None:
+        return SampleRequest(sample, goal.peak, why=why)
+    assert near.peak_rate is not None
+    inner = msgspec.structs.replace(
+        goal.peak, start_rate=_start_rate(goal, near.peak_rate), shape=near.found.shape
+    )
+    return SampleRequest(sample, inner, near.sample, why)
+
+
+def _start_rate(goal: SurfaceGoal, peak_rate: float) -> float:
+    """Return a neighbour's peak as a first rate, within the goal's bounds [1/s]."""
+    low, high = goal.peak.lowest_rate, goal.peak.highest_rate
+    within = min(max(peak_rate, low or 0.0), high or math.inf)
+    return float(f"{within:.{RATE_DIGITS}g}")
+
+
+def nearest_result(
+    factors: Sequence[Factor], results: Sequence[SampleResult], sample: Sample
+) -> SampleResult | None:
+    """Return the nearest result with the same categorical levels; None where none has.
+
+    Near in the transformed numeric factors; of several as near the first.
+    """
+    same = [one for one in results if _alike(factors, one.sample, sample)]
+    if not same:
+        return None
+    away = _distances(factors, [one.sample for one in same], [sample])[:, 0]
+    return same[int(np.argmin(np.round(away, 9)))]
+
+
+def initial_samples(goal: SurfaceGoal) -> tuple[Sample, ...]:
+    """Return the samples that the design has before anything is measured."""
+    if goal.design is DesignKind.FULL:
+        return candidates(goal.factors)[: goal.samples]
+    adaptive = goal.design is DesignKind.ADAPTIVE
+    n = math.ceil(INITIAL_SHARE * goal.samples) if adaptive else goal.samples
+    best = (
+        DesignCriterion.I if goal.design is DesignKind.I_OPTIMAL else DesignCriterion.D
+    )
+    spare = 0.0 if adaptive else SPREAD_SHARE
+    return _designed(goal.factors, goal.degree, (best, n, spare), goal.seed)
+
+
+@lru_cache(maxsize=32)
+def _designed(
+    factors: tuple[Factor, ...],
+    degree: int,
+    asked: tuple[DesignCriterion, int, float],
+    seed: int,
+) -> tuple[Sample, ...]:
+    """Return the optimal samples for the largest polynomial that so many determine.
+
+    Of those beyond its terms a share is chosen instead as far as can be from all others.
+    """
+    criterion, n, spare = asked
+    every = candidates(factors)
+    columns = columns_of(factors)
+    terms = terms_for(columns, degree, n)
+    if not spare and not _bends(columns, terms):
+        return _even_samples(factors, n, seed)
+    matrix = model_matrix(coded(factors, every), terms)
+    apart = math.ceil(spare * (n - len(terms)))
+    rows = optimal_rows(Exchange(matrix, criterion), n - apart, seed)
+    return tuple(
+        every[row] for row in _with_farthest(points_of(factors, every), rows, n)
+    )
+
+
+def _bends(columns: Sequence[CodedColumn], terms: Sequence[Term]) -> bool:
+    """Tell whether a polynomial has a square of each factor that can have one."""
+    return all((at, at) in terms for at, one in enumerate(columns) if one.curved)
+
+
+def _even_samples(factors: Sequence[Factor], n: int, seed: int) -> tuple[Sample, ...]:
+    """Return samples that have every factor's levels about equally often.
+
+    An optimal design for a plane has the outermost levels only, between which the process
+    then sees a straight line whatever is there.
+    """
+    shift = np.random.default_rng(seed).random(len(factors))
+    chosen: dict[Sample, None] = {}
+    for point in (even_points(len(factors), EVEN_POINTS_PER_SAMPLE * n) + shift) % 1:
+        levels = (
+            f.levels[int(u * len(f.levels))]
+            for f, u in zip(factors, point, strict=True)
+        )
+        chosen[
+            tuple((f.name, level) for f, level in zip(factors, levels, strict=True))
+        ] = None
+        if len(chosen) == n:
+            break
+    return tuple(chosen)
+
+
+def _with_farthest(points: Matrix, rows: Sequence[int], n: int) -> tuple[int, ...]:
+    """Return rows, and further ones up to n, each as far as can be from all before."""
+    chosen = list(rows)
+    away = np.full(len(points), np.inf)
+    for at in range(n):
+        if at == len(chosen):
+            chosen.append(int(np.argmax(np.round(away, 9))))
+        squares = ((points - points[chosen[at]]) ** 2).sum(axis=1)
+        away = np.minimum(away, squares)
+    return tuple(chosen)
+
+
+def _nearest_to(
+    factors: Sequence[Factor], tried: Sequence[Sample], waiting: Sequence[Sample]
+) -> Sample:
+    """Return the waiting sample that is nearest to any tried one; the first at first."""
+    if not tried:
+        return waiting[0]
+    away = _distances(factors, waiting, tried).min(axis=1)
+    return waiting[int(np.argmin(np.round(away, 9)))]
+
+
+def _farthest_from(
+    factors: Sequence[Factor], tried: Sequence[Sample], left: Sequence[Sample]
+) -> Sample:
+    away = _distances(factors, left, tried).min(axis=1)
+    return left[int(np.argmax(np.round(away, 9)))]
+
+
+def _distances(
+    factors: Sequence[Factor], some: Sequence[Sample], others: Sequence[Sample]
+) -> Matrix:
+    """Return the distances of each to each, shape `(n_some, n_others)`."""
+    a, b = points_of(factors, some), points_of(factors, others)
+    squares: Matrix = ((a[:, None, :] - b[None, :, :]) ** 2).sum(axis=2)
+    return np.asarray(np.sqrt(squares))
+
+
+def _alike(factors: Sequence[Factor], one: Sample, other: Sample) -> bool:
+    """Tell whether two samples have the same categorical levels."""
+    return all(
+        factor.numeric or one[at][1] == other[at][1]
+        for at, factor in enumerate(factors)
+    )

@@ -1,0 +1,257 @@
+"""A Gaussian process over the factors: what it predicts, and where it knows least.
+
+Covariance: squared exponential with a length for each axis, a linear trend, and a deviation
+that is each sample's own (without it a surface with cliffs was taken for a smooth one); the
+response is the logarithm of the rate on transformed factors; each search's noise stands on
+the diagonal.
+Decision: hyperparameters are averaged over, weighted by their likelihood, not fitted: with
+ten samples many explain the data, and the likeliest alone errs by a fifth more and is
+overconfident (docs/surface.md has errors and coverages of both, of other kernels and
+trends). So scikit-learn lost, which fits the likeliest: as a mere calculator of covariances
+it took some fifty times as long as these lines; it is the oracle of their tests. The draws
+come from an even sequence: nothing is random.
+Source: C. E. Rasmussen and C. K. I. Williams, Gaussian Processes for Machine Learning
+(2006), sections 2.2, 5.2 and 5.4.2; choosing samples: D. J. C. MacKay, Neural Computation
+4 (1992), 590-604; even sequences: M. Roberts, The Unreasonable Effectiveness of Quasirandom
+Sequences (2018).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from benchwright.core.surface import Factor, ModelFit, ModelKind, Sample
+from benchwright.decide.surface.coding import Matrix, points_of
+from benchwright.decide.surface.model import (
+    LeaveOneOut,
+    PredictedResponse,
+    SampleResponses,
+    widening_factor,
+)
+
+FEWEST_PROCESS_SAMPLES = 3
+"""Fewer have no shape."""
+HYPERPARAMETER_DRAWS = 256
+"""Of hyperparameters."""
+LEAST_WEIGHT = 1e-3
+"""Of a draw, beside the likeliest one: others change nothing."""
+SMOOTH_VARIANCES = (0.1, 10.0)
+"""Variance of the smooth part, as a share of the responses'."""
+TREND_VARIANCES = (0.1, 1.0)
+"""The trend's variance, likewise."""
+SMOOTH_LENGTHS = (0.4, 5.0)
+"""Of the smooth part, on axes that span 2."""
+OWN_VARIANCES = (1e-14, 1.0)
+"""Variance of what is each sample's own, and no neighbour's: a cliff between levels, or
+searches whose intervals are too narrow."""
+PREDICTED_AT_ONCE = 512
+"""Samples predicted at once: bounds the memory."""
+
+
+class HyperparameterDraws(msgspec.Struct, frozen=True):
+    """Hyperparameters that explain the samples, one in each row."""
+
+    wave: Matrix
+    """Variance of the smooth part, `(n_draws,)`."""
+    trend: Matrix
+    """Variance of the linear trend's slopes, `(n_draws,)`."""
+    own: Matrix
+    """Variance of each sample's own deviation, `(n_draws,)`."""
+    lengths: Matrix
+    """Of the smooth part, `(n_draws, n_axes)`."""
+    weights: Matrix
+    """Their sum is 1."""
+
+    def covariance(self, a: Matrix, b: Matrix) -> Matrix:
+        """Return the covariance of points, shape `(n_draws, n_a, n_b)`, their own
+        deviations not in it."""
+        apart = (a[:, None, :] - b[None, :, :]) ** 2
+        squared = np.einsum("nmk,dk->dnm", apart, self.lengths**-2.0)
+        smooth = np.exp(-squared / 2)
+        line = self.trend[:, None, None] * (a @ b.T)
+        return np.asarray(self.wave[:, None, None] * smooth + line)
+
+    def chosen(self, which: Matrix, weights: Matrix) -> HyperparameterDraws:
+        """Return some of the draws, with new weights."""
+        return HyperparameterDraws(
+            self.wave[which],
+            self.trend[which],
+            self.own[which],
+            self.lengths[which],
+            weights,
+        )
+
+
+class GaussianProcess(msgspec.Struct, frozen=True):
+    """A process given the samples; implements model.SurfaceModel."""
+
+    factors: tuple[Factor, ...]
+    observed: SampleResponses
+    draws: HyperparameterDraws
+    inverse: Matrix
+    """Of the samples' covariance, noise in it, `(n_draws, n_samples, n_samples)`."""
+    centre: float
+    scale: float
+    """(response - centre) / scale is what is modelled."""
+
+    def predict(self, samples: Sequence[Sample]) -> PredictedResponse:
+        """Return the response at samples; raises ValueError for an impossible level."""
+        mean, sd = self.known(samples)
+        noise = float(np.median(self.observed.noise_sd))
+        return PredictedResponse(mean, self._widening() * np.hypot(sd, noise))
+
+    def known(self, samples: Sequence[Sample]) -> tuple[Matrix, Matrix]:
+        """Return the mean response and its standard deviation, a search's noise not in it."""
+        points = points_of(self.factors, samples)
+        parts = [
+            self._conditional(points[at : at + PREDICTED_AT_ONCE])
+            for at in range(0, len(points), PREDICTED_AT_ONCE)
+        ]
+        means, sds = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return means, sds
+
+    def leave_one_out(self) -> LeaveOneOut:
+        """Return what each measured sample would be without it, hyperparameters kept."""
+        own = np.diagonal(self.inverse, axis1=1, axis2=2)
+        means = self._scaled() - self.inverse @ self._scaled() / own
+        return LeaveOneOut(*self._mixed(means, 1 / own))
+
+    def fit(self, confidence: float) -> ModelFit:  # noqa: ARG002 - nothing has an interval
+        """Return the covariance in words, with averaged hyperparameters."""
+        return ModelFit(
+            kind=ModelKind.GAUSSIAN_PROCESS,
+            text=self._words(),
+            n=len(self.observed.samples),
+            residual_share=self._residual_share(),
+            widening=self._widening(),
+        )
+
+    def _scaled(self) -> Matrix:
+        return np.asarray((self.observed.response - self.centre) / self.scale)
+
+    def _conditional(self, points: Matrix) -> tuple[Matrix, Matrix]:
+        cross = self.draws.covariance(
+            points, points_of(self.factors, self.observed.samples)
+        )
+        gain = cross @ self.inverse
+        prior = (self.draws.wave + self.draws.own)[:, None] + self.draws.trend[
+            :, None
+        ] * ((points**2).sum(axis=1)[None, :])
+        variances = prior - np.einsum("dpn,dpn->dp", gain, cross)
+        return self._mixed(gain @ self._scaled(), variances)
+
+    def _mixed(self, means: Matrix, variances: Matrix) -> tuple[Matrix, Matrix]:
+        """Return mean and standard deviation of the draws' mixture, in the response's unit.
+
+        Where the draws disagree, that is part of the doubt.
+        """
+        mean = self.draws.weights @ means
+        variance = self.draws.weights @ (variances + (means - mean) ** 2)
+        sd = np.sqrt(np.maximum(variance, 0.0))
+        return self.centre + self.scale * mean, self.scale * sd
+
+    def _widening(self) -> float:
+        return widening_factor(self.observed.response, self.leave_one_out())
+
+    def _residual_share(self) -> float:
+        at_measured, _ = self.known(self.observed.samples)
+        rates = self.observed.rate(at_measured)
+        return float(np.sqrt(np.mean((rates / self.observed.rates - 1) ** 2)))
+
+    def _words(self) -> str:
+        draws = self.draws
+        wave, trend, *lengths = (
+            float(np.exp(draws.weights @ np.log(column)))
+            for column in (draws.wave, draws.trend, *draws.lengths.T)
+        )
+        told = ", ".join(
+            f"{name} {length:.2g}"
+            for name, length in zip(_axis_names(self.factors), lengths, strict=True)
+        )
+        return (
+            f"squared exponential of sd {self.scale * math.sqrt(wave):.2g} with lengths {told} "
+            f"(each factor spans 2), and slopes of sd {self.scale * math.sqrt(trend):.2g}; "
+            f"means of {len(draws.weights)} draws"
+        )
+
+
+def fit_process(
+    factors: tuple[Factor, ...], seen: SampleResponses
+) -> GaussianProcess | None:
+    """Return the process given the samples; None of fewer than `LEAST_SAMPLES`."""
+    points = points_of(factors, seen.samples)
+    if len(points) < FEWEST_PROCESS_SAMPLES or not points.shape[1]:
+        return None
+    centre = float(seen.response.mean())
+    scale = max(float(seen.response.std()), float(np.median(seen.noise_sd)))
+    scaled = (seen.response - centre) / scale
+    draws = prior_draws(points.shape[1])
+    noise = (seen.noise_sd / scale) ** 2
+    alone = np.eye(len(points)) * (noise + draws.own[:, None])[:, None, :]
+    covariance = draws.covariance(points, points) + alone
+    likelihood = log_likelihood(covariance, scaled)
+    weights = np.exp(likelihood - likelihood.max())
+    heavy = weights >= LEAST_WEIGHT
+    shares = weights[heavy] / weights[heavy].sum()
+    inverse = np.linalg.inv(covariance[heavy])
+    return GaussianProcess(
+        factors, seen, draws.chosen(heavy, shares), inverse, centre, scale
+    )
+
+
+def log_likelihood(covariance: Matrix, values: Matrix) -> Matrix:
+    """Return the logarithm of the values' density, less a constant, for each covariance.
+
+    `covariance` has shape `(n_draws, n_samples, n_samples)`.
+    """
+    lower = np.linalg.cholesky(covariance)
+    white = np.linalg.solve(lower, np.broadcast_to(values, lower.shape[:2])[:, :, None])
+    logarithms = np.log(np.diagonal(lower, axis1=1, axis2=2))
+    return np.asarray(-0.5 * (white[:, :, 0] ** 2).sum(axis=1) - logarithms.sum(axis=1))
+
+
+def prior_draws(axes: int) -> HyperparameterDraws:
+    """Return hyperparameters, even on the logarithm of each within its bounds."""
+    even = even_points(axes + 3, HYPERPARAMETER_DRAWS)
+    bounds = (SMOOTH_VARIANCES, TREND_VARIANCES, OWN_VARIANCES)
+    wave, trend, own = (_between(one, even[:, at]) for at, one in enumerate(bounds))
+    lengths = _between(SMOOTH_LENGTHS, even[:, 3:])
+    return HyperparameterDraws(
+        wave,
+        trend,
+        own,
+        lengths,
+        np.full(HYPERPARAMETER_DRAWS, 1 / HYPERPARAMETER_DRAWS),
+    )
+
+
+def even_points(axes: int, n: int) -> Matrix:
+    """Return n points that fill the unit cube evenly, shape `(n, n_axes)`.
+
+    The point of index k is k times an irrational step in each axis, modulo 1; the steps are
+    powers of the root of x^(axes + 1) = x + 1.
+    """
+    root = 2.0
+    for _ in range(60):
+        root = (1 + root) ** (1 / (axes + 1))
+    steps = root ** -np.arange(1.0, axes + 1)
+    return np.asarray((0.5 + np.outer(np.arange(1, n + 1), steps)) % 1)
+
+
+def _between(bounds: tuple[float, float], shares: Matrix) -> Matrix:
+    low, high = bounds
+    return np.asarray(low * (high / low) ** shares)
+
+
+def _axis_names(factors: Sequence[Factor]) -> list[str]:
+    names = []
+    for factor in factors:
+        if factor.numeric and len(factor.levels) > 1:
+            names.append(factor.title)
+        elif len(factor.levels) > 1:
+            names += [f"{factor.name}={level}" for level in factor.levels]
+    return names

@@ -1,0 +1,194 @@
+"""The measured peaks as numbers for a fit, the interface of a surface's models, and their prediction bands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+import numpy as np
+from scipy.special import ndtri, stdtrit
+
+from benchwright.core.results import Estimate
+from benchwright.core.surface import (
+    CrossValidation,
+    LeftOutPrediction,
+    ModelFit,
+    Sample,
+    SampleResult,
+)
+from benchwright.decide.surface.coding import Matrix
+
+# -- Samples' results as numbers for a fit: response, and how noisy each is ------------
+#
+# Decision: the noise comes from the inner search's own interval. Where a policy states none,
+# its claim's tolerance is taken for the interval, and a finding says so. A bound (`never-fails`,
+# `fails-at-lowest`) is no peak and is left out, and told.
+
+LEAST_RELATIVE_SD = 1e-3
+"""Of a peak's logarithm: no rate is known better than to a tenth of a per cent."""
+
+
+class SampleResponses(msgspec.Struct, frozen=True):
+    """The samples that have a peak."""
+
+    samples: tuple[Sample, ...]
+    rates: Matrix
+    """Measured peaks [1/s], shape `(n_samples,)`."""
+    response: Matrix
+    """What is modelled: the rates or their logarithms."""
+    noise_sd: Matrix
+    """Standard deviation of each response."""
+    log: bool
+
+    def rate(self, response: Matrix) -> Matrix:
+        """Return rates [1/s] for responses; never below 0."""
+        return np.exp(response) if self.log else np.maximum(response, 0.0)
+
+
+def sample_responses(results: Sequence[SampleResult], *, log: bool) -> SampleResponses:
+    """Return the results with a peak, as what is fitted."""
+    used = with_peak(results)
+    rates = np.array([one.found.peak_rate for one in used], dtype=float)
+    noise = np.array([_relative_sd(one) for one in used], dtype=float)
+    return SampleResponses(
+        samples=tuple(one.sample for one in used),
+        rates=rates,
+        response=np.log(rates) if log else rates,
+        noise_sd=noise if log else noise * rates,
+        log=log,
+    )
+
+
+def with_peak(results: Sequence[SampleResult]) -> tuple[SampleResult, ...]:
+    """Return the results that have a peak above 0."""
+    return tuple(one for one in results if (one.peak_rate or 0) > 0)
+
+
+def has_interval(result: SampleResult) -> bool:
+    """Tell whether the search stated an interval that noise can be read from."""
+    interval = result.found.interval
+    return interval is not None and 0 < interval.low <= interval.high < math.inf
+
+
+def _relative_sd(result: SampleResult) -> float:
+    """Return the standard deviation of a peak's logarithm."""
+    interval = result.found.interval
+    if interval is None or not has_interval(result):
+        return result.found.claim.tolerance / float(ndtri(0.975))
+    width = math.log(interval.high / interval.low)
+    return max(width / (2 * _reach(interval)), LEAST_RELATIVE_SD)
+
+
+def _reach(interval: Estimate) -> float:
+    """Return how many standard deviations an interval reaches to each side."""
+    return float(ndtri((1 + interval.confidence) / 2))
+
+
+# --------------------------------------------------------------------------------------
+# The slot that a surface's model fits into, and what is common to all: bands, errors
+# left out.
+#
+# A band is what a search at the sample would find, in `confidence` of the cases: it holds the
+# model's doubt and the searches' noise. Decision: bands are widened until they agree with the
+# errors of the samples left out one by one, and never narrowed; with ten samples a
+# distribution-free band (conformal) of 95 % would be infinite.
+
+
+class PredictedResponse(msgspec.Struct, frozen=True):
+    """The response at samples, each an array `(n_samples,)`."""
+
+    mean: Matrix
+    sd: Matrix
+    """Of a new search's response around `mean`."""
+    dof: float | None = None
+    """Degrees of freedom behind `sd`; None: it holds the doubt about itself."""
+
+
+class LeaveOneOut(msgspec.Struct, frozen=True):
+    """The response of each measured sample by a model without it; NaN where the others
+    do not determine it."""
+
+    mean: Matrix
+    sd: Matrix
+
+
+class SurfaceModel(Protocol):
+    """A model that was fitted."""
+
+    @property
+    def observed(self) -> SampleResponses:
+        """What it was fitted to."""
+
+    def predict(self, samples: Sequence[Sample]) -> PredictedResponse:
+        """Return the response at samples; raises ValueError for an impossible level."""
+
+    def leave_one_out(self) -> LeaveOneOut:
+        """Return what each measured sample would be without its own measurement."""
+
+    def fit(self, confidence: float) -> ModelFit:
+        """Return the model as figures and words."""
+
+
+def bands(
+    model: SurfaceModel, samples: Sequence[Sample], confidence: float
+) -> tuple[Matrix, Matrix, Matrix]:
+    """Return value, lower and upper end of the band at samples [1/s]."""
+    predicted = model.predict(samples)
+    reach = _quantile(predicted.dof, (1 + confidence) / 2) * predicted.sd
+    rate = model.observed.rate
+    return (
+        rate(predicted.mean),
+        rate(predicted.mean - reach),
+        rate(predicted.mean + reach),
+    )
+
+
+def _quantile(dof: float | None, probability: float) -> float:
+    """Return the quantile of Student's t, or of the normal distribution."""
+    return float(ndtri(probability) if dof is None else stdtrit(dof, probability))
+
+
+def widening_factor(response: Matrix, left_out: LeaveOneOut) -> float:
+    """Return by what standard deviations must be multiplied to agree with the errors of
+    the samples left out; 1 at least."""
+    scaled = (response - left_out.mean) / left_out.sd
+    known = scaled[np.isfinite(scaled)]
+    return max(1.0, float(np.sqrt(np.mean(known**2)))) if len(known) else 1.0
+
+
+def expected_error(model: SurfaceModel, samples: Sequence[Sample]) -> float:
+    """Return the mean absolute error over samples that the model's own doubt implies, as a
+    share of the rate; errors taken as normal."""
+    predicted = model.predict(samples)
+    sizes = float(np.sqrt(2 / np.pi)) * predicted.sd
+    if not model.observed.log:
+        rates = model.observed.rate(predicted.mean)
+        sizes = sizes / np.maximum(rates, np.finfo(float).tiny)
+    return float(np.mean(sizes))
+
+
+def cross_validated(model: SurfaceModel, confidence: float) -> CrossValidation | None:
+    """Return the errors of samples left out, and their mean size with its band.
+
+    The band is Student's, of the mean over samples, cut off at 0. None where fewer than
+    two samples can be left out.
+    """
+    seen = model.observed
+    rates = seen.rate(model.leave_one_out().mean)
+    left_out = tuple(
+        LeftOutPrediction(sample, float(was), float(would))
+        for sample, was, would in zip(seen.samples, seen.rates, rates, strict=True)
+        if np.isfinite(would)
+    )
+    if len(left_out) < 2:
+        return None
+    sizes = np.array([abs(one.error) for one in left_out])
+    n = len(sizes)
+    reach = _quantile(n - 1, (1 + confidence) / 2) * sizes.std(ddof=1) / np.sqrt(n)
+    mean, reach = float(sizes.mean()), float(reach)
+    error = Estimate(
+        mean, max(0.0, mean - reach), mean + reach, confidence, "leave-one-out", n
+    )
+    return CrossValidation(left_out, error)

@@ -1,0 +1,270 @@
+"""The surface that the samples' results give: model, error, predictions of every sample, findings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+import msgspec
+import numpy as np
+from scipy.special import chdtrc
+
+from benchwright.core.results import Estimate, Finding
+from benchwright.core.search import PeakStatus
+from benchwright.core.surface import (
+    Factor,
+    ModelFit,
+    ModelKind,
+    Prediction,
+    Sample,
+    SampleResult,
+    SurfaceGoal,
+    SurfaceResult,
+)
+from benchwright.decide.surface.coding import candidates, columns_of, terms_of
+from benchwright.decide.surface.gaussian_process import fit_process
+from benchwright.decide.surface.model import (
+    SurfaceModel,
+    bands,
+    cross_validated,
+    expected_error,
+    has_interval,
+    sample_responses,
+    with_peak,
+)
+from benchwright.decide.surface.polynomial import Polynomial, fit_polynomial
+from benchwright.findings.codes import make_finding
+from benchwright.findings.text import counted
+
+# --------------------------------------------------------------------------------------
+# Doubts about a surface: samples without a peak, a model that does not fit,
+# assumptions.
+
+LACK_OF_FIT_LEVEL = 0.01
+"""Of the test of residuals against the searches' own noise."""
+FEWEST_SAMPLES_PER_TERM = 2
+"""Samples for each term of a plane: with fewer, bands held 81 to 86 % where the peak had a step
+of a factor of 4 at some level, and 99 % where it had none (docs/surface.md)."""
+SAMPLES_SHOWN = 4
+"""Samples named in one piece of evidence."""
+
+
+def surface_findings(
+    goal: SurfaceGoal, results: Sequence[SampleResult], model: SurfaceModel | None
+) -> tuple[Finding, ...]:
+    """Return every doubt about a surface, the gravest kinds first."""
+    return (
+        *_failed_samples(results),
+        *_no_model(results, model),
+        *_bound_samples(results),
+        *_missed_claims(results),
+        *_few_samples(goal, results),
+        *_fit_findings(goal, model),
+        *_assumed_noise(results),
+        *_search_findings(results),
+    )
+
+
+def sample_text(sample: Sample) -> str:
+    """Return a sample in one word: `disks=2,nfsd=16`."""
+    return ",".join(f"{name}={level}" for name, level in sample)
+
+
+def _failed_samples(results: Sequence[SampleResult]) -> Iterator[Finding]:
+    for one in results:
+        if one.found.status is PeakStatus.FAILED:
+            yield make_finding(
+                "surface-sample-failed", sample_text(one.sample), one.found.detail
+            )
+
+
+def _no_model(
+    results: Sequence[SampleResult], model: SurfaceModel | None
+) -> Iterator[Finding]:
+    if model is None:
+        have, samples = len(with_peak(results)), counted(len(results), "sample")
+        evidence = f"of {samples} {have or 'none'} {'has' if have == 1 else 'have'} a peak: too few for a model"
+        yield make_finding("surface-no-model", "model", evidence)
+
+
+def _bound_samples(results: Sequence[SampleResult]) -> Iterator[Finding]:
+    kinds = (PeakStatus.FAILS_AT_LOWEST, PeakStatus.NEVER_FAILS)
+    for one in results:
+        if one.found.status in kinds:
+            yield make_finding(
+                "surface-bound-only", sample_text(one.sample), one.found.detail
+            )
+
+
+def _missed_claims(results: Sequence[SampleResult]) -> Iterator[Finding]:
+    kinds = (PeakStatus.BUDGET, PeakStatus.UNDECIDED)
+    missed = [one for one in with_peak(results) if one.found.status in kinds]
+    if missed:
+        evidence = (
+            f"{len(missed)} of {len(results)} search{'es' if len(results) > 1 else ''} "
+            f"ended before the claim held: "
+            f"{_named(missed)}"
+        )
+        yield make_finding("surface-claim-missed", "searches", evidence)
+
+
+def _few_samples(
+    goal: SurfaceGoal, results: Sequence[SampleResult]
+) -> Iterator[Finding]:
+    have, terms = len(with_peak(results)), 1 + len(columns_of(goal.factors))
+    if have >= FEWEST_SAMPLES_PER_TERM * terms or goal.samples >= goal.count:
+        return
+    evidence = (
+        f"{counted(have, 'sample')} with a peak, of {goal.count}, where a plane over the "
+        f"factors has {terms} terms: a step between two levels may go unseen, and bands do "
+        "not hold it"
+    )
+    yield make_finding("surface-few-samples", "model", evidence)
+
+
+def _named(results: Sequence[SampleResult]) -> str:
+    named = ", ".join(sample_text(one.sample) for one in results[:SAMPLES_SHOWN])
+    more = (
+        f" and {len(results) - SAMPLES_SHOWN} more"
+        if len(results) > SAMPLES_SHOWN
+        else ""
+    )
+    return named + more
+
+
+def _fit_findings(goal: SurfaceGoal, model: SurfaceModel | None) -> Iterator[Finding]:
+    if not isinstance(model, Polynomial):
+        return
+    full = len(terms_of(columns_of(goal.factors), goal.degree))
+    if len(model.terms) < full:
+        evidence = (
+            f"{counted(len(model.residuals), 'sample')} with a peak: too few for the {full} terms "
+            f"of degree {goal.degree}: fitted were {len(model.terms)}"
+        )
+        yield make_finding("surface-model-reduced", "model", evidence)
+    scaled = model.residuals / model.observed.noise_sd
+    chi_square = float(scaled @ scaled)
+    if chdtrc(model.dof, chi_square) < LACK_OF_FIT_LEVEL:
+        noise = float(np.median(model.observed.noise_sd))
+        evidence = (
+            f"residuals have a standard deviation of {model.sd:.3g}, the searches one of "
+            f"{noise:.3g}: chi-square {chi_square:.1f} with {model.dof} degrees of freedom"
+        )
+        yield make_finding("surface-lack-of-fit", "model", evidence)
+
+
+def _assumed_noise(results: Sequence[SampleResult]) -> Iterator[Finding]:
+    without = [one for one in with_peak(results) if not has_interval(one)]
+    if without:
+        yield make_finding(
+            "surface-noise-assumed",
+            "model",
+            f"no interval was stated at {_named(without)}: the claim's tolerance was taken",
+        )
+
+
+def _search_findings(results: Sequence[SampleResult]) -> Iterator[Finding]:
+    """Yield what the inner searches doubted, with the sample as part of the subject."""
+    for one in results:
+        for found in one.found.findings:
+            subject = f"{sample_text(one.sample)} {found.subject}".strip()
+            yield Finding(
+                found.code, found.severity, subject, found.evidence, found.remedy
+            )
+
+
+# --------------------------------------------------------------------------------------
+# What a mapping came to: the model, its error, predictions of every sample, doubts.
+#
+# Pure: fitted anew from the samples' results, so that a stored study predicts the same.
+
+
+def surface_of(goal: SurfaceGoal, results: Sequence[SampleResult]) -> SurfaceResult:
+    """Return the surface that these results tell."""
+    model = fit_surface(goal, results)
+    every = candidates(goal.factors)
+    return SurfaceResult(
+        results=tuple(results),
+        fit=None if model is None else _fit(goal, model, every),
+        validation=None if model is None else cross_validated(model, goal.confidence),
+        predictions=() if model is None else _predictions(goal, model, results, every),
+        findings=surface_findings(goal, results, model),
+        load_s=math.fsum(one.found.load_s for one in results),
+        cost_s=math.fsum(one.found.cost_s for one in results),
+        trials=sum(one.found.trials for one in results),
+    )
+
+
+def _fit(goal: SurfaceGoal, model: SurfaceModel, every: Sequence[Sample]) -> ModelFit:
+    return msgspec.structs.replace(
+        model.fit(goal.confidence), expected_error=expected_error(model, every)
+    )
+
+
+def fit_surface(
+    goal: SurfaceGoal, results: Sequence[SampleResult]
+) -> SurfaceModel | None:
+    """Return the goal's model; None where too few samples have a peak."""
+    seen = sample_responses(results, log=goal.log_response)
+    if goal.model is ModelKind.GAUSSIAN_PROCESS:
+        return fit_process(goal.factors, seen)
+    return fit_polynomial(goal.factors, seen, goal.degree)
+
+
+def predict_samples(
+    goal: SurfaceGoal, results: Sequence[SampleResult], samples: Sequence[Sample]
+) -> tuple[Prediction, ...]:
+    """Return what the model says of any samples, levels between the given ones too.
+
+    Empty where there is no model. Raises ValueError for an impossible level.
+    """
+    model = fit_surface(goal, results) if samples else None
+    return () if model is None else _predictions(goal, model, results, samples)
+
+
+def _predictions(
+    goal: SurfaceGoal,
+    model: SurfaceModel,
+    results: Sequence[SampleResult],
+    samples: Sequence[Sample],
+) -> tuple[Prediction, ...]:
+    known = {one.sample: measured_estimate(one) for one in with_peak(results)}
+    told = zip(samples, *bands(model, samples, goal.confidence), strict=True)
+    return tuple(
+        Prediction(
+            sample,
+            float(value),
+            float(low),
+            float(high),
+            known.get(sample),
+            outside(goal.factors, sample),
+        )
+        for sample, value, low, high in told
+    )
+
+
+def measured_estimate(result: SampleResult) -> Estimate:
+    """Return a sample's peak with its interval; of ends that are NaN, with
+    n = 0 and the method `none`, where the search stated none."""
+    found = result.found
+    assert found.peak_rate is not None
+    if found.interval is not None and has_interval(result):
+        return found.interval
+    rate = found.peak_rate
+    return Estimate(rate, math.nan, math.nan, found.claim.confidence, "none", 0, "1/s")
+
+
+def outside(factors: Sequence[Factor], sample: Sample) -> tuple[str, ...]:
+    """Return the names of numeric factors whose level lies outside of those given."""
+    return tuple(
+        factor.name
+        for factor, (_, level) in zip(factors, sample, strict=True)
+        if factor.numeric and _is_outside(factor, level)
+    )
+
+
+@lru_cache(maxsize=4096)
+def _is_outside(factor: Factor, level: str) -> bool:
+    numbers = [factor.number(one) for one in factor.levels]
+    return not min(numbers) <= factor.number(level) <= max(numbers)

@@ -1,0 +1,185 @@
+"""Findings about a comparison as a whole, and what serious findings do to its gates.
+
+Its arms' own doubts are examine()'s. These are about the design: a difference between
+arms that were not measured side by side may be one of time.
+Decision: a serious finding says that the number may be wrong, so a gate that it concerns
+is undecided, unless the user accepted its code. Where arms are paired by blocks in random
+order, dependence of one arm's trials is in the other's too and holds no gate up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from benchwright.core.comparison import (
+    ComparisonDesign,
+    ComparisonResult,
+    GateOutcome,
+    GateVerdict,
+    MetricVerdict,
+    Verdict,
+)
+from benchwright.core.results import Finding, Severity
+from benchwright.findings.codes import make_finding
+from benchwright.findings.series import FEWEST, ExaminedSeries, examine_series
+from benchwright.findings.text import percent
+from benchwright.stats.aggregate import MetricColumn
+from benchwright.stats.metric_rules import MetricRules
+
+_PAIRED_OUT = ("dependent-trials",)
+"""Codes of an arm's findings that blocks in random order take out of a difference."""
+_MUCH, _LITTLE = 0.05, 0.25
+"""A difference in elapsed time that is looked into, and the part of it that user time
+shows at most where it is not the program's own work."""
+_OWN_WORK = 0.5
+"""Of elapsed time that is user time, from which on that is most of what a program does."""
+
+
+def comparison_findings(comparison: ComparisonResult) -> tuple[Finding, ...]:
+    """Return the findings about a comparison's design and its null comparison."""
+    subject = " and ".join(comparison.arms)
+    found = []
+    rule = comparison.rule
+    if rule.stored is not None:
+        evidence = (
+            f"{rule.stored.name} was measured at another time ({rule.stored.source})"
+        )
+        found.append(make_finding("not-interleaved", subject, evidence))
+    elif rule.design is ComparisonDesign.STORED:
+        evidence = "the arms were measured at different times"
+        found.append(make_finding("not-interleaved", subject, evidence))
+    elif rule.design is ComparisonDesign.SEQUENCE:
+        evidence = "all trials of one arm ran before the next arm's first"
+        found.append(make_finding("sequential-arms", subject, evidence))
+    if rule.exactly is not None:
+        found += _biased(comparison)
+    elif comparison.null is not None and comparison.null.biased:
+        evidence = "comparing a command with itself found a difference on this machine"
+        found.append(make_finding("biased-null", subject, evidence))
+    return (*found, *_not_in_user_time(comparison))
+
+
+def _not_in_user_time(comparison: ComparisonResult) -> list[Finding]:
+    """Return a note for each candidate of another elapsed time and the same user time,
+    where the trials were not interleaved and the programs mostly compute."""
+    if comparison.rule.paired:
+        return []
+    found = []
+    shown = {(v.metric, v.candidate): v for v in comparison.verdicts}
+    for (metric, candidate), v in shown.items():
+        user = shown.get(("user", candidate))
+        if metric != "elapsed" or user is None or user.judged:
+            continue
+        if (difference := _elapsed_alone(v, user)) is not None:
+            evidence = (
+                f"elapsed differs by {percent(difference[0], 1)}, user time by "
+                f"{percent(difference[1], 1)}: the difference may be time that others "
+                "took; judge user time too (--metric user)"
+            )
+            subject = f"{v.baseline} and {candidate}"
+            found.append(make_finding("difference-not-in-user-time", subject, evidence))
+    return found
+
+
+def _elapsed_alone(v: MetricVerdict, user: MetricVerdict) -> tuple[float, float] | None:
+    """Return by what share elapsed and user time differ, where only elapsed does much."""
+    values = (v.ratio.value, user.ratio.value, user.mean_baseline, v.mean_baseline)
+    if not all(math.isfinite(value) and value > 0 for value in values):
+        return None
+    whole, own = abs(math.log(v.ratio.value)), abs(math.log(user.ratio.value))
+    least = min(v.mean_baseline, v.mean_candidate)
+    busy = user.mean_baseline >= _OWN_WORK * least
+    if whole < math.log1p(_MUCH) or own > _LITTLE * whole or not busy:
+        return None
+    return math.expm1(whole), math.expm1(own)
+
+
+def stored_baseline_findings(comparison: ComparisonResult) -> tuple[Finding, ...]:
+    """Return the doubts about the judged series of a stored baseline."""
+    rule = comparison.rule
+    if rule.stored is None:
+        return ()
+    book, found = MetricRules(()), list[Finding]()
+    for name in rule.judged:
+        values = np.asarray(rule.stored.series.get(name, ()), dtype=np.float64)
+        values = values[np.isfinite(values)]
+        if values.size < FEWEST:
+            continue
+        column = MetricColumn(name, np.arange(1, values.size + 1), values)
+        row = book.row(name)
+        one = ExaminedSeries(
+            rule.stored.name,
+            column,
+            row.unit,
+            1 / len(rule.judged),
+            book.least_change(name),
+        )
+        found += examine_series(one)
+    return tuple(found)
+
+
+# -- gates -------------------------------------------------------------------------------
+
+
+def hold_gates(
+    comparison: ComparisonResult, findings: Sequence[Finding]
+) -> ComparisonResult:
+    """Return the comparison with every gate undecided that a serious finding concerns,
+    unless the rule accepts its code."""
+    gates = tuple(_held(comparison, gate, findings) for gate in comparison.gates)
+    return msgspec.structs.replace(comparison, gates=gates)
+
+
+def _held(
+    comparison: ComparisonResult, gate: GateVerdict, findings: Sequence[Finding]
+) -> GateVerdict:
+    grave = [f for f in findings if _concerns(comparison, gate, f)]
+    if not grave or gate.outcome is GateOutcome.UNDECIDED:
+        return gate
+    codes = tuple(dict.fromkeys(finding.code for finding in grave))
+    named = ", ".join(dict.fromkeys(f"{f.code} ({f.subject})" for f in grave))
+    accept = " ".join(f"--accept {code}" for code in codes)
+    detail = (
+        f"held by a serious finding, {named}; without it: {gate.outcome}, {gate.detail}; "
+        f"remove its cause, or accept it with {accept}"
+    )
+    return msgspec.structs.replace(
+        gate,
+        outcome=GateOutcome.UNDECIDED,
+        detail=detail,
+        held_by=codes,
+        otherwise=gate.outcome,
+    )
+
+
+def _concerns(
+    comparison: ComparisonResult, gate: GateVerdict, finding: Finding
+) -> bool:
+    """Tell whether a finding leaves a gate undecided."""
+    rule = comparison.rule
+    if finding.severity is not Severity.SERIOUS or finding.code in rule.accepted:
+        return False
+    if rule.paired and finding.code in _PAIRED_OUT:
+        return False
+    others = set(comparison.arms[1:]) - {gate.candidate}
+    return finding.metric in ("", gate.gate.metric) and finding.subject not in others
+
+
+def _biased(comparison: ComparisonResult) -> list[Finding]:
+    """Return the doubt about a machine that tells a command from itself."""
+    different = [
+        v for v in comparison.verdicts if v.verdict in (Verdict.FASTER, Verdict.SLOWER)
+    ]
+    return [
+        make_finding(
+            "biased-null",
+            f"{v.baseline} and {v.candidate}",
+            f"the same command is {v.verdict} than itself: {v.metric} ratio "
+            f"{v.ratio.value:.4g} ({v.ratio.low:.4g} to {v.ratio.high:.4g})",
+        )
+        for v in different
+    ]

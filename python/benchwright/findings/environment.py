@@ -1,0 +1,300 @@
+"""Which file systems a session's commands use, by its captures.
+
+Purpose: a file system of somebody else that changes is no change of what was measured.
+Decision: used is what the working directory, the programs, the directory for temporary files,
+the study and every path in a command lie on, and what is mounted below a path in a command.
+What a program opens by itself elsewhere is not known: `bw env --diff` has every mount.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterator, Sequence
+
+from benchwright.core.machine import (
+    Fact,
+    FactChange,
+    FactWeight,
+    MachineCapture,
+    MachineDifference,
+)
+from benchwright.core.results import Finding, Severity
+from benchwright.core.untrusted import one_line
+from benchwright.findings.codes import MACHINE_CODES
+
+_MOUNT = "mount."
+_WORDS = re.compile(r"[^\s'\"=:,;|&<>()]+")
+
+
+def of_used_mounts(
+    changes: Sequence[FactChange],
+    captures: Sequence[MachineCapture],
+    places: Sequence[str],
+) -> tuple[FactChange, ...]:
+    """Return the changes without those of mounts that nothing uses.
+
+    `places` are directories that are used though no command names them. Where the
+    working directory was not captured nothing is left out.
+    """
+    facts = [capture.named() for capture in captures]
+    if not all(one.get("workdir.path") for one in facts):
+        return tuple(changes)
+    points = {
+        name.removeprefix(_MOUNT).rpartition(".")[0]
+        for one in facts
+        for name in one
+        if name.startswith(_MOUNT)
+    }
+    named = {path for capture in captures for path in _in_commands(capture)}
+    used = {path for capture in captures for path in _around(capture)}
+    used |= named | set(places)
+    on = {max(_above(path, points), key=len, default="") for path in used}
+    below = {point for point in points for path in named if _is_below(point, path)}
+    return tuple(
+        change
+        for change in changes
+        if not change.name.startswith(_MOUNT)
+        or _point_of(change.name, points) in on | below
+    )
+
+
+def _point_of(name: str, points: set[str]) -> str:
+    point = name.removeprefix(_MOUNT)
+    return point if point in points else point.rpartition(".")[0]
+
+
+def _above(path: str, points: set[str]) -> list[str]:
+    return [point for point in points if point == path or _is_below(path, point)]
+
+
+def _is_below(path: str, above: str) -> bool:
+    return path.startswith(above.rstrip("/") + "/")
+
+
+def _around(capture: MachineCapture) -> Iterator[str]:
+    """Yield where a session's commands run and what they are, whatever their words."""
+    yield "/tmp"
+    for name, fact in capture.named().items():
+        program = name.startswith("program.") and name.endswith(".path")
+        if fact.value and (program or name in ("workdir.path", "env.TMPDIR")):
+            yield fact.value
+
+
+def _in_commands(capture: MachineCapture) -> Iterator[str]:
+    """Yield the paths that the words of commands may be, from the working directory on."""
+    facts = capture.named()
+    directory = facts["workdir.path"].value or "/"
+    for name, fact in facts.items():
+        if name.startswith("command.") and fact.value:
+            for word in _WORDS.findall(fact.value):
+                yield os.path.normpath(os.path.join(directory, word))
+
+
+# --------------------------------------------------------------------------------------
+# Two captures compared, and the doubt about trials that ran on a changed machine.
+#
+# Purpose: `bw env --diff`, and `environment-changed-between-trials`. Decision: a fact's weight
+# is what the capture gave it, the graver of the two; a device or mount that is there on one
+# side only is one change, not twenty. What could not be read (permission, time) is no
+# difference that is known. Source: reference list of ecosystem.md section 6, typed diff.
+
+CODE = "environment-changed-between-trials"
+SEPARATE = "environments-differ"
+
+_ORDER = {FactWeight.FATAL: 0, FactWeight.SUSPICIOUS: 1, FactWeight.EXPECTED: 2}
+_GROUPED = ("block.", "partition.", "mount.", "net.", "numa.", "gpu.", "program.")
+"""Facts of several things of one kind: `block.vda.scheduler`."""
+_LOOKED_FOR = {"partition.": "block", "program.": "command"}
+"""Facts that show that a kind was looked for, where they are of another name."""
+_COMES_AND_GOES = ("mount.", "program.")
+"""Kinds of which one more or less changes no figure by itself."""
+_COMPARED = ("program.", "git.", "command")
+"""Facts of what is measured: where results are compared, they are what is to differ."""
+_MEMORY = "memory.total_kib"
+_FROM_MEMORY = frozenset(
+    (
+        *("sysctl.net.ipv4.tcp_mem", "sysctl.kernel.threads-max"),
+        *("sysctl.vm.min_free_kbytes", "sysctl.net.ipv4.tcp_max_syn_backlog"),
+        *("limit.processes", "limit.pending_signals", "workdir.size_bytes"),
+    )
+)
+"""Numbers that the kernel works out from the memory that it finds at boot."""
+_HARDLY, _LITTLE = 0.001, 0.02
+"""Shares by which a size may differ after a reboot, and under another kernel."""
+_NOT_CAPTURED = "not captured"
+_NOT_SET = "not set"
+_TRULY_ABSENT = (
+    *("no such file", "no such device", "not in its file", "in no package"),
+    *("no repository here", "no cgroup hierarchy has its controller"),
+    *("systemd does not run here", "on no branch", "on no mount", "empty", _NOT_SET),
+)
+"""Reasons that are themselves knowledge: there is no such thing."""
+_NUMBER = re.compile(r"[0-9]+")
+_SHOWN = 6
+
+
+def difference(before: MachineCapture, after: MachineCapture) -> MachineDifference:
+    """Return what differs between two captures, the gravest first, then by name."""
+    one, other = before.named(), after.named()
+    changes = _lone_things(one, other)
+    lone = {change.name for change in changes}
+    for name in sorted(one.keys() | other.keys()):
+        if name.rpartition(".")[0] not in lone:
+            change = _change(name, one.get(name), other.get(name))
+            if change is not None:
+                changes.append(change)
+    changes.sort(key=lambda c: (_ORDER[c.weight], c.name))
+    return MachineDifference(tuple(changes))
+
+
+def environment_findings(
+    captures: Sequence[MachineCapture], places: Sequence[str] = ()
+) -> tuple[Finding, ...]:
+    """Return a finding for each capture of a session that differs from the one before.
+
+    Serious where the figures are of different machines, else a warning: with free
+    memory, load and the like nothing is compared, nor with a file system that neither
+    the commands nor `places`, directories of the session, are on.
+    """
+    found = []
+    for at in range(1, len(captures)):
+        pair = captures[at - 1 : at + 1]
+        changes = difference(*pair).changes
+        told = MachineDifference(of_used_mounts(changes, pair, places))
+        if told.matters:
+            subject = f"machine, capture {at} to {at + 1}"
+            found.append(_environment_finding(told, subject, CODE))
+    return tuple(found)
+
+
+def separate_findings(
+    results: Sequence[tuple[str, MachineCapture | None]],
+) -> tuple[Finding, ...]:
+    """Return a finding for each named result whose machine differs from the first's.
+
+    What was measured (the programs, their commit) may differ: that is the question. Of a
+    result without a capture nothing is known.
+    """
+    (first, base), *others = results
+    found = []
+    for name, machine in others:
+        if base is not None and machine is not None and machine != base:
+            told = _without_compared(difference(base, machine))
+            if told.matters:
+                found.append(_environment_finding(told, f"{first}, {name}", SEPARATE))
+    return tuple(found)
+
+
+def _without_compared(told: MachineDifference) -> MachineDifference:
+    kept = (one for one in told.changes if not one.name.startswith(_COMPARED))
+    return MachineDifference(tuple(kept))
+
+
+def _environment_finding(told: MachineDifference, subject: str, name: str) -> Finding:
+    changes = [*told.of(FactWeight.FATAL), *told.of(FactWeight.SUSPICIOUS)]
+    shown = "; ".join(change_text(change) for change in changes[:_SHOWN])
+    more = f"; and {len(changes) - _SHOWN} more" if len(changes) > _SHOWN else ""
+    code = MACHINE_CODES[name]
+    severity = code.severity if told.of(FactWeight.FATAL) else Severity.WARNING
+    return Finding(name, severity, subject, f"{shown}{more}", code.remedy)
+
+
+def change_text(change: FactChange, most: int = 60) -> str:
+    """Return a change in a line: `cpu.governor: performance, then powersave`."""
+    before = value_text(change.before, change.before_absent, most)
+    after = value_text(change.after, change.after_absent, most)
+    return f"{change.name}: {before}, then {after}"
+
+
+def value_text(value: str | None, absent: str, most: int) -> str:
+    """Return a value as words, cut where it is long; its reason where there is none."""
+    if value is None:
+        return f"absent ({absent})"
+    text = one_line(value) or "none"
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def _change(name: str, before: Fact | None, after: Fact | None) -> FactChange | None:
+    """Return how a fact differs, or None where it does not, or is absent on both sides."""
+    one, one_absent = _side(name, before)
+    other, other_absent = _side(name, after)
+    if one == other:
+        return None
+    weight = min(
+        (fact.weight for fact in (before, after) if fact), key=lambda w: _ORDER[w]
+    )
+    absent = one_absent or other_absent
+    if absent:
+        # Without a value it cannot be said that the figures are of different machines.
+        lighter = max(weight, FactWeight.SUSPICIOUS, key=lambda w: _ORDER[w])
+        is_known = absent in _TRULY_ABSENT
+        return FactChange(name, one, other, one_absent, other_absent, lighter, is_known)
+    if name == _MEMORY or name in _FROM_MEMORY:
+        weight = _weight_of_size(name, weight, _apart(str(one), str(other)))
+    return FactChange(name, one, other, "", "", weight)
+
+
+def _side(name: str, fact: Fact | None) -> tuple[str | None, str]:
+    """Return a fact's value, and why there is none."""
+    if fact is None:
+        # All variables are captured: one that is not there was not set.
+        return None, _NOT_SET if name.startswith("env.") else _NOT_CAPTURED
+    return fact.value, "" if fact.value is not None else fact.absent or _NOT_CAPTURED
+
+
+def _weight_of_size(name: str, weight: FactWeight, apart: float) -> FactWeight:
+    """Return what a size that differs by this share means."""
+    if name == _MEMORY and apart <= _LITTLE:
+        return FactWeight.EXPECTED if apart <= _HARDLY else FactWeight.SUSPICIOUS
+    return FactWeight.EXPECTED if name != _MEMORY and apart <= _LITTLE else weight
+
+
+def _apart(one: str, other: str) -> float:
+    """Return the largest share by which numbers in two texts differ; else infinity."""
+    pairs = list(zip(_NUMBER.findall(one), _NUMBER.findall(other), strict=False))
+    if _NUMBER.sub("0", one) != _NUMBER.sub("0", other) or not pairs:
+        return math.inf
+    shares = (abs(int(a) - int(b)) / max(int(a), int(b), 1) for a, b in pairs)
+    return max(shares)
+
+
+def _lone_things(one: dict[str, Fact], other: dict[str, Fact]) -> list[FactChange]:
+    """Return the devices, mounts and programs that are in one capture only."""
+    there, here = _things(one), _things(other)
+    found = []
+    for name in sorted(there.keys() ^ here.keys()):
+        kind = next(k for k in _GROUPED if name.startswith(k))
+        # Where a kind was not captured at all, nothing is known of its things.
+        is_known = _is_captured(one, kind) and _is_captured(other, kind)
+        absent = "not there" if is_known else _NOT_CAPTURED
+        weight = _weight_of_thing(kind, there.get(name) or here[name])
+        if name in there:
+            found.append(FactChange(name, "there", None, "", absent, weight, is_known))
+        else:
+            found.append(FactChange(name, None, "there", absent, "", weight, is_known))
+    return found
+
+
+def _weight_of_thing(kind: str, weights: list[FactWeight]) -> FactWeight:
+    if kind in _COMES_AND_GOES or all(w is FactWeight.EXPECTED for w in weights):
+        return FactWeight.EXPECTED
+    return FactWeight.SUSPICIOUS
+
+
+def _is_captured(facts: dict[str, Fact], kind: str) -> bool:
+    """Tell whether things of a kind were looked for, found or not."""
+    sign = _LOOKED_FOR.get(kind, kind.removesuffix("."))
+    return any(name == sign or name.startswith(f"{sign}.") for name in facts)
+
+
+def _things(facts: dict[str, Fact]) -> dict[str, list[FactWeight]]:
+    """Return the things that facts are of, each with the weights of its facts."""
+    things: dict[str, list[FactWeight]] = {}
+    for name, fact in facts.items():
+        kind = next((k for k in _GROUPED if name.startswith(k)), None)
+        thing, dot, _ = name.rpartition(".")
+        if kind is not None and dot and len(thing) > len(kind):
+            things.setdefault(thing, []).append(fact.weight)
+    return things

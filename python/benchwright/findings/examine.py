@@ -1,0 +1,329 @@
+"""Findings about one test: what failed, what is missing, what was left running, what its output cost, and what its interval is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
+
+import msgspec
+
+from benchwright.core.observation import Trial, TrialEnding
+from benchwright.core.plan import (
+    CommandMode,
+    MetricSpec,
+    StopDecision,
+    StoppingRule,
+    UntilPredicate,
+    UntilProgram,
+)
+from benchwright.core.results import Finding, Severity
+from benchwright.findings.codes import CODES, make_finding
+from benchwright.findings.resources import resource_findings
+from benchwright.findings.sanity import Claims
+from benchwright.findings.series import series_findings
+from benchwright.findings.text import epochs_text, share_text
+from benchwright.findings.thresholds import (
+    OUTPUT_NS_PER_BYTE,
+    OUTPUT_OF_ELAPSED,
+    OUTPUT_OF_SYSTEM,
+)
+from benchwright.stats.aggregate import TrialValues, observe_trials
+from benchwright.stats.metric_rules import MetricRules
+
+# -- Doubts that a measured command told itself: `[finding]` blocks in APLOG -----------
+#
+# `bw load` inside a trial knows that its generator fell behind; the study must not forget
+# it. Decision: one finding for each code, with the epochs and what the first of them said;
+# a code that is not in our table is kept as a note, not dropped.
+
+BLOCK = "finding"
+
+
+def reported_findings(name: str, trials: Sequence[Trial]) -> list[Finding]:
+    """Return what the trials' own `[finding]` blocks say; void trials say nothing."""
+    said: dict[str, list[tuple[int, dict[str, str]]]] = {}
+    for trial in trials:
+        if trial.ending is not TrialEnding.INTERRUPTED:
+            for block in trial.extra_blocks:
+                if block.get("") == BLOCK and block.get("code"):
+                    said.setdefault(block["code"], []).append((trial.epoch, block))
+    return [
+        _reported_finding(name, code, found, len(trials))
+        for code, found in said.items()
+    ]
+
+
+def _reported_finding(
+    name: str, code: str, found: list[tuple[int, dict[str, str]]], total: int
+) -> Finding:
+    epochs = list(dict.fromkeys(epoch for epoch, _ in found))
+    first = found[0][1].get("evidence", "")
+    where = epochs_text(epochs, total)
+    evidence = f"{first} ({where})" if total > 1 else first
+    if code not in CODES:
+        return Finding(code, Severity.NOTE, name, evidence)
+    grave = {block.get("severity") for _, block in found}
+    order = list(Severity)
+    severity = max((s for s in order if s in grave), key=order.index, default=None)
+    return make_finding(code, name, evidence, severity)
+
+
+# -- Whether writing its output was a noticeable part of what a test measured ----------
+#
+# Decision: estimated from the bytes written, since nothing tells a write to stdout from
+# another system call; the cost of a byte is that of benches/output_cost.py.
+
+
+def output_findings(name: str, trials: Sequence[Trial]) -> list[Finding]:
+    """Return the doubt about a test whose output cost a noticeable part of its time."""
+    seen = [one for t in trials if t.ending is TrialEnding.OK and (one := _cost(t))]
+    if not seen:
+        return []
+    written, of_elapsed, of_system = (
+        median(column) for column in zip(*seen, strict=True)
+    )
+    if of_elapsed < OUTPUT_OF_ELAPSED and of_system < OUTPUT_OF_SYSTEM:
+        return []
+    evidence = (
+        f"a trial wrote {written / 1e6:,.3g} MB to stdout and stderr: by the usual cost "
+        f"of {OUTPUT_NS_PER_BYTE:g} ms for each MB about {share_text(min(of_elapsed, 1))} "
+        f"of its elapsed time, {share_text(min(of_system, 1))} of its system time"
+    )
+    return [make_finding("output-cost", name, evidence)]
+
+
+def _cost(trial: Trial) -> tuple[float, float, float] | None:
+    """Return bytes written, and the estimated shares of elapsed and system time."""
+    processes = [p for p in trial.processes if p.mode == CommandMode.EXEC]
+    written = sum((p.out_bytes or 0) + (p.err_bytes or 0) for p in processes)
+    elapsed_ns = sum(p.elapsed_ns for p in processes)
+    system_ns = sum(p.system_us for p in processes) * 1000
+    if not elapsed_ns:
+        return None
+    cost_ns = written * OUTPUT_NS_PER_BYTE
+    return written, cost_ns / elapsed_ns, cost_ns / system_ns if system_ns else 0.0
+
+
+# -- What there is to doubt about one test ---------------------------------------------
+#
+# Purpose: every doubt of this table's making in one call, in order of gravity of cause:
+# what failed, what is missing, what was left behind, and what the interval is worth.
+# Decision: one finding per cause, naming its epochs, not one per epoch: a command that
+# fails 500 times is one thing to know. Getstats' high z-scores are no finding: they fire
+# on 23-82 % of clean samples (stats/moments.py), so they are a report's notices.
+# What the values themselves show (drift, modes, ...) is in series.py.
+
+
+def examine(
+    test_name: str,
+    trials: Sequence[Trial],
+    specs: Sequence[MetricSpec] = (),
+    *,
+    rule: StoppingRule | None = None,
+    stop: StopDecision | None = None,
+    observed: Sequence[TrialValues] | None = None,
+    least_changes: Mapping[str, float] | None = None,
+    deselected: int = 0,
+    claims: Claims | None = None,
+    also: Sequence[str] = (),
+) -> tuple[Finding, ...]:
+    """Return the findings about one test, most grave cause first.
+
+    `trials` are all of them, void and failed ones too. `rule` and `stop` say how the
+    number of trials came about, where that is known. `observed` are the values of the
+    trials that count, where the caller has them already. `least_changes` are the
+    smallest changes over a test, as a share of the median, that are a drift: by metric,
+    before what `specs` say. `deselected` trials were left out before, by a selection.
+    `claims` are what the user says of the test: limits, the size of an operation. `also`
+    are metrics whose series get every question, beside the test's own.
+    """
+    book = MetricRules(specs)
+    if observed is None:
+        observed = observe_trials(trials, book)
+    return (
+        *_failures(test_name, trials),
+        *_missing(test_name, trials, observed, book),
+        *_left_running(test_name, trials),
+        *_not_ended(test_name, trials),
+        *reported_findings(test_name, trials),
+        *output_findings(test_name, trials),
+        *_void(test_name, trials),
+        *resource_findings(test_name, trials, observed, book, claims),
+        *_too_few(test_name, trials, len(observed), deselected),
+        *_nominal(test_name, rule, stop),
+        *series_findings(
+            test_name,
+            observed,
+            book,
+            rule=rule,
+            least_changes=least_changes,
+            also=also,
+        ),
+    )
+
+
+def _failures(name: str, trials: Sequence[Trial]) -> list[Finding]:
+    causes: dict[tuple[str, str], list[int]] = {}
+    for trial in trials:
+        if trial.ending is TrialEnding.TIMEOUT:
+            causes.setdefault(("timeout", "the time limit passed"), []).append(
+                trial.epoch
+            )
+        elif trial.ending is TrialEnding.FAILED:
+            for cause in _failed_commands(trial):
+                causes.setdefault(("command-failed", cause), []).append(trial.epoch)
+    return [
+        make_finding(code, name, f"{cause} in {epochs_text(epochs, len(trials))}")
+        for (code, cause), epochs in causes.items()
+    ]
+
+
+def _failed_commands(trial: Trial) -> list[str]:
+    """Return in words what failed in a trial: at most one line per command."""
+    causes = {
+        f"`{block.command}` {status_text(block.status)}": None
+        for block in trial.blocks
+        if block.status
+    }
+    for process in trial.processes:
+        if process.error:
+            text = f"{process.mode} command {process.index + 1} did not start: {process.error}"
+            causes[text] = None
+        elif process.status and (process.mode != "EXEC" or not causes):
+            what = f"{process.mode} command {process.index + 1}"
+            causes[f"{what} {status_text(process.status)}"] = None
+    return list(causes) or ["a command failed"]
+
+
+def status_text(status: int) -> str:
+    """Return an exit status in words; above 128 it was a signal that ended it."""
+    if status > 128:
+        return f"was ended by signal {status - 128}"
+    return f"exited with status {status}"
+
+
+def _missing(
+    name: str,
+    trials: Sequence[Trial],
+    observed: Sequence[TrialValues],
+    book: MetricRules,
+) -> list[Finding]:
+    """Return a finding for every quantity that some completed trials do not have."""
+    expected = dict.fromkeys(book.declared)
+    for trial in observed:
+        expected.update(dict.fromkeys((*trial.values, *trial.partial)))
+    reasons = _reasons(trials)
+    result = []
+    for metric in book.shown(expected):
+        absent = [t.epoch for t in observed if metric not in t.values]
+        if not absent or book.row(metric).computed:
+            continue
+        why = reasons.get(metric, "") or _partial_reason(metric, observed)
+        evidence = f"{metric} is missing or not a number in {epochs_text(absent, len(observed))}"
+        found = make_finding("missing-metric", name, evidence + why)
+        result.append(msgspec.structs.replace(found, metric=metric))
+    told = {
+        metric for metric in expected if any(metric not in t.values for t in observed)
+    }
+    return result + _rejected_values(name, reasons, told)
+
+
+def _rejected_values(
+    name: str, reasons: dict[str, str], told: set[str]
+) -> list[Finding]:
+    """Return a finding for every other value that a script offered in vain: one that was
+    never a number, or that bears the name of what is measured."""
+    return [
+        make_finding(
+            "missing-metric", name, f"a value offered for {metric} was not taken{why}"
+        )
+        for metric, why in reasons.items()
+        if metric not in told
+    ]
+
+
+def _reasons(trials: Iterable[Trial]) -> dict[str, str]:
+    """Return the first reason given for each missing metric, as `: thread 1: why`."""
+    reasons: dict[str, str] = {}
+    for trial in trials:
+        if trial.ending is not TrialEnding.OK:
+            continue
+        for line in trial.missing:
+            metric, _, rest = line.partition(" (thread ")
+            thread, _, why = rest.partition("): ")
+            text = f": thread {thread}: {why}" if why else ""
+            reasons.setdefault(metric, text)
+    return reasons
+
+
+def _partial_reason(metric: str, observed: Sequence[TrialValues]) -> str:
+    if any(metric in trial.partial for trial in observed):
+        return ": not every thread gave a number"
+    return ""
+
+
+def _left_running(name: str, trials: Sequence[Trial]) -> list[Finding]:
+    epochs = [trial.epoch for trial in trials if trial.left_running]
+    if not epochs:
+        return []
+    count = sum(trial.left_running for trial in trials)
+    what = f"{count} process{' was' if count == 1 else 'es were'} still running and ended after"
+    evidence = f"{what} {epochs_text(epochs, len(trials))}"
+    return [make_finding("processes-left-running", name, evidence)]
+
+
+def _not_ended(name: str, trials: Sequence[Trial]) -> list[Finding]:
+    epochs = [trial.epoch for trial in trials if trial.not_permitted]
+    if not epochs:
+        return []
+    most = max(trial.not_permitted for trial in trials)
+    what = "1 process" if most == 1 else f"up to {most} processes"
+    evidence = (
+        f"{what} of another user still ran after {epochs_text(epochs, len(trials))}"
+    )
+    return [make_finding("processes-not-ended", name, evidence)]
+
+
+def _void(name: str, trials: Sequence[Trial]) -> list[Finding]:
+    epochs = [t.epoch for t in trials if t.ending is TrialEnding.INTERRUPTED]
+    if not epochs:
+        return []
+    evidence = f"cut short and void: {epochs_text(epochs, len(trials))}"
+    return [make_finding("trial-void", name, evidence)]
+
+
+def _too_few(
+    name: str, trials: Sequence[Trial], completed: int, deselected: int
+) -> list[Finding]:
+    if completed >= 2:
+        return []
+    failed = any(t.ending in (TrialEnding.FAILED, TrialEnding.TIMEOUT) for t in trials)
+    if failed and not completed and not deselected:
+        return []  # that it failed is said, and is why there is nothing
+    what = "no trial was" if not completed else "only 1 trial was"
+    if not deselected:
+        text = f"{what} completed: there is no interval"
+        return [make_finding("too-few-trials", name, text)]
+    text = f"{what} selected ({deselected} left out): there is no interval"
+    remedy = "Select more: of what is asked for, this test has too little."
+    found = make_finding("too-few-trials", name, text)
+    return [msgspec.structs.replace(found, remedy=remedy)]
+
+
+def _nominal(
+    name: str, rule: StoppingRule | None, stop: StopDecision | None
+) -> list[Finding]:
+    """Return the doubt about an interval whose own width ended the test.
+
+    Figures: 20 000 simulated tests per cell.
+    """
+    if not isinstance(rule, (UntilPredicate, UntilProgram)) or stop is None:
+        return []
+    times = "once" if stop.looks == 1 else f"{stop.looks} times"
+    evidence = (
+        f"the data were looked at {times} to decide when to stop, so 95 % is nominal: "
+        "such intervals cover 94 % at a CV of 8 %, 86 % at 16 %, 64-67 % with epochs "
+        "correlated by 0.6"
+    )
+    severity = Severity.NOTE if stop.looks <= 1 else None
+    return [make_finding("nominal-confidence", name, evidence, severity)]

@@ -1,0 +1,159 @@
+"""One result explained: its figure, what limited it, the USE table, every doubt.
+
+Purpose: what `bw why` says, as data. Decision: among causes, what says that the figure is not
+of what it seems comes first (a failing device), then limits that nobody meant to meet, then
+an answer by a cache or a clock's grain, then limits that a benchmark may well mean
+to reach. The table is that of the longest window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from benchwright.core.observation import Trial
+from benchwright.core.plan import Pairs
+from benchwright.core.resource_use import ResourceUse
+from benchwright.core.results import Finding, Severity, Summary
+from benchwright.core.search import Criterion
+from benchwright.findings.codes import LIMITER_CODES, make_finding
+from benchwright.findings.limiter import (
+    WatchedWindow,
+    counts,
+    epochs_of,
+    sentence,
+    windows_of,
+)
+from benchwright.findings.observed import ObservedFiles
+from benchwright.findings.resources import reason_not_watched
+from benchwright.findings.use_table import UseRow, use_table
+
+NOT_WATCHED = (
+    "no trial of it was watched: trials that are over in 0.25 s are not, nor those of "
+    "--no-watch, of a version that does not watch, or from a file of results"
+)
+_OF_THE_FIGURE = frozenset(
+    (
+        "errors-in-kernel-log",
+        "environment-changed-between-trials",
+        "exceeds-known-limit",
+        "work-too-short-for-the-clock",
+        "answered-from-cache",
+    )
+)
+"""Doubts that explain a figure better than a limit that was meant."""
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """What there is to say about one result."""
+
+    name: str
+    figure: Summary | None
+    """The quantity that the test is about."""
+    causes: tuple[Finding, ...]
+    """What explains the figure, first things first: limits, and doubts of the figure."""
+    sentence: str
+    """What to say where there is no limit; empty where there is one."""
+    table: tuple[UseRow, ...]
+    window: ResourceUse | None
+    """That the table is of."""
+    watched_s: float
+    watched: int
+    """Trials that were watched."""
+    trials: int
+    findings: tuple[Finding, ...]
+    """All others."""
+    sample: Pairs = ()
+    threads: int | None = None
+    files: ObservedFiles | None = None
+    """Where it is kept what was observed beside the figure."""
+    criterion: Criterion | None = None
+    """Of a load of a search: what limits the figure."""
+
+    @property
+    def first(self) -> str:
+        """The code of the first cause; empty without any."""
+        return self.causes[0].code if self.causes else ""
+
+    @property
+    def limited_by(self) -> str:
+        """The code of the first limit; empty without any."""
+        limits = (one.code for one in self.causes if one.code in LIMITER_CODES)
+        return next(limits, "")
+
+
+def explain_test(
+    name: str,
+    trials: Sequence[Trial],
+    findings: Sequence[Finding],
+    *,
+    figure: Summary | None = None,
+    sample: Pairs = (),
+    files: ObservedFiles | None = None,
+) -> Explanation:
+    """Return a test explained by its findings (examine's, and those of rules)."""
+    counted = [trial for trial in trials if counts(trial)]
+    found = explain_windows(name, windows_of(trials), len(counted), findings)
+    return msgspec.structs.replace(
+        found,
+        figure=figure,
+        sample=sample,
+        threads=counted[0].threads if counted else None,
+        files=files,
+    )
+
+
+def explain_windows(
+    name: str,
+    windows: Sequence[WatchedWindow],
+    total: int,
+    findings: Sequence[Finding],
+) -> Explanation:
+    """Return a result explained by its windows and findings; `total` trials made it."""
+    causes = _ordered([one for one in findings if _is_cause(one)])
+    limited = any(one.code in LIMITER_CODES for one in causes)
+    seen = [window for window in windows if not reason_not_watched(window.use)]
+    longest = max(seen, key=lambda window: window.use.seconds, default=None)
+    window = None if longest is None else longest.use
+    others = [one for one in findings if one not in causes]
+    if not windows and total:
+        others.append(make_finding("not-watched", name, NOT_WATCHED))
+    return Explanation(
+        name=name,
+        figure=None,
+        causes=tuple(causes),
+        sentence="" if limited else _sentence(windows),
+        table=() if window is None else use_table(window),
+        window=window,
+        watched_s=sum(one.use.seconds for one in seen),
+        watched=len(epochs_of(seen)),
+        trials=total,
+        findings=tuple(others),
+    )
+
+
+def _sentence(windows: Sequence[WatchedWindow]) -> str:
+    seen = [window.use for window in windows if not reason_not_watched(window.use)]
+    if seen:
+        return sentence(seen)
+    why = next((reason_not_watched(window.use) for window in windows), "not watched")
+    return f"{why}: what limited it is not known"
+
+
+def _is_cause(finding: Finding) -> bool:
+    if finding.code in LIMITER_CODES:
+        return finding.code != "steal" or finding.severity is not Severity.NOTE
+    return finding.code in _OF_THE_FIGURE and finding.severity is not Severity.NOTE
+
+
+def _ordered(causes: Sequence[Finding]) -> list[Finding]:
+    """Return the causes, first things first; limits keep their order, which is that of
+    what explains more."""
+    limits = [one for one in causes if one.code in LIMITER_CODES]
+    doubts = [one for one in causes if one not in limits]
+    grave = [one for one in doubts if one.severity is Severity.SERIOUS]
+    lesser = [one for one in doubts if one not in grave]
+    if limits and limits[0].severity is not Severity.NOTE:
+        return [*grave, *limits, *lesser]
+    return [*grave, *lesser, *limits]

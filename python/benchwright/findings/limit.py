@@ -1,0 +1,62 @@
+"""The nouns of what limits: a limit that was reached, a capacity that a user states."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+
+class LimitReached(msgspec.Struct, frozen=True):
+    """A resource that was at its limit in a window."""
+
+    code: str
+    """Of LIMITER_CODES."""
+    resource: str
+    """What it was: `cpu`, `vda`, `eth0`, a cgroup's path, a program's name."""
+    evidence: str
+    """What was seen, with figures and units."""
+
+
+class StatedCapacity(msgspec.Struct, frozen=True):
+    """What a resource can do at most, as the user says or the machine tells."""
+
+    resource: str
+    """An interface, a disk, or any other name."""
+    bytes_per_s: float
+
+    def __post_init__(self) -> None:
+        assert self.bytes_per_s > 0
+
+
+_RATE = re.compile(
+    r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([kKMGT]?)(i?)(bits?|bytes?|[bB])(?:/s|ps)\s*"
+)
+_POWERS = {"": 0, "k": 1, "M": 2, "G": 3, "T": 4}
+
+
+def bytes_per_s(text: str) -> float:
+    """Return a rate such as `1Gbit/s`, `200MB/s` or `64KiB/s` in bytes a second.
+
+    `b` and `bit` are bits, `B` and `byte` bytes; with an `i` powers of 1024. Raises
+    ValueError.
+    """
+    factor = unit_factor(text)
+    if factor is None or not factor:
+        raise ValueError(f"{text!r} is not a rate such as 1Gbit/s or 200MB/s")
+    return factor
+
+
+def unit_factor(text: str) -> float | None:
+    """Return how many bytes a second a rate is; a unit alone, `MB/s`, is one of it.
+
+    None for what is no rate of bytes or bits.
+    """
+    match = _RATE.fullmatch(text if text[:1].isdigit() else f"1{text.strip()}")
+    if match is None:
+        return None
+    number, prefix, binary, unit = match.groups()
+    base = 1024 if binary else 1000
+    power = _POWERS[prefix if prefix != "K" else "k"]
+    bits = 8 if unit == "b" or unit.startswith("bit") else 1
+    return float(number) * float(base**power) / bits

@@ -1,0 +1,303 @@
+"""What limited a result: the resource at its limit in each window, the limits that hold for most windows, and the sentence where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from benchwright.core.observation import Trial, TrialEnding
+from benchwright.core.resource_use import CpuUse, ResourceUse
+from benchwright.findings import limiter_cpu
+from benchwright.findings import limiter_io as limiter_memory
+from benchwright.findings import limiter_io as limiter_storage
+from benchwright.findings import thresholds as t
+from benchwright.findings.codes import LIMITER_CODES
+from benchwright.findings.cpu_time import CpuShares, allowed_cpus, cpu_shares
+from benchwright.findings.limit import LimitReached, StatedCapacity
+from benchwright.findings.limiter_cpu import noisy_neighbour
+from benchwright.findings.limiter_io import network_limit
+from benchwright.findings.text import list_text, share_text
+
+# -- What limited a result: the resource that was at its limit, with its evidence ------
+#
+# Purpose: either some component has reached its limit, or the system was not driven to it;
+# this says which. Decision: each kind of limit is a function of one window and asks for
+# evidence of its own; the order of LIMITER_CODES says which explains which, and a limit
+# that cannot be told from what was seen is not named. A short window has none.
+# Source: Systems Performance, 12.3.4; the thresholds' reasons are in thresholds.py.
+
+
+class LimiterContext(msgspec.Struct, frozen=True):
+    """What is known beside the window itself."""
+
+    capacities: tuple[StatedCapacity, ...] = ()
+    """What the user says that resources can do."""
+    late: bool = False
+    """The trial's own engine said that it fell behind its schedule."""
+
+
+_KINDS: tuple[Callable[[ResourceUse], LimitReached | None], ...] = (
+    noisy_neighbour,
+    limiter_cpu.steal,
+    limiter_cpu.quota,
+    limiter_storage.io_throttle,
+    limiter_storage.files,
+    limiter_storage.processes,
+    limiter_memory.swapping,
+    limiter_memory.memory_limit,
+    limiter_memory.pressure,
+    limiter_storage.stalled,
+    limiter_storage.saturated,
+    limiter_cpu.saturated,
+)
+
+
+def explainable(use: ResourceUse) -> bool:
+    """Tell whether a window is long enough to say what limited it."""
+    return use.samples >= t.FEWEST_SAMPLES and use.seconds >= t.SHORTEST_S
+
+
+def limiters(
+    use: ResourceUse, seen: LimiterContext | None = None
+) -> tuple[LimitReached, ...]:
+    """Return what was at its limit in a window, the most explanatory first.
+
+    Empty where nothing was, and where the window is too short to tell (`explainable`).
+    """
+    if not explainable(use):
+        return ()
+    known = seen or LimiterContext()
+    found = [kind(use) for kind in _KINDS]
+    found.append(limiter_cpu.generator_bound(use, late=known.late))
+    found.append(limiter_cpu.single_threaded(use, late=known.late))
+    found.append(limiter_cpu.too_few_threads(use, late=known.late))
+    found.append(network_limit(use, known.capacities))
+    limits = [limit for limit in found if limit is not None]
+    return tuple(sorted(limits, key=lambda limit: rank(limit.code)))
+
+
+def rank(code: str) -> int:
+    """Return a limiter's place among the causes: what explains more comes first."""
+    return _ORDER[code]
+
+
+_ORDER = {code: place for place, code in enumerate(LIMITER_CODES)}
+
+
+# -- The windows in which a test was watched, and what holds for most of them ----------
+#
+# Purpose: from trials to windows, and from windows to the limits of a test. Decision: a test's
+# limit must show in most of its watched time; what happened once (an error of a device) is told
+# of the windows in which it did. Works for the trials of a search too: one window each.
+
+_LATE = ("generator-late", "load-not-offered", "generator-behind")
+"""Findings by which our engine says that it did not keep its schedule."""
+
+
+class WatchedWindow(msgspec.Struct, frozen=True):
+    """What was seen of one trial, or of a few that were seen together."""
+
+    use: ResourceUse
+    epochs: tuple[int, ...]
+    late: bool = False
+    """The engine in it said that it fell behind its schedule."""
+
+
+class NamedLimit(msgspec.Struct, frozen=True):
+    """Something that holds for most of a test, or for some of its windows."""
+
+    limit: LimitReached
+    """As it was in the longest window that showed it."""
+    epochs: tuple[int, ...]
+    share: float
+    """Of the watched time in which it showed."""
+
+
+def windows_of(trials: Sequence[Trial]) -> tuple[WatchedWindow, ...]:
+    """Return the windows of a test's trials, in order; void ones and those that were
+    there to warm up have none."""
+    counted = {trial.epoch: trial for trial in trials if counts(trial)}
+    found = []
+    for trial in counted.values():
+        if trial.use is not None:
+            first, last = trial.use.epochs
+            epochs = tuple(e for e in range(first, last + 1) if e in counted)
+            late = any(_is_late(counted[epoch]) for epoch in epochs)
+            found.append(WatchedWindow(trial.use, epochs or (trial.epoch,), late))
+    return tuple(found)
+
+
+def counts(trial: Trial) -> bool:
+    """Tell whether a trial is one of a result, if only a failed one."""
+    return trial.ending is not TrialEnding.INTERRUPTED and not trial.warmup
+
+
+def _is_late(trial: Trial) -> bool:
+    return any(block.get("code") in _LATE for block in trial.extra_blocks)
+
+
+def named_limits(
+    windows: Sequence[WatchedWindow], capacities: Sequence[StatedCapacity] = ()
+) -> tuple[NamedLimit, ...]:
+    """Return what limited a test, the most explanatory first.
+
+    Windows too short to tell are left out; without any other there is no limit.
+    """
+    able = [window for window in windows if explainable(window.use)]
+    shown: dict[str, list[tuple[WatchedWindow, LimitReached]]] = {}
+    for window in able:
+        seen = LimiterContext(tuple(capacities), window.late)
+        for limit in limiters(window.use, seen):
+            shown.setdefault(limit.code, []).append((window, limit))
+    named = (_named_limit(found, able) for found in shown.values())
+    most = [one for one in named if one.share > t.MAJORITY]
+    return tuple(sorted(most, key=lambda one: rank(one.limit.code)))
+
+
+def _named_limit(
+    found: Sequence[tuple[WatchedWindow, LimitReached]], among: Sequence[WatchedWindow]
+) -> NamedLimit:
+    _longest, limit = max(found, key=lambda one: one[0].use.seconds)
+    time = sum(window.use.seconds for window in among)
+    share = sum(window.use.seconds for window, _ in found) / time
+    return NamedLimit(limit, epochs_of([window for window, _ in found]), share)
+
+
+def epochs_of(windows: Sequence[WatchedWindow]) -> tuple[int, ...]:
+    """Return the epochs of windows, in order."""
+    return tuple(sorted({epoch for window in windows for epoch in window.epochs}))
+
+
+def showing(
+    windows: Sequence[WatchedWindow],
+    evidence_of: Callable[[ResourceUse], str],
+    *,
+    mostly: bool = False,
+) -> tuple[str, tuple[int, ...]]:
+    """Return the evidence of the longest window that has some, and the epochs of all;
+    with `mostly` nothing unless they are most of the watched time. Empty: nothing."""
+    told = [(window, evidence_of(window.use)) for window in windows]
+    found = [(window, text) for window, text in told if text]
+    if not found:
+        return "", ()
+    time = sum(window.use.seconds for window in windows)
+    shown = sum(window.use.seconds for window, _ in found)
+    if mostly and shown <= t.MAJORITY * time:
+        return "", ()
+    _longest, text = max(found, key=lambda one: one[0].use.seconds)
+    return text, epochs_of([window for window, _ in found])
+
+
+# -- What is said of a result where no limit is named ----------------------------------
+#
+# Purpose: "no resource was saturated" is said only where that was seen. Decision: where every
+# CPU, a disk or a quota was busy, the sentence says so and by whom; a busy program that is
+# neither the benchmark's nor its named server may be that server, so it says how to name it.
+
+NOTHING = "no resource was saturated"
+TOO_SHORT = "watched too briefly to tell a limit: what limited it is not known"
+NONE_FOUND = "no limit of the benchmark's own was found, but"
+
+
+def sentence(uses: Sequence[ResourceUse]) -> str:
+    """Return what there is to say of windows in which no limit is named."""
+    able = [use for use in uses if explainable(use)]
+    if not able:
+        return TOO_SHORT
+    busy = [(use, text) for use in able if (text := what_was_busy(use))]
+    if busy:
+        _longest, text = max(busy, key=lambda one: one[0].seconds)
+        return f"{NONE_FOUND} {text}{_where(len(busy), len(able))}"
+    found = [limits[0].code for use in able if (limits := limiters(use))]
+    if found:
+        most = max(dict.fromkeys(found), key=found.count)
+        shown = f"{most} in {found.count(most)} of {len(able)} watched windows"
+        return f"no limit held for most of the watched time: {shown}"
+    return NOTHING
+
+
+def _where(some: int, total: int) -> str:
+    return "" if some == total else f" (in {some} of {total} watched windows)"
+
+
+def what_was_busy(use: ResourceUse) -> str:
+    """Return what was busy in a window, and with what; empty where nothing was."""
+    kinds: tuple[Callable[[ResourceUse], str], ...] = (_cpus, _quotas, _disks)
+    return "; ".join(text for kind in kinds if (text := kind(use)))
+
+
+def _cpus(use: ResourceUse) -> str:
+    found, cpu = cpu_shares(use), use.cpu
+    if found is None or cpu is None:
+        return ""
+    if found.full:
+        busy = share_text(min((found.busy + found.steal) / found.count, 1.0))
+        some = (
+            f"the CPUs were {busy} busy"
+            if found.count > 1
+            else f"the CPU was {busy} busy"
+        )
+        stolen = (
+            f" (the hypervisor took {found.steal:.2f})" if found.steal >= 0.05 else ""
+        )
+        return f"{some}{stolen}, {_with_whom(use, cpu, found)}"
+    full = [one.cpus for one in allowed_cpus(use) if one.full]
+    if full:
+        names = list_text([str(place) for place in full[0]])
+        return f"the CPUs that its cpuset allows ({names}) were all busy"
+    return ""
+
+
+def _with_whom(use: ResourceUse, cpu: CpuUse, found: CpuShares) -> str:
+    """Return who had most of the processors' time, and how to name a server."""
+    program = next(iter(use.programs), None)
+    unknown = max((found.neighbours or 0.0) - sum(p.share for p in use.programs), 0.0)
+    kernel = cpu.kernel or 0.0
+    users = [
+        (found.own or 0.0, "with the benchmark itself"),
+        (found.target, "with its server"),
+        (kernel + cpu.interrupts, "with the kernel's own threads and interrupts"),
+        (unknown, "with short-lived or unidentified processes"),
+    ]
+    share, text = max(users, key=lambda one: one[0])
+    if program is None or program.share < share:
+        return f"mostly {text} ({_of(share, found)})"
+    several = f"{program.processes} x " if program.processes > 1 else ""
+    return (
+        f"mostly with {several}{program.name} ({_of(program.share, found)}), which is neither "
+        "the benchmark's own nor named as its server; if it is the server, name it: "
+        f"--target-name {program.name}"
+    )
+
+
+def _of(share: float, found: CpuShares) -> str:
+    return (
+        f"{share:.2f} of {found.count} CPUs" if found.count > 1 else f"{share:.2f} CPUs"
+    )
+
+
+def _quotas(use: ResourceUse) -> str:
+    full = [
+        group
+        for group in use.cgroups
+        if group.throttled and group.throttled >= t.QUOTA_PERIODS * group.periods
+    ]
+    if not full:
+        return ""
+    worst = max(full, key=lambda group: group.throttled / max(group.periods, 1))
+    return (
+        f"cgroup {worst.path} was stopped for its CPU quota in {worst.throttled} of "
+        f"{worst.periods} periods"
+    )
+
+
+def _disks(use: ResourceUse) -> str:
+    busy = [disk for disk in use.disks if disk.busy >= t.DISK_BUSY_ALONE]
+    if not busy:
+        return ""
+    worst = max(busy, key=lambda disk: disk.busy)
+    return (
+        f"the disk {worst.name} was {share_text(min(worst.busy, 1.0))} busy with "
+        f"{worst.queue:.1f} requests in flight"
+    )

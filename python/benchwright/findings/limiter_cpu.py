@@ -1,0 +1,494 @@
+"""Limits of CPUs: a quota, all of them, one thread, the generator itself, steal, other processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from benchwright.core.resource_use import (
+    MOST_OTHERS,
+    MOST_TASKS,
+    CgroupUse,
+    CpuUse,
+    ResourceUse,
+    TaskUse,
+)
+from benchwright.findings import thresholds as t
+from benchwright.findings.cpu_time import (
+    CpuShares,
+    allowed_cpus,
+    confined_to,
+    cpu_shares,
+    demanded,
+    drives_another,
+    fills,
+    never_rests,
+    pressing,
+    served_by_others,
+    spins,
+    waited,
+    whole_threads,
+)
+from benchwright.findings.limit import LimitReached
+from benchwright.findings.programs import (
+    has_one_thread,
+    is_generator,
+    is_kernel,
+    is_server,
+    plain,
+    polls,
+)
+from benchwright.findings.text import cores_text, counted, list_text, share_text
+
+# -- Limits of processors: a quota, all of them, one thread, the generator itself ------
+#
+# Source: Systems Performance, 12.3.2 (Bonnie++ on one thread); reference figures for each
+# threshold are in thresholds.py. Non-goal: what the time went into is a profile's to say.
+
+
+def quota(use: ResourceUse) -> LimitReached | None:
+    """Return the cgroup whose quota of processor time stopped its tasks."""
+    stopped = [group for group in use.cgroups if _is_throttled(group, use.seconds)]
+    if not stopped:
+        return None
+    worst = max(stopped, key=lambda group: group.throttled_s)
+    used = ""
+    if worst.cpu_used_cores is not None and worst.cpu_limit_cores is not None:
+        used = (
+            f"; used {cores_text(worst.cpu_used_cores)} of {worst.cpu_limit_cores:.3g}"
+        )
+    evidence = (
+        f"cgroup {worst.path} was stopped for its quota in {worst.throttled} of "
+        f"{counted(worst.periods, 'period')}, {worst.throttled_s:.2f} thread-seconds in "
+        f"{use.seconds:.2f} s{used}"
+    )
+    return LimitReached("throttled-by-cgroup-quota", worst.path, evidence)
+
+
+def _is_throttled(group: CgroupUse, seconds: float) -> bool:
+    """Tell whether a quota stopped a cgroup's tasks for a time that matters.
+
+    The kernel adds up the time over the processors that they were stopped on.
+    """
+    stopped_s = group.throttled_s / max(1.0, group.cpu_limit_cores or 1.0)
+    return (
+        group.throttled > 0
+        and group.throttled >= t.QUOTA_PERIODS * group.periods
+        and stopped_s >= t.QUOTA_STOPPED * seconds
+    )
+
+
+def steal(use: ResourceUse) -> LimitReached | None:
+    """Return the hypervisor that took processor time which was wanted."""
+    share, found = stolen(use, t.STEAL_CORES), cpu_shares(use)
+    if share is None or found is None:
+        return None
+    cost = share * pressing(use, found)
+    if cost < t.OTHERS_COST:
+        return None
+    evidence = f"{steal_text(use, share)}: about {share_text(cost)} of elapsed"
+    return LimitReached("steal", "cpu", evidence)
+
+
+def stolen(use: ResourceUse, least: float) -> float | None:
+    """Return the stolen share of the time that was wanted; None under `least` [cores], and
+    for a trial that hardly wanted a processor: what others lost is not its loss."""
+    if use.cpu is None or use.cpu.steal < least:
+        return None
+    own = use.cpu.own
+    if own is not None and own + (use.cpu.target or 0.0) < t.STEAL_WANTED:
+        return None
+    return use.cpu.steal / (use.cpu.busy + use.cpu.steal)
+
+
+def steal_text(use: ResourceUse, share: float) -> str:
+    """Return the evidence of stolen time."""
+    cpu = use.cpu
+    assert cpu is not None
+    return f"CPU steal: {share_text(share)} ({cores_text(cpu.steal)})"
+
+
+def saturated(use: ResourceUse) -> LimitReached | None:
+    """Return the processors, where all that the trial may use were busy, and with it."""
+    found = cpu_shares(use)
+    if found is None:
+        return None
+    if not found.full or not _of_the_trial(use, found):
+        return _kept_full(use, found) or _confined(use, found)
+    evidence = f"{cores_text(found.busy)} of {found.count} busy"
+    if found.trial is not None:
+        evidence += f", {found.trial:.2f} with the trial"
+    return LimitReached("cpu-saturated", "cpu", evidence + _queue_text(use))
+
+
+def _queue_text(use: ResourceUse) -> str:
+    if use.cpu is None or use.cpu.runnable is None:
+        return ""
+    return f"; {use.cpu.runnable:.1f} tasks wanted to run"
+
+
+def _of_the_trial(use: ResourceUse, found: CpuShares) -> bool:
+    """Tell whether the trial filled the processors, or would have without others."""
+    if demanded(use, found) >= t.ALL_PROCESSORS * found.count:
+        return True
+    if found.neighbours is not None:
+        return found.neighbours <= (1 - t.TRIAL_SHARE) * found.busy
+    return found.own is None or (found.trial or 0.0) >= t.TRIAL_SHARE * found.busy
+
+
+def _kept_full(use: ResourceUse, found: CpuShares) -> LimitReached | None:
+    """Return the few processors that a cpuset allows, where the trial filled them."""
+    full = [one for one in allowed_cpus(use) if one.filled]
+    if not full:
+        return None
+    least = min(full, key=lambda one: len(one.cpus))
+    evidence = (
+        f"{cores_text(least.trial)} of the {len(least.cpus)} that its cpuset allows "
+        f"used by the trial, while {cores_text(found.idle)} of {found.count} stood idle"
+    )
+    return LimitReached("cpu-saturated", "cpuset", evidence + _queue_text(use))
+
+
+def _confined(use: ResourceUse, found: CpuShares) -> LimitReached | None:
+    """Return the few processors that the trial was kept on while others were idle."""
+    busy, waiting, trial = confined_to(use, found), waited(use), found.trial or 0.0
+    if not busy or waiting is None or allowed_cpus(use) or not fills(trial, len(busy)):
+        return None
+    which = list_text([str(place) for place in busy])
+    word = "processor" if len(busy) == 1 else "processors"
+    evidence = (
+        f"{word} {which} busy, and the trial's threads had {cores_text(trial)} and waited "
+        f"{share_text(waiting)} of their time, while {cores_text(found.idle)} stood idle: "
+        "it may not use them (affinity, cpuset)"
+    )
+    return LimitReached("cpu-saturated", f"cpu {which}", evidence)
+
+
+def generator_bound(use: ResourceUse, *, late: bool = False) -> LimitReached | None:
+    """Return the load generator that was itself at its limit, not what it drives."""
+    of_generator = [
+        task
+        for task in use.tasks
+        if task.of == "own" and is_generator(task.name) and (late or not spins(task))
+    ]
+    unresting = [task for task in of_generator if never_rests(task, use.seconds)]
+    if not unresting or not drives_another(use):
+        return None
+    servers = served_by_others(use)
+    targets = [task for task in use.tasks if _is_driven(task)]
+    if any(never_rests(task, use.seconds) for task in targets) or any(
+        _may_be_full(task, use) for task in servers
+    ):
+        return None
+    name = plain(unresting[0].name)
+    evidence = f"{_threads_text(unresting)} of the load generator"
+    rest = max(servers, key=lambda task: task.share, default=None)
+    if rest is not None:
+        evidence += f", while {rest.name} used {rest.share:.2f}"
+    elif use.cpu is not None and use.cpu.target is not None:
+        evidence += f", while the target used {cores_text(use.cpu.target)}"
+    return LimitReached("generator-bound", name, evidence)
+
+
+def _may_be_full(server: TaskUse, use: ResourceUse) -> bool:
+    """Tell whether a server's process may be at its own limit.
+
+    Its threads are not seen: one of a single thread is, with a whole processor; of one
+    with many only where no processor was left.
+    """
+    if server.share < t.WHOLE_PROCESSOR:
+        return False
+    found = cpu_shares(use)
+    full = found is None or found.full
+    return full or server.share <= t.ONE_PROCESS or has_one_thread(server.name)
+
+
+def _is_driven(task: TaskUse) -> bool:
+    """Tell whether a thread is what a generator drives: a target's, or that of a known
+    server in the own tree, where a search starts both."""
+    return task.of == "target" or (is_server(task.name) and not is_generator(task.name))
+
+
+def single_threaded(use: ResourceUse, *, late: bool = False) -> LimitReached | None:
+    """Return the thread that used a whole processor while there was room for more."""
+    found = cpu_shares(use)
+    if found is None or found.count < 2 or not _room(use, found):
+        return None
+    if _kept_full(use, found) is not None:
+        return None
+    whole = whole_threads(use, late=late)
+    free = f"{cores_text(found.idle)} of {found.count} idle"
+    if whole:
+        whole = _few(whole, use, late=late)
+        if not whole:
+            return None
+        evidence = f"{_threads_text(whole)}; {free}"
+        return LimitReached("single-threaded-cpu-bound", plain(whole[0].name), evidence)
+    if not _one_at_a_time(use):
+        return None
+    evidence = f"one process at a time, together {cores_text(found.own or 0.0)}; {free}"
+    return LimitReached("single-threaded-cpu-bound", "cpu", evidence)
+
+
+def too_few_threads(use: ResourceUse, *, late: bool = False) -> LimitReached | None:
+    """Return the threads of a side, trial or target, that each used a whole processor, and did
+    its work alone, while there was room for more of them."""
+    found = cpu_shares(use)
+    if found is None or found.idle < t.IDLE_CORES:
+        return None
+    if not _room(use, found) or _kept_full(use, found) is not None:
+        return None
+    for of in ("target", "own"):
+        whole = [task for task in whole_threads(use, late=late) if task.of == of]
+        number = _all_whole(whole, use, of, late=late)
+        if number > t.FEW_THREADS:
+            where = "the target" if of == "target" else "the trial"
+            evidence = (
+                f"{number} threads of {where}, each {_span(whole)} of a processor; "
+                f"{cores_text(found.idle)} of {found.count} idle"
+            )
+            return LimitReached("too-few-threads", plain(whole[0].name), evidence)
+    return None
+
+
+def _all_whole(
+    whole: Sequence[TaskUse], use: ResourceUse, of: str, *, late: bool
+) -> int:
+    """Return how many whole threads do nearly all work of a side, 0 where others work too.
+
+    A use keeps the busiest: where all that it keeps are whole, the number of those that
+    worked and the side's processor time tell whether the others are.
+    """
+    if not whole:
+        return 0
+    work = _work(use, of, late=late)
+    if sum(task.share for task in whole) >= t.ALL_WHOLE * work:
+        return len(whole)
+    if len(whole) < MOST_TASKS or use.working is None:
+        return 0
+    working = use.working[1 if of == "target" else 0]
+    return working if work >= t.ALL_WHOLE * working else 0
+
+
+def _span(tasks: Sequence[TaskUse]) -> str:
+    """Return the least and the largest share: `97 to 99 %`."""
+    least, most = min(task.share for task in tasks), max(task.share for task in tasks)
+    low, high = share_text(least), share_text(most)
+    return low if low == high else f"{low.removesuffix(' %')} to {high}"
+
+
+def _few(
+    whole: Sequence[TaskUse], use: ResourceUse, *, late: bool
+) -> tuple[TaskUse, ...]:
+    """Return the whole threads of a side, trial or target, that hardly works in others.
+
+    Of many threads that each use a processor no single one is the limit.
+    """
+    found: tuple[TaskUse, ...] = ()
+    for of in ("target", "own"):
+        mine = tuple(task for task in whole if task.of == of)
+        least = t.THREADS_SHARE * _work(use, of, late=late)
+        if len(mine) <= t.FEW_THREADS and sum(task.share for task in mine) >= least:
+            found += mine
+    return tuple(sorted(found, key=lambda task: -task.share))
+
+
+def _work(use: ResourceUse, of: str, *, late: bool) -> float:
+    """Return the processor time of a side without threads that spin [cores]."""
+    if use.cpu is None:
+        return 0.0
+    idle = sum(
+        task.share
+        for task in use.tasks
+        if task.of == of and _waits_busy(task, late=late)
+    )
+    return max(((use.cpu.own if of == "own" else use.cpu.target) or 0.0) - idle, 0.0)
+
+
+def _waits_busy(task: TaskUse, *, late: bool) -> bool:
+    """Tell whether a thread is busy while it waits for work."""
+    return polls(task.name) or (spins(task) and not late)
+
+
+def _room(use: ResourceUse, found: CpuShares) -> bool:
+    """Tell whether more threads would have had a processor: one was idle, or somebody
+    else had it."""
+    return not (found.full and _of_the_trial(use, found))
+
+
+def _threads_text(tasks: Sequence[TaskUse]) -> str:
+    """Return `thread gzip ran 99 % of the time` of one or a few threads."""
+    named = list_text([_thread_text(task) for task in tasks[:3]])
+    more = f" and {len(tasks) - 3} more" if len(tasks) > 3 else ""
+    word = "thread" if len(tasks) == 1 else "threads"
+    return f"{word} {named}{more} of a processor"
+
+
+def _thread_text(task: TaskUse) -> str:
+    where = "the target's " if task.of == "target" else ""
+    return f"{where}{task.name} used {share_text(task.share)}"
+
+
+def _alone(use: ResourceUse, cpu: CpuUse) -> bool:
+    """Tell whether no second process of the trial wanted a processor beside the first.
+
+    By the run queue, from which others are taken off as if each had a processor; beside
+    many that share one it tells nothing, and the threads' own waiting does.
+    """
+    others = max(cpu.busy - (cpu.own or 0.0), 0.0)
+    waiting = waited(use)
+    if others >= t.CROWD_CORES and waiting is not None:
+        return waiting < t.WAITED
+    return cpu.runnable is not None and cpu.runnable - others <= t.RUNNABLE_ALONE
+
+
+def _one_at_a_time(use: ResourceUse) -> bool:
+    """Tell whether processes that come and go took turns at one processor's time.
+
+    Threads that live on and each work for a part of the time are no such thing: their
+    processor time may add up to one by chance.
+    """
+    cpu = use.cpu
+    if cpu is None or cpu.own is None:
+        return False
+    least, most = t.ONE_AT_A_TIME
+    if not least <= cpu.own <= most or not _alone(use, cpu):
+        return False
+    own = [task for task in use.tasks if task.of == "own"]
+    lasting = [
+        task
+        for task in own
+        if task.seen_s is None or task.seen_s >= t.SHORT_LIVED * use.seconds
+    ]
+    if len(own) >= MOST_TASKS and 2 * len(lasting) > len(own):
+        return False
+    return sum(task.share for task in lasting) <= 0.3 * cpu.own
+
+
+# -- The limit that others are: they used the processors that a trial waited for -------
+#
+# Purpose: what others cost, as a share of the elapsed time. Decision: a trial loses to others
+# what it wanted and could have had of the processors that it may use, at most what they used;
+# its own threads' waiting for each other is no loss. Threads' waiting alone would make much
+# of a trial with more threads than processors, others' use alone of one that rests.
+
+
+class _ProgramGroup(msgspec.Struct, frozen=True):
+    """Processors that the trial shared with others."""
+
+    count: int
+    trial: float
+    others: float
+    foreign: float
+    """Used by others, the kernel's own threads and the watcher together."""
+
+
+def noisy_neighbour(use: ResourceUse) -> LimitReached | None:
+    """Return the neighbours that cost the trial a share of its time that matters."""
+    found = cpu_shares(use)
+    if found is None or found.neighbours is None:
+        return None
+    waiting = _waiting_text(use, found)
+    crowds = list(_program_groups(use, found))
+    if not waiting or not crowds:
+        return None
+    worst = max(crowds, key=lambda crowd: _cost(crowd, use, found))
+    cost = _cost(worst, use, found)
+    if cost < t.OTHERS_COST:
+        return None
+    names = ", ".join(_named(use))
+    some = "the busiest: " if len(use.others) >= MOST_OTHERS else ""
+    whom = f" ({some}{names})" if names else ""
+    evidence = (
+        f"others cost about {share_text(cost)} of elapsed: they used "
+        f"{cores_text(worst.others)} of {worst.count}{whom}, and {waiting}"
+    )
+    return LimitReached("noisy-neighbour", "cpu", evidence)
+
+
+def _cost(crowd: _ProgramGroup, use: ResourceUse, found: CpuShares) -> float:
+    """Return the share of the elapsed time that others of a crowd cost.
+
+    What the trial wanted and might have, beyond what it had, is lost: to others the part
+    that they have of what was not the trial's, and at most what they used. The time in
+    which its threads wanted nothing is not longer for it.
+    """
+    wished = demanded(use, found) - _stopped(use)
+    lost = min(wished, _most(crowd, use)) - crowd.trial
+    if lost <= 0 or not crowd.others:
+        return 0.0
+    lost *= crowd.others / max(crowd.foreign, crowd.others)
+    lost = min(lost, crowd.others)
+    return lost / (crowd.trial + lost) * pressing(use, found)
+
+
+def _most(crowd: _ProgramGroup, use: ResourceUse) -> float:
+    """Return what the trial could have had of a crowd's processors alone [cores]."""
+    quotas = [
+        group.cpu_limit_cores
+        for group in use.cgroups
+        if group.of == "own" and group.cpu_limit_cores is not None
+    ]
+    driven = (use.cpu.target or 0.0) if use.cpu is not None else 0.0
+    return min([float(crowd.count), *(quota + driven for quota in quotas)])
+
+
+def _stopped(use: ResourceUse) -> float:
+    """Return how much of the waiting was for a quota: its time is in a thread's too."""
+    own = [group.throttled_s for group in use.cgroups if group.of == "own"]
+    return max(own, default=0.0) / use.seconds
+
+
+def _named(use: ResourceUse) -> Iterator[str]:
+    """Yield the neighbours by program, who used most first: `3 x sha256sum 1.9 processors`."""
+    served = served_by_others(use)
+    shares_of: dict[str, list[float]] = {}
+    for task in use.others:
+        if not is_kernel(task.name) and task not in served:
+            shares_of.setdefault(task.name, []).append(task.share)
+    for name, used in sorted(shares_of.items(), key=lambda one: -sum(one[1])):
+        if sum(used) >= t.NAMED_CORES:
+            several = f"{len(used)} x " if len(used) > 1 else ""
+            yield f"{several}{name} {cores_text(sum(used))}"
+
+
+def _program_groups(use: ResourceUse, found: CpuShares) -> Iterator[_ProgramGroup]:
+    """Yield the processors that the trial may use, where others could stand in its way."""
+    trial, others = found.trial or 0.0, found.neighbours or 0.0
+    sets = allowed_cpus(use)
+    busy = () if sets else confined_to(use, found)
+    if found.full or (not (sets or busy) and _fits(use, found)):
+        yield _ProgramGroup(found.count, trial, others, found.busy - trial)
+    for one in sets:
+        if one.full:
+            yield _ProgramGroup(
+                len(one.cpus), one.trial, min(one.others, others), one.others
+            )
+    if busy and not fills(trial, len(busy)):
+        foreign = max(len(busy) - trial, 0.0)
+        yield _ProgramGroup(len(busy), trial, min(others, foreign), foreign)
+
+
+def _fits(use: ResourceUse, found: CpuShares) -> bool:
+    """Tell whether each of the trial's threads could have had a processor: then they do not
+    wait for each other, and others are in their way though not all the time."""
+    return use.working is not None and sum(use.working) <= found.count
+
+
+def _waiting_text(use: ResourceUse, found: CpuShares) -> str:
+    """Return how the trial waited for processors; empty where that is not known.
+
+    Of processes that come and go only the run queue is known. A trial that wants half a
+    processor gets half a fair share at least, so one with less did not want it.
+    """
+    waiting = waited(use)
+    if waiting is not None:
+        return f"its threads spent {share_text(waiting)} of the time waiting for a CPU"
+    runnable = use.cpu.runnable if use.cpu is not None else None
+    if not found.full or runnable is None or runnable < t.QUEUED * found.count:
+        return ""
+    fair = found.count / runnable
+    if (found.trial or 0.0) < t.WANTED * fair:
+        return ""
+    return f"{runnable:.1f} tasks wanted to run on {found.count}"

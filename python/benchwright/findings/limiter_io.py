@@ -1,0 +1,368 @@
+"""Limits of memory, network links, disks, open files and processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from benchwright.core.resource_use import (
+    CgroupUse,
+    DiskUse,
+    IoLimit,
+    MemoryUse,
+    NetworkUse,
+    ResourceUse,
+)
+from benchwright.findings import thresholds as t
+from benchwright.findings.cpu_time import cpu_shares, whole_threads
+from benchwright.findings.limit import LimitReached, StatedCapacity
+from benchwright.findings.text import (
+    bytes_text,
+    counted,
+    rate_text,
+    seconds_text,
+    share_text,
+)
+
+# -- Limits of memory: swapping, a cgroup's limit, tasks that waited for memory --------
+
+
+def swapping(use: ResourceUse) -> LimitReached | None:
+    """Return the swap space that stood in for memory.
+
+    Pages that only go out are those that nobody uses, unless tasks wait for memory.
+    """
+    memory = use.memory
+    if memory is None:
+        return None
+    moved = (memory.swapped_in + memory.swapped_out) / use.seconds
+    if moved < t.SWAP_BYTES_PER_S:
+        return None
+    waited = memory.pressure is not None and memory.pressure >= t.PRESSURE / 2
+    if memory.swapped_in < 0.1 * memory.swapped_out and not waited:
+        return None
+    evidence = (
+        f"{bytes_text(memory.swapped_in)} came from swap space and "
+        f"{bytes_text(memory.swapped_out)} went there, {rate_text(moved)}"
+    )
+    full = _full_group(use)
+    if full is not None:
+        evidence += f"; {_group_text(full)}"
+    return LimitReached("swapping", "memory" if full is None else full.path, evidence)
+
+
+def memory_limit(use: ResourceUse) -> LimitReached | None:
+    """Return the cgroup at its memory limit, where it was missed: a page cache fills any
+    limit without harm."""
+    full = _full_group(use)
+    if full is None:
+        return None
+    missed = _missed(use, full)
+    if not missed:
+        return None
+    return LimitReached("memory-limit", full.path, f"{_group_text(full)}; {missed}")
+
+
+def _full_group(use: ResourceUse) -> CgroupUse | None:
+    full = [
+        group
+        for group in use.cgroups
+        if group.memory_limit
+        and group.memory_max is not None
+        and group.memory_max >= t.MEMORY_FULL * group.memory_limit
+        and (group.memory_limit_hits or group.oom_kills)
+    ]
+    return max(full, key=lambda group: group.memory_limit_hits, default=None)
+
+
+def _group_text(group: CgroupUse) -> str:
+    return (
+        f"cgroup {group.path} had {bytes_text(group.memory_max or 0)} of "
+        f"{bytes_text(group.memory_limit or 0)} and met its limit "
+        f"{counted(group.memory_limit_hits, 'time')}"
+    )
+
+
+def _missed(use: ResourceUse, group: CgroupUse) -> str:
+    """Return what a lack of memory did, in words; empty where nothing."""
+    if group.oom_kills:
+        return f"the kernel ended {counted(group.oom_kills, 'task')} for it"
+    memory = use.memory
+    if memory is None:
+        return ""
+    if memory.refaults / use.seconds >= t.REFAULTS_PER_S:
+        return (
+            f"{counted(memory.refaults, 'page')} read again after they were thrown out"
+        )
+    if memory.pressure is not None and memory.pressure >= t.PRESSURE:
+        return (
+            f"tasks waited for memory {share_text(memory.pressure)} of the time (PSI)"
+        )
+    return ""
+
+
+def pressure(use: ResourceUse) -> LimitReached | None:
+    """Return memory, where tasks waited for it, or the kernel ended one for the lack."""
+    memory = use.memory
+    if memory is None:
+        return None
+    evidence = _pressure_text(memory, use.seconds)
+    if not evidence:
+        return None
+    left = f"{bytes_text(memory.available_min)} of {bytes_text(memory.total)} available"
+    return LimitReached("memory-pressure", "memory", f"{evidence}; at least {left}")
+
+
+def _pressure_text(memory: MemoryUse, seconds: float) -> str:
+    if memory.oom_kills:
+        return (
+            f"the kernel ended {counted(memory.oom_kills, 'task')} for lack of memory"
+        )
+    if memory.pressure is not None:
+        if memory.pressure < t.PRESSURE:
+            return ""
+        return (
+            f"tasks waited for memory {share_text(memory.pressure)} of the time (PSI)"
+        )
+    if memory.scanned_direct / seconds < t.DIRECT_SCANS_PER_S:
+        return ""
+    return f"tasks looked through {memory.scanned_direct:,} pages for free memory"
+
+
+# -- The limit of a link: what its interface moved against its speed -------------------
+
+
+def network_limit(
+    use: ResourceUse, capacities: Sequence[StatedCapacity] = ()
+) -> LimitReached | None:
+    """Return the link whose speed was reached, as detected or as the user states it.
+
+    Frames' overhead counts with one frame a packet; what is sent in batches has more.
+    """
+    reached = [
+        (moved / most, network, direction, moved, most)
+        for network in use.networks
+        for most in [speed_of(network, capacities)]
+        if most
+        for direction, moved in _directions(network)
+        if moved >= t.LINK * most
+    ]
+    if not reached:
+        return None
+    share, network, direction, moved, most = max(reached, key=lambda one: one[0])
+    evidence = (
+        f"{network.name} {direction} {rate_text(moved)} on the wire, "
+        f"{share_text(share)} of {rate_text(most)}"
+    )
+    return LimitReached("network-limit", network.name, evidence)
+
+
+def speed_of(network: NetworkUse, capacities: Sequence[StatedCapacity]) -> float | None:
+    """Return what a link can move in one direction [bytes/s]; the user's word first.
+
+    None where none is told, and where the link itself moved more: then it is but a name.
+    """
+    for capacity in capacities:
+        if capacity.resource == network.name:
+            return capacity.bytes_per_s
+    if network.speed_bits_per_s is None:
+        return None
+    told = network.speed_bits_per_s / 8
+    moved = max(network.receive_bytes_per_s, network.send_bytes_per_s)
+    return told if moved <= t.EXCEEDS * told else None
+
+
+def _directions(network: NetworkUse) -> tuple[tuple[str, float], ...]:
+    return (
+        (
+            "received",
+            network.receive_bytes_per_s + t.FRAME_BYTES * network.receive_packets_per_s,
+        ),
+        (
+            "sent",
+            network.send_bytes_per_s + t.FRAME_BYTES * network.send_packets_per_s,
+        ),
+    )
+
+
+# -- Limits of disks, and of open files and processes ----------------------------------
+#
+# Decision: a busy disk is the limit only where the benchmark waits for it: neither a thread
+# of it nor all processors are, and a good part of the disk's bytes are its own. Busy alone is
+# no limit of a device that works in parallel (reference: kernel admin-guide/iostats).
+
+
+def io_throttle(use: ResourceUse) -> LimitReached | None:
+    """Return the cgroup's limit on I/O that was reached."""
+    reached = [
+        (share, group, text)
+        for group in use.cgroups
+        for limit in group.io_limits
+        for share, text in _io_limit_reached(limit, use)
+    ]
+    if not reached:
+        return None
+    _share, group, text = max(reached, key=lambda one: one[0])
+    return LimitReached("io-throttled", group.path, f"{text} of cgroup {group.path}")
+
+
+def _io_limit_reached(limit: IoLimit, use: ResourceUse) -> Iterator[tuple[float, str]]:
+    """Yield the limits of one device that were reached, with the share and the words."""
+    disk = next((disk for disk in use.disks if disk.name == limit.name), None)
+    if disk is None or not _is_own(disk, use) or (active := _active(disk)) < t.ACTIVE:
+        return
+    least = t.IO_LIMIT
+    if use.io_pressure is not None and use.io_pressure >= t.IO_LIMIT_PRESSURE:
+        least = t.IO_LIMIT_WAITING
+    for kind, achieved, most in (
+        ("read", disk.read_bytes_per_s / active, limit.read_bytes_per_s),
+        ("written", disk.write_bytes_per_s / active, limit.write_bytes_per_s),
+    ):
+        if most and least <= achieved / most <= t.IO_LIMIT_ABOVE:
+            text = f"{disk.name}: {rate_text(achieved)} {kind}{_part(active)}, by a limit of {rate_text(most)}"
+            yield achieved / most, text
+    for kind, achieved, most in (
+        ("reads", disk.reads_per_s / active, limit.reads_per_s),
+        ("writes", disk.writes_per_s / active, limit.writes_per_s),
+    ):
+        if most and least <= achieved / most <= t.IO_LIMIT_ABOVE:
+            text = f"{disk.name}: {achieved:.4g} {kind}/s{_part(active)}, by a limit of {most:.4g}"
+            yield achieved / most, text
+
+
+def saturated(use: ResourceUse) -> LimitReached | None:
+    """Return the disk that was busy all the time while the trial waited for it."""
+    if _processor_bound(use):
+        return None
+    busy = [disk for disk in use.disks if _is_saturated(disk, use)]
+    if not busy:
+        return None
+    worst = max(busy, key=lambda disk: (disk.queue * disk.busy, disk.name))
+    return LimitReached("disk-saturated", worst.name, _disk_text(worst))
+
+
+def _is_saturated(disk: DiskUse, use: ResourceUse) -> bool:
+    if not _is_own(disk, use):
+        return False
+    active = _active(disk)
+    if active < t.ACTIVE:
+        return False
+    busy, queue = disk.busy / active, disk.queue / active
+    if busy >= t.DISK_BUSY and queue >= t.DISK_QUEUE and _waited_for_io(use):
+        return True
+    return busy >= t.DISK_BUSY_ALONE and _waits_for_io(use)
+
+
+def _part(active: float) -> str:
+    """Return which part of the window figures are of; nothing for nearly all of it."""
+    return (
+        ""
+        if active >= 0.95
+        else f" in the {share_text(active)} of the time it was used"
+    )
+
+
+def _active(disk: DiskUse) -> float:
+    """Return the share of the window in which a disk was used; all of it if not told."""
+    return 1.0 if disk.active is None else min(disk.active, 1.0)
+
+
+def _disk_text(disk: DiskUse) -> str:
+    active, response = _active(disk), ""
+    if disk.response_s is not None:
+        response = f", {seconds_text(disk.response_s)} a request"
+    return (
+        f"{disk.name} busy {share_text(min(disk.busy / active, 1.0))} with "
+        f"{disk.queue / active:.1f} requests in flight{response}{_part(active)}; {disk.reads_per_s:.4g} reads/s, {disk.writes_per_s:.4g} writes/s, "
+        f"{rate_text(disk.read_bytes_per_s + disk.write_bytes_per_s)}"
+    )
+
+
+def _processor_bound(use: ResourceUse) -> bool:
+    """Tell whether processors keep the trial from asking more of a disk: all of them, or
+    one of a thread that nothing else waits for a disk beside."""
+    found = cpu_shares(use)
+    if found is not None and found.filled:
+        return True
+    polled = use.io_pressure is not None and use.io_pressure >= t.IO_WAIT
+    return bool(whole_threads(use)) and not polled
+
+
+def _waited_for_io(use: ResourceUse) -> bool:
+    """Tell whether anything waited for I/O for a good part of the time."""
+    if use.io_pressure is not None:
+        return use.io_pressure >= t.IO_WAIT_LEAST
+    return use.cpu is not None and use.cpu.iowait >= t.IO_WAIT_LEAST
+
+
+def _waits_for_io(use: ResourceUse) -> bool:
+    """Tell whether waiting for I/O is what was done most of the time."""
+    if use.io_pressure is not None and use.io_pressure >= t.IO_WAIT:
+        return True
+    return use.cpu is not None and use.cpu.iowait >= t.IO_WAIT
+
+
+def _is_own(disk: DiskUse, use: ResourceUse) -> bool:
+    """Tell whether a good part of a disk's bytes is the trial's or its target's; of one
+    that moved none, whether they asked for any."""
+    known = [io for io in (use.own_io, use.target_io) if io is not None]
+    if not known:
+        return True
+    moved = (disk.read_bytes_per_s + disk.write_bytes_per_s) * use.seconds
+    asked = sum(io.read_bytes + io.write_bytes for io in known)
+    return asked > 0 and asked >= t.OWN_IO * moved
+
+
+def stalled(use: ResourceUse) -> LimitReached | None:
+    """Return the disk that had requests in flight and completed none for long."""
+    least = max(t.STALL_S, t.STALL_SHARE * use.seconds)
+    still = [
+        disk
+        for disk in use.disks
+        if disk.longest_stall_s >= least and _is_own(disk, use)
+    ]
+    if not still:
+        return None
+    worst = max(still, key=lambda disk: disk.longest_stall_s)
+    evidence = (
+        f"{worst.name} completed nothing for {seconds_text(worst.longest_stall_s)} with "
+        f"requests in flight, in a window of {seconds_text(use.seconds)}"
+    )
+    return LimitReached("disk-stalled", worst.name, evidence)
+
+
+def files(use: ResourceUse) -> LimitReached | None:
+    """Return the process, or the machine, at its limit of open files."""
+    one = use.files
+    if one is not None and one.limit and one.open >= t.FILES_FULL * one.limit:
+        evidence = (
+            f"{one.name} ({one.pid}) had {one.open:,} of {one.limit:,} files open"
+        )
+        return LimitReached("fd-limit", one.name, evidence)
+    if use.files_of_machine is None:
+        return None
+    opened, limit = use.files_of_machine
+    if not limit or opened < t.FILES_FULL * limit:
+        return None
+    return LimitReached(
+        "fd-limit", "machine", f"the machine had {opened:,} of {limit:,} files open"
+    )
+
+
+def processes(use: ResourceUse) -> LimitReached | None:
+    """Return the cgroup at its limit of processes."""
+    full = [group for group in use.cgroups if _pids_full(group)]
+    if not full:
+        return None
+    worst = full[0]
+    evidence = (
+        f"cgroup {worst.path} had {worst.pids_max:,} of {worst.pids_limit:,} tasks"
+    )
+    return LimitReached("pids-limit", worst.path, evidence)
+
+
+def _pids_full(group: CgroupUse) -> bool:
+    return bool(
+        group.pids_limit
+        and group.pids_max is not None
+        and group.pids_max >= t.PIDS_FULL * group.pids_limit
+    )

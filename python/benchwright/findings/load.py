@@ -1,0 +1,499 @@
+"""Findings about loads and traces: a late generator, a load that was not offered, a backlog, skipped lines, lost events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from benchwright.core.load import (
+    IntervalResult,
+    LoadResult,
+    LoopModel,
+    SamplesResult,
+    TimeDistribution,
+    TraceResult,
+)
+from benchwright.core.results import Finding, Severity
+from benchwright.core.trace import (
+    CaptureResult,
+    TraceComparison,
+    TraceReport,
+    TraceStatistics,
+)
+from benchwright.findings.codes import make_finding
+from benchwright.findings.text import amount, counted
+
+# -- What is doubtful about a trace: lines that were skipped, events that were lost ----
+#
+# Decision: a trace with gaps is still a trace, so these are findings, and the exit status
+# stays 0; what may be missing is told with its number.
+
+_EQUAL = 0.5
+"""Where most arrivals share a stamp, the clock was too coarse to tell bursts apart."""
+_UNMATCHED = 0.001
+"""One in a thousand: beyond, the pairs may be of other operations than those that count."""
+
+
+def trace_reading_findings(report: TraceReport) -> tuple[Finding, ...]:
+    """Return the doubts about how a trace was read."""
+    return tuple(_reading(report))
+
+
+def empty_text(path: str, left_out: int) -> str:
+    """Return what is said of a trace that has no operation, or none that was asked for."""
+    if left_out:
+        return (
+            f"no operation of {path} is in the part that was asked for: all {left_out:,} "
+            "were left out"
+        )
+    return f"{path} has no operation"
+
+
+def _reading(report: TraceReport) -> Iterator[Finding]:
+    if not report.operations:
+        text = empty_text(report.path, report.left_out)
+        yield make_finding("trace-empty", report.path, text)
+    if report.skipped_lines:
+        first = (
+            f"; the first: {report.skipped_first[0]}" if report.skipped_first else ""
+        )
+        text = f"{report.skipped_lines:,} lines were not understood{first}"
+        yield make_finding("trace-lines-skipped", report.path, text)
+    if report.clipped:
+        text = f"{report.clipped:,} operations were made smaller, to fit"
+        yield make_finding("trace-clipped", report.path, text)
+
+
+def trace_stat_findings(result: TraceStatistics) -> tuple[Finding, ...]:
+    """Return the doubts about what was measured of a trace."""
+    return tuple(_stat(result))
+
+
+def _stat(result: TraceStatistics) -> Iterator[Finding]:
+    report, gaps = result.report, result.gaps
+    yield from _reading(report)
+    if gaps.equal > _EQUAL * max(1, gaps.gap_ns.count) and report.duplicates == "burst":
+        text = (
+            f"{gaps.equal:,} of {gaps.gap_ns.count:,} operations have the stamp of the one "
+            "before: below the clock's step, bursts are the clock's"
+        )
+        yield make_finding("trace-stamps-coarse", report.path, text)
+    if result.queue is not None and result.queue.without_end:
+        text = (
+            f"{result.queue.without_end:,} operations have no known end: they are in no "
+            "response time and no queue"
+        )
+        yield make_finding("trace-ends-missing", report.path, text)
+
+
+def trace_capture_findings(result: CaptureResult, path: str) -> tuple[Finding, ...]:
+    """Return the doubts about a recording, which is at `path`."""
+    return tuple(_capture(result, path))
+
+
+def _capture(result: CaptureResult, path: str) -> Iterator[Finding]:
+    if result.lost_events:
+        text = f"the kernel's buffer could not hold {result.lost_events:,} events"
+        yield make_finding("capture-events-lost", path, text)
+    if result.unread_lines:
+        text = f"{result.unread_lines:,} of the kernel's lines were not understood"
+        yield make_finding("capture-lines-unread", path, text)
+    if result.new_devices:
+        text = (
+            f"{result.new_devices:,} operations went to devices that appeared meanwhile"
+        )
+        yield make_finding("capture-new-devices", path, text)
+    if result.unfinished:
+        text = f"no end was seen of {result.unfinished:,} of {result.operations:,} operations"
+        yield make_finding("trace-ends-missing", path, text)
+    if not result.operations:
+        text = (
+            "no request reached a block device: what the page cache holds causes none"
+        )
+        yield make_finding("capture-empty", path, text)
+
+
+def trace_compare_findings(result: TraceComparison) -> tuple[Finding, ...]:
+    """Return the doubts about a comparison."""
+    return tuple(_compare(result))
+
+
+def _compare(result: TraceComparison) -> Iterator[Finding]:
+    yield from _reading(result.a.report)
+    yield from _reading(result.b.report)
+    subject = result.b.report.path
+    if result.unmatched_a > _UNMATCHED * result.a.operations:
+        text = (
+            f"{result.unmatched_a:,} of {result.a.operations:,} operations of "
+            f"{result.a.report.path} are not in it within the window"
+        )
+        yield make_finding("trace-unmatched", subject, text)
+    origins = (result.alignment.speed_from, result.alignment.shift_from)
+    if "estimated" in origins or "estimated-whole" in origins:
+        text = (
+            f"the alignment was estimated from {result.alignment.pairs:,} pairs: an error that "
+            "all operations share cannot be seen"
+        )
+        yield make_finding("trace-alignment-estimated", subject, text)
+
+
+# --------------------------------------------------------------------------------------
+# What is doubtful about a load: a late generator, a load that was not there, a
+# backlog.
+#
+# Each threshold has its reason beside it; docs/workload-toml.md lists them for users.
+# Decision: lateness is judged by the operations that no full target held back, because
+# waiting for a place is the target's doing (`target-saturated`), being late the
+# generator's. In a closed loop the next start is due when the previous operation ends, so no
+# schedule is missed there: lateness is judged by the share of the time in which a place was empty. Sources: Buttress paper, section 6 (issue error); Schroeder and others,
+# "Open versus closed" (NSDI '06).
+
+LATE_SHARE = 0.1
+"""A p99 of lateness below a tenth of what an operation takes moves no figure by more than
+runs differ anyhow."""
+LATE_NS = 20_000
+"""The paper's engine kept 10 to 100 us; below 20 us the machine's own interrupts rule."""
+TAIL_SHARE = 0.5
+"""From here on a percentile of the response times is more the generator's than the target's."""
+NOT_OFFERED = 0.01
+"""A rate within 1 % is what a report rounds to."""
+DROPPED = 0.001
+"""One in a thousand: beyond, p99.9 speaks of other operations than those that came."""
+SKIPPED = 0.001
+FAILED_SERIOUS = 0.01
+HELD = 0.1
+"""A tenth of the operations waited for a place: more than the bursts of Poisson arrivals."""
+WAITED_TIMES = 3
+"""Response over service time where most of an operation's time is waiting."""
+FEW = 10
+"""So many operations beyond a percentile: its share is known within about a third."""
+EMPTY_SHARE = 0.1
+"""A closed loop of which a tenth of the places was empty is one of a tenth fewer users: from
+here on more than runs differ anyhow."""
+EMPTY_SERIOUS = 0.5
+"""One thread that hands over operation after operation, and does nothing else, leaves a place
+empty for at most half of the time: the other half those before it wait for those behind it. More is a
+generator that stood still, and most of the cycle is its own."""
+START_NS = 100_000_000
+"""Runs below 0.1 s are mostly their start: threads that wake, cold caches, one time slice of
+another program."""
+DRIFT_PPM = 100
+"""A quartz is better than 100 ppm; a TSC that is further off is not steady."""
+
+_TAILS = (
+    ("p90", "p90", 0.1),
+    ("p99", "p99", 0.01),
+    ("p99.9", "p99_9", 0.001),
+    ("p99.99", "p99_99", 0.0001),
+)
+
+
+def load_findings(
+    result: LoadResult, loop: LoopModel, subject: str
+) -> tuple[Finding, ...]:
+    """Return every doubt about a result, the gravest first."""
+    order = list(Severity)[::-1]
+    found = list(_load_findings(result, loop, subject))
+    return tuple(sorted(found, key=lambda one: order.index(one.severity)))
+
+
+def _load_findings(
+    result: LoadResult, loop: LoopModel, subject: str
+) -> Iterator[Finding]:
+    if result.interrupted:
+        ran = load_time_text(result.measured_ns or result.elapsed_ns)
+        yield make_finding("load-interrupted", subject, f"interrupted after {ran}")
+    if result.stopped is not None:
+        evidence = (
+            f"the run was ended after {load_time_text(result.measured_ns or result.elapsed_ns)}: "
+            f"{result.counts.waiting:,} operations waited for a free place"
+        )
+        yield make_finding("backlog-limit", subject, evidence)
+    yield from _late(result, loop, subject)
+    if loop.open:
+        yield from _not_offered(result, subject)
+        yield from _saturated(result, subject)
+    yield from _failed(result, subject)
+    yield from _clock_findings(result, subject)
+    yield from _few_samples(result, subject)
+    if loop.closed:
+        yield _closed(loop, subject)
+    if not result.environment.memory_locked:
+        why = "; ".join(result.environment.absent) or "it was not asked for"
+        yield make_finding("memory-not-locked", subject, f"the engine's memory: {why}")
+    for trace in result.traces:
+        yield from _trace_in_load(trace, subject)
+    if result.samples is not None:
+        yield from _samples(result.samples, subject)
+
+
+def _samples(samples: SamplesResult, subject: str) -> Iterator[Finding]:
+    if samples.lost or samples.failed:
+        evidence = f"{samples.lost:,} operations are not in {samples.path}"
+        if samples.failed:
+            evidence += f": writing it failed ({samples.failed})"
+        yield make_finding("samples-lost", subject, evidence)
+
+
+def _trace_in_load(trace: TraceResult, subject: str) -> Iterator[Finding]:
+    if not trace.operations:
+        text = empty_text(trace.path, trace.left_out)
+        yield make_finding("trace-empty", subject, text)
+    if trace.skipped_lines:
+        text = f"{trace.skipped_lines:,} lines of {trace.path} were not understood"
+        yield make_finding("trace-lines-skipped", subject, text)
+
+
+# -- the generator ---------------------------------------------------------------------
+
+
+def _late(result: LoadResult, loop: LoopModel, subject: str) -> Iterator[Finding]:
+    counts = result.counts
+    judged = _late_open if loop.open else _late_closed
+    reasons, grave = judged(result, loop)
+    if counts.skipped > SKIPPED * counts.intended:
+        reasons.append(
+            f"{part_text(counts.skipped, counts.intended)} were too late and skipped"
+        )
+    if counts.starved:
+        reasons.append(f"the reader of its trace was behind {counts.starved:,} times")
+    if not reasons:
+        yield from _late_tail(result, subject)
+        return
+    if counts.held:
+        reasons.append(f"{counts.held:,} that waited for a place are not in this")
+    severity = Severity.SERIOUS if grave else None
+    evidence = "; ".join(reasons) + (_unknown(result) if counts.skipped else "")
+    yield make_finding("generator-late", subject, evidence, severity)
+
+
+def _late_open(result: LoadResult, loop: LoopModel) -> tuple[list[str], bool]:
+    """Return what is late about arrivals, and whether most of them were."""
+    del loop
+    lateness, limit = result.lateness_ns, _late_limit_ns(result)
+    most = lateness.p50 is not None and lateness.p50 > limit
+    if lateness.p99 is None or lateness.p99 <= limit:
+        return [], most
+    reason = (
+        f"the p99 of lateness is {load_time_text(lateness.p99)}, of {lateness.count:,} "
+        f"operations that no full target held back ({load_time_text(limit)} or less is fine)"
+    )
+    return [reason], most
+
+
+def _late_closed(result: LoadResult, loop: LoopModel) -> tuple[list[str], bool]:
+    """Return for how much of the time places of a closed loop were empty, and whether the
+    generator stood still."""
+    mean, share = result.lateness_ns.mean, _empty_share(result, loop)
+    if not mean or mean <= LATE_NS or share is None or share < EMPTY_SHARE:
+        return [], False
+    reason = (
+        f"an operation began {load_time_text(mean)} after it was due, on average: its place was "
+        f"empty for {100 * share:.3g} % of the time ({100 * EMPTY_SHARE:.3g} % or less is fine)"
+    )
+    return [reason], share > EMPTY_SERIOUS and result.elapsed_ns >= START_NS
+
+
+def _empty_share(result: LoadResult, loop: LoopModel) -> float | None:
+    """Return lateness as a share of lateness, service and thinking, from 0 to 1; of lateness and
+    service where nobody knows how many places there are; None without both."""
+    lateness, measured = result.lateness_ns, result.measured_ns
+    if lateness.mean is None:
+        return None
+    if loop.slots and measured:
+        return min(1.0, lateness.mean * lateness.count / (loop.slots * measured))
+    service = result.all.service_ns.mean
+    return None if service is None else lateness.mean / (lateness.mean + service)
+
+
+def _late_limit_ns(result: LoadResult) -> float:
+    """Return how late the p99 may be: a share of what an operation takes [ns].
+
+    By service times: response times would hold the very lateness that is judged.
+    """
+    return max(LATE_SHARE * (result.all.service_ns.p50 or 0), LATE_NS)
+
+
+def _late_tail(result: LoadResult, subject: str) -> Iterator[Finding]:
+    """Tell where only the far tail is the generator's; `null` has no other tail."""
+    if result.target.kind == "null":
+        return
+    response = result.all.response_ns
+    for word, name, share in _TAILS:
+        late, whole = getattr(result.lateness_ns, name), getattr(response, name)
+        if not late or not whole or result.lateness_ns.count * share < 1:
+            continue
+        if late > LATE_NS and late > TAIL_SHARE * whole:
+            evidence = (
+                f"from {word} on, response times ({load_time_text(whole)}) are mostly the "
+                f"generator's lateness ({load_time_text(late)})"
+            )
+            yield make_finding("generator-late", subject, evidence, Severity.NOTE)
+            return
+
+
+def _not_offered(result: LoadResult, subject: str) -> Iterator[Finding]:
+    counts = result.counts
+    intended, offered = result.intended_rate_per_s, result.offered_rate_per_s
+    reasons = []
+    if intended and offered is not None and offered < (1 - NOT_OFFERED) * intended:
+        short = 100 * (1 - offered / intended)
+        reasons.append(
+            f"{load_rate_text(offered)} were offered of {load_rate_text(intended)} intended "
+            f"({short:.3g} % less)"
+        )
+    if counts.dropped > DROPPED * counts.intended:
+        reasons.append(
+            f"{part_text(counts.dropped, counts.intended)} found no room: dropped"
+        )
+    if counts.waiting > NOT_OFFERED * counts.intended:
+        reasons.append(f"{part_text(counts.waiting, counts.intended)} never began")
+    if reasons:
+        evidence = "; ".join(reasons) + _unknown(result)
+        yield make_finding("load-not-offered", subject, evidence)
+
+
+# -- the target ------------------------------------------------------------------------
+
+
+def _saturated(result: LoadResult, subject: str) -> Iterator[Finding]:
+    reasons = []
+    growth = _backlog(result)
+    if growth is not None:
+        reasons.append(
+            f"{growth[0]:,} operations waited in the middle of the run, "
+            f"{growth[1]:,} at its end"
+        )
+    response, service = result.all.response_ns.p50, result.all.service_ns.p50
+    held = result.counts.held > HELD * result.counts.intended
+    if response and service and held and response > WAITED_TIMES * service:
+        reasons.append(
+            f"{part_text(result.counts.held, result.counts.intended)} waited for a place; the "
+            f"median response ({load_time_text(response)}) is {rounded(response / service)} times "
+            f"the service time ({load_time_text(service)})"
+        )
+    if reasons:
+        yield make_finding("target-saturated", subject, "; ".join(reasons))
+
+
+def _unknown(result: LoadResult) -> str:
+    """Return from which percentile on the response times are not known, if there is one."""
+    for word, _, beyond in (("p50", "p50", 0.5), *_TAILS):
+        if not result.response_known("all", beyond):
+            return f"; from {word} on, response times are not known"
+    return ""
+
+
+def _backlog(result: LoadResult) -> tuple[int, int] | None:
+    """Return the backlog at the middle and at the end where it grew, else None.
+
+    At the end at least 1 % of an interval's arrivals wait: fewer are a burst.
+    """
+    run = [one for one in result.intervals if one.intended]
+    if len(run) < 2:
+        return None
+    middle, end = run[(len(run) - 1) // 2], run[-1]
+    grew = end.waiting > middle.waiting
+    return (middle.waiting, end.waiting) if grew and _waits(end) else None
+
+
+def _waits(interval: IntervalResult) -> bool:
+    return interval.waiting >= max(1, NOT_OFFERED * interval.intended)
+
+
+def _failed(result: LoadResult, subject: str) -> Iterator[Finding]:
+    counts = result.counts
+    if counts.errors:
+        kinds = [(k, v) for k, v in sorted(result.kinds.items()) if k != "all"]
+        kinds = kinds or [("all", result.all)]
+        names = [
+            f"{number:,} x {name}" + (f" of {kind}" if len(kinds) > 1 else "")
+            for kind, one in kinds
+            for name, number in sorted(one.errors.items())
+        ]
+        many = counts.errors > FAILED_SERIOUS * max(1, counts.completed)
+        evidence = (
+            f"{part_text(counts.errors, counts.completed)} failed ({', '.join(names)})"
+            f"{_unknown(result)}"
+        )
+        severity = Severity.SERIOUS if many else None
+        yield make_finding("operations-failed", subject, evidence, severity)
+    if result.target.unrequested:
+        number = counted(result.target.unrequested, "connection")
+        evidence = f"bytes came on {number} that no request had asked for"
+        yield make_finding("unrequested-answers", subject, evidence)
+    if counts.unfinished:
+        many = counts.unfinished > FAILED_SERIOUS * max(1, counts.issued)
+        part = part_text(counts.unfinished, counts.issued)
+        evidence = f"{part} had not ended when the run was over{_unknown(result)}"
+        severity = Severity.SERIOUS if many else None
+        yield make_finding("operations-unfinished", subject, evidence, severity)
+
+
+# -- the measurement -------------------------------------------------------------------
+
+
+def _clock_findings(result: LoadResult, subject: str) -> Iterator[Finding]:
+    clock = result.clock
+    reasons = []
+    if clock.drift_ppm is not None and abs(clock.drift_ppm) > DRIFT_PPM:
+        reasons.append(
+            f"{clock.source} was {clock.drift_ppm:+.3g} ppm off its calibration"
+        )
+    if result.counts.early:
+        reasons.append(f"{result.counts.early:,} operations began before their time")
+    if reasons:
+        severity = Severity.SERIOUS if result.counts.early else None
+        yield make_finding("clock-unsound", subject, "; ".join(reasons), severity)
+    if clock.absent:
+        evidence = f"time is read from {clock.source}: {clock.absent}"
+        yield make_finding("clock-slow", subject, evidence)
+
+
+def _few_samples(result: LoadResult, subject: str) -> Iterator[Finding]:
+    """Tell which percentiles of all response times rest on too few operations."""
+    times: TimeDistribution = result.all.response_ns
+    if not times.count:
+        evidence = "no operation has a response time"
+        yield make_finding("few-samples-for-percentile", subject, evidence)
+        return
+    few = [
+        f"{times.count * share:.2g} beyond {word}"
+        for word, _, share in _TAILS
+        if round(times.count * share, 6) < FEW
+    ]
+    if few:
+        evidence = f"of {times.count:,} operations there are {', '.join(few)}"
+        yield make_finding("few-samples-for-percentile", subject, evidence)
+
+
+def _closed(loop: LoopModel, subject: str) -> Finding:
+    some = "some operations are" if loop.open else "it is"
+    evidence = (
+        f"{some} a closed loop: no operation is begun while the one before it hangs, so "
+        "response times leave out what arrivals would have waited (coordinated omission)"
+    )
+    return make_finding("closed-loop", subject, evidence)
+
+
+def part_text(some: int, whole: int) -> str:
+    """Return `3 of 1,000 operations (0.3 %)`."""
+    share = f" ({100 * some / whole:.3g} %)" if whole else ""
+    return f"{some:,} of {whole:,} operations{share}"
+
+
+def rounded(number: float) -> str:
+    """Return a number with about three digits, and no exponent."""
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+
+
+def load_rate_text(rate: float) -> str:
+    """Return a rate in operations per second with at least four digits."""
+    return f"{rate:,.0f}/s" if rate >= 10_000 else f"{rate:,.5g}/s"
+
+
+def load_time_text(ns: float) -> str:
+    """Return a time with three digits in the unit that suits it."""
+    for unit, scale in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if abs(ns) >= scale * 0.9995:
+            return amount(float(f"{ns / scale:.3g}"), unit)
+    return amount(float(f"{ns:.3g}"), "ns")

@@ -1,0 +1,130 @@
+"""Findings about a machine that bw changed: quiet settings that were unavailable or not restored, caches that stayed in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from benchwright.core.chill import CacheResidency, ChillReport, ChillStop
+from benchwright.core.quiet import AS_BEFORE, QuietResult, RestoreResult, RevertedChange
+from benchwright.core.results import Finding
+from benchwright.findings.codes import make_finding
+
+# --------------------------------------------------------------------------------------
+# What is doubtful about a machine that was put in order: what could not be had or
+# undone.
+
+_SHOWN = 3
+
+
+def quiet_findings(quiet: QuietResult) -> tuple[Finding, ...]:
+    """Return a note for each setting of which something could not be had."""
+    whys: dict[str, list[str]] = {}
+    for one in quiet.lacking:
+        whys.setdefault(one.setting, []).append(one.why)
+    return tuple(
+        make_finding(
+            "quiet-incomplete", f"quiet {name}", _few(list(dict.fromkeys(told)))
+        )
+        for name, told in whys.items()
+    )
+
+
+def restore_findings(restored: RestoreResult, *, late: bool) -> tuple[Finding, ...]:
+    """Return what is to be said of a machine that was put back.
+
+    `late`: not by the one who had changed it, who was killed.
+    """
+    return tuple(_restore_findings(restored, late))
+
+
+def _restore_findings(restored: RestoreResult, late: bool) -> Iterator[Finding]:
+    if late and restored.undone:
+        who = (
+            f"process {restored.owner.pid}" if restored.owner.pid else "bw quiet --keep"
+        )
+        boot = " before the last boot" if restored.rebooted else ""
+        good = [u for u in restored.undone if u not in restored.failed]
+        text = f"what {who} had changed{boot} was put back: {_few(_names(good))}"
+        yield make_finding("quiet-undone-late", "machine", text)
+    if not late:
+        yield from _reverted_settings(restored.lost)
+    for one in restored.foreign:
+        text = (
+            f"{one.change.place} was left: somebody else changed it meanwhile (it was "
+            f"{one.change.old!r}, we made it {one.change.new!r}, it is {one.value!r})"
+        )
+        yield make_finding("quiet-not-restored", f"quiet {one.change.setting}", text)
+    for one in restored.failed:
+        text = f"{one.change.place} is not as it was, {one.change.old!r}: {one.why}"
+        yield make_finding("quiet-not-restored", f"quiet {one.change.setting}", text)
+    if restored.log:
+        yield make_finding("quiet-log-broken", "quiet log", restored.log)
+
+
+def _reverted_settings(lost: Sequence[RevertedChange]) -> Iterator[Finding]:
+    """Yield a doubt for each setting of which something did not hold to the end."""
+    told: dict[str, list[str]] = {}
+    for one in lost:
+        change = one.change
+        now = repr(one.value) if one.how == AS_BEFORE else "gone"
+        text = f"{change.place} (we made it {change.new!r}, in the end it was {now})"
+        told.setdefault(change.setting, []).append(text)
+    for name, texts in told.items():
+        text = f"did not hold to the end: {_few(texts)}"
+        yield make_finding("quiet-not-held", f"quiet {name}", text)
+
+
+def not_restored_finding(what: str, hint: str) -> Finding:
+    """Return what is to be said where nothing of what was kept could be put back."""
+    text = f"what was kept was not put back: {what}"
+    return make_finding(
+        "quiet-not-restored", "quiet", "; ".join(filter(None, (text, hint)))
+    )
+
+
+def _names(undone: list[RevertedChange]) -> list[str]:
+    return list(dict.fromkeys(u.change.setting for u in undone))
+
+
+def _few(words: list[str]) -> str:
+    more = len(words) - _SHOWN
+    if len(words) > 2 * _SHOWN:
+        return "; ".join(words[:_SHOWN]) + f"; and {more} more"
+    return "; ".join(words)
+
+
+# -- What is still in memory after caches were made cold -------------------------------
+
+_REASONS = {
+    ChillStop.RESERVE: "the reserve for others was reached",
+    ChillStop.STEADY: "more memory made the cache no smaller",
+    ChillStop.SWAP: "the kernel began to swap",
+    ChillStop.LIMIT: "no more memory was given",
+    ChillStop.KILLED: "the kernel ended it for want of memory",
+    ChillStop.EMPTY: "next to nothing was cached",
+}
+
+
+def chill_findings(chilled: ChillReport) -> list[Finding]:
+    """Return `chill-incomplete` for each checked file that is still in memory in part,
+    or could not be looked at; and for a file system that others kept mounted."""
+    found = [
+        make_finding("chill-incomplete", one.path, _chill_evidence(one, chilled))
+        for one in chilled.checked
+        if one.after_pages or one.unread
+    ]
+    if chilled.kept_by:
+        who = ", ".join(chilled.kept_by)
+        kept = f"it is also mounted in the mount namespace of {who}: its caches stayed"
+        found.append(make_finding("chill-incomplete", "remount", kept))
+    return found
+
+
+def _chill_evidence(one: CacheResidency, chilled: ChillReport) -> str:
+    text = f"{one.after_pages:,} of {one.pages:,} pages still in memory"
+    text += f" after {chilled.method} (before: {one.before_pages:,})"
+    if chilled.squeeze is not None:
+        text += f"; it stopped because {_REASONS[chilled.squeeze.stopped]}"
+    if one.unread:
+        text += f"; {one.unread:,} files could not be looked at"
+    return text

@@ -1,0 +1,138 @@
+"""Findings from what was observed beside a test's figures (profiles, characterized I/O), and the files that hold it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import PurePath
+
+import msgspec
+
+from benchwright.core.characterization import Characterization, Direction, sizes_of
+from benchwright.core.observation import CpuProfile, Trial
+from benchwright.core.plan import Pairs
+from benchwright.core.results import Finding
+from benchwright.findings.codes import make_finding
+from benchwright.findings.sanity import Claims, with_sample
+from benchwright.findings.text import bytes_text, counted, share_text, was
+
+# --------------------------------------------------------------------------------------
+# What a characterized trial's I/O makes doubtful: sizes other than said, lost events.
+#
+# Decision: sizes are judged one by one, not by their mean: a mean of 8 KiB may be single bytes
+# and large blocks. Data of programs that start (832 bytes of a library) are few calls.
+
+AS_CLAIMED = 0.5
+"""Share of calls of the size that was said, below which it is told."""
+FEW_CALLS = 100
+"""Calls in a direction below which nothing is said of sizes."""
+
+
+def io_findings(
+    subject: str, found: Characterization, claimed_bytes: float | None = None
+) -> list[Finding]:
+    """Return the doubts about a test whose I/O was characterized.
+
+    `claimed_bytes`: how large an operation is said to be; None: it was not said.
+    """
+    doubts = []
+    if found.lost_events:
+        evidence = (
+            f"{found.lost_events:,} of the trial's calls were not counted: all counts of "
+            "its I/O are too low"
+        )
+        doubts.append(make_finding("characterize-lost-events", subject, evidence))
+    told = "" if claimed_bytes is None else _not_as_claimed(found, claimed_bytes)
+    if told:
+        doubts.append(make_finding("io-size-not-as-claimed", subject, told))
+    return doubts
+
+
+def _not_as_claimed(found: Characterization, claimed_bytes: float) -> str:
+    """Return in words which directions have other sizes; empty where one has those said."""
+    sizes: dict[Direction, Counter[int]] = {
+        "write": sizes_of(found, "write"),
+        "read": sizes_of(found, "read"),
+    }
+    large = {
+        way: counts for way, counts in sizes.items() if counts.total() >= FEW_CALLS
+    }
+    shares = [
+        counts[round(claimed_bytes)] / counts.total() for counts in large.values()
+    ]
+    # Where one direction is as said the other may be something that was not spoken of.
+    if not large or max(shares) >= AS_CLAIMED:
+        return ""
+    parts = []
+    for way, counts in large.items():
+        [(size, calls)] = counts.most_common(1)
+        share = share_text(calls / counts.total())
+        parts.append(f"{share} of {counts.total():,} {way}s are of {bytes_text(size)}")
+    return f"said to be {bytes_text(claimed_bytes)}, but {', '.join(parts)}"
+
+
+# -- That a test's trials were profiled, which costs some time itself ------------------
+
+
+def profile_findings(subject: str, trials: Sequence[Trial]) -> list[Finding]:
+    """Return the note that these trials were profiled; nothing where none was."""
+    found = [trial.profile for trial in trials if trial.profile is not None]
+    return profile_note(subject, found)
+
+
+def profile_note(subject: str, profiles: Sequence[CpuProfile]) -> list[Finding]:
+    """Return the note that trials with these profiles were profiled; nothing without any."""
+    if not profiles:
+        return []
+    number, hertz = len(profiles), profiles[0].hertz
+    evidence = (
+        f"{counted(number, 'trial')} {was(number)} profiled, {hertz} samples a second of "
+        "each processor"
+    )
+    return [make_finding("profiled", subject, evidence)]
+
+
+# --------------------------------------------------------------------------------------
+# What was observed of a test beside its figures: the doubts it gives rise to, its
+# files.
+
+
+class ObservedFiles(msgspec.Struct, frozen=True):
+    """Where profiles and the characterized trial of a test are kept; empty: there is none."""
+
+    flame_graphs: tuple[str, ...] = ()
+    """One for each profile, in the order of trials."""
+    io: str = ""
+    """The description of the trial's I/O, JSON."""
+    block_trace: str = ""
+
+
+def observed_findings(
+    name: str,
+    trials: Sequence[Trial],
+    characterized: Characterization | None,
+    sample: Pairs = (),
+) -> tuple[Finding, ...]:
+    """Return what was observed of a test beside its figures and makes them doubtful."""
+    found = [*profile_findings(name, trials)]
+    if characterized is not None:
+        claimed = with_sample(Claims(), sample).operation_bytes
+        found += io_findings(name, characterized, claimed)
+    return tuple(found)
+
+
+def observed_files(
+    trials: Sequence[Trial], characterized: Characterization | None, study: PurePath
+) -> ObservedFiles:
+    """Return the files that a study keeps of a test's profiles and characterized trial."""
+    profiles = (trial.profile for trial in trials if not trial.warmup)
+    graphs = dict.fromkeys(one.svg for one in profiles if one is not None and one.svg)
+    files = ObservedFiles(tuple(str(study / graph) for graph in graphs))
+    if characterized is None:
+        return files
+    trace = characterized.trace
+    return msgspec.structs.replace(
+        files,
+        io=str(study / characterized.file) if characterized.file else "",
+        block_trace=str(study / trace.file) if trace and trace.operations else "",
+    )

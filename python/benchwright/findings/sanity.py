@@ -1,0 +1,362 @@
+"""Whether a figure can be what it says: caches, known limits, sizes of I/O, work too short for the clock."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import msgspec
+
+from benchwright.core.observation import Trial
+from benchwright.core.plan import Pairs
+from benchwright.core.quantity import parse_size_bytes
+from benchwright.core.resource_use import NetworkUse, ResourceUse, TreeIo
+from benchwright.findings import thresholds as t
+from benchwright.findings.limit import StatedCapacity, unit_factor
+from benchwright.findings.limiter_io import speed_of
+from benchwright.findings.programs import is_storage, plain
+from benchwright.findings.text import (
+    bytes_text,
+    list_text,
+    rate_text,
+    seconds_text,
+    share_text,
+)
+
+# --------------------------------------------------------------------------------------
+# Work that is too short for the clock: starting it is much of it, or the clock's
+# grain is.
+#
+# Purpose: PostMark counts whole seconds, so a run of three of them is known to 17 % and its
+# rates are N/3 or N/4; /bin/true measures the start of a process.
+# Decision: a grain is told from the values themselves: so few different ones, so far apart,
+# that a finer clock would not have given them. Only times and rates have a clock.
+# Source: Systems Performance, 12.3.8; PostMark 1.51.
+
+_TIMES = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "min": 60.0}
+
+
+def start_text(trials: Sequence[Trial], elapsed: Sequence[float]) -> str:
+    """Return that starting the command is much of its time; empty where it is not.
+
+    `elapsed` are seconds of the trials that count; of trials that no launcher started
+    nothing is said.
+    """
+    if not elapsed or not any(trial.processes for trial in trials):
+        return ""
+    middle = sorted(elapsed)[len(elapsed) // 2]
+    share = t.START_S / max(middle, t.START_S)
+    if share <= t.START_SHARE:
+        return ""
+    return (
+        f"elapsed {seconds_text(middle)}: to start a process takes about "
+        f"{seconds_text(t.START_S)}, {share_text(share)} of it"
+    )
+
+
+def grain_text(name: str, unit: str, values: Sequence[float]) -> str:
+    """Return that a time or a rate comes in steps that are large beside it; else empty."""
+    kind = kind_of(name, unit)
+    if not kind or len(values) < t.GRAIN_FEWEST or min(values) <= 0:
+        return ""
+    distinct = sorted(set(values))
+    if 2 * len(distinct) > len(values):
+        return ""
+    step = _step(distinct) if kind == "time" else _rate_step(distinct)
+    if step is None or step < t.GRAIN:
+        return ""
+    return (
+        f"{name} has {len(distinct)} different value{'s' if len(distinct) > 1 else ''} in "
+        f"{len(values)} trials, in steps of {share_text(step)}: the grain of a clock"
+    )
+
+
+def kind_of(name: str, unit: str) -> str:
+    """Return `time`, `rate` or nothing."""
+    if unit in _TIMES:
+        return "time"
+    ends = ("_per_s", "/s", "_per_second", "tps", "iops")
+    if unit.endswith(("/s", "/sec")) or (not unit and name.endswith(ends)):
+        return "rate"
+    return ""
+
+
+def _step(distinct: Sequence[float]) -> float | None:
+    """Return the grain of times as a share of the smallest: that of whole units where
+    all are whole, else the least distance. One value alone may be a length that was asked
+    for, unless it is the clock's first step or two."""
+    if len(distinct) == 1 and distinct[0] > 2:
+        return None
+    if all(value == int(value) for value in distinct):
+        return 1 / distinct[0]
+    if len(distinct) < 2:
+        return None
+    return _least_distance(distinct)
+
+
+def _least_distance(distinct: Sequence[float]) -> float:
+    return min(high / low - 1 for low, high in pairwise(distinct))
+
+
+def _rate_step(distinct: Sequence[float]) -> float | None:
+    """Return the grain of rates, a count over whole units of time; None where they are not.
+
+    With times of k, k+1, ... units the rates stand to each other as 1/k, 1/(k+1), ...
+    """
+    if len(distinct) < 2:
+        return None
+    highest = distinct[-1]
+    for units in range(1, math.floor(1 / t.GRAIN) + 1):
+        ratios = [units * highest / value for value in distinct]
+        if all(abs(ratio - round(ratio)) <= 0.01 for ratio in ratios):
+            return 1 / units
+    return None
+
+
+# -- Whether a figure can be what it says: caches, known limits, sizes of I/O ----------
+#
+# Purpose: the simple sums of methodology.txt 12.3.8, done for every result: what was asked
+# for by system calls against what devices moved, and what a figure implies against what a
+# link, a cgroup's limit or the user's own word allows.
+# Decision: links are taken for a figure's limit only where a good part of the figure was seen
+# on them, all of them and both directions together, if both were used; a local disk's rate
+# says nothing of an idle link. For a figure that was answered
+# by a cache as a whole, the user states the limit.
+
+SIZE_FACTORS = frozenset(
+    (
+        *("bs", "block", "block_size", "blocksize", "io_size", "iosize"),
+        *("operation_size", "record_size", "recordsize"),
+    )
+)
+"""Names of factors that say how large an operation is."""
+_OPERATIONS = frozenset(
+    (
+        *("1/s", "op/s", "ops/s", "ops", "iops", "io/s", "ios/s", "tps"),
+        *("req/s", "reqs/s", "requests/s", "1/second"),
+    )
+)
+"""Units of a rate of operations, in lower case."""
+
+
+_BONDS = ("bond", "team")
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """A metric of a test as it is reported."""
+
+    name: str
+    value: float
+    """The median over its trials, in `unit`."""
+    unit: str = ""
+
+
+class Claims(msgspec.Struct, frozen=True):
+    """What the user says of a test beside its result."""
+
+    capacities: tuple[StatedCapacity, ...] = ()
+    operation_bytes: float | None = None
+    """How large an operation is said to be [bytes]."""
+
+
+def with_sample(claims: Claims, sample: Pairs) -> Claims:
+    """Return the claims with the size of an operation that a factor of the sample tells,
+    `block_size=8k`, unless one was said."""
+    if claims.operation_bytes is not None:
+        return claims
+    for factor, level in sample:
+        if factor.lower() in SIZE_FACTORS:
+            try:
+                size = parse_size_bytes(level)
+            except ValueError:
+                continue
+            if size > 0:
+                return msgspec.structs.replace(claims, operation_bytes=float(size))
+    return claims
+
+
+def from_cache(use: ResourceUse) -> str:
+    """Return in words that memory answered what was read or written; empty where not."""
+    parts = []
+    for io, whose in ((use.own_io, ""), (use.target_io, "the target: ")):
+        if io is not None:
+            parts += [f"{whose}{text}" for text in (_read(io, use), _written(io, use))]
+    return "; ".join(part for part in parts if part and not part.endswith(": "))
+
+
+def _read(io: TreeIo, use: ResourceUse) -> str:
+    received = sum(n.receive_bytes_per_s for n in use.networks) * use.seconds
+    asked = io.read_chars - received
+    if asked < t.CACHED_BYTES or io.read_bytes >= t.FROM_DEVICE * asked:
+        return ""
+    if _copies_zeros(io, use):
+        return ""
+    return (
+        f"{bytes_text(asked)} read by system calls, {bytes_text(io.read_bytes)} of it "
+        f"came from a device ({share_text(io.read_bytes / asked)})"
+    )
+
+
+def _copies_zeros(io: TreeIo, use: ResourceUse) -> bool:
+    """Tell whether dd writes all that it reads: most often from /dev/zero."""
+    copies = any(plain(task.name) == "dd" for task in use.tasks)
+    return copies and io.written_chars >= 0.9 * io.read_chars
+
+
+def _written(io: TreeIo, use: ResourceUse) -> str:
+    sent = sum(n.send_bytes_per_s for n in use.networks if n.name != "lo") * use.seconds
+    # What went over a network may be a file's: NFS and CIFS have no device here.
+    asked = io.write_bytes - sent
+    if asked < t.CACHED_BYTES or any(what == "disk" for what, _ in use.absent):
+        return ""
+    moved = sum(disk.write_bytes_per_s for disk in use.disks) * use.seconds
+    if moved >= t.FROM_DEVICE * asked:
+        return ""
+    return (
+        f"{bytes_text(asked)} written to files, {bytes_text(moved)} had reached a device "
+        f"when it ended ({share_text(moved / asked)})"
+    )
+
+
+def about_storage(use: ResourceUse) -> bool:
+    """Tell whether a known benchmark of storage is among the busiest threads."""
+    return any(is_storage(task.name) for task in use.tasks)
+
+
+def implied(figure: Figure, claims: Claims) -> float | None:
+    """Return the bandwidth that a figure is or implies [bytes/s]; None for another kind."""
+    factor = unit_factor(figure.unit) if figure.unit else None
+    if factor is not None:
+        return figure.value * factor
+    if figure.unit == "" and figure.name.endswith("bytes_per_s"):
+        return figure.value
+    if claims.operation_bytes is None or not _is_rate(figure):
+        return None
+    return figure.value * claims.operation_bytes
+
+
+def _is_rate(figure: Figure) -> bool:
+    if figure.unit:
+        return figure.unit.lower() in _OPERATIONS
+    return figure.name.lower() in _OPERATIONS or figure.name.endswith("_per_s")
+
+
+def exceeded(figure: Figure, claims: Claims, uses: Sequence[ResourceUse]) -> str:
+    """Return in words which known limit a figure exceeds; empty where none."""
+    rate = implied(figure, claims)
+    if rate is None or not rate > 0:
+        return ""
+    stated = [
+        (one.bytes_per_s * _stated_ways(one, uses), f"{one.resource}, as stated")
+        for one in claims.capacities
+    ]
+    limits = [*stated, *_detected(rate, claims, uses)]
+    over = [(most, what) for most, what in limits if rate > t.EXCEEDS * most]
+    if not over:
+        return ""
+    most, what = max(over)
+    how = "is"
+    if claims.operation_bytes is not None and not unit_factor(figure.unit or "-"):
+        how = f"at {bytes_text(claims.operation_bytes)} each implies"
+    return (
+        f"{figure.name} {figure.value:.4g} {figure.unit} {how} {rate_text(rate)}, over "
+        f"the {rate_text(most)} of {what}"
+    )
+
+
+def _stated_ways(one: StatedCapacity, uses: Sequence[ResourceUse]) -> int:
+    """Return how many directions of a stated link were used; 1 of anything else."""
+    named = [n for use in uses for n in use.networks if n.name == one.resource]
+    return max(map(_ways, named), default=1)
+
+
+def _detected(
+    rate: float, claims: Claims, uses: Sequence[ResourceUse]
+) -> Iterator[tuple[float, str]]:
+    """Yield the limits that the machine tells and that the figure has to do with."""
+    for use in uses:
+        yield from _links(rate, claims, use.networks)
+        for group in use.cgroups:
+            for limit in group.io_limits:
+                both = (limit.read_bytes_per_s, limit.write_bytes_per_s)
+                if all(both) and any(d.name == limit.name for d in use.disks):
+                    yield (
+                        sum(filter(None, both)),
+                        f"cgroup {group.path} on {limit.name}",
+                    )
+
+
+def _links(
+    rate: float, claims: Claims, networks: Sequence[NetworkUse]
+) -> Iterator[tuple[float, str]]:
+    """Yield what all links together can move that may have carried the figure.
+
+    Nothing where an interface of no speed (loopback, a tunnel) may have carried it.
+    """
+    told = {n.name: speed_of(n, claims.capacities) for n in networks}
+    if any(
+        not told[n.name] and _moved(n) >= t.EXCEEDS_RELATED * rate for n in networks
+    ):
+        return
+    links = _without_slaves([n for n in networks if told[n.name]])
+    total = sum(map(_moved, links))
+    used = [n for n in links if total and _moved(n) >= t.EXCEEDS_PATH * total]
+    most = sum((told[n.name] or 0.0) * _ways(n) for n in used)
+    if most and total >= t.EXCEEDS_RELATED * min(rate, most):
+        both = " (both ways)" if any(_ways(n) > 1 for n in used) else ""
+        link = "link" if len(used) == 1 else "links"
+        yield most, f"{list_text([n.name for n in used])}'s {link}{both}"
+
+
+def _moved(network: NetworkUse) -> float:
+    return network.receive_bytes_per_s + network.send_bytes_per_s
+
+
+def _ways(network: NetworkUse) -> int:
+    """Return 2 where both directions carried something, else 1."""
+    ways = (network.receive_bytes_per_s, network.send_bytes_per_s)
+    return 2 if min(ways) >= t.EXCEEDS_WAY * max(ways) > 0 else 1
+
+
+def _without_slaves(links: Sequence[NetworkUse]) -> list[NetworkUse]:
+    """Return links without those that a bond is made of: they moved what it moved."""
+    bonds = [n for n in links if n.name.startswith(_BONDS)]
+    rest = [n for n in links if n not in bonds]
+    bonded, moved = sum(map(_moved, bonds)), sum(map(_moved, rest))
+    return bonds if bonds and abs(moved - bonded) <= 0.1 * bonded else list(links)
+
+
+def io_size(use: ResourceUse, claimed: float | None) -> str:
+    """Return in words that I/O had another size than was said; empty where not."""
+    io = use.own_io
+    if claimed is None or io is None:
+        return ""
+    told = [
+        (what, moved / calls)
+        for what, moved, calls in (
+            ("reads", io.read_chars, io.read_calls),
+            ("writes", io.written_chars, io.write_calls),
+        )
+        if calls >= t.IO_SIZE_CALLS
+        and moved >= 0.1 * (io.read_chars + io.written_chars)
+    ]
+    wrong = [(what, size) for what, size in told if not _near(size, claimed)]
+    if not wrong:
+        return ""
+    called = " and ".join(f"{what} of {bytes_text(size)}" for what, size in wrong)
+    return f"said to be {bytes_text(claimed)} each: {called} by system calls{_reached(use)}"
+
+
+def _near(size: float, claimed: float) -> bool:
+    return claimed / t.IO_SIZE_FACTOR <= size <= claimed * t.IO_SIZE_FACTOR
+
+
+def _reached(use: ResourceUse) -> str:
+    """Return the mean size of the requests of the busiest disk, in words."""
+    disk = max(use.disks, key=lambda disk: disk.busy, default=None)
+    if disk is None or not disk.reads_per_s + disk.writes_per_s:
+        return ""
+    moved = disk.read_bytes_per_s + disk.write_bytes_per_s
+    size = moved / (disk.reads_per_s + disk.writes_per_s)
+    return f", requests of {bytes_text(size)} to {disk.name}"

@@ -1,0 +1,113 @@
+"""Which profiled load of a search says most of its answer, and that loads were profiled.
+
+Decision: every trial of a search is profiled as every trial of a test is, and the one that
+explains the answer is named: the highest load up to the answer's, since above a peak the
+server is overloaded, and a profile then is of its queue. Only where nothing lower was
+profiled the next one above is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from benchwright.core.observation import CpuProfile
+from benchwright.core.ramp import RampResult
+from benchwright.core.results import Finding
+from benchwright.core.search import LoadEnding, PeakAnswer, SearchTrial
+from benchwright.findings.codes import make_finding
+from benchwright.findings.load_text import number_text
+from benchwright.findings.observed import profile_note
+
+
+class ProfileNearestAnswer(msgspec.Struct, frozen=True):
+    """The profiled trial of a search that lies next to its answer."""
+
+    trial: SearchTrial
+    profile: CpuProfile
+    answer: float | None
+    """The load of the answer; None where there is none, and this is the last trial."""
+
+    @property
+    def place(self) -> str:
+        """Where it lies: `at the answer`, `next below the answer, 452.9/s`, ..."""
+        if self.answer is None:
+            return "the last one; there is no answer"
+        probe = self.trial.probe
+        if probe.rate == self.answer:
+            return "at the answer"
+        side = "below" if probe.rate < self.answer else "above"
+        answer = load_value_text(self.answer, in_users=probe.users is not None)
+        return f"next {side} the answer, {answer}"
+
+
+def answer_load(result: PeakAnswer | RampResult | None) -> float | None:
+    """Return the load that a search came to, a rate [1/s] or users: the peak, or the level at
+    which throughput stopped growing, else that of the highest throughput."""
+    if isinstance(result, PeakAnswer):
+        return result.first.peak_rate
+    if result is None or not result.points:
+        return None
+    best = max(result.points, key=lambda point: point.throughput.value)
+    return (result.saturation or best).level
+
+
+def profiled_trials(
+    trials: Sequence[SearchTrial],
+) -> list[tuple[SearchTrial, CpuProfile]]:
+    """Return the trials that have a profile, with it; one that failed has none worth a look."""
+    return [
+        (one, one.trial.profile)
+        for one in trials
+        if one.trial.profile is not None
+        and one.trial.profile.samples
+        and one.trial.ending is not LoadEnding.FAILED
+    ]
+
+
+def profile_nearest_answer(
+    trials: Sequence[SearchTrial], answer: float | None
+) -> ProfileNearestAnswer | None:
+    """Return the profiled trial of a search next to its answer; None where none is.
+
+    Of several at one load it is the one with the most samples.
+    """
+    found = profiled_trials(trials)
+    if not found:
+        return None
+    below = [one for one in found if answer is None or one[0].probe.rate <= answer]
+    if answer is None:
+        best = found[-1]
+    elif below:
+        best = max(below, key=lambda one: (one[0].probe.rate, one[1].samples))
+    else:
+        best = min(found, key=lambda one: (one[0].probe.rate, -one[1].samples))
+    return ProfileNearestAnswer(*best, answer)
+
+
+def load_value_text(load: float, *, in_users: bool) -> str:
+    """Return a load in words: `452.89/s`, `16 users`."""
+    if in_users:
+        return f"{number_text(load)} user{'' if load == 1 else 's'}"
+    return f"{number_text(load)}/s"
+
+
+def search_profile_findings(
+    subject: str, trials: Sequence[SearchTrial]
+) -> tuple[Finding, ...]:
+    """Return the note that loads of a search were profiled; nothing where none was."""
+    return tuple(
+        profile_note(subject, [profile for _, profile in profiled_trials(trials)])
+    )
+
+
+def answer_profile_note(
+    subject: str, trials: Sequence[SearchTrial], best: ProfileNearestAnswer | None
+) -> tuple[Finding, ...]:
+    """Return the note that one of these trials is the profiled one next to its search's answer
+    (`best`); nothing where none is."""
+    if best is None or best.trial not in trials:
+        return ()
+    evidence = f"of the profiled trials, trial {best.trial.number} is {best.place}"
+    return (make_finding("profiled", subject, evidence),)

@@ -1,0 +1,409 @@
+"""What the values of a test show: warm-up, outliers, modes, drift and leaks, dependence; and how the chance of a false finding is divided among these questions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from benchwright.core.plan import StoppingRule, UntilPrecise
+from benchwright.core.results import Finding, Severity
+from benchwright.findings.codes import make_finding
+from benchwright.findings.text import amount, epochs_text, p_text, percent
+from benchwright.stats.aggregate import MetricColumn, TrialValues, metric_columns
+from benchwright.stats.dependence import dependence, inflation
+from benchwright.stats.distribution import (
+    Outlier,
+    modified_z,
+    outlier_threshold,
+    outliers,
+    two_modes,
+)
+from benchwright.stats.drift import (
+    Slope,
+    Truncation,
+    mann_kendall,
+    mser_truncation,
+    theil_sen,
+)
+from benchwright.stats.metric_rules import MetricRules
+from benchwright.stats.moments import FloatArray, median, moments
+
+# -- How the chance of a false finding is shared out, and what is asked of a series ----
+#
+# Decision: on clean data all findings about the values of a test together appear in at
+# most 5 % of studies (tests/calibration/test_findings.py). The parts of the kinds are the
+# constants below; metrics that get the same questions share each part equally (Bonferroni).
+# Outliers get most: one value at 8 MAD in 30 trials is the hardest thing to see.
+# Below 10 trials nothing is said: with so few, a finding at these levels is luck.
+
+FEWEST = 10
+"""Trials below which nothing is said."""
+OUTLIERS = 0.02
+WARM_UP = 0.006
+MODES = 0.004
+DEPENDENT = 0.011
+DRIFT = 0.009
+DRIFT_OF_OTHERS = 0.004
+"""Of the metrics of which nothing but a drift or a leak is asked."""
+SUSPECTED = 0.05
+"""Dependence at this level widens the tests of warm-up and drift: a slow wave looks like
+either, and caution costs little."""
+
+RELEVANT = 0.005
+"""A smaller part of the mean that leaving a warm-up out changes, or of the median that a
+drift changes where nobody said what matters (`--drift`), is not told: real, for nobody to
+act on. The warm-up is left out of the other questions all the same."""
+
+
+class ExaminedSeries(msgspec.Struct, frozen=True):
+    """One metric of one test, and how much is asked of it."""
+
+    test: str
+    column: MetricColumn
+    unit: str
+    share: float
+    """The part of each level that is this metric's."""
+    least_change: float
+    """The smallest change over the test that is a drift, as a share of the median; 0 where
+    nothing was said."""
+
+    def after(self, cut: int) -> ExaminedSeries:
+        """Return the series without its first `cut` values."""
+        name, epochs = self.column.name, self.column.epochs[cut:]
+        column = MetricColumn(name, epochs, self.column.values[cut:])
+        return msgspec.structs.replace(self, column=column)
+
+
+# -- Outliers and modes: values that stand apart, whatever their order -----------------
+#
+# Purpose: two or more values together, apart from all others, are a mode; else those that
+# stand apart are outliers, named, classified and kept.
+# Sources: stats/distribution.py, stats/distribution.py.
+
+
+def outlier_finding(one: ExaminedSeries, apart: Sequence[Outlier]) -> Finding:
+    """Return the doubt about a series' outliers, at least one."""
+    values, places = one.column.values, [o.place for o in apart]
+    rest = moments(np.delete(values, places)).mean
+    every = moments(values).mean
+    worst = max(apart, key=lambda o: abs(o.score))
+    kind = "extreme" if any(o.extreme for o in apart) else "mild"
+    epochs = epochs_text([int(one.column.epochs[p]) for p in places], values.size)
+    limit = outlier_threshold(values.size, OUTLIERS * one.share)
+    evidence = (
+        f"{one.column.name}: {kind} outlier{'' if len(apart) == 1 else 's'} in {epochs}, "
+        f"up to {amount(worst.value, one.unit)}, {abs(worst.score):.1f} scaled MADs "
+        f"{'above' if worst.score > 0 else 'below'} the median (threshold {limit:.1f}); "
+        f"mean {amount(every, one.unit)} with, {amount(rest, one.unit)} without"
+    )
+    return make_finding("outliers", one.test, evidence)
+
+
+def modes_finding(one: ExaminedSeries, residuals: FloatArray) -> Finding | None:
+    """Return the doubt about two modes, if there are two.
+
+    They must show in what a drift leaves over too, `residuals` of shape `(n,)`: a ramp
+    that stands still on both ends has two groups of values, but one cause.
+    """
+    values = one.column.values
+    found = two_modes(values, MODES * one.share)
+    if found is None or two_modes(residuals, MODES * one.share) is None:
+        return None
+    evidence = (
+        f"{one.column.name} has two modes: {found.n_low} trials near "
+        f"{amount(found.low, one.unit)} and {found.n_high} near "
+        f"{amount(found.high, one.unit)}, with nothing between for {found.gap:.1f} "
+        "standard deviations: no single trial is close to the mean"
+    )
+    return make_finding("multimodal", one.test, evidence)
+
+
+# -- Drift, leak and dependence: what the order of the trials shows --------------------
+#
+# Purpose: a slow rise or fall over the epochs, and neighbours that resemble each other.
+# Where residuals of a trend are correlated, the trend's test and interval are widened.
+# Sources: Auto-pilot paper, section 3.3 (leaks); stats/drift.py, autocorrelation.py.
+
+STRONG = 0.5
+"""A correlation of neighbours from which on dependence is serious."""
+TOO_NARROW = 1.1
+"""A factor of an interval from which on it is told."""
+FALLING, RISING = ("free_memory_bytes", "available_memory_bytes"), ("rss_bytes",)
+"""Metrics whose fall, or rise, over the epochs is a leak."""
+
+
+class Trend(msgspec.Struct, frozen=True):
+    """A slope that is not chance."""
+
+    slope: Slope
+    p: float
+    residuals: FloatArray
+    """The values without it, shape `(n,)`."""
+
+
+def trend(one: ExaminedSeries, level: float) -> Trend | None:
+    """Return the trend of a series at a level, if there is one."""
+    values, epochs = one.column.values, one.column.epochs
+    test = mann_kendall(values)
+    if values.size < FEWEST or not test.p <= level:
+        return None
+    slope = theil_sen(values, epochs)
+    residuals = np.asarray(values - slope.value * (epochs - epochs.mean()))
+    if dependence(residuals).p <= SUSPECTED:
+        wider = inflation(residuals)
+        slope = theil_sen(values, epochs, inflation=wider)
+        test = mann_kendall(values, wider)
+    return Trend(slope, test.p, residuals) if test.p <= level else None
+
+
+def drift_finding(one: ExaminedSeries, found: Trend) -> Finding | None:
+    """Return the doubt about a trend.
+
+    None if it is less than what counts as a drift (a leak counts at any size), or if its interval touches 0, as that
+    of ticks and pages may that mostly are equal.
+    """
+    name, epochs, slope = one.column.name, one.column.epochs, found.slope
+    middle, span = median(one.column.values), int(epochs[-1] - epochs[0])
+    if not slope.value or slope.low <= 0 <= slope.high:
+        return None
+    leak = name in FALLING if slope.value < 0 else name in RISING
+    least = one.least_change or (0.0 if leak else RELEVANT)
+    if abs(slope.value * span) < least * abs(middle):
+        return None
+    interval = ""
+    if math.isfinite(slope.low):
+        interval = (
+            f" ({100 * slope.confidence:g} % interval {percent(slope.low, middle)} to "
+            f"{percent(slope.high, middle)})"
+        )
+    evidence = (
+        f"{name} {'rises' if slope.value > 0 else 'falls'}: "
+        f"{percent(slope.value, middle)} per epoch{interval}, "
+        f"{percent(slope.value * span, middle)} of the median over epochs "
+        f"{int(epochs[0])} to {int(epochs[-1])} (Theil-Sen; Mann-Kendall {p_text(found.p)})"
+    )
+    return make_finding("memory-leak" if leak else "drift", one.test, evidence)
+
+
+def dependence_finding(one: ExaminedSeries, residuals: FloatArray) -> Finding | None:
+    """Return the doubt about what a drift leaves over, shape `(n,)`, if there is one."""
+    found = dependence(residuals)
+    if not found.p <= DEPENDENT * one.share:
+        return None
+    evidence = (
+        f"{one.column.name} of neighbouring trials correlates by {found.rank_lag_1:.2f} "
+        f"(of ranks; {p_text(found.p)})"
+    )
+    # A few outliers may make up most of the variance: then values hardly correlate.
+    narrow = math.sqrt(found.n / found.effective)
+    if narrow >= TOO_NARROW:
+        evidence += (
+            f": {found.n} trials are worth {found.effective:.0f} independent ones, and "
+            f"LOW to HIGH is too narrow by a factor of about {narrow:.1f}"
+        )
+    else:
+        evidence += ": trials are not independent"
+    severity = Severity.SERIOUS if found.rank_lag_1 >= STRONG else None
+    return make_finding("dependent-trials", one.test, evidence, severity)
+
+
+# -- Warm-up: the first trials are not like the rest -----------------------------------
+#
+# Purpose: to tell a beginning from what only looks like one: a drift, a slow wave of
+# correlated trials, a second mode that comes back, an outlier.
+# Non-goals: removal; the table keeps every trial.
+# Source: stats/drift.py.
+
+MARGIN = 4.0
+"""By how much, in variances, a step must fit better than a straight line to be a warm-up
+and no drift: the two wrong answers are then about equally rare."""
+
+
+def warm_up(one: ExaminedSeries, far: Sequence[Outlier]) -> Truncation | None:
+    """Return the warm-up of a series, if it has one; `far` are its outliers."""
+    values = one.column.values
+    tame = _pulled_in(values, far, OUTLIERS * one.share)
+    found = mser_truncation(tame)
+    if not (found.removed and found.p <= WARM_UP * one.share):
+        return None
+    cut, rest = found.removed, tame[found.removed :]
+    if dependence(rest).p <= SUSPECTED:
+        again = mser_truncation(tame, inflation(rest))
+        if not again.p <= WARM_UP * one.share:
+            return None
+    if _comes_back(values, cut, MODES * one.share):
+        return None
+    before, after = moments(values[:cut]), moments(values[cut:])
+    return Truncation(cut, values.size, before.mean, after.mean, found.p)
+
+
+def _pulled_in(values: FloatArray, far: Sequence[Outlier], level: float) -> FloatArray:
+    """Return the values with outliers at the threshold, so that one alone makes no
+    warm-up; those that are the very first trials stay, as they are one."""
+    if not far:
+        return values
+    places = [one.place for one in far]
+    first = sum(place == number for number, place in enumerate(places))
+    rest, tame = np.array(places[first:], dtype=np.int64), values.copy()
+    if rest.size:
+        # Score and limit are linear in the values: no spread is needed here.
+        limit = outlier_threshold(values.size, level) / np.abs(modified_z(values)[rest])
+        middle = median(values)
+        tame[rest] = middle * (1 - limit) + values[rest] * limit
+    return tame
+
+
+def rather_a_step(values: FloatArray) -> bool:
+    """Tell whether a step within the first third of a series fits it better than a straight
+    line, by the margin; values not all equal, shape `(n,)`."""
+    spread = moments(values)
+    scaled = (values / 2 - spread.mean / 2) / (spread.sdev / 2)
+    n = scaled.size
+    x = np.arange(n) - (n - 1) / 2
+    line = float(np.dot(x, scaled)) ** 2 / float(np.dot(x, x))
+    cuts = np.arange(1, n // 3 + 1)
+    # Of values with mean 0 the sums before and after a cut differ in sign only.
+    step = float(np.max(np.cumsum(scaled)[cuts - 1] ** 2 * n / (cuts * (n - cuts))))
+    noise = max(float(np.dot(scaled, scaled)) - max(step, line), 0.0) / (n - 2)
+    return step - line > MARGIN * noise
+
+
+def _comes_back(values: FloatArray, cut: int, level: float) -> bool:
+    """Tell whether the values have two modes of which the rarer one comes back after the
+    cut, more than once in four: then it switches, and does not warm up."""
+    modes = two_modes(values, level)
+    if modes is None:
+        return False
+    high = values > modes.low / 2 + modes.high / 2
+    rarer = high if modes.n_high <= modes.n_low else ~high
+    early = int(np.count_nonzero(rarer[:cut]))
+    return 4 * int(np.count_nonzero(rarer[cut:])) > early
+
+
+def warm_up_finding(one: ExaminedSeries, warm: Truncation) -> Finding | None:
+    """Return the doubt: how many trials, and the mean with and without them; None where
+    that makes no difference to speak of."""
+    epochs = one.column.epochs[: warm.removed]
+    every = moments(one.column.values).mean
+    if abs(every - warm.mean_after) < RELEVANT * abs(warm.mean_after):
+        return None
+    change = percent(warm.mean_before - warm.mean_after, warm.mean_after)
+    evidence = (
+        f"{one.column.name}: the first {warm.removed} of {warm.n} trials "
+        f"(to epoch {int(epochs[-1])}) are {change} from the rest "
+        f"(MSER truncation; {p_text(warm.p)}); mean "
+        f"{amount(every, one.unit)} with them, {amount(warm.mean_after, one.unit)} without"
+    )
+    return make_finding("warm-up", one.test, evidence)
+
+
+# --------------------------------------------------------------------------------------
+# Doubts about a series of trials: warm-up, outliers, modes, drift and leaks,
+# dependence.
+#
+# Purpose: what a mean and its interval hide. One cause is told once: a warm-up is taken out
+# before the rest is looked at, values of a second mode are no outliers, and dependence is
+# judged on what a drift leaves over.
+# Decision: the metrics that the test is about (its rule's, or elapsed and the declared
+# ones) get every question, all others only that of drift; levels.py shares out the level.
+# Jumps (stats/drift.py) are marked in plots and are no finding: a jump late in a test is
+# told as drift, an early one as warm-up, and a code of its own would take from the rest.
+# Non-goals: causes; nothing is dropped from any figure.
+
+
+def series_findings(
+    test: str,
+    observed: Sequence[TrialValues],
+    book: MetricRules,
+    *,
+    rule: StoppingRule | None = None,
+    least_changes: Mapping[str, float] | None = None,
+    also: Sequence[str] = (),
+) -> tuple[Finding, ...]:
+    """Return the doubts about a test's series, metric by metric; `also` are metrics that
+    it is about, beside its own."""
+    found = {
+        name: column
+        for name, column in metric_columns(observed, book).items()
+        if column.values.size >= FEWEST
+    }
+    least = least_changes or {}
+    judged = dict.fromkeys((*_about(rule, book, found), *also))
+    about = [name for name in judged if name in found]
+    others = [name for name in _others(book, found) if name not in about]
+
+    def series(name: str, among: int) -> ExaminedSeries:
+        unit, change = book.row(name).unit, least.get(name, book.least_change(name))
+        return ExaminedSeries(test, found[name], unit, 1 / among, change)
+
+    result: list[Finding] = []
+    for name in about:
+        result += examine_series(series(name, len(about)))
+    for name in others:
+        one = series(name, len(others))
+        result += _drift_of_other(one)
+    return tuple(result)
+
+
+def _about(
+    rule: StoppingRule | None, book: MetricRules, found: Mapping[str, MetricColumn]
+) -> Sequence[str]:
+    """Return the metrics that the test is about."""
+    if isinstance(rule, UntilPrecise):
+        return rule.metrics
+    if "elapsed" in found:
+        return tuple(dict.fromkeys(("elapsed", *book.declared)))
+    return book.judged((*found, *book.declared))
+
+
+def _others(book: MetricRules, found: Mapping[str, MetricColumn]) -> list[str]:
+    """Return the metrics of which only a drift or a leak is asked."""
+    shown = [n for n in book.shown(found) if not book.row(n).computed]
+    return list(dict.fromkeys((*shown, *(n for n in RISING if n in found))))
+
+
+def examine_series(one: ExaminedSeries) -> list[Finding]:
+    """Return every doubt about one metric; the order is that of causes."""
+    far = outliers(one.column.values, OUTLIERS * one.share)
+    warm = _warm_up(one, far, DRIFT * one.share)
+    cut = 0 if warm is None else warm.removed
+    rest = one.after(cut)
+    slope = trend(rest, DRIFT * one.share)
+    residuals = rest.column.values if slope is None else slope.residuals
+    modes = modes_finding(rest, residuals)
+    if warm is not None:
+        far = outliers(rest.column.values, OUTLIERS * one.share)
+    found = (
+        None if warm is None else warm_up_finding(one, warm),
+        modes,
+        outlier_finding(rest, far) if far and modes is None else None,
+        None if slope is None else drift_finding(rest, slope),
+        dependence_finding(rest, residuals),
+    )
+    return [
+        msgspec.structs.replace(finding, metric=one.column.name)
+        for finding in found
+        if finding is not None
+    ]
+
+
+def _drift_of_other(one: ExaminedSeries) -> list[Finding]:
+    far = outliers(one.column.values, OUTLIERS * one.share)
+    warm = _warm_up(one, far, DRIFT_OF_OTHERS * one.share)
+    rest = one if warm is None else one.after(warm.removed)
+    slope = trend(rest, DRIFT_OF_OTHERS * one.share)
+    found = None if slope is None else drift_finding(rest, slope)
+    return [] if found is None else [found]
+
+
+def _warm_up(
+    one: ExaminedSeries, far: Sequence[Outlier], drift_level: float
+) -> Truncation | None:
+    """Return the warm-up; none where the series as a whole rather drifts."""
+    warm = warm_up(one, far)
+    if warm is None or rather_a_step(one.column.values):
+        return warm
+    return warm if trend(one, drift_level) is None else None

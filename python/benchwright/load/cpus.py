@@ -1,0 +1,127 @@
+"""Which processors the server runs on, and which its load generator.
+
+Decision: a server and a generator on one processor measure each other, so they are parted
+wherever there are two; the generator gets a quarter, because our engine needs one processor
+for each worker whatever the server has. What the user says wins.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+
+from benchwright.core.errors import Diagnostic, InputError
+from benchwright.core.results import Finding
+from benchwright.findings.codes import make_finding
+from benchwright.load.spec import Spec
+from benchwright.load.spec_toml import EngineSettings
+from benchwright.suite.mistakes import diagnostic
+from benchwright.suite.program import Where
+
+SHARED = "server-and-generator-share-cores"
+CpuList = tuple[int, ...]
+
+
+class CpuAssignment(msgspec.Struct, frozen=True):
+    """The processors of each; empty: not bound."""
+
+    server: CpuList
+    load: CpuList
+    ours: bool = True
+    """Whether the server is started here; another one's processors nobody knows."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether they are known to run on one processor."""
+        return self.ours and bool(set(self.server) & set(self.load))
+
+    @property
+    def text(self) -> str:
+        """For a person: `server on processor 0, generator on 1`."""
+        server = _cpu_list_text(self.server) if self.ours else "wherever it runs"
+        return f"server on {server}, generator on {_cpu_list_text(self.load)}"
+
+    def doubts(self, subject: str) -> tuple[Finding, ...]:
+        """Return the doubts about this split."""
+        return (make_finding(SHARED, subject, self.text),) if self.shared else ()
+
+
+def cpu_assignment(spec: Spec, available: CpuList) -> CpuAssignment:
+    """Return the split of the processors that there are. Raises InputError."""
+    server = spec.server.cpus if spec.server is not None else None
+    load = spec.load.cpus
+    _check(spec, {"server.cpus": server, "load.cpus": load}, available)
+    if spec.server is None or spec.server.start is None:
+        return CpuAssignment((), load or (), ours=False)
+    if server is None and load is None:
+        few = max(len(available) // 4, _workers(spec))
+        if len(available) <= few:
+            return CpuAssignment(available, available)
+        return CpuAssignment(available[:-few], available[-few:])
+    if load is None:
+        return CpuAssignment(server or (), _rest(available, server or ()))
+    return CpuAssignment(_rest(available, load) if server is None else server, load)
+
+
+def available_cpus() -> CpuList:
+    """Return the processors that this process may use."""
+    return tuple(sorted(os.sched_getaffinity(0)))
+
+
+def on_cpus(cpus: CpuList) -> tuple[str, ...]:
+    """Return the words before a command that bind it; none where it is not bound."""
+    return (*_starter("pin", cpus), "--") if cpus else ()
+
+
+def in_background(cpus: CpuList, pid_file: Path, log: Path) -> tuple[str, ...]:
+    """Return the words before a command that leave it in the background."""
+    return (*_starter("leave", cpus), str(pid_file), str(log), "--")
+
+
+def _starter(what: str, cpus: CpuList) -> tuple[str, ...]:
+    script = str(Path(__file__).with_name("begin.py"))
+    named = ",".join(map(str, cpus)) or "-"
+    return (sys.executable, "-I", "-S", script, what, named)
+
+
+def _rest(available: CpuList, taken: CpuList) -> CpuList:
+    """Return the processors that are left, or all where none is."""
+    return tuple(cpu for cpu in available if cpu not in taken) or available
+
+
+def _workers(spec: Spec) -> int:
+    """Return how many processors the generator needs: our engine one for each worker."""
+    settings = spec.load.settings
+    return settings.run.get("workers", 1) if isinstance(settings, EngineSettings) else 1
+
+
+def _too_few_cpus(spec: Spec) -> list[Diagnostic]:
+    """Return the mistake of fewer processors than workers: they would be bound to none."""
+    cpus, workers = spec.load.cpus, _workers(spec)
+    if cpus is None or len(cpus) >= workers:
+        return []
+    message = f"{_cpu_list_text(cpus)} cannot have {workers} workers"
+    where = spec.places.get("load.cpus", Where(spec.file))
+    return [diagnostic(where, "spec-value", message, "name one for each worker")]
+
+
+def _check(spec: Spec, said: dict[str, CpuList | None], available: CpuList) -> None:
+    found = _too_few_cpus(spec)
+    for place, cpus in said.items():
+        absent = [cpu for cpu in cpus or () if cpu not in available]
+        if absent:
+            message = f"there is no {_cpu_list_text(tuple(absent))} for us"
+            hint = f"these are: {', '.join(map(str, available))}"
+            where = spec.places.get(place, Where(spec.file))
+            found.append(diagnostic(where, "spec-value", message, hint))
+    if found:
+        raise InputError(found)
+
+
+def _cpu_list_text(cpus: CpuList) -> str:
+    if not cpus:
+        return "any processor"
+    return f"processor{'s' * (len(cpus) > 1)} {', '.join(map(str, cpus))}"

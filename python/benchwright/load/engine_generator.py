@@ -1,0 +1,400 @@
+"""Our load engine as the generator of a workbench: a probe becomes a request, its result becomes a trial."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from benchwright.core.errors import BenchError, Interrupted
+from benchwright.core.load import IntervalResult, LoadProgress, LoadResult
+from benchwright.core.search import Criterion, LoadEnding, LoadTrial, Probe
+from benchwright.load import request as r
+from benchwright.load import workload as w
+from benchwright.load.criteria import within_ns
+from benchwright.load.engine import (
+    Conversation,
+    EngineAnswer,
+    EngineFault,
+    conversation,
+    decode_line,
+    error_of,
+    load_metrics,
+)
+from benchwright.load.engine_values import (
+    OperationCounts,
+    counts_of,
+    counts_so_far,
+    load_series,
+    load_values,
+)
+from benchwright.load.parse import is_network
+from benchwright.load.plan import CommandLineLoad, plan_of_command
+from benchwright.load.request import NO_POSITIONS, InputPositions
+from benchwright.load.spec_toml import EngineSettings, target_of
+from benchwright.suite.mistakes import mistake
+
+# --------------------------------------------------------------------------------------
+# What our load engine is asked for a probe: an open loop at a rate, or so many users.
+# Pure.
+#
+# Decision: how long an end is waited for follows from the limits, so that an overloaded probe
+# ends soon and no response within a limit is cut off. Source: docs/engine-protocol.md.
+
+INTERVAL_NS = 10**9
+LEAST_INTERVALS = 10
+"""A short load has shorter intervals, so that it too has a series."""
+DRAIN_LIMITS = 3
+"""So many times the longest limit is waited for: by then the verdict stands."""
+LEAST_DRAIN_S, MOST_DRAIN_S = 1.0, 10.0
+UNLIMITED_DRAIN_S = 3.0
+"""Where nothing limits a response."""
+
+
+def request_of(
+    settings: EngineSettings,
+    probe: Probe,
+    criteria: tuple[Criterion, ...],
+    values: Mapping[str, str],
+) -> r.LoadRequest:
+    """Return what the engine is asked for a probe: an open loop, or so many users."""
+    target = target_of(settings, values)
+    duration_ns = round(probe.duration_s * 1e9)
+    said: dict[str, Any] = {
+        **settings.run,
+        "duration_ns": duration_ns,
+        "drain_ns": _drain_ns(settings, criteria),
+        "interval_ns": max(10**6, min(INTERVAL_NS, duration_ns // LEAST_INTERVALS)),
+        "interval_histograms": True,
+    }
+    rate = None
+    if probe.users is None:
+        rate = w.ConstantRate(max(1, round(probe.rate * w.MICRO)))
+    else:
+        said |= {"depth": probe.users, "workers": 1}
+        if is_network(target):
+            target = msgspec.structs.replace(target, connections=probe.users)
+    bare = CommandLineLoad(
+        rate=rate,
+        arrival=settings.arrival,
+        size=settings.size,
+        read=settings.read,
+        location=settings.location,
+        think=settings.think,
+    )
+    return plan_of_command(bare, said, target).request
+
+
+def _drain_ns(settings: EngineSettings, criteria: tuple[Criterion, ...]) -> int:
+    if settings.drain_ns is not None:
+        return settings.drain_ns
+    limits_s = limits_s_of(criteria)
+    if not limits_s:
+        return round(UNLIMITED_DRAIN_S * 1e9)
+    longest_s = max(limits_s)
+    wanted_s = min(max(DRAIN_LIMITS * longest_s, LEAST_DRAIN_S), MOST_DRAIN_S)
+    return round(wanted_s * 1e9)
+
+
+def limits_s_of(criteria: tuple[Criterion, ...]) -> list[float]:
+    """Return the times that responses are limited to [s]; infinity limits none."""
+    found = []
+    for one in criteria:
+        ns = within_ns(one)
+        if ns is not None:
+            found.append(ns / 1e9)
+        elif one.statistic in ("mean", "percentile"):
+            found.append(one.limit / 1e3)
+    return [limit for limit in found if math.isfinite(limit)]
+
+
+def with_seed(request: r.LoadRequest, seed: int) -> r.LoadRequest:
+    """Return the request with arrivals of its own."""
+    workload = msgspec.structs.replace(request.workload, seed=seed)
+    return msgspec.structs.replace(request, workload=workload)
+
+
+def with_worker_cpus(request: r.LoadRequest, cpus: tuple[int, ...]) -> r.LoadRequest:
+    """Return the request with a processor for each worker, where there are enough."""
+    if not cpus or request.workers > len(cpus):
+        return request
+    return msgspec.structs.replace(request, cpus=cpus[: request.workers])
+
+
+# -- Our load engine as the generator of a workbench: a probe in, a trial out ----------
+#
+# Purpose: open-loop load at the probe's rate, watched each second and left early. Decision:
+# what is in flight when a load ends is waited for a few times the longest limit and no longer,
+# so an overloaded probe ends at once; what has not ended then counts against every
+# criterion (engine_values.py). The generator's own lateness is judged by the criteria's
+# limits: a response limited to 40 ms is not moved by 50 us. Source: docs/engine-protocol.md.
+
+LATE = "generator-late"
+BEHIND = "generator-behind"
+
+LATE_SHARE = 0.1
+"""A p99 of lateness above this share of the smallest limit can move a verdict; where nothing
+is limited, of the p99 of the responses: it is in what is told of them."""
+NOT_OFFERED = 0.01
+"""A rate within 1 % is what was asked for."""
+UNREACHABLE = "connect"
+"""The engine's code for a server that takes no connection: it may be down by now."""
+_FIELDS = {
+    "header": "target.headers",
+    "path": "target.paths",
+    "method": "target.method",
+}
+"""By the engine's code: the field that it refuses; of all else the target itself."""
+
+LeaveEarly = Callable[[LoadTrial], bool]
+
+_ALWAYS = (
+    Criterion("response_ms_p50", 0.0, statistic="percentile", share=0.5),
+    Criterion("response_ms_p99", 0.0, statistic="percentile", share=0.99),
+    Criterion("error_ratio", 0.0, statistic="ratio"),
+)
+"""Values that every whole trial has, for its reader; nothing is limited by them."""
+
+
+class TrialDir(msgspec.Struct, frozen=True):
+    """Where one trial is kept."""
+
+    number: int
+    """Among those of its session that are on record, from 1: its arrivals are its own. One
+    that a crash cut is on none, so its repetition has its arrivals."""
+    directory: Path
+    """Exists; the engine's request and result go there."""
+
+
+class _RunningLoad(msgspec.Struct, frozen=True):
+    """One load that runs."""
+
+    probe: Probe
+    request: r.LoadRequest
+    desk: TrialDir
+    leaves: LeaveEarly
+
+
+class EngineGenerator:
+    """Drives load by `bw-engine`, one process for each trial."""
+
+    watched = True
+    """Its progress can be looked at, and it can be ended early."""
+
+    def __init__(
+        self,
+        settings: EngineSettings,
+        criteria: tuple[Criterion, ...],
+        cpus: tuple[int, ...],
+        seed: int = 1,
+        *,
+        places: InputPositions = NO_POSITIONS,
+    ) -> None:
+        self._settings = settings
+        self._criteria = criteria
+        self._cpus = cpus
+        self._seed = seed
+        self._places = places
+        self._engine: Conversation | None = None
+        self._interrupted = False
+
+    def interrupt(self) -> None:
+        """End the load that runs; safe to call in a signal handler."""
+        self._interrupted = True
+        if self._engine is not None:
+            self._engine.end()
+
+    def run(
+        self,
+        probe: Probe,
+        values: Mapping[str, str],
+        desk: TrialDir,
+        leaves: LeaveEarly,
+    ) -> LoadTrial:
+        """Run one load and return its trial, without what it cost beside the load.
+
+        Raises InputError for settings that the engine refuses, and Interrupted.
+        """
+        request = request_of(self._settings, probe, self._criteria, values)
+        seed = (self._seed * 1_000_003 + desk.number) % 2**53
+        request = with_worker_cpus(with_seed(request, seed), self._cpus)
+        (desk.directory / "request.json").write_bytes(msgspec.json.encode(request))
+        return self._converse(_RunningLoad(probe, request, desk, leaves))
+
+    def _converse(self, load: _RunningLoad) -> LoadTrial:
+        with conversation(load.request) as engine:
+            trial = self._answer(engine, load)
+        # An interrupt that came after the engine's answer is one, too.
+        self._check(engine)
+        return trial
+
+    def _answer(self, engine: Conversation, load: _RunningLoad) -> LoadTrial:
+        """Return what the engine's words come to, asking meanwhile whether to leave."""
+        seen: list[IntervalResult] = []
+        left = False
+        self._engine = engine
+        try:
+            for line in engine.lines():
+                said = decode_line(line)
+                if isinstance(said, LoadProgress):
+                    if left or self._interrupted or engine.interrupted:
+                        continue
+                    seen += [] if said.interval is None else [said.interval]
+                    left = bool(seen) and self._leave(engine, seen, load)
+                elif isinstance(said, EngineFault):
+                    return self._fault(said, load.probe)
+                else:
+                    (load.desk.directory / "result.json").write_bytes(line)
+                    self._check(engine)
+                    return self._trial(said, load, left)
+            self._check(engine)
+            return failed_trial(load.probe, str(engine.died()))
+        finally:
+            self._engine = None
+
+    def _check(self, engine: Conversation) -> None:
+        if self._interrupted or engine.interrupted:
+            raise Interrupted
+
+    def _leave(
+        self, engine: Conversation, seen: list[IntervalResult], load: _RunningLoad
+    ) -> bool:
+        """Ask whether the load has told enough, and end it then."""
+        enough = load.leaves(self._so_far(seen, load.probe))
+        if enough:
+            engine.end()
+        return enough
+
+    def _so_far(self, seen: list[IntervalResult], probe: Probe) -> LoadTrial:
+        rate = _arrivals_per_s(seen) or probe.rate
+        tally = counts_so_far(seen, rate)
+        return _trial_of(
+            tally, probe, self._criteria, load_series(seen, self._criteria)
+        )
+
+    def _trial(self, answer: EngineAnswer, load: _RunningLoad, left: bool) -> LoadTrial:
+        result, request, probe = answer.result, load.request, load.probe
+        measured_s = (result.measured_ns or result.elapsed_ns or 1) / 1e9
+        limits_s = limits_s_of(self._criteria)
+        patience_s = max(limits_s, default=(request.drain_ns or 0) / 1e9)
+        tally = counts_of(result, measured_s if left else probe.duration_s, patience_s)
+        whole = [one for one in result.intervals if one.intended or one.completed]
+        within = [one for one in whole if one.start_ns / 1e9 < tally.lasted_s]
+        trial = _trial_of(
+            tally, probe, self._criteria, load_series(within, self._criteria)
+        )
+        return msgspec.structs.replace(
+            trial,
+            # What ended while the load's end was waited for is no throughput of it.
+            completed=sum(one.completed - one.errors for one in within),
+            values=load_values(tally, _ALWAYS)
+            | trial.values
+            | _metrics(result, self._criteria),
+            ending=LoadEnding.LEFT if left else LoadEnding.WHOLE,
+            failure=_why_nothing(result),
+            marks=tuple(_marks(result, request, self._criteria)),
+            started_ns=result.started_ns,
+        )
+
+    def _fault(self, fault: EngineFault, probe: Probe) -> LoadTrial:
+        """Return the failed trial of an engine that could not go on.
+
+        Raises the error where the request itself is wrong: no trial could mend that.
+        """
+        error = error_of(fault, self._places)
+        if isinstance(error, BenchError):
+            if fault.status == 1 or fault.code == UNREACHABLE:
+                return failed_trial(probe, f"the engine: {fault.message}")
+            where = self._places.get(_FIELDS.get(fault.code, "target"))
+            if where is not None:
+                error = mistake(where, fault.code, fault.message, fault.remedy)
+        raise error
+
+
+def failed_trial(probe: Probe, failure: str) -> LoadTrial:
+    """Return the trial of a probe that told nothing."""
+    return LoadTrial(
+        rate=probe.rate,
+        duration_s=probe.duration_s,
+        lasted_s=0.0,
+        cost_s=0.0,
+        ending=LoadEnding.FAILED,
+        failure=failure,
+    )
+
+
+def _arrivals_per_s(seen: list[IntervalResult]) -> float:
+    length_s = sum(one.length_ns for one in seen) / 1e9
+    return sum(one.intended for one in seen) / length_s if length_s else 0.0
+
+
+def _trial_of(
+    tally: OperationCounts, probe: Probe, criteria: tuple[Criterion, ...], series: Any
+) -> LoadTrial:
+    return LoadTrial(
+        rate=probe.rate,
+        duration_s=probe.duration_s,
+        lasted_s=tally.lasted_s,
+        cost_s=tally.lasted_s,
+        values=load_values(tally, criteria),
+        series=series,
+        offered=tally.intended,
+        completed=tally.answered,
+        errors=tally.failed + tally.lost,
+    )
+
+
+def _why_nothing(result: LoadResult) -> str:
+    """Return what became of the operations where none ended well; empty where one did."""
+    whole = result.all
+    if whole.response_ns.count or not result.counts.intended:
+        return ""
+    kinds = sorted(whole.errors.items(), key=lambda one: -one[1])
+    told = [f"{count} {name}" for name, count in kinds]
+    never = result.counts.never_ended
+    told += [f"{never} never ended"] if never else []
+    return f"of {result.counts.intended} operations none ended well: {', '.join(told)}"
+
+
+def _metrics(result: LoadResult, criteria: tuple[Criterion, ...]) -> dict[str, float]:
+    """Return the values of criteria that limit a metric of the engine's own."""
+    known = load_metrics(result)
+    wanted = {one.key for one in criteria if one.statistic == "metric"}
+    return {key: value for key, value in known.items() if key in wanted}
+
+
+def _marks(
+    result: LoadResult, request: r.LoadRequest, criteria: tuple[Criterion, ...]
+) -> list[str]:
+    """Return what makes the generator doubtful: late, or behind its rate."""
+    marks = []
+    late, scale_ns = result.lateness_ns.p99, _lateness_scale_ns(result, criteria)
+    if late is not None and scale_ns is not None and late > LATE_SHARE * scale_ns:
+        marks.append(LATE)
+    counts = result.counts
+    missed = counts.skipped + counts.starved
+    if missed > NOT_OFFERED * counts.intended or _fell_behind(result, request):
+        marks.append(BEHIND)
+    return marks
+
+
+def _lateness_scale_ns(
+    result: LoadResult, criteria: tuple[Criterion, ...]
+) -> float | None:
+    """Return the time that lateness is judged by; None where there is none."""
+    limits_s = limits_s_of(criteria)
+    return 1e9 * min(limits_s) if limits_s else result.all.response_ns.p99
+
+
+def _fell_behind(result: LoadResult, request: r.LoadRequest) -> bool:
+    """Tell whether arrivals were not issued though the target had room for them."""
+    counts = result.counts
+    full = counts.held or counts.dropped
+    return (
+        request.loop.open
+        and not full
+        and counts.issued < (1 - NOT_OFFERED) * counts.intended
+    )

@@ -1,0 +1,247 @@
+"""A load's counts and histograms -> the values that criteria limit. Pure.
+
+Decision: an operation without a response is over every limit: what failed or never ended
+counts against percentiles, shares and the error ratio, and what is still open counts with the
+age that it has at least. Leaving it out would make a server look the better the more it
+drops. Of operations that are open nobody knows which; they are taken for the youngest arrivals,
+so that every age is a lower bound. What waited for a free place when the load ended was only
+cut short: it is lost where it is older than every limit, and says nothing where it is young.
+A percentile whose rank lies among operations without a response is infinite, as with every
+generator (generators/operations.py). Sources: docs/engine-protocol.md; Schroeder and others,
+"Open versus closed" (NSDI '06), on what a closed view leaves out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from benchwright.core.load import IntervalResult, LoadResult
+from benchwright.core.search import Criterion, LoadSeries
+from benchwright.load.criteria import within_ns
+from benchwright.stats.hdr_histogram import Histogram, decode_histogram
+
+MEAN = "response_ms_mean"
+
+
+class OperationCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the operations of a load, or of its part so far."""
+
+    rate: float
+    """Of arrivals [1/s]."""
+    lasted_s: float
+    """For so long operations arrived [s]."""
+    intended: int
+    answered: int
+    """Operations with a response that did not fail."""
+    failed: int = 0
+    """Operations that failed, were dropped, or were too late to be begun."""
+    open: int = 0
+    """Operations that have arrived, and neither ended nor were given up."""
+    lost: int = 0
+    """Operations that were given up: older than those that are open."""
+    open_for_s: float = 0.0
+    """Time since the last of both can have arrived [s]."""
+    mean_ms: float | None = None
+    """Of those answered."""
+    histogram: Histogram
+    """Of those answered [ns]."""
+
+
+def load_values(
+    tally: OperationCounts, criteria: Iterable[Criterion]
+) -> dict[str, float]:
+    """Return the value of each criterion that the load has one for, and the mean."""
+    found = {MEAN: _mean_ms(tally)}
+    found |= {one.key: load_value(tally, one) for one in criteria}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def load_value(tally: OperationCounts, criterion: Criterion) -> float | None:
+    """Return a criterion's value; None where the load has none."""
+    match criterion.statistic:
+        case "mean":
+            return _mean_ms(tally)
+        case "percentile":
+            assert criterion.share is not None, "a percentile has its share"
+            return _percentile_ms(tally, criterion.share, criterion.limit)
+        case "share":
+            limit_ns = within_ns(criterion)
+            return None if limit_ns is None else _share_within(tally, limit_ns)
+        case "ratio":
+            return _error_ratio(tally)
+    return None
+
+
+def _mean_ms(tally: OperationCounts) -> float | None:
+    """Return the mean response, with the least age of what is open [ms]."""
+    pending = tally.open + tally.lost
+    n = tally.answered + pending
+    if not n:
+        return None
+    answered = (tally.mean_ms or 0.0) * tally.answered
+    mean_age_s = tally.open_for_s + 0.5 * pending / tally.rate
+    if not tally.lost:
+        # What has just arrived says nothing yet.
+        mean_ms = answered / tally.answered if tally.answered else 0.0
+        if 1e3 * mean_age_s <= mean_ms:
+            return mean_ms
+    return (answered + 1e3 * mean_age_s * pending) / n
+
+
+def _older(tally: OperationCounts, limit_s: float) -> int:
+    """Return how many without a response are older than a limit, at least."""
+    return tally.lost + _overdue(tally.open, tally.rate, limit_s - tally.open_for_s)
+
+
+def _overdue(n: int, rate: float, age_s: float) -> int:
+    """Return how many of the `n` youngest arrivals are older than an age, at least."""
+    young = max(0.0, rate * age_s)
+    return max(0, n - math.ceil(young)) if young < n else 0
+
+
+def _percentile_ms(
+    tally: OperationCounts, share: float, limit_ms: float
+) -> float | None:
+    """Return a percentile of all operations [ms]; infinite where its rank lies among those
+    without a response."""
+    over = tally.failed + _older(tally, limit_ms / 1e3)
+    whole = tally.answered + over
+    if not whole:
+        return None
+    rank = max(1, math.ceil(share * whole - 1e-9))
+    if rank <= tally.answered:
+        ns = tally.histogram.quantile(min(1.0, rank / tally.answered))
+        return None if ns is None else ns / 1e6
+    return math.inf
+
+
+def _share_within(tally: OperationCounts, limit_ns: int) -> float | None:
+    over = tally.failed + _older(tally, limit_ns / 1e9)
+    whole = tally.answered + over
+    return _count_within(tally.histogram, limit_ns) / whole if whole else None
+
+
+def _count_within(histogram: Histogram, limit_ns: int) -> int:
+    """Return how many do not exceed a limit; the bucket that holds it counts whole."""
+    return int(histogram.count[histogram.low <= limit_ns].sum())
+
+
+def _error_ratio(tally: OperationCounts) -> float | None:
+    lost = tally.failed + tally.lost
+    whole = tally.answered + lost
+    return lost / whole if whole else None
+
+
+# -- from the engine's words -----------------------------------------------------------
+
+
+def counts_of(
+    result: LoadResult, lasted_s: float, patience_s: float
+) -> OperationCounts:
+    """Return the counts of a load that is over; operations arrived for `lasted_s`.
+
+    What waited for a free place at its end is given up where it is older than `patience_s`.
+    """
+    counts, response = result.counts, result.all.response_ns
+    drained_s = max(0.0, result.elapsed_ns / 1e9 - lasted_s)
+    open_for_s = drained_s if counts.unfinished else 0.0
+    rate = max(counts.intended, 1) / lasted_s
+    late = _overdue(counts.waiting, rate, patience_s - open_for_s)
+    return OperationCounts(
+        rate=rate,
+        lasted_s=lasted_s,
+        intended=counts.intended,
+        answered=response.count,
+        failed=counts.errors + counts.dropped + counts.skipped,
+        open=counts.waiting - late,
+        lost=counts.unfinished + late,
+        open_for_s=open_for_s,
+        mean_ms=None if response.mean is None else response.mean / 1e6,
+        histogram=decode_histogram(response.hdr) if response.hdr else merged([]),
+    )
+
+
+def counts_so_far(intervals: Sequence[IntervalResult], rate: float) -> OperationCounts:
+    """Return the counts of a load that goes on, from its intervals so far; at least one."""
+    answered = sum(one.completed - one.errors for one in intervals)
+    sums = (
+        (one.response_ns_mean or 0.0) * (one.completed - one.errors)
+        for one in intervals
+    )
+    last = intervals[-1]
+    return OperationCounts(
+        rate=rate,
+        lasted_s=(last.start_ns + last.length_ns) / 1e9,
+        intended=sum(one.intended for one in intervals),
+        answered=answered,
+        failed=sum(one.errors + one.dropped for one in intervals),
+        open=last.in_flight + last.waiting,
+        mean_ms=sum(sums) / answered / 1e6 if answered else None,
+        histogram=merged([histogram_of(one) for one in intervals]),
+    )
+
+
+def load_series(
+    intervals: Sequence[IntervalResult], criteria: Iterable[Criterion]
+) -> LoadSeries:
+    """Return the values of each interval; its operations are those that ended in it."""
+    wanted = {MEAN: Criterion(MEAN, 0.0)} | {
+        one.key: one for one in criteria if one.statistic != "metric"
+    }
+    tallies = [_counts_of_interval(one) for one in intervals]
+    columns = {
+        key: tuple(_or_zero(load_value(tally, one)) for tally in tallies)
+        for key, one in wanted.items()
+    }
+    return LoadSeries(
+        at_s=tuple(one.start_ns / 1e9 for one in intervals),
+        width_s=intervals[0].length_ns / 1e9 if intervals else 1.0,
+        counts=tuple(tally.answered for tally in tallies),
+        values=columns,
+        binned_by="completion",
+    )
+
+
+def _or_zero(value: float | None) -> float:
+    """Return a number for an interval without a value: its count is 0, and says so."""
+    return 0.0 if value is None else value
+
+
+def _counts_of_interval(one: IntervalResult) -> OperationCounts:
+    mean_ns = one.response_ns_mean
+    return OperationCounts(
+        rate=1.0,
+        lasted_s=one.length_ns / 1e9,
+        intended=one.intended,
+        answered=one.completed - one.errors,
+        failed=one.errors + one.dropped,
+        mean_ms=None if mean_ns is None else mean_ns / 1e6,
+        histogram=histogram_of(one),
+    )
+
+
+def histogram_of(interval: IntervalResult) -> Histogram:
+    """Return an interval's response times; empty where it has none."""
+    if interval.response_hdr is None:
+        return merged([])
+    return decode_histogram(interval.response_hdr)
+
+
+def merged(histograms: Sequence[Histogram]) -> Histogram:
+    """Return the histogram of all values together."""
+    if not histograms:
+        none: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        return Histogram(none, none, none)
+    low = np.concatenate([one.low for one in histograms])
+    high = np.concatenate([one.high for one in histograms])
+    count = np.concatenate([one.count for one in histograms])
+    ends, places = np.unique(high, return_inverse=True)
+    total = np.bincount(places, weights=count, minlength=ends.size).astype(np.int64)
+    begins = np.full(ends.size, np.iinfo(np.int64).max)
+    np.minimum.at(begins, places, low)
+    return Histogram(begins, ends, total)

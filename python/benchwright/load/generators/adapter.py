@@ -1,0 +1,398 @@
+"""The seam to load generators that are programs of their own: what each can do, how its keys are read, what is asked of it, what it reports."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NewType, Protocol, TypeVar, get_type_hints
+
+import msgspec
+
+from benchwright.core.plan import Command, Pairs
+from benchwright.core.quantity import parse_duration_ns
+from benchwright.core.search import Criterion, LoadSeries, rounded_rate
+from benchwright.suite.toml_table import TomlTable
+from benchwright.trial.programs import program_of
+
+# -- The seam to load generators that are programs of their own ------------------------
+#
+# Purpose: what a bench must know of any generator: how it is called for a rate and a
+# length, what its figures mean, and how its output is read.
+# Decision: a generator is a frozen record of the user's keys with three pure functions;
+# a table of command lines and regular expressions lost, because what a figure means (from
+# which moment does a response count?) depends on the keys. The one effect, running it, is
+# in run.py. Non-goal: no generator is made more honest than it is; it is marked.
+# Sources: the generators' own manuals, named in their modules.
+
+LoadAxis = Literal["rate", "users"]
+Statistic = Literal["mean", "percentile", "share", "ratio", "metric"]
+
+CLOSED_LOOP = "closed-loop-generator"
+HIDES_LATENESS = "hides-lateness"
+GENERATOR_SATURATED = "generator-saturated"
+RATE_ROUNDED = "rate-rounded"
+OPERATIONS_SKIPPED = "operations-skipped"
+GENERATOR_LATE = "generator-late"
+ERRORS_IN_RESPONSE = "errors-in-response"
+BACKLOG_UNCOUNTED = "backlog-uncounted"
+
+LATENESS = "lateness_ms_mean"
+"""Key of the mean time by which operations started late, where a generator tells it."""
+
+
+class GeneratorTraits(msgspec.Struct, frozen=True, kw_only=True):
+    """What a generator's figures are worth, with the keys that the user gave."""
+
+    open_loop: bool
+    """Whether operations start on a schedule, whatever the server does."""
+    from_intended: bool
+    """Whether a response counts from the intended start, so that no wait is omitted."""
+    tells_lateness: bool
+    """Whether it says itself how late it was."""
+    statistics: tuple[Statistic, ...]
+    """Which kinds of criterion it can give a value for."""
+    shares: tuple[float, ...] | None = None
+    """Its only percentiles, as shares; None: any."""
+    metrics: tuple[str, ...] | None = None
+    """The only keys that it gives; None: whatever `statistics` says."""
+    series: bool = False
+    """Whether there are values in time."""
+    watched: bool = False
+    """Whether its output tells something before it ends."""
+    axes: tuple[LoadAxis, ...] = ("rate", "users")
+    """What a trial can set."""
+    threads: int | None = None
+    """Cores that it can use; None: any number."""
+    rate_step: float | None = None
+    """It can be told multiples of this rate only; None: any, or no single step [1/s]."""
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """The doubts that go with every figure of it: codes of findings."""
+        closed = () if self.open_loop else (CLOSED_LOOP,)
+        hides = () if self.from_intended or self.tells_lateness else (HIDES_LATENESS,)
+        return (*closed, *hides)
+
+    def refusal(self, criterion: Criterion) -> str:
+        """Return why there will be no value for a criterion; empty where there will."""
+        if self.metrics is not None:
+            known = ", ".join(self.metrics) or "none"
+            return "" if criterion.key in self.metrics else f"its values are: {known}"
+        if criterion.statistic not in self.statistics:
+            return f"it tells no {criterion.statistic}"
+        wanted = criterion.statistic == "percentile" and criterion.share is not None
+        if wanted and self.shares is not None and criterion.share not in self.shares:
+            known = ", ".join(f"p{100 * share:.10g}" for share in self.shares)
+            return f"its percentiles are: {known}"
+        return ""
+
+
+class GeneratorRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What one trial asks of a generator."""
+
+    duration_s: float
+    rate: float | None = None
+    """Of all connections together [1/s]; None where users are the axis."""
+    users: int | None = None
+    """Concurrent connections; None: as the user's keys say."""
+    criteria: tuple[Criterion, ...] = ()
+    """Whose values are wanted; what a generator tells anyway needs none."""
+    directory: str = "."
+    """Absolute; empty before the trial: the generator's own files go there."""
+    sample: Pairs = ()
+    """For placeholders in the user's texts: factor levels, and the bench's own names."""
+    seed: int | None = None
+    """Of this trial; None: the generator draws one."""
+
+
+class Diagnosis(msgspec.Struct, frozen=True):
+    """What a program means by something that it says when it fails."""
+
+    sign: str
+    """A part of its output."""
+    meaning: str
+    """What is wrong, and what to do."""
+
+
+class Invocation(msgspec.Struct, frozen=True, kw_only=True):
+    """The commands of one trial; they run in order, none after one that failed."""
+
+    commands: tuple[Command, ...]
+    rate: float | None = None
+    """What the generator is told where it takes whole numbers only; None: as asked."""
+    writes: tuple[tuple[str, str], ...] = ()
+    """Files that must be there before: (name in the directory, text)."""
+    statuses: tuple[int, ...] = (0,)
+    """Of a run that went well."""
+    diagnoses: tuple[Diagnosis, ...] = ()
+    reads: tuple[str, ...] = ()
+    """Names in the directory, with `*`, of files that are the output."""
+
+
+class GeneratorOutput(msgspec.Struct, frozen=True):
+    """What a generator left: texts of its first command's streams and of its files."""
+
+    stdout: str
+    stderr: str
+    files: Mapping[str, str] = {}
+    """By name in the directory."""
+
+
+class Measurement(msgspec.Struct, frozen=True, kw_only=True):
+    """What an output says. Absent is not zero."""
+
+    values: dict[str, float]
+    """By criterion's key; whole run, nothing removed."""
+    series: LoadSeries = LoadSeries()
+    offered: int | None = None
+    completed: int | None = None
+    errors: int = 0
+    lasted_s: float | None = None
+    marks: tuple[str, ...] = ()
+    """Doubts that this output gives rise to, beside those of the traits."""
+
+
+class UnreadableOutput(Exception):
+    """An output without what every run must have; says what was sought, and where."""
+
+    def __init__(self, sought: str, where: str, seen: str = "") -> None:
+        self.sought, self.where, self.seen = sought, where, seen
+        tail = f"; it has: {shortened(seen)}" if seen.strip() else "; it is empty"
+        super().__init__(f"no {sought} in {where}{tail}")
+
+
+class Generator(Protocol):
+    """A generator with the user's keys; frozen, and all its functions are pure."""
+
+    @property
+    def name(self) -> str:
+        """As the spec names it."""
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """What must be in PATH."""
+
+    @property
+    def traits(self) -> GeneratorTraits:
+        """What its figures are worth."""
+
+    def invocation(self, asked: GeneratorRequest, /) -> Invocation:
+        """Return how to run it. Raises ValueError for what it cannot be asked."""
+
+    def parse(self, output: GeneratorOutput, asked: GeneratorRequest, /) -> Measurement:
+        """Return what a finished run says. Raises UnreadableOutput."""
+
+    def so_far(
+        self, output: GeneratorOutput, asked: GeneratorRequest, /
+    ) -> Measurement | None:
+        """Return what a run says before its end; None where it does not yet."""
+
+
+def shortened(text: str, most: int = 200) -> str:
+    """Return the end of a text on one line, in at most so many characters."""
+    line = " | ".join(part.strip() for part in text.splitlines() if part.strip())
+    return line if len(line) <= most else "... " + line[-most:]
+
+
+# -- A generator's keys, read from a table by the fields of its record -----------------
+#
+# Decision: the record's fields and their types are the description of the keys, so that
+# none is read and forgotten; a second table of keys beside the record lost.
+
+Milliseconds = NewType("Milliseconds", float)
+"""A key that is written as a duration, `40ms`."""
+WordList = NewType("WordList", tuple[str, ...])
+"""A key that is an array of words, or a line that is cut into words."""
+CountOrPlaceholder = int | str
+"""A key that is a whole number, or a placeholder such as `{clients}`."""
+NO_WORD_LIST = WordList(())
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def keys_of(kind: type[msgspec.Struct]) -> tuple[str, ...]:
+    """Return the keys that a generator of this kind takes."""
+    return tuple(field.name for field in msgspec.structs.fields(kind))
+
+
+def read_fields(kind: type[T], table: TomlTable) -> T | None:
+    """Return the record that a table describes; None where a mistake was reported.
+
+    Keys that the record does not have are the caller's to report.
+    """
+    hints = get_type_hints(kind)
+    wrong = _absent(kind, table)
+    read: dict[str, Any] = {}
+    for field in msgspec.structs.fields(kind):
+        if field.name not in table:
+            continue
+        value = _value(hints[field.name], table, field.name)
+        wrong |= value is None
+        read[field.name] = value
+    if wrong:
+        return None
+    try:
+        return kind(**read)
+    except ValueError as error:
+        refuse(table, str(error))
+        return None
+
+
+def refuse(table: TomlTable, message: str, hint: str = "", *at: str | int) -> None:
+    """Report a value that cannot be: at a key, or at the table."""
+    where = table.at(*at) if at else table.where  # type: ignore[arg-type]
+    table.wrong(where, f"{table.kind}-value", message, hint)
+
+
+def _absent(kind: type[msgspec.Struct], table: TomlTable) -> bool:
+    absent = [
+        field.name
+        for field in msgspec.structs.fields(kind)
+        if field.required and field.name not in table
+    ]
+    for key in absent:
+        table.wrong(table.where, f"{table.kind}-missing", f"{key} is missing here")
+    return bool(absent)
+
+
+def _value(hint: Any, table: TomlTable, key: str) -> Any:
+    kinds = getattr(hint, "__args__", None) or (hint,)
+    if Milliseconds in kinds:
+        return _duration_ms(table, key)
+    if WordList in kinds:
+        return _word_list(table, key)
+    if bool in kinds:
+        return table.flag(key, False) if table.has(key, bool) else None
+    if int in kinds:
+        text = str in kinds and isinstance(table.values[key], str)
+        return table.text(key) if text else table.whole(key, 1)
+    return table.text(key)
+
+
+def _duration_ms(table: TomlTable, key: str) -> float | None:
+    text = table.text(key)
+    try:
+        return None if text is None else parse_duration_ns(text) / 1e6
+    except ValueError as error:
+        refuse(table, f"{key}: {error}", "", key)
+        return None
+
+
+def _word_list(table: TomlTable, key: str) -> tuple[str, ...] | None:
+    if not table.has(key, str, list):
+        return None
+    if isinstance(table.values[key], list):
+        texts = table.texts(key)
+        return tuple(texts) if len(texts) == len(table.values[key]) else None
+    try:
+        return tuple(shlex.split(table.values[key]))
+    except ValueError as error:
+        refuse(table, f"{key}: {error}", "close the quotation", key)
+        return None
+
+
+# -- Puts a trial's rate, length, users and factor levels into the user's texts --------
+#
+# Decision: a text is cut into words before anything is put in, so a level with a space
+# stays one word; only a text that is a shell command by itself gets quoted values.
+# Decision: a program that takes whole rates only is told so by `{rate:int}`, where the rate
+# stands, and not by a key beside it; a key would be of no use to `bw peak --command`.
+
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*(?::int)?)\}", re.ASCII)
+WHOLE_RATE, WHOLE_DURATION = "rate:int", "duration:int"
+OF_A_TRIAL = (
+    "rate",
+    WHOLE_RATE,
+    "duration",
+    WHOLE_DURATION,
+    "users",
+    "seed",
+    "directory",
+)
+
+
+def placeholder_values(number: float) -> str:
+    """Return a number without an exponent, with at most six decimals."""
+    return f"{number:.6f}".rstrip("0").rstrip(".")
+
+
+def level_values(asked: GeneratorRequest) -> dict[str, str]:
+    """Return what each placeholder stands for; `{duration}` is in seconds."""
+    rate = asked.rate
+    own = {
+        "rate": None if rate is None else placeholder_values(rate),
+        WHOLE_RATE: None
+        if rate is None
+        else placeholder_values(rounded_rate(rate, 1.0)),
+        "duration": placeholder_values(asked.duration_s),
+        WHOLE_DURATION: str(whole_seconds(asked.duration_s)),
+        "users": None if asked.users is None else str(asked.users),
+        "seed": None if asked.seed is None else str(asked.seed),
+        "directory": asked.directory,
+    }
+    return dict(asked.sample) | {k: v for k, v in own.items() if v is not None}
+
+
+def whole_seconds(duration_s: float) -> int:
+    """Return a length that takes whole seconds: never less than was asked for [s]."""
+    return math.ceil(duration_s)
+
+
+def rate_step_in(text: str) -> float | None:
+    """Return what the rates are multiples of that a text can be filled with [1/s]; None:
+    it takes any."""
+    return 1.0 if WHOLE_RATE in named_in(text) else None
+
+
+def named_in(text: str) -> tuple[str, ...]:
+    """Return the names in braces, in order."""
+    return tuple(match[1] for match in _PLACEHOLDER.finditer(text))
+
+
+def fill_text(text: str, asked: GeneratorRequest) -> str:
+    """Return a text with its known placeholders filled; others stay as they are."""
+    return _fill_match(text, level_values(asked), str)
+
+
+def command_of(text: str, asked: GeneratorRequest) -> Command:
+    """Return the command that a text is, filled word by word. Raises ValueError."""
+    known = level_values(asked)
+    bare = _fill_match(text, dict.fromkeys(known, "x"), str)
+    shell = Command.from_text(bare).argv
+    if shell[:2] == ("/bin/sh", "-c") and len(shell) == 3:
+        return Command(("/bin/sh", "-c", _fill_match(text, known, shlex.quote)))
+    return Command(tuple(_fill_match(word, known, str) for word in text.split()))
+
+
+def program_in(text: str) -> str | None:
+    """Return the program that a command certainly starts; None where that is not known, or
+    is a placeholder's."""
+    first = text.split(maxsplit=1)[:1]
+    if not first or _PLACEHOLDER.search(first[0]):
+        return None
+    return program_of(Command.from_text(_PLACEHOLDER.sub("x", text)).argv)
+
+
+def _fill_match(
+    text: str, known: Mapping[str, str], quote: Callable[[str], str]
+) -> str:
+    return _PLACEHOLDER.sub(
+        lambda match: quote(known[match[1]]) if match[1] in known else match[0], text
+    )
+
+
+def whole_number(value: int | str, asked: GeneratorRequest, key: str) -> int:
+    """Return a number that may be a placeholder. Raises ValueError."""
+    text = fill_text(str(value), asked)
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"{key} is {text!r}, expected a whole number above 0")
+    return int(text)
+
+
+def rate_of(asked: GeneratorRequest) -> float:
+    """Return the rate that is asked for. Raises ValueError where there is none."""
+    if asked.rate is None:
+        raise ValueError("it needs a rate; this trial has only users")
+    return asked.rate

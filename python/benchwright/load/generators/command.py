@@ -1,0 +1,324 @@
+"""`command`: any program that takes a rate and a length, and prints what it found.
+
+Purpose: the adapter for a generator that has none, and `bw peak --command`. What its
+figures mean the user says: `open_loop`, `from_intended`; unless told otherwise the
+program is believed to keep its rate and to count from the intended start.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from collections.abc import Callable
+from typing import ClassVar, TypeVar
+
+import msgspec
+
+from benchwright.core.search import LoadSeries
+from benchwright.load.generators.adapter import (
+    OF_A_TRIAL,
+    WHOLE_DURATION,
+    WHOLE_RATE,
+    GeneratorOutput,
+    GeneratorRequest,
+    GeneratorTraits,
+    Invocation,
+    LoadAxis,
+    Measurement,
+    UnreadableOutput,
+    command_of,
+    level_values,
+    named_in,
+    program_in,
+    rate_step_in,
+    read_fields,
+    refuse,
+    whole_seconds,
+)
+from benchwright.load.generators.output import (
+    ValueSource,
+    members,
+    parse_source,
+    rows_at,
+)
+from benchwright.load.tables import SpecTable
+from benchwright.suite.rules import metric_name_fault
+from benchwright.suite.toml_table import TomlTable
+from benchwright.trial.metrics import MetricNotFound
+
+T = TypeVar("T")
+MEAN = "response_ms_mean"
+_LEVELS: tuple[LoadAxis, ...] = ("rate", "users")
+
+
+class CommandGenerator(msgspec.Struct, frozen=True, kw_only=True):
+    """A program and where its output holds what."""
+
+    command: str
+    """With `{rate}` and `{duration}`, or `{users}` and `{duration}`; factors too. A program
+    that takes whole numbers only has `{rate:int}`, `{duration:int}`."""
+    values: tuple[tuple[str, ValueSource], ...]
+    """By criterion's key; times in milliseconds."""
+    counts: tuple[tuple[str, ValueSource], ...] = ()
+    """Any of `offered`, `completed`, `errors`."""
+    series: ValueSource | None = None
+    series_by_end: bool = False
+    """Its rows are of what ended in a second, not of what was to begin in it."""
+    open_loop: bool = True
+    from_intended: bool = True
+
+    name: ClassVar = "command"
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """The command's program, if that is certain: one of its placeholders is not."""
+        name = program_in(self.command)
+        return () if name is None else (name,)
+
+    @property
+    def traits(self) -> GeneratorTraits:
+        """What its figures are worth: what the user says."""
+        return GeneratorTraits(
+            open_loop=self.open_loop,
+            from_intended=self.from_intended,
+            tells_lateness=False,
+            statistics=("mean", "percentile", "share", "ratio", "metric"),
+            metrics=tuple(key for key, _ in self.values),
+            series=self.series is not None,
+            axes=_axes(self.command),
+            rate_step=rate_step_in(self.command),
+        )
+
+    def invocation(self, asked: GeneratorRequest) -> Invocation:
+        """Return the user's command for a trial. Raises ValueError for a rate, or users,
+        that the command names and the trial does not have."""
+        known, names = level_values(asked), named_in(self.command)
+        for name in names:
+            if _axis_of(name) is not None and name not in known:
+                raise ValueError(f"nothing says {{{name}}} of the command")
+        whole = asked.rate is not None and WHOLE_RATE in names
+        return Invocation(
+            commands=(command_of(self.command, asked),),
+            rate=float(known[WHOLE_RATE]) if whole else None,
+        )
+
+    def parse(self, output: GeneratorOutput, asked: GeneratorRequest) -> Measurement:
+        """Return what its output says. Raises UnreadableOutput for a wanted value."""
+        wanted = {one.key for one in asked.criteria}
+        values = {}
+        for key, source in self.values:
+            try:
+                values[key] = source.value(output)
+            except MetricNotFound as error:
+                if key in wanted:
+                    raise _unreadable(key, error, output) from None
+        counts = {key: _count(key, source, output) for key, source in self.counts}
+        return Measurement(
+            values=values,
+            series=self._series(output),
+            offered=counts.get("offered"),
+            completed=counts.get("completed"),
+            errors=counts.get("errors", 0),
+            lasted_s=self._lasted_s(asked),
+        )
+
+    def _lasted_s(self, asked: GeneratorRequest) -> float | None:
+        """Return how long the load lasted; None: as long as was asked for."""
+        if WHOLE_DURATION not in named_in(self.command):
+            return None
+        return float(whole_seconds(asked.duration_s))
+
+    def so_far(
+        self, _output: GeneratorOutput, _asked: GeneratorRequest, /
+    ) -> Measurement | None:
+        """Return None: nothing is known of what it prints on its way."""
+        return None
+
+    def _series(self, output: GeneratorOutput) -> LoadSeries:
+        if self.series is None:
+            return LoadSeries()
+        try:
+            rows = rows_at(self.series, output)
+        except MetricNotFound as error:
+            raise _unreadable("series", error, output) from None
+        series = command_series(rows)
+        if not self.series_by_end:
+            return series
+        return msgspec.structs.replace(series, binned_by="completion")
+
+
+def command_generator(
+    text: str, response: str, series: str | None = None
+) -> CommandGenerator:
+    """Return the generator of `bw peak --command TEXT --response R --series S`.
+
+    `response` is where the mean response in milliseconds is. Raises ValueError, also for
+    a misspelt placeholder: without a spec there is no factor that it could be.
+    """
+    _refuse_misspelt(text)
+    return CommandGenerator(
+        command=_checked(text),
+        values=((MEAN, parse_source(response)),),
+        series=None if series is None else _pointer(series),
+    )
+
+
+def command_series(rows: list[tuple[float, int, float]]) -> LoadSeries:
+    """Return the series of rows (second, count, mean_ms), in order of time."""
+    rows = sorted(rows)
+    at_s = tuple(row[0] for row in rows)
+    gaps = [b - a for a, b in itertools.pairwise(at_s) if b > a]
+    return LoadSeries(
+        at_s=at_s,
+        width_s=min(gaps, default=1.0),
+        counts=tuple(row[1] for row in rows),
+        values={MEAN: tuple(row[2] for row in rows)},
+    )
+
+
+class _CommandKeys(msgspec.Struct, frozen=True, kw_only=True):
+    """Of the table, those that are scalars."""
+
+    command: str
+    series: str | None = None
+    series_by_end: bool = False
+    open_loop: bool = True
+    from_intended: bool = True
+
+
+KEYS = (
+    "command",
+    "values",
+    "counts",
+    "series",
+    "series_by_end",
+    "open_loop",
+    "from_intended",
+)
+COUNTS = ("offered", "completed", "errors")
+
+
+def read_command(table: TomlTable) -> CommandGenerator | None:
+    """Return the generator that a table describes; None where a mistake was reported."""
+    keys = read_fields(_CommandKeys, table)
+    values = _sources(table, "values", None)
+    counts = _sources(table, "counts", COUNTS)
+    if "values" not in table:
+        message = "values is missing here"
+        hint = 'such as values = { response_ms_mean = "/latency/mean" }'
+        table.wrong(table.where, f"{table.kind}-missing", message, hint)
+    if keys is None:
+        return None
+    factors = table.known if isinstance(table, SpecTable) else ()
+
+    def checked(text: str) -> str:
+        _refuse_misspelt(text, factors)
+        return _checked(text)
+
+    command = _parsed(table, "command", keys.command, checked)
+    series = _parsed(table, "series", keys.series, _pointer)
+    unread = keys.series is not None and series is None
+    if command is None or unread or not values or counts is None:
+        return None
+    return CommandGenerator(
+        command=command,
+        values=values,
+        counts=counts,
+        series=series,
+        series_by_end=keys.series_by_end,
+        open_loop=keys.open_loop,
+        from_intended=keys.from_intended,
+    )
+
+
+def _parsed(
+    table: TomlTable, key: str, text: str | None, parse: Callable[[str], T]
+) -> T | None:
+    """Return what a key's text means; None where nothing is said, or a mistake was
+    reported."""
+    try:
+        return None if text is None else parse(text)
+    except ValueError as error:
+        refuse(table, str(error), "", key)
+        return None
+
+
+def _sources(
+    table: TomlTable, key: str, known: tuple[str, ...] | None
+) -> tuple[tuple[str, ValueSource], ...] | None:
+    inner = table.table(key)
+    if inner is None:
+        return () if key not in table else None
+    if known is not None:
+        inner.only(known)
+    pairs = [(name, _source(inner, name)) for name in inner.values]
+    good = [(name, source) for name, source in pairs if source is not None]
+    return tuple(good) if len(good) == len(pairs) else None
+
+
+def _source(table: TomlTable, name: str) -> ValueSource | None:
+    text = table.text(name)
+    fault = metric_name_fault(name)
+    if fault is not None:
+        table.wrong(table.where, f"{table.kind}-value", fault.message, fault.hint)
+    if text is None or fault is not None:
+        return None
+    try:
+        return parse_source(text)
+    except ValueError as error:
+        refuse(table, f"{name}: {error}", "", name)
+        return None
+
+
+def _checked(text: str) -> str:
+    if not text.strip():
+        raise ValueError("the command is empty")
+    if not _axes(text):
+        raise ValueError(
+            f"`{text}` has neither {{rate}} nor {{users}}: it would be the same load "
+            f"every time"
+        )
+    return text
+
+
+def _refuse_misspelt(text: str, known: tuple[str, ...] = ()) -> None:
+    """Raise ValueError for a name in braces that is nearly one of a trial's, and no known
+    one."""
+    for name in named_in(text):
+        near = difflib.get_close_matches(name, OF_A_TRIAL, 1)
+        if near and name not in (*OF_A_TRIAL, *known):
+            raise ValueError(
+                f"nothing is named {{{name}}}: did you mean {{{near[0]}}}?"
+            )
+
+
+def _axes(text: str) -> tuple[LoadAxis, ...]:
+    named = {_axis_of(name) for name in named_in(text)}
+    return tuple(axis for axis in _LEVELS if axis in named)
+
+
+def _axis_of(name: str) -> LoadAxis | None:
+    """Return the axis that a name in braces stands for; None for all other names."""
+    bare = "rate" if name == WHOLE_RATE else name
+    return next((axis for axis in _LEVELS if axis == bare), None)
+
+
+def _pointer(text: str) -> ValueSource:
+    source = parse_source(text)
+    if source.pointer is None:
+        raise ValueError(f"{text!r} is no JSON pointer: a series is an array of rows")
+    return source
+
+
+def _count(key: str, source: ValueSource, output: GeneratorOutput) -> int:
+    try:
+        return round(source.value(output))
+    except MetricNotFound as error:
+        raise _unreadable(key, error, output) from None
+
+
+def _unreadable(
+    key: str, error: MetricNotFound, output: GeneratorOutput
+) -> UnreadableOutput:
+    seen = members(output.stdout) or output.stdout.strip() or output.stderr
+    return UnreadableOutput(f"{key} ({error})", "the generator's output", seen)

@@ -1,0 +1,150 @@
+"""fio: block I/O at a rate (rate_iops), with Poisson arrivals.
+
+fio's latency counts from the submission. An operation that finds `depth` operations in
+flight waits, and its wait is in no figure: it hides its lateness, and a rate that the
+device cannot do shows only as fewer operations. rate_iops is a whole number per
+direction. fio repeats its random numbers from run to run unless told otherwise
+(randrepeat=0), which would make trials alike.
+Values come from the log of latencies (write_lat_log): `completion_ms, latency_ns, ...`.
+Source: fio 3.33, fio(1): rate_iops, rate_process, write_lat_log, json+.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+import numpy as np
+
+from benchwright.core.plan import Command
+from benchwright.load.generators import measurements as operations
+from benchwright.load.generators.adapter import (
+    NO_WORD_LIST,
+    CountOrPlaceholder,
+    GeneratorOutput,
+    GeneratorRequest,
+    GeneratorTraits,
+    Invocation,
+    Measurement,
+    UnreadableOutput,
+    WordList,
+    fill_text,
+    placeholder_values,
+    whole_number,
+)
+from benchwright.load.generators.output import JsonOutput
+
+SUMMARY = "fio.json"
+LOG = "fio_lat.log"
+MIXED = ("rw", "readwrite", "randrw")
+
+
+class Fio(msgspec.Struct, frozen=True, kw_only=True):
+    """A file or device, and the operations on it."""
+
+    filename: str
+    size: str = ""
+    """Of the file, or of the part that is used: `64M`."""
+    rw: str = "randread"
+    block: str = "4k"
+    engine: str = "io_uring"
+    depth: CountOrPlaceholder = 32
+    """Operations in flight; one more waits, and its wait is in no figure."""
+    read_percent: CountOrPlaceholder = 50
+    """Of a mixture (randrw)."""
+    direct: bool = False
+    arguments: WordList = NO_WORD_LIST
+    """More options, such as `--fsync=1`."""
+
+    name: ClassVar = "fio"
+    programs: ClassVar = ("fio",)
+
+    @property
+    def traits(self) -> GeneratorTraits:
+        """What its figures are worth: on a schedule, but counted from the submission."""
+        return GeneratorTraits(
+            open_loop=True,
+            from_intended=False,
+            tells_lateness=False,
+            statistics=("mean", "percentile", "share", "ratio"),
+            series=True,
+            rate_step=1.0,
+            threads=1,
+        )
+
+    def invocation(self, asked: GeneratorRequest) -> Invocation:
+        """Return the command of a trial; users are the depth."""
+        rates = self._rates(asked)
+        depth = asked.users or whole_number(self.depth, asked, "depth")
+        words = {
+            "name": "load",
+            "filename": fill_text(self.filename, asked),
+            "rw": fill_text(self.rw, asked),
+            "bs": fill_text(self.block, asked),
+            "ioengine": fill_text(self.engine, asked),
+            "iodepth": str(depth),
+            "direct": str(int(self.direct)),
+            "runtime": placeholder_values(asked.duration_s),
+            "randrepeat": "0",
+            "disable_clat": "1",
+            "disable_slat": "1",
+            "write_lat_log": f"{asked.directory}/fio",
+            "per_job_logs": "0",
+            "output-format": "json",
+            "output": f"{asked.directory}/{SUMMARY}",
+        }
+        words |= {"size": fill_text(self.size, asked)} if self.size else {}
+        if rates:
+            words |= {"rate_iops": ",".join(map(str, rates)), "rate_process": "poisson"}
+        if len(rates) > 1:
+            words["rwmixread"] = str(
+                whole_number(self.read_percent, asked, "read_percent")
+            )
+        argv = ["fio", "--time_based", *(f"--{k}={v}" for k, v in words.items())]
+        argv += [fill_text(word, asked) for word in self.arguments]
+        return Invocation(
+            commands=(Command(tuple(argv)),),
+            rate=float(sum(rates)) if rates else None,
+            reads=(SUMMARY, LOG),
+        )
+
+    def _rates(self, asked: GeneratorRequest) -> list[int]:
+        """Return whole rates by direction; none without a rate."""
+        if asked.rate is None:
+            return []
+        if fill_text(self.rw, asked) not in MIXED:
+            return [max(1, round(asked.rate))]
+        reads = (
+            asked.rate * whole_number(self.read_percent, asked, "read_percent") / 100
+        )
+        return [max(1, round(reads)), max(1, round(asked.rate - reads))]
+
+    def parse(self, output: GeneratorOutput, asked: GeneratorRequest) -> Measurement:
+        """Return what the log and the summary say. Raises UnreadableOutput."""
+        document = JsonOutput(output.files.get(SUMMARY, ""), SUMMARY)
+        lasted_s = document.number("jobs", 0, "job_runtime") / 1e3
+        failed = document.number_or(0, "jobs", 0, "total_err")
+        text = output.files.get(LOG, "").replace(",", " ")
+        try:
+            rows = operations.columns(text, 2)
+        except ValueError as error:
+            raise UnreadableOutput(f"latency ({error})", LOG, text[-200:]) from None
+        if not len(rows):
+            raise UnreadableOutput("operation", LOG, output.stderr)
+        lost = np.full(int(failed), np.nan)
+        log = operations.OperationLog(
+            # When they failed no log says: before the load, so that they are in no bin.
+            at_s=np.concatenate([rows[:, 0] / 1e3, np.full_like(lost, -1)]),
+            response_ms=np.concatenate([rows[:, 1] / 1e6, lost]),
+            binned_by="completion",
+        )
+        found = operations.operations_measurement(
+            log, asked.criteria, lasted_s or asked.duration_s
+        )
+        return msgspec.structs.replace(found, offered=len(log.at_s))
+
+    def so_far(
+        self, _output: GeneratorOutput, _asked: GeneratorRequest, /
+    ) -> Measurement | None:
+        """Return None: fio writes its logs at the end."""
+        return None

@@ -1,0 +1,210 @@
+"""k6: HTTP with a constant arrival rate, in iterations of a script.
+
+Its response (http_req_duration) counts from the sending, so a late start is in no
+figure; an iteration for which no virtual user was free is dropped and counted: it failed,
+and was not offered. With `url`
+the script is ours, and has a metric for each share that is wanted; with `script` it is
+the user's, and takes RATE, DURATION and USERS from __ENV. Rates are whole numbers a
+minute. Source: k6 v1.8.1, k6 run --help, --summary-export; an output, recorded.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from typing import ClassVar
+
+import msgspec
+
+from benchwright.core.plan import Command
+from benchwright.core.search import Criterion
+from benchwright.load.criteria import within_ns
+from benchwright.load.generators import measurements as summary
+from benchwright.load.generators.adapter import (
+    NO_WORD_LIST,
+    OPERATIONS_SKIPPED,
+    CountOrPlaceholder,
+    GeneratorOutput,
+    GeneratorRequest,
+    GeneratorTraits,
+    Invocation,
+    Measurement,
+    Statistic,
+    WordList,
+    fill_text,
+    placeholder_values,
+    whole_number,
+)
+from benchwright.load.generators.output import JsonOutput
+
+SUMMARY = "k6.json"
+SCRIPT = "load.js"
+PER_MINUTE = 60
+WELL = "http_req_duration{expected_response:true}"
+ALL = "http_req_duration"
+
+
+class K6(msgspec.Struct, frozen=True, kw_only=True):
+    """A URL, or a script."""
+
+    url: str = ""
+    script: str = ""
+    vus: CountOrPlaceholder = 50
+    """Virtual users: an iteration that finds none free is dropped."""
+    arguments: WordList = NO_WORD_LIST
+    """More words of the command line."""
+
+    def __post_init__(self) -> None:
+        if bool(self.url) == bool(self.script):
+            raise ValueError("k6 needs a url or a script, one of the two")
+
+    name: ClassVar = "k6"
+    programs: ClassVar = ("k6",)
+
+    @property
+    def traits(self) -> GeneratorTraits:
+        """What its figures are worth: on a schedule, but counted from the sending."""
+        own: tuple[Statistic, ...] = ("mean", "percentile", "ratio")
+        return GeneratorTraits(
+            open_loop=True,
+            from_intended=False,
+            tells_lateness=False,
+            statistics=(*own, "share") if self.url else own,
+            rate_step=1 / PER_MINUTE if self.url else None,
+        )
+
+    def invocation(self, asked: GeneratorRequest) -> Invocation:
+        """Return the command of a trial, and our script where there is no other."""
+        words = ["k6", "run", "--quiet", "--no-color", "--no-usage-report"]
+        words += ["--summary-export", f"{asked.directory}/{SUMMARY}"]
+        words += ["--summary-trend-stats", _trend_stats(asked.criteria)]
+        words += [word for pair in self._env(asked) for word in ("-e", "=".join(pair))]
+        words += [fill_text(word, asked) for word in self.arguments]
+        ours = f"{asked.directory}/{SCRIPT}"
+        words.append(fill_text(self.script, asked) if self.script else ours)
+        rate = None if asked.rate is None else _per_minute(asked.rate) / PER_MINUTE
+        return Invocation(
+            commands=(Command(tuple(words)),),
+            rate=rate if self.url else None,
+            writes=((SCRIPT, self._text(asked)),) if self.url else (),
+            reads=(SUMMARY,),
+        )
+
+    def _env(self, asked: GeneratorRequest) -> list[tuple[str, str]]:
+        if not self.script:
+            return []
+        rate = [] if asked.rate is None else [("RATE", placeholder_values(asked.rate))]
+        users = str(asked.users or whole_number(self.vus, asked, "vus"))
+        return [
+            *rate,
+            ("DURATION", f"{placeholder_values(asked.duration_s)}s"),
+            ("USERS", users),
+        ]
+
+    def _text(self, asked: GeneratorRequest) -> str:
+        limits = {
+            one.key: ns / 1e6
+            for one in asked.criteria
+            if (ns := within_ns(one)) is not None
+        }
+        options = {
+            "discardResponseBodies": True,
+            "scenarios": {"load": self._scenario(asked)},
+        }
+        return _SCRIPT.format(
+            options=json.dumps(options),
+            limits=json.dumps(limits),
+            url=json.dumps(fill_text(self.url, asked)),
+        )
+
+    def _scenario(self, asked: GeneratorRequest) -> dict[str, object]:
+        vus = asked.users or whole_number(self.vus, asked, "vus")
+        length = f"{placeholder_values(asked.duration_s)}s"
+        if asked.rate is None:
+            return {"executor": "constant-vus", "vus": vus, "duration": length}
+        return {
+            "executor": "constant-arrival-rate",
+            "rate": _per_minute(asked.rate),
+            "timeUnit": "1m",
+            "duration": length,
+            "preAllocatedVUs": vus,
+        }
+
+    def parse(self, output: GeneratorOutput, asked: GeneratorRequest) -> Measurement:
+        """Return what its summary says. Raises UnreadableOutput."""
+        document = JsonOutput(output.files.get(SUMMARY, ""), SUMMARY)
+        sent = int(document.number_or(0, "metrics", "http_reqs", "count"))
+        # Of http_req_failed, `passes` are the requests for which it is true.
+        failed = int(document.number_or(0, "metrics", "http_req_failed", "passes"))
+        dropped = int(document.number_or(0, "metrics", "dropped_iterations", "count"))
+        offered = sent + dropped
+        values = _values(document, asked.criteria, failed, offered, sent)
+        return Measurement(
+            values=values,
+            offered=sent,
+            completed=sent - failed,
+            errors=failed,
+            marks=(OPERATIONS_SKIPPED,) if dropped else (),
+        )
+
+    def so_far(
+        self, _output: GeneratorOutput, _asked: GeneratorRequest, /
+    ) -> Measurement | None:
+        """Return None: it writes its summary at its end."""
+        return None
+
+
+def _values(
+    document: JsonOutput,
+    criteria: Iterable[Criterion],
+    failed: int,
+    offered: int,
+    sent: int,
+) -> dict[str, float]:
+    if not offered:
+        return {}
+    lost = (offered - sent + failed) / offered
+    shares = summary.wanted_shares(criteria)
+    if sent == failed:
+        return summary.summary_values(None, dict.fromkeys(shares, math.inf), lost)
+    trend = WELL if document.get("metrics", WELL) is not None else ALL
+    percentiles = {
+        share: document.number("metrics", trend, _percentile(share)) for share in shares
+    }
+    mean_ms = document.number("metrics", trend, "avg")
+    values = summary.summary_values(mean_ms, percentiles, lost)
+    for one in criteria:
+        within = document.get("metrics", one.key, "passes")
+        if within is not None:
+            values[one.key] = float(within) / offered
+    return values
+
+
+def _per_minute(rate: float) -> int:
+    return max(1, round(rate * PER_MINUTE))
+
+
+def _percentile(share: float) -> str:
+    return f"p({100 * share:.10g})"
+
+
+def _trend_stats(criteria: Iterable[Criterion]) -> str:
+    return ",".join(["avg", *map(_percentile, summary.wanted_shares(criteria))])
+
+
+_SCRIPT = """\
+import http from 'k6/http';
+import {{ Rate }} from 'k6/metrics';
+export const options = {options};
+const limits = {limits};
+const within = {{}};
+for (const key in limits) within[key] = new Rate(key);
+export default function () {{
+  const answer = http.get({url});
+  const well = answer.status > 0 && answer.status < 400;
+  for (const key in limits) {{
+    within[key].add(well && answer.timings.duration <= limits[key]);
+  }}
+}}
+"""

@@ -1,0 +1,176 @@
+"""From a generator's log of operations, or its own summary, to a trial's values and series."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from benchwright.core.search import Criterion, LoadSeries
+from benchwright.load.criteria import percentile_key, within_ns
+from benchwright.load.generators.adapter import (
+    OPERATIONS_SKIPPED,
+    Measurement,
+    UnreadableOutput,
+)
+
+# -- From a log of single operations to a trial's values and its series ----------------
+#
+# Decision: where a generator logs each operation, every percentile and share is exact and
+# needs no option of the generator; its own summary is not read. An operation that failed
+# or was skipped is slower than all others in percentiles and shares, and in no mean.
+
+Floats = npt.NDArray[np.float64]
+MEAN = "response_ms_mean"
+ERRORS = "error_ratio"
+LONGEST_S = 1e6
+"""Of a trial; a log that tells of more is damaged."""
+ALWAYS = (0.5, 0.9, 0.95, 0.99, 0.999)
+"""Percentiles that are told, wanted or not."""
+
+
+class OperationLog(msgspec.Struct, frozen=True, kw_only=True):
+    """A log in columns, `(n,)`; failed and skipped operations have response nan."""
+
+    at_s: Floats
+    """The moment that puts each into a bin, since the load began."""
+    response_ms: Floats
+    skipped: int = 0
+    """Of those without a response: never sent, because they were late already."""
+    binned_by: Literal["intended", "completion", "unknown"] = "intended"
+    logged: float = 1.0
+    """Share of all operations that is in the log, drawn at random."""
+
+
+def operations_measurement(
+    log: OperationLog, criteria: Sequence[Criterion], lasted_s: float
+) -> Measurement:
+    """Return what a log says of a run of this length [s]. Raises UnreadableOutput."""
+    if not 0 <= lasted_s <= LONGEST_S or not np.isfinite(log.at_s).all():
+        raise UnreadableOutput(
+            "believable time", "the log of operations", f"{lasted_s:g} s"
+        )
+    good = np.isfinite(log.response_ms)
+    n, ended = len(good), int(good.sum())
+    values = operation_values(log.response_ms, criteria)
+    return Measurement(
+        values=values,
+        series=_series(log, criteria, lasted_s),
+        completed=ended,
+        errors=n - ended,
+        lasted_s=lasted_s,
+        marks=(OPERATIONS_SKIPPED,) if log.skipped else (),
+    )
+
+
+def operation_values(
+    response_ms: Floats, criteria: Sequence[Criterion] = ()
+) -> dict[str, float]:
+    """Return a run's values by key; none of no operation, no mean of no response.
+
+    nan is an operation without a response.
+    """
+    n = len(response_ms)
+    if not n:
+        return {}
+    known = np.sort(response_ms[np.isfinite(response_ms)])
+    found = {ERRORS: 1 - len(known) / n}
+    if len(known):
+        found[MEAN] = float(known.mean())
+    for share in _percentiles(criteria):
+        # Rounded first: 0.29 * 100 is a little more than 29.
+        rank = max(int(np.ceil(round(share * n, 9))) - 1, 0)
+        found[percentile_key(share)] = (
+            float(known[rank]) if rank < len(known) else math.inf
+        )
+    for key, limit_ms in _limits(criteria):
+        found[key] = float(np.searchsorted(known, limit_ms, side="right")) / n
+    return found
+
+
+def _percentiles(criteria: Iterable[Criterion]) -> list[float]:
+    wanted = {one.share for one in criteria if one.statistic == "percentile"}
+    return sorted({*ALWAYS, *(share for share in wanted if share is not None)})
+
+
+def _limits(criteria: Iterable[Criterion]) -> list[tuple[str, float]]:
+    limits = [(one.key, within_ns(one)) for one in criteria]
+    return [(key, ns / 1e6) for key, ns in limits if ns is not None]
+
+
+def _series(
+    log: OperationLog, criteria: Sequence[Criterion], lasted_s: float
+) -> LoadSeries:
+    """Return bins of a second up to the last that has an operation, within the load."""
+    # A last bin of less than a tenth of a second would hold an operation or two.
+    bins = max(1, int(np.ceil(lasted_s - 0.1)))
+    inside = (log.at_s >= 0) & (log.at_s < bins)
+    place = np.floor(np.where(inside, log.at_s, -1)).astype(int)
+    groups = [log.response_ms[place == one] for one in range(place.max(initial=-1) + 1)]
+    found = [operation_values(group, criteria) for group in groups]
+    keys = [MEAN, *(c.key for c in criteria if c.key != MEAN)]
+    return LoadSeries(
+        at_s=tuple(float(one) for one in range(len(groups))),
+        counts=tuple(round(len(group) / log.logged) for group in groups),
+        values=_columns_of(keys, found),
+        binned_by=log.binned_by,
+    )
+
+
+def _columns_of(
+    keys: Sequence[str], bins: Sequence[dict[str, float]]
+) -> dict[str, tuple[float, ...]]:
+    """Return the values in time; a key that a bin with operations lacks has none."""
+    known = [key for key in keys if all(key in one for one in bins if one)]
+    return {key: tuple(one.get(key, 0.0) for one in bins) for key in known}
+
+
+def columns(text: str, width: int) -> Floats:
+    """Return the first columns of lines of numbers, `(n, width)`.
+
+    A last line without its end is left out. Raises ValueError where lines differ in how
+    many numbers they have, or have too few.
+    """
+    lines = text[: text.rfind("\n") + 1]
+    first = len(lines.partition("\n")[0].split())
+    if not first:
+        return np.empty((0, width))
+    ragged = ValueError(f"not {max(first, width)} numbers on every line")
+    try:
+        numbers = np.fromstring(lines, sep=" ")
+    except ValueError:
+        raise ragged from None
+    if first < width or len(numbers) != first * lines.count("\n"):
+        raise ragged
+    return numbers.reshape(-1, first)[:, :width]
+
+
+# --------------------------------------------------------------------------------------
+# From a generator's own summary to a trial's values, where it logs no operations.
+#
+# Decision: a summary's percentiles are of the operations that succeeded. One whose rank
+# lies among those that failed is infinite; the others stand as they are, a little low when
+# some failed. The exact way is a log of operations (operations.py).
+
+
+def wanted_shares(criteria: Iterable[Criterion]) -> tuple[float, ...]:
+    """Return the percentiles to ask a generator for, as shares in order."""
+    wanted = {one.share for one in criteria if one.statistic == "percentile"}
+    return tuple(sorted({*ALWAYS, *(share for share in wanted if share is not None)}))
+
+
+def summary_values(
+    mean_ms: float | None, percentiles: Mapping[float, float], failed: float
+) -> dict[str, float]:
+    """Return values by key of a mean [ms], percentiles by share [ms], and the share of
+    operations that failed."""
+    found = {ERRORS: failed}
+    if mean_ms is not None:
+        found[MEAN] = mean_ms
+    for share, ms in percentiles.items():
+        found[percentile_key(share)] = ms if share <= 1 - failed else math.inf
+    return found

@@ -1,0 +1,167 @@
+"""memtier_benchmark: Redis or memcached, each connection held to a rate.
+
+--rate-limiting is a whole number for each connection, so a trial's rate is a multiple of
+threads x clients, and is marked where that is further from the one asked for than 1 %. A
+connection waits for its answer before it sends again: a closed loop behind a limit,
+which omits the waits of what it could not send.
+Source: memtier_benchmark --help; the JSON that its source writes (run_stats.cpp).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from benchwright.core.plan import Command
+from benchwright.core.search import LoadSeries
+from benchwright.load.generators import measurements as summary
+from benchwright.load.generators.adapter import (
+    NO_WORD_LIST,
+    CountOrPlaceholder,
+    Diagnosis,
+    GeneratorOutput,
+    GeneratorRequest,
+    GeneratorTraits,
+    Invocation,
+    Measurement,
+    WordList,
+    fill_text,
+    whole_number,
+    whole_seconds,
+)
+from benchwright.load.generators.measurements import MEAN
+from benchwright.load.generators.output import JsonOutput
+
+SUMMARY = "memtier.json"
+_NO_RATE = Diagnosis(
+    "rate-limiting",
+    "this memtier_benchmark has no --rate-limiting: install 1.4 or later",
+)
+TOTALS = ("ALL STATS", "Totals")
+
+
+class Memtier(msgspec.Struct, frozen=True, kw_only=True):
+    """A server of keys and values."""
+
+    host: str = "127.0.0.1"
+    port: CountOrPlaceholder = 6379
+    protocol: str = ""
+    """redis, memcache_text, memcache_binary; empty: redis."""
+    threads: CountOrPlaceholder = 1
+    clients: CountOrPlaceholder = 8
+    """Connections of each thread; fewer where the rate is below one a second for each."""
+    arguments: WordList = NO_WORD_LIST
+    """More words of the command line, such as `--ratio=1:10`."""
+
+    name: ClassVar = "memtier"
+    programs: ClassVar = ("memtier_benchmark",)
+
+    @property
+    def traits(self) -> GeneratorTraits:
+        """What its figures are worth: those of a closed loop behind a limit."""
+        return GeneratorTraits(
+            open_loop=False,
+            from_intended=False,
+            tells_lateness=False,
+            statistics=("mean", "percentile"),
+            series=True,
+            threads=self.threads if isinstance(self.threads, int) else None,
+        )
+
+    def invocation(self, asked: GeneratorRequest) -> Invocation:
+        """Return the command of a trial."""
+        threads, clients, each = self._split(asked)
+        shares = ",".join(f"{100 * s:.10g}" for s in _shares(asked))
+        words = ["memtier_benchmark", "-s", fill_text(self.host, asked)]
+        words += ["-p", fill_text(str(self.port), asked), "-t", str(threads)]
+        words += ["-c", str(clients), f"--test-time={whole_seconds(asked.duration_s)}"]
+        words += [f"--print-percentiles={shares}", "--hide-histogram"]
+        words += [f"--json-out-file={asked.directory}/{SUMMARY}"]
+        words += [] if each is None else [f"--rate-limiting={each}"]
+        words += [f"--protocol={self.protocol}"] if self.protocol else []
+        words += [fill_text(word, asked) for word in self.arguments]
+        return Invocation(
+            commands=(Command(tuple(words)),),
+            rate=None if each is None else float(each * clients * threads),
+            diagnoses=(_NO_RATE,),
+            reads=(SUMMARY,),
+        )
+
+    def _split(self, asked: GeneratorRequest) -> tuple[int, int, int | None]:
+        """Return threads, clients of each, and the rate of each of these."""
+        threads = whole_number(self.threads, asked, "threads")
+        if asked.rate is None:
+            users = asked.users or threads * whole_number(
+                self.clients, asked, "clients"
+            )
+            # Each thread has as many: fewer threads rather than other users than asked.
+            threads = next(n for n in range(threads, 0, -1) if users % n == 0)
+            return threads, users // threads, None
+        clients = whole_number(self.clients, asked, "clients")
+        clients = max(1, min(clients, int(asked.rate / threads)))
+        return threads, clients, max(1, round(asked.rate / threads / clients))
+
+    def parse(self, output: GeneratorOutput, asked: GeneratorRequest) -> Measurement:
+        """Return what its JSON says. Raises UnreadableOutput."""
+        document = JsonOutput(output.files.get(SUMMARY, ""), SUMMARY)
+        count = int(document.number(*TOTALS, "Count"))
+        latencies = document.table(*TOTALS, "Percentile Latencies") if count else {}
+        percentiles = {
+            share: float(latencies[key])
+            for share in _shares(asked)
+            if (key := _key(share, latencies))
+        }
+        mean_ms = _mean_ms(document) if count else None
+        values = summary.summary_values(mean_ms, percentiles, 0.0)
+        # It counts no error replies, so how many there were is not known.
+        values = {k: v for k, v in values.items() if k.startswith("response")}
+        return Measurement(
+            values=values,
+            series=_series(document),
+            offered=count,
+            completed=count,
+            lasted_s=float(whole_seconds(asked.duration_s)),
+        )
+
+    def so_far(
+        self, _output: GeneratorOutput, _asked: GeneratorRequest, /
+    ) -> Measurement | None:
+        """Return None: it writes its JSON at its end."""
+        return None
+
+
+def _shares(asked: GeneratorRequest) -> tuple[float, ...]:
+    return summary.wanted_shares(asked.criteria)
+
+
+def _mean_ms(document: JsonOutput) -> float:
+    newer = document.get(*TOTALS, "Average Latency") is not None
+    return document.number(*TOTALS, "Average Latency" if newer else "Latency")
+
+
+def _key(share: float, latencies: dict[str, object]) -> str:
+    """Return the member of a percentile: `p99.00`, `p99.90`; empty if there is none."""
+    names = (f"p{100 * share:.2f}", f"p{100 * share:.3f}", f"p{100 * share:.10g}")
+    return next((one for one in names if one in latencies), "")
+
+
+def _series(document: JsonOutput) -> LoadSeries:
+    """Return the values by second; seconds without operations have no mean."""
+    place = (*TOTALS, "Time-Serie")
+    found = document.get(*place)
+    names = found if isinstance(found, dict) else ()
+    seconds = sorted((int(name), name) for name in names if name.isdecimal())
+    if not seconds:
+        return LoadSeries()
+    first = seconds[0][0]
+    counts, means = (
+        [document.number_or(0, *place, name, member) for _, name in seconds]
+        for member in ("Count", "Average Latency")
+    )
+    return LoadSeries(
+        at_s=tuple(float(at - first) for at, _ in seconds),
+        counts=tuple(int(count) for count in counts),
+        values={MEAN: tuple(means)},
+        binned_by="completion",
+    )

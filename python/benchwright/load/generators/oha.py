@@ -1,0 +1,120 @@
+"""oha: HTTP at a rate (-q), with its response counted from the schedule.
+
+With --latency-correction a response counts from the intended start. What is under way
+when the time is up is "aborted due to deadline", and so is what was not begun: neither is
+an error, and neither has a response. A backlog shows as fewer requests completed. A
+status of 400 or more is an error here; oha's mean and percentiles hold its response too,
+and such a run is marked.
+Source: oha 1.16 --help and its schema.json; an output, recorded.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import msgspec
+
+from benchwright.core.plan import Command
+from benchwright.load.generators import measurements as summary
+from benchwright.load.generators.adapter import (
+    ERRORS_IN_RESPONSE,
+    NO_WORD_LIST,
+    CountOrPlaceholder,
+    Diagnosis,
+    GeneratorOutput,
+    GeneratorRequest,
+    GeneratorTraits,
+    Invocation,
+    Measurement,
+    WordList,
+    fill_text,
+    placeholder_values,
+    whole_number,
+)
+from benchwright.load.generators.output import JsonOutput
+
+SHARES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999)
+_TOO_OLD = Diagnosis(
+    "'--output-format'", "this oha has no --output-format: install 1.5 or later"
+)
+UNFINISHED = "aborted due to deadline"
+
+
+class Oha(msgspec.Struct, frozen=True, kw_only=True):
+    """A URL."""
+
+    url: str
+    connections: CountOrPlaceholder = 50
+    arguments: WordList = NO_WORD_LIST
+    """More words of the command line, such as `-H 'Accept: text/html'`."""
+
+    name: ClassVar = "oha"
+    programs: ClassVar = ("oha",)
+
+    @property
+    def traits(self) -> GeneratorTraits:
+        """What its figures are worth: they count from the schedule."""
+        return GeneratorTraits(
+            open_loop=True,
+            from_intended=True,
+            tells_lateness=False,
+            statistics=("mean", "percentile", "ratio"),
+            shares=SHARES,
+        )
+
+    def invocation(self, asked: GeneratorRequest) -> Invocation:
+        """Return the command of a trial."""
+        words = ["oha", "--no-tui", "--output-format", "json"]
+        words += ["-z", f"{placeholder_values(asked.duration_s)}s"]
+        connections = asked.users or whole_number(
+            self.connections, asked, "connections"
+        )
+        words += ["-c", str(connections)]
+        if asked.rate is not None:
+            words += ["-q", placeholder_values(asked.rate), "--latency-correction"]
+        words += [fill_text(word, asked) for word in (*self.arguments, self.url)]
+        return Invocation(commands=(Command(tuple(words)),), diagnoses=(_TOO_OLD,))
+
+    def parse(
+        self, output: GeneratorOutput, _asked: GeneratorRequest, /
+    ) -> Measurement:
+        """Return what its JSON says. Raises UnreadableOutput."""
+        document = JsonOutput(output.stdout, "stdout")
+        good, refused, broken = _counts(document)
+        errors = refused + broken
+        mean_s = document.number("summary", "average") if good else None
+        percentiles = {
+            share: 1e3 * document.number("latencyPercentiles", f"p{100 * share:.10g}")
+            if good
+            else math.inf
+            for share in SHARES
+        }
+        ended = good + errors
+        values = summary.summary_values(
+            None if mean_s is None else 1e3 * mean_s,
+            percentiles,
+            errors / ended if ended else 0.0,
+        )
+        return Measurement(
+            values=values if ended else {},
+            completed=good,
+            errors=errors,
+            lasted_s=document.number("summary", "total"),
+            marks=(ERRORS_IN_RESPONSE,) if good and refused else (),
+        )
+
+    def so_far(
+        self, _output: GeneratorOutput, _asked: GeneratorRequest, /
+    ) -> Measurement | None:
+        """Return None: it prints at its end."""
+        return None
+
+
+def _counts(document: JsonOutput) -> tuple[int, int, int]:
+    """Return how many requests went well, were refused, and had no answer at all."""
+    statuses = document.table("statusCodeDistribution")
+    broken = document.table("errorDistribution")
+    refused = sum(n for status, n in statuses.items() if int(status) >= 400)
+    failed = sum(n for why, n in broken.items() if why != UNFINISHED)
+    return sum(statuses.values()) - refused, refused, failed

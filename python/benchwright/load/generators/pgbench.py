@@ -1,0 +1,232 @@
+"""pgbench with -R: PostgreSQL's own generator, on a schedule.
+
+With -R transactions are scheduled as a Poisson process, and the latency that pgbench
+reports and logs counts from the scheduled start ("includes the schedule lag"). A backlog
+that is left when the time is up is not run and is in no count: who asks for more than the
+server can do sees fewer transactions completed than rate times length. With -L those that
+are late already when they could start are skipped: they have no latency.
+Values come from the log of transactions (-l), where each line is
+`client transaction latency_us script second microsecond lag_us`, or `skipped` or `failed`
+in place of the latency. -T takes whole seconds. Where more transactions are due than
+`LOGGED`, a random share of them is logged (--sampling-rate): a log of millions costs the
+generator's processor, and nobody's answer is better for it. Counts then come from its
+summary.
+Source: PostgreSQL 15, pgbench(1): -R, -L, -l, "Per-Transaction Logging".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import ClassVar
+
+import msgspec
+import numpy as np
+
+from benchwright.core.plan import Command
+from benchwright.load.generators import measurements as operations
+from benchwright.load.generators.adapter import (
+    LATENESS,
+    NO_WORD_LIST,
+    CountOrPlaceholder,
+    GeneratorOutput,
+    GeneratorRequest,
+    GeneratorTraits,
+    Invocation,
+    Measurement,
+    Milliseconds,
+    UnreadableOutput,
+    WordList,
+    fill_text,
+    placeholder_values,
+    whole_number,
+    whole_seconds,
+)
+
+LOG = "pgbench_log"
+LATENCY, SECOND, MICROSECOND, LAG = 2, 4, 5, 6
+"""Columns of a line of the log."""
+LOGGED = 200_000
+"""Transactions of a trial that are logged, about."""
+LEAST_SHARE = 0.05
+"""That is logged: a server far below the rate must fill a block of the log now and then."""
+SKIPPED = -1
+_WORDS = {
+    "skipped": str(SKIPPED),
+    "failed": "-2",
+    "serialization": "-2",
+    "deadlock": "-2",
+}
+"""In place of a latency."""
+
+
+_COUNTS = {
+    "processed": re.compile(r"transactions actually processed: (\d+)"),
+    "failed": re.compile(r"failed transactions: (\d+)"),
+    "skipped": re.compile(r"transactions skipped: (\d+)"),
+}
+
+
+class Pgbench(msgspec.Struct, frozen=True, kw_only=True):
+    """A database and the transactions that it gets."""
+
+    database: str = "postgres"
+    host: str = ""
+    """Name, address or directory of a socket; empty: libpq's default."""
+    port: CountOrPlaceholder = ""
+    user: str = ""
+    clients: CountOrPlaceholder = 8
+    """Connections: a transaction that finds none free waits, and its wait is counted."""
+    jobs: CountOrPlaceholder = 1
+    """Threads of pgbench."""
+    builtin: str = ""
+    """tpcb-like, simple-update or select-only."""
+    script: str = ""
+    """A file with the user's own transaction."""
+    latency_limit: Milliseconds | None = None
+    """Skips transactions that are later than this before they begin (-L)."""
+    arguments: WordList = NO_WORD_LIST
+    """More words of the command line."""
+
+    name: ClassVar = "pgbench"
+    programs: ClassVar = ("pgbench",)
+
+    @property
+    def traits(self) -> GeneratorTraits:
+        """What its figures are worth: they count from the schedule."""
+        return GeneratorTraits(
+            open_loop=True,
+            from_intended=True,
+            tells_lateness=True,
+            statistics=("mean", "percentile", "share", "ratio"),
+            series=True,
+            watched=True,
+            threads=self.jobs if isinstance(self.jobs, int) else None,
+        )
+
+    def invocation(self, asked: GeneratorRequest) -> Invocation:
+        """Return the command of a trial; without a rate its clients never wait."""
+        words = [
+            "pgbench",
+            "-n",
+            "-T",
+            str(whole_seconds(asked.duration_s)),
+            "-P",
+            "1",
+            "-l",
+        ]
+        words += [f"--log-prefix={asked.directory}/{LOG}"]
+        words += [] if asked.rate is None else ["-R", placeholder_values(asked.rate)]
+        share = _logged_share(asked)
+        words += [f"--sampling-rate={share:.6f}"] if share < 1 else []
+        words += [
+            "-c",
+            str(asked.users or whole_number(self.clients, asked, "clients")),
+        ]
+        words += ["-j", str(whole_number(self.jobs, asked, "jobs"))]
+        words += self._options(asked)
+        words += [fill_text(word, asked) for word in self.arguments]
+        words.append(fill_text(self.database, asked))
+        return Invocation(commands=(Command(tuple(words)),), reads=(f"{LOG}.*",))
+
+    def _options(self, asked: GeneratorRequest) -> list[str]:
+        limit = self.latency_limit
+        told = (
+            ("-h", self.host),
+            ("-p", str(self.port)),
+            ("-U", self.user),
+            ("-b", self.builtin),
+            ("-f", self.script),
+            ("-L", "" if limit is None else placeholder_values(limit)),
+        )
+        return [
+            x for flag, text in told if text for x in (flag, fill_text(text, asked))
+        ]
+
+    def parse(self, output: GeneratorOutput, asked: GeneratorRequest) -> Measurement:
+        """Return what the logs of transactions say. Raises UnreadableOutput."""
+        if not output.files:
+            raise UnreadableOutput("transaction log", f"{LOG}.*", output.stderr)
+        found = self._measured(output, asked, whole_seconds(asked.duration_s))
+        if found is None:
+            # A server that answered none is no mistake of the output.
+            return Measurement(
+                values={}, completed=0, lasted_s=float(whole_seconds(asked.duration_s))
+            )
+        return found if _logged_share(asked) == 1 else _counted(found, output.stdout)
+
+    def so_far(
+        self, output: GeneratorOutput, asked: GeneratorRequest
+    ) -> Measurement | None:
+        """Return what the logs say of the time up to their last line."""
+        found, share = self._measured(output, asked, None), _logged_share(asked)
+        if found is None or share == 1:
+            return found
+        completed = round((found.completed or 0) / share)
+        return msgspec.structs.replace(found, completed=completed, offered=None)
+
+    def _measured(
+        self, output: GeneratorOutput, asked: GeneratorRequest, lasted_s: float | None
+    ) -> Measurement | None:
+        width = MICROSECOND + 1 if asked.rate is None else LAG + 1
+        try:
+            rows = _rows(output.files.values(), width)
+        except ValueError as error:
+            seen = next(iter(output.files.values()))[-200:]
+            raise UnreadableOutput(f"log ({error})", f"{LOG}.*", seen) from None
+        if not len(rows):
+            return None
+        latency_ms = np.where(rows[:, LATENCY] < 0, np.nan, rows[:, LATENCY] / 1e3)
+        end_s = (rows[:, SECOND] - rows[0, SECOND]) + rows[:, MICROSECOND] / 1e6
+        at_s = end_s - np.nan_to_num(latency_ms) / 1e3
+        begin_s = float(at_s.min())
+        log = operations.OperationLog(
+            at_s=at_s - begin_s,
+            response_ms=latency_ms,
+            skipped=int((rows[:, LATENCY] == SKIPPED).sum()),
+            logged=_logged_share(asked),
+        )
+        if lasted_s is None:
+            lasted_s = max(float(end_s.max()) - begin_s, 1e-3)
+        found = operations.operations_measurement(log, asked.criteria, float(lasted_s))
+        if asked.rate is None:
+            return found
+        lag_ms = float(rows[:, LAG].mean()) / 1e3
+        return msgspec.structs.replace(
+            found,
+            values=found.values | {LATENESS: lag_ms},
+            # Without -L nobody counts what was due and not begun before the end.
+            offered=len(rows) - log.skipped if log.skipped else None,
+        )
+
+
+def _logged_share(asked: GeneratorRequest) -> float:
+    due = 0.0 if asked.rate is None else asked.rate * whole_seconds(asked.duration_s)
+    return min(1.0, max(LOGGED / due, LEAST_SHARE)) if due else 1.0
+
+
+def _counted(found: Measurement, summary: str) -> Measurement:
+    """Return what a log of a share says, with the counts of all. Raises UnreadableOutput."""
+    counts = {name: pattern.search(summary) for name, pattern in _COUNTS.items()}
+    numbers = {name: int(match[1]) for name, match in counts.items() if match}
+    if "processed" not in numbers:
+        raise UnreadableOutput("number of transactions", "stdout", summary)
+    failed, skipped = numbers.get("failed", 0), numbers.get("skipped", 0)
+    return msgspec.structs.replace(
+        found,
+        completed=numbers["processed"],
+        errors=failed + skipped,
+        offered=numbers["processed"] + failed if skipped else None,
+    )
+
+
+def _rows(logs: Iterable[str], width: int) -> operations.Floats:
+    """Return the transactions of all threads `(n, width)`, in order of file."""
+    numbers = [operations.columns(_numbers(text), width) for text in logs]
+    return np.concatenate([np.empty((0, width)), *numbers])
+
+
+def _numbers(text: str) -> str:
+    for word, number in _WORDS.items():
+        text = text.replace(word, number)
+    return text

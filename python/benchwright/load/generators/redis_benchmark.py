@@ -1,0 +1,159 @@
+"""redis-benchmark: a closed loop of clients, each with one request under way.
+
+It has no rate: its axis is users, for a ramp. With `requests` it runs so many and prints
+percentiles (--csv); else it is ended when the time is up, and what is known is what its
+progress says four times a second: the mean and the throughput. Error replies are not
+counted by it, so an error ratio is unknown.
+Source: redis-benchmark --help of 7.0.15; its outputs, recorded.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+import msgspec
+
+from benchwright.core.plan import Command
+from benchwright.load.generators.adapter import (
+    NO_WORD_LIST,
+    CountOrPlaceholder,
+    GeneratorOutput,
+    GeneratorRequest,
+    GeneratorTraits,
+    Invocation,
+    Measurement,
+    UnreadableOutput,
+    WordList,
+    fill_text,
+    placeholder_values,
+    whole_number,
+)
+from benchwright.load.generators.measurements import MEAN
+from benchwright.load.generators.output import ValueSource
+from benchwright.trial.metrics import MetricNotFound
+
+ENDLESS = 2_000_000_000
+"""Requests that outlast any trial; the counter is a 32-bit int."""
+ENDED = 124
+"""Status of timeout(1) when the time was up."""
+_PROGRESS = re.compile(
+    r"rps=[\d.]+ \(overall: ([\d.]+)\) avg_msec=[\d.]+ \(overall: ([\d.]+)\)"
+)
+_SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+
+
+class RedisBenchmark(msgspec.Struct, frozen=True, kw_only=True):
+    """A Redis server and one operation."""
+
+    host: str = "127.0.0.1"
+    port: CountOrPlaceholder = 6379
+    clients: CountOrPlaceholder = 50
+    test: str = "get"
+    """One of redis-benchmark's own tests (-t)."""
+    operation: WordList = NO_WORD_LIST
+    """A command in place of `test`: `GET key:__rand_int__`."""
+    requests: CountOrPlaceholder | None = None
+    """So many, whatever the length; None: until the time is up."""
+    keyspace: CountOrPlaceholder | None = None
+    """Random keys among so many (-r)."""
+    threads: CountOrPlaceholder = 1
+    arguments: WordList = NO_WORD_LIST
+    """More words of the command line."""
+
+    name: ClassVar = "redis-benchmark"
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """What must be in PATH."""
+        timed = () if self.requests is not None else ("timeout",)
+        return ("redis-benchmark", *timed)
+
+    @property
+    def traits(self) -> GeneratorTraits:
+        """What its figures are worth: those of a closed loop."""
+        counted = self.requests is not None
+        return GeneratorTraits(
+            open_loop=False,
+            from_intended=False,
+            tells_lateness=False,
+            statistics=("mean", "percentile") if counted else ("mean",),
+            shares=tuple(_SHARES.values()),
+            axes=("users",),
+            threads=self.threads if isinstance(self.threads, int) else None,
+        )
+
+    def invocation(self, asked: GeneratorRequest) -> Invocation:
+        """Return the command of a trial. Raises ValueError for a rate."""
+        if asked.rate is not None:
+            raise ValueError("it has no rate: use memtier, or a ramp of users")
+        words = ["redis-benchmark", "-h", fill_text(self.host, asked)]
+        words += ["-p", fill_text(str(self.port), asked), "-q"]
+        words += [
+            "-c",
+            str(asked.users or whole_number(self.clients, asked, "clients")),
+        ]
+        threads = whole_number(self.threads, asked, "threads")
+        words += ["--threads", str(threads)] if threads > 1 else []
+        words += [] if self.keyspace is None else ["-r", self._count("keyspace", asked)]
+        words += [fill_text(word, asked) for word in self.arguments]
+        if self.requests is not None:
+            words += ["--csv", "-n", self._count("requests", asked)]
+        else:
+            words = [
+                "timeout",
+                placeholder_values(asked.duration_s),
+                *words,
+                "-n",
+                str(ENDLESS),
+            ]
+        last = self.operation or WordList(("-t", self.test))
+        words += [fill_text(word, asked) for word in last]
+        statuses = (0,) if self.requests is not None else (0, ENDED)
+        return Invocation(commands=(Command(tuple(words)),), statuses=statuses)
+
+    def _count(self, key: str, asked: GeneratorRequest) -> str:
+        return str(whole_number(getattr(self, key), asked, key))
+
+    def parse(self, output: GeneratorOutput, asked: GeneratorRequest) -> Measurement:
+        """Return what its table or its progress says. Raises UnreadableOutput."""
+        if self.requests is None:
+            return _of_progress(output, asked)
+        return _of_table(output, whole_number(self.requests, asked, "requests"))
+
+    def so_far(
+        self, _output: GeneratorOutput, _asked: GeneratorRequest, /
+    ) -> Measurement | None:
+        """Return None: its progress does not say of which moment it is."""
+        return None
+
+
+def _of_progress(output: GeneratorOutput, asked: GeneratorRequest) -> Measurement:
+    """Return the last overall figures, of all the time up to them."""
+    found = _PROGRESS.findall(output.stdout)
+    if not found:
+        raise UnreadableOutput("progress (rps=...)", "stdout", output.stderr)
+    rps, mean_ms = (float(text) for text in found[-1])
+    return Measurement(
+        values={MEAN: mean_ms},
+        completed=round(rps * asked.duration_s),
+    )
+
+
+def _of_table(output: GeneratorOutput, requests: int) -> Measurement:
+    try:
+        found = {
+            key: ValueSource(column=f"{key}_latency_ms").value(output)
+            for key in ("avg", *_SHARES)
+        }
+        rps = ValueSource(column="rps").value(output)
+    except MetricNotFound as error:
+        where = f"its table ({error})"
+        raise UnreadableOutput(
+            "figures", where, output.stdout or output.stderr
+        ) from None
+    values = {MEAN: found["avg"]}
+    values |= {f"response_ms_{key}": found[key] for key in _SHARES}
+    return Measurement(
+        values=values, completed=requests, lasted_s=requests / rps if rps else None
+    )

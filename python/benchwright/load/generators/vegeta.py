@@ -1,0 +1,152 @@
+"""vegeta: HTTP on a fixed schedule, each request logged.
+
+vegeta starts requests evenly, with as many workers as it takes, and counts a latency from
+the moment of sending. Its log has that moment, so the intended one is restored here:
+request i was due i / rate after the first, and a response counts from there. Two
+commands: `attack`, then `encode -to=csv` of what it wrote: time [ns], status, latency
+[ns], bytes out, bytes in, error, and more. `report -type=json` lost: it has no values in
+time and no share within a limit. Rates are whole numbers a minute.
+Source: vegeta 12's usage manual: attack, encode.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import sys
+from typing import ClassVar
+
+import msgspec
+import numpy as np
+
+from benchwright.core.plan import Command
+from benchwright.load.generators import measurements as operations
+from benchwright.load.generators.adapter import (
+    GENERATOR_LATE,
+    LATENESS,
+    NO_WORD_LIST,
+    CountOrPlaceholder,
+    GeneratorOutput,
+    GeneratorRequest,
+    GeneratorTraits,
+    Invocation,
+    Measurement,
+    UnreadableOutput,
+    WordList,
+    fill_text,
+    placeholder_values,
+    rate_of,
+    whole_number,
+)
+
+RESULTS, LOG, TARGETS = "vegeta.bin", "vegeta.csv", "targets"
+PER_MINUTE = 60
+LATE_SHARE = 0.1
+"""Of the mean response: a generator that is later by more is marked."""
+TIME, STATUS, LATENCY, ERROR = 0, 1, 2, 5
+"""Columns of the log."""
+
+
+class Vegeta(msgspec.Struct, frozen=True, kw_only=True):
+    """A URL, or a file of targets."""
+
+    url: str = ""
+    targets: str = ""
+    max_workers: CountOrPlaceholder | None = None
+    """None: as many as it takes."""
+    arguments: WordList = NO_WORD_LIST
+    """More words of `attack`."""
+
+    def __post_init__(self) -> None:
+        if bool(self.url) == bool(self.targets):
+            raise ValueError("vegeta needs a url or targets, one of the two")
+
+    name: ClassVar = "vegeta"
+    programs: ClassVar = ("vegeta",)
+
+    @property
+    def traits(self) -> GeneratorTraits:
+        """What its figures are worth: counted from the schedule, by its log."""
+        return GeneratorTraits(
+            open_loop=True,
+            from_intended=True,
+            tells_lateness=True,
+            statistics=("mean", "percentile", "share", "ratio"),
+            series=True,
+            axes=("rate",),
+            rate_step=1 / PER_MINUTE,
+        )
+
+    def invocation(self, asked: GeneratorRequest) -> Invocation:
+        """Return the two commands of a trial. Raises ValueError without a rate."""
+        rate = _per_minute(rate_of(asked))
+        own = f"{asked.directory}/{TARGETS}"
+        attack = ["vegeta", "attack", f"-rate={rate}/1m", "-max-body=0"]
+        attack += [f"-duration={placeholder_values(asked.duration_s)}s"]
+        attack += [f"-targets={fill_text(self.targets, asked) or own}"]
+        if self.max_workers is not None:
+            most = whole_number(self.max_workers, asked, "max_workers")
+            attack.append(f"-max-workers={most}")
+        results = f"{asked.directory}/{RESULTS}"
+        attack += [*(fill_text(w, asked) for w in self.arguments), f"-output={results}"]
+        log = f"-output={asked.directory}/{LOG}"
+        encode = ("vegeta", "encode", "-to=csv", log, results)
+        target = f"GET {fill_text(self.url, asked)}\n"
+        return Invocation(
+            commands=(Command(tuple(attack)), Command(encode)),
+            rate=rate / PER_MINUTE,
+            writes=((TARGETS, target),) if self.url else (),
+            reads=(LOG,),
+        )
+
+    def parse(self, output: GeneratorOutput, asked: GeneratorRequest) -> Measurement:
+        """Return what its log says. Raises UnreadableOutput."""
+        sent_s, latency_ms = _columns(output)
+        order = np.argsort(sent_s, kind="stable")
+        sent_s, latency_ms = sent_s[order] - sent_s[order[0]], latency_ms[order]
+        rate = _per_minute(rate_of(asked)) / PER_MINUTE
+        due_s = np.arange(len(sent_s)) / rate
+        late_ms = 1e3 * np.maximum(sent_s - due_s, 0)
+        log = operations.OperationLog(at_s=due_s, response_ms=latency_ms + late_ms)
+        found = operations.operations_measurement(log, asked.criteria, asked.duration_s)
+        lateness_ms = float(late_ms.mean())
+        late = lateness_ms > LATE_SHARE * found.values.get(operations.MEAN, math.inf)
+        return msgspec.structs.replace(
+            found,
+            values=found.values | {LATENESS: lateness_ms},
+            offered=len(sent_s),
+            marks=(GENERATOR_LATE,) if late else (),
+        )
+
+    def so_far(
+        self, _output: GeneratorOutput, _asked: GeneratorRequest, /
+    ) -> Measurement | None:
+        """Return None: its log is written at its end."""
+        return None
+
+
+def _per_minute(rate: float) -> int:
+    return max(1, round(rate * PER_MINUTE))
+
+
+def _columns(output: GeneratorOutput) -> tuple[operations.Floats, operations.Floats]:
+    """Return when each request was sent [s], and its latency [ms], nan if it failed."""
+    csv.field_size_limit(sys.maxsize)
+    text = output.files.get(LOG, "")
+    lines = csv.reader(io.StringIO(text, newline=""))
+    try:
+        rows = [row for row in lines if len(row) > ERROR]
+        sent_ns = [int(row[TIME]) for row in rows]
+        sent_s = [(ns - sent_ns[0]) / 1e9 for ns in sent_ns]
+        latency = [_latency_ms(row) for row in rows]
+    except (ValueError, OverflowError, csv.Error):
+        raise UnreadableOutput("time,status,latency", LOG, text) from None
+    if not rows:
+        raise UnreadableOutput("request", LOG, text or output.stderr)
+    return np.array(sent_s), np.array(latency)
+
+
+def _latency_ms(row: list[str]) -> float:
+    well = not row[ERROR] and 0 < int(row[STATUS]) < 400
+    return int(row[LATENCY]) / 1e6 if well else float("nan")

@@ -1,0 +1,177 @@
+"""wrk2: wrk with a rate (-R), its response counted from the schedule.
+
+It spends its first ten seconds on calibration and then begins its histogram anew, so a
+run of more than ten seconds tells of the time after them only. -R and -d are whole
+numbers. Debian's wrk is the first wrk, a closed loop without -R, and is told apart.
+Percentiles come from the detailed spectrum (value, share, count), rounded up to its next
+row; shares within a limit are rounded down to its last row. Both hold the responses of
+refused requests too, and such a run is marked.
+Source: wrk2's README and usage text; the spectrum is HdrHistogram's classic format.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import ClassVar
+
+import msgspec
+
+from benchwright.core.plan import Command
+from benchwright.core.search import Criterion
+from benchwright.load.criteria import within_ns
+from benchwright.load.generators import measurements as summary
+from benchwright.load.generators.adapter import (
+    ERRORS_IN_RESPONSE,
+    NO_WORD_LIST,
+    CountOrPlaceholder,
+    Diagnosis,
+    GeneratorOutput,
+    GeneratorRequest,
+    GeneratorTraits,
+    Invocation,
+    Measurement,
+    UnreadableOutput,
+    WordList,
+    fill_text,
+    rate_of,
+    whole_number,
+    whole_seconds,
+)
+
+_MEAN = re.compile(r"^#\[Mean\s*=\s*([\d.]+)", re.MULTILINE)
+_ROW = re.compile(r"^\s+([\d.]+)\s+([\d.]+)\s+(\d+)\s+(?:[\d.]+|inf)\s*$", re.MULTILINE)
+_REQUESTS = re.compile(r"^\s*(\d+) requests in ([\d.]+)(us|ms|s|m|h),", re.MULTILINE)
+_REFUSED = re.compile(r"Non-2xx or 3xx responses: (\d+)")
+_BROKEN = re.compile(
+    r"Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)"
+)
+_NO_RATE = Diagnosis(
+    "invalid option -- 'R'",
+    "this wrk has no -R: it is a closed loop without a rate; install wrk2 "
+    "(github.com/giltene/wrk2) and name it by program",
+)
+_UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+class Wrk2(msgspec.Struct, frozen=True, kw_only=True):
+    """A URL."""
+
+    url: str
+    program: str = "wrk2"
+    """`wrk` where it was installed under that name."""
+    threads: CountOrPlaceholder = 1
+    connections: CountOrPlaceholder = 50
+    script: str = ""
+    """A script in Lua."""
+    arguments: WordList = NO_WORD_LIST
+    """More words of the command line."""
+
+    name: ClassVar = "wrk2"
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """What must be in PATH."""
+        return (self.program,)
+
+    @property
+    def traits(self) -> GeneratorTraits:
+        """What its figures are worth: they count from the schedule."""
+        return GeneratorTraits(
+            open_loop=True,
+            from_intended=True,
+            tells_lateness=False,
+            statistics=("mean", "percentile", "share", "ratio"),
+            axes=("rate",),
+            rate_step=1.0,
+            threads=self.threads if isinstance(self.threads, int) else None,
+        )
+
+    def invocation(self, asked: GeneratorRequest) -> Invocation:
+        """Return the command of a trial. Raises ValueError without a rate."""
+        rate = max(1, round(rate_of(asked)))
+        threads = whole_number(self.threads, asked, "threads")
+        connections = max(threads, whole_number(self.connections, asked, "connections"))
+        words = [self.program, "-t", str(threads), "-c", str(connections)]
+        words += [
+            "-d",
+            f"{whole_seconds(asked.duration_s)}s",
+            "-R",
+            str(rate),
+            "--latency",
+        ]
+        words += ["-s", fill_text(self.script, asked)] if self.script else []
+        words += [fill_text(word, asked) for word in (*self.arguments, self.url)]
+        return Invocation(
+            commands=(Command(tuple(words)),),
+            rate=float(rate),
+            diagnoses=(_NO_RATE,),
+        )
+
+    def parse(self, output: GeneratorOutput, asked: GeneratorRequest) -> Measurement:
+        """Return what its text says. Raises UnreadableOutput."""
+        text = output.stdout
+        total = _REQUESTS.search(text)
+        mean = _MEAN.search(text)
+        if total is None or mean is None:
+            sought = "`N requests in`" if total is None else "#[Mean ="
+            raise UnreadableOutput(sought, "stdout", text or output.stderr)
+        answered, errors = int(total[1]), _errors(text)
+        refused = _REFUSED.search(text)
+        ended = answered + errors - (int(refused[1]) if refused else 0)
+        rows = [(float(m[1]), float(m[2]), int(m[3])) for m in _ROW.finditer(text)]
+        share = errors / ended if ended else 0.0
+        values = summary.summary_values(
+            float(mean[1]) if rows and ended > errors else None,
+            _percentiles(rows, asked.criteria),
+            share,
+        )
+        values |= _shares(rows, asked.criteria, share)
+        return Measurement(
+            values=values if ended else {},
+            completed=ended - errors,
+            errors=errors,
+            lasted_s=float(total[2]) * _UNITS_S[total[3]],
+            marks=(ERRORS_IN_RESPONSE,) if refused and rows else (),
+        )
+
+    def so_far(
+        self, _output: GeneratorOutput, _asked: GeneratorRequest, /
+    ) -> Measurement | None:
+        """Return None: it prints at its end."""
+        return None
+
+
+SpectrumRows = list[tuple[float, float, int]]
+"""Of the spectrum: value [ms], share, operations up to it."""
+
+
+def _errors(text: str) -> int:
+    refused, broken = _REFUSED.search(text), _BROKEN.search(text)
+    counts = [refused[1]] if refused else []
+    counts += broken.groups() if broken else []
+    return sum(map(int, counts))
+
+
+def _percentiles(
+    rows: SpectrumRows, criteria: Iterable[Criterion]
+) -> dict[float, float]:
+    found = {}
+    for share in summary.wanted_shares(criteria):
+        above = [value for value, upto, _ in rows if upto >= share]
+        if above:
+            found[share] = above[0]
+    return found
+
+
+def _shares(
+    rows: SpectrumRows, criteria: Iterable[Criterion], failed: float
+) -> dict[str, float]:
+    """Return the shares within a limit; those that failed are within none."""
+    found = {}
+    for one in criteria:
+        ns = within_ns(one)
+        if ns is not None and rows:
+            inside = max((n for ms, _, n in rows if ms <= ns / 1e6), default=0)
+            found[one.key] = inside / rows[-1][2] * (1 - failed)
+    return found

@@ -1,0 +1,512 @@
+"""Texts that users write for loads, parsed: rates, shares, distributions, arrivals, locations, targets."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from benchwright.core.named_server import NamedServer
+from benchwright.core.quantity import parse_duration_ns, parse_size_bytes
+from benchwright.load import workload as w
+from benchwright.load.request import (
+    FileTarget,
+    HttpTarget,
+    LoadTarget,
+    NullTarget,
+    TcpTarget,
+)
+
+# -- The user's words for load: rates, shares, distributions, arrivals, locations ------
+#
+# Purpose: one table of forms (`zipf`: its fields and what they are) that both ways of writing
+# share: a short text (`"zipf 1.2"`, `zipf:1.2`) and a TOML table (`{type = "zipf", exponent =
+# 1.2}`). Decision: in a short text the fields come in the table's order; any of them may be
+# named (`lognormal 10ms cv 2`). What lost was a grammar with brackets: TOML has one already.
+# Every function raises ValueError with a message that says what was expected.
+
+ParseText = Callable[[str], Any]
+
+_NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*\Z", re.ASCII)
+_RATE = re.compile(
+    r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([kMG]?)\s*(?:/\s*(s|min|h))?\s*\Z", re.ASCII
+)
+_SCALE = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
+_PER_S = {None: 1, "s": 1, "min": 60, "h": 3600}
+_LARGEST = 2**63 - 1
+_BLANKS = re.compile(r"[\s:]+")
+
+
+# -- single values ---------------------------------------------------------------------
+
+
+def rate_micro(text: str, least: int = 1) -> int:
+    """Return a rate such as `10k`, `2.5M/s` or `600/min` [millionths of 1/s].
+
+    Rounded to the nearest; a rate that a millionth would change by more than 0.1 % is refused
+    (`1/h` is 278 millionths, 0.08 % more).
+    """
+    match = _RATE.match(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a rate such as 10k, 10k/s or 600/min")
+    exact = Fraction(match[1]) * _SCALE[match[2]] * w.MICRO / _PER_S[match[3] or None]
+    micro = round(exact)
+    if not least <= micro <= 10**9 * w.MICRO:
+        raise ValueError(f"{text!r} is outside 0.000001 .. 1G operations a second")
+    if abs(micro - exact) * 1000 > exact:
+        raise ValueError(
+            f"{text!r} is no whole number of millionths a second: give one"
+        )
+    return micro
+
+
+def number_micro(text: str) -> int:
+    """Return a number above 0 such as `1.2` in millionths."""
+    match = _NUMBER.match(text)
+    micro = int(Fraction(match[1]) * w.MICRO) if match else 0
+    if not 0 < micro <= _LARGEST:
+        raise ValueError(f"{text!r} is not a number above 0 such as 1.2")
+    return micro
+
+
+def share_micro(text: str) -> int:
+    """Return a share such as `70%` or `0.7`, from 0 to 1, in millionths."""
+    bare = text.strip()
+    percent = bare.endswith("%")
+    match = _NUMBER.match(bare.removesuffix("%"))
+    if match is None:
+        raise ValueError(f"{text!r} is not a share such as 70% or 0.7")
+    share = Fraction(match[1]) / (100 if percent else 1)
+    if share > 1:
+        if percent:
+            raise ValueError(f"{bare!r} is more than 100 %")
+        whole = f"{float(share) * 100:g} %"
+        raise ValueError(f"{bare!r} would be {whole}: did you mean {bare}%?")
+    return int(share * w.MICRO)
+
+
+def duration_ns(text: str) -> int:
+    """Return a duration such as `10ms` [ns]; `0` needs no unit."""
+    return _bounded(0 if text.strip() == "0" else parse_duration_ns(text), text)
+
+
+def some_ns(text: str) -> int:
+    """Return a duration above 0 [ns]."""
+    return _above_zero(duration_ns(text), text)
+
+
+def timeout_ns(text: str) -> int | None:
+    """Return a duration above 0 [ns]; None for `none`."""
+    return None if text.strip() == "none" else some_ns(text)
+
+
+def size_bytes(text: str) -> int:
+    """Return a size such as `4k` [bytes]."""
+    return _bounded(parse_size_bytes(text), text)
+
+
+def some_bytes(text: str) -> int:
+    """Return a size above 0 [bytes]."""
+    return _above_zero(size_bytes(text), text)
+
+
+def count(text: str) -> int:
+    """Return a whole number such as `5`, `10k` or `1M`."""
+    match = re.fullmatch(r"\s*([0-9]+)\s*([kMG]?)\s*", text, re.ASCII)
+    if match is None:
+        raise ValueError(f"{text!r} is not a whole number such as 5 or 10k")
+    return _bounded(int(match[1]) * _SCALE[match[2]], text)
+
+
+def some(text: str) -> int:
+    """Return a whole number above 0."""
+    return _above_zero(count(text), text)
+
+
+def operation_bytes(text: str) -> int:
+    """Return the size of one operation, below 4 GiB [bytes]."""
+    size = some_bytes(text)
+    if size >= 2**32:
+        raise ValueError(f"{text!r} is more than one operation can have (4G - 1)")
+    return size
+
+
+def _above_zero(value: int, text: str) -> int:
+    if value == 0:
+        raise ValueError(f"{text!r} is zero; it must be more")
+    return value
+
+
+def _bounded(value: int, text: str) -> int:
+    if value > _LARGEST:
+        raise ValueError(f"{text!r} is too large")
+    return value
+
+
+# -- forms -----------------------------------------------------------------------------
+
+
+class FormField(msgspec.Struct, frozen=True):
+    """One field of a form, as the user names it."""
+
+    name: str
+    into: str
+    """The name that the engine gives it."""
+    parse: ParseText
+    required: bool = True
+
+
+class ParameterForm(msgspec.Struct, frozen=True):
+    """One thing that a word names: its fields, and what is made of them."""
+
+    fields: tuple[FormField, ...]
+    make: Callable[..., Any]
+
+    def made(self, values: Mapping[str, Any]) -> Any:
+        """Return the thing from values by the user's names; they have been parsed."""
+        known = {f.into: values[f.name] for f in self.fields if f.name in values}
+        return self.make(**known)
+
+
+ParameterForms = Mapping[str, ParameterForm]
+
+
+def parse_form(text: str, forms: ParameterForms, what: str) -> Any:
+    """Return what a short text such as `zipf 1.2` or `gamma:2` means."""
+    word, *rest = _BLANKS.split(text.strip())
+    if word not in forms:
+        raise ValueError(f"{word!r} is no {what}: one of {', '.join(forms)}")
+    form = forms[word]
+    names = [field.name for field in form.fields]
+    texts = _distribution_named(rest, names, word)
+    absent = [f.name for f in form.fields if f.required and f.name not in texts]
+    if absent:
+        raise ValueError(f"{word} needs {' and '.join(absent)}: {usage(word, form)}")
+    return form.made(
+        {f.name: f.parse(texts[f.name]) for f in form.fields if f.name in texts}
+    )
+
+
+def _distribution_named(
+    words: Sequence[str], names: Sequence[str], form: str
+) -> dict[str, str]:
+    """Return the texts of a form's fields, by name or by place."""
+    texts: dict[str, str] = {}
+    left = list(words)
+    while left:
+        named = left[0] in names
+        name = left.pop(0) if named else next((n for n in names if n not in texts), "")
+        if not name or (named and not left):
+            raise ValueError(
+                f"{form} takes {' and '.join(names) or 'nothing more'}"
+                + (f"; {left[0]!r} is too much" if left else "")
+            )
+        texts[name] = left.pop(0)
+    return texts
+
+
+def usage(word: str, form: ParameterForm) -> str:
+    """Return how a form is written: `lognormal MEAN CV`."""
+    words = [f.name.upper() if f.required else f"[{f.name}]" for f in form.fields]
+    return " ".join((word, *words))
+
+
+# -- distributions ---------------------------------------------------------------------
+
+
+def distribution_forms(parse: ParseText) -> ParameterForms:
+    """Return the distributions over values that `parse` reads."""
+    return {
+        "constant": ParameterForm(
+            (FormField("value", "value", parse),), w.ConstantValue
+        ),
+        "uniform": ParameterForm(
+            (FormField("low", "low", parse), FormField("high", "high", parse)), _uniform
+        ),
+        "exponential": ParameterForm(
+            (FormField("mean", "mean", parse),), w.Exponential
+        ),
+        "lognormal": ParameterForm(
+            (
+                FormField("mean", "mean", parse),
+                FormField("cv", "cv_micro", number_micro),
+            ),
+            w.Lognormal,
+        ),
+        "pareto": ParameterForm(
+            (
+                FormField("minimum", "minimum", parse),
+                FormField("shape", "shape_micro", number_micro),
+            ),
+            w.Pareto,
+        ),
+    }
+
+
+def _uniform(low: int, high: int) -> w.UniformValue:
+    if low > high:
+        raise ValueError("low is above high")
+    return w.UniformValue(low, high)
+
+
+def parse_distribution(text: str, parse: ParseText) -> w.Distribution:
+    """Return what `4k`, `uniform 4k..64k`, `weighted 4k:7 64k:3` or so means."""
+    words = text.split()
+    forms = distribution_forms(parse)
+    if len(words) > 1 and words[0] == "weighted":
+        return w.Weighted(tuple(_weight(word, parse) for word in words[1:]))
+    if words and words[0] == "weighted":
+        raise ValueError("weighted needs values: weighted 4k:70 64k:30")
+    if words and words[0] in forms:
+        spread = text.replace("..", " ")
+        return parse_form(spread, forms, "distribution")  # type: ignore[no-any-return]
+    if len(words) == 1 and words[0].isalpha():
+        names = ", ".join((*forms, "weighted"))
+        raise ValueError(f"{text!r} is neither a value nor a distribution ({names})")
+    return w.ConstantValue(parse(text))
+
+
+def _weight(word: str, parse: ParseText) -> tuple[int, int]:
+    value, colon, weight = word.partition(":")
+    if not colon:
+        raise ValueError(f"{word!r} has no weight: write {word}:70")
+    return parse(value), some(weight.removesuffix("%"))
+
+
+# -- arrivals and locations ------------------------------------------------------------
+
+time_distribution: ParseText = partial(parse_distribution, parse=duration_ns)
+"""A distribution of durations [ns]."""
+size_distribution: ParseText = partial(parse_distribution, parse=operation_bytes)
+"""A distribution of the sizes of operations [bytes]."""
+count_distribution: ParseText = partial(parse_distribution, parse=some)
+"""A distribution of whole numbers."""
+
+ARRIVALS: ParameterForms = {
+    "constant": ParameterForm((), w.ConstantArrival),
+    "poisson": ParameterForm((), w.PoissonArrival),
+    "uniform": ParameterForm((), w.UniformArrival),
+    "gamma": ParameterForm(
+        (FormField("cv", "cv_micro", number_micro),), w.GammaArrival
+    ),
+    "on-off": ParameterForm(
+        (
+            FormField("on", "on", time_distribution),
+            FormField("off", "off", time_distribution),
+        ),
+        w.OnOffArrival,
+    ),
+}
+
+LOCATIONS: ParameterForms = {
+    "uniform": ParameterForm((), w.UniformLocation),
+    "zipf": ParameterForm(
+        (
+            FormField("exponent", "exponent_micro", number_micro),
+            FormField("objects", "objects", some, required=False),
+        ),
+        w.ZipfLocation,
+    ),
+    "hot-cold": ParameterForm(
+        (
+            FormField("space", "hot_space_micro", share_micro),
+            FormField("accesses", "hot_access_micro", share_micro),
+        ),
+        w.HotColdLocation,
+    ),
+    "sequential": ParameterForm((), w.SequentialLocation),
+    "strided": ParameterForm(
+        (FormField("stride", "stride_bytes", some_bytes),), w.StridedLocation
+    ),
+}
+
+
+def parse_arrival(text: str) -> w.Arrival:
+    """Return what `poisson`, `gamma 2` or `on-off 1s 3s` means."""
+    return parse_form(text, ARRIVALS, "arrival process")  # type: ignore[no-any-return]
+
+
+def parse_location(text: str) -> w.Location:
+    """Return what `uniform`, `zipf 1.2` or `hot-cold 10% 90%` means."""
+    return parse_form(text, LOCATIONS, "location")  # type: ignore[no-any-return]
+
+
+def parse_kinds(read: int) -> tuple[tuple[str, int], ...]:
+    """Return the weights of reads and writes for a share of reads [millionths]."""
+    pairs = (("read", read), ("write", w.MICRO - read))
+    return tuple((kind, weight) for kind, weight in pairs if weight)
+
+
+# -- how a run goes on -----------------------------------------------------------------
+
+
+def parse_late(text: str) -> Any:
+    """Return what `catch-up`, `skip 1ms` or `burst 10` means."""
+    from benchwright.load import request as r
+
+    forms: ParameterForms = {
+        "catch-up": ParameterForm((), r.CatchUp),
+        "skip": ParameterForm((FormField("after", "after_ns", duration_ns),), r.Skip),
+        "burst": ParameterForm((FormField("operations", "operations", some),), r.Burst),
+    }
+    return parse_form(text, forms, "policy for late operations")
+
+
+def one_of(text: str, words: Sequence[str], what: str) -> str:
+    """Return the text when it is one of the words."""
+    if text not in words:
+        raise ValueError(f"{text!r} is no {what}: one of {', '.join(words)}")
+    return text
+
+
+def parse_cpus(text: str) -> tuple[int, ...]:
+    """Return what `1`, `0,2` or `0-3,8` means."""
+    cpus: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*([0-9]{1,5})(?:-([0-9]{1,5}))?\s*", part, re.ASCII)
+        if match is None:
+            raise ValueError(f"{text!r} is not a list of processors such as 0,2 or 0-3")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise ValueError(f"{part.strip()!r} ends before it begins")
+        cpus.extend(range(first, last + 1))
+    if len(set(cpus)) < len(cpus):
+        raise ValueError(f"{text!r} names a processor twice")
+    return tuple(cpus)
+
+
+# --------------------------------------------------------------------------------------
+# What `--target` names: `null`, a path, `http://...`, `tcp://...`, and its options.
+#
+# Purpose: one reading of targets for the command line and for `[target]` of a workload.
+# Decision: an option that does not belong to the kind of target is a mistake, never
+# ignored: `--direct` at a server would be believed to have done something.
+# Every function raises ValueError with a message that says what was expected.
+
+_SCHEMES = ("http", "tcp")
+_HTTP_PORT = 80
+_HOST_PORT = re.compile(r"[\w.-]+:\d+")
+_KINDS: dict[str, type[Any]] = {
+    "null": NullTarget,
+    "file": FileTarget,
+    "tcp": TcpTarget,
+    "http": HttpTarget,
+}
+
+
+def parse_target(text: str) -> LoadTarget:
+    """Return the target that a text names, with every option at its default."""
+    if text == "null":
+        return NullTarget()
+    scheme, colon, rest = text.partition("://")
+    if not colon:
+        return _file(text)
+    if scheme not in _SCHEMES:
+        tls = ": TLS is not spoken" if scheme == "https" else ""
+        raise ValueError(
+            f"{scheme}:// is no kind of target{tls}; use null, a path, http:// or tcp://"
+        )
+    if not rest:
+        raise ValueError(f"{text!r} names no host")
+    return _http(text) if scheme == "http" else _tcp(text)
+
+
+def _file(text: str) -> FileTarget:
+    if not text or "\0" in text:
+        raise ValueError(f"{text!r} is no path")
+    if os.path.isdir(text):
+        raise ValueError(f"{text!r} is a directory: name a file in it")
+    # Other load generators take a server so; "no such file" would not say what is missing.
+    if _HOST_PORT.fullmatch(text) and not os.path.exists(text):
+        raise ValueError(
+            f"{text!r} is no file; a server is http://{text}/ or tcp://{text}, "
+            f"a new file of that name ./{text}"
+        )
+    return FileTarget(path=text)
+
+
+def _http(text: str) -> HttpTarget:
+    parts = _split(text)
+    path = parts.path or "/"
+    if parts.query:
+        path += "?" + parts.query
+    return HttpTarget(url=f"http://{parts.netloc}/", paths=(path,))
+
+
+def _tcp(text: str) -> TcpTarget:
+    parts = _split(text)
+    if parts.port is None:
+        raise ValueError(f"{text!r} has no port: tcp://HOST:PORT")
+    if parts.path.strip("/") or parts.query:
+        raise ValueError(f"{text!r} has more than tcp://HOST:PORT")
+    assert parts.hostname is not None, "_split checks it"
+    return TcpTarget(host=parts.hostname, port=parts.port)
+
+
+def _split(text: str) -> Any:
+    parts = urlsplit(text)
+    try:
+        good = parts.hostname and parts.port != 0
+    except ValueError:
+        good = False
+    if not good:
+        raise ValueError(f"{text!r} has no valid host or port (1 to 65535)")
+    if parts.username is not None or parts.fragment:
+        raise ValueError(f"{text!r} has a user name or a #fragment; leave it out")
+    return parts
+
+
+def kind_of(target: LoadTarget) -> str:
+    """Return the kind of a target: null, file, tcp, http."""
+    return str(target.__struct_config__.tag)
+
+
+def options_of(kind: str) -> tuple[str, ...]:
+    """Return the names of the options that a kind of target takes."""
+    return tuple(_KINDS[kind].__struct_fields__)
+
+
+def with_options(target: LoadTarget, options: dict[str, Any]) -> LoadTarget:
+    """Return the target with some options set; each belongs to its kind."""
+    return msgspec.structs.replace(target, **options)
+
+
+def is_network(target: LoadTarget) -> bool:
+    """Tell whether operations are exchanges with a server."""
+    return isinstance(target, TcpTarget | HttpTarget)
+
+
+def implied_server(target: LoadTarget) -> NamedServer | None:
+    """Return the server that a target on this machine's loopback names by its port."""
+    match target:
+        case TcpTarget():
+            host, port = target.host, target.port
+        case HttpTarget():
+            parts = urlsplit(target.url)
+            host, port = parts.hostname or "", parts.port or _HTTP_PORT
+        case _:
+            return None
+    if host not in ("localhost", "::1") and not host.startswith("127."):
+        return None
+    return NamedServer("port", str(port), implied=True)
+
+
+def target_text(target: LoadTarget) -> str:
+    """Return a target as the user would name it."""
+    match target:
+        case NullTarget():
+            return "null"
+        case FileTarget():
+            return target.path
+        case TcpTarget():
+            host = f"[{target.host}]" if ":" in target.host else target.host
+            return f"tcp://{host}:{target.port}"
+        case HttpTarget():
+            only = target.paths[0] if len(target.paths) == 1 else "/"
+            return target.url.removesuffix("/") + only

@@ -1,0 +1,480 @@
+"""The life of a server under load: configured, started, probed until ready, watched, stopped with all its processes."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import signal
+import socket
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import urlsplit
+
+import msgspec
+
+from benchwright.core.errors import BenchError, Interrupted
+from benchwright.load.cpus import in_background, on_cpus
+from benchwright.load.server_commands import (
+    TAIL_BYTES,
+    Launcher,
+    ServerCommand,
+    ServerCommands,
+    ServerEnvironment,
+    ServerFailure,
+    log_tail,
+)
+from benchwright.load.spec import (
+    CommandReady,
+    CommandText,
+    HttpReady,
+    Ready,
+    ServerPlan,
+    TcpReady,
+)
+from benchwright.load.spec_toml import parse_address
+
+# --------------------------------------------------------------------------------------
+# The processes that a launcher's commands left behind: who they are, and whether they
+# live.
+#
+# Decision: a process is its id and its start time, so that an id that was given again is not
+# taken for it. A daemon is found as a child of the launcher, which adopts every orphan of its
+# commands (a child subreaper). Source: proc(5), /proc/PID/stat, fields 3, 4 and 22.
+
+PROC = Path("/proc")
+
+
+class ProcessIdentity(msgspec.Struct, frozen=True):
+    """One process, for ever."""
+
+    pid: int
+    started_ticks: int
+    """Since boot, in clock ticks."""
+
+
+class ProcessStat(msgspec.Struct, frozen=True):
+    """What /proc says of a process now."""
+
+    process: ProcessIdentity
+    parent: int
+    state: str
+    name: str
+
+    @property
+    def lives(self) -> bool:
+        """Whether it can still run: a zombie has ended."""
+        return self.state not in "ZX"
+
+
+def stat_of(pid: int, proc: Path = PROC) -> ProcessStat | None:
+    """Return what is known of a process; None when there is none."""
+    try:
+        text = (proc / str(pid) / "stat").read_text(errors="replace")
+    except OSError:
+        return None
+    # The name is in brackets and may itself have blanks and brackets.
+    name, fields = (
+        text[text.index("(") + 1 : text.rindex(")")],
+        text[text.rindex(")") + 2 :],
+    )
+    words = fields.split()
+    return ProcessStat(
+        ProcessIdentity(pid, int(words[19])), int(words[1]), words[0], name
+    )
+
+
+def is_alive(process: ProcessIdentity, proc: Path = PROC) -> bool:
+    """Tell whether it still runs."""
+    stat = stat_of(process.pid, proc)
+    return stat is not None and stat.process == process and stat.lives
+
+
+def children_of(pid: int, proc: Path = PROC) -> list[ProcessStat]:
+    """Return the living children of a process."""
+    return [one for one in _living(proc) if one.parent == pid]
+
+
+def descendants_of(pid: int, proc: Path = PROC) -> list[ProcessStat]:
+    """Return its living children, theirs, and so on."""
+    living = _living(proc)
+    found: list[ProcessStat] = []
+    parents = {pid}
+    while True:
+        more = [s for s in living if s.parent in parents and s not in found]
+        if not more:
+            return found
+        found += more
+        parents = {one.process.pid for one in more}
+
+
+def _living(proc: Path) -> list[ProcessStat]:
+    stats = (stat_of(int(e.name), proc) for e in proc.iterdir() if e.name.isdecimal())
+    return [one for one in stats if one is not None and one.lives]
+
+
+def signal_all(processes: list[ProcessStat], number: int) -> None:
+    """Send a signal to processes; one that has ended is none to them."""
+    for one in processes:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if is_alive(one.process):
+                os.kill(one.process.pid, number)
+
+
+# -- Asks a server whether it is ready: by TCP or HTTP ---------------------------------
+#
+# Decision: the probes run in Python, each with a short limit of its own; a server that hangs
+# is one that is not ready. Any HTTP answer below 500 counts: a 404 comes from a server that
+# serves. A command that asks is run by the launcher, as all of the user's are (server.py): one
+# of ours would outlive a `bw` that is killed. Non-goal: TLS (use `tcp`).
+
+PROBE_S = 1.0
+"""How long one probe may take [s]."""
+
+
+def why_not_ready(ready: TcpReady | HttpReady, values: Mapping[str, str]) -> str:
+    """Return why the server is not ready yet; empty when it is."""
+    shown = ready.shown(values)
+    return _tcp(shown) if isinstance(ready, TcpReady) else _http(shown)
+
+
+def _tcp(address: str) -> str:
+    try:
+        with socket.create_connection(parse_address(address), PROBE_S):
+            return ""
+    except (OSError, ValueError) as error:
+        return f"{address}: {_reason(error)}"
+
+
+def _http(url: str) -> str:
+    parts = urlsplit(url)
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    connection = http.client.HTTPConnection(parts.netloc, timeout=PROBE_S)
+    try:
+        connection.request("GET", path, headers={"Connection": "close"})
+        status = connection.getresponse().status
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        return f"{url}: {_reason(error)}"
+    finally:
+        connection.close()
+    return "" if status < 500 else f"{url}: HTTP status {status}"
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+# --------------------------------------------------------------------------------------
+# The life of a server under load: configured, started, waited for, watched, stopped.
+#
+# Purpose: one server at a time, its processes children of the launcher, so that none outlives a
+# `bw` that is killed. Decision: whatever the user starts is a daemon to us: a foreground
+# command is left in the background by begin.py, and both kinds are then the launcher's orphans.
+# What goes wrong with a server is a `ServerFailure`, which a trial tells, and not an error: the
+# search decides. Non-goal: containers and remote hosts; `configure` and `stop` can drive them.
+
+LOOK_S = 0.02
+"""Between two looks at a server that starts or ends [s]."""
+LEAST_STOP_NS = 10**9
+"""A stop command may take so long even where the grace is none."""
+KILL_PATIENCE_S = 5.0
+"""A process that hangs in the kernel is not waited for longer [s]."""
+
+
+class ServerClock(Protocol):
+    """Time, as waiting needs it."""
+
+    def now(self) -> float:
+        """Return seconds since some moment; never goes back."""
+
+    def sleep(self, seconds: float) -> None:
+        """Let so much time pass."""
+
+
+class MonotonicClock:
+    """The machine's own."""
+
+    def now(self) -> float:
+        """Return CLOCK_MONOTONIC [s]."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep."""
+        time.sleep(seconds)
+
+
+class _RunningServer(msgspec.Struct, frozen=True):
+    """A server that was started."""
+
+    values: Mapping[str, str]
+    roots: tuple[ProcessIdentity, ...]
+    """It has ended when these all have."""
+    before: frozenset[ProcessIdentity] = frozenset()
+    """The launcher's children that are no part of it."""
+
+
+class Server:
+    """The server of one workbench."""
+
+    def __init__(
+        self,
+        plan: ServerPlan,
+        launcher: Launcher,
+        around: ServerEnvironment,
+        clock: ServerClock,
+    ) -> None:
+        self._plan = plan
+        self._launcher = launcher
+        self._own_launcher = stat_of(launcher.hello.pid)
+        self._commands = ServerCommands(plan, launcher, around)
+        self._around = around
+        self._clock = clock
+        self._running: _RunningServer | None = None
+        self._begun = False
+        """Whether something may have been left running since the last stop."""
+        self._interrupted = False
+
+    @property
+    def log(self) -> Path:
+        """Of a foreground server, without `.out` and `.err`."""
+        return self._around.logs / "server"
+
+    def interrupt(self) -> None:
+        """End waiting; safe to call in a signal handler."""
+        self._interrupted = True
+
+    # -- start -----------------------------------------------------------------------
+
+    def ensure(self, values: Mapping[str, str]) -> None:
+        """Have a server run and be ready with these levels: the same one, if it can be.
+
+        Raises ServerFailure and Interrupted.
+        """
+        death = self.died()
+        running = self._running
+        if running is not None and running.values == values:
+            self._wait_or_stop(running)
+            return
+        self.stop()
+        if death:
+            raise ServerFailure(f"between two trials {death}")
+        try:
+            self._start(values)
+        except ServerFailure:
+            self.stop()
+            raise
+
+    def _start(self, values: Mapping[str, str]) -> None:
+        plan = self._plan
+        mark = _size(self.log.with_suffix(".err")), _size(self.log.with_suffix(".out"))
+        # What a configuring command leaves running is ended with the server.
+        self._begun = plan.start is not None
+        for command in plan.configure:
+            self._run(command, values, "configure", plan.configure_timeout_ns)
+        before = frozenset(one.process for one in self._children())
+        if plan.start is not None:
+            self._check_place(values)
+            self._run(plan.start, values, "start", plan.ready_timeout_ns)
+        running = _RunningServer(values, self._roots(before), before)
+        self._running = running
+        self._wait(running, mark)
+
+    def _check_place(self, values: Mapping[str, str]) -> None:
+        """Raise ServerFailure where something else answers at the server's address."""
+        ready = self._plan.ready
+        if ready is None or isinstance(ready, CommandReady):
+            return
+        if not why_not_ready(ready, values):
+            text = "something else answers already where the server is to be"
+            raise ServerFailure(
+                f"{text} ({ready.shown(values)}): end it, or use {{port}}"
+            )
+
+    def _run(
+        self, text: CommandText, values: Mapping[str, str], what: str, limit_ns: int
+    ) -> None:
+        """Run a command of the user's to its end."""
+        command = text.filled(values)
+        argv = (*on_cpus(self._around.cpus), *command.argv)
+        if what == "start" and not self._plan.daemon:
+            self._pid_file.unlink(missing_ok=True)
+            words = in_background(self._around.cpus, self._pid_file, self.log)
+            argv = (*words, *command.argv)
+        told = f"{what} ({command.text})"
+        errand = ServerCommand(
+            what=told, argv=argv, values=values, limit_s=limit_ns / 1e9
+        )
+        self._commands.run(errand, lambda: self._interrupted)
+
+    # -- watching --------------------------------------------------------------------
+
+    def pids(self) -> tuple[int, ...]:
+        """Return the processes of the server now; between two loads the launcher has no
+        others. What `configure` left running counts as the server too."""
+        if not self._launcher_lives:
+            return ()
+        found = descendants_of(self._launcher.hello.pid)
+        return tuple(one.process.pid for one in found)
+
+    @property
+    def _pid_file(self) -> Path:
+        return self._around.logs / "server.pid"
+
+    def _roots(self, before: frozenset[ProcessIdentity]) -> tuple[ProcessIdentity, ...]:
+        """Return the processes that the start left to the launcher."""
+        if self._plan.start is None:
+            return ()
+        if self._plan.daemon:
+            return self._left_since(before)
+        stat = stat_of(int(self._pid_file.read_text()))
+        return () if stat is None else (stat.process,)
+
+    def _left_since(
+        self, before: frozenset[ProcessIdentity]
+    ) -> tuple[ProcessIdentity, ...]:
+        found = [one.process for one in self._children()]
+        return tuple(one for one in found if one not in before)
+
+    @property
+    def _launcher_lives(self) -> bool:
+        """Whether its process id is still its own: another's children are not ours."""
+        own = self._own_launcher
+        return own is not None and is_alive(own.process)
+
+    def _children(self) -> list[ProcessStat]:
+        return children_of(self._launcher.hello.pid) if self._launcher_lives else []
+
+    def _alive(self, running: _RunningServer) -> bool:
+        """Tell whether it runs; of a server that is not ours nobody knows, so: yes."""
+        if self._plan.start is None or any(is_alive(p) for p in running.roots):
+            return True
+        # A daemon may part from its parent only after its start has returned.
+        return self._plan.daemon and bool(self._left_since(running.before))
+
+    def died(self) -> str:
+        """Return how the log of a server that has ended by itself ends; empty if it lives."""
+        running = self._running
+        if running is None or self._alive(running):
+            return ""
+        self._running = None
+        return f"the server has ended; {self._log_tail((0, 0))}"
+
+    def _wait(self, running: _RunningServer, mark: tuple[int, int] = (0, 0)) -> None:
+        """Wait until it is ready. Raises ServerFailure when it ends, or too much time has."""
+        ready = self._plan.ready
+        if ready is None:
+            return
+        limit_s = self._plan.ready_timeout_ns / 1e9
+        deadline = self._clock.now() + limit_s
+        while True:
+            why = self._why_not_ready(ready, running.values)
+            if not why:
+                break
+            if self._interrupted:
+                raise Interrupted
+            if not self._alive(running):
+                text = "the server ended before it was ready"
+                raise ServerFailure(f"{text}; {self._log_tail(mark)}")
+            if self._clock.now() >= deadline:
+                text = f"the server was not ready within {limit_s:g} s ({why})"
+                raise ServerFailure(f"{text}; {self._log_tail(mark)}")
+            self._clock.sleep(LOOK_S)
+        # Somebody else may hold the port, and answer in place of a server that could not.
+        if not self._alive(running):
+            text = "the server ended, and something else answers in its place"
+            raise ServerFailure(f"{text}; {self._log_tail(mark)}")
+
+    def _why_not_ready(self, ready: Ready, values: Mapping[str, str]) -> str:
+        if not isinstance(ready, CommandReady):
+            return why_not_ready(ready, values)
+        try:
+            self._run(ready.command, values, "ready", round(PROBE_S * 1e9))
+        except ServerFailure as failure:
+            return str(failure)
+        return ""
+
+    def _wait_or_stop(self, running: _RunningServer) -> None:
+        """Wait until it is ready; one that does not get so is stopped, so that the next
+        trial begins with a new one. Raises ServerFailure."""
+        try:
+            self._wait(running)
+        except ServerFailure:
+            self.stop()
+            raise
+
+    def settle(self) -> bool:
+        """Wait until a server that was loaded answers again, so that no backlog is left.
+
+        Returns whether it did; one that does not is stopped, and the next trial begins
+        with a new one.
+        """
+        running = self._running
+        if running is None:
+            return True
+        try:
+            self._wait_or_stop(running)
+        except ServerFailure:
+            return False
+        return True
+
+    # -- stop ------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """End the server and all that it started; nothing happens where there is none."""
+        running, self._running = self._running, None
+        if not self._begun:
+            return
+        stopping, self._interrupted = self._interrupted, False
+        try:
+            if running is not None:
+                self._ask_to_stop(running)
+            self._end(signal.SIGTERM, self._plan.grace_ns / 1e9)
+            self._end(signal.SIGKILL, KILL_PATIENCE_S)
+            self._begun = False
+        finally:
+            self._interrupted = stopping
+
+    def _ask_to_stop(self, running: _RunningServer) -> None:
+        """Run the user's stop command, and give the server its grace to follow it."""
+        if self._plan.stop is None or not self._alive(running):
+            return
+        # Without a launcher nothing can be asked: its guard has ended everything then.
+        with contextlib.suppress(ServerFailure, Interrupted, BenchError):
+            limit_ns = max(self._plan.grace_ns, LEAST_STOP_NS)
+            self._run(self._plan.stop, running.values, "stop", limit_ns)
+            self._until_gone(self._plan.grace_ns / 1e9)
+
+    def _end(self, number: int, patience_s: float) -> None:
+        """Signal what is left: the launcher's own children first, all of them with KILL."""
+        every = number == signal.SIGKILL
+        if not self._launcher_lives:
+            return
+        pid = self._launcher.hello.pid
+        signal_all(descendants_of(pid) if every else children_of(pid), number)
+        self._until_gone(patience_s)
+
+    def _until_gone(self, patience_s: float) -> None:
+        deadline = self._clock.now() + patience_s
+        while self._children() and self._clock.now() < deadline:
+            self._clock.sleep(LOOK_S)
+
+    # -- logs ------------------------------------------------------------------------
+
+    def _log_tail(self, mark: tuple[int, int]) -> str:
+        """Return the end of what the server said since its log had these lengths."""
+        for end, begin in zip((".err", ".out"), mark, strict=True):
+            path = self.log.with_suffix(end)
+            with contextlib.suppress(OSError), path.open("rb") as file:
+                file.seek(max(begin, _size(path) - TAIL_BYTES))
+                if said := log_tail(file.read()):
+                    return f"its log ends: {said}"
+        return "its log is empty"
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

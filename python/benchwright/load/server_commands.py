@@ -1,0 +1,175 @@
+"""Runs the commands that a user wrote for a server, each to its end or its limit.
+
+Decision: they run by the launcher, as mode SYSTEM, so that none outlives a `bw` that is killed.
+A limit is an interrupt from a timer, because the launcher's own timeout is of a trial's EXEC.
+A command that fails is a `ServerFailure`, which a trial tells: the search decides.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol
+
+import msgspec
+
+from benchwright.core.errors import Interrupted
+from benchwright.core.observation import ProcessRecord, TrialEnding
+from benchwright.core.plan import CommandMode, Pairs
+from benchwright.load.cpus import CpuList
+from benchwright.load.spec import ServerPlan, fill_placeholders
+from benchwright.trial.bench import Bench
+from benchwright.trial.protocol import (
+    LauncherHello,
+    RunRequest,
+    WireCommand,
+    merge_pairs,
+)
+
+TAIL_BYTES = 2000
+AGAIN_S = 0.05
+"""Between two interrupts of a command whose time is over [s]."""
+
+
+class Launcher(Bench, Protocol):
+    """A bench whose commands' orphans become its children."""
+
+    @property
+    def hello(self) -> LauncherHello:
+        """Who it is."""
+
+
+class ServerFailure(Exception):
+    """A server that does not do what it should; the text says what and shows its log."""
+
+
+class ServerEnvironment(msgspec.Struct, frozen=True, kw_only=True):
+    """What every command of a server gets."""
+
+    directory: str
+    environment: Pairs
+    logs: Path
+    """Exists: the commands' and the server's output."""
+    cpus: CpuList = ()
+
+
+class ServerCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """One command to run."""
+
+    what: str
+    """For messages: `configure (prepare.sh 1)`."""
+    argv: tuple[str, ...]
+    values: Mapping[str, str]
+    limit_s: float
+    """Then it is ended [s]."""
+
+
+class ServerCommands:
+    """Runs a server's commands."""
+
+    def __init__(
+        self, plan: ServerPlan, launcher: Launcher, around: ServerEnvironment
+    ) -> None:
+        self._plan = plan
+        self._launcher = launcher
+        self._around = around
+
+    def run(self, errand: ServerCommand, abandoned: Callable[[], bool]) -> None:
+        """Run a command to its end. Raises ServerFailure, Interrupted and BenchError."""
+        request = RunRequest(
+            id=0,
+            first_epoch=1,
+            epochs=1,
+            threads=1,
+            commands=(WireCommand(CommandMode.SYSTEM.value, errand.argv),),
+            environment=self.environment(errand.values),
+            directory=self._existing(errand),
+            logs=str(self._around.logs),
+        )
+        with _TimeLimit(self._launcher, errand.limit_s) as limit:
+            result = self._launcher.run(request, abandoned=abandoned)
+        if not result.epochs or result.epochs[0].ending is TrialEnding.INTERRUPTED:
+            if limit.passed and not abandoned():
+                text = f"{errand.what} did not end within {errand.limit_s:g} s"
+                raise ServerFailure(text)
+            raise Interrupted
+        self._check(errand, result.epochs[0].processes[0])
+
+    def environment(self, values: Mapping[str, str]) -> Pairs:
+        """Return what the server's commands get beyond the caller's environment."""
+        own = tuple(
+            (k, fill_placeholders(v, values)) for k, v in self._plan.environment
+        )
+        return merge_pairs(self._around.environment, own)
+
+    def directory(self, values: Mapping[str, str]) -> str:
+        """Return where the server's commands run."""
+        own = self._plan.directory
+        inner = "" if own is None else fill_placeholders(own, values)
+        return str(Path(self._around.directory, inner))
+
+    def _existing(self, errand: ServerCommand) -> str:
+        directory = self.directory(errand.values)
+        if not Path(directory).is_dir():
+            text = f"{errand.what} cannot run: there is no directory {directory}"
+            raise ServerFailure(f"{text}; [server] directory says where commands run")
+        return directory
+
+    def _check(self, errand: ServerCommand, record: ProcessRecord) -> None:
+        """Raise ServerFailure for a command that did not end well."""
+        if record.status or record.error:
+            said = record.error or self._tail(record)
+            status = f"ended with status {record.status}"
+            raise ServerFailure(f"{errand.what} {status}: {said}")
+
+    def _tail(self, record: ProcessRecord) -> str:
+        """Return the end of what a command said."""
+        for stream, (begin, length) in (("err", record.err), ("out", record.out)):
+            path = self._around.logs / f"{CommandMode.SYSTEM.value.lower()}-0.{stream}"
+            with contextlib.suppress(OSError), path.open("rb") as file:
+                file.seek(begin)
+                if said := log_tail(file.read(length)):
+                    return said
+        return "it said nothing"
+
+
+class _TimeLimit:
+    """Ends what the launcher runs when its time is over."""
+
+    def __init__(self, launcher: Launcher, limit_s: float) -> None:
+        self.passed = False
+        self._launcher = launcher
+        self._limit_s = limit_s
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._end)
+
+    def __enter__(self) -> _TimeLimit:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self._done.set()
+        # So that it cannot end the next command.
+        self._thread.join()
+
+    def _end(self) -> None:
+        if self._done.wait(self._limit_s):
+            return
+        self.passed = True
+        # Again and again: the launcher may not have begun when the first one comes.
+        while not self._done.wait(AGAIN_S):
+            self._launcher.interrupt(cleanup=True)
+
+
+def log_tail(data: bytes) -> str:
+    """Return the last lines of an output on one line."""
+    lines = data[-TAIL_BYTES:].decode(errors="replace").splitlines()
+    return " | ".join(line.strip() for line in lines if line.strip())[-400:]

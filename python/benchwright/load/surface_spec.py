@@ -1,0 +1,222 @@
+"""`[surface]` of a spec: which samples are searched, which model predicts the others, and which factors the spec uses."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from benchwright.core.surface import (
+    DesignKind,
+    Factor,
+    ModelKind,
+    SurfaceGoal,
+    Transform,
+    make_factor,
+)
+from benchwright.decide.surface.coding import columns_of
+from benchwright.findings.text import counted
+from benchwright.load.criteria import parse_confidence
+from benchwright.load.generators.adapter import named_in
+from benchwright.load.spec import Spec
+from benchwright.load.tables import SpecTable
+from benchwright.suite.program import Slot
+
+# --------------------------------------------------------------------------------------
+# Which names in braces the texts of a spec use: a factor that none uses changes
+# nothing.
+#
+# Purpose: a surface over such a factor would cost searches and say that it has no effect,
+# which nobody measured. A program may also take a level from its environment; then its name
+# stands in a text all the same (`env BW_FACTOR_disks={disks} ./generate`).
+
+_IN_ENVIRONMENT = re.compile(r"BW_FACTOR_(\w+)", re.ASCII)
+
+
+def unused_factors(spec: Spec) -> tuple[str, ...]:
+    """Return the factors that no text of the server and of the load names."""
+    used = set(_names_in((spec.server, spec.load.settings)))
+    return tuple(name for name, _ in spec.factors if name not in used)
+
+
+def _names_in(value: Any) -> Iterator[str]:
+    """Yield every name in the texts of a value, however deep they lie in it."""
+    if isinstance(value, Slot):
+        yield value.name
+    elif isinstance(value, str):
+        yield from (name.removesuffix(":int") for name in named_in(value))
+        yield from _IN_ENVIRONMENT.findall(value)
+    elif isinstance(value, msgspec.Struct):
+        yield from _names_in(list(msgspec.structs.asdict(value).values()))
+    elif isinstance(value, Mapping):
+        yield from _names_in([*value, *value.values()])
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _names_in(one)
+
+
+# --------------------------------------------------------------------------------------
+# `[surface]` of a spec: which samples are searched, and what model tells the others.
+#
+# Keys: `samples`, `design`, `model`, `degree`, `response`, `transform`, `confidence`, `seed`.
+# Without `samples` every sample is searched. docs/surface.md is the reference for users.
+
+MOST_SAMPLES = 20_000
+"""That factors may span."""
+_KEYS = (
+    "samples",
+    "design",
+    "model",
+    "degree",
+    "response",
+    "transform",
+    "confidence",
+    "seed",
+)
+RESPONSES = ("log", "linear")
+SPARE = 1
+"""Samples beyond the terms of main effects: the least of which a model can be told, unless
+all are searched. With fewer a word is never seen: of 8 words and 4 numbers without any
+interaction the bands of 3 samples held 69 %, of 9 (the terms) 93 %, of 10 99 % (16 seeds)."""
+
+
+class SurfaceMisfit(msgspec.Struct, frozen=True):
+    """What does not fit together: the key to mend, what is wrong, what to do."""
+
+    key: str
+    message: str
+    hint: str
+
+
+class SurfaceSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What `[surface]` says; None: it does not."""
+
+    factors: tuple[Factor, ...] = ()
+    samples: int | None = None
+    design: DesignKind | None = None
+    model: ModelKind | None = None
+    degree: int | None = None
+    response: str | None = None
+    confidence: float | None = None
+    seed: int | None = None
+
+    @property
+    def count(self) -> int:
+        """How many samples there are."""
+        return math.prod(len(factor.levels) for factor in self.factors)
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of a SurfaceGoal, with what follows from what was said.
+
+        All samples are a full factorial; fewer are chosen adaptively, unless a polynomial
+        is asked for; a design that is optimal for a polynomial is fitted by one.
+        """
+        samples = min(self.samples or self.count, self.count)
+        design = self.design or self._design(samples)
+        log = self.response != "linear"
+        said = {"degree": self.degree, "confidence": self.confidence}
+        return {
+            "factors": self.factors,
+            "samples": self.count if design is DesignKind.FULL else samples,
+            "design": design,
+            "model": self.model or _model(design),
+            "log_response": log,
+            **{name: value for name, value in said.items() if value is not None},
+        }
+
+    def _design(self, samples: int) -> DesignKind:
+        if samples == self.count:
+            return DesignKind.FULL
+        if self.model is ModelKind.POLYNOMIAL:
+            return DesignKind.I_OPTIMAL
+        return DesignKind.ADAPTIVE
+
+
+def _model(design: DesignKind) -> ModelKind:
+    optimal = design in (DesignKind.D_OPTIMAL, DesignKind.I_OPTIMAL)
+    return ModelKind.POLYNOMIAL if optimal else ModelKind.GAUSSIAN_PROCESS
+
+
+def surface_defaults(spec: Spec) -> SurfaceSpec:
+    """Return what holds for a spec without `[surface]`: every sample is searched."""
+    return SurfaceSpec(factors=tuple(make_factor(*one) for one in spec.factors))
+
+
+def read_surface(table: SpecTable, spec: Spec) -> SurfaceSpec:
+    """Return what `[surface]` says; mistakes are reported to the table."""
+    table.only(_KEYS)
+    factors = _factors(table, spec)
+    # Without factors there is nothing to count: run/search_requests.py says so.
+    most = math.prod(len(one.levels) for one in factors) if factors else MOST_SAMPLES
+    design = table.choice("design", tuple(DesignKind))
+    model = table.choice("model", tuple(ModelKind))
+    said = SurfaceSpec(
+        factors=factors,
+        samples=table.whole("samples", 1, most),
+        design=None if design is None else DesignKind(design),
+        model=None if model is None else ModelKind(model),
+        degree=table.whole("degree", 1, 2),
+        response=table.choice("response", RESPONSES),
+        confidence=table.read("confidence", parse_confidence),
+        seed=table.whole("seed", 0, 2**63 - 1),
+    )
+    for misfit in surface_misfits(said):
+        table.refuse(table.at(misfit.key), misfit.message, misfit.hint)
+    return said
+
+
+def surface_misfits(said: SurfaceSpec) -> list[SurfaceMisfit]:
+    """Return what does not fit together: design, and number of samples."""
+    if not said.factors:
+        return []
+    if said.design is DesignKind.FULL and said.samples not in (None, said.count):
+        message = f"design full is all {said.count} samples, not {said.samples}"
+        hint = "leave samples out, or take adaptive or i-optimal"
+        return [SurfaceMisfit("design", message, hint)]
+    chosen = (DesignKind.ADAPTIVE, DesignKind.D_OPTIMAL, DesignKind.I_OPTIMAL)
+    if said.design in chosen and said.samples is None:
+        message = f"design {said.design} needs samples, of the {said.count} there are"
+        return [SurfaceMisfit("design", message, "such as samples = 10")]
+    least = least_samples(said.factors)
+    if said.samples is not None and said.samples < min(least, said.count):
+        message = f"{counted(said.samples, 'sample')} cannot tell the peaks of all {said.count}"
+        hint = f"at least {min(least, said.count)}: one more than a plane has terms"
+        return [SurfaceMisfit("samples", message, hint)]
+    return []
+
+
+def least_samples(factors: Sequence[Factor]) -> int:
+    """Return the least number of samples that a model of all others can be told from."""
+    return 1 + len(columns_of(factors)) + SPARE
+
+
+def surface_goal_of(said: SurfaceSpec, peak: Any, seed: int) -> SurfaceGoal:
+    """Return the goal of a mapping, with its inner search's goal."""
+    chosen = said.seed if said.seed is not None else seed
+    return SurfaceGoal(peak=peak, seed=chosen, **said.fields())
+
+
+def _factors(table: SpecTable, spec: Spec) -> tuple[Factor, ...]:
+    """Return the spec's factors, transformed as `transform` says or by themselves."""
+    inner = table.table("transform")
+    if inner is not None:
+        inner.only([name for name, _ in spec.factors])
+    found = []
+    for name, levels in spec.factors:
+        word = None if inner is None else inner.choice(name, tuple(Transform))
+        found.append(_factor(inner, name, levels, word))
+    return tuple(found)
+
+
+def _factor(
+    table: SpecTable | None, name: str, levels: tuple[str, ...], word: str | None
+) -> Factor:
+    try:
+        return make_factor(name, levels, None if word is None else Transform(word))
+    except ValueError as error:
+        assert table is not None, "only a transform that was said can be wrong"
+        table.refuse(table.at(name), str(error))
+        return make_factor(name, levels)

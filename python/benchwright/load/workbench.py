@@ -1,0 +1,398 @@
+"""Where a trial under load runs: the port, and a workbench on this machine with a server, its generator and their CPUs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from benchwright.core.errors import BenchError, Diagnostic, InputError, Interrupted
+from benchwright.core.plan import Pairs
+from benchwright.core.results import Finding
+from benchwright.core.search import Criterion, LoadEnding, LoadTrial, Probe
+from benchwright.load.cpus import (
+    SHARED,
+    CpuAssignment,
+    available_cpus,
+    cpu_assignment,
+    on_cpus,
+)
+from benchwright.load.engine_generator import EngineGenerator, TrialDir, failed_trial
+from benchwright.load.generators.adapter import Generator
+from benchwright.load.generators.run import (
+    GeneratorPlace,
+    generator_request,
+    run_generator,
+)
+from benchwright.load.server import MonotonicClock, Server, ServerClock
+from benchwright.load.server_commands import Launcher, ServerFailure
+from benchwright.load.server_commands import ServerEnvironment as ServerSurroundings
+from benchwright.load.spec import ServerPlan, Spec
+from benchwright.load.spec_toml import ENGINE, engine_positions
+from benchwright.suite.mistakes import diagnostic
+from benchwright.suite.program import Where
+from benchwright.trial.programs import program_problem
+from benchwright.trial.protocol import ExecEnvironment, merge_pairs
+
+# -- The port to a workbench: where a trial under load runs ----------------------------
+
+AroundLoad = Callable[[Sequence[int]], AbstractContextManager[None]]
+"""Returns what is around a load, of the processes of the server that is ready for it."""
+
+
+def unwatched(_server: Sequence[int]) -> AbstractContextManager[None]:
+    """Return nothing that is around a load."""
+    return nullcontext()
+
+
+class Workbench(Protocol):
+    """A server, its load generator, and the machine that both run on."""
+
+    @property
+    def watched(self) -> bool:
+        """Whether a running trial can be looked at and left early."""
+
+    def run(
+        self,
+        probe: Probe,
+        sample: Pairs,
+        leaves: Callable[[LoadTrial], bool],
+    ) -> LoadTrial:
+        """Run one trial at a sample (factor levels) and return what it came to.
+
+        A server that does not get ready, or dies, or a generator that fails is a trial
+        with ending FAILED, not an error: the search decides. Raises BenchError for a
+        workbench that cannot go on at all, and Interrupted after `interrupt`.
+        """
+
+    def interrupt(self) -> None:
+        """End what is running; safe to call in a signal handler."""
+
+    def close(self) -> None:
+        """Stop the server and everything else that was started."""
+
+
+# --------------------------------------------------------------------------------------
+# A workbench on this machine: a server, its generator, and the processors they run
+# on.
+#
+# Purpose: what a search needs of `load/workbench.py`, by the launcher of its session. Decision:
+# a trial is one call, and everything it starts is stopped by the next, by `close`, or by the
+# launcher's guard when `bw` is killed. The time of a trial is measured here, whole: a search
+# pays for restarts too. What cannot work at any rate (a program that is not installed, a criterion
+# that the generator has no value for) is told before the first trial.
+
+LeaveEarly = Callable[[LoadTrial], bool]
+STATE = "bw-state-"
+NOT_RECOVERED = "server-did-not-recover"
+PORTS = range(15_000, 32_000)
+"""Below the ports that the kernel gives to clients: a generator cannot take the server's
+while it is started anew."""
+
+
+class WorkbenchConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """What a workbench is built for."""
+
+    spec: Spec
+    criteria: tuple[Criterion, ...]
+    around: ExecEnvironment
+    logs: Path
+    """The session's; made where it is not there."""
+    seed: int = 1
+    recorded: int = 0
+    """Trials of the session that are on record."""
+
+
+class _Driver(Protocol):
+    """A generator, whatever it is."""
+
+    @property
+    def watched(self) -> bool:
+        """Whether a running load can be looked at."""
+
+    def interrupt(self) -> None:
+        """End the load that runs."""
+
+    def run(
+        self,
+        probe: Probe,
+        values: Mapping[str, str],
+        desk: TrialDir,
+        leaves: LeaveEarly,
+    ) -> LoadTrial:
+        """Run one load."""
+
+
+class LocalWorkbench:
+    """Runs trials under load on this host."""
+
+    def __init__(
+        self,
+        setting: WorkbenchConfig,
+        launcher: Launcher,
+        clock: ServerClock | None = None,
+        *,
+        around_load: AroundLoad = unwatched,
+    ) -> None:
+        """Raises InputError for what cannot work at any rate."""
+        self._setting = setting
+        self._around_load = around_load
+        self._launcher = launcher
+        self._clock = clock or MonotonicClock()
+        self._interrupted = False
+        setting.logs.mkdir(parents=True, exist_ok=True)
+        self.seats = cpu_assignment(setting.spec, available_cpus())
+        self._driver = _driver(setting, launcher, self.seats)
+        self._server = self._made_server()
+        self._state = _fresh_state(setting.logs)
+        self.values: dict[str, str] = {
+            "here": str(Path(setting.around.directory, setting.spec.directory)),
+            "state": self._state,
+            "port": str(_free_port()),
+        }
+        self._directories = _last_number(setting.logs)
+        self._number = setting.recorded
+
+    @property
+    def watched(self) -> bool:
+        """Whether a running trial can be looked at and left early."""
+        return self._driver.watched
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Doubts about the bench itself, whatever is measured on it."""
+        return self.seats.doubts(self._setting.spec.file)
+
+    def run(self, probe: Probe, sample: Pairs, leaves: LeaveEarly) -> LoadTrial:
+        """Run one trial at a sample. See load/workbench.py."""
+        begun = self._clock.now()
+        try:
+            trial = self._trial(probe, dict(sample) | self.values, leaves)
+        except ServerFailure as failure:
+            trial = failed_trial(probe, str(failure))
+        except BaseException:
+            self._stop_server()
+            raise
+        if self._interrupted:
+            self._stop_server()
+            raise Interrupted
+        cost_s = max(self._clock.now() - begun, trial.lasted_s)
+        marks = (SHARED,) if self.seats.shared else ()
+        marks = tuple(dict.fromkeys((*trial.marks, *marks)))
+        return msgspec.structs.replace(trial, cost_s=cost_s, marks=marks)
+
+    def _trial(
+        self, probe: Probe, values: Mapping[str, str], leaves: LeaveEarly
+    ) -> LoadTrial:
+        server = self._server
+        if server is not None:
+            server.ensure(values)
+        if self._interrupted:
+            raise Interrupted
+        with self._around_load(() if server is None else server.pids()):
+            trial = self._driver.run(probe, values, self._desk(), leaves)
+        if server is None:
+            return trial
+        death = server.died()
+        if death:
+            return _trial_of_dead_server(trial, death)
+        if self._restarts_each_time:
+            server.stop()
+        elif not server.settle():
+            marks = (*trial.marks, NOT_RECOVERED)
+            return msgspec.structs.replace(trial, marks=marks)
+        return trial
+
+    def _desk(self) -> TrialDir:
+        """Return the place of the next trial."""
+        self._number += 1
+        # A trial that a crash cut has left its files: its repetition has a place of its own.
+        self._directories += 1
+        directory = (self._setting.logs / f"trial-{self._directories}").absolute()
+        directory.mkdir(parents=True, exist_ok=True)
+        return TrialDir(self._number, directory)
+
+    @property
+    def _restarts_each_time(self) -> bool:
+        plan = self._setting.spec.server
+        return plan is not None and plan.restart == "trial"
+
+    def interrupt(self) -> None:
+        """End what is running; safe to call in a signal handler."""
+        self._interrupted = True
+        if self._server is not None:
+            self._server.interrupt()
+        self._driver.interrupt()
+        self._launcher.interrupt(cleanup=True)
+
+    def close(self) -> None:
+        """Stop the server and everything else that was started."""
+        self._stop_server()
+        shutil.rmtree(self._state, ignore_errors=True)
+
+    def _stop_server(self) -> None:
+        if self._server is not None:
+            self._server.stop()
+
+    def _made_server(self) -> Server | None:
+        plan: ServerPlan | None = self._setting.spec.server
+        if plan is None:
+            return None
+        around = ServerSurroundings(
+            directory=str(
+                Path(self._setting.around.directory, self._setting.spec.directory)
+            ),
+            environment=self._setting.around.environment,
+            logs=self._setting.logs,
+            cpus=self.seats.server,
+        )
+        return Server(plan, self._launcher, around, self._clock)
+
+
+def _trial_of_dead_server(trial: LoadTrial, death: str) -> LoadTrial:
+    """Return the trial of a server that ended meanwhile: its figures are of no server."""
+    return msgspec.structs.replace(
+        trial, ending=LoadEnding.FAILED, failure=death, values={}
+    )
+
+
+# -- generators ------------------------------------------------------------------------
+
+
+def _driver(
+    setting: WorkbenchConfig, launcher: Launcher, seats: CpuAssignment
+) -> _Driver:
+    load = setting.spec.load
+    if load.generator == ENGINE:
+        return EngineGenerator(
+            load.settings,
+            setting.criteria,
+            seats.load,
+            setting.seed,
+            places=engine_positions(setting.spec),
+        )
+    return _ProgramDriver(setting, launcher, seats)
+
+
+class _ProgramDriver:
+    """A generator that is a program, run by the launcher."""
+
+    def __init__(
+        self, setting: WorkbenchConfig, launcher: Launcher, seats: CpuAssignment
+    ) -> None:
+        self._setting = setting
+        self._launcher = launcher
+        self._seats = seats
+        self._generator: Generator = setting.spec.load.settings
+        self._check()
+
+    @property
+    def watched(self) -> bool:
+        """Whether its output tells something before it ends."""
+        return self._generator.traits.watched
+
+    def interrupt(self) -> None:
+        """Do nothing: the launcher is interrupted."""
+
+    def run(
+        self,
+        probe: Probe,
+        values: Mapping[str, str],
+        desk: TrialDir,
+        leaves: LeaveEarly,
+    ) -> LoadTrial:
+        """Run one load by the program. Raises Interrupted, BenchError."""
+        place = GeneratorPlace(
+            directory=str(
+                Path(self._setting.around.directory, self._setting.spec.directory)
+            ),
+            scratch=str(desk.directory),
+            environment=merge_pairs(self._setting.around.environment, _levels(values)),
+            prefix=on_cpus(self._seats.load),
+            cores=len(self._seats.load) or len(available_cpus()),
+        )
+        seed = (self._setting.seed + desk.number) % 2**31
+        asked = generator_request(
+            probe, place, self._setting.criteria, tuple(values.items()), seed
+        )
+        return run_generator(self._launcher, self._generator, asked, place, leaves)
+
+    def _check(self) -> None:
+        """Tell what cannot work at any rate. Raises InputError."""
+        spec, generator = self._setting.spec, self._generator
+        found = self._missing()
+        for one in self._setting.criteria:
+            refusal = generator.traits.refusal(one)
+            if refusal:
+                where = spec.places.get("peak.criteria", Where(spec.file))
+                message = f"{generator.name} has no value for {one.key}: {refusal}"
+                found.append(diagnostic(where, "spec-value", message))
+        if found:
+            raise InputError(found)
+
+    def _missing(self) -> list[Diagnostic]:
+        """Return a Diagnostic for each program of the generator that cannot be started.
+
+        A file that a server's own commands may make is not asked for.
+        """
+        spec, around = self._setting.spec, self._setting.around
+        path = dict(around.environment).get("PATH") or os.environ.get("PATH")
+        directory = str(Path(around.directory, spec.directory))
+        where = spec.places.get("load.generator", Where(spec.file))
+        return [
+            diagnostic(where, "generator-missing", f"{why}: the generator cannot run")
+            for name in self._generator.programs
+            if "/" not in name or spec.server is None
+            if (why := program_problem(name, path, directory))
+        ]
+
+
+def _levels(values: Mapping[str, str]) -> Pairs:
+    return tuple((f"BW_FACTOR_{name}", value) for name, value in values.items())
+
+
+# -- places ----------------------------------------------------------------------------
+
+
+def _fresh_state(logs: Path) -> str:
+    """Return a new private directory, and remove those that killed sessions left.
+
+    Others may enter it: a server often runs as a user of its own. The study is locked by
+    this session, so no other session of it lives.
+    """
+    note = logs / "state-directory"
+    for earlier in logs.parent.glob(f"*/{note.name}"):
+        with contextlib.suppress(OSError):
+            left = earlier.read_text().strip()
+            if Path(left).name.startswith(STATE):
+                shutil.rmtree(left, ignore_errors=True)
+    state = tempfile.mkdtemp(prefix=STATE)
+    os.chmod(state, 0o755)
+    note.write_text(f"{state}\n")
+    return state
+
+
+def _free_port() -> int:
+    """Return a port of the loopback that nobody uses now. Raises BenchError."""
+    # Searches that run side by side begin in different places.
+    begin = os.getpid() * 7 % len(PORTS)
+    ports: list[int] = [*PORTS[begin:], *PORTS[:begin]]
+    for port in ports:
+        with socket.socket() as one, contextlib.suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            return port
+    raise BenchError("no-port", f"no port from {PORTS.start} to {PORTS.stop} is free")
+
+
+def _last_number(logs: Path) -> int:
+    """Return the number of the last trial that left something, 0 before the first."""
+    numbers = (entry.name.removeprefix("trial-") for entry in logs.glob("trial-*"))
+    return max((int(one) for one in numbers if one.isdecimal()), default=0)

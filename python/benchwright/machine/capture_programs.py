@@ -1,0 +1,367 @@
+"""The benchmarked programs and the repository around them: files, hashes, packages, versions, git commit."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shlex
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from benchwright.core.machine import Fact
+from benchwright.machine.redact import redacted_command, redacted_text
+from benchwright.machine.sources import (
+    EXPECTED,
+    SUSPICIOUS,
+    MachineFiles,
+    ProgramAnswer,
+    RunningProgram,
+    StartProgram,
+    absent_fact,
+    present_fact,
+    reason_of,
+)
+
+# --------------------------------------------------------------------------------------
+# The benchmarked programs: which files they are, their hashes, packages and versions.
+#
+# Decision: packages are looked up in dpkg's own files, since `dpkg -S` takes longer than
+# all the rest of a capture; rpm keeps a database and is asked. A program is not run to learn
+# its version unless the user asks. Sources: dpkg-query(1), rpm(8).
+
+MOST_PROGRAMS = 8
+MOST_COMMANDS = 32
+MOST_HASHED_BYTES = 64 << 20
+"""About a tenth of a second; a larger file is known by its size and time of change."""
+
+_DPKG = "/var/lib/dpkg"
+_LOCAL = ("/usr/local/", "/home/")
+"""Where no package has a file (Debian Policy 9.1.2, hier(7))."""
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_WRAPPERS = frozenset(
+    (
+        *("env", "nice", "ionice", "taskset", "numactl", "chrt", "time", "timeout"),
+        *("nohup", "setsid", "stdbuf", "exec", "sudo"),
+    )
+)
+"""Programs that run what follows them."""
+_NOT_PROGRAMS = frozenset(
+    (
+        *("if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done"),
+        *("case", "esac", "in", "{", "}", "!", "cd", "test", "[", "set", "export"),
+        *("ulimit", "true", "false", "echo", "wait"),
+    )
+)
+"""Words of the shell: keywords, and commands of its own."""
+_BREAKS = frozenset(("&&", "||", ";", "|", "&", "(", ")", ";;"))
+
+
+class ProgramFile(NamedTuple):
+    """A program that a command names, and its file."""
+
+    name: str
+    path: str
+
+
+class Deadline(NamedTuple):
+    """When a capture's slow parts end, CLOCK_MONOTONIC [ns]."""
+
+    at_ns: int
+
+    def is_over(self) -> bool:
+        """Tell whether no time is left."""
+        return time.monotonic_ns() >= self.at_ns
+
+
+def program_facts(
+    tree: MachineFiles,
+    commands: Sequence[Sequence[str]],
+    surroundings: Mapping[str, str],
+) -> Iterator[Fact]:
+    """Yield the commands, redacted, and the file of each program that they name.
+
+    `surroundings` has PATH, and PWD as the directory that relative names are in.
+    """
+    for at, words in enumerate(commands[:MOST_COMMANDS], 1):
+        shown = shlex.join(redacted_command(words))
+        yield present_fact(f"command.{at}", shown, "as given", EXPECTED)
+    if len(commands) > MOST_COMMANDS:
+        rest = f"not captured: {len(commands) - MOST_COMMANDS} more commands"
+        yield absent_fact("command.more", "as given", rest, EXPECTED)
+    programs = named_programs(commands, surroundings)
+    for program in programs[:MOST_PROGRAMS]:
+        yield from _file_facts(tree, program)
+    if len(programs) > MOST_PROGRAMS:
+        rest = f"not captured: {len(programs) - MOST_PROGRAMS} more programs"
+        yield absent_fact("program.more", "PATH", rest, EXPECTED)
+
+
+def named_programs(
+    commands: Sequence[Sequence[str]], surroundings: Mapping[str, str]
+) -> list[ProgramFile]:
+    """Return the programs that commands name and that are there, each once.
+
+    The first word of a command and every word that is the path of an executable file;
+    of `sh -c TEXT` also the programs that the text names.
+    """
+    found: dict[str, ProgramFile] = {}
+    for words in commands:
+        for word in _candidates(words):
+            path = resolved(word, surroundings)
+            if path is not None:
+                found.setdefault(path, ProgramFile(os.path.basename(word), path))
+    return list(found.values())
+
+
+def resolved(word: str, surroundings: Mapping[str, str]) -> str | None:
+    """Return the executable file that a word means, links followed, or None."""
+    directory = surroundings.get("PWD", "/")
+    if "/" in word:
+        places = [os.path.join(directory, word)]
+    else:
+        search = surroundings.get("PATH", os.defpath).split(":")
+        places = [os.path.join(directory, place or ".", word) for place in search]
+    for place in places:
+        if os.path.isfile(place) and os.access(place, os.X_OK):
+            return os.path.realpath(place)
+    return None
+
+
+def _candidates(words: Sequence[str]) -> Iterator[str]:
+    """Yield the words of a command that may name a program."""
+    first = True
+    for at, word in enumerate(words):
+        if word in _BREAKS:
+            first = True
+        elif first and (_ASSIGNMENT.match(word) or word in _NOT_PROGRAMS):
+            continue
+        elif first or "/" in word:
+            yield word
+            first = first and os.path.basename(word) in _WRAPPERS
+        if word == "-c" and at and at + 1 < len(words):
+            yield from _candidates(shell_words(words[at + 1]))
+
+
+def shell_words(line: str) -> list[str]:
+    """Return the words and signs of a shell command; none where it cannot be read."""
+    reader = shlex.shlex(line, posix=True, punctuation_chars=True)
+    reader.whitespace_split = True
+    try:
+        return list(reader)
+    except ValueError:
+        return []
+
+
+def _file_facts(tree: MachineFiles, program: ProgramFile) -> Iterator[Fact]:
+    name, path = f"program.{program.name}", program.path
+    yield present_fact(f"{name}.path", path, "PATH", SUSPICIOUS)
+    try:
+        status = os.stat(tree.root + path)
+    except OSError as error:
+        yield absent_fact(f"{name}.sha256", path, reason_of(error), SUSPICIOUS)
+        return
+    yield present_fact(f"{name}.size_bytes", str(status.st_size), path, SUSPICIOUS)
+    yield present_fact(f"{name}.modified_ns", str(status.st_mtime_ns), path, EXPECTED)
+    if status.st_size > MOST_HASHED_BYTES:
+        reason = f"larger than {MOST_HASHED_BYTES >> 20} MiB"
+        yield absent_fact(f"{name}.sha256", path, reason, SUSPICIOUS)
+        return
+    try:
+        with open(tree.root + path, "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        yield absent_fact(f"{name}.sha256", path, reason_of(error), SUSPICIOUS)
+    else:
+        yield present_fact(f"{name}.sha256", digest, path, SUSPICIOUS)
+
+
+class Packages(NamedTuple):
+    """The package questions of one capture: those to rpm are begun already."""
+
+    programs: list[ProgramFile]
+    asked: dict[str, RunningProgram]
+
+    @classmethod
+    def begin(
+        cls, tree: MachineFiles, programs: list[ProgramFile], begin: StartProgram
+    ) -> Packages:
+        """Begin what has to be asked of a program."""
+        if tree.exists(f"{_DPKG}/status") or not programs:
+            return cls(programs, {})
+        words = ("rpm", "-qf", "--queryformat", "%{NAME} %{VERSION}-%{RELEASE}\\n")
+        return cls(programs, {p.path: begin((*words, p.path), "/") for p in programs})
+
+    def facts(self, tree: MachineFiles, deadline: Deadline) -> Iterator[Fact]:
+        """Yield the package and version of each program, found by the deadline."""
+        paths = [p.path for p in self.programs if p.path not in self.asked]
+        debian = _debian(tree, paths, deadline)
+        for program in self.programs:
+            if program.path in self.asked:
+                told = self.asked[program.path].answer(deadline.at_ns)
+                source = "rpm -qf"
+            else:
+                told = debian[program.path]
+                source = f"{_DPKG}/info"
+            text = (told.text or "").strip().splitlines()[:1]
+            value = text[0] if text else None
+            absent = "" if value else told.absent or "in no package"
+            name = f"program.{program.name}.package"
+            yield Fact(name, value, source, absent, SUSPICIOUS)
+
+
+def _debian(
+    tree: MachineFiles, paths: Sequence[str], deadline: Deadline
+) -> dict[str, ProgramAnswer]:
+    """Return the Debian package of each file and its version.
+
+    The lists of files are gone through once for all: there is one for each package.
+    """
+    told = {path: ProgramAnswer(None, "in no package") for path in paths}
+    left = {path: _marks(path) for path in paths if not path.startswith(_LOCAL)}
+    stems = tuple(os.path.basename(path)[:4] for path in left)
+    for name in _lists(tree, stems) if left else ():
+        if deadline.is_over():
+            late = ProgramAnswer(None, "looking for its package took too long")
+            return told | dict.fromkeys(left, late)
+        data = b"\n" + _bytes(f"{tree.root}{_DPKG}/info/{name}")
+        for path in [p for p, marks in left.items() if any(m in data for m in marks)]:
+            package = name.removesuffix(".list").split(":")[0]
+            told[path] = ProgramAnswer(f"{package} {_debian_version(tree, package)}")
+            del left[path]
+        if not left:
+            break
+    return told
+
+
+def _marks(path: str) -> tuple[bytes, ...]:
+    """Return the lines under which packages may list a file."""
+    # Since /bin became a link, packages list a file under either name.
+    paths = {path, path.removeprefix("/usr"), f"/usr{path}"}
+    return tuple(f"\n{p}\n".encode() for p in paths if p.startswith("/"))
+
+
+def _lists(tree: MachineFiles, stems: tuple[str, ...]) -> list[str]:
+    """Return the lists of packages' files, those first that are called like a program."""
+    try:
+        names = os.listdir(f"{tree.root}{_DPKG}/info")
+    except OSError:
+        return []
+    lists = [name for name in names if name.endswith(".list")]
+    return sorted(lists, key=lambda name: (not name.startswith(stems), name))
+
+
+def _debian_version(tree: MachineFiles, package: str) -> str:
+    data = b"\n" + _bytes(f"{tree.root}{_DPKG}/status")
+    start = data.find(f"\nPackage: {package}\n".encode())
+    end = data.find(b"\n\n", start)
+    found = re.search(rb"\nVersion: (\S+)", data[start:end]) if start >= 0 else None
+    return found[1].decode() if found else "(version unknown)"
+
+
+def _bytes(path: str) -> bytes:
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        return file.read()
+    return b""
+
+
+def begin_versions(
+    programs: Sequence[ProgramFile], begin: StartProgram, directory: str
+) -> dict[str, RunningProgram]:
+    """Run each program with `--version`: only where the user asked for it."""
+    return {p.name: begin((p.path, "--version"), directory) for p in programs}
+
+
+def version_facts(
+    asked: Mapping[str, RunningProgram], deadline: Deadline
+) -> Iterator[Fact]:
+    """Yield the first line of what programs answered to `--version`."""
+    for name, pending in asked.items():
+        told = pending.answer(deadline.at_ns)
+        line = (told.text or "").strip().split("\n")[0]
+        absent = "" if line else told.absent or "it said nothing"
+        value = redacted_text(line) if line else None
+        yield Fact(f"program.{name}.version", value, "--version", absent, SUSPICIOUS)
+
+
+# -- The git commit of the working directory, and whether files differ from it ---------
+#
+# Decision: the commit is read from `.git` itself; whether files were changed takes an
+# index and many stats, so `git status` is asked, without locks, hooks, monitors or untracked
+# files, and only as long as the capture has time. Source: gitrepository-layout(5).
+
+_STATUS = (
+    *("git", "--no-optional-locks", "-c", "core.fsmonitor=false"),
+    *("-c", "core.hooksPath=/dev/null", "status", "--porcelain"),
+    *("--untracked-files=no", "--ignore-submodules=all"),
+)
+_COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?\Z")
+
+
+def find_repository(tree: MachineFiles, directory: str) -> str | None:
+    """Return the `.git` directory of the nearest work tree above, or None."""
+    place = directory
+    while True:
+        path = os.path.join(place, ".git")
+        if tree.exists(path):
+            found = tree.text(path)
+            if found.startswith("gitdir:"):
+                return os.path.normpath(os.path.join(place, found[7:].strip()))
+            return path
+        if place in ("/", ""):
+            return None
+        place = os.path.dirname(place)
+
+
+def begin_status(
+    repository: str | None, directory: str, begin: StartProgram
+) -> RunningProgram | None:
+    """Begin to ask whether files differ from the commit."""
+    return begin(_STATUS, directory) if repository else None
+
+
+def repository_facts(
+    tree: MachineFiles, repository: str | None, status: ProgramAnswer | None
+) -> Iterator[Fact]:
+    """Yield commit, branch, and whether files were changed since."""
+    if repository is None:
+        yield absent_fact("git.commit", ".git", "no repository here", SUSPICIOUS)
+        return
+    head = tree.read(f"{repository}/HEAD")
+    reference = (head.text or "").removeprefix("ref:").strip()
+    if _COMMIT.match(reference):
+        yield present_fact("git.commit", reference, f"{repository}/HEAD", SUSPICIOUS)
+        yield absent_fact(
+            "git.branch", f"{repository}/HEAD", "on no branch", SUSPICIOUS
+        )
+    else:
+        yield _commit_of(tree, repository, reference, head.absent)
+        branch = reference.removeprefix("refs/heads/")
+        yield present_fact("git.branch", branch, f"{repository}/HEAD", SUSPICIOUS)
+    if status is not None:
+        changed = len((status.text or "").splitlines())
+        files = "file" if changed == 1 else "files"
+        text = f"{changed} {files} changed" if changed else "clean"
+        value = text if status.text is not None else None
+        yield Fact("git.state", value, "git status", status.absent, SUSPICIOUS)
+
+
+def _commit_of(
+    tree: MachineFiles, repository: str, reference: str, absent: str
+) -> Fact:
+    """Return the commit that a branch is at, of its own file or the packed ones."""
+    common = tree.text(f"{repository}/commondir")
+    shared = os.path.normpath(os.path.join(repository, common or "."))
+    for place in dict.fromkeys((repository, shared)):
+        path = f"{place}/{reference}"
+        text = tree.text(path) if reference else ""
+        if _COMMIT.match(text):
+            return present_fact("git.commit", text, path, SUSPICIOUS)
+    path = f"{shared}/packed-refs"
+    for line in tree.text(path).splitlines():
+        commit, _, name = line.partition(" ")
+        if name == reference and _COMMIT.match(commit):
+            return present_fact("git.commit", commit, path, SUSPICIOUS)
+    return absent_fact("git.commit", path, absent or "no commit yet", SUSPICIOUS)

@@ -1,0 +1,331 @@
+"""The operating system and what runs on it: kernel, firmware, virtualisation, clock, load, processes, services, timers."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from benchwright.core.machine import Fact
+from benchwright.machine.redact import redacted_text
+from benchwright.machine.sources import (
+    EXPECTED,
+    FATAL,
+    FIRMWARE,
+    HOST,
+    NOT_IN_FILE,
+    SUSPICIOUS,
+    MachineFiles,
+    ProgramAnswer,
+    absent_fact,
+    present_fact,
+)
+
+# -- The host: operating system, kernel, firmware, virtualisation, clock ---------------
+#
+# Decision: virtualisation is read from the places that systemd-detect-virt looks at; asking
+# the processor itself (CPUID) takes machine code, so a hypervisor without DMI has no name
+# here. The machine's id is kept as a hash made for us alone, as machine-id(5) asks for.
+
+_VENDORS = (
+    *(("KVM", "kvm"), ("QEMU", "qemu"), ("Amazon EC2", "amazon"), ("Google", "google")),
+    *(("VMware", "vmware"), ("VMW", "vmware"), ("innotek GmbH", "oracle")),
+    *(("VirtualBox", "oracle"), ("Xen", "xen"), ("Bochs", "bochs")),
+    *(("Parallels", "parallels"), ("BHYVE", "bhyve"), ("Hyper-V", "microsoft")),
+    *(("Microsoft Corporation", "microsoft"), ("Apple Virtualization", "apple")),
+    *(("OpenStack", "kvm"), ("KubeVirt", "kvm"), ("DigitalOcean", "kvm")),
+)
+_DMI = ("product_name", "sys_vendor", "board_vendor", "bios_vendor")
+_CONTAINER_MARKS = (
+    ("/run/.containerenv", "podman"),
+    ("/.dockerenv", "docker"),
+)
+_IN_CGROUP = re.compile(r"docker|kubepods|lxc|containerd|libpod|garden")
+
+
+def host_facts(tree: MachineFiles) -> Iterator[Fact]:
+    """Yield what is known of operating system, kernel, firmware and clock."""
+    yield from _system(tree)
+    yield from tree.facts(HOST)
+    yield tree.fact("kernel.command_line", "/proc/cmdline", change=redacted_text)
+    yield _modules(tree)
+    yield from tree.facts(FIRMWARE)
+    yield _machine_id(tree)
+
+
+def virtualisation_facts(tree: MachineFiles) -> Iterator[Fact]:
+    """Yield the virtual machine and the container that this runs in, or `none`."""
+    kind, source = _hypervisor(tree)
+    if kind:
+        yield present_fact("virtual.machine", kind, source, FATAL)
+    else:
+        reason = "this architecture's /proc/cpuinfo does not tell"
+        yield absent_fact("virtual.machine", source, reason, FATAL)
+    kind, source = _container(tree)
+    if kind:
+        yield present_fact("virtual.container", kind, source, SUSPICIOUS)
+    else:
+        yield absent_fact("virtual.container", source, "no such file", SUSPICIOUS)
+
+
+def _system(tree: MachineFiles) -> Iterator[Fact]:
+    path = "/etc/os-release"
+    text, absent = tree.read(path)
+    if text is None:
+        path = "/usr/lib/os-release"
+        text, absent = tree.read(path)
+    pairs = dict(
+        line.split("=", 1) for line in (text or "").splitlines() if "=" in line
+    )
+    for name, key in (("os.name", "PRETTY_NAME"), ("os.version", "VERSION_ID")):
+        if key in pairs:
+            yield present_fact(name, pairs[key].strip("\"'"), path, SUSPICIOUS)
+        else:
+            yield absent_fact(name, path, absent or NOT_IN_FILE, SUSPICIOUS)
+    yield tree.fact("os.debian_version", "/etc/debian_version")
+
+
+def _modules(tree: MachineFiles) -> Fact:
+    """Return the loaded modules' names. They come and go as file systems are mounted."""
+    text, absent = tree.read("/proc/modules")
+    if text is None:
+        return absent_fact("kernel.modules", "/proc/modules", absent, EXPECTED)
+    names = sorted(line.split(" ", 1)[0] for line in text.splitlines())
+    return present_fact("kernel.modules", ", ".join(names), "/proc/modules", EXPECTED)
+
+
+def _machine_id(tree: MachineFiles) -> Fact:
+    path = "/etc/machine-id"
+    text, absent = tree.read(path)
+    if not text:
+        return absent_fact("host.id_hash", path, absent or "empty", SUSPICIOUS)
+    hashed = hashlib.sha256(f"benchwright machine {text}".encode()).hexdigest()
+    return present_fact("host.id_hash", hashed[:16], path, SUSPICIOUS)
+
+
+def _hypervisor(tree: MachineFiles) -> tuple[str, str]:
+    """Return what virtual machine this is, or `none`, and where that is from; empty where
+    nothing tells."""
+    path = "/sys/hypervisor/type"
+    kind = tree.read(path).text
+    if kind or tree.exists("/proc/xen"):
+        path = path if kind else "/proc/xen"
+        if "control_d" in tree.text("/proc/xen/capabilities"):
+            return "none (xen's own host)", "/proc/xen/capabilities"
+        return kind or "xen", path
+    for file in _DMI:
+        path = f"/sys/class/dmi/id/{file}"
+        text = tree.text(path)
+        for vendor, name in _VENDORS:
+            if text.startswith(vendor) and _is_guest(tree, name):
+                return name, path
+    if "qemu" in tree.text("/proc/device-tree/hypervisor/compatible"):
+        return "qemu", "/proc/device-tree/hypervisor/compatible"
+    if "User Mode Linux" in _cpuinfo(tree):
+        return "uml", "/proc/cpuinfo"
+    if _has_hypervisor_flag(tree):
+        return "a virtual machine of unknown kind", "/proc/cpuinfo"
+    # Only x86 has a flag for it: without flags nothing is known.
+    has_flags = re.search(r"^flags\s*:", _cpuinfo(tree), re.MULTILINE)
+    return "none" if has_flags else "", "/proc/cpuinfo"
+
+
+def _is_guest(tree: MachineFiles, name: str) -> bool:
+    """Tell whether a vendor's name means a guest: some also build real machines."""
+    return name not in ("amazon", "google", "microsoft") or _has_hypervisor_flag(tree)
+
+
+def _has_hypervisor_flag(tree: MachineFiles) -> bool:
+    found = re.search(r"^flags\s*:.*\bhypervisor\b", _cpuinfo(tree), re.MULTILINE)
+    return found is not None
+
+
+def _cpuinfo(tree: MachineFiles) -> str:
+    return tree.read("/proc/cpuinfo", 1 << 14).text or ""
+
+
+def _container(tree: MachineFiles) -> tuple[str, str]:
+    """Return what container this is, or `none`, and where that is from."""
+    path = "/run/systemd/container"
+    if kind := tree.text(path):
+        return kind, path
+    path = "/proc/1/environ"
+    found = re.search(r"(?:^|\0)container=([\w.-]+)", tree.text(path))
+    if found:
+        return found[1], path
+    for path, kind in _CONTAINER_MARKS:
+        if tree.exists(path):
+            return kind, path
+    if tree.exists("/proc/vz") and not tree.exists("/proc/bc"):
+        return "openvz", "/proc/vz"
+    if "microsoft" in tree.text("/proc/sys/kernel/osrelease").lower():
+        return "wsl", "/proc/sys/kernel/osrelease"
+    path = "/proc/self/cgroup"
+    text = tree.read(path).text
+    if text is None:
+        return "", path
+    found = _IN_CGROUP.search(text)
+    return (found[0] if found else "none"), path
+
+
+# -- Whether the clock is kept in time, asked of the kernel. Source: adjtimex(2) -------
+
+_STA_UNSYNC = 0x0040
+_STATUS_WORD = 10
+"""Of `struct timex` on 64 bits: modes and padding, then offset, freq, maxerror, esterror."""
+
+
+def synchronised() -> str:
+    """Return `yes` or `no`. Raises OSError where the kernel cannot be asked."""
+    import ctypes
+    import struct
+
+    if struct.calcsize("l") != 8:
+        raise OSError(None, "not asked on 32 bits")
+    library = ctypes.CDLL(None, use_errno=True)
+    # No mode is set: this only reads. The structure is 208 bytes; more does no harm.
+    timex = (ctypes.c_int32 * 128)()
+    if library.adjtimex(timex) < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
+    return "no" if timex[_STATUS_WORD] & _STA_UNSYNC else "yes"
+
+
+# --------------------------------------------------------------------------------------
+# What else happens on the machine: load, running processes, services, timers, clock
+# sync.
+#
+# Decision: services by `systemctl` where systemd runs, within the capture's time; else the
+# names of processes. Other users' command lines are not read: they hold secrets. Sources:
+# proc(5) stat, sd_booted(3), systemctl(1), adjtimex(2).
+
+SYSTEMD = "/run/systemd/system"
+LIST_UNITS = (
+    *("systemctl", "list-units", "--type=service,timer"),
+    *("--state=running,waiting"),
+    *("--no-legend", "--plain", "--no-pager", "--full"),
+)
+_CRON = ("/etc/cron.d", "/var/spool/cron/crontabs", "/var/spool/cron")
+_TIME_DAEMONS = ("chronyd", "ntpd", "ntpsec", "openntpd", "systemd-timesyn", "ptp4l")
+_MOST_PROCESSES = 2048
+_MOST_NAMES = 200
+_KTHREADD = 2
+_PF_KTHREAD = 0x00200000
+
+
+class ProcessSummary(NamedTuple):
+    """One process, of /proc/PID/stat."""
+
+    pid: int
+    name: str
+    state: str
+    parent: int
+    is_kernel: bool
+
+
+def load_facts(tree: MachineFiles) -> Iterator[Fact]:
+    """Yield uptime and load averages, of 1, 5 and 15 minutes."""
+    yield tree.fact("load.uptime_s", "/proc/uptime", EXPECTED, _first)
+    text, absent = tree.read("/proc/loadavg")
+    words = (text or "").split()
+    for at, name in enumerate(("1min", "5min", "15min", "running")):
+        value = words[at] if at < len(words) else None
+        reason = "" if value is not None else absent or "too short"
+        yield Fact(f"load.{name}", value, "/proc/loadavg", reason, EXPECTED)
+
+
+def process_facts(tree: MachineFiles) -> Iterator[Fact]:
+    """Yield what runs now, without the kernel's threads, ourselves and who started us."""
+    numbers = _user_processes(tree)
+    found = [p for p in (_process(tree, n) for n in numbers[:_MOST_PROCESSES]) if p]
+    if not found:
+        yield absent_fact("process.names", "/proc", "no process can be seen", EXPECTED)
+        return
+    ours = _own_line(found)
+    others = [p for p in found if not p.is_kernel and p.pid not in ours]
+    busy = (f"{p.name} {p.state}" for p in others if p.state in "RD")
+    daemons = {p.name for p in others}.intersection(_TIME_DAEMONS)
+    for name, text, weight in (
+        ("process.count", str(len(others)), EXPECTED),
+        ("process.names", _counted(p.name for p in others), EXPECTED),
+        ("process.running", _counted(busy), EXPECTED),
+        ("clock.sync_daemons", ", ".join(sorted(daemons)), SUSPICIOUS),
+    ):
+        yield present_fact(name, text, "/proc/*/stat", weight)
+    if len(numbers) > _MOST_PROCESSES:
+        rest = f"not captured: {len(numbers) - _MOST_PROCESSES} more processes"
+        yield absent_fact("process.more", "/proc", rest, EXPECTED)
+
+
+def service_facts(tree: MachineFiles, units: ProgramAnswer | None) -> Iterator[Fact]:
+    """Yield the units of systemd that are active; `units` is `systemctl`'s answer."""
+    if units is None:
+        reason = "systemd does not run here"
+        for name in ("services", "timers"):
+            yield absent_fact(f"systemd.{name}", SYSTEMD, reason, SUSPICIOUS)
+    else:
+        rows = [line.split()[0] for line in (units.text or "").splitlines() if line]
+        for name, kind in (("services", ".service"), ("timers", ".timer")):
+            of_kind = (row for row in rows if row.endswith(kind))
+            text = ", ".join(sorted(of_kind)) if units.text is not None else None
+            yield Fact(f"systemd.{name}", text, "systemctl", units.absent, SUSPICIOUS)
+    source = "/etc/cron.d and others"
+    yield present_fact("cron.files", ", ".join(_cron_files(tree)), source, SUSPICIOUS)
+
+
+def _cron_files(tree: MachineFiles) -> Iterator[str]:
+    """Yield the tables of cron that can be seen; those of users take root."""
+    for path in _CRON:
+        names = [n for n in tree.names(path) if n not in (".placeholder", "crontabs")]
+        yield from (f"{path}/{name}" for name in names)
+    if tree.exists("/etc/crontab"):
+        yield "/etc/crontab"
+
+
+def _user_processes(tree: MachineFiles) -> list[str]:
+    """Return the processes' numbers, without the kernel's threads where it lists them.
+
+    A large machine has thousands of those; reading of each would take most of a capture.
+    """
+    kernel = set(tree.text("/proc/2/task/2/children").split())
+    return [n for n in tree.names("/proc") if n.isdecimal() and n not in kernel]
+
+
+def _process(tree: MachineFiles, number: str) -> ProcessSummary | None:
+    """Return a process from its stat line; its name may hold blanks and brackets."""
+    head, bracket, tail = tree.text(f"/proc/{number}/stat").rpartition(")")
+    pid, _, name = head.partition(" (")
+    words = tail.split()
+    numbers = (pid, *words[1:2], *words[6:7])
+    if not bracket or len(numbers) < 3 or not all(n.isdecimal() for n in numbers):
+        return None
+    parent, flags = int(words[1]), int(words[6])
+    is_kernel = bool(flags & _PF_KTHREAD) or int(pid) == _KTHREADD
+    return ProcessSummary(int(pid), name, words[0], parent, is_kernel)
+
+
+def _own_line(found: list[ProcessSummary]) -> set[int]:
+    """Return our own process, our parents and the children that we started."""
+    parents = {p.pid: p.parent for p in found}
+    ours = {os.getpid()}
+    ours.update(pid for pid, parent in parents.items() if parent == os.getpid())
+    pid = os.getpid()
+    while (pid := parents.get(pid, 0)) > 0:
+        ours.add(pid)
+    return ours
+
+
+def _counted(names: Iterator[str]) -> str:
+    """Return names with how often each comes: `nginx x 4, sshd`."""
+    counts = sorted(Counter(names).items())
+    each = [name if n == 1 else f"{name} x {n}" for name, n in counts]
+    if len(each) > _MOST_NAMES:
+        each = [*each[:_MOST_NAMES], f"{len(each) - _MOST_NAMES} more names"]
+    return ", ".join(each)
+
+
+def _first(text: str) -> str:
+    return text.split(" ", 1)[0]

@@ -1,0 +1,406 @@
+"""The I/O of a characterized trial: system calls, file systems, device; as text and for JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from benchwright.core.characterization import (
+    DISK_KINDS,
+    SEEKABLE_KINDS,
+    BlockTrace,
+    BlockUse,
+    Characterization,
+    Direction,
+    FileSystemEvent,
+    FileSystemUse,
+    IoPhase,
+    LatencyCalls,
+    OtherCalls,
+    SizeCalls,
+    Transfer,
+    bytes_of_device,
+    latency_ns,
+    transfers_of,
+)
+from benchwright.findings.load import load_time_text
+from benchwright.report.load import bytes_words
+from benchwright.report.trace import share_words
+
+# -- The system calls of a characterized trial, for a person ---------------------------
+#
+# Decision: files and devices first and by themselves, because shares, order and places mean
+# something only there; pipes, sockets and character devices have sizes and times. Times are told
+# as the powers of two that they were counted in: a percentile is below the figure.
+
+_SIZES = 3
+_TRANSFERS = 8
+_OTHERS = 6
+RARE = 0.001
+"""Share of calls below which a size is not told beside the commonest."""
+_AT_ONCE = 0.01
+"""Calls under way below which nothing is said of it."""
+_SHARES = (("p50", 0.5), ("p99", 0.99), ("all", 1.0))
+
+
+def call_lines(found: Characterization) -> Iterator[str]:
+    """Yield the calls on files and devices, the others, and those that move nothing."""
+    on_disk = [one for one in found.transfers if one.kind in DISK_KINDS]
+    apart = [one for one in found.transfers if one.kind not in DISK_KINDS]
+    yield "  system calls"
+    if not on_disk:
+        of = " of files or devices" if apart else ""
+        yield f"    no data{of} were moved by system calls"
+    yield from _transfer_lines(on_disk, found)
+    yield from _mix(found)
+    yield from _uncounted_lines(found)
+    yield from _other_calls(found)
+    if apart:
+        yield "  pipes, sockets and character devices"
+        yield from _transfer_lines(apart, found)
+
+
+def size_words(sizes: Sequence[SizeCalls], calls: int) -> str:
+    """Return ` of 1 B (100 %)`, the commonest sizes with their shares of calls."""
+    if not sizes:
+        return ""
+    common = [one for one in sizes[1:_SIZES] if one.calls >= calls * RARE]
+    shown = [
+        f"{bytes_words(size.bytes)} ({share_words(size.calls / calls)})"
+        for size in (sizes[0], *common)
+    ]
+    more = ", ..." if len(sizes) > len(shown) else ""
+    return f" of {', '.join(shown)}{more}"
+
+
+def _transfer_lines(
+    moved: Sequence[Transfer], found: Characterization
+) -> Iterator[str]:
+    """Yield one sort of transfer after the other, the commonest first."""
+    places = {use.device: _mounted_on(use) for use in found.file_systems}
+    for one in moved[:_TRANSFERS]:
+        yield f"    {_transfer(one, places.get(one.device, ''), found.seconds)}"
+        times = _transfer_times(one, found.seconds)
+        if times:
+            yield f"      {times}"
+    left = moved[_TRANSFERS:]
+    if left:
+        calls, total = sum(t.calls for t in left), sum(t.bytes for t in left)
+        yield f"    {len(left)} other sorts: {calls:,} calls, {bytes_words(total)}"
+
+
+def _mounted_on(use: FileSystemUse) -> str:
+    """Return ` on ext4 /home`, or nothing where it is not mounted anywhere."""
+    return f" on {use.type} {use.mount}" if use.mount else ""
+
+
+def _transfer(one: Transfer, where: str, seconds: float) -> str:
+    sizes = size_words(one.sizes, one.calls)
+    words = [
+        f"{one.call}, {_what(one)}{where}: {one.calls:,} calls{sizes}",
+        f"{bytes_words(one.bytes)} in all",
+    ]
+    if one.sequential is not None:
+        words.append(f"sequential {share_words(one.sequential)}")
+    if seconds:
+        words.append(f"{bytes_words(round(one.bytes / seconds))}/s")
+    if one.seconds is not None:
+        words.append(f"{load_time_text(one.seconds * 1e9)} in them")
+    return "; ".join(words)
+
+
+def _what(one: Transfer) -> str:
+    if one.kind not in SEEKABLE_KINDS:
+        return f"{one.kind} {one.node}".rstrip()
+    how = "direct" if one.direct else "buffered"
+    return f"{how}, synchronous {one.kind}" if one.synchronous else f"{how} {one.kind}"
+
+
+def _transfer_times(one: Transfer, seconds: float) -> str:
+    """Return how long each took, and how many were under way; empty if not known."""
+    if not one.latencies:
+        return ""
+    words = _latency(one.latencies)
+    at_once = one.seconds / seconds if one.seconds is not None and seconds else 0.0
+    if at_once < _AT_ONCE:
+        return words
+    return f"{words}; {at_once:.2g} at once, mean of the trial"
+
+
+def _latency(latencies: tuple[LatencyCalls, ...]) -> str:
+    """Return `p50 < 2.05 us, all < 1.05 ms`, a percentile only where it is below the last."""
+    found = [(word, latency_ns(latencies, share)) for word, share in _SHARES]
+    last = found[-1][1]
+    told = [(word, ns) for word, ns in found[:-1] if ns != last]
+    return ", ".join(
+        f"{word} < {load_time_text(ns)}" for word, ns in (*told, found[-1]) if ns
+    )
+
+
+def _mix(found: Characterization) -> Iterator[str]:
+    """Yield the share of reads, where there are reads and writes."""
+    reads, writes = transfers_of(found, "read"), transfers_of(found, "write")
+    if not reads or not writes:
+        return
+    calls = [sum(one.calls for one in some) for some in (reads, writes)]
+    moved = [sum(one.bytes for one in some) for some in (reads, writes)]
+    words = f"reads are {share_words(calls[0] / sum(calls))} of the calls"
+    if sum(moved):
+        words += f" and {share_words(moved[0] / sum(moved))} of the bytes"
+    yield f"    {words}"
+
+
+def _uncounted_lines(found: Characterization) -> Iterator[str]:
+    """Yield what is queued in libaio, and what no call shows."""
+    if found.queued_s is not None and found.seconds:
+        at_once = found.queued_s / found.seconds
+        yield f"    libaio: {at_once:.3g} operations at once, mean of the trial"
+    for one in found.mapped:
+        how = "to be written" if one.written else "to be read"
+        yield (
+            f"    mapped files, shared, {how}: {one.mappings:,} of "
+            f"{bytes_words(one.bytes)} in all; what goes through them is no call"
+        )
+
+
+def _other_calls(found: Characterization) -> Iterator[str]:
+    if found.others:
+        yield f"    also {', '.join(map(_other, _shown(found.others)))}"
+    if found.failed:
+        shown = ", ".join(
+            f"{one.call} {one.error} {one.calls:,}" for one in found.failed[:_OTHERS]
+        )
+        yield f"    failed: {shown}"
+
+
+def _shown(others: Sequence[OtherCalls]) -> list[OtherCalls]:
+    """Return the commonest, and all that make data durable."""
+    return [
+        one for n, one in enumerate(others) if n < _OTHERS or one.seconds is not None
+    ]
+
+
+def _other(one: OtherCalls) -> str:
+    if one.seconds is None:
+        return f"{one.call} {one.calls:,}"
+    each = f"; {_latency(one.latencies)}" if one.latencies else ""
+    return f"{one.call} {one.calls:,} ({load_time_text(one.seconds * 1e9)}{each})"
+
+
+# --------------------------------------------------------------------------------------
+# The I/O that really arrived, level by level, for a person; and as an object for
+# `--json`.
+#
+# Decision: one line for each way of moving data, with the sizes in it, because the size of a
+# call is what benchmarks are most often wrong about; then the same over time, because a
+# benchmark's phases differ; then what became of the bytes on their way to the device.
+
+_PHASES = 12
+_ALWAYS = 0.9
+"""Share of a processor from which on a thread is what a phase waits for."""
+_ALONE = 1.5
+"""Processors that a trial could use from which on no single thread is the limit."""
+_WAITED = 0.05
+_TRACED = ("ext4", "xfs", "btrfs")
+"""File systems whose own tracepoints are counted."""
+
+
+def characterize_lines(found: Characterization) -> Iterator[str]:
+    """Yield the description for the terminal."""
+    yield (
+        f"I/O of the trial in {found.seconds:.1f} s, counted by {found.method}; "
+        "being counted slows small calls down"
+    )
+    if found.lost_events:
+        yield f"  {found.lost_events:,} events were lost: all counts are too low"
+    yield from call_lines(found)
+    yield from _over_time(found.phases)
+    for use in found.file_systems:
+        if _is_shown(use, found):
+            yield from _file_system(use, found)
+    yield from _device(found)
+    yield from _ratios(found)
+    for what, why in found.absent:
+        yield f"  not seen: {what}: {why}"
+
+
+def characterize_object(found: Characterization) -> dict[str, Any]:
+    """Return the description as plain data for JSON."""
+    plain: dict[str, Any] = msgspec.to_builtins(found)
+    return plain
+
+
+# -- over time -------------------------------------------------------------------------
+
+
+def _over_time(phases: Sequence[IoPhase]) -> Iterator[str]:
+    """Yield the largest phases in order of time."""
+    if not phases:
+        return
+    yield "  over time, the commonest call"
+    most = sorted(phases, key=_calls_of, reverse=True)[:_PHASES]
+    least = RARE * sum(map(_calls_of, phases))
+    shown = [phase for phase in phases if phase in most and _calls_of(phase) >= least]
+    for phase in shown:
+        yield (
+            f"    {phase.begin_s:6.1f} - {phase.end_s:.1f} s  {phase.call} of "
+            f"{bytes_words(phase.bytes)} ({phase.kind}): {phase.calls_per_s:,.0f}/s, "
+            f"{bytes_words(round(phase.bytes_per_s))}/s, "
+            f"{share_words(phase.share)} of calls{_thread(phase)}"
+        )
+    if len(phases) > len(shown):
+        yield f"    and {len(phases) - len(shown)} with fewer calls"
+
+
+def _thread(phase: IoPhase) -> str:
+    """Return what the busiest thread of a phase says of its limit."""
+    busiest = phase.busiest
+    if busiest is None:
+        return ""
+    words = f"; one thread ({busiest.name}) ran {100 * busiest.ran:.0f} % of it"
+    if busiest.waited >= _WAITED:
+        words += f" and could have run another {100 * busiest.waited:.0f} %"
+    if busiest.wanted < _ALONE and busiest.ran + busiest.waited >= _ALWAYS:
+        return f"{words}: it is the limit"
+    return words
+
+
+def _calls_of(phase: IoPhase) -> float:
+    return phase.calls_per_s * (phase.end_s - phase.begin_s)
+
+
+# -- the file system, the device -------------------------------------------------------
+
+
+def _is_shown(use: FileSystemUse, found: Characterization) -> bool:
+    """Return whether anything of a file system is worth a line: /proc and its like are not."""
+    if use.events or use.cache_read_bytes or use.cache_written_bytes:
+        return True
+    moved = [one for one in found.transfers if one.kind == "file"]
+    own = sum(one.bytes for one in moved if one.device == use.device)
+    return bool(own) and own >= RARE * sum(one.bytes for one in moved)
+
+
+def _file_system(use: FileSystemUse, found: Characterization) -> Iterator[str]:
+    name = use.type or "file system"
+    where = f" on {use.source} ({use.mount})" if use.mount else f" {use.device}"
+    yield f"  {name}{where}"
+    for event in use.events:
+        yield f"    {_event(event)}"
+    if use.type not in _TRACED and not use.events:
+        yield "    it has no tracepoints that we know"
+    if use.files is not None and use.files_bytes is not None:
+        yield (
+            f"    different files: {use.files:,}, {bytes_words(use.files_bytes)} "
+            "up to the furthest place that was reached in each"
+        )
+    if use.cache_read_bytes is not None:
+        yield f"    {_page_cache(use, found)}"
+
+
+def _page_cache(use: FileSystemUse, found: Characterization) -> str:
+    read = sum(
+        one.bytes
+        for one in found.transfers
+        if one.device == use.device and one.direction == "read" and not one.direct
+    )
+    words = f"page cache: {bytes_words(use.cache_read_bytes or 0)} brought in by reads"
+    if read:
+        words += f" of {bytes_words(read)}"
+    words += f", {bytes_words(use.cache_written_bytes or 0)} added by writes"
+    if use.cache_other_bytes:
+        other = bytes_words(use.cache_other_bytes)
+        words += f", {other} otherwise (mapped files, programs that start, copies)"
+    return words
+
+
+def _event(event: FileSystemEvent) -> str:
+    words = f"{event.means}: {event.count:,}{size_words(event.sizes, event.count)}"
+    total = "" if event.bytes is None else f"; {bytes_words(event.bytes)} in all"
+    return f"{words}{total} ({event.name})"
+
+
+def _device(found: Characterization) -> Iterator[str]:
+    trace = found.trace
+    used = () if trace is None else trace.devices
+    for device in used or sorted({b.device for b in found.blocks if b.by == "trial"}):
+        yield f"  device {device}"
+        sorts = [block for block in found.blocks if block.device == device]
+        for block in sorted(sorts, key=_order):
+            yield f"    {_block(block)}"
+    if trace is not None and trace.sequential is not None:
+        yield f"    all requests: {', '.join(_requests(trace, trace.sequential))}"
+    if found.throttled:
+        yield (
+            f"  writers were made to wait {found.throttled:,} times, "
+            f"{found.throttled_s:.3g} s in all, for dirty pages to be written"
+        )
+    if trace is not None and trace.operations:
+        yield f"  block trace: {trace.file} (bw trace stat, bw trace compare)"
+
+
+def _requests(trace: BlockTrace, sequential: float) -> Iterator[str]:
+    """Yield what the trace of the block layer says of all requests."""
+    yield f"sequential {share_words(sequential)}"
+    if trace.queue_mean is not None:
+        words = f"{trace.queue_mean:.3g} under way"
+        if trace.queue_at_arrival is not None and trace.queue_max is not None:
+            met = f"{trace.queue_at_arrival:.3g} as each one arrives"
+            words += f" ({met}, at most {trace.queue_max:,})"
+        yield words
+    if trace.response_s_p50 is not None and trace.response_s_p99 is not None:
+        median, high = trace.response_s_p50 * 1e3, trace.response_s_p99 * 1e3
+        yield f"response p50 {median:.3g} ms, p99 {high:.3g} ms"
+
+
+_BY = {
+    "trial": "by the trial's tasks",
+    "kernel": "by kernel threads, for anybody",
+    "others": "by other tasks",
+}
+
+
+def _order(block: BlockUse) -> tuple[str, int]:
+    return block.direction, list(_BY).index(block.by)
+
+
+def _block(block: BlockUse) -> str:
+    if not block.bytes:
+        return f"{block.direction} {_BY[block.by]}: {block.requests:,}"
+    sizes = size_words(block.sizes, block.requests)
+    return (
+        f"{block.direction} {_BY[block.by]}: {block.requests:,}{sizes}; "
+        f"{bytes_words(block.bytes)} in all"
+    )
+
+
+def _ratios(found: Characterization) -> Iterator[str]:
+    lines = [_ratio(found, direction) for direction in ("write", "read")]
+    told = [line for line in lines if line]
+    if told:
+        yield "  from calls to the device"
+        yield from (f"    {line}" for line in told)
+
+
+def _ratio(found: Characterization, direction: Direction) -> str:
+    """Return `write: 41 MiB by calls -> at least 9 MiB of the device (0.22 x)`; empty where
+    nothing is known."""
+    called = sum(one.bytes for one in transfers_of(found, direction))
+    own = bytes_of_device(found, direction, ("trial",))
+    if own is None or not called + own:
+        return ""
+    words = f"{direction}: {bytes_words(called)} by calls -> "
+    if direction == "read":
+        return f"{words}{bytes_words(own)} of the device{_ratio_text(own, called)}"
+    # Kernel threads write for anybody, and what is still in memory is not written yet.
+    most = own + (bytes_of_device(found, direction, ("kernel",)) or 0)
+    return (
+        f"{words}{bytes_words(own)}{_ratio_text(own, called)} of the device by itself, "
+        f"at most {bytes_words(most)}{_ratio_text(most, called)} with what the kernel wrote meanwhile"
+    )
+
+
+def _ratio_text(part: int, whole: int) -> str:
+    return f" ({part / whole:.3g} x)" if whole else ""

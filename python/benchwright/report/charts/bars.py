@@ -1,0 +1,264 @@
+"""Lines and bars: one figure per test, along what varies or side by side and stacked."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import msgspec
+
+from benchwright.core.errors import Diagnostic, InputError
+from benchwright.report.charts.chart import AxisTick, Chart, PlotPoint, PlotSeries
+from benchwright.report.charts.plan import (
+    PlotPlan,
+    category_positions,
+    category_ticks,
+    legend_of,
+    plot_error,
+    plot_point,
+    plot_series,
+    positions_of_tests,
+)
+from benchwright.report.charts.source import (
+    PlotComponent,
+    PlotGroup,
+    PlotTest,
+    choose_components,
+)
+
+# -- Lines: each series over what varies, points in the order of the axis --------------
+#
+# Decision: the axis is one of numbers when every test has one, else of categories in
+# natural order, shared by all series. Source: Auto-pilot paper, section 3.4, Figure 4.
+
+
+def line_chart(plan: PlotPlan) -> Chart:
+    """Return the line chart. Raises InputError where two points of a series coincide."""
+    order = category_positions(plan)
+    series = []
+    for component in plan.components:
+        for group, places in zip(plan.groups, plan.places.groups, strict=True):
+            points = [
+                plot_point(plan, source, component, place)
+                for source, place in zip(group.sources, places, strict=True)
+            ]
+            placed = sorted(on_axis(plan, points, order), key=lambda point: point.x)
+            _check_distinct(group.name, placed)
+            legend = legend_of(plan, group, component)
+            series.append(plot_series(group, component, legend, placed))
+    return Chart(
+        mode=plan.request.mode,
+        series=tuple(series),
+        ticks=_ticks(plan, order),
+        factor=plan.places.factor,
+        numeric=plan.places.numeric,
+    )
+
+
+def on_axis(
+    plan: PlotPlan, points: list[PlotPoint], order: dict[str, int]
+) -> list[PlotPoint]:
+    """Return the points with their place on the axis: a number, or their category's."""
+    if plan.places.numeric:
+        return points
+    return [msgspec.structs.replace(p, x=float(order[p.label])) for p in points]
+
+
+def _ticks(plan: PlotPlan, order: dict[str, int]) -> tuple[AxisTick, ...]:
+    if not plan.places.numeric:
+        return tuple(AxisTick(float(at), label) for label, at in order.items())
+    numbers = {p.label: p.number or 0.0 for g in plan.places.groups for p in g}
+    return tuple(AxisTick(numbers[label], label) for label in order)
+
+
+def _check_distinct(name: str, points: list[PlotPoint]) -> None:
+    for one, other in pairwise(points):
+        if one.x == other.x:
+            message = (
+                f"series {name!r}: {one.test} and {other.test} are both at {one.label}"
+            )
+            hint = "name what varies by -x FACTOR, or give each its own NAME"
+            raise plot_error(message, hint, "GLOB")
+
+
+# -- Bars: which there are, where each stands, and what is stacked on what -------------
+#
+# Purpose: the artificial axis that Graphit made for gnuplot. Bars stand in groups: of each
+# test the components side by side, User stacked over System; or, for one component of
+# several NAMEs with several tests each, of each place the NAMEs side by side. Decision: a
+# stack with a segment missing has no segments above the gap, as their height would mean
+# nothing. Non-goal: horizontal bars. Source: Auto-pilot paper, section 3.4, Figure 5.
+
+DEFAULT_STACK = ("system", "user")
+
+
+class BarLayout(msgspec.Struct, frozen=True):
+    """Where the bars of a chart stand, in units of a bar's width."""
+
+    slots: int
+    bar: float
+    gap: float
+    group: float
+
+    @property
+    def pitch(self) -> float:
+        """From one group's middle to the next one's."""
+        return self.slots * self.bar + (self.slots - 1) * self.gap + self.group
+
+    def centre(self, group: float, slot: int) -> float:
+        """Return the middle of a bar; group 0 has its middle at 0."""
+        return group * self.pitch + (slot - (self.slots - 1) / 2) * (
+            self.bar + self.gap
+        )
+
+
+def bar_chart(plan: PlotPlan) -> Chart:
+    """Return the bar chart. Raises InputError for stacks that cannot be drawn."""
+    plan = _ordered(plan)
+    if _side_by_side(plan):
+        return _by_name(plan)
+    return _by_component(plan)
+
+
+def _ordered(plan: PlotPlan) -> PlotPlan:
+    """Return the plan with each group's tests in the order of the axis."""
+    order = category_positions(plan)
+    groups, places = [], []
+    for group, at in zip(plan.groups, plan.places.groups, strict=True):
+        pairs = sorted(
+            zip(group.sources, at, strict=True), key=lambda pair: order[pair[1].label]
+        )
+        groups.append(
+            msgspec.structs.replace(group, sources=tuple(source for source, _ in pairs))
+        )
+        places.append(tuple(place for _, place in pairs))
+    found = msgspec.structs.replace(plan.places, groups=tuple(places))
+    return msgspec.structs.replace(plan, groups=tuple(groups), places=found)
+
+
+def _side_by_side(plan: PlotPlan) -> bool:
+    """Tell whether names stand side by side at shared places, rather than components."""
+    several = sum(len(group.sources) > 1 for group in plan.groups) > 1
+    distinct = all(len({p.label for p in at}) == len(at) for at in plan.places.groups)
+    return len(plan.components) == 1 and several and distinct
+
+
+def _by_name(plan: PlotPlan) -> Chart:
+    order, spacing = category_positions(plan), plan.request.spacing
+    layout = BarLayout(len(plan.groups), spacing.bar, spacing.gap, spacing.group)
+    (component,) = plan.components
+    series = []
+    for slot, (group, places) in enumerate(
+        zip(plan.groups, plan.places.groups, strict=True)
+    ):
+        points = [
+            msgspec.structs.replace(
+                plot_point(plan, source, component, place),
+                x=layout.centre(order[place.label], slot),
+                width=layout.bar,
+            )
+            for source, place in zip(group.sources, places, strict=True)
+        ]
+        series.append(plot_series(group, component, group.name, points))
+    ticks = tuple(
+        AxisTick(layout.centre(at, 0) + _middle(layout), label)
+        for label, at in order.items()
+    )
+    return Chart(
+        plan.request.mode, tuple(series), ticks=ticks, factor=plan.places.factor
+    )
+
+
+def _middle(layout: BarLayout) -> float:
+    return (layout.slots - 1) / 2 * (layout.bar + layout.gap)
+
+
+def _by_component(plan: PlotPlan) -> Chart:
+    stacks = _stacks(plan)
+    spacing = plan.request.spacing
+    layout = BarLayout(len(stacks), spacing.bar, spacing.gap, spacing.group)
+    points = _placed(plan, stacks, layout)
+    series: list[PlotSeries] = []
+    for component in plan.components:
+        for group in plan.groups:
+            own = [points[id(source), component.name] for source in group.sources]
+            series.append(plot_series(group, component, component.label, own))
+    ticks, blocks = category_ticks(plan, layout.pitch)
+    factor = plan.places.factor if blocks or len(plan.groups) == 1 else ""
+    return Chart(
+        plan.request.mode, tuple(series), ticks=ticks, blocks=blocks, factor=factor
+    )
+
+
+def _placed(
+    plan: PlotPlan, stacks: list[tuple[PlotComponent, ...]], layout: BarLayout
+) -> dict[tuple[int, str], PlotPoint]:
+    """Return every test's points by component, stacked and in their places."""
+    found: dict[tuple[int, str], PlotPoint] = {}
+    for at, (group, source, place) in zip(
+        positions_of_tests(plan), plan.tests(), strict=True
+    ):
+        for slot, stack in enumerate(stacks):
+            base: float | None = 0.0
+            for component in stack:
+                point = plot_point(plan, source, component, place)
+                if len(stack) > 1 and (point.value or 0.0) < 0:
+                    raise _negative(group, source, component)
+                point = _on(point, base)
+                base = (
+                    None if base is None or point.value is None else base + point.value
+                )
+                found[id(source), component.name] = msgspec.structs.replace(
+                    point, x=layout.centre(at, slot), width=layout.bar
+                )
+    return found
+
+
+def _on(point: PlotPoint, base: float | None) -> PlotPoint:
+    """Return the point on its base; a gap where the base is one."""
+    if base is None:
+        why = point.gap or "what it would stand on is missing"
+        return PlotPoint(point.test, point.label, point.x, gap=why)
+    return msgspec.structs.replace(point, base=base)
+
+
+def _negative(
+    group: PlotGroup, source: PlotTest, component: PlotComponent
+) -> InputError:
+    message = f"{group.name} {source.title}: {component.label} is negative, and stacked"
+    return plot_error(message, "draw it beside the others: --no-stack", "--stack")
+
+
+def _stacks(plan: PlotPlan) -> list[tuple[PlotComponent, ...]]:
+    """Return what stands in each slot of a group, from the bottom up.
+
+    A stack stands where the first of its components would.
+    """
+    by_name = {component.name: component for component in plan.components}
+    asked = plan.request.stacks
+    if asked is None:
+        whole = all(name in by_name for name in DEFAULT_STACK)
+        stacks = [tuple(by_name[name] for name in DEFAULT_STACK)] if whole else []
+    else:
+        stacks = _requested_stacks(plan, asked)
+    stack_of = {component.name: stack for stack in stacks for component in stack}
+    slots = [stack_of.get(name, (by_name[name],)) for name in by_name]
+    return list(dict.fromkeys(slots))
+
+
+def _requested_stacks(
+    plan: PlotPlan, asked: tuple[tuple[str, ...], ...]
+) -> list[tuple[PlotComponent, ...]]:
+    wrong: list[Diagnostic] = []
+    stacks = [choose_components(words, plan.components, wrong) for words in asked]
+    for mistake in wrong:
+        hint = mistake.hint.replace("there are", "--components has")
+        raise plot_error(mistake.message, hint, "--stack")
+    units = [{component.unit for component in stack} for stack in stacks]
+    names = [component.name for stack in stacks for component in stack]
+    if len(names) != len(set(names)):
+        raise plot_error("a component is in two stacks", "one --stack each", "--stack")
+    if any(len(found) > 1 for found in units):
+        raise plot_error(
+            "what is stacked differs in its unit", "stack like things", "--stack"
+        )
+    return stacks

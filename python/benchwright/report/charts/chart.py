@@ -1,0 +1,267 @@
+"""What `bw plot` shows: series of points with intervals; as objects for JSON and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from benchwright.core.results import Finding
+from benchwright.report.parts import finding_object
+
+# -- What is drawn: series of points with their intervals, on named axes ---------------
+#
+# Purpose: one description for every mode, so that the picture, `--json` and `--datafile`
+# cannot disagree. Decision: a point carries its place on the axis, its bar's base and
+# width, so that layout is computed (and tested) here and drawing only draws; handing
+# matplotlib the data and asking it afterwards lost. Absent is not zero: a value that is
+# None is a gap. Non-goal: colours and fonts (`look.py`, `style.py`).
+
+
+class PlotMode(StrEnum):
+    """What kind of chart."""
+
+    LINE = "line"
+    BAR = "bar"
+    ECDF = "ecdf"
+    VIOLIN = "violin"
+    STRIP = "strip"
+    EPOCHS = "epochs"
+    RATIO = "ratio"
+
+
+ABSENT = "no trial that counts has it"
+"""Why most gaps are there."""
+DISTRIBUTIONS = (PlotMode.ECDF, PlotMode.VIOLIN, PlotMode.STRIP)
+
+
+class SingleValues(msgspec.Struct, frozen=True):
+    """The single values of a test: one per trial that counts."""
+
+    epochs: tuple[int, ...]
+    values: tuple[float, ...]
+    removed: int = 0
+    """How many at the beginning are warm-up."""
+    changes: tuple[int, ...] = ()
+    """Places, from 0, at which a new segment begins."""
+
+
+class PlotPoint(msgspec.Struct, frozen=True):
+    """One test in a series."""
+
+    test: str
+    """The input's name."""
+    label: str
+    """What stands under it on the axis: a factor's level, or a name."""
+    x: float
+    """Its place on the axis: the number itself, or where its category is."""
+    n: int = 0
+    """How many trials."""
+    value: float | None = None
+    """In the series' unit; None is a gap."""
+    gap: str = ""
+    """Why there is no value."""
+    low: float | None = None
+    """Lower end of the error bar; None where there is none."""
+    high: float | None = None
+    method: str = ""
+    """Of the error bar."""
+    short: tuple[tuple[str, str], ...] = ()
+    """Tests with too few trials for an error bar, each with what it has; empty: this
+    test itself."""
+    base: float = 0.0
+    """Where a stacked bar begins, in the series' unit."""
+    width: float = 0.0
+    """Of a bar, in the unit of `x`."""
+    values: SingleValues | None = None
+
+
+class PlotSeries(msgspec.Struct, frozen=True):
+    """One quantity of the tests under one name."""
+
+    name: str
+    """As on the command line."""
+    component: str
+    """Its label, such as `Elapsed`."""
+    unit: str
+    legend: str
+    """In the legend; series with the same text look the same."""
+    points: tuple[PlotPoint, ...]
+
+
+class AxisTick(msgspec.Struct, frozen=True):
+    """A label on the horizontal axis."""
+
+    x: float
+    label: str
+
+
+class Chart(msgspec.Struct, frozen=True):
+    """Everything that one picture shows."""
+
+    mode: PlotMode
+    series: tuple[PlotSeries, ...]
+    xlabel: str = ""
+    ylabel: str = ""
+    ticks: tuple[AxisTick, ...] = ()
+    """Labels of the horizontal axis; empty where its numbers are."""
+    blocks: tuple[AxisTick, ...] = ()
+    """A second row of labels, under groups of ticks."""
+    factor: str = ""
+    """What varies along the horizontal axis, where that is known."""
+    numeric: bool = False
+    """The horizontal axis is one of numbers."""
+    baseline: str = ""
+    """What ratios refer to."""
+    confidence: float = 0.95
+    errorbars: str = "t"
+
+    def legends(self) -> tuple[str, ...]:
+        """Return the legend's texts, each once, in order."""
+        return tuple(dict.fromkeys(series.legend for series in self.series))
+
+    def components(self) -> tuple[str, ...]:
+        """Return the labels of the quantities, each once, in order."""
+        return tuple(dict.fromkeys(series.component for series in self.series))
+
+
+def label_with_unit(label: str, unit: str) -> str:
+    """Return a quantity's label with its unit: `Elapsed (s)`, `CPU%`."""
+    return f"{label} ({unit})" if unit and not label.endswith("%") else label
+
+
+# -- A chart as plain objects and as CSV: what is drawn, without reading pixels --------
+#
+# Purpose: `--json` (schema benchwright/plot/1) and `--datafile`. Decision: the data file
+# has one row per point, or in the modes that draw single values one per value; Graphit's
+# data file was for gnuplot, ours for any program. Absent figures are null, empty cells.
+
+PLOT_SCHEMA = "benchwright/plot/1"
+_POINTS = (
+    "series",
+    "component",
+    "unit",
+    "test",
+    "x",
+    "n",
+    "value",
+    "low",
+    "high",
+    "method",
+)
+_VALUES = (
+    "series",
+    "component",
+    "unit",
+    "test",
+    "x",
+    "epoch",
+    "value",
+    "warmup",
+    "segment",
+)
+
+
+def plot_object(
+    chart: Chart, files: Sequence[dict[str, Any]], findings: Iterable[Finding]
+) -> dict[str, Any]:
+    """Return the chart as plain objects, with the files it was written to."""
+    return {
+        "schema": PLOT_SCHEMA,
+        "mode": chart.mode.value,
+        "xlabel": chart.xlabel,
+        "ylabel": chart.ylabel,
+        "factor": chart.factor or None,
+        "baseline": chart.baseline or None,
+        "confidence": chart.confidence,
+        "errorbars": chart.errorbars,
+        "ticks": [_tick(tick) for tick in chart.ticks],
+        "blocks": [_tick(block) for block in chart.blocks],
+        "series": [_series_object(chart, series) for series in chart.series],
+        "files": list(files),
+        "findings": [finding_object(finding) for finding in findings],
+    }
+
+
+def _series_object(chart: Chart, series: PlotSeries) -> dict[str, Any]:
+    return {
+        "name": series.name,
+        "component": series.component,
+        "unit": series.unit,
+        "legend": series.legend,
+        "points": [_point_object(chart, point) for point in series.points],
+    }
+
+
+def _tick(tick: AxisTick) -> dict[str, Any]:
+    return {"x": tick.x, "label": tick.label}
+
+
+def _point_object(chart: Chart, point: PlotPoint) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "test": point.test,
+        "x": _axis_value(chart, point),
+        "n": point.n,
+        "value": point.value,
+        "low": point.low,
+        "high": point.high,
+        "method": point.method or None,
+        "gap": point.gap or None,
+    }
+    if point.width:
+        left = point.x - point.width / 2
+        found |= {"left": left, "width": point.width, "base": point.base}
+    if point.values is not None:
+        found |= {
+            "epochs": list(point.values.epochs),
+            "values": list(point.values.values),
+            "removed": point.values.removed,
+            "changes": list(point.values.changes),
+        }
+    return found
+
+
+def _axis_value(chart: Chart, point: PlotPoint) -> float | str:
+    if chart.numeric and point.values is None:
+        return point.x
+    return point.label
+
+
+def data_text(chart: Chart) -> str:
+    """Return the chart's numbers as CSV with a header line."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    single = any(point.values for series in chart.series for point in series.points)
+    writer.writerow(_VALUES if single else _POINTS)
+    for series in chart.series:
+        head = (series.name, series.component, series.unit)
+        for point in series.points:
+            place = _axis_value(chart, point)
+            if single:
+                writer.writerows(_value_rows((*head, point.test, place), point))
+            else:
+                figures = (point.n, point.value, point.low, point.high, point.method)
+                writer.writerow((*head, point.test, place, *figures))
+    return text.getvalue()
+
+
+def _value_rows(head: tuple[object, ...], point: PlotPoint) -> list[tuple[object, ...]]:
+    if point.values is None:
+        return []
+    found = point.values
+    return [
+        (
+            *head,
+            epoch,
+            value,
+            int(at < found.removed),
+            sum(c <= at for c in found.changes) + 1,
+        )
+        for at, (epoch, value) in enumerate(
+            zip(found.epochs, found.values, strict=True)
+        )
+    ]

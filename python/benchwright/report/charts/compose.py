@@ -1,0 +1,278 @@
+"""From groups of tests to the chart: which series there are, and what the axes cannot show."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from benchwright.core.errors import Diagnostic, InputError
+from benchwright.core.results import Finding
+from benchwright.findings.codes import make_finding
+from benchwright.report.charts import bars, distribution, ratio
+from benchwright.report.charts import bars as lines
+from benchwright.report.charts.chart import (
+    DISTRIBUTIONS,
+    Chart,
+    PlotMode,
+    PlotPoint,
+    PlotSeries,
+    label_with_unit,
+)
+from benchwright.report.charts.plan import ChartRequest, PlotPlan
+from benchwright.report.charts.source import (
+    PlotComponent,
+    PlotGroup,
+    axis_positions,
+    choose_components,
+    components_of,
+)
+from benchwright.report.charts.style import ChartStyle
+
+# -- What the asked-for axes cannot show: told before anything is drawn ----------------
+#
+# Decision: a value that is not positive on a logarithmic axis is a mistake of the request,
+# not a point to be left out in silence; so is a stack there, whose segments' lengths
+# would mean nothing.
+
+_MOST_LISTED = 5
+_LARGEST = 1e306
+_DECADES = 306
+
+
+def check_axes(chart: Chart, style: ChartStyle) -> None:
+    """Raise InputError with everything that the axes cannot show."""
+    wrong: list[Diagnostic] = []
+    points = [(series, point) for series in chart.series for point in series.points]
+    if style.logy:
+        if any(point.base for _, point in points):
+            message = "stacked bars have no meaning on a logarithmic axis"
+            wrong.append(_mistake("--logy", message, "add --no-stack"))
+        vertical = chart.mode is not PlotMode.ECDF
+        wrong += _not_positive(
+            "--logy", [p for p in points if vertical and _least(p[1]) <= 0]
+        )
+        wrong += _too_far_apart([_ends(point) for _, point in points])
+    elif any(abs(end) > _LARGEST for _, point in points for end in _ends(point)):
+        wrong.append(
+            _mistake("GLOB", f"a value beyond {_LARGEST:g} cannot be drawn", "")
+        )
+    if style.logx:
+        along = [p for p in points if _along(chart, p[1]) <= 0]
+        wrong += _not_positive("--logx", along)
+        if chart.mode is PlotMode.LINE and not chart.numeric:
+            message = "the tests are at no numbers along the axis"
+            wrong.append(_mistake("--logx", message, "name what varies by -x FACTOR"))
+    if wrong:
+        raise InputError(wrong)
+
+
+def _ends(point: PlotPoint) -> list[float]:
+    """Return every figure of a point that the vertical axis has to reach."""
+    values = point.values.values if point.values is not None else ()
+    ends = (point.value, point.low, point.high)
+    return [*values, *(point.base + end for end in ends if end is not None)]
+
+
+def _too_far_apart(ends: list[list[float]]) -> list[Diagnostic]:
+    """Tell of values whose logarithms, with the room around them, leave the floats."""
+    logs = [math.log10(end) for one in ends for end in one if end > 0]
+    if not logs:
+        return []
+    room = 0.1 * (max(logs) - min(logs))
+    if min(logs) - room > -_DECADES and max(logs) + room < _DECADES:
+        return []
+    message = (
+        f"values from 1e{min(logs):.0f} to 1e{max(logs):.0f} do not fit on one axis"
+    )
+    return [_mistake("--logy", message, "draw them in charts of their own")]
+
+
+def _least(point: PlotPoint) -> float:
+    """Return the least value that is drawn of a point; 1 of a gap."""
+    values = point.values.values if point.values is not None else ()
+    return min(values, default=1.0 if point.value is None else point.value)
+
+
+def _along(chart: Chart, point: PlotPoint) -> float:
+    return (
+        _least(point)
+        if chart.mode is PlotMode.ECDF
+        else point.x
+        if chart.numeric
+        else 1
+    )
+
+
+def _not_positive(
+    option: str, points: list[tuple[PlotSeries, PlotPoint]]
+) -> list[Diagnostic]:
+    found = [
+        _mistake(
+            option,
+            f"{series.name} {point.test}: {series.component} is not above 0 on a "
+            "logarithmic axis",
+            "choose other --components, or a linear axis",
+        )
+        for series, point in points[:_MOST_LISTED]
+    ]
+    if len(points) > _MOST_LISTED:
+        found.append(_mistake(option, f"and {len(points) - _MOST_LISTED} more", ""))
+    return found
+
+
+def _mistake(option: str, message: str, hint: str) -> Diagnostic:
+    return Diagnostic("bad-plot", message, hint, option)
+
+
+# --------------------------------------------------------------------------------------
+# From groups of tests to the chart: which series there are, and what was asked of
+# them.
+#
+# Purpose: the checked request, shared parts (gaps, doubts, labels of the axes) and the
+# choice of mode; each mode's own arithmetic is in its file. Decision: every NAME and
+# component is one series in every mode, so that documents have one shape. Non-goal:
+# drawing.
+
+_TIMES = ("elapsed", "user", "system")
+_SEVERAL = (PlotMode.LINE, PlotMode.BAR)
+
+_MODES: dict[PlotMode, Callable[[PlotPlan], Chart]] = {
+    PlotMode.LINE: lines.line_chart,
+    PlotMode.BAR: bars.bar_chart,
+    PlotMode.ECDF: distribution.ecdf_chart,
+    PlotMode.VIOLIN: distribution.category_chart,
+    PlotMode.STRIP: distribution.category_chart,
+    PlotMode.EPOCHS: distribution.epoch_chart,
+    PlotMode.RATIO: ratio.ratio_chart,
+}
+
+
+def compose_chart(
+    groups: Sequence[PlotGroup], request: ChartRequest
+) -> tuple[Chart, tuple[Finding, ...]]:
+    """Return the chart, and the doubts about what is missing from it.
+
+    Raises InputError with every mistake: unknown components or factors, series without
+    a trial, and what the mode itself cannot draw.
+    """
+    wrong: list[Diagnostic] = []
+    components = _components(groups, request, wrong)
+    for group in groups if components or not wrong else ():
+        if not any(c.name in s.columns for s in group.sources for c in components):
+            wrong.append(_empty(group, components))
+    places = axis_positions(groups, request.factor, wrong)
+    if wrong:
+        raise InputError(wrong)
+    chart = _MODES[request.mode](PlotPlan(tuple(groups), components, places, request))
+    chart = _labelled(chart, components, request)
+    return chart, (*_failures(groups), *_missing_findings(chart))
+
+
+def _components(
+    groups: Sequence[PlotGroup], request: ChartRequest, wrong: list[Diagnostic]
+) -> tuple[PlotComponent, ...]:
+    """Return those asked for; else the times that are there, or the first quantity."""
+    there = components_of(groups)
+    if request.components and there:
+        return choose_components(request.components, there, wrong)
+    times = sorted(
+        (c for c in there if c.name in _TIMES), key=lambda c: _TIMES.index(c.name)
+    )
+    return tuple(times if request.mode in _SEVERAL and times else (times or there)[:1])
+
+
+def _empty(group: PlotGroup, components: Sequence[PlotComponent]) -> Diagnostic:
+    tests = ", ".join(source.title for source in group.sources)
+    why = f"no trial of {tests} counts"
+    hint = "trials that failed or are void are in no chart; `bw stats` tells of them"
+    if any(source.columns for source in group.sources):
+        why = f"{tests} has no {', '.join(c.label for c in components)}"
+        hint = "choose other --components"
+    message = f"the series {group.name!r} has nothing to draw: {why}"
+    return Diagnostic("empty-series", message, hint, "GLOB", text=group.name)
+
+
+def _labelled(
+    chart: Chart, components: Sequence[PlotComponent], request: ChartRequest
+) -> Chart:
+    """Return the chart with its axes' labels: as asked, else what is along them."""
+    xlabel = chart.xlabel or chart.factor
+    if xlabel == chart.factor and xlabel:
+        xlabel = xlabel[0].upper() + xlabel[1:]
+    return msgspec.structs.replace(
+        chart,
+        xlabel=request.xlabel if request.xlabel is not None else xlabel,
+        ylabel=request.ylabel
+        if request.ylabel is not None
+        else chart.ylabel or quantity_label(components),
+        confidence=request.confidence,
+        errorbars=request.errorbars,
+    )
+
+
+def quantity_label(components: Sequence[PlotComponent]) -> str:
+    """Return `Elapsed (s)`; `Time (s)` for several times; else all that there is."""
+    units = {component.unit for component in components}
+    if len(components) > 1 and units == {"s"}:
+        return "Time (s)"
+    if len(components) > 1 and len(units) == 1 and "" not in units:
+        return f"{', '.join(c.label for c in components)} ({units.pop()})"
+    return ", ".join(label_with_unit(c.label, c.unit) for c in components)
+
+
+def _failures(groups: Sequence[PlotGroup]) -> list[Finding]:
+    return [
+        make_finding(
+            "command-failed",
+            f"{group.name} {source.test}",
+            f"{source.failed} failed trial{'s' * (source.failed > 1)}, in no chart",
+        )
+        for group in groups
+        for source in group.sources
+        if source.failed
+    ]
+
+
+def _missing_findings(chart: Chart) -> tuple[Finding, ...]:
+    """Return what a reader of the picture could take for something else: gaps, points
+    without an error bar."""
+    found: list[Finding] = []
+    for series in chart.series:
+        for point in series.points:
+            where = f"{series.name} {point.test}"
+            if point.value is None:
+                what = f"{series.component}: {point.gap}; a gap, not zero"
+                found.append(make_finding("missing-metric", where, what))
+            elif point.low is None and _has_bars(chart):
+                found.extend(_without_bar(chart, point, where))
+    return tuple(dict.fromkeys(found))
+
+
+def _without_bar(chart: Chart, point: PlotPoint, where: str) -> list[Finding]:
+    """Return the doubt about a missing error bar, at the test that is to blame."""
+    own = (where, f"{point.n} trial{'s' * (point.n != 1)}")
+    found = [
+        make_finding("too-few-trials", subject, f"{what}: no error bar")
+        for subject, what in point.short or (own,)
+    ]
+    if chart.mode not in DISTRIBUTIONS:
+        return found
+    remedy = _remedy_for_median(point.n, chart.confidence)
+    return [msgspec.structs.replace(one, remedy=remedy) for one in found]
+
+
+def _remedy_for_median(n: int, confidence: float) -> str:
+    least = distribution.least_for_median(confidence)
+    if n >= least:
+        return "Run more trials: those that depend on each other say less of a median."
+    return (
+        f"Run at least {least} trials for an interval of the median at "
+        f"{100 * confidence:.6g} %, and 20 for one to rely on."
+    )
+
+
+def _has_bars(chart: Chart) -> bool:
+    shown = chart.mode not in (PlotMode.ECDF, PlotMode.EPOCHS)
+    return shown and chart.errorbars != "none"

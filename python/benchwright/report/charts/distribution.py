@@ -1,0 +1,136 @@
+"""Single values: their distribution (ECDF, violin, strip) and their course over epochs.
+
+Decision: these modes keep every value in the chart, and mark the median with its exact
+interval between order statistics; a mean says little about a shape. Warm-up and change
+points are marked, never removed: the values stay, in their place.
+Sources: K. Preston White 1997 (MSER) through stats.warmup; stats.changes; stats.quantile.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+
+import msgspec
+
+from benchwright.report.charts.chart import ABSENT, Chart, PlotPoint, SingleValues
+from benchwright.report.charts.plan import (
+    PlotPlan,
+    category_ticks,
+    finite,
+    plot_error,
+    plot_series,
+    positions_of_tests,
+)
+from benchwright.report.charts.source import AxisPosition, PlotComponent, PlotTest
+from benchwright.stats.drift import change_points, mser_truncation
+from benchwright.stats.intervals import exact_ranks, quantile_interval
+
+MOST_PANELS = 24
+_WARM_UP_P = 0.01
+"""MSER alone cuts clean values somewhere too; what it cuts has to differ from the rest."""
+
+
+def ecdf_chart(plan: PlotPlan) -> Chart:
+    """Return the ECDF of every test's values; each test is a series of its own."""
+    series = []
+    for component in plan.components:
+        for group, source, place in plan.tests():
+            point = _median(plan, source, component, place)
+            several = len(group.sources) > 1
+            legend = f"{group.name} {place.label}" if several else group.name
+            series.append(plot_series(group, component, legend, [point]))
+    return Chart(plan.request.mode, tuple(series), ylabel="Share of trials")
+
+
+def category_chart(plan: PlotPlan) -> Chart:
+    """Return a category for each test, as a violin or a strip of its values."""
+    at = {
+        id(s): x
+        for x, (_, s, _) in zip(positions_of_tests(plan), plan.tests(), strict=True)
+    }
+    series = []
+    for component in plan.components:
+        for group, places in zip(plan.groups, plan.places.groups, strict=True):
+            points = [
+                msgspec.structs.replace(
+                    _median(plan, source, component, place), x=at[id(source)]
+                )
+                for source, place in zip(group.sources, places, strict=True)
+            ]
+            series.append(plot_series(group, component, group.name, points))
+    ticks, blocks = category_ticks(plan)
+    factor = plan.places.factor if blocks or len(plan.groups) == 1 else ""
+    return Chart(
+        plan.request.mode, tuple(series), ticks=ticks, blocks=blocks, factor=factor
+    )
+
+
+def epoch_chart(plan: PlotPlan) -> Chart:
+    """Return every test's values over its epochs, one panel for each.
+
+    Raises InputError for more panels than a page can hold.
+    """
+    panels = len(plan.tests()) * len(plan.components)
+    if panels > MOST_PANELS:
+        message = f"{panels} panels, one per test and component; {MOST_PANELS} at most"
+        raise plot_error(message, "choose fewer tests or components", "GLOB")
+    series = []
+    for component in plan.components:
+        for group, source, place in plan.tests():
+            point = _median(plan, source, component, place)
+            title = _title(group.name, place.label, len(group.sources) > 1)
+            series.append(plot_series(group, component, title, [_marked(point)]))
+    return Chart(plan.request.mode, tuple(series), xlabel="Epoch", numeric=True)
+
+
+def _title(name: str, label: str, several: bool) -> str:
+    return f"{name} {label}" if several else name
+
+
+def _median(
+    plan: PlotPlan, source: PlotTest, component: PlotComponent, place: AxisPosition
+) -> PlotPoint:
+    """Return a test's point with all of its values: the median and its interval."""
+    column = source.columns.get(component.name)
+    if column is None:
+        return PlotPoint(source.test, place.label, 0.0, gap=ABSENT)
+    found = quantile_interval(column.values, 0.5, plan.request.confidence)
+    bars = plan.request.errorbars != "none"
+    both = finite(found.low) is not None and finite(found.high) is not None
+    return PlotPoint(
+        test=source.test,
+        label=place.label,
+        x=0.0,
+        n=found.n,
+        value=finite(found.value),
+        low=found.low if bars and both else None,
+        high=found.high if bars and both else None,
+        method=found.method if bars and both else "",
+        values=SingleValues(
+            tuple(int(epoch) for epoch in column.epochs),
+            tuple(float(value) for value in column.values),
+        ),
+    )
+
+
+def least_for_median(confidence: float) -> int:
+    """Return how many values a median's exact interval needs: 6 at 95 %."""
+    return next(n for n in count(1) if exact_ranks(n, 0.5, confidence)[0] >= 1)
+
+
+def _marked(point: PlotPoint) -> PlotPoint:
+    """Return the point with its warm-up and change points marked.
+
+    MSER removes at most half of the values, so a change in the later half cannot be the
+    end of a warm-up: it looks only at what is before the first such change. Change
+    points are those of what is left when the warm-up is gone.
+    """
+    if point.values is None:
+        return point
+    values = point.values.values
+    late = [at for at in change_points(values) if 2 * at >= len(values)]
+    truncation = mser_truncation(values[: late[0] if late else None])
+    removed = truncation.removed if truncation.p <= _WARM_UP_P else 0
+    changes = tuple(removed + at for at in change_points(values[removed:]))
+    marked = msgspec.structs.replace(point.values, removed=removed, changes=changes)
+    return msgspec.structs.replace(point, values=marked)

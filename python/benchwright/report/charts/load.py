@@ -1,0 +1,218 @@
+"""What is drawn of loads' results: issue error, its tail, rate and response over time.
+
+Purpose: one page for one load (`bw load --plot`) or for several side by side (pacers, engines,
+rates), as in the Buttress paper, Figures 4 and 5. Decision: the CDF of the issue error has
+a logarithmic axis of time, and beside it the tail by percentile, because a CDF in per
+cent hides what is beyond 99 %. What is below 1 ns is drawn at 1 ns. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+import msgspec
+import numpy as np
+
+from benchwright.core.load import IntervalResult, LoadResult, TimeDistribution
+from benchwright.report.charts.sheet import (
+    AxisUnit,
+    CurveForm,
+    Panel,
+    PanelAxis,
+    PanelCurve,
+    Sheet,
+)
+from benchwright.stats.hdr_histogram import Histogram, decode_histogram
+
+_LEAST_NS = 1.0
+TAIL_NAMES = ("50 %", "90 %", "99 %", "99.9 %", "99.99 %", "99.999 %", "99.9999 %")
+"""What stands at the places of `tail_curve`."""
+
+
+class NamedLoad(msgspec.Struct, frozen=True):
+    """A result under the name that it has in the legend."""
+
+    name: str
+    result: LoadResult
+
+
+def load_sheet(loads: Sequence[NamedLoad], title: str = "") -> Sheet:
+    """Return the page of one load or of several. Raises HistogramError."""
+    return Sheet(
+        title=title or (loads[0].name if len(loads) == 1 else ""),
+        panels=(
+            issue_error_panel(loads),
+            tail_panel(loads),
+            rate_panel(loads),
+            response_panel(loads),
+        ),
+    )
+
+
+def issue_error_panel(loads: Sequence[NamedLoad]) -> Panel:
+    """Return the CDF of the issue error of each load, on a logarithmic axis of time.
+
+    Of operations that no full target held back: the generator's own error.
+    """
+    curves = [
+        cdf_curve(one.name, histogram)
+        for one in loads
+        if (histogram := _histogram(one.result.lateness_ns)) is not None
+    ]
+    return Panel(
+        title="Issue error",
+        x=PanelAxis("actual - intended start", AxisUnit.TIME, log=True),
+        y=PanelAxis("share of operations", AxisUnit.SHARE, low=0, high=1.02),
+        curves=_coloured(curves, len(curves)),
+        missing="" if curves else "no operation was issued",
+    )
+
+
+def tail_panel(loads: Sequence[NamedLoad]) -> Panel:
+    """Return the issue error by percentile: each step to the right is a tenth as many."""
+    curves = [
+        curve
+        for one in loads
+        if (histogram := _histogram(one.result.lateness_ns)) is not None
+        and (curve := tail_curve(one.name, histogram)) is not None
+    ]
+    most = max((curve.x[-1] for curve in curves), default=0)
+    return Panel(
+        title="Issue error: the tail",
+        x=PanelAxis("percentile", names=TAIL_NAMES[: int(most) + 1]),
+        y=PanelAxis("actual - intended start", AxisUnit.TIME, log=True),
+        curves=_coloured(curves, len(curves)),
+        missing="" if curves else "no operation was issued",
+    )
+
+
+def rate_panel(loads: Sequence[NamedLoad]) -> Panel:
+    """Return operations completed per second in each interval, and those intended."""
+    curves = [
+        curve
+        for what in ("intended", "completed")
+        for curve in _over_time(loads, what, partial(_per_s, what))
+    ]
+    return Panel(
+        title="Rate",
+        x=PanelAxis("time [s]"),
+        y=PanelAxis("operations per second", low=0),
+        curves=_coloured(curves, len(loads)),
+        missing="" if curves else "the run has no interval",
+    )
+
+
+def response_panel(loads: Sequence[NamedLoad]) -> Panel:
+    """Return the percentiles of the response time in each interval."""
+    words = ("p50", "p99", "max") if len(loads) == 1 else ("p50", "p99")
+    curves = [
+        curve
+        for word in words
+        for curve in _over_time(loads, word, partial(_response_ns, word))
+    ]
+    known = any(value is not None for curve in curves for value in curve.y)
+    return Panel(
+        title="Response time",
+        x=PanelAxis("time [s]"),
+        y=PanelAxis("completion - intended start", AxisUnit.TIME, log=True),
+        curves=_coloured(curves, len(loads)) if known else (),
+        missing="" if known else "no operation succeeded",
+    )
+
+
+def _over_time(
+    loads: Sequence[NamedLoad],
+    what: str,
+    value: Callable[[IntervalResult], float | None],
+) -> Iterator[PanelCurve]:
+    """Yield a value of each interval, for each load; it holds to the interval's end.
+
+    A gap between intervals (the generator itself did not run) is a gap of the curve.
+    """
+    for one in loads:
+        intervals = _full_intervals(one.result.intervals)
+        x: list[float] = []
+        y: list[float | None] = []
+        for this, after in zip(intervals, (*intervals[1:], None), strict=True):
+            end_ns = this.start_ns + this.length_ns
+            x.append(this.start_ns / 1e9)
+            y.append(value(this))
+            if after is None or after.start_ns > end_ns:
+                x.append(end_ns / 1e9)
+                y.append(y[-1] if after is None else None)
+        if x:
+            label = f"{one.name}, {what}" if len(loads) > 1 else what
+            yield PanelCurve(label, tuple(x), tuple(y), CurveForm.STEPS)
+
+
+def _full_intervals(intervals: Sequence[IntervalResult]) -> list[IntervalResult]:
+    """Return the intervals without a last one that was cut to less than half.
+
+    It ends with the run's last operation: divided by what is left of it, a handful of operations
+    would be a rate that never was.
+    """
+    whole = [i for i in intervals if i.length_ns]
+    if len(whole) > 1 and whole[-1].length_ns * 2 < whole[0].length_ns:
+        whole.pop()
+    return whole
+
+
+def _coloured(curves: Sequence[PanelCurve], loads: int) -> tuple[PanelCurve, ...]:
+    """Return the curves with a colour for each load, a dash for each quantity; of one
+    load, a colour for each quantity."""
+    changed = msgspec.structs.replace
+    if loads == 1:
+        return tuple(changed(one, colour=at) for at, one in enumerate(curves))
+    return tuple(
+        changed(one, colour=at % loads, dash=at // loads)
+        for at, one in enumerate(curves)
+    )
+
+
+def _per_s(what: str, interval: IntervalResult) -> float:
+    operations: int = getattr(interval, what)
+    return operations / interval.length_ns * 1e9
+
+
+def _response_ns(word: str, interval: IntervalResult) -> float | None:
+    return _positive(getattr(interval, f"response_ns_{word}"))
+
+
+def cdf_curve(label: str, histogram: Histogram) -> PanelCurve:
+    """Return the share of values up to each, from the first one's left end."""
+    x = np.maximum(histogram.high, _LEAST_NS)
+    begin = max(float(histogram.low[0]), _LEAST_NS)
+    return PanelCurve(
+        label=label,
+        x=(begin, *(float(value) for value in x)),
+        y=(0.0, *(float(share) for share in histogram.shares())),
+        form=CurveForm.STEPS,
+    )
+
+
+def tail_curve(label: str, histogram: Histogram) -> PanelCurve | None:
+    """Return the median at 0, p90 at 1, p99 at 2 and so on, evenly spaced.
+
+    A percentile with less than one value beyond it is not there. None of nothing.
+    """
+    powers = [p for p in range(len(TAIL_NAMES)) if 10**p <= histogram.total or not p]
+    x, y = [], []
+    for power in powers:
+        share = 0.5 if power == 0 else 1 - 10.0**-power
+        value = histogram.quantile(share)
+        if value is not None:
+            x.append(float(power))
+            y.append(max(float(value), _LEAST_NS))
+    return PanelCurve(label, tuple(x), tuple(y), CurveForm.MARKED) if x else None
+
+
+def _histogram(times: TimeDistribution) -> Histogram | None:
+    """Return a time's histogram; None where there is none, or nothing in it."""
+    if times.hdr is None or not times.count:
+        return None
+    return decode_histogram(times.hdr)
+
+
+def _positive(value: int | None) -> float | None:
+    return None if value is None else max(float(value), _LEAST_NS)

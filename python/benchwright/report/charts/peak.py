@@ -1,0 +1,324 @@
+"""What is drawn of a peak search: the response against the rate, and the trials in order.
+
+Purpose: one page that shows why the answer is believed: each trial where it was offered,
+the curve with its band, the limit, and the peak's interval. Decision: the response axis is
+cut a few limits up, because one overloaded trial would flatten all the rest; what lies
+beyond it is drawn at its edge and counted in the note. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from benchwright.core.search import (
+    Criterion,
+    LoadEnding,
+    LoadTrial,
+    PeakResult,
+    SearchTrial,
+)
+from benchwright.findings.load_text import name_of
+from benchwright.findings.text import counted
+from benchwright.report.charts.sheet import (
+    AxisUnit,
+    CurveForm,
+    LevelLine,
+    Panel,
+    PanelAxis,
+    PanelCurve,
+    ShadedRange,
+    Sheet,
+)
+from benchwright.report.peak import PeakReport
+from benchwright.report.search_text import (
+    binding_criterion,
+    bound_text,
+    criterion_text,
+    interval_text,
+    sample_text,
+)
+from benchwright.stats.dependence import cosine_count, long_run_sdev
+from benchwright.stats.intervals import t_quantile
+
+_LIMITS_UP = 3.0
+"""So many limits are shown of the response."""
+_ROOM = 1.08
+_LOG_FROM = 30.0
+"""Rates that are so many times apart are drawn on a logarithmic axis."""
+_RIGHT = 1.25
+"""The axis of rates ends at so many times the last that has a value on the page."""
+_CONFIDENCE = 0.95
+_FEWEST_BINS = 8
+"""Of a series that tells an interval."""
+_MEANS = ("mean", "ratio", "share")
+"""Statistics that are means of their series' values."""
+_NO_VALUE = "failed, or without a value"
+_MOST_NAMES = 12
+"""So many trials have each its number below the axis."""
+
+
+def peak_sheet(report: PeakReport) -> Sheet:
+    """Return the page of a search; the trials alone where nothing else is known."""
+    criterion = _shown(report)
+    panels = (_response_panel(report, criterion), _course_panel(report, criterion))
+    return Sheet(
+        title=_title(report),
+        panels=panels,
+        note=_note(report, criterion),
+    )
+
+
+def _shown(report: PeakReport) -> Criterion:
+    """Return the criterion that is drawn: the binding one."""
+    result = report.result
+    found = None if result is None else binding_criterion(result, report.criteria)
+    return found or report.criteria[0]
+
+
+def _title(report: PeakReport) -> str:
+    result = report.result
+    parts = ["Peak rate"]
+    if result is not None and result.peak_rate is not None:
+        parts.append(bound_text(result.peak_rate, result.status))
+        if result.interval is not None:
+            parts.append(f"({interval_text(result.interval)})")
+    if report.sample:
+        parts.append(f"at {sample_text(report.sample)}")
+    return " ".join(parts)
+
+
+def _response_panel(report: PeakReport, criterion: Criterion) -> Panel:
+    points = _points(report.trials, criterion)
+    top = _top(points, criterion)
+    right = _right(report.result, points, top)
+    curves = [*_curve(report.result, top), *_trial_points(points, top, right)]
+    rising = criterion.better == "lower"
+    return Panel(
+        title="Response against rate",
+        x=PanelAxis("offered rate [1/s]", high=right),
+        y=_value_axis(criterion, top),
+        curves=tuple(curves),
+        marks=(LevelLine(criterion_text(criterion), criterion.limit, left=rising),),
+        spans=_spans(report.result),
+        missing="" if points else "no trial has a value",
+    )
+
+
+def _course_panel(report: PeakReport, criterion: Criterion) -> Panel:
+    """Return the rates in the order in which they were tried."""
+    groups: dict[str, tuple[int, list[tuple[float, float]]]] = {
+        "holds": (0, []),
+        "does not hold": (3, []),
+        _NO_VALUE: (6, []),
+    }
+    named = len(report.trials) <= _MOST_NAMES
+    for place, one in enumerate(report.trials):
+        along = place if named else one.number
+        point = (float(along), one.trial.offered_rate)
+        groups[_verdict(one, criterion)][1].append(point)
+    curves = [
+        PanelCurve(label, *_columns(points), CurveForm.POINTS, colour=colour)
+        for label, (colour, points) in groups.items()
+        if points
+    ]
+    rates = [one.trial.offered_rate for one in report.trials]
+    return Panel(
+        title="Rates in the order tried",
+        x=_trial_axis([one.number for one in report.trials], named=named),
+        y=PanelAxis("offered rate [1/s]", log=bool(rates) and _is_wide(rates)),
+        curves=tuple(curves),
+        marks=_peak_marks(report.result),
+        missing="" if curves else "no trial has ended",
+    )
+
+
+def _trial_axis(numbers: Sequence[int], *, named: bool) -> PanelAxis:
+    """Return the axis of trials by their numbers. There is no trial 0: it begins just
+    before the first."""
+    if named:
+        return PanelAxis("trial", AxisUnit.COUNT, names=tuple(map(str, numbers)))
+    return PanelAxis("trial", AxisUnit.COUNT, low=numbers[0] - 0.5)
+
+
+def _is_wide(rates: Sequence[float]) -> bool:
+    return min(rates) > 0 and max(rates) > _LOG_FROM * min(rates)
+
+
+def _verdict(one: SearchTrial, criterion: Criterion) -> str:
+    value = one.trial.values.get(criterion.key, math.nan)
+    if one.trial.ending is LoadEnding.FAILED or math.isnan(value):
+        return _NO_VALUE
+    return "holds" if criterion.holds(value) else "does not hold"
+
+
+# -- parts -------------------------------------------------------------------------------
+
+
+class TrialPoint(msgspec.Struct, frozen=True):
+    """One trial's value at the rate that was offered."""
+
+    rate: float
+    value: float
+    half: float | None
+    """Half the width of its interval; None where its series tells none."""
+
+
+def _points(trials: Sequence[SearchTrial], criterion: Criterion) -> list[TrialPoint]:
+    """Return the trials that have a value, in order of rate."""
+    found = [
+        TrialPoint(
+            one.trial.offered_rate,
+            one.trial.values[criterion.key],
+            half_width(one.trial, criterion),
+        )
+        for one in trials
+        if _verdict(one, criterion) != _NO_VALUE
+    ]
+    return sorted(found, key=lambda point: point.rate)
+
+
+def half_width(trial: LoadTrial, criterion: Criterion) -> float | None:
+    """Return half the 95 % interval of a run's mean, told by its own series; None where
+    that is too short, or the value is no mean of the series' values.
+
+    By the long-run standard deviation: bins of one run depend on each other.
+    """
+    column = trial.series.values.get(criterion.key, ())
+    if criterion.statistic not in _MEANS:
+        return None
+    bins = np.array(
+        [v for v, n in zip(column, trial.series.counts, strict=False) if n], dtype=float
+    )
+    if bins.size < _FEWEST_BINS or not np.isfinite(bins).all():
+        return None
+    error = long_run_sdev(bins) / math.sqrt(bins.size)
+    return t_quantile(_CONFIDENCE, cosine_count(bins.size)) * error
+
+
+def _top(points: Sequence[TrialPoint], criterion: Criterion) -> float:
+    """Return where the axis of values is cut."""
+    most = max((p.value for p in points if math.isfinite(p.value)), default=0.0)
+    if criterion.better == "higher":
+        return max(most, criterion.limit) * _ROOM
+    limit = criterion.limit or most or 1.0
+    return min(max(most, limit) * _ROOM, _LIMITS_UP * limit)
+
+
+def _right(
+    result: PeakResult | None, points: Sequence[TrialPoint], top: float
+) -> float | None:
+    """Return where the axis of rates is cut: loads far beyond all that has a value on
+    the page would press the rest together. None where it need not be."""
+    inside = [point.rate for point in points if point.value <= top]
+    if result is not None and result.interval is not None:
+        inside.append(result.interval.high)
+    if not inside or not points or points[-1].rate <= _RIGHT * max(inside):
+        return None
+    return _RIGHT * max(inside)
+
+
+def _trial_points(
+    points: Sequence[TrialPoint], top: float, right: float | None
+) -> list[PanelCurve]:
+    """Return the trials on the page, and at its upper edge those above it."""
+    points = [p for p in points if right is None or p.rate <= right]
+    inside = [point for point in points if point.value <= top]
+    beyond = [(point.rate, top) for point in points if point.value > top]
+    curves = []
+    if inside:
+        told = any(point.half is not None for point in inside)
+        label = f"trials, {100 * _CONFIDENCE:g} % by their own series"
+        curves.append(
+            PanelCurve(
+                label if told else "trials",
+                *_columns([(point.rate, point.value) for point in inside]),
+                CurveForm.POINTS,
+                low=tuple(p.value - (p.half or 0.0) for p in inside),
+                high=tuple(min(p.value + (p.half or 0.0), top) for p in inside),
+            )
+        )
+    if beyond:
+        curves.append(
+            PanelCurve(
+                "trials beyond the axis", *_columns(beyond), CurveForm.POINTS, colour=3
+            )
+        )
+    return curves
+
+
+def _columns(
+    points: Sequence[tuple[float, float]],
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    return tuple(x for x, _ in points), tuple(y for _, y in points)
+
+
+def _curve(result: PeakResult | None, top: float) -> list[PanelCurve]:
+    """Return the curve with its band, as far as the axis goes."""
+    if result is None or result.interval is None:
+        return []
+    points = [one for one in result.curve if one.low <= top]
+    if not points:
+        return []
+    return [
+        PanelCurve(
+            "fitted, with its band",
+            tuple(one.rate for one in points),
+            tuple(_at_most(one.middle, top) for one in points),
+            colour=2,
+            low=tuple(one.low for one in points),
+            high=tuple(min(one.high, top) for one in points),
+        )
+    ]
+
+
+def _at_most(value: float, top: float) -> float | None:
+    return value if value <= top else None
+
+
+def _spans(result: PeakResult | None) -> tuple[ShadedRange, ...]:
+    if result is None or result.peak_rate is None:
+        return ()
+    rate = result.peak_rate
+    if result.interval is None:
+        return (ShadedRange("peak", rate, rate, rate),)
+    return (ShadedRange("peak", result.interval.low, result.interval.high, rate),)
+
+
+def _peak_marks(result: PeakResult | None) -> tuple[LevelLine, ...]:
+    if result is None or not result.peak_rate:
+        return ()
+    return (LevelLine("peak", result.peak_rate),)
+
+
+def _value_axis(criterion: Criterion, top: float) -> PanelAxis:
+    label = name_of(criterion)
+    share = criterion.statistic in ("share", "ratio")
+    if not share and criterion.unit:
+        label = f"{label} [{criterion.unit}]"
+    low = None if criterion.statistic == "metric" else 0.0
+    return PanelAxis(
+        label, AxisUnit.SHARE if share else AxisUnit.NUMBER, low=low, high=top
+    )
+
+
+def _note(report: PeakReport, criterion: Criterion) -> str:
+    """Return what is not drawn, and why."""
+    parts = []
+    points = _points(report.trials, criterion)
+    top = _top(points, criterion)
+    beyond = sum(point.value > top for point in points)
+    if beyond:
+        parts.append(
+            f"{counted(beyond, 'trial')} beyond the axis of {name_of(criterion)}"
+        )
+    missing = len(report.trials) - len(points)
+    if missing:
+        parts.append(f"{counted(missing, 'trial')} failed or without a value")
+    others = [name_of(one) for one in report.criteria if one is not criterion]
+    if others:
+        parts.append(f"not drawn: {', '.join(others)}")
+    return "; ".join(parts)

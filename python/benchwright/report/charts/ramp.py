@@ -1,0 +1,206 @@
+"""What is drawn of a ramp: the scalability profile with the fitted law, latency beside it.
+
+Purpose: one page on which a person sees where throughput stops growing and what that costs
+in waiting. Decision: two panels with one axis of levels rather than two scales in one
+panel, whose crossing would mean nothing. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from benchwright.core.ramp import BandPoint, RampAxis, RampPoint, RampResult
+from benchwright.core.results import Estimate
+from benchwright.findings.load_text import number_text, percent_text
+from benchwright.report.charts.sheet import (
+    CurveForm,
+    Panel,
+    PanelAxis,
+    PanelCurve,
+    ShadedRange,
+    Sheet,
+)
+from benchwright.report.ramp import RampReport, level_text
+from benchwright.report.search_text import sample_text
+
+_LOG_FROM = 30.0
+"""Levels, or responses, so many times apart are drawn on a logarithmic axis."""
+_RESPONSES = (
+    ("mean", "response_ms_mean"),
+    ("p50", "response_ms_p50"),
+    ("p99", "response_ms_p99"),
+)
+
+
+def ramp_sheet(report: RampReport, band: Sequence[BandPoint]) -> Sheet:
+    """Return the page of a ramp; `band` is the fitted curve, empty where there is none."""
+    points = () if report.result is None else report.result.points
+    along = _along(report, points)
+    panels = (
+        _throughput_panel(report.result, points, band, along),
+        _response_panel(points, along),
+    )
+    return Sheet(title=_title(report), panels=panels, note=_note(report, points))
+
+
+def _title(report: RampReport) -> str:
+    result = report.result
+    parts = ["Scalability profile"]
+    if result is not None and result.saturation is not None:
+        point = result.saturation
+        level = level_text(point.level, result.axis)
+        parts.append(
+            f"saturates at {level} with {number_text(point.throughput.value)}/s"
+        )
+    if report.sample:
+        parts.append(f"at {sample_text(report.sample)}")
+    return ", ".join(parts)
+
+
+def _along(report: RampReport, points: Sequence[RampPoint]) -> PanelAxis:
+    label = "users" if report.goal.axis is RampAxis.USERS else "intended rate [1/s]"
+    return PanelAxis(label, log=_is_wide([point.level for point in points]))
+
+
+def _is_wide(values: Sequence[float]) -> bool:
+    known = [value for value in values if value > 0]
+    return bool(known) and max(known) > _LOG_FROM * min(known)
+
+
+def _throughput_panel(
+    result: RampResult | None,
+    points: Sequence[RampPoint],
+    band: Sequence[BandPoint],
+    along: PanelAxis,
+) -> Panel:
+    curves = [*_law(band), *_linear(points), *_measured(points)]
+    return Panel(
+        title="Throughput",
+        x=along,
+        y=PanelAxis("operations per second", low=0.0, high=_top(points, band)),
+        curves=tuple(curves),
+        spans=_spans(result),
+        missing="" if points else "no level was measured",
+    )
+
+
+def _top(points: Sequence[RampPoint], band: Sequence[BandPoint]) -> float | None:
+    """Return where the axis is cut: the straight line must not flatten the profile."""
+    ends = [_end(point.throughput) for point in points]
+    most = max([*ends, *(point.middle for point in band)], default=0.0)
+    return 1.15 * most if most else None
+
+
+def _end(estimate: Estimate) -> float:
+    return estimate.high if math.isfinite(estimate.high) else estimate.value
+
+
+def _measured(points: Sequence[RampPoint]) -> list[PanelCurve]:
+    if not points:
+        return []
+    estimates = [point.throughput for point in points]
+    known = any(math.isfinite(one.low) for one in estimates)
+    return [
+        PanelCurve(
+            "measured",
+            tuple(point.level for point in points),
+            tuple(one.value for one in estimates),
+            CurveForm.POINTS,
+            low=tuple(_known(one.low) for one in estimates) if known else (),
+            high=tuple(_known(one.high) for one in estimates) if known else (),
+        )
+    ]
+
+
+def _known(end: float) -> float | None:
+    return end if math.isfinite(end) else None
+
+
+def _linear(points: Sequence[RampPoint]) -> list[PanelCurve]:
+    """Return what throughput would be if each level did as well as the first."""
+    if len(points) < 2:
+        return []
+    first, last = points[0], points[-1]
+    each = first.throughput.value / first.level
+    # Enough places that the line is one on a logarithmic axis too.
+    step = (last.level / first.level) ** (1 / 40)
+    levels = tuple(first.level * step**place for place in range(41))
+    return [
+        PanelCurve(
+            "as good as the first level",
+            levels,
+            tuple(each * x for x in levels),
+            colour=7,
+            dash=1,
+        )
+    ]
+
+
+def _law(band: Sequence[BandPoint]) -> list[PanelCurve]:
+    if not band:
+        return []
+    return [
+        PanelCurve(
+            "fitted law, with its band",
+            tuple(point.users for point in band),
+            tuple(point.middle for point in band),
+            colour=2,
+            low=tuple(point.low for point in band),
+            high=tuple(point.high for point in band),
+        )
+    ]
+
+
+def _spans(result: RampResult | None) -> tuple[ShadedRange, ...]:
+    if result is None or result.saturation is None:
+        return ()
+    level = result.saturation.level
+    return (ShadedRange("saturation", level, level, level),)
+
+
+def _response_panel(points: Sequence[RampPoint], along: PanelAxis) -> Panel:
+    curves: list[PanelCurve] = []
+    seen: list[float] = []
+    for place, (label, name) in enumerate(_RESPONSES):
+        known = [
+            (point.level, value)
+            for point in points
+            if (value := getattr(point, name)) is not None and math.isfinite(value)
+        ]
+        if known:
+            x, y = zip(*known, strict=True)
+            curves.append(
+                PanelCurve(label, x, y, CurveForm.MARKED, colour=place, dash=place)
+            )
+            seen += y
+    return Panel(
+        title="Response",
+        x=along,
+        y=PanelAxis(
+            "response [ms]", log=_is_wide(seen), low=None if _is_wide(seen) else 0
+        ),
+        curves=tuple(curves),
+        missing="" if curves else "the generator tells no response times",
+    )
+
+
+def _note(report: RampReport, points: Sequence[RampPoint]) -> str:
+    notes = []
+    result = report.result
+    if result is not None and result.usl is not None:
+        fit = result.usl
+        notes.append(
+            f"preferred law: {fit.preferred}; points within ±"
+            f"{percent_text(fit.residual)} of the whole law's curve"
+        )
+    bare = [p.level for p in points if not math.isfinite(p.throughput.low)]
+    if bare:
+        levels = ", ".join(map(number_text, bare)) if len(bare) < len(points) else ""
+        at = f"no interval at {levels}" if levels else "no intervals"
+        notes.append(f"{at}: nothing tells the noise")
+    never = [p.level for p in points if p.response_ms_p99 == math.inf]
+    if never:
+        levels = ", ".join(number_text(level) for level in never)
+        notes.append(f"p99 beyond all that was waited for at {levels}")
+    return "; ".join(notes)

@@ -1,0 +1,286 @@
+"""Ratios: how many times as much as the baseline, paired by block where tests ran in blocks."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import numpy as np
+
+from benchwright.core.results import Estimate
+from benchwright.report.charts.chart import (
+    ABSENT,
+    AxisTick,
+    Chart,
+    PlotPoint,
+    PlotSeries,
+)
+from benchwright.report.charts.plan import (
+    PlotPlan,
+    category_positions,
+    finite,
+    legend_of,
+    plot_error,
+    plot_series,
+)
+from benchwright.report.charts.source import (
+    AxisPosition,
+    PlotComponent,
+    PlotGroup,
+    PlotTest,
+)
+from benchwright.stats.aggregate import MetricColumn
+from benchwright.stats.intervals import t_mixture_interval
+from benchwright.stats.moments import FloatArray
+from benchwright.stats.two_sample import ratio_of_means
+
+# --------------------------------------------------------------------------------------
+# The ratio of two tests: paired by block where they ran in blocks, else each by
+# itself.
+#
+# Decision: arms of one comparison (`bw compare`) are compared as that compared them: the
+# mean of the blocks' log ratios, with the confidence sequence that holds however often it
+# was looked at. Everything else is Welch's on logarithms. So a picture and the verdict
+# that is stored agree. Sources: stats.confidence_sequence, stats.two_sample.
+
+
+def ratio_of_tests(
+    baseline: PlotTest, test: PlotTest, name: str, confidence: float
+) -> Estimate:
+    """Return test / baseline of a quantity that both have; NaN where a value is not
+    positive, a NaN interval where there are too few."""
+    one, other = baseline.columns[name], test.columns[name]
+    if not _paired(baseline, test):
+        return ratio_of_means(one.values, other.values, confidence)
+    if min(one.values.min(), other.values.min()) <= 0:
+        return Estimate(math.nan, math.nan, math.nan, confidence, "paired", 0, "ratio")
+    assert test.arm is not None
+    found = t_mixture_interval(
+        _log_ratios(one, other, test.arm.trials_per_block), confidence
+    )
+    method = f"{found.method}, paired"
+    value, low, high = map(_exp, (found.value, found.low, found.high))
+    return Estimate(value, low, high, confidence, method, found.n, "ratio")
+
+
+def _exp(value: float) -> float:
+    return math.inf if value > 700 else math.exp(value)
+
+
+def _paired(baseline: PlotTest, test: PlotTest) -> bool:
+    """Tell whether both are arms of one comparison in blocks."""
+    one, other = baseline.arm, test.arm
+    if one is None or other is None:
+        return False
+    same = one.comparison == other.comparison and one.place != other.place
+    return same and one.paired and other.paired
+
+
+def _log_ratios(
+    baseline: MetricColumn, test: MetricColumn, per_block: int
+) -> FloatArray:
+    """Return the log ratio of every block in which both have all of their trials."""
+    one, other = _by_block(baseline, per_block), _by_block(test, per_block)
+    return np.array(
+        [
+            float(np.mean(other[block])) - float(np.mean(one[block]))
+            for block in sorted(one.keys() & other.keys())
+            if len(one[block]) == len(other[block]) == per_block
+        ]
+    )
+
+
+def _by_block(column: MetricColumn, per_block: int) -> dict[int, list[float]]:
+    found: dict[int, list[float]] = {}
+    logs = np.log(column.values).tolist()
+    for epoch, value in zip(column.epochs.tolist(), logs, strict=True):
+        found.setdefault((epoch - 1) // per_block, []).append(value)
+    return found
+
+
+# -- Ratios: how many times as much as the baseline, with the interval of the ratio ----
+#
+# Purpose: `--baseline NAME`. Of a NAME among several, each other NAME's tests are compared
+# with the baseline's test at the same place (Ext3 with 4 threads with Ext2 with 4
+# threads); of a test, or of one NAME alone, all tests with that one. Decision: ratios are
+# those of logarithms (pairs.py); where a value is not positive there is none, and a gap.
+# Non-goal: no verdict; that is `bw compare`.
+
+RatioPair = tuple[PlotTest, AxisPosition, PlotTest]
+"""A test, its place, and the test that it is compared with."""
+
+
+def ratio_chart(plan: PlotPlan) -> Chart:
+    """Return the chart of ratios. Raises InputError where nothing can be compared."""
+    word = plan.request.baseline or plan.groups[0].name
+    group = next((g for g in plan.groups if g.name == word), None)
+    if group is not None and len(plan.groups) > 1:
+        return _against_group(plan, group)
+    if plan.request.baseline is None or group is not None:
+        return _against_test(plan, plan.groups[0].sources[0])
+    return _against_test(plan, _test(plan, word))
+
+
+def _test(plan: PlotPlan, word: str) -> PlotTest:
+    for _, source, _ in plan.tests():
+        if word in (source.test, source.title):
+            return source
+    names = [group.name for group in plan.groups if len(plan.groups) > 1]
+    names += [source.title for _, source, _ in plan.tests()]
+    there = "there are: " + ", ".join(dict.fromkeys(names))
+    raise plot_error(f"no NAME and no test is {word!r}", there, "--baseline")
+
+
+def _against_group(plan: PlotPlan, baseline: PlotGroup) -> Chart:
+    """Return each other NAME's tests over the baseline's test at the same place."""
+    pairs_of = {}
+    own = _places(plan, baseline)
+    alone = len(baseline.sources) == 1
+    for group, places in zip(plan.groups, plan.places.groups, strict=True):
+        if group is baseline:
+            continue
+        pairs_of[group.name] = [
+            (source, place, baseline.sources[0] if alone else own[place.label])
+            for source, place in zip(group.sources, places, strict=True)
+            if alone or place.label in own
+        ]
+        if not pairs_of[group.name]:
+            what = (
+                f"{group.name!r} has no test at a place where {baseline.name!r} has one"
+            )
+            raise plot_error(what, "name what varies by -x FACTOR", "--baseline")
+    if all(len(pairs) == 1 for pairs in pairs_of.values()):
+        return _of_names(plan, pairs_of, baseline.name)
+    order = category_positions(plan)
+    used = {place.label for pairs in pairs_of.values() for _, place, _ in pairs}
+    labels = [label for label in order if label in used]
+    return _chart(plan, pairs_of, labels, baseline.name)
+
+
+def _places(plan: PlotPlan, group: PlotGroup) -> dict[str, PlotTest]:
+    at = plan.groups.index(group)
+    labels = [place.label for place in plan.places.groups[at]]
+    if len(set(labels)) < len(labels):
+        message = f"the baseline {group.name!r} has several tests at one place"
+        raise plot_error(message, "name what varies by -x FACTOR", "--baseline")
+    return dict(zip(labels, group.sources, strict=True))
+
+
+def _of_names(
+    plan: PlotPlan, pairs_of: dict[str, list[RatioPair]], baseline: str
+) -> Chart:
+    """Return a chart in which each NAME is a category: it has one ratio each."""
+    renamed = {
+        name: [(source, AxisPosition(name), over) for source, _, over in pairs]
+        for name, pairs in pairs_of.items()
+    }
+    chart = _chart(plan, renamed, list(renamed), baseline)
+    several = len(plan.components) > 1
+    series = (
+        msgspec.structs.replace(s, legend=s.component if several else baseline)
+        for s in chart.series
+    )
+    return msgspec.structs.replace(chart, series=tuple(series), factor="")
+
+
+def _against_test(plan: PlotPlan, baseline: PlotTest) -> Chart:
+    """Return all other tests over one of them, each NAME in a series."""
+    pairs_of = {
+        group.name: [
+            (source, place, baseline)
+            for source, place in zip(group.sources, places, strict=True)
+            if source is not baseline
+        ]
+        for group, places in zip(plan.groups, plan.places.groups, strict=True)
+    }
+    pairs_of = {name: pairs for name, pairs in pairs_of.items() if pairs}
+    if not pairs_of:
+        message = (
+            f"{baseline.title} is the only test: there is nothing to compare it with"
+        )
+        raise plot_error(message, "give another NAME GLOB", "GLOB")
+    if len(plan.groups) > 1 and all(len(pairs) == 1 for pairs in pairs_of.values()):
+        return _of_names(plan, pairs_of, baseline.title)
+    used = {place.label for pairs in pairs_of.values() for _, place, _ in pairs}
+    labels = [label for label in category_positions(plan) if label in used]
+    return _chart(plan, pairs_of, labels, baseline.title)
+
+
+def _chart(
+    plan: PlotPlan,
+    pairs_of: dict[str, list[RatioPair]],
+    labels: list[str],
+    baseline: str,
+) -> Chart:
+    groups = {group.name: group for group in plan.groups}
+    series: list[PlotSeries] = []
+    for component in plan.components:
+        for name, pairs in pairs_of.items():
+            points = [
+                msgspec.structs.replace(
+                    _ratio(plan, component, pair), x=float(labels.index(pair[1].label))
+                )
+                for pair in pairs
+            ]
+            points.sort(key=lambda point: point.x)
+            legend = legend_of(plan, groups[name], component)
+            one = plot_series(groups[name], component, legend, points)
+            series.append(msgspec.structs.replace(one, unit="ratio"))
+    return Chart(
+        mode=plan.request.mode,
+        series=tuple(series),
+        ylabel=_label(plan, baseline),
+        ticks=tuple(AxisTick(float(at), label) for at, label in enumerate(labels)),
+        factor=plan.places.factor,
+        baseline=baseline,
+    )
+
+
+def _label(plan: PlotPlan, baseline: str) -> str:
+    what = (
+        f"{plan.components[0].label} / " if len(plan.components) == 1 else "Ratio to "
+    )
+    return f"{what}{baseline}"
+
+
+def _ratio(plan: PlotPlan, component: PlotComponent, pair: RatioPair) -> PlotPoint:
+    """Return a test's ratio to its baseline; a gap where it does not exist."""
+    source, place, over = pair
+    for side, why in ((source, ABSENT), (over, f"{over.title} has none")):
+        if component.name not in side.columns:
+            return PlotPoint(source.test, place.label, 0.0, gap=why)
+    found = ratio_of_tests(over, source, component.name, plan.request.confidence)
+    if finite(found.value) is None:
+        return PlotPoint(
+            source.test, place.label, 0.0, gap=_why(source, over, component)
+        )
+    bars = plan.request.errorbars != "none" and finite(found.high) is not None
+    return PlotPoint(
+        test=source.test,
+        label=place.label,
+        x=0.0,
+        n=int(source.columns[component.name].values.size),
+        value=found.value,
+        low=finite(found.low) if bars else None,
+        high=finite(found.high) if bars else None,
+        method=found.method if bars else "",
+        short=() if bars else _short(plan, (over, source), component),
+    )
+
+
+def _short(
+    plan: PlotPlan, pair: tuple[PlotTest, PlotTest], component: PlotComponent
+) -> tuple[tuple[str, str], ...]:
+    """Return which of two tests has a single trial: the error bar has to have two."""
+    return tuple(
+        (f"{group.name} {source.test}", "1 trial")
+        for one in pair
+        for group, source, _ in plan.tests()
+        if source is one and source.columns[component.name].values.size < 2
+    )
+
+
+def _why(source: PlotTest, over: PlotTest, component: PlotComponent) -> str:
+    both = (source.columns[component.name], over.columns[component.name])
+    least = min(float(column.values.min()) for column in both)
+    return "a value is not above 0" if least <= 0 else "no block has both"

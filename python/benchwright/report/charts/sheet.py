@@ -1,0 +1,176 @@
+"""A page of panels: plain numbers on named axes, composed and tested without drawing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from enum import StrEnum
+
+import msgspec
+
+# --------------------------------------------------------------------------------------
+# A page of several panels: what is drawn of a trace, of two traces, of a load's
+# results.
+#
+# Purpose: plain numbers on named axes, composed and tested without drawing. Decision: beside
+# `chart.py`, not in it: a chart there is one quantity of tests with intervals, a panel here
+# is curves over time, size or share, each on axes of its own. A value that is None is a gap.
+# Non-goals: colours (`look.py`), drawing (`draw_sheet.py`).
+
+
+class AxisUnit(StrEnum):
+    """What an axis' numbers are, which decides how its ticks are written."""
+
+    NUMBER = ""
+    COUNT = "count"
+    """Whole numbers, with ticks at no others."""
+    SHARE = "share"
+    """From 0 to 1, written in per cent."""
+    SECONDS = "s"
+    TIME = "ns"
+    """Nanoseconds, written in the unit that suits: 10 us, 1 ms."""
+    BYTES = "bytes"
+    """Written in powers of 1024."""
+
+
+class CurveForm(StrEnum):
+    """How a curve is drawn."""
+
+    LINE = "line"
+    MARKED = "marked"
+    """A line with a marker at each point."""
+    STEPS = "steps"
+    """Each value holds until the next x."""
+    BARS = "bars"
+    POINTS = "points"
+    """Markers without a line between them."""
+
+
+class PanelAxis(msgspec.Struct, frozen=True):
+    """One axis of a panel."""
+
+    label: str
+    unit: AxisUnit = AxisUnit.NUMBER
+    log: bool = False
+    low: float | None = None
+    """Where it begins; None: where the data does."""
+    high: float | None = None
+    names: tuple[str, ...] = ()
+    """Of categories at 0, 1, 2, ...; empty where the axis is one of numbers."""
+
+
+class PanelCurve(msgspec.Struct, frozen=True):
+    """Points of one thing. What is composed decides which curves look alike."""
+
+    label: str
+    x: tuple[float, ...]
+    y: tuple[float | None, ...]
+    form: CurveForm = CurveForm.LINE
+    colour: int = 0
+    """Place among the colours of `look.py`, from 0."""
+    dash: int = 0
+    """Place among its dashes."""
+    width: float = 0.7
+    """Of a bar, in the unit of `x`."""
+    low: tuple[float | None, ...] = ()
+    """Lower ends of intervals around `y`: a band about a line, bars about points. Empty
+    where there is none, else as long as `x`."""
+    high: tuple[float | None, ...] = ()
+
+    def __post_init__(self) -> None:
+        assert len(self.low) == len(self.high)
+        assert not self.low or len(self.low) == len(self.x)
+
+
+class LevelLine(msgspec.Struct, frozen=True):
+    """A level to compare with, drawn across a panel."""
+
+    label: str
+    y: float
+    left: bool = False
+    """Its name stands at the left end, where the curves leave room."""
+
+
+class ShadedRange(msgspec.Struct, frozen=True):
+    """A range along the panel that is set off from the rest; a value is a range without
+    length."""
+
+    label: str
+    low: float
+    high: float
+    at: float | None = None
+    """A value in it, drawn as a line."""
+
+
+class Panel(msgspec.Struct, frozen=True):
+    """Curves on one pair of axes."""
+
+    title: str
+    x: PanelAxis
+    y: PanelAxis
+    curves: tuple[PanelCurve, ...]
+    marks: tuple[LevelLine, ...] = ()
+    spans: tuple[ShadedRange, ...] = ()
+    missing: str = ""
+    """Why there is nothing to draw; empty where there is."""
+
+
+class Sheet(msgspec.Struct, frozen=True):
+    """Everything that one page shows."""
+
+    title: str
+    panels: tuple[Panel, ...]
+    columns: int = 2
+    note: str = ""
+    """At the foot: what is not drawn, and why."""
+
+    def shared_labels(self) -> tuple[str, ...]:
+        """Return the labels that every panel has alike, two at least; else none.
+
+        One legend for the page then does for all.
+        """
+        drawn = [
+            tuple((curve.label, curve.colour, curve.dash) for curve in panel.curves)
+            for panel in self.panels
+            if not panel.missing
+        ]
+        if len(drawn) < 2 or len(drawn[0]) < 2 or len(set(drawn)) > 1:
+            return ()
+        return tuple(label for label, _, _ in drawn[0])
+
+
+# -- What stands at a tick of a panel's axis: `10 us`, `64 KiB`, `95 %`, `1e6` ---------
+
+TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns"))
+BYTES = (
+    *((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB")),
+    (1.0, "B"),
+)
+
+
+def tick_text(value: float, axis: PanelAxis) -> str:
+    """Return a value in its axis' unit."""
+    if axis.unit is AxisUnit.TIME:
+        return scaled(value, TIMES)
+    if axis.unit is AxisUnit.BYTES:
+        return scaled(value, BYTES)
+    if axis.unit is AxisUnit.SHARE:
+        return f"{value * 100:.6g} %"
+    if value and axis.log and not 1e-4 <= abs(value) < 1e5:
+        return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e")
+    if not axis.log and 1e6 <= abs(value) < 1e12:
+        return f"{value:,.0f}"
+    return f"{value:,.6g}"
+
+
+def binary_step(span: float) -> float:
+    """Return the power of two of which 4 to 8 make up a span; 1 of nothing."""
+    return 2.0 ** math.floor(math.log2(span / 4)) if span > 0 else 1.0
+
+
+def scaled(value: float, scales: Sequence[tuple[float, str]]) -> str:
+    """Return a value in the largest unit that it is whole enough in."""
+    for scale, unit in scales:
+        if abs(value) >= scale * 0.9995:
+            return f"{value / scale:.4g} {unit}"
+    return f"{value:.3g}" if value else "0"

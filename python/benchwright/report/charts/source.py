@@ -1,0 +1,279 @@
+"""What a plot is made of: the tests under each NAME, and where each stands on the horizontal axis."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from benchwright.core.errors import Diagnostic
+from benchwright.core.observation import Trial, TrialEnding
+from benchwright.core.plan import ComparisonArm, MetricSpec, Pairs, StopDecision
+from benchwright.core.quantity import parse_size_bytes
+from benchwright.stats.aggregate import MetricColumn, metric_columns, observe_trials
+from benchwright.stats.metric_rules import MetricRules
+
+# -- What a plot is made of: the tests under each NAME of the command line -------------
+#
+# Purpose: the one place where results become columns of numbers for plots, by the same
+# aggregation as the tables (stats.aggregate). Trials that failed or are void are in no
+# column. Non-goal: finding files; that is `cli/plot_request.py`.
+
+_FAILED = (TrialEnding.FAILED, TrialEnding.TIMEOUT)
+SUFFIXES = (".res", ".csv", ".txt", ".time", ".log")
+
+
+class PlotTest(msgspec.Struct, frozen=True):
+    """One test, as a plot sees it."""
+
+    test: str
+    columns: dict[str, MetricColumn]
+    labels: dict[str, str]
+    """Of each column: as in the table."""
+    units: dict[str, str]
+    sample: Pairs = ()
+    threads: int | None = None
+    failed: int = 0
+    """Trials that failed, which are in no column."""
+    stop: StopDecision | None = None
+    arm: ComparisonArm | None = None
+    """Of which comparison it is an arm, if of any."""
+
+    @property
+    def title(self) -> str:
+        """The test's name without a results file's suffix."""
+        for suffix in SUFFIXES:
+            if self.test.endswith(suffix) and self.test != suffix:
+                return self.test.removesuffix(suffix)
+        return self.test
+
+
+class PlotGroup(msgspec.Struct, frozen=True):
+    """The tests of one NAME."""
+
+    name: str
+    sources: tuple[PlotTest, ...]
+
+
+class PlotComponent(msgspec.Struct, frozen=True):
+    """A quantity that is drawn."""
+
+    name: str
+    """As in a column: `elapsed`."""
+    label: str
+    unit: str
+
+
+def plot_test_of(
+    test: str,
+    trials: Iterable[Trial],
+    specs: Sequence[MetricSpec] = (),
+    *,
+    sample: Pairs = (),
+    stop: StopDecision | None = None,
+    arm: ComparisonArm | None = None,
+) -> PlotTest:
+    """Return a test's columns; trials that do not count are in none."""
+    trials = tuple(trials)
+    book = MetricRules(specs)
+    found = metric_columns(observe_trials(trials, book), book)
+    rows = {name: book.row(name) for name in found}
+    return PlotTest(
+        test=test,
+        columns=found,
+        labels={name: row.label for name, row in rows.items()},
+        units={name: row.unit for name, row in rows.items()},
+        sample=sample,
+        threads=trials[0].threads if trials else None,
+        failed=sum(trial.ending in _FAILED for trial in trials),
+        stop=stop,
+        arm=arm,
+    )
+
+
+def components_of(groups: Iterable[PlotGroup]) -> tuple[PlotComponent, ...]:
+    """Return every quantity that some test has, in the tables' order."""
+    found: dict[str, PlotComponent] = {}
+    for group in groups:
+        for source in group.sources:
+            for name in source.columns:
+                unit = source.units[name]
+                found.setdefault(name, PlotComponent(name, source.labels[name], unit))
+    return tuple(found[name] for name in MetricRules().ordered(found))
+
+
+def choose_components(
+    words: Sequence[str], there: Sequence[PlotComponent], wrong: list[Diagnostic]
+) -> tuple[PlotComponent, ...]:
+    """Return the quantities of these labels or names, any case, each once.
+
+    What no test has is a mistake, and is added to `wrong`.
+    """
+    known = {c.label.lower(): c for c in there} | {c.name.lower(): c for c in there}
+    chosen: dict[str, PlotComponent] = {}
+    for word in words:
+        component = known.get(word.strip().lower())
+        if component is None:
+            hint = "there are: " + (", ".join(c.label for c in there) or "none at all")
+            message = f"no test has a component {word.strip()!r}"
+            wrong.append(Diagnostic("bad-argument", message, hint, "--components"))
+        else:
+            chosen.setdefault(component.name, component)
+    return tuple(chosen.values())
+
+
+# -- Where each test stands on the horizontal axis -------------------------------------
+#
+# Purpose: a line chart of `reiserfs:*.res` has the number of threads along its axis
+# without being told. What varies is looked for in this order: the factor that `-x` names;
+# the only factor of the samples that varies within a series; the number of threads; the
+# only number in the tests' names that varies within a series. Else every test is a
+# category of its own. Decision: nothing is guessed where two things vary; a chart with a
+# category for each test is honest, one with points on top of each other is not.
+# Source: Auto-pilot paper, section 3.4, Figure 4.
+
+THREADS = "threads"
+_NUMBER = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,18})?")
+_SIZE = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,6})?\s*[KMGTkmgt](?:i?[Bb])?")
+
+
+class AxisPosition(msgspec.Struct, frozen=True):
+    """Where one test stands."""
+
+    label: str
+    number: float | None = None
+
+
+class AxisPositions(msgspec.Struct, frozen=True):
+    """Where all tests stand: one tuple per group, in the groups' order."""
+
+    factor: str
+    """What varies; empty where each test is its own category."""
+    groups: tuple[tuple[AxisPosition, ...], ...]
+
+    @property
+    def numeric(self) -> bool:
+        """Whether every place is a number."""
+        return all(p.number is not None for group in self.groups for p in group)
+
+
+def natural_key(text: str) -> list[tuple[int, float, str]]:
+    """Return a sort key that puts `ext2:4` before `ext2:16`."""
+    parts = re.split(r"([0-9]+)", text)
+    return [
+        (0, float(part[:300]), part) if at % 2 else (1, 0.0, part)
+        for at, part in enumerate(parts)
+        if part
+    ]
+
+
+def axis_positions(
+    groups: Sequence[PlotGroup], factor: str | None, wrong: list[Diagnostic]
+) -> AxisPositions:
+    """Return where the tests stand; a factor that some test has not is added to `wrong`."""
+    if factor is not None:
+        _check(groups, factor, wrong)
+        return _by_factor(groups, factor)
+    if all(source.arm is not None for group in groups for source in group.sources):
+        return _by_name(groups)  # commands that are compared, whatever their numbers
+    varying = _varying_factors(groups)
+    if len(varying) == 1:
+        return _by_factor(groups, varying[0])
+    if varying:
+        return _by_name(groups)
+    if any(len({s.threads for s in group.sources}) > 1 for group in groups):
+        return _by_factor(groups, THREADS)
+    return _by_number(groups) or _by_name(groups)
+
+
+def level_of(source: PlotTest, factor: str) -> str | None:
+    """Return a test's level of a factor; None where it does not say."""
+    for name, value in source.sample:
+        if name.lower() == factor.lower():
+            return value
+    if factor.lower() == THREADS and source.threads is not None:
+        return str(source.threads)
+    return None
+
+
+def number_of(text: str) -> float | None:
+    """Return `16`, `0.5` or `4k` as a number (sizes in bytes), or None."""
+    if _NUMBER.fullmatch(text.strip()):
+        return float(text)
+    return float(parse_size_bytes(text)) if _SIZE.fullmatch(text.strip()) else None
+
+
+def _check(groups: Sequence[PlotGroup], factor: str, wrong: list[Diagnostic]) -> None:
+    sources = [source for group in groups for source in group.sources]
+    without = [source for source in sources if level_of(source, factor) is None]
+    if without:
+        names = {name for source in sources for name, _ in source.sample} | {THREADS}
+        message = f"{without[0].title} has no factor {factor!r}"
+        hint = "there are: " + ", ".join(sorted(names))
+        wrong.append(Diagnostic("bad-argument", message, hint, "-x", text=factor))
+
+
+def _varying_factors(groups: Sequence[PlotGroup]) -> list[str]:
+    """Return the factors with more than one level within some series."""
+    names = dict.fromkeys(n for g in groups for s in g.sources for n, _ in s.sample)
+    return [
+        name
+        for name in names
+        if any(len({level_of(s, name) for s in group.sources}) > 1 for group in groups)
+        and all(level_of(s, name) is not None for g in groups for s in g.sources)
+    ]
+
+
+def _by_factor(groups: Sequence[PlotGroup], factor: str) -> AxisPositions:
+    def placed(source: PlotTest) -> AxisPosition:
+        text = level_of(source, factor) or source.title
+        return AxisPosition(text, number_of(text))
+
+    sources = [source for group in groups for source in group.sources]
+    same = all(level_of(s, factor) == level_of(s, THREADS) for s in sources)
+    return AxisPositions(
+        THREADS if same else factor,
+        tuple(tuple(map(placed, group.sources)) for group in groups),
+    )
+
+
+def _by_number(groups: Sequence[PlotGroup]) -> AxisPositions | None:
+    """Return places by the one number in the names that varies; None if there is none."""
+    places = {_varying_number(g.sources) for g in groups if len(g.sources) > 1}
+    if len(places) != 1 or None in places:
+        return None
+    (from_end,) = places
+    assert from_end is not None
+    numbers = [[_NUMBER.findall(s.title) for s in g.sources] for g in groups]
+    if any(len(found) < from_end for group in numbers for found in group):
+        return None
+    return AxisPositions(
+        "",
+        tuple(
+            tuple(
+                AxisPosition(found[-from_end], float(found[-from_end]))
+                for found in group
+            )
+            for group in numbers
+        ),
+    )
+
+
+def _varying_number(sources: Sequence[PlotTest]) -> int | None:
+    """Return which number of the names varies, counted from the end, if it is one only."""
+    if len({_NUMBER.sub("#", source.title) for source in sources}) != 1:
+        return None
+    numbers = [_NUMBER.findall(source.title) for source in sources]
+    varying = [
+        at
+        for at, column in enumerate(zip(*numbers, strict=True))
+        if len(set(column)) > 1
+    ]
+    return len(numbers[0]) - varying[0] if len(varying) == 1 else None
+
+
+def _by_name(groups: Sequence[PlotGroup]) -> AxisPositions:
+    return AxisPositions(
+        "", tuple(tuple(AxisPosition(s.title) for s in g.sources) for g in groups)
+    )

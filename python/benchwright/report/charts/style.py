@@ -1,0 +1,214 @@
+"""How a chart looks: sizes, places, texts and limits as a user asks for them; colours, markers, dashes and hatches."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import msgspec
+
+from benchwright.report.charts.chart import Chart
+
+# -- How a chart looks, as a user asks for it: sizes, places, texts, limits ------------
+#
+# Purpose: the options of Graphit with gnuplot's words where it had them (`top right`,
+# `outside`, `off`). Decision: texts are parsed here into frozen values, so that drawing
+# meets no mistakes. Non-goals: colours, markers (`look.py`). Source: Auto-pilot paper
+# section 3.4; gnuplot's `help set key`.
+
+LegendRegion = Literal[
+    "inside", "outside", "above", "below", "left", "right", "off", "auto"
+]
+IMAGE_FORMATS = ("eps", "pdf", "svg", "png")
+_INCHES = {"in": 1.0, "": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*[x,]\s*(\d+(?:\.\d+)?)\s*(in|cm|mm|pt)?")
+_SMALLEST_IN, _LARGEST_IN = 1.0, 100.0
+_ROWS: dict[str, Literal["top", "bottom"]] = {"top": "top", "bottom": "bottom"}
+_SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
+_REGIONS: dict[str, LegendRegion] = {
+    "inside": "inside",
+    "outside": "outside",
+    "out": "outside",
+    "above": "above",
+    "over": "above",
+    "tmargin": "above",
+    "below": "below",
+    "under": "below",
+    "bmargin": "below",
+    "lmargin": "left",
+    "rmargin": "right",
+}
+_OFF = ("off", "none", "nokey")
+LEGEND_WORDS = (
+    *("top", "bottom", "left", "right", "center", "inside", "outside", "above"),
+    *("below", "lmargin", "rmargin", "box", "off"),
+)
+"""The words of a legend's place that are told; gnuplot's synonyms are taken too."""
+
+
+class LegendPlace(msgspec.Struct, frozen=True):
+    """Where the legend is."""
+
+    region: LegendRegion = "auto"
+    """`auto`: above the chart, where it hides nothing; none where it would say nothing."""
+    row: Literal["top", "center", "bottom"] = "top"
+    side: Literal["left", "center", "right"] = "right"
+    box: bool = False
+
+
+class BarSpacing(msgspec.Struct, frozen=True):
+    """Widths and gaps of bars, all in one unit of their own: only their ratios count."""
+
+    bar: float = 1.0
+    gap: float = 0.15
+    """Between the bars of a group."""
+    group: float = 0.9
+    """Between groups."""
+
+
+class ChartStyle(msgspec.Struct, frozen=True):
+    """How the chart looks; None is: decided by what is drawn."""
+
+    width_in: float = 6.0
+    height_in: float = 4.0
+    fontsize_pt: float = 11.0
+    title: str = ""
+    key: LegendPlace = LegendPlace()
+    rotate_deg: float | None = None
+    """Of the labels under the axis."""
+    logx: bool = False
+    logy: bool = False
+    ymin: float | None = None
+    ymax: float | None = None
+    dpi: int = 150
+
+
+def parse_size(text: str) -> tuple[float, float]:
+    """Return width and height [in] of `6x4in`, `15x10cm`, `150x100mm`. Raises ValueError."""
+    match = _SIZE.fullmatch(text.strip().lower())
+    if match is None:
+        raise ValueError(f"{text!r} is no size such as 6x4in or 15x10cm")
+    factor = _INCHES[match[3] or ""]
+    width, height = float(match[1]) * factor, float(match[2]) * factor
+    for side in (width, height):
+        if not _SMALLEST_IN <= side <= _LARGEST_IN:
+            raise ValueError(f"{text!r}: each side is from 1 to 100 inches")
+    return width, height
+
+
+def parse_legend_place(text: str) -> LegendPlace:
+    """Return the legend's place: `top right`, `outside`, `below`, `off`. ValueError.
+
+    Gnuplot's words for what we do not have (such as `vertical`) are mistakes too.
+    """
+    words = text.lower().replace(",", " ").replace("centre", "center").split()
+    if not words:
+        raise ValueError(f"no place of a legend; there are: {', '.join(LEGEND_WORDS)}")
+    known = {*_OFF, *_REGIONS, *_ROWS, *_SIDES, "center", "box", "nobox", "on"}
+    for word in words:
+        if word not in known:
+            there = ", ".join(LEGEND_WORDS)
+            raise ValueError(f"{word!r} is no place of a legend; there are: {there}")
+    if any(word in _OFF for word in words):
+        return LegendPlace("off")
+    regions: list[LegendRegion] = [_REGIONS[word] for word in words if word in _REGIONS]
+    return LegendPlace(
+        region=regions[-1] if regions else "inside",
+        row=_row(words),
+        side=_side(words),
+        box="box" in words,
+    )
+
+
+def _row(words: list[str]) -> Literal["top", "center", "bottom"]:
+    rows = [_ROWS[word] for word in words if word in _ROWS]
+    if rows:
+        return rows[-1]
+    return "center" if "center" in words else "top"
+
+
+def _side(words: list[str]) -> Literal["left", "center", "right"]:
+    sides: list[Literal["left", "right"]] = [w for w in _SIDES if w in words]
+    if sides:
+        return sides[-1]
+    return "center" if "center" in words else "right"
+
+
+# -- Colours, markers, dashes and hatches that tell series apart, in grey print too ----
+#
+# Decision: Okabe and Ito's palette, made for the common kinds of colour blindness (grey for
+# its yellow, which a line on white paper loses), ordered so that neighbours differ in lightness; and never colour alone: bars are hatched, lines
+# have markers and dashes. Source: M. Okabe and K. Ito 2008, Color Universal
+# Design.
+
+Dash = str | tuple[int, tuple[float, ...]]
+_COLOURS = (
+    "#0072B2",
+    "#E69F00",
+    "#56B4E9",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#000000",
+    "#999999",
+)
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+_DASHES: tuple[Dash, ...] = (
+    "-",
+    (0, (5, 2)),
+    (0, (1, 1.4)),
+    (0, (6, 2, 1, 2)),
+    (0, (9, 3)),
+    (0, (4, 1.5, 1, 1.5, 1, 1.5)),
+)
+_HATCHES = ("", "///", "...", "xx", "\\\\\\", "++", "oo", "--")
+GREY = "#666666"
+LIGHT = "#DDDDDD"
+
+
+class SeriesLook(msgspec.Struct, frozen=True):
+    """How one series looks."""
+
+    colour: str
+    marker: str
+    dash: Dash
+    hatch: str
+
+
+def look_of(place: int) -> SeriesLook:
+    """Return the look of the series at a place, from 0; 24 differ in colour or dash."""
+    return mixed_look(place, place, place)
+
+
+def mixed_look(colour: int, dash: int, shape: int) -> SeriesLook:
+    """Return a look with a colour, a dash and a shape (marker, hatch) of its own each."""
+    cycle = shape // len(_COLOURS)
+    return SeriesLook(
+        colour=_COLOURS[colour % len(_COLOURS)],
+        marker=_MARKERS[(shape + cycle) % len(_MARKERS)],
+        dash=_DASHES[dash % len(_DASHES)],
+        hatch=_HATCHES[(shape + cycle) % len(_HATCHES)],
+    )
+
+
+def series_looks(chart: Chart) -> list[SeriesLook]:
+    """Return how each series of a chart looks.
+
+    Of several NAMEs with several components each, the colour is the component's and
+    the dash the NAME's; of several tests under several NAMEs, the colour is the NAME's.
+    """
+    names = list(dict.fromkeys(series.name for series in chart.series))
+    components = chart.components()
+    within: dict[tuple[str, str], int] = {}
+    found = []
+    for place, series in enumerate(chart.series):
+        name, component = names.index(series.name), components.index(series.component)
+        key = (series.name, series.component)
+        within[key] = within.get(key, -1) + 1
+        if len(names) > 1 and len(components) > 1:
+            found.append(mixed_look(component, name, place))
+        elif 1 < len(names) < len(chart.series):
+            found.append(mixed_look(name, within[key], place))
+        else:
+            found.append(look_of(place))
+    return found

@@ -1,0 +1,362 @@
+"""Flame graphs as one SVG file each: of one profile, or of the difference of two."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from html import escape
+
+import msgspec
+
+from benchwright.core.observation import KERNEL_SUFFIX, FoldedStacks
+
+# --------------------------------------------------------------------------------------
+# Boxes on top of each other as one self-contained SVG document, with zoom and search.
+#
+# Decision: every box has its place and text in the document, so that it can be printed or
+# shown without scripts; the script only places them anew. Nothing is loaded from anywhere.
+
+WIDTH_PX = 1180
+"""Of the graph; a margin is added on both sides."""
+_MARGIN_PX = 10
+_HEIGHT_PX = 17
+"""Of a frame."""
+_TOP_PX = 62
+_LETTER_PX = 6.7
+"""Width of a letter of the 11 px monospace font."""
+
+
+class Box(msgspec.Struct, frozen=True):
+    """One frame as it is drawn: from where and how wide [samples], how high [frames]."""
+
+    left: float
+    width: float
+    height: int
+    name: str
+    words: str
+    """Shown when it is pointed at."""
+    fill: str
+
+
+def svg_page(title: str, subtitle: str, boxes: Sequence[Box], total: float) -> str:
+    """Return the document; `total` is the width of all [samples]."""
+    levels = max((box.height for box in boxes), default=0) + 1
+    height = _TOP_PX + levels * _HEIGHT_PX + 30
+    width = WIDTH_PX + 2 * _MARGIN_PX
+    drawn = "\n".join(_drawn(box, total, levels) for box in boxes)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+        f'width="{width}" height="{height}" data-total="{total:.6g}">\n'
+        f"<style>{_STYLE}</style>\n"
+        f'<rect width="100%" height="100%" fill="#fff"/>\n'
+        f'<text x="{_MARGIN_PX}" y="22" class="h">{_safe(title)}</text>\n'
+        f'<text x="{_MARGIN_PX}" y="40">{_safe(subtitle)}</text>\n'
+        f'<text x="{_MARGIN_PX}" y="56" class="b" id="all">show all</text>\n'
+        f'<text x="{_MARGIN_PX + 90}" y="56" class="b" id="find">search</text>\n'
+        f'<text x="{_MARGIN_PX + 160}" y="56" id="said"></text>\n'
+        f'<g id="frames">\n{drawn}\n</g>\n'
+        f"<script>//<![CDATA[\n{_SCRIPT}//]]></script>\n</svg>\n"
+    )
+
+
+def _drawn(box: Box, total: float, levels: int) -> str:
+    scale = WIDTH_PX / total if total else 0.0
+    x, width = _MARGIN_PX + box.left * scale, max(box.width * scale, 0.1)
+    y = _TOP_PX + (levels - 1 - box.height) * _HEIGHT_PX
+    letters = int((width - 4) / _LETTER_PX)
+    shown = box.name if len(box.name) <= letters else box.name[: max(letters - 2, 0)]
+    if letters < 3:
+        shown = ""
+    elif shown != box.name:
+        shown += ".."
+    return (
+        f'<g data-x="{box.left:.8g}" data-w="{box.width:.8g}" data-h="{box.height}" '
+        f'data-n="{_safe(box.name)}"><title>{_safe(box.words)}</title>'
+        f'<rect x="{x:.2f}" y="{y}" width="{width:.2f}" height="{_HEIGHT_PX - 1}" '
+        f'rx="1" fill="{box.fill}"/><text x="{x + 2:.2f}" y="{y + 12}">{_safe(shown)}'
+        f"</text></g>"
+    )
+
+
+def _safe(text: str) -> str:
+    """Return a text for XML, which can hold no control characters at all."""
+    return escape("".join(c if c.isprintable() else "?" for c in text))
+
+
+_STYLE = (
+    "text{font:11px monospace;fill:#222}.h{font-weight:bold;font-size:14px}"
+    ".b{fill:#06c;cursor:pointer}#frames g{cursor:pointer}#frames text{pointer-events:none}"
+    "#frames g:hover rect{stroke:#000;stroke-width:.6}.dim{opacity:.45}"
+    ".hit rect{fill:#d02bd0}"
+)
+
+_SCRIPT = f"""'use strict';
+const width = {WIDTH_PX}, margin = {_MARGIN_PX}, letter = {_LETTER_PX};
+const frames = [...document.querySelectorAll('#frames g')].map(g => ({{
+  g, x: +g.dataset.x, w: +g.dataset.w, h: +g.dataset.h, n: g.dataset.n,
+  rect: g.querySelector('rect'), text: g.querySelector('text')}}));
+const total = +document.documentElement.dataset.total;
+function place(frame, from, wide) {{
+  const left = Math.max(frame.x, from), right = Math.min(frame.x + frame.w, from + wide);
+  const px = (right - left) / wide * width, x = margin + (left - from) / wide * width;
+  frame.g.style.display = px < 0.1 ? 'none' : '';
+  if (px < 0.1) return;
+  frame.rect.setAttribute('x', x);
+  frame.rect.setAttribute('width', px);
+  frame.text.setAttribute('x', x + 2);
+  const fits = Math.floor((px - 4) / letter);
+  frame.text.textContent = fits < 3 ? ''
+    : frame.n.length <= fits ? frame.n : frame.n.slice(0, fits - 2) + '..';
+}}
+function zoom(from, wide, height) {{
+  for (const frame of frames) {{
+    place(frame, from, wide);
+    frame.g.classList.toggle('dim', frame.h < height);
+  }}
+}}
+for (const frame of frames)
+  frame.g.addEventListener('click', () => zoom(frame.x, frame.w, frame.h));
+document.getElementById('all').addEventListener('click', () => zoom(0, total, 0));
+document.getElementById('find').addEventListener('click', () => {{
+  const asked = (prompt('Part of a name:') || '').toLowerCase();
+  const hits = frames.filter(f => asked && f.n.toLowerCase().includes(asked));
+  for (const frame of frames) frame.g.classList.toggle('hit', hits.includes(frame));
+  let sum = 0, end = -1;
+  for (const f of hits.sort((a, b) => a.x - b.x || b.w - a.w))
+    if (f.x >= end - 1e-9) {{ sum += f.w; end = f.x + f.w; }}
+  document.getElementById('said').textContent =
+    asked ? `${{asked}}: ${{(100 * sum / total).toFixed(2)}} %` : '';
+}});
+"""
+
+
+# -- A flame graph as one SVG file: width is samples, the kernel's frames stand out ----
+#
+# Decision: our own (a tree, rectangles, a few lines of script for zoom and search) rather than
+# a program that must be installed; frames are in order of name, so that two graphs can be
+# compared by eye. What is narrower than a third of a pixel is left out and counted in
+# words. Without scripts the picture is the same; only zoom and search are missing. Source:
+# Gregg, The Flame Graph, CACM 59(6), 2016.
+
+NARROWEST_PX = 0.3
+
+
+class Frame:
+    """One frame of the graph: a function as called by those below it."""
+
+    __slots__ = ("before", "called", "name", "samples")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.samples = 0
+        """In it and in what it calls."""
+        self.before = 0
+        """The same of the other arm, in a difference."""
+        self.called: dict[str, Frame] = {}
+
+    def add(self, stack: tuple[str, ...], count: int, before: int = 0) -> None:
+        """Add samples of a stack that begins with what this frame calls."""
+        frame = self
+        frame.samples += count
+        frame.before += before
+        for name in stack:
+            frame = frame.called.setdefault(name, Frame(name))
+            frame.samples += count
+            frame.before += before
+
+
+class PlacedFrame(msgspec.Struct, frozen=True):
+    """A frame with its place: from where and how wide [samples], how high [frames]."""
+
+    frame: Frame
+    left: float
+    width: float
+    height: int
+
+
+def placed_frames(root: Frame, narrowest: float) -> Iterator[PlacedFrame]:
+    """Yield the frames above the root, those narrower than `narrowest` [samples] not."""
+    waiting = [PlacedFrame(root, 0.0, float(root.samples), 0)]
+    while waiting:
+        here = waiting.pop()
+        yield here
+        left = here.left
+        for _, frame in sorted(here.frame.called.items()):
+            if frame.samples >= narrowest:
+                waiting.append(
+                    PlacedFrame(frame, left, float(frame.samples), here.height + 1)
+                )
+            left += frame.samples
+
+
+def flame_svg(folded: FoldedStacks, title: str) -> str:
+    """Return a flame graph as a whole SVG document, ended by a newline."""
+    root = Frame("all")
+    for stack, count in folded.counts.items():
+        root.add(stack, count)
+    total = root.samples
+    boxes = [
+        _share_box(one, total)
+        for one in placed_frames(root, total * NARROWEST_PX / WIDTH_PX)
+    ]
+    subtitle = (
+        f"{total:,} samples; width is the share of them; blue frames are the kernel's"
+    )
+    return svg_page(title, subtitle, boxes, total)
+
+
+def _share_box(one: PlacedFrame, total: int) -> Box:
+    frame = one.frame
+    share = 100 * frame.samples / total if total else 0.0
+    where = " (kernel)" if frame.name.endswith(KERNEL_SUFFIX) else ""
+    words = (
+        f"{frame_label(frame.name)}{where}: {frame.samples:,} samples, {share:.2f} %"
+    )
+    return frame_box(one, words, frame_colour(frame.name))
+
+
+def frame_box(one: PlacedFrame, words: str, fill: str) -> Box:
+    """Return a placed frame as it is drawn; `words` show when it is pointed at."""
+    return Box(
+        one.left, one.width, one.height, frame_label(one.frame.name), words, fill
+    )
+
+
+def frame_label(name: str) -> str:
+    """Return a frame's name as it is shown."""
+    return name.removesuffix(KERNEL_SUFFIX)
+
+
+def frame_colour(name: str) -> str:
+    """Return a frame's colour: of the kernel bluish, of programs warm; a name keeps its own."""
+    shade = zlib.crc32(name.encode()) % 60
+    if name.endswith(KERNEL_SUFFIX):
+        return f"rgb({120 + shade},{165 + shade // 2},{225 - shade // 3})"
+    return f"rgb({225 + shade // 3},{130 + shade},{60 + shade // 2})"
+
+
+# -- The difference of two arms' profiles as one flame graph, and as a list ------------
+#
+# Decision: a frame is as wide as the mean of its shares in both arms, so that what vanished is
+# seen as well as what is new; red where the candidate spends more of its time, blue where
+# less, grey where the difference is within what samples alone would give. Shares, not
+# samples: arms run for different times. The whole time of an arm is not in the picture: its
+# verdict is. Source: Gregg, Differential Flame Graphs, 2014.
+
+_GREY = "rgb(222,222,222)"
+_FULL = 0.10
+"""The difference of shares that has the full colour."""
+_ERRORS = 3.0
+"""Standard errors of the difference within which it is grey."""
+
+
+class ShareChange(msgspec.Struct, frozen=True):
+    """How much of each arm's time a function took itself."""
+
+    name: str
+    kernel: bool
+    baseline_share: float
+    candidate_share: float
+    beyond_noise: bool
+    """Whether it is more than the samples' own scatter explains."""
+
+
+def difference_svg(
+    baseline: FoldedStacks, candidate: FoldedStacks, names: tuple[str, str]
+) -> str:
+    """Return the difference as a whole SVG document; `names`: baseline's, candidate's.
+
+    Raises ValueError where an arm has no samples: there is nothing to compare.
+    """
+    before, after = _totals(baseline, candidate)
+    root = Frame("all")
+    for stack in {*baseline.counts, *candidate.counts}:
+        # Both arms get the same weight: counts are scaled to the product of the totals.
+        old = baseline.counts.get(stack, 0) * after
+        new = candidate.counts.get(stack, 0) * before
+        root.add(stack, old + new, old)
+    narrowest = root.samples * NARROWEST_PX / WIDTH_PX
+    boxes = [
+        _change_box(one, (before, after)) for one in placed_frames(root, narrowest)
+    ]
+    title = f"{names[1]} (candidate) against {names[0]} (baseline)"
+    subtitle = (
+        f"red: more of the candidate's time, blue: less, grey: within the noise of "
+        f"{before:,} and {after:,} samples; width is the mean of both shares"
+    )
+    return svg_page(title, subtitle, boxes, root.samples)
+
+
+def share_changes(baseline: FoldedStacks, candidate: FoldedStacks) -> list[ShareChange]:
+    """Return each function's own share in both arms, the largest difference first."""
+    before, after = _totals(baseline, candidate)
+    old, new = _leaves(baseline), _leaves(candidate)
+    found = [
+        ShareChange(
+            frame_label(name),
+            name.endswith(KERNEL_SUFFIX),
+            old[name] / before,
+            new[name] / after,
+            _is_beyond_noise(old[name], new[name], (before, after)),
+        )
+        for name in {*old, *new}
+    ]
+    return sorted(
+        found, key=lambda c: (-abs(c.candidate_share - c.baseline_share), c.name)
+    )
+
+
+def change_lines(found: list[ShareChange], most: int = 5) -> Iterator[str]:
+    """Yield the changes beyond noise for the terminal, at most `most`."""
+    for change in [c for c in found if c.beyond_noise][:most]:
+        moved = 100 * (change.candidate_share - change.baseline_share)
+        kernel = " (kernel)" if change.kernel else ""
+        yield (
+            f"{change.name}{kernel}: {100 * change.baseline_share:.1f} % -> "
+            f"{100 * change.candidate_share:.1f} % of the time ({moved:+.1f} points)"
+        )
+
+
+def _change_box(one: PlacedFrame, totals: tuple[int, int]) -> Box:
+    frame, (before, after) = one.frame, totals
+    old, new = (
+        round(frame.before / after),
+        round((frame.samples - frame.before) / before),
+    )
+    moved = new / after - old / before
+    words = (
+        f"{frame_label(frame.name)}: {100 * old / before:.2f} % of baseline, "
+        f"{100 * new / after:.2f} % of candidate ({100 * moved:+.2f} points)"
+    )
+    beyond = _is_beyond_noise(old, new, totals)
+    return frame_box(one, words, _change_colour(moved) if beyond else _GREY)
+
+
+def _change_colour(moved: float) -> str:
+    """Return red for more, blue for less, paler for little; `moved` is a share."""
+    other = round(215 - 160 * min(abs(moved) / _FULL, 1.0))
+    return f"rgb(235,{other},{other})" if moved > 0 else f"rgb({other},{other},235)"
+
+
+def _totals(baseline: FoldedStacks, candidate: FoldedStacks) -> tuple[int, int]:
+    totals = baseline.samples, candidate.samples
+    if not all(totals):
+        raise ValueError("an arm has no samples: there is no difference to show")
+    return totals
+
+
+def _leaves(folded: FoldedStacks) -> Counter[str]:
+    leaves: Counter[str] = Counter()
+    for stack, count in folded.counts.items():
+        leaves[stack[-1]] += count
+    return leaves
+
+
+def _is_beyond_noise(old: int, new: int, totals: tuple[int, int]) -> bool:
+    """Return whether two shares differ by more than _ERRORS standard errors of samples."""
+    before, after = totals
+    pooled = (old + new) / (before + after)
+    error = math.sqrt(pooled * (1 - pooled) * (1 / before + 1 / after))
+    return abs(new / after - old / before) > _ERRORS * error

@@ -1,0 +1,276 @@
+"""Progress of a search over loads: a line for each trial of a peak search, a ramp or a surface."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+from benchwright.core.ramp import RampAxis, RampGoal
+from benchwright.core.search import (
+    Criterion,
+    LoadEnding,
+    LoadTrial,
+    PeakResult,
+    PeakStatus,
+    Probe,
+    SearchTrial,
+)
+from benchwright.core.surface import SampleRequest, SampleResult, SurfaceGoal
+from benchwright.core.untrusted import visible_lines
+from benchwright.decide.ramp.levels import trial_throughput
+from benchwright.findings.load_text import ABSENT, name_of, number_text, value_text
+from benchwright.findings.text import counted
+from benchwright.report.ramp import level_text
+from benchwright.report.search_text import (
+    interval_text,
+    probability_text,
+    rate_text,
+    sample_text,
+    seconds_text,
+)
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+
+# --------------------------------------------------------------------------------------
+# Progress of a search over loads: a line for each trial; on a terminal also what
+# runs.
+#
+# Decision: a line for each trial, never a redrawn one, because a trial lasts for seconds to
+# minutes and its line is the search's diary. On a terminal a line at the foot says what is
+# being run. Nothing is drawn by a thread of its own. rich is imported only for a terminal.
+
+
+class SearchProgress(Protocol):
+    """What is told of a search while it runs."""
+
+    def line(self, text: str) -> None:
+        """Show a line that stays."""
+
+    def running(self, text: str) -> None:
+        """Show what is being done now, where there is a place for it."""
+
+    def close(self) -> None:
+        """Put the terminal back."""
+
+
+def search_progress(
+    stream: TextIO | None = None, *, quiet: bool = False
+) -> SearchProgress:
+    """Return what shows progress on `stream`, by default stderr."""
+    stream = sys.stderr if stream is None else stream
+    if quiet:
+        return SilentSearch()
+    return TerminalSearch(stream) if stream.isatty() else PlainSearch(stream)
+
+
+class SilentSearch:
+    """Shows nothing."""
+
+    def line(self, text: str) -> None:
+        """Show nothing."""
+
+    def running(self, text: str) -> None:
+        """Show nothing."""
+
+    def close(self) -> None:
+        """Show nothing."""
+
+
+class PlainSearch:
+    """Lines, for logs and pipes."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def line(self, text: str) -> None:
+        """Write the line."""
+        self._stream.write(visible_lines(text) + "\n")
+        self._stream.flush()
+
+    def running(self, text: str) -> None:
+        """Write nothing: the trial's own line follows."""
+
+    def close(self) -> None:
+        """Push out what is buffered."""
+        self._stream.flush()
+
+
+class TerminalSearch:
+    """Lines that scroll, and one at the foot with what runs."""
+
+    def __init__(self, stream: TextIO) -> None:
+        from rich.console import Console
+
+        self._console = Console(file=stream, highlight=False)
+        self._live: Live | None = None
+
+    def line(self, text: str) -> None:
+        """Print the line above the one at the foot."""
+        self._console.print(visible_lines(text), markup=False, soft_wrap=True)
+
+    def running(self, text: str) -> None:
+        """Redraw the line at the foot."""
+        from rich.live import Live
+        from rich.text import Text
+
+        if self._live is None:
+            self._live = Live(console=self._console, auto_refresh=False, transient=True)
+            self._live.start()
+        shown = Text(visible_lines(text), no_wrap=True, overflow="ellipsis")
+        self._live.update(shown, refresh=True)
+
+    def close(self) -> None:
+        """Put the terminal back."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+
+def peak_opening_text(
+    criteria: Sequence[str], claims: Sequence[str], policy: str
+) -> str:
+    """Return the line that opens a search."""
+    return (
+        f"searching for the peak rate with {' and '.join(criteria)}; "
+        f"claim {', '.join(claims)}; policy {policy}"
+    )
+
+
+def peak_probe_text(number: int, probe: Probe) -> str:
+    """Return what is being run: `trial 7: 236.3/s for 120 s (focus)`."""
+    text = (
+        f"trial {number}: {rate_text(probe.rate)} for {seconds_text(probe.duration_s)}"
+    )
+    return text + (f" ({probe.purpose})" if probe.purpose else "")
+
+
+def peak_running_text(
+    number: int, probe: Probe, so_far: LoadTrial, criterion: Criterion
+) -> str:
+    """Return how far the running trial is."""
+    value = value_text(criterion, so_far.values.get(criterion.key))
+    seen = f"after {seconds_text(so_far.lasted_s)}: {name_of(criterion)} {value}"
+    return f"{peak_probe_text(number, probe)}; {seen}"
+
+
+def peak_trial_text(
+    done: SearchTrial, criterion: Criterion, best: PeakResult | None, spent_s: float
+) -> str:
+    """Return a trial's line: what was asked, what came, what is known, what it cost.
+
+    `criterion` is the one whose value is told; `best` the answer that the trials so far
+    would give.
+    """
+    parts = [
+        f"{peak_probe_text(done.number, done.probe)}: {_outcome(done.trial, criterion)}"
+    ]
+    if best is not None:
+        parts.append(peak_so_far_text(best))
+    parts.append(f"{seconds_text(spent_s)} spent")
+    return "; ".join(part for part in parts if part)
+
+
+def peak_so_far_text(best: PeakResult) -> str:
+    """Return what is known of the peak: `peak 231 to 242/s at 95 %, claim 87 %`."""
+    if best.status in (PeakStatus.FAILED, PeakStatus.FAILS_AT_LOWEST):
+        return ""
+    known = interval_text(best.interval)
+    if not known and best.peak_rate is not None:
+        known = f"about {rate_text(best.peak_rate)}"
+    if not known:
+        return ""
+    claim = best.claim_probability
+    tail = "" if claim is None else f", claim {probability_text(claim)}"
+    return f"peak {known}{tail}"
+
+
+def _outcome(trial: LoadTrial, criterion: Criterion) -> str:
+    if trial.ending is LoadEnding.FAILED:
+        return f"failed: {trial.failure or 'it did not say how'}"
+    value = value_text(criterion, trial.values.get(criterion.key))
+    text = f"{name_of(criterion)} {value}"
+    if trial.ending is LoadEnding.LEFT:
+        text += f", left after {seconds_text(trial.lasted_s)}"
+    return text
+
+
+# -- What is told of a ramp while it runs: a line for each trial -----------------------
+
+_MEAN = "response_ms_mean"
+
+
+def ramp_opening_text(goal: RampGoal) -> str:
+    """Return the line that opens a ramp."""
+    rise = f"times {goal.factor:g}" if goal.step is None else f"by {goal.step:g}"
+    highest = level_text(goal.highest, goal.axis)
+    return (
+        f"ramping from {level_text(goal.start, goal.axis)}, rising {rise}, to at most "
+        f"{highest}, {seconds_text(goal.hold_s)} each; until throughput grows by less "
+        f"than {100 * goal.growth:g} % at {counted(goal.flat_levels, 'level')}"
+    )
+
+
+def ramp_probe_text(number: int, probe: Probe, axis: RampAxis) -> str:
+    """Return what is being run: `trial 7: 64 users for 10 s (climb)`."""
+    level = level_text(probe.rate, axis)
+    text = f"trial {number}: {level} for {seconds_text(probe.duration_s)}"
+    return text + (f" ({probe.purpose})" if probe.purpose else "")
+
+
+def ramp_running_text(
+    number: int, probe: Probe, so_far: LoadTrial, axis: RampAxis
+) -> str:
+    """Return how far the running trial is."""
+    seen = f"after {seconds_text(so_far.lasted_s)}: {_figures(so_far, axis)}"
+    return f"{ramp_probe_text(number, probe, axis)}; {seen}"
+
+
+def ramp_trial_text(done: SearchTrial, axis: RampAxis) -> str:
+    """Return a trial's line: what was asked, and what came."""
+    trial = done.trial
+    came = _figures(trial, axis)
+    if trial.ending is LoadEnding.FAILED:
+        came = f"failed: {trial.failure or 'it did not say how'}"
+    return f"{ramp_probe_text(done.number, done.probe, axis)}: {came}"
+
+
+def _figures(trial: LoadTrial, axis: RampAxis) -> str:
+    flow = trial_throughput(trial, axis)
+    throughput = ABSENT if flow is None else f"{number_text(flow.throughput)}/s"
+    mean = trial.values.get(_MEAN)
+    text = f"throughput {throughput}"
+    return text if mean is None else f"{text}, mean response {number_text(mean)} ms"
+
+
+# -- Lines of progress of a mapping: a sample begins, a sample ended -------------------
+
+
+def surface_opening_text(goal: SurfaceGoal, criteria: Sequence[str]) -> str:
+    """Return the line that opens a mapping."""
+    return (
+        f"mapping the peak rate with {' and '.join(criteria)}: "
+        f"{goal.samples} of {counted(goal.count, 'sample')}, design {goal.design}"
+    )
+
+
+def sample_opening_text(number: int, count: int, wanted: SampleRequest) -> str:
+    """Return which sample is searched, why, and with what its search begins."""
+    text = f"sample {number} of {count}: {sample_text(wanted.sample)} ({wanted.why})"
+    if not wanted.seeded_from:
+        return f"{text}, beginning at {rate_text(wanted.goal.start_rate)}"
+    shape = " and its curve's shape" if wanted.goal.shape is not None else ""
+    near = sample_text(wanted.seeded_from)
+    return f"{text}, beginning at the peak of {near}, {rate_text(wanted.goal.start_rate)}{shape}"
+
+
+def sample_ending_text(number: int, result: SampleResult) -> str:
+    """Return what a sample's search came to."""
+    found = result.found
+    if result.peak_rate is None:
+        return f"sample {number}: {found.status}: {found.detail}"
+    interval = interval_text(found.interval)
+    told = f" ({interval})" if interval else ""
+    return f"sample {number}: {found.status}: {rate_text(result.peak_rate)}{told}"

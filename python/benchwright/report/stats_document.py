@@ -1,0 +1,268 @@
+"""What `bw stats` reports, before it has a form: quantities, notices, and the cells of its table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from benchwright.core.plan import Pairs, StopDecision
+from benchwright.core.results import Finding, Summary
+from benchwright.core.untrusted import one_line
+from benchwright.stats.aggregate import MetricColumn
+from benchwright.stats.input_comparison import InputComparison
+from benchwright.stats.metric_rules import MetricRules
+from benchwright.stats.moments import Z_THRESHOLD, z_scores
+from benchwright.stats.predicate import overhead_percent, percent_of_mean
+
+# -- What a report says, before it has a form ------------------------------------------
+#
+# Purpose: one neutral structure that every renderer reads (table, CSV, Markdown, LaTeX,
+# JSON), so that the same figure cannot differ between forms.
+# Non-goals: no text, no width, no rounding here.
+
+
+class QuantityLine(msgspec.Struct, frozen=True):
+    """One quantity of one input."""
+
+    summary: Summary
+    sdev_percent: float
+    """SDEV% [% of the mean]."""
+    half_width_percent: float
+    """HW% [% of the mean]."""
+    overhead_percent: float | None = None
+    """O/H [% of the baseline's mean]; None in the baseline itself, NaN where the
+    baseline has no such quantity or a mean of 0."""
+
+
+class InputSection(msgspec.Struct, frozen=True):
+    """One input: a test of a study, or a file."""
+
+    name: str
+    lines: tuple[QuantityLine, ...]
+    stop: StopDecision | None = None
+    sample: Pairs = ()
+    threads: int | None = None
+
+
+class StatsNotice(msgspec.Struct, frozen=True):
+    """A line that asks for a look, without doubting the result: no finding."""
+
+    subject: str
+    text: str
+    size: float = 0.0
+    """How far out it is: of many the largest are printed."""
+
+
+class StatsReport(msgspec.Struct, frozen=True):
+    """Everything that `bw stats` says."""
+
+    sections: tuple[InputSection, ...]
+    findings: tuple[Finding, ...] = ()
+    notices: tuple[StatsNotice, ...] = ()
+    baseline: int = 0
+    """Place of the section that overheads refer to."""
+    confidence: float = 0.95
+    comparisons: tuple[InputComparison, ...] = ()
+    """What `--ttest` found, each input against the baseline."""
+
+
+class StatsInput(msgspec.Struct, frozen=True):
+    """What a caller knows of one input."""
+
+    name: str
+    summaries: tuple[Summary, ...]
+    stop: StopDecision | None = None
+    sample: Pairs = ()
+    threads: int | None = None
+
+
+def compose_report(
+    entries: Sequence[StatsInput],
+    findings: Sequence[Finding] = (),
+    *,
+    notices: Sequence[StatsNotice] = (),
+    baseline: int = 0,
+    confidence: float = 0.95,
+    comparisons: Sequence[InputComparison] = (),
+) -> StatsReport:
+    """Return the document: percentages of the mean, and overheads against a baseline.
+
+    `baseline` is the place of an entry. Without entries the document is empty.
+    """
+    means = {s.name: s.mean for s in entries[baseline].summaries} if entries else {}
+    sections = tuple(
+        InputSection(
+            name=entry.name,
+            lines=tuple(
+                _quantity_line(summary, None if place == baseline else means)
+                for summary in entry.summaries
+            ),
+            stop=entry.stop,
+            sample=entry.sample,
+            threads=entry.threads,
+        )
+        for place, entry in enumerate(entries)
+    )
+    return StatsReport(
+        sections,
+        tuple(findings),
+        tuple(notices),
+        baseline,
+        confidence,
+        tuple(comparisons),
+    )
+
+
+def _quantity_line(summary: Summary, means: dict[str, float] | None) -> QuantityLine:
+    overhead = None
+    if means is not None:
+        overhead = overhead_percent(summary.mean, means.get(summary.name, float("nan")))
+    return QuantityLine(
+        summary,
+        percent_of_mean(summary.sdev, summary.mean),
+        percent_of_mean(summary.half_width, summary.mean),
+        overhead,
+    )
+
+
+# -- The columns of Getstats' table and how a figure is written in a cell --------------
+#
+# Source: Auto-pilot paper, Figure 2.
+
+ABSENT: Final = "-"
+"""What a table shows for a figure that the data do not give."""
+
+FIGURES: Final[tuple[tuple[str, Callable[[QuantityLine], float]], ...]] = (
+    ("MEAN", lambda line: line.summary.mean),
+    ("MEDIAN", lambda line: line.summary.median),
+    ("LOW", lambda line: line.summary.low),
+    ("HIGH", lambda line: line.summary.high),
+    ("MIN", lambda line: line.summary.minimum),
+    ("MAX", lambda line: line.summary.maximum),
+    ("SDEV%", lambda line: line.sdev_percent),
+    ("HW%", lambda line: line.half_width_percent),
+)
+OVERHEAD: Final = "O/H"
+MOST_DECIMALS: Final = 9
+"""A nanosecond, in seconds; anything smaller is written in scientific form."""
+
+
+def percent(value: float) -> str:
+    """Return a percentage with three decimals, `-` for one that is not there."""
+    if not math.isfinite(value):
+        return ABSENT
+    if abs(value) >= 1e15:
+        return f"{value:.4e}"
+    text = f"{value:.3f}"
+    return "0.000" if text == "-0.000" else text
+
+
+def number(value: float, decimals: int = 3) -> str:
+    """Return a figure in its unit, `-` for one that is not there."""
+    if not math.isfinite(value):
+        return ABSENT
+    if abs(value) >= 1e15 or 0 < abs(value) < 10.0**-MOST_DECIMALS:
+        return f"{value:.4e}"
+    text = f"{value:.{decimals}f}"
+    return text.removeprefix("-") if float(text) == 0 else text
+
+
+def decimals_of(line: QuantityLine) -> int:
+    """Return how many decimals a row is written with: three, as Getstats has it, and
+    more where its values are below 1, so that four digits of them are seen."""
+    return decimals_for(max(abs(line.summary.mean), abs(line.summary.maximum)))
+
+
+def decimals_for(size: float) -> int:
+    """Return how many decimals figures of at most this size are written with."""
+    if not math.isfinite(size) or size >= 1 or size == 0:
+        return 3
+    return min(3 - math.floor(math.log10(size)), MOST_DECIMALS)
+
+
+def column_headings(section: InputSection) -> list[str]:
+    """Return the column headings of one section; O/H only where there is a baseline."""
+    names = ["NAME", "COUNT", *(name for name, _ in FIGURES)]
+    return [*names, OVERHEAD] if has_overhead(section) else names
+
+
+def row_cells(line: QuantityLine) -> list[str]:
+    """Return one quantity's cells, as many as the section's heading has."""
+    decimals = decimals_of(line)
+    texts = [line.summary.label, str(line.summary.count)]
+    texts.extend(
+        percent(figure(line)) if name.endswith("%") else number(figure(line), decimals)
+        for name, figure in FIGURES
+    )
+    if line.overhead_percent is not None:
+        texts.append(percent(line.overhead_percent))
+    return texts
+
+
+def has_overhead(section: InputSection) -> bool:
+    """Return whether a section is compared with a baseline."""
+    return any(line.overhead_percent is not None for line in section.lines)
+
+
+# -- What a report points out without doubting it --------------------------------------
+#
+# Decision: a notice is a line to look at, not a finding. Getstats warns of every |z| > 2,
+# which on clean normal data some value exceeds in 23 % of samples of 10 and in 82 % of
+# samples of 30 (simulated); findings are calibrated to be rare
+# there. Source: Auto-pilot paper, section 3.3, "Detecting Anomalies", and Figure 2.
+
+MOST_PRINTED = 5
+"""Notices of one input that are printed; JSON has all."""
+
+
+def high_z_scores(
+    subject: str,
+    quantities: Iterable[MetricColumn],
+    threshold: float = Z_THRESHOLD,
+    book: MetricRules | None = None,
+) -> list[StatsNotice]:
+    """Return a notice for every value whose |z| exceeds the threshold.
+
+    In the words of the paper's Figure 2, digits included (%.15g as Perl prints). A
+    quantity has the table's label where that is more than its name with a capital.
+    """
+    result, rules = [], book or MetricRules()
+    for column in quantities:
+        label = rules.row(column.name).label
+        name = column.name if label.lower() == column.name else label
+        scores = z_scores(column.values)
+        for place in (scores > threshold).nonzero()[0]:
+            score = float(scores[place])
+            text = (
+                f"High z-score of {score:.15g} for {name} "
+                f"in epoch {int(column.epochs[place])}."
+            )
+            result.append(StatsNotice(subject, text, score))
+    return result
+
+
+def most_notable(notices: Iterable[StatsNotice]) -> list[StatsNotice]:
+    """Return the largest notices of every subject, in their order, and how many more
+    there are."""
+    of: dict[str, list[StatsNotice]] = {}
+    for one in notices:
+        of.setdefault(one.subject, []).append(one)
+    result: list[StatsNotice] = []
+    for subject, found in of.items():
+        places = sorted(range(len(found)), key=lambda place: -found[place].size)
+        result += [found[place] for place in sorted(places[:MOST_PRINTED])]
+        if len(found) > MOST_PRINTED:
+            result.append(
+                StatsNotice(subject, f"... and {len(found) - MOST_PRINTED} more")
+            )
+    return result
+
+
+def notice_lines(notices: Iterable[StatsNotice]) -> str:
+    """Return notices one per line as `SUBJECT: text`, the last ended too; condensed."""
+    return "".join(
+        one_line(f"{one.subject}: {one.text}") + "\n" for one in most_notable(notices)
+    )

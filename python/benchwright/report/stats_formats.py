@@ -1,0 +1,273 @@
+"""The formats of `bw stats`: JSON, CSV, Markdown and LaTeX; and the raw rows as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from benchwright.core.observation import MeasurementBlock
+from benchwright.core.untrusted import one_line
+from benchwright.report.parts import encode, finding_object, section_object
+from benchwright.report.stats_document import (
+    InputSection,
+    QuantityLine,
+    StatsReport,
+    column_headings,
+    most_notable,
+    row_cells,
+)
+from benchwright.report.stats_table import (
+    TTEST_COLUMNS,
+    TTEST_CSV_COLUMNS,
+    comparison_objects,
+    csv_fields,
+    render_table,
+    ttest_cells,
+)
+
+# -- The report of `bw stats` as one JSON document, schema `benchwright/stats/1` -------
+
+STATS_SCHEMA = "benchwright/stats/1"
+
+
+def stats_object(document: StatsReport) -> dict[str, Any]:
+    """Return the document as plain objects, ready to be part of another document."""
+    baseline = document.sections[document.baseline].name if document.sections else None
+    return {
+        "schema": STATS_SCHEMA,
+        "confidence": document.confidence,
+        "baseline": baseline,
+        "inputs": [section_object(section) for section in document.sections],
+        "comparisons": comparison_objects(document),
+        "findings": [finding_object(finding) for finding in document.findings],
+        "notices": [
+            {"subject": one.subject, "text": one.text} for one in document.notices
+        ],
+    }
+
+
+def render_json(document: StatsReport) -> str:
+    """Return the document as indented JSON with a newline at its end."""
+    return encode(stats_object(document))
+
+
+# -- The forms of a report: CSV, Markdown and LaTeX here, table and JSON beside --------
+#
+# CSV carries every digit and one line per input and quantity, for programs; Markdown and
+# LaTeX carry the table's cells, for people.
+
+CSV_COLUMNS = (
+    "input",
+    "name",
+    "unit",
+    "count",
+    "mean",
+    "median",
+    "low",
+    "high",
+    "min",
+    "max",
+    "sdev",
+    "sdev_percent",
+    "half_width",
+    "half_width_percent",
+    "slope",
+    "sum",
+    "confidence",
+    "overhead_percent",
+)
+_MARKUP = frozenset("\\`*_[]<>|#&~$")
+_CODE = re.compile(r"[\w.:-]+")
+
+
+def render_csv(document: StatsReport) -> str:
+    """Return one line per input and quantity with full precision (RFC 4180).
+
+    An absent figure is an empty field; the lines end in a plain newline. T-tests are
+    more fields of the candidate's lines.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    tests = csv_fields(document)
+    more = TTEST_CSV_COLUMNS if document.comparisons else ()
+    writer.writerow([*CSV_COLUMNS, *more])
+    for section in document.sections:
+        for line in section.lines:
+            fields = tests.get((section.name, line.summary.name), [None] * len(more))
+            texts = [f if isinstance(f, str) else _full(f) for f in fields]
+            writer.writerow([*_csv_row(section, line), *texts])
+    return text.getvalue()
+
+
+def _csv_row(section: InputSection, line: QuantityLine) -> list[str]:
+    s = line.summary
+    figures = [
+        s.mean,
+        s.median,
+        s.low,
+        s.high,
+        s.minimum,
+        s.maximum,
+        s.sdev,
+        line.sdev_percent,
+        s.half_width,
+        line.half_width_percent,
+        s.slope,
+        s.sum,
+        s.confidence,
+        line.overhead_percent,
+    ]
+    return [section.name, s.name, s.unit, str(s.count), *map(_full, figures)]
+
+
+def _full(value: float | None) -> str:
+    return "" if value is None or not math.isfinite(value) else repr(value)
+
+
+def render_markdown(document: StatsReport) -> str:
+    """Return one Markdown table per input under its name, findings and notices as a
+    list before them."""
+    doubts = [
+        f"- **{f.severity}** {_md_code(f.code)} {_md(f.subject)}: {_md(f.evidence)}\n"
+        for f in document.findings
+    ]
+    doubts += [
+        f"- {_md(one.subject)}: {_md(one.text)}\n"
+        for one in most_notable(document.notices)
+    ]
+    parts = ["".join(doubts)] if doubts else []
+    for section in document.sections:
+        rows = [column_headings(section), *map(row_cells, section.lines)]
+        parts.append(f"### {_md(section.name)}\n\n{_md_table(rows)}")
+    for pair in document.comparisons:
+        rows = [list(TTEST_COLUMNS), *map(ttest_cells, pair.quantities)]
+        head = f"{pair.candidate} (u1) compared to {pair.baseline} (u2)"
+        parts.append(f"### {_md(head)}\n\n{_md_table(rows)}")
+    return "\n".join(parts)
+
+
+def _md_table(rows: list[list[str]]) -> str:
+    """Return a Markdown table; the first row is its heading."""
+    rule = ["---", *["---:"] * (len(rows[0]) - 1)]
+    escaped = [[_md(cell) for cell in row] for row in rows]
+    lines = [escaped[0], rule, *escaped[1:]]
+    return "".join("| " + " | ".join(row) + " |\n" for row in lines)
+
+
+def _md(text: str) -> str:
+    """Return a text as one line that Markdown shows as it is: no markup, no HTML."""
+    return "".join("\\" + c if c in _MARKUP else c for c in one_line(text))
+
+
+def _md_code(code: str) -> str:
+    """Return a finding's code as code; one with other characters as a text."""
+    return f"`{code}`" if _CODE.fullmatch(code) else _md(code)
+
+
+def render_latex(document: StatsReport) -> str:
+    """Return one `tabular` per input with its name as caption; findings and
+    notices as comments."""
+    doubts = [
+        _latex_comment(f"{f.severity} {f.code} {f.subject}: {f.evidence}")
+        for f in document.findings
+    ]
+    doubts += [
+        _latex_comment(f"{one.subject}: {one.text}")
+        for one in most_notable(document.notices)
+    ]
+    parts = ["".join(doubts)]
+    for section in document.sections:
+        rows = [column_headings(section), *map(row_cells, section.lines)]
+        parts.append(_latex_table(section.name, rows))
+    for pair in document.comparisons:
+        rows = [list(TTEST_COLUMNS), *map(ttest_cells, pair.quantities)]
+        head = f"{pair.candidate} (u1) compared to {pair.baseline} (u2)"
+        parts.append(_latex_table(head, rows))
+    return "\n".join(part for part in parts if part)
+
+
+def _latex_table(caption: str, rows: list[list[str]]) -> str:
+    """Return a LaTeX table; the first row is its heading."""
+    columns = len(rows[0]) - 1
+    body = [" & ".join(_latex(cell) for cell in row) + r" \\" for row in rows]
+    return "\n".join(
+        [
+            r"\begin{table}",
+            rf"\caption{{{_latex(caption)}}}",
+            rf"\begin{{tabular}}{{l{'r' * columns}}}",
+            r"\hline",
+            body[0],
+            r"\hline",
+            *body[1:],
+            r"\hline",
+            r"\end{tabular}",
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+_LATEX = {
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "|": r"\textbar{}",
+    # At the beginning of a row these would belong to the end of the one before.
+    **{c: f"{{{c}}}" for c in "[]*"},
+    **{c: "\\" + c for c in "&%$#_{}"},
+}
+
+
+def _latex(text: str) -> str:
+    """Return a text as one line that LaTeX sets as it is."""
+    return "".join(_LATEX.get(c, c) for c in one_line(text))
+
+
+def _latex_comment(text: str) -> str:
+    """Return a text as one line of comment, ended."""
+    return f"% {one_line(text)}\n"
+
+
+RENDERERS: Mapping[str, Callable[[StatsReport], str]] = {
+    "table": render_table,
+    "csv": render_csv,
+    "json": render_json,
+    "markdown": render_markdown,
+    "latex": render_latex,
+}
+
+
+def render_stats(document: StatsReport, form: str) -> str:
+    """Return the document as text in one of the forms of `RENDERERS`."""
+    return RENDERERS[form](document)
+
+
+# --------------------------------------------------------------------------------------
+# The raw, uninterpreted rows as CSV: for when there are problems with a benchmark.
+
+_DUMP_COLUMNS = ("input", "thread", "epoch", "command", "status")
+
+
+def render_dump(inputs: Sequence[tuple[str, Sequence[MeasurementBlock]]]) -> str:
+    """Return one line per measurement block of every input (name, blocks), in order.
+
+    Columns: input, thread, epoch, command, status, then every value as met; a value
+    that a block does not have is an empty field, one that is no number is as it came.
+    """
+    names = dict.fromkeys(
+        name for _, blocks in inputs for block in blocks for name in block.values
+    )
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*_DUMP_COLUMNS, *names])
+    for source, blocks in inputs:
+        for b in blocks:
+            values = [repr(b.values[n]) if n in b.values else "" for n in names]
+            writer.writerow([source, b.thread, b.epoch, b.command, b.status, *values])
+    return text.getvalue()

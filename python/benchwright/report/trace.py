@@ -1,0 +1,512 @@
+"""What `bw trace` prints: statistics, comparison, conversion and capture; as text and for JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from benchwright.core.load import TimeDistribution
+from benchwright.core.results import Finding
+from benchwright.core.trace import (
+    Alignment,
+    CaptureResult,
+    ConvertResult,
+    Sequentiality,
+    TraceComparison,
+    TraceReport,
+    TraceSide,
+    TraceStatistics,
+)
+from benchwright.core.untrusted import visible_lines
+from benchwright.findings.load import load_time_text
+from benchwright.findings.text import counted
+from benchwright.report.load import bytes_words
+from benchwright.report.parts import encode, finding_line, finding_object
+
+# --------------------------------------------------------------------------------------
+# How a trace was read, as lines: the policies in force, and how often each acted.
+
+WIDTH = 14
+"""Of the names at the left."""
+
+
+def trace_row(name: str, text: str) -> str:
+    """Return a named line of a trace's report."""
+    return f"{name:<{WIDTH}}{text}".rstrip()
+
+
+def reading_lines(report: TraceReport) -> Iterator[str]:
+    """Yield how it was read: format and policies, what they did, notes."""
+    yield trace_row("read as", "; ".join(_policies(report)))
+    did = "; ".join(f"{number:,} {what}" for what, number in _counts(report) if number)
+    if did:
+        yield trace_row("", did)
+    if report.devices not in ((), ("0",)):
+        yield trace_row("devices", _listed(report.devices))
+    for note in report.notes:
+        yield trace_row("note", note)
+
+
+def _policies(report: TraceReport) -> Iterator[str]:
+    yield report.format
+    if report.window_ns:
+        yield f"put in order within {load_time_text(report.window_ns)}"
+    else:
+        yield "in order"
+    yield f"equal stamps: {report.duplicates}"
+    yield f"offsets: {report.offsets}"
+    if report.source_bytes is not None and report.scaled:
+        yield f"scaled from {bytes_words(report.source_bytes)}"
+    if report.speed_micro != 10**6:
+        yield f"speed {report.speed_micro / 10**6:.6g}x"
+
+
+def _counts(report: TraceReport) -> Iterator[tuple[str, int]]:
+    yield "put in order", report.reordered
+    yield "spread", report.spread
+    yield "wrapped", report.wrapped
+    yield "aligned", report.aligned
+    yield "made smaller", report.clipped
+    yield "left out by choice", report.left_out
+    yield "malformed lines skipped", report.skipped_lines
+    yield "other events", report.other_events
+    yield "completions of no known operation", report.unmatched_completions
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:8])
+    return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"
+
+
+# -- What a trace is like, for a person: one dense page --------------------------------
+#
+# Decision: each figure stands beside what it is to be compared with (Poisson arrivals have an
+# index of dispersion of 1 at every scale), and what was sampled says so. Non-goal: the series,
+# which `--json` has and `--plot` draws.
+
+_SIZES = 6
+_QUANTILES = (
+    ("p50", "p50"),
+    ("p90", "p90"),
+    ("p99", "p99"),
+    ("p99.9", "p99_9"),
+    ("max", "max"),
+)
+
+
+def stat_text(result: TraceStatistics, findings: Sequence[Finding]) -> str:
+    """Return the report, ended by a newline; findings follow."""
+    lines = [*_stat_head(result), *_kinds(result)]
+    if result.operations:
+        lines += [
+            "",
+            *_stat_arrivals(result),
+            "",
+            *_places(result),
+            "",
+            *_times(result),
+        ]
+    lines += ["", *reading_lines(result.report)]
+    if findings:
+        lines += ["", *(finding_line(one) for one in findings)]
+    return visible_lines("\n".join(lines)) + "\n"
+
+
+def _stat_head(result: TraceStatistics) -> Iterator[str]:
+    rate = "" if result.rate_per_s is None else f", {result.rate_per_s:,.4g}/s"
+    yield ", ".join(result.report.paths)
+    yield (
+        f"{counted(result.operations, 'operation')} in {seconds_words(result.duration_ns)}{rate}, "
+        f"{bytes_words(result.bytes)}"
+        + (f", {result.errors:,} failed" if result.errors else "")
+    )
+
+
+def _kinds(result: TraceStatistics) -> Iterator[str]:
+    if not result.operations:
+        return
+    yield ""
+    heads = ("operations", "share", "size", "share", "mean size")
+    yield trace_row("", "".join(f"{head:>12}" for head in heads))
+    for name, kind in result.kinds.items():
+        cells = (
+            f"{kind.operations:,}",
+            share_words(kind.share),
+            bytes_words(kind.bytes),
+            share_words(kind.bytes / result.bytes) if result.bytes else "-",
+            bytes_words(round(kind.bytes / max(kind.operations, 1))),
+        )
+        yield trace_row(name, "".join(f"{cell:>12}" for cell in cells))
+
+
+# -- when ------------------------------------------------------------------------------
+
+
+def _stat_arrivals(result: TraceStatistics) -> Iterator[str]:
+    shown = [one for one in result.dispersion if one.bins]
+    if shown:
+        yield trace_row(
+            "scale", _joined_cells(load_time_text(one.bin_ns) for one in shown)
+        )
+        yield trace_row(
+            "dispersion",
+            _joined_cells(number(one.index) for one in shown) + "  Poisson: 1",
+        )
+        yield trace_row("mean count", _joined_cells(number(one.mean) for one in shown))
+        yield trace_row("most", _joined_cells(f"{one.max:,}" for one in shown))
+    gaps = result.gaps
+    if gaps.gap_ns.count:
+        spread = (
+            ""
+            if gaps.cv_squared is None
+            else f"; cv² {number(gaps.cv_squared)}, Poisson: 1"
+        )
+        equal = f"; {gaps.equal:,} of {gaps.gap_ns.count:,} zero" if gaps.equal else ""
+        yield trace_row("gaps", quantile_words(gaps.gap_ns) + spread + equal)
+
+
+def _joined_cells(texts: Iterator[str]) -> str:
+    return "".join(f"{text:>12}" for text in texts)
+
+
+# -- where -----------------------------------------------------------------------------
+
+
+def _places(result: TraceStatistics) -> Iterator[str]:
+    yield trace_row("sizes", _sizes(result))
+    yield from _sequentiality(result.sequentiality)
+    popularity, touched = result.popularity, result.working_set
+    how = "exact"
+    if popularity.method == "sampled":
+        how = f"sampled: 1 of {1 / popularity.rate:,.0f} blocks was followed"
+    block = bytes_words(popularity.block_bytes)
+    if touched.blocks:
+        window = ""
+        if touched.window_blocks_mean is not None:
+            each = bytes_words(
+                round(touched.window_blocks_mean * popularity.block_bytes)
+            )
+            most = bytes_words(
+                round(touched.window_blocks_max * popularity.block_bytes)
+            )
+            window = (
+                f"; in {load_time_text(touched.window_ns)} mean {each}, most {most}"
+            )
+        size = bytes_words(round(touched.bytes))
+        yield trace_row(
+            "working set",
+            f"{size}, {counted(round(touched.blocks), 'block')} of {block} ({how}){window}",
+        )
+    if popularity.tops:
+        tops = ", ".join(
+            f"{share_words(top.blocks_share)} -> {share_words(top.accesses_share)}"
+            for top in popularity.tops
+        )
+        yield trace_row("popularity", f"the top blocks -> their accesses: {tops}")
+    fit = popularity.zipf
+    if fit is not None:
+        judged = "" if fit.misfit <= 0.05 else "; no Zipf law: above 0.05"
+        yield trace_row(
+            "",
+            f"Zipf exponent {fit.exponent:.3g} of the {fit.ranks:,} most popular, "
+            f"misfit {fit.misfit:.2g}{judged}",
+        )
+
+
+def _sizes(result: TraceStatistics) -> str:
+    sizes = result.sizes
+    shown = sizes.commonest[:_SIZES]
+    common = ", ".join(f"{bytes_words(s.bytes)} {share_words(s.share)}" for s in shown)
+    different = (
+        "more than are counted" if sizes.different is None else f"{sizes.different:,}"
+    )
+    mean = (
+        ""
+        if sizes.mean_bytes is None
+        else f"; mean {bytes_words(round(sizes.mean_bytes))}"
+    )
+    return f"{common}; {different} different{mean}"
+
+
+def _sequentiality(found: Sequentiality) -> Iterator[str]:
+    if found.sequential_share is None:
+        return
+    text = f"{share_words(found.sequential_share)} start where the one before ended"
+    if found.recent_share is not None:
+        text += f", {share_words(found.recent_share)} where one of the last 32 did"
+    yield trace_row("sequential", text)
+    runs = found.runs
+    if runs.mean is not None:
+        yield trace_row(
+            "",
+            f"runs of {number(runs.mean)} operations (p99 {runs.p99:,}, max {runs.max:,})",
+        )
+
+
+# -- how long --------------------------------------------------------------------------
+
+
+def _times(result: TraceStatistics) -> Iterator[str]:
+    queue = result.queue
+    if queue is None:
+        yield trace_row(
+            "queue", "not known: the trace does not tell when operations ended"
+        )
+    else:
+        mean = "" if queue.mean is None else f"mean {number(queue.mean)} over time, "
+        yield trace_row(
+            "queue",
+            f"{mean}{number(queue.mean_at_arrival)} found by an arrival, most {queue.max:,} "
+            f"(of {queue.operations:,} with a known end)",
+        )
+    for name, times in (
+        ("response", result.response_ns),
+        ("issue error", result.issue_error_ns),
+    ):
+        if times.count:
+            yield trace_row(name, f"{quantile_words(times)} (n {times.count:,})")
+
+
+def quantile_words(times: TimeDistribution) -> str:
+    """Return `mean 1 ms, p50 80 us, ...`; what does not exist is left out."""
+    mean = [] if times.mean is None else [f"mean {load_time_text(times.mean)}"]
+    found = ((word, getattr(times, name)) for word, name in _QUANTILES)
+    return ", ".join(
+        [
+            *mean,
+            *(f"{word} {load_time_text(ns)}" for word, ns in found if ns is not None),
+        ]
+    )
+
+
+def share_words(share: float) -> str:
+    """Return a share in per cent, with three digits."""
+    return f"{100 * share:.3g} %"
+
+
+def number(value: float | None) -> str:
+    """Return a figure with three digits, or `-` where there is none."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def seconds_words(ns: int) -> str:
+    """Return a long time in seconds, a short one in what suits it."""
+    return f"{ns / 1e9:,.1f} s" if ns >= 100 * 10**9 else load_time_text(ns)
+
+
+# -- How faithful a replay is, for a person: A, what was meant, and B side by side -----
+
+_ORIGINS = {
+    "given": "as given",
+    "stamps": "by B's own intended starts",
+    "estimated": "estimated",
+    "estimated-whole": "estimated, and taken as whole",
+}
+_SHOWN = (0.0, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999, 1.0)
+
+
+def compare_text(result: TraceComparison, findings: Sequence[Finding]) -> str:
+    """Return the report, ended by a newline; findings follow."""
+    lines = [
+        *_compare_head(result),
+        "",
+        *_compare_arrivals(result),
+        "",
+        *_sides(result),
+        "",
+        *_readings(result),
+    ]
+    if findings:
+        lines += ["", *(finding_line(one) for one in findings)]
+    return visible_lines("\n".join(lines)) + "\n"
+
+
+def _compare_head(result: TraceComparison) -> Iterator[str]:
+    for name, side in (("A", result.a), ("B", result.b)):
+        paths = ", ".join(side.report.paths)
+        yield trace_row(name, f"{paths}: {counted(side.operations, 'operation')}")
+    rest = (
+        ("only in A", result.unmatched_a),
+        ("only in B", result.unmatched_b),
+        ("never issued by B", result.dropped_b),
+    )
+    told = "".join(f", {count:,} {what}" for what, count in rest)
+    yield trace_row("pairs", f"{result.matched:,}{told}")
+    yield trace_row("alignment", _alignment(result.alignment))
+
+
+def _alignment(found: Alignment) -> str:
+    speed = f"speed {found.speed_micro / 1e6:.6g}x ({_ORIGINS[found.speed_from]})"
+    shift = f"A's zero at {signed_words(found.shift_ns)} of B ({_ORIGINS[found.shift_from]})"
+    rest = f", from {found.pairs:,} pairs" if found.pairs else ""
+    return f"{speed}, {shift}{rest}"
+
+
+def _compare_arrivals(result: TraceComparison) -> Iterator[str]:
+    error, counts = result.arrival_error, result.counts
+    known = {round(one.share, 6): one.error_ns for one in error.quantiles}
+    shown = [share for share in _SHOWN if share in known]
+    if shown:
+        names = (
+            "min" if s == 0 else "max" if s == 1 else f"p{100 * s:g}" for s in shown
+        )
+        yield trace_row("arrival error", "".join(f"{name:>11}" for name in names))
+        yield trace_row(
+            "B - A", "".join(f"{signed_words(known[s]):>11}" for s in shown)
+        )
+    within = ", ".join(
+        f"{share_words(one.share)} within {load_time_text(one.within_ns)}"
+        for one in error.within
+    )
+    if within:
+        mean = "" if error.mean_ns is None else f"; mean {signed_words(error.mean_ns)}"
+        yield trace_row("", within + mean)
+    if counts.equal_share is not None:
+        yield trace_row(
+            "counts",
+            f"{share_words(counts.equal_share)} of A's operations in bins of "
+            f"{load_time_text(counts.fine_bin_ns)} with equal counts; the counts overlap by "
+            f"{share_words(counts.overlap_share or 0.0)}",
+        )
+
+
+def _sides(result: TraceComparison) -> Iterator[str]:
+    sides = (("A", result.a), ("B", result.b))
+    scales = [one.bin_ns for one in result.a.dispersion if one.bins]
+    yield trace_row("dispersion", "".join(f"{load_time_text(ns):>11}" for ns in scales))
+    for name, side in sides:
+        known = {one.bin_ns: one.index for one in side.dispersion}
+        cells = "".join(f"{number(known.get(ns)):>11}" for ns in scales)
+        yield trace_row(name, cells + "  (Poisson: 1)")
+    yield from _pair("response", sides, _response, result.response_ratio)
+    yield from _pair("queue", sides, _queue, result.queue_ratio)
+
+
+def _pair(
+    what: str,
+    sides: Sequence[tuple[str, TraceSide]],
+    words: Callable[[TraceSide], str],
+    ratio: float | None,
+) -> Iterator[str]:
+    for name, side in sides:
+        yield trace_row(f"{what} {name}", words(side))
+    if ratio is not None:
+        yield trace_row("", f"mean of B over mean of A: {number(ratio)}")
+
+
+def _response(side: TraceSide) -> str:
+    times = side.response_ns
+    return quantile_words(times) if times.count else "not known"
+
+
+def _queue(side: TraceSide) -> str:
+    queue = side.queue
+    if queue is None:
+        return "not known"
+    mean = "" if queue.mean is None else f"mean {number(queue.mean)}, "
+    return (
+        f"{mean}{number(queue.mean_at_arrival)} found by an arrival, most {queue.max:,}"
+    )
+
+
+def _readings(result: TraceComparison) -> Iterator[str]:
+    for name, side in (("A", result.a), ("B", result.b)):
+        for line in reading_lines(side.report):
+            yield f"{name}: {line}" if line.strip() else line
+
+
+def signed_words(ns: float) -> str:
+    """Return a time with its sign; zero without one."""
+    if not ns:
+        return "0"
+    return ("-" if ns < 0 else "+") + load_time_text(abs(ns))
+
+
+# -- What was converted, for a person --------------------------------------------------
+
+_FIO = (
+    "opens what each line names; --replay_redirect=FILE takes another file or device, "
+    "--filename does not"
+)
+"""Tried with fio 3.33: --read_iolog with --filename still opens the names of the log."""
+
+
+def convert_text(result: ConvertResult, findings: Sequence[Finding]) -> str:
+    """Return the report, ended by a newline."""
+    return visible_lines("\n".join(_convert_lines(result, findings))) + "\n"
+
+
+def _convert_lines(result: ConvertResult, findings: Sequence[Finding]) -> Iterator[str]:
+    output = result.output
+    size = bytes_words(result.bytes)
+    yield f"{output.path}: {counted(result.rows, 'operation')} as {output.format}, {size}"
+    yield trace_row("from", ", ".join(result.trace.paths))
+    yield from reading_lines(result.trace)
+    for one in result.lost:
+        yield trace_row("lost", one)
+    if output.format == "fio-iolog":
+        yield trace_row("fio", _FIO)
+    if findings:
+        yield ""
+        yield from (finding_line(one) for one in findings)
+
+
+# -- What was captured, for a person ---------------------------------------------------
+
+
+def capture_text(result: CaptureResult, path: str, findings: Sequence[Finding]) -> str:
+    """Return the report, ended by a newline."""
+    return visible_lines("\n".join(_capture_lines(result, path, findings))) + "\n"
+
+
+def _capture_lines(
+    result: CaptureResult, path: str, findings: Sequence[Finding]
+) -> Iterator[str]:
+    seconds = result.elapsed_ns / 1e9
+    rate = f", {result.operations / seconds:,.4g}/s" if seconds else ""
+    length = load_time_text(result.elapsed_ns)
+    yield f"{path}: {counted(result.operations, 'operation')} in {length}{rate}"
+    if result.zero_monotonic_ns is not None:
+        zero = f"{result.zero_monotonic_ns / 1e9:.6f} s of CLOCK_MONOTONIC"
+        yield trace_row("time zero", f"{zero}, the first operation")
+    always = (
+        f"{counted(result.lost_events, 'event')} lost, {result.unfinished:,} without an end, "
+        f"{counted(result.strangers, 'end')} of others' or earlier requests"
+    )
+    rest = (
+        ("on devices that appeared meanwhile", result.new_devices),
+        ("lines not understood", result.unread_lines),
+    )
+    yield trace_row(
+        "left over", always + "".join(f", {n:,} {what}" for what, n in rest if n)
+    )
+    if findings:
+        yield ""
+        yield from (finding_line(one) for one in findings)
+
+
+# -- What was found out about traces as JSON documents, `benchwright/trace-.../1` ------
+
+
+def trace_document(
+    kind: str,
+    request: msgspec.Struct | Sequence[msgspec.Struct],
+    parts: Mapping[str, Any],
+    findings: Sequence[Finding],
+) -> str:
+    """Return the document of `bw trace KIND`: what was asked, what came of it, the doubts.
+
+    `parts` has the engine's answers in full, with every field that they have.
+    """
+    return encode(
+        {
+            "schema": f"benchwright/trace-{kind}/1",
+            "request": msgspec.to_builtins(request),
+            **parts,
+            "findings": [finding_object(one) for one in findings],
+        }
+    )

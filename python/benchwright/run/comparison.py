@@ -1,0 +1,203 @@
+"""One comparison of a session: blocks of trials of its arms, until it is answered.
+
+Each arm is a test of the study, with the keys, the plan and the trials of one; the
+comparison decides in their place. A block that a crash or an interrupt cut is gone on
+with where it was cut: its recorded trials are replayed, and the order of its arms is a
+function of the seed and the block's number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from benchwright.core.comparison import (
+    ComparisonDesign,
+    ComparisonProgress,
+    ComparisonResult,
+    ComparisonRule,
+    NullResult,
+    Verdict,
+)
+from benchwright.core.observation import Trial, TrialEnding
+from benchwright.core.plan import StopDecision
+from benchwright.decide.compare.conclusion import (
+    RELABELLINGS,
+    comparison_progress,
+    conclude,
+    false_positives,
+    noise_floors,
+)
+from benchwright.decide.compare.decision import block_order, decide_comparison
+from benchwright.decide.compare.evidence import ComparisonBuilder
+from benchwright.findings.comparison import hold_gates
+from benchwright.run.findings import findings_of_comparison
+from benchwright.run.ledger import Ledger
+from benchwright.run.performer import Performer
+from benchwright.run.test import RunningTest
+from benchwright.stats.aggregate import aggregate_trial
+from benchwright.stats.metric_rules import MetricRules
+from benchwright.study.contents import session_findings
+from benchwright.study.keys import EffectKeys
+from benchwright.suite.effects import RunComparison
+from benchwright.trial.bench import SESSION_TOKEN
+
+
+def start_comparison(
+    asked: RunComparison, keys: EffectKeys, ledger: Ledger, performer: Performer
+) -> RunningComparison:
+    """Return a comparison with its arms as tests, none of them begun."""
+    key = keys.next("compare")
+    around = dict(performer.surroundings.environment)
+    asked = _with_name(asked, f"{around.get(SESSION_TOKEN, '')}/{key}")
+    tests = [
+        RunningTest(keys.next("test"), plan.name, plan.stopping, ledger, performer)
+        for plan in asked.plans
+    ]
+    return RunningComparison(key, asked, tests, ledger)
+
+
+def _with_name(asked: RunComparison, name: str) -> RunComparison:
+    """Return a comparison whose arms name it, also where the program does not: a suite
+    can be run again, and its arms belong to those of the same run."""
+    plans = tuple(
+        msgspec.structs.replace(
+            plan, arm=msgspec.structs.replace(plan.arm, comparison=name)
+        )
+        if plan.arm is not None and not plan.arm.comparison
+        else plan
+        for plan in asked.plans
+    )
+    return msgspec.structs.replace(asked, plans=plans)
+
+
+class RunningComparison:
+    """A comparison that is being run, or replayed, in a session."""
+
+    def __init__(
+        self,
+        key: str,
+        asked: RunComparison,
+        tests: Sequence[RunningTest],
+        ledger: Ledger,
+    ) -> None:
+        self.key = key
+        self.asked = asked
+        self.tests = tests
+        self.result: ComparisonResult | None = None
+        self._ledger = ledger
+        self._builder = ComparisonBuilder(asked.rule)
+        self._book = MetricRules(asked.plans[0].metrics)
+        self._blocks: list[list[list[dict[str, float] | None]]] = []
+
+    @property
+    def rule(self) -> ComparisonRule:
+        """What ends it."""
+        return self.asked.rule
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether its answer was in the journal when the session was taken up."""
+        return self._ledger.knows(f"{self.key}/result")
+
+    def progress(self) -> ComparisonProgress:
+        """Return where it stands."""
+        found = comparison_progress(
+            self.rule, self._builder.history(), self.asked.names
+        )
+        if self.rule.paired:
+            return found
+        if self.rule.stored is not None:
+            done = found.blocks + found.failed
+            return msgspec.structs.replace(found, trials=(done, found.maximum))
+        trials = [trial for test in self.tests for trial in test.trials]
+        return msgspec.structs.replace(
+            found,
+            trials=(len(trials), len(block_order(self.rule, 0))),
+            elapsed_s=sum(trial.duration_ns for trial in trials) / 1e9,
+        )
+
+    def so_far(self, stop: StopDecision) -> ComparisonResult:
+        """Return what the blocks had so far come to."""
+        return conclude(
+            self.rule, self._builder.history(), self.asked.names, stop, self.asked.null
+        )
+
+    def run(self, tell: Callable[[RunningComparison], None]) -> None:
+        """Run to the end; `tell` is called after each block.
+
+        Raises Interrupted, Failed and BenchError as a test's epochs do.
+        """
+        for test, plan in zip(self.tests, self.asked.plans, strict=True):
+            test.begin(plan)
+        while True:
+            decision = decide_comparison(self.rule, self._builder.history())
+            if isinstance(decision, StopDecision):
+                self._conclude(decision)
+                return
+            self._run_block(decision.order, tell)
+            tell(self)
+
+    def _run_block(
+        self, order: Sequence[int], tell: Callable[[RunningComparison], None]
+    ) -> None:
+        stored = self.rule.arms - len(self.tests)
+        trials: list[list[Trial]] = [[] for _ in range(self.rule.arms)]
+        for place in order:
+            test, plan = self.tests[place - stored], self.asked.plans[place - stored]
+            before = len(test.trials)
+            while len(test.trials) == before:
+                test.run(plan, before + 1, 1)
+            trials[place].append(test.trials[-1])
+            if self.rule.design is ComparisonDesign.SEQUENCE:
+                tell(self)
+        block = [[self._values(trial) for trial in arm] for arm in trials]
+        self._blocks.append(block)
+        spent = sum(trial.duration_ns for arm in trials for trial in arm)
+        self._builder.add(block, spent)
+
+    def _values(self, trial: Trial) -> dict[str, float] | None:
+        if trial.ending is not TrialEnding.OK:
+            return None
+        return aggregate_trial(trial.blocks, self._book).values
+
+    def _conclude(self, stop: StopDecision) -> None:
+        self.result = self.so_far(stop)
+        if self.rule.exactly is not None:
+            null = self._null(self.result)
+            self.result = msgspec.structs.replace(self.result, null=null)
+        if self.result.gates:
+            kept = (self._ledger.study, self._ledger.session)
+            doubts = (
+                *session_findings(*kept),
+                *findings_of_comparison(self, self.result, kept),
+            )
+            self.result = hold_gates(self.result, doubts)
+        for test in self.tests:
+            test.stopped(stop)
+            test.close()
+        self._ledger.note(f"{self.key}/result", self.result)
+
+    def _null(self, result: ComparisonResult) -> NullResult:
+        """Return what a command's comparison with itself told of the machine."""
+        info = next(
+            session.info
+            for session in self._ledger.study.sessions()
+            if session.number == self._ledger.session
+        )
+        different = (Verdict.FASTER, Verdict.SLOWER)
+        return NullResult(
+            command=self.asked.plans[0].phases.exec[0].text,
+            # When the last trial began, not now: a replay says the same.
+            measured_ns=self.tests[-1].trials[-1].started_ns,
+            boot_id=info.boot_id,
+            blocks=result.blocks,
+            floors=noise_floors(result),
+            false_positives=false_positives(
+                self.rule, self._blocks[self.rule.warmup :]
+            ),
+            relabellings=RELABELLINGS,
+            biased=any(v.verdict in different for v in result.verdicts),
+            session=self._ledger.session,
+        )

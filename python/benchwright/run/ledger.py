@@ -1,0 +1,153 @@
+"""The session's view of the journal: recorded outcomes first, then live ones.
+
+`once` is the whole of resuming: an effect with a recorded outcome is answered from the
+journal; any other is begun, done and recorded, each step durable before the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from benchwright.core.observation import Trial
+from benchwright.core.plan import TestPlan
+from benchwright.run.checkpoint import write_pointer
+from benchwright.study.journal import NewEntry, Study
+from benchwright.study.keys import epoch_key
+
+Outcome = TypeVar("Outcome")
+
+
+class BeginPayload(msgspec.Struct, frozen=True):
+    """Payload of a `begin` entry: what was about to be done."""
+
+    what: str
+    keys: tuple[str, ...]
+    """The keys of the effects that it covers: one, or one per epoch of a batch."""
+    plan: TestPlan | None = None
+    """Of a batch whose plan is not the test's first one (its commands name EPOCH)."""
+
+
+class VoidPayload(msgspec.Struct, frozen=True):
+    """Payload of a `void` entry: what was cut short, and by what."""
+
+    cause: str
+    keys: tuple[str, ...]
+    trial: Trial | None = None
+    """What was seen of it, kept but never counted."""
+    cleanup_owed: bool = False
+    """Whether CLEANUP was not run to its end after the cut."""
+
+
+class Ledger:
+    """Reads and writes the outcomes of one session."""
+
+    def __init__(self, study: Study, session: int) -> None:
+        self.study = study
+        self.session = session
+        self._outcomes = study.load_outcomes(session)
+        self._checkpoints = {e.key for e in study.entries(session, ("checkpoint",))}
+        self.restores = {e.key: e.seq for e in study.entries(session, ("restore",))}
+        """Restored checkpoints: key -> sequence number of the restore."""
+        self.at_checkpoint = False
+        """Whether the last thing recorded, but for commands, is a checkpoint."""
+
+    def knows(self, key: str) -> bool:
+        """Tell whether an effect had an outcome when the session was taken up."""
+        return key in self._outcomes
+
+    def count(self, part: str) -> int:
+        """Return how many recorded outcomes have this part in their key."""
+        return sum(part in key for key in self._outcomes)
+
+    def recorded(self, key: str, kind: type[Outcome]) -> Outcome | None:
+        """Return the recorded outcome of an effect, or None when it was never done."""
+        payload = self._outcomes.get(key)
+        return None if payload is None else msgspec.json.decode(payload, type=kind)
+
+    def once(
+        self, key: str, what: str, kind: type[Outcome], do: Callable[[], Outcome]
+    ) -> Outcome:
+        """Return the outcome of an effect that happens once in a session."""
+        known = self.recorded(key, kind)
+        if known is not None:
+            return known
+        begin = self.begin(what, (key,))
+        outcome = do()
+        self._append([NewEntry("outcome", key, outcome, begin)])
+        return outcome
+
+    def command(
+        self, key: str, what: str, do: Callable[[], int], *, must_succeed: bool = False
+    ) -> int:
+        """Return the exit status of a command that happens once in a session.
+
+        With `must_succeed` a failure is void, not an outcome: it ends the session, and
+        a resume tries the command again.
+        """
+        known = self.recorded(key, int)
+        if known is not None:
+            return known
+        begin = self.begin(what, (key,))
+        status = do()
+        if status and must_succeed:
+            void = VoidPayload(f"exited with {status}", (key,))
+            self._append([NewEntry("void", key, void, begin)])
+        else:
+            self._append([NewEntry("outcome", key, status, begin)])
+        return status
+
+    def note(self, key: str, outcome: object) -> None:
+        """Record an outcome that needed no doing: a checkpoint written, a stop."""
+        if key not in self._outcomes:
+            self._append([NewEntry("outcome", key, outcome, None)])
+
+    def has_checkpoint(self, key: str) -> bool:
+        """Tell whether this checkpoint was written."""
+        return key in self._checkpoints
+
+    def write_checkpoint(self, key: str, file: str | None) -> None:
+        """Make a checkpoint durable; `file` is where the suite wants a pointer to it."""
+        if file is not None:
+            # First: what the journal calls a checkpoint can be resumed by its file.
+            write_pointer(Path(file), self.study.path)
+        self.study.append(self.session, [NewEntry("checkpoint", key, file, None)])
+        self._checkpoints.add(key)
+        self.at_checkpoint = True
+
+    def begin(
+        self, what: str, keys: tuple[str, ...], plan: TestPlan | None = None
+    ) -> int:
+        """Record that something is about to be done; return its sequence number."""
+        (sequence,) = self.study.append(
+            self.session,
+            [NewEntry("begin", keys[0], BeginPayload(what, keys, plan), None)],
+        )
+        return sequence
+
+    def finish_trials(
+        self,
+        test_key: str,
+        begin: int,
+        trials: Sequence[Trial],
+        void: VoidPayload | None,
+    ) -> None:
+        """Record the trials of a batch, and what of it is void, in one durable write."""
+        entries = [
+            NewEntry("outcome", epoch_key(test_key, trial.epoch), trial, begin)
+            for trial in trials
+        ]
+        if void is not None:
+            entries.append(NewEntry("void", void.keys[0], void, begin))
+        self.at_checkpoint = False
+        if entries:
+            self.study.append(self.session, entries)
+
+    def _append(self, entries: Sequence[NewEntry]) -> None:
+        self.study.append(self.session, entries)
+        for entry in entries:
+            if entry.kind == "outcome":
+                self._outcomes[entry.key] = msgspec.json.encode(entry.payload)

@@ -1,0 +1,130 @@
+"""Does things on the bench for a session: single commands and batches of epochs.
+
+The one place where a session waits; so it also knows how to stop waiting.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from benchwright.core.characterization import Characterization
+from benchwright.core.errors import BenchError, Interrupted
+from benchwright.core.plan import Command, CommandMode, Pairs, TestPlan
+from benchwright.run.watching import BatchWatcher
+from benchwright.study.logs import log_directory
+from benchwright.trial.bench import Bench, RunResult
+from benchwright.trial.programs import resolve_hooks
+from benchwright.trial.protocol import (
+    ExecEnvironment,
+    RunRequest,
+    command_request,
+    epochs_request,
+    merge_pairs,
+)
+
+
+class Performer:
+    """Runs commands and epochs; `interrupt` may be called from a signal handler."""
+
+    def __init__(
+        self,
+        bench: Bench,
+        around: ExecEnvironment,
+        study: Path,
+        session: int,
+        *,
+        watching: BatchWatcher | None = None,
+    ) -> None:
+        self._bench = bench
+        self._watching = watching
+        self.surroundings = around
+        self._study = study
+        self._session = session
+        self.interrupts = 0
+
+    def interrupt(self) -> None:
+        """First call: end the trial, run its CLEANUP. Second: end everything at once."""
+        self.interrupts += 1
+        self._bench.interrupt(cleanup=self.interrupts == 1)
+
+    def check(self) -> None:
+        """Raise Interrupted if the user asked to stop."""
+        if self.interrupts:
+            raise Interrupted
+
+    def command(
+        self,
+        mode: CommandMode,
+        command: Command,
+        environment: Pairs = (),
+        *,
+        test: str | None = None,
+        patience: int = 1,
+    ) -> int:
+        """Run one command once and return its exit status.
+
+        `patience` interrupts end it: 2 for what must still run after the first one.
+        Raises Interrupted when it was ended that way.
+        """
+        request = command_request(
+            mode, (command,), self.surroundings, self._logs(test), environment
+        )
+        result = self._bench.run(request, abandoned=lambda: self.interrupts >= patience)
+        if result.reason == "interrupted" or not result.epochs:
+            raise Interrupted
+        return max(process.status for process in result.epochs[0].processes)
+
+    def epochs(self, plan: TestPlan, first: int, count: int) -> RunResult:
+        """Run a batch of epochs; the records may be fewer than asked for."""
+        request = self._request(plan, first, count)
+        if self._watching is None:
+            return self._run(request)
+        with self._watching.batch(plan.name, first, count):
+            result = self._run(request)
+        return self._watching.described(plan.name, result)
+
+    def characterized(self, plan: TestPlan, epoch: int) -> Characterization | None:
+        """Run one more epoch, in no figure, and return its I/O; None where that was not
+        asked for, could not be, or was interrupted."""
+        if self._watching is None or not self._watching.characterizes:
+            return None
+        request = self._request(plan, epoch, 1)
+        return self._watching.characterized(
+            plan.name, epoch, lambda: self._run(request).reason != "interrupted"
+        )
+
+    def _request(self, plan: TestPlan, first: int, count: int) -> RunRequest:
+        return epochs_request(
+            msgspec.structs.replace(plan, hooks=self._hooks(plan)),
+            first,
+            count,
+            self.surroundings,
+            self._logs(plan.name),
+        )
+
+    def _run(self, request: RunRequest) -> RunResult:
+        return self._bench.run(request, abandoned=lambda: self.interrupts >= 1)
+
+    def environment(self, *pairs: Pairs) -> Pairs:
+        """Return the surroundings' environment with these added."""
+        return merge_pairs(self.surroundings.environment, *pairs)
+
+    def _hooks(self, plan: TestPlan) -> tuple[str, ...]:
+        try:
+            return resolve_hooks(plan.hooks, Path(self.surroundings.directory))
+        except ValueError as error:
+            raise BenchError("hook-missing", f"{plan.name}: {error}") from None
+
+    def _logs(self, test: str | None) -> str:
+        path = log_directory(self._study, self._session, test)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BenchError(
+                "logs-unwritable",
+                f"cannot make the directory of logs {path}: {error.strerror}",
+                "make room or give access, then `bw resume`",
+            ) from None
+        return str(path)

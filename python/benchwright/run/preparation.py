@@ -1,0 +1,348 @@
+"""From what the user asked to a session that can run, now or after a reboot."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shlex
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from benchwright import __version__
+from benchwright.core.errors import Diagnostic, InputError
+from benchwright.core.plan import TestPlan
+from benchwright.study.contents import NULL_KIND
+from benchwright.study.journal import SessionInfo
+from benchwright.suite.check import names_read
+from benchwright.suite.command_line import CommandRequest, program_from_command
+from benchwright.suite.comparison import ComparisonRequest, program_from_comparison
+from benchwright.suite.compile import compile_sources, load
+from benchwright.suite.plan import Planned, PlannedTest, describe
+from benchwright.suite.program import Program, SourceFile
+from benchwright.suite.source import read_regular
+from benchwright.trial.bench import SESSION_TOKEN
+from benchwright.trial.programs import program_of, program_problem, resolve_hooks
+from benchwright.trial.protocol import ExecEnvironment
+
+# -- Whether the programs of a session are there, before its first trial ---------------
+#
+# Decision: never refuse what may work. A program that something before it may make (set-up,
+# an earlier test of a suite) is not asked for, nor what a shell's text does not
+# certainly name (trial/programs.py).
+
+_REST_PROGRAM = "sleep"
+"""The program of `--rest`, which makes nothing."""
+
+
+def missing_programs(
+    planned: Sequence[Planned],
+    environment: Mapping[str, str],
+    directory: str,
+    *,
+    is_suite: bool,
+) -> Iterator[tuple[PlannedTest, str, str]]:
+    """Yield each test with a program that cannot be started, its name, and why.
+
+    Of a suite only the first step is asked: those before a test may make its program.
+    """
+    for item in planned[:1] if is_suite else planned:
+        if not isinstance(item, PlannedTest) or _may_make(item.plan):
+            continue
+        own = {**environment, **dict(item.plan.environment)}
+        for command in item.plan.phases.exec:
+            name = program_of(command.argv)
+            why = (
+                ""
+                if name is None
+                else program_problem(name, own.get("PATH"), directory)
+            )
+            if name is not None and why:
+                yield item, name, why
+
+
+def _may_make(plan: TestPlan) -> bool:
+    """Tell whether something before a test's command may make its program."""
+    before = (*plan.phases.presetup, *plan.phases.setup)
+    return any(command.argv[0] != _REST_PROGRAM for command in before)
+
+
+# -- From what the user asked to a session that can run, now or after a reboot ---------
+#
+# Everything that decides the program's course is stored with the session: the texts of
+# the suite and its includes, the -D values, the directory, and the few environment
+# variables that the suite reads. No other variable is stored: an environment holds
+# secrets.
+
+COMMAND_LINE = "<command line>"
+"""`program_main` of a session whose program is a command, not a file."""
+
+COMPARISON = "<comparison>"
+"""`program_main` of a session that compares commands."""
+
+APLIB = "APLIB"
+"""Auto-pilot's variable: where its scripts and include files are installed, a list of
+directories with colons (paper, section 3.6)."""
+
+_DEFINE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)\Z", re.DOTALL)
+
+
+class PreparedProgram(msgspec.Struct, frozen=True):
+    """A program that is known to be well formed, and what it will run with."""
+
+    program: Program
+    info: SessionInfo
+    defines: dict[str, str]
+    stored_environment: dict[str, str]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that the program and its commands see."""
+        return {**os.environ, **self.stored_environment}
+
+    @property
+    def token(self) -> str:
+        """The mark by which this session's processes are known (BW_SESSION)."""
+        return self.info.options["token"]
+
+
+def prepare_suite(
+    path: str, defines: Sequence[str], study: str, arguments: Sequence[str]
+) -> PreparedProgram:
+    """Return a suite file ready to run. Raises InputError with all its mistakes."""
+    values = parse_defines(defines)
+    base = _base_environment(study)
+    program = load(
+        path, _read_suite, defines=values, environment=base, library=base.get(APLIB)
+    )
+    directory = str(Path(path).resolve().parent)
+    return _prepare(program, path, values, (directory, study), arguments)
+
+
+def prepare_command(
+    request: CommandRequest, study: str, arguments: Sequence[str]
+) -> PreparedProgram:
+    """Return a command ready to be measured. Raises InputError."""
+    program = program_from_command(request)
+    source = SourceFile(COMMAND_LINE, msgspec.json.encode(request).decode())
+    program = msgspec.structs.replace(program, sources=(source,))
+    return _prepare(program, COMMAND_LINE, {}, (None, study), arguments)
+
+
+def prepare_comparison(
+    request: ComparisonRequest, study: str, arguments: Sequence[str]
+) -> PreparedProgram:
+    """Return a comparison ready to be run. Raises InputError."""
+    program = program_from_comparison(request)
+    source = SourceFile(COMPARISON, msgspec.json.encode(request).decode())
+    program = msgspec.structs.replace(program, sources=(source,))
+    prepared = _prepare(program, COMPARISON, {}, (None, study), arguments)
+    kind = NULL_KIND if request.is_null else "compare"
+    info = msgspec.structs.replace(prepared.info, kind=kind)
+    return msgspec.structs.replace(prepared, info=info)
+
+
+def comparison_request(prepared: PreparedProgram) -> ComparisonRequest | None:
+    """Return what was asked of a session that compares commands, else None."""
+    if prepared.info.program_main != COMPARISON:
+        return None
+    (source,) = prepared.info.sources
+    return msgspec.json.decode(source[1], type=ComparisonRequest)
+
+
+def prepare_again(info: SessionInfo) -> PreparedProgram:
+    """Return a stored session's program ready to go on, from the stored texts alone."""
+    sources = tuple(SourceFile(path, text) for path, text in info.sources)
+    stored = msgspec.json.decode(info.options["environment"], type=dict[str, str])
+    defines = dict(info.defines)
+    if info.program_main == COMMAND_LINE:
+        request = msgspec.json.decode(sources[0].text, type=CommandRequest)
+        program = program_from_command(request)
+    elif info.program_main == COMPARISON:
+        asked = msgspec.json.decode(sources[0].text, type=ComparisonRequest)
+        program = program_from_comparison(asked)
+    else:
+        program = compile_sources(
+            info.program_main,
+            sources,
+            defines=defines,
+            environment={**os.environ, **stored},
+        )
+    return PreparedProgram(program, info, defines, stored)
+
+
+def rehearse(prepared: PreparedProgram) -> list[Planned]:
+    """Return what the program would do; every hook that it names is there, and every
+    program of which that is known before anything ran.
+
+    Raises InputError for what a dry run shows.
+    """
+    planned = describe(
+        prepared.program, defines=prepared.defines, environment=prepared.environment
+    )
+    tests = [item for item in planned if isinstance(item, PlannedTest)]
+    wrong = _hook_errors(tests, prepared.info.directory)
+    wrong |= _program_errors(prepared, planned)
+    if wrong:
+        raise InputError(list(wrong.values()))
+    return planned
+
+
+def _hook_errors(tests: Sequence[PlannedTest], directory: str) -> dict[str, Diagnostic]:
+    wrong: dict[str, Diagnostic] = {}
+    for item in tests:
+        for hook in item.plan.hooks:
+            try:
+                resolve_hooks((hook,), Path(directory))
+            except ValueError as error:
+                wrong[f"hook {hook}"] = _diagnostic_at(item, "suite-hook", str(error))
+    return wrong
+
+
+def _program_errors(
+    prepared: PreparedProgram, planned: Sequence[Planned]
+) -> dict[str, Diagnostic]:
+    """Return a Diagnostic for each program that cannot be started."""
+    main, wrong = prepared.info.program_main, dict[str, Diagnostic]()
+    missing = missing_programs(
+        planned,
+        prepared.environment,
+        prepared.info.directory,
+        is_suite=main not in (COMMAND_LINE, COMPARISON),
+    )
+    for item, name, why in missing:
+        hint = ""
+        if main == COMPARISON:
+            asked = msgspec.json.decode(
+                prepared.info.sources[0][1], type=ComparisonRequest
+            )
+            line = shlex.quote(" ".join(asked.commands))
+            hint = f"quote each command: bw compare -- {line}"
+        wrong[name] = _diagnostic_at(item, "no-such-program", why, hint)
+    return wrong
+
+
+def _diagnostic_at(
+    item: PlannedTest, code: str, message: str, hint: str = ""
+) -> Diagnostic:
+    place = item.where
+    return Diagnostic(
+        code, message, hint, place.file, place.line, place.column, place.text
+    )
+
+
+def exec_environment(prepared: PreparedProgram, study: Path) -> ExecEnvironment:
+    """Return what every command of the session gets."""
+    ours = {
+        **prepared.stored_environment,
+        SESSION_TOKEN: prepared.token,
+        "BW_STUDY": str(study),
+    }
+    return ExecEnvironment(prepared.info.directory, tuple(ours.items()))
+
+
+def parse_defines(words: Sequence[str]) -> dict[str, str]:
+    """Return `-D NAME=VALUE` words as a mapping. Raises InputError."""
+    values: dict[str, str] = {}
+    wrong = []
+    for word in words:
+        match = _DEFINE.match(word)
+        if match:
+            values[match[1]] = match[2]
+        else:
+            wrong.append(
+                Diagnostic(
+                    "bad-define",
+                    f"{word!r} does not set a variable",
+                    "write -D NAME=VALUE",
+                    file="-D",
+                    text=word,
+                )
+            )
+    if wrong:
+        raise InputError(wrong)
+    return values
+
+
+def _prepare(
+    program: Program,
+    main: str,
+    defines: dict[str, str],
+    places: tuple[str | None, str],
+    arguments: Sequence[str],
+) -> PreparedProgram:
+    suite_directory, study = places
+    stored = _stored_environment(program, _base_environment(study), suite_directory)
+    _check_text({**stored, "the working directory": os.getcwd()})
+    info = SessionInfo(
+        started_ns=time.time_ns(),
+        version=__version__,
+        boot_id=boot_id(),
+        directory=os.getcwd(),
+        arguments=tuple(arguments),
+        defines=tuple(defines.items()),
+        program_main=main,
+        sources=tuple((s.path, s.text) for s in program.sources),
+        options={
+            "token": secrets.token_hex(8),
+            "environment": msgspec.json.encode(stored).decode(),
+        },
+        kind="run",
+    )
+    return PreparedProgram(program, info, defines, stored)
+
+
+def _base_environment(study: str) -> dict[str, str]:
+    """Return the environment with TESTROOT, which Auto-pilot leaves to the user."""
+    default = str(Path(study).absolute() / "testroot")
+    return {"TESTROOT": default, **os.environ}
+
+
+def _stored_environment(
+    program: Program, base: Mapping[str, str], suite_directory: str | None
+) -> dict[str, str]:
+    """Return the variables that a resume must find again.
+
+    PATH gets the suite's directory first, so that `EXEC postmark.sh` finds the script
+    beside the suite, then $APLIB and the directory of `bw` itself last.
+    """
+    stored = {n: base[n] for n in sorted(names_read(program)) if n in base}
+    stored["TESTROOT"] = base["TESTROOT"]
+    if APLIB in base:
+        stored[APLIB] = base[APLIB]
+    tools = str(Path(sys.executable).parent)
+    places = [suite_directory, base.get("PATH", os.defpath), base.get(APLIB), tools]
+    stored["PATH"] = os.pathsep.join(place for place in places if place)
+    return stored
+
+
+def _check_text(named: Mapping[str, str]) -> None:
+    """Raise InputError for what cannot be kept: the journal holds UTF-8."""
+    wrong = [
+        Diagnostic(
+            "not-text",
+            f"{name} is not UTF-8 text: {value.encode(errors='backslashreplace')!r}",
+            "the study keeps it for a resume: give it a value in UTF-8",
+            file="environment",
+        )
+        for name, value in named.items()
+        if not value.isascii() and value != value.encode(errors="replace").decode()
+    ]
+    if wrong:
+        raise InputError(wrong)
+
+
+def boot_id() -> str:
+    """Return the kernel's id of this boot, or an empty string where it has none."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _read_suite(path: str) -> str:
+    return read_regular(path)

@@ -1,0 +1,150 @@
+"""Making a session's journal whole before it is run again.
+
+What a crash cut short is marked void with its cause; what a crashed session left
+running is ended; a checkpoint after which no trial was recorded is restored.
+Decision: a test that was cut between PRESETUP and POSTCLEANUP is put in order and set
+up anew, as after an interrupt. Going on without lost: the launcher's death ends what
+PRESETUP started, a reboot unmounts what it mounted, and the next epochs would measure
+something else. A test that has done nothing since the checkpoint that is restored is
+left as the suite left it: rebooting in its midst was its intent (paper section 3.5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from benchwright.core.plan import TestPlan
+from benchwright.run.ledger import BeginPayload, VoidPayload
+from benchwright.study.journal import EndPayload, JournalEntry, NewEntry, Study
+
+_KINDS = ("begin", "outcome", "void", "checkpoint", "restore", "end")
+
+CRASH_CAUSE = "crash"
+"""Causes of this kind had no time to say anything: nothing ran after the cut."""
+
+
+class CutTest(msgspec.Struct, frozen=True):
+    """A test that was cut short, and what is owed to it before it can go on."""
+
+    key: str
+    plan: TestPlan
+    cleanups: tuple[tuple[int, TestPlan], ...]
+    """Void batches whose CLEANUP did not run: (sequence number, the plan in force)."""
+    set_up: bool
+    """Whether PRESETUP was begun and POSTCLEANUP not completed since."""
+
+
+class Recovery(msgspec.Struct):
+    """What was found and done when a session was taken up again."""
+
+    voided: int = 0
+    """Begun effects that a crash cut short."""
+    cut: tuple[CutTest, ...] = ()
+    restored: str | None = None
+    """Key of the checkpoint that was restored."""
+
+
+def recover(study: Study, session: int, cause: str) -> Recovery:
+    """Close what a crash left open, and restore the last checkpoint if it is due.
+
+    `cause` is said of what no recorded end explains.
+    """
+    entries = list(study.entries(session, _KINDS))
+    news = [_void_entry(begin, entries, cause) for begin in _open_begins(entries)]
+    recovery = Recovery(voided=len(news))
+    checkpoint = _checkpoint_due(entries)
+    if checkpoint is not None:
+        news.append(NewEntry("restore", checkpoint.key, None, None))
+        recovery.restored = checkpoint.key
+    if news:
+        study.append(session, news)
+        entries = list(study.entries(session, _KINDS))
+    recovery.cut = cut_tests(entries, 0 if checkpoint is None else checkpoint.seq)
+    return recovery
+
+
+def cut_tests(entries: Iterable[JournalEntry], restored: int) -> tuple[CutTest, ...]:
+    """Return the tests that are to be put in order, in the order of their beginning.
+
+    `restored` is the sequence number of the checkpoint that is being restored, or 0.
+    """
+    by_test: dict[str, list[JournalEntry]] = {}
+    for entry in entries:
+        before, test, _ = entry.key.partition("/test/")
+        if test:
+            by_test.setdefault(f"{before}/test", []).append(entry)
+    found = (_cut_test(key, own, restored) for key, own in by_test.items())
+    return tuple(cut for cut in found if cut is not None)
+
+
+def _cut_test(key: str, own: list[JournalEntry], restored: int) -> CutTest | None:
+    """Return what is owed to a test, given its own entries; None for nothing."""
+    done = {e.key: e.payload for e in own if e.kind == "outcome"}
+    if f"{key}/plan" not in done or f"{key}/stop" in done:
+        return None
+    if not any(e.kind == "begin" and e.seq > restored for e in own):
+        return None
+    plan = msgspec.json.decode(done[f"{key}/plan"], type=TestPlan)
+    cut = CutTest(key, plan, _owed_cleanups(own, plan), _is_set_up(key, own))
+    return cut if cut.cleanups or cut.set_up else None
+
+
+def _owed_cleanups(
+    own: list[JournalEntry], first: TestPlan
+) -> tuple[tuple[int, TestPlan], ...]:
+    """Return the void batches of a test whose CLEANUP did not run."""
+    begun = {e.seq: e for e in own if e.kind == "begin"}
+    owed = []
+    for entry in own:
+        if entry.kind != "void" or entry.begin is None:
+            continue
+        if msgspec.json.decode(entry.payload, type=VoidPayload).cleanup_owed:
+            begin = msgspec.json.decode(begun[entry.begin].payload, type=BeginPayload)
+            owed.append((entry.seq, begin.plan or first))
+    return tuple(owed)
+
+
+def _is_set_up(key: str, own: list[JournalEntry]) -> bool:
+    """Tell whether something of the last PRESETUP may still be there."""
+    generation = sum(e.key.startswith(f"{key}/suspended/") for e in own)
+    begun = (f"{key}/presetup/{generation}/", f"{key}/ready/{generation}")
+    return any(e.key.startswith(begun) for e in own)
+
+
+def _void_entry(
+    begin: JournalEntry, entries: Iterable[JournalEntry], crash: str
+) -> NewEntry:
+    """Return the entry that closes a begun effect: cut by what ended bw after it."""
+    begun = msgspec.json.decode(begin.payload, type=BeginPayload)
+    later = (e for e in entries if e.kind == "end" and e.seq > begin.seq)
+    end = next((msgspec.json.decode(e.payload, type=EndPayload) for e in later), None)
+    if end is None:
+        cause = crash
+    elif end.status == "interrupted":
+        cause = "interrupted by the user"
+    else:
+        cause = f"{CRASH_CAUSE}: {end.detail}"
+    owed = "/epoch/" in begin.key
+    void = VoidPayload(cause, begun.keys, cleanup_owed=owed)
+    return NewEntry("void", begun.keys[0], void, begin.seq)
+
+
+def _open_begins(entries: Iterable[JournalEntry]) -> list[JournalEntry]:
+    """Return the begun effects that no later entry closes."""
+    entries = list(entries)
+    closed = {entry.begin for entry in entries if entry.begin is not None}
+    return [e for e in entries if e.kind == "begin" and e.seq not in closed]
+
+
+def _checkpoint_due(entries: list[JournalEntry]) -> JournalEntry | None:
+    """Return the last checkpoint if no trial was recorded after it and it is not
+    restored yet: going on from there means RESTORE=1."""
+    for entry in reversed(entries):
+        if entry.kind == "checkpoint":
+            restored = any(e.kind == "restore" and e.key == entry.key for e in entries)
+            return None if restored else entry
+        if entry.kind == "outcome" and "/epoch/" in entry.key:
+            return None
+    return None

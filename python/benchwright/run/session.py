@@ -1,0 +1,394 @@
+"""Runs a program against a study: every effect through the ledger, to a verdict."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from benchwright.core.comparison import (
+    ComparisonProgress,
+    ComparisonResult,
+    GateOutcome,
+    describe_comparison,
+    describe_rule,
+)
+from benchwright.core.errors import Interrupted, OperatingError
+from benchwright.core.plan import (
+    AskProgram,
+    Command,
+    CommandMode,
+    Pairs,
+    RunMore,
+    StopDecision,
+    TestPlan,
+)
+from benchwright.decide.stopping import TestProgress, decide, progress_of
+from benchwright.run.comparison import RunningComparison, start_comparison
+from benchwright.run.ledger import Ledger
+from benchwright.run.performer import Performer
+from benchwright.run.recovery import CutTest
+from benchwright.run.test import CommandFailed, RunningTest
+from benchwright.study.export import export_session, export_test
+from benchwright.study.keys import EffectKeys
+from benchwright.suite import effects as effect
+from benchwright.suite.interpret import execute
+from benchwright.suite.program import Program
+
+# --------------------------------------------------------------------------------------
+# What a session tells while it runs; `report.progress` shows it, tests record it.
+
+
+class ProgressListener(Protocol):
+    """Told of a session's progress, between trials and never during one."""
+
+    def test_opened(
+        self, name: str, threads: int, sample: Pairs, rule_text: str
+    ) -> None:
+        """A test begins, or goes on after a resume."""
+
+    def trials_done(
+        self,
+        name: str,
+        done: int,
+        failed: int,
+        progress: TestProgress,
+        elapsed_s: float,
+    ) -> None:
+        """A batch ended: trials so far, and how far the answer still is."""
+
+    def test_closed(self, name: str, stop: StopDecision) -> None:
+        """A test is over, and why."""
+
+    def comparison_opened(self, names: Sequence[str], rule_text: str) -> None:
+        """A comparison of these arms begins, or goes on after a resume."""
+
+    def block_done(self, so_far: ComparisonProgress) -> None:
+        """A block ended: what the comparison would come to now."""
+
+    def comparison_closed(self, result: ComparisonResult) -> None:
+        """A comparison is over, and what it came to."""
+
+    def note(self, text: str) -> None:
+        """A line for a person: ECHO, a resume, an interruption."""
+
+    def close(self) -> None:
+        """The session is over; a terminal is put back."""
+
+
+# -- Runs a program against a study: every effect through the ledger, to a verdict -----
+#
+# This is the table of contents of a session; the parts are in ledger (journal), performer
+# (bench), test (one test) and resume (crashes, checkpoints).
+
+Pass = Generator[effect.Effect, effect.EffectAnswer, object]
+
+
+class SessionVerdict(msgspec.Struct, frozen=True):
+    """How a session ended."""
+
+    status: str
+    """`complete`, `failed`, `undecided`, `interrupted` or `stopped`."""
+    detail: str
+    exit_status: int
+
+
+class Session:
+    """One run of a program: `run()` once, `performer.interrupt` at any time."""
+
+    def __init__(
+        self,
+        program: Program,
+        ledger: Ledger,
+        performer: Performer,
+        listener: ProgressListener,
+        cut: Sequence[CutTest] = (),
+    ) -> None:
+        self._program = program
+        self._ledger = ledger
+        self._performer = performer
+        self._listener = listener
+        self._cut = cut
+        self._keys = EffectKeys()
+        self._fast_fail: Command | None = None
+        self._fails_fast = False
+        self._halted = False
+        self._told: set[str] = set()
+        """Keys of the tests that the listener knows of: not those only replayed."""
+        self._exported: set[str] = set()
+        self._unexported = ""
+        """Why the text export is not whole; it is derived, so nothing ends by it."""
+        self.tests: list[RunningTest] = []
+        self.comparisons: list[RunningComparison] = []
+
+    def run(
+        self, defines: Mapping[str, str], environment: Mapping[str, str]
+    ) -> SessionVerdict:
+        """Run the program to its end, or to what ends it; record and return the verdict.
+
+        Raises InputError for a mistake that only running could show, BenchError when
+        the bench breaks; the session stays resumable in both cases.
+        """
+        steps = execute(self._program, defines=defines, environment=environment)
+        try:
+            self._settle()
+            self._drive(steps)
+            verdict = self._verdict()
+        except Interrupted:
+            verdict = self._interrupted()
+        except CommandFailed as failure:
+            verdict = self._failed(failure)
+        except OperatingError as error:
+            self._end("failed", str(error))
+            raise
+        self._end(verdict.status, verdict.detail)
+        if self._unexported:
+            detail = f"{verdict.detail}; {self._unexported}"
+            verdict = msgspec.structs.replace(verdict, detail=detail)
+        return verdict
+
+    def _settle(self) -> None:
+        """Put in order what a crash left of tests, before anything is run anew."""
+        for cut in self._cut:
+            rule = cut.plan.stopping
+            RunningTest(
+                cut.key, cut.plan.name, rule, self._ledger, self._performer
+            ).settle(cut)
+
+    def _drive(self, steps: Pass) -> None:
+        answer: effect.EffectAnswer = None
+        try:
+            while True:
+                answer = self._answer(steps.send(answer))
+        except StopIteration:
+            return
+        finally:
+            steps.close()
+
+    def _answer(self, step: effect.Effect) -> effect.EffectAnswer:
+        match step:
+            case effect.Say(text):
+                self._say(text)
+            case effect.RunSystem():
+                return self._system(step)
+            case effect.SetFastFail(command):
+                self._fails_fast, self._fast_fail = True, command
+            case effect.WriteCheckpoint():
+                return self._checkpoint(step)
+            case effect.BeginTest():
+                self._open_test(step)
+            case effect.AskNext():
+                return self._next_epochs()
+            case effect.RunEpochs(plan, first, count):
+                return self._run_epochs(plan, first, count)
+            case effect.EndTest():
+                self._close_test()
+            case effect.RunComparison():
+                self._compare(step)
+            case effect.Halt():
+                self._halt()
+        return None
+
+    # -- single effects -----------------------------------------------------------------
+
+    def _say(self, text: str) -> None:
+        self._ledger.once(
+            self._keys.next("say"), "ECHO", bool, lambda: self._noted(text)
+        )
+
+    def _noted(self, text: str) -> bool:
+        self._listener.note(text)
+        return True
+
+    def _system(self, step: effect.RunSystem) -> int:
+        key = self._keys.next("system")
+        if self._ledger.recorded(key, int) is None:
+            self._performer.check()
+        status = self._ledger.command(
+            key,
+            f"SYSTEM {step.command.text}",
+            lambda: self._performer.command(
+                CommandMode.SYSTEM, step.command, step.environment
+            ),
+            must_succeed=self._fails_fast,
+        )
+        if status and self._fails_fast:
+            raise CommandFailed("SYSTEM", f"`{step.command.text}` exited with {status}")
+        return status
+
+    def _checkpoint(self, step: effect.WriteCheckpoint) -> int:
+        key = self._keys.next("checkpoint")
+        restore = self._ledger.restores.get(key)
+        if restore is not None:
+            self._keys.restore(restore)
+            return 1
+        if not self._ledger.has_checkpoint(key):
+            self._performer.check()
+            self._ledger.write_checkpoint(key, step.file)
+        return 0
+
+    # -- tests --------------------------------------------------------------------------
+
+    def _open_test(self, step: effect.BeginTest) -> None:
+        key = self._keys.next("test")
+        self.tests.append(
+            RunningTest(key, step.name, step.stopping, self._ledger, self._performer)
+        )
+
+    def _next_epochs(self) -> int:
+        test = self.tests[-1]
+        while True:
+            match decide(test.rule, test.history()):
+                case RunMore(epochs):
+                    return epochs
+                case AskProgram():
+                    test.ask_program()
+                case StopDecision() as stop:
+                    test.stopped(stop)
+                    return 0
+
+    def _run_epochs(self, plan: TestPlan, first: int, count: int) -> int:
+        test = self.tests[-1]
+        if test.key not in self._told and not test.has_recorded(first):
+            self._told.add(test.key)
+            rule = describe_rule(test.rule)
+            self._listener.test_opened(plan.name, plan.threads, plan.sample, rule)
+        done = test.run(plan, first, count)
+        if test.key in self._told:
+            self._tell_progress(test)
+        return done
+
+    def _tell_progress(self, test: RunningTest) -> None:
+        history = test.history()
+        self._listener.trials_done(
+            test.name,
+            history.trials,
+            history.failed,
+            progress_of(test.rule, history),
+            history.duration_ns / 1e9,
+        )
+
+    def _close_test(self) -> None:
+        test = self.tests[-1]
+        test.close()
+        if test.plan is None:
+            return
+        assert test.stop is not None, "a test is closed after a decision to stop"
+        if test.key in self._told:
+            self._export_test(test.key)
+            self._listener.test_closed(test.name, test.stop)
+
+    # -- comparisons --------------------------------------------------------------------
+
+    def _compare(self, step: effect.RunComparison) -> None:
+        comparison = start_comparison(step, self._keys, self._ledger, self._performer)
+        self.tests += comparison.tests
+        self.comparisons.append(comparison)
+        live = not comparison.is_recorded
+        if live:
+            self._listener.comparison_opened(step.names, describe_comparison(step.rule))
+        comparison.run(self._tell_block if live else lambda _: None)
+        if live:
+            assert comparison.result is not None
+            self._listener.comparison_closed(comparison.result)
+            for arm in comparison.tests:
+                self._export_test(arm.key)
+
+    def _tell_block(self, comparison: RunningComparison) -> None:
+        if any(test.live for test in comparison.tests):
+            self._listener.block_done(comparison.progress())
+
+    def _halt(self) -> None:
+        """STOP: a test in progress is left in order, unless a checkpoint was just
+        written, from which a resume will go on with it as it is."""
+        self._halted = True
+        if (
+            self.tests
+            and self.tests[-1].stop is None
+            and not self._ledger.at_checkpoint
+        ):
+            self.tests[-1].suspend()
+
+    # -- how it ends --------------------------------------------------------------------
+
+    def _verdict(self) -> SessionVerdict:
+        failed = [test.name for test in self.tests if test.failed]
+        compared = [c.result for c in self.comparisons if c.result is not None]
+        missed = [c for c in compared if c.exit_status == 1]
+        undecided = [
+            test.name
+            for test in self.tests
+            if test.stop and not test.stop.answered and not test.is_arm
+        ]
+        undecided += [" and ".join(c.arms) for c in compared if c.exit_status == 3]
+        status = "undecided" if undecided and not failed else "complete"
+        if self._halted:
+            status = "stopped"
+        if failed:
+            return SessionVerdict(status, f"commands failed in {', '.join(failed)}", 1)
+        if missed:
+            return SessionVerdict(
+                "complete", f"gate failed: {'; '.join(_failed_gates(missed))}", 1
+            )
+        if undecided:
+            return SessionVerdict(status, f"no answer for {', '.join(undecided)}", 3)
+        if self._halted:
+            return SessionVerdict(status, "the suite stopped itself (STOP)", 0)
+        if compared:
+            names = "; ".join(" and ".join(c.arms) for c in compared)
+            return SessionVerdict(status, f"compared {names}", 0)
+        count = len(self.tests)
+        return SessionVerdict(status, f"{count} test{'' if count == 1 else 's'}", 0)
+
+    def _interrupted(self) -> SessionVerdict:
+        """Leave the machine in order unless the user insisted; stay resumable."""
+        for test in self.tests:
+            if test.stop is None:
+                with contextlib.suppress(Interrupted):
+                    test.suspend()
+        return SessionVerdict("interrupted", "`bw resume` goes on from here", 130)
+
+    def _failed(self, failure: CommandFailed) -> SessionVerdict:
+        """Tell the FASTFAIL script; CLEANUP has run, the rest is left to be looked at."""
+        if self._fast_fail is not None:
+            environment = (
+                ("BW_FAILED", failure.subject),
+                ("BW_REASON", failure.reason),
+            )
+            with contextlib.suppress(Interrupted):
+                self._performer.command(
+                    CommandMode.FASTFAIL, self._fast_fail, environment
+                )
+        return SessionVerdict("failed", str(failure), 1)
+
+    def _end(self, status: str, detail: str) -> None:
+        self._ledger.study.end_session(self._ledger.session, status, detail)
+        with self._exporting():
+            export_session(self._ledger.study, self._ledger.session, self._exported)
+
+    def _export_test(self, key: str) -> None:
+        with self._exporting():
+            export_test(self._ledger.study, self._ledger.session, key)
+            self._exported.add(key)
+
+    @contextlib.contextmanager
+    def _exporting(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self._unexported = (
+                f"the text export under results/ is not whole: {error.strerror} "
+                "(the journal is: `bw stats` reads it)"
+            )
+
+
+def _failed_gates(compared: Sequence[ComparisonResult]) -> list[str]:
+    """Return the gates that failed, each with its candidate."""
+    return [
+        f"{gate.candidate}: {gate.gate.text}: {gate.detail}"
+        for comparison in compared
+        for gate in comparison.gates
+        if gate.outcome is GateOutcome.FAILED
+    ]

@@ -1,0 +1,152 @@
+"""The outer loop of a surface, over the driver of searches: one search for each sample.
+
+Which sample comes next is a pure function of the results so far (control/surface); it is
+noted before its search begins, so that a resumed mapping goes on with the same samples
+also where a newer version would choose others. Keys: `surface/N/wanted`, and those of
+`search/N`. A search that failed is no recorded result: a resume tries that sample again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from benchwright.core.search import (
+    PeakAnswer,
+    PeakStatus,
+    SearchTrial,
+    decode_stored,
+    encode_stored,
+)
+from benchwright.core.surface import SampleRequest, SampleResult, SurfaceResult
+from benchwright.decide.surface.design import next_sample
+from benchwright.decide.surface.result import surface_of
+from benchwright.findings.text import counted
+from benchwright.load.workbench import Workbench
+from benchwright.run.ledger import Ledger
+from benchwright.run.peak import peak_search
+from benchwright.run.search import (
+    recorded_result,
+    recorded_trials,
+    run_search,
+    search_key,
+)
+from benchwright.run.search_requests import SurfacePlan
+from benchwright.run.session import SessionVerdict
+
+
+class SurfaceListener(Protocol):
+    """What is told of a mapping while it goes on."""
+
+    def begins(self, number: int, wanted: SampleRequest) -> None:
+        """A sample's search begins, or is taken from the journal."""
+
+    def trial(self, wanted: SampleRequest, trials: Sequence[SearchTrial]) -> None:
+        """A trial of the running search ended."""
+
+    def ended(self, number: int, result: SampleResult) -> None:
+        """A sample's search ended."""
+
+
+def run_surface(
+    plan: SurfacePlan, workbench: Workbench, ledger: Ledger, listener: SurfaceListener
+) -> SurfaceResult:
+    """Search sample after sample, or go on with it, and return the surface.
+
+    Raises Interrupted, and BenchError where the workbench cannot go on; the mapping can be
+    resumed after both.
+    """
+    results: list[SampleResult] = []
+    while (wanted := _next_wanted(plan, results, ledger)) is not None:
+        number = len(results) + 1
+        listener.begins(number, wanted)
+        result = _search_sample(plan, (number, wanted), (workbench, ledger), listener)
+        listener.ended(number, result)
+        results.append(result)
+    return surface_of(plan.goal, results)
+
+
+def recorded_results(plan: SurfacePlan, ledger: Ledger) -> tuple[SampleResult, ...]:
+    """Return the samples whose searches came to an end, those that failed too."""
+    found = []
+    for number in range(1, plan.goal.samples + 1):
+        text = ledger.recorded(_wanted_key(number), msgspec.Raw)
+        if text is None:
+            break
+        wanted = decode_stored(text, SampleRequest)
+        answer = _recorded_answer(plan, number, wanted, ledger)
+        if answer is not None:
+            found.append(
+                SampleResult(wanted.sample, answer.deciding, wanted.seeded_from)
+            )
+    return tuple(found)
+
+
+def _recorded_answer(
+    plan: SurfacePlan, number: int, wanted: SampleRequest, ledger: Ledger
+) -> PeakAnswer | None:
+    """Return what a recorded search came to; None where it is unfinished."""
+    answer = recorded_result(ledger, PeakAnswer, search_key(number))
+    if answer is not None:
+        return answer
+    search = peak_search(plan.inner(wanted.goal, wanted.sample), watched=False)
+    trials, _ = recorded_trials(search_key(number), ledger)
+    last = search.step([one.trial for one in trials]) if trials else None
+    failed = isinstance(last, PeakAnswer) and search.gives_up(last)
+    return last if isinstance(last, PeakAnswer) and failed else None
+
+
+def surface_verdict(result: SurfaceResult) -> SessionVerdict:
+    """Return how a session ends whose mapping came to this."""
+    samples = counted(len(result.results), "sample")
+    failed = sum(one.found.status is PeakStatus.FAILED for one in result.results)
+    if failed:
+        again = "it" if failed == 1 else "them"
+        detail = f"{failed} of {samples} failed; `bw resume` tries {again} again"
+        return SessionVerdict("failed", detail, 1)
+    if result.fit is None:
+        return SessionVerdict(
+            "undecided", f"no model: too few of {samples} have a peak", 3
+        )
+    return SessionVerdict("complete", f"{samples} searched", 0)
+
+
+def _wanted_key(number: int) -> str:
+    return f"surface/{number}/wanted"
+
+
+def _next_wanted(
+    plan: SurfacePlan, results: Sequence[SampleResult], ledger: Ledger
+) -> SampleRequest | None:
+    """Return the next sample, as the journal has it if it was chosen before."""
+    key = _wanted_key(len(results) + 1)
+    known = ledger.recorded(key, msgspec.Raw)
+    if known is not None:
+        return decode_stored(known, SampleRequest)
+    wanted = next_sample(plan.goal, results)
+    if wanted is not None:
+        ledger.note(key, encode_stored(wanted))
+    return wanted
+
+
+def _search_sample(
+    plan: SurfacePlan,
+    asked: tuple[int, SampleRequest],
+    place: tuple[Workbench, Ledger],
+    listener: SurfaceListener,
+) -> SampleResult:
+    number, wanted = asked
+    workbench, ledger = place
+    search = peak_search(
+        plan.inner(wanted.goal, wanted.sample),
+        watched=workbench.watched,
+        key=search_key(number),
+    )
+
+    def tell(trials: Sequence[SearchTrial]) -> None:
+        listener.trial(wanted, trials)
+
+    answer = run_search(search, workbench, ledger, tell).result
+    return SampleResult(wanted.sample, answer.deciding, wanted.seeded_from)

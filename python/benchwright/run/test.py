@@ -1,0 +1,451 @@
+"""One test of a session: PRESETUP, epochs, the decision to go on, POSTCLEANUP."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import msgspec
+
+from benchwright.core.characterization import Characterization
+from benchwright.core.errors import BenchError, Interrupted
+from benchwright.core.observation import ProcessRecord, Trial, TrialEnding
+from benchwright.core.plan import (
+    Command,
+    CommandMode,
+    StopDecision,
+    StoppingRule,
+    TestPlan,
+    UntilProgram,
+)
+from benchwright.decide.history import History, HistoryBuilder
+from benchwright.run.ledger import Ledger, VoidPayload
+from benchwright.run.performer import Performer
+from benchwright.run.recovery import CutTest
+from benchwright.stats.aggregate import TrialValues
+from benchwright.study.export import export_test
+from benchwright.study.keys import epoch_key
+from benchwright.study.logs import (
+    OutputStore,
+    Stream,
+    error_text,
+    largest_packed,
+    log_directory,
+    output_text,
+)
+from benchwright.trial.bench import RunResult
+from benchwright.trial.observe import observe
+from benchwright.trial.protocol import test_environment
+
+# -- How a session ends before its program does ----------------------------------------
+
+
+class CommandFailed(Exception):
+    """A command failed under FASTFAIL; the message says which."""
+
+    def __init__(self, subject: str, reason: str) -> None:
+        self.subject = subject
+        self.reason = reason
+        super().__init__(f"{subject}: {reason}")
+
+
+# -- One test of a session: PRESETUP, epochs, the decision to go on, POSTCLEANUP -------
+
+_NOT_STARTED = (126, 127)
+"""Exit statuses of the launcher and of a shell for a program that cannot be executed."""
+
+
+class RunningTest:
+    """A test that is being run, or replayed, in a session."""
+
+    def __init__(
+        self,
+        key: str,
+        name: str,
+        rule: StoppingRule,
+        ledger: Ledger,
+        performer: Performer,
+    ) -> None:
+        self.key = key
+        self.name = name
+        self.rule = rule
+        self.plan: TestPlan | None = None
+        self.trials: list[Trial] = []
+        self.cut: Trial | None = None
+        """The trial that ended the session under fail-fast: void, and in no figure."""
+        self._keeper = OutputStore()
+        self._history: HistoryBuilder | None = None
+        self.stop: StopDecision | None = None
+        self.characterized: Characterization | None = None
+        """The I/O of a trial of its own, which is in no figure."""
+        self.live = False
+        """True once something of this test was really done in this process."""
+        self._ledger = ledger
+        self._performer = performer
+        self._suspensions = self._count_suspensions()
+
+    # -- epochs ------------------------------------------------------------------
+
+    def run(self, plan: TestPlan, first: int, count: int) -> int:
+        """Replay or run epochs `first` ..; return how many were really had.
+
+        Raises Failed under fail-fast, Interrupted when the user asked to stop.
+        """
+        self.plan = plan
+        if self._history is None:
+            self._history = HistoryBuilder(plan.metrics)
+        recorded = self._replay(first, count)
+        if recorded:
+            return recorded
+        self._performer.check()
+        self._prepare(plan)
+        keys = tuple(epoch_key(self.key, e) for e in range(first, first + count))
+        noted = self._ledger.recorded(f"{self.key}/plan", TestPlan)
+        begin = self._ledger.begin(
+            f"{self.name} epochs {first}..", keys, None if plan == noted else plan
+        )
+        result = self._performer.epochs(plan, first, count)
+        trials = self._observed(plan, result)
+        counted, void = self._sorted(plan, trials, result, keys)
+        self._ledger.finish_trials(self.key, begin, counted, void)
+        self._take(counted)
+        if result.reason == "interrupted":
+            raise Interrupted
+        if void is not None:
+            self.cut = void.trial
+            full = result.epochs[-1].output_full
+            raise CommandFailed(
+                f"{self.name} epoch {trials[-1].epoch}",
+                _too_much(plan, "wrote", "to a stream")
+                if full
+                else describe_failure(trials[-1]),
+            )
+        if largest_packed(counted) > plan.output.limit_bytes:
+            raise CommandFailed(
+                self.name, _too_much(plan, "keeps", "of a stream on disk")
+            )
+        return len(counted)
+
+    def begin(self, plan: TestPlan) -> None:
+        """Record that there is such a test: arms are kept in their own order, whichever
+        of them runs first."""
+        self.plan = plan
+        self._ledger.note(f"{self.key}/plan", plan)
+
+    def has_recorded(self, epoch: int) -> bool:
+        """Tell whether the outcome of an epoch is in the journal."""
+        return self._ledger.knows(epoch_key(self.key, epoch))
+
+    def _replay(self, first: int, count: int) -> int:
+        found = 0
+        for epoch in range(first, first + count):
+            trial = self._ledger.recorded(epoch_key(self.key, epoch), Trial)
+            if trial is None:
+                break
+            self._take([trial])
+            found += 1
+        return found
+
+    def _take(self, trials: Sequence[Trial]) -> None:
+        assert self._history is not None
+        for trial in trials:
+            self.trials.append(trial)
+            self._history.add(trial)
+
+    def history(self) -> History:
+        """Return the outcomes so far, as a controller sees them."""
+        return History() if self._history is None else self._history.history()
+
+    @property
+    def observed(self) -> Sequence[TrialValues]:
+        """The values of the completed trials, in order."""
+        return () if self._history is None else self._history.observed
+
+    @property
+    def is_arm(self) -> bool:
+        """Whether a comparison decides about it."""
+        return self.plan is not None and self.plan.arm is not None
+
+    @property
+    def failed(self) -> int:
+        """Trials that counted as failed."""
+        return sum(trial.ending is not TrialEnding.OK for trial in self.trials)
+
+    def _observed(self, plan: TestPlan, result: RunResult) -> list[Trial]:
+        study, session = self._ledger.study, self._ledger.session
+
+        def output(process: ProcessRecord, stream: Stream) -> str | memoryview:
+            return output_text(study.path, session, plan.name, process, stream)
+
+        uses, profiles = dict(result.uses), dict(result.profiles)
+        trials = [
+            msgspec.structs.replace(
+                observe(record, plan, output),
+                use=uses.get(record.epoch),
+                profile=profiles.get(record.epoch),
+            )
+            for record in result.epochs
+        ]
+        trials = self._kept(plan, [self._explained(plan, one) for one in trials])
+        return [
+            msgspec.structs.replace(trial, warmup=True)
+            if trial.epoch <= plan.warmups
+            else trial
+            for trial in trials
+        ]
+
+    def _explained(self, plan: TestPlan, trial: Trial) -> Trial:
+        """Return a trial with what its failed command said, if it failed."""
+        if trial.ending not in (TrialEnding.FAILED, TrialEnding.TIMEOUT):
+            return trial
+        study, session = self._ledger.study, self._ledger.session
+        said = error_text(study.path, session, plan.name, trial.processes)
+        if said is not None and plan.output.mode == "file" and "/exec-" in said.file:
+            said = msgspec.structs.replace(said, file=f"{said.file}.gz")
+        return msgspec.structs.replace(trial, error_text=said)
+
+    def _kept(self, plan: TestPlan, trials: Sequence[Trial]) -> list[Trial]:
+        """Return the trials with their output, which was read, in the form that is kept.
+
+        Raises BenchError where it cannot be written.
+        """
+        if not plan.needs_all_output:
+            return list(trials)
+        study, session = self._ledger.study, self._ledger.session
+        logs = log_directory(study.path, session, plan.name)
+        processes = [process for trial in trials for process in trial.processes]
+        try:
+            found = iter(self._keeper.kept(logs, processes, plan.output))
+        except OSError as error:
+            raise BenchError(
+                "logs-unwritable",
+                f"{plan.name}: cannot keep the output in {logs}: {error.strerror}",
+                "make room, or run it with --output null, then `bw resume`",
+            ) from None
+        return [
+            msgspec.structs.replace(
+                trial, processes=tuple(next(found) for _ in trial.processes)
+            )
+            for trial in trials
+        ]
+
+    def _sorted(
+        self,
+        plan: TestPlan,
+        trials: Sequence[Trial],
+        result: RunResult,
+        keys: tuple[str, ...],
+    ) -> tuple[list[Trial], VoidPayload | None]:
+        """Part the trials that count from one that was cut short or stops the session."""
+        counted = list(trials)
+        last = counted[-1] if counted else None
+        if result.reason == "interrupted":
+            cut = (
+                counted.pop()
+                if last and last.ending is TrialEnding.INTERRUPTED
+                else None
+            )
+            return counted, VoidPayload(
+                "interrupted by the user",
+                keys[len(counted) :],
+                cut,
+                cleanup_owed=cut is not None and self._performer.interrupts > 1,
+            )
+        if last is not None and result.epochs[-1].output_full:
+            counted.pop()
+            return counted, VoidPayload(
+                "its output passed the limit", keys[len(counted) :], last
+            )
+        if plan.fail_fast and last is not None and last.ending is not TrialEnding.OK:
+            counted.pop()
+            return counted, VoidPayload(
+                "a command failed under fail-fast", keys[len(counted) :], last
+            )
+        return counted, None
+
+    # -- the decision --------------------------------------------------------------
+
+    def ask_program(self) -> None:
+        """Run the test's own termination program on its results so far.
+
+        The path of the results file is appended to the program's arguments.
+        """
+        assert isinstance(self.rule, UntilProgram)
+        assert self._history is not None
+        done = len(self.trials)
+        self._performer.check()
+        status = self._ledger.command(
+            f"{self.key}/program/{done}",
+            f"{self.name} termination program after epoch {done}",
+            partial(self._run_program, self.rule.command),
+        )
+        self._history.answer(status)
+
+    def _run_program(self, command: Command) -> int:
+        """Return the termination program's exit status. Raises BenchError for one that
+        cannot be started: its status would be taken for "go on", without end."""
+        status = self._performer.command(
+            CommandMode.PREDICATE, self._with_results(command), test=self.name
+        )
+        if status in _NOT_STARTED:
+            raise BenchError(
+                "program-missing",
+                f"{self.name}: the termination program `{command.text}` cannot be "
+                f"started (exit status {status})",
+                "mend or install it, then `bw resume`: the finished trials are kept",
+            )
+        return status
+
+    def _with_results(self, command: Command) -> Command:
+        try:
+            results = export_test(self._ledger.study, self._ledger.session, self.key)
+        except OSError as error:
+            raise BenchError(
+                "results-unwritable",
+                f"{self.name}: cannot write the results file for the termination "
+                f"program: {error.strerror}",
+                "make room, then `bw resume`: the finished trials are kept",
+            ) from None
+        if command.argv[:2] == ("/bin/sh", "-c"):
+            return Command(
+                (*command.argv[:2], command.argv[2] + ' "$@"', "sh", str(results))
+            )
+        return Command((*command.argv, str(results)))
+
+    def stopped(self, stop: StopDecision) -> None:
+        """Record why the test is over; the first record holds after a resume."""
+        key = f"{self.key}/stop"
+        known = self._ledger.recorded(key, StopDecision)
+        self.stop = known or stop
+        self._ledger.note(key, self.stop)
+
+    # -- before and after ------------------------------------------------------------
+
+    def _prepare(self, plan: TestPlan) -> None:
+        """Run what must have happened before an epoch can be run live."""
+        self.live = True
+        self._ledger.note(f"{self.key}/plan", plan)
+        place = f"presetup/{self._suspensions}"
+        failed = self._phase(
+            CommandMode.PRESETUP, plan.phases.presetup, place, must_succeed=True
+        )
+        if failed:
+            raise CommandFailed(self.name, failed)
+        self._ledger.note(f"{self.key}/ready/{self._suspensions}", True)
+
+    def close(self) -> None:
+        """Run POSTCLEANUP, once, if the test was set up and not suspended since; before it
+        the trial that is characterized, if one was asked for."""
+        if self._ledger.recorded(f"{self.key}/ready/{self._suspensions}", bool):
+            self._characterize()
+            self._post_cleanup(patience=1)
+
+    def _characterize(self) -> None:
+        """Have one more trial, in no figure, show what I/O it really does."""
+        key = f"{self.key}/characterized"
+        self.characterized = self._ledger.recorded(key, Characterization)
+        if self.characterized is not None or self.plan is None or not self.trials:
+            return
+        found = self._performer.characterized(self.plan, self.trials[-1].epoch + 1)
+        if found is not None:
+            self.characterized = found
+            self._ledger.note(key, found)
+
+    def settle(self, cut: CutTest) -> None:
+        """Leave the machine in order after a crash, as an interrupt would have: what
+        PRESETUP made (a mount, a server) did not survive it, or not for certain.
+
+        Each CLEANUP that is owed, then POSTCLEANUP; PRESETUP is run again later.
+        """
+        for sequence, plan in cut.cleanups:
+            self.plan = plan
+            self._phase(
+                CommandMode.CLEANUP, plan.phases.cleanup, f"recovery/{sequence}"
+            )
+        self.plan = cut.plan
+        if cut.set_up:
+            self._post_cleanup(patience=1)
+            self._ledger.note(f"{self.key}/suspended/{self._suspensions}", True)
+
+    def suspend(self) -> None:
+        """Leave the machine in order before an interrupted session ends.
+
+        POSTCLEANUP runs; a resume will run PRESETUP again before the next live epoch.
+        """
+        if self._ledger.recorded(f"{self.key}/ready/{self._suspensions}", bool):
+            self._post_cleanup(patience=2)
+            self._ledger.note(f"{self.key}/suspended/{self._suspensions}", True)
+
+    def _post_cleanup(self, patience: int) -> None:
+        assert self.plan is not None, "a test that is ready has a plan"
+        self._phase(
+            CommandMode.POSTCLEANUP,
+            self.plan.phases.postcleanup,
+            f"postcleanup/{self._suspensions}",
+            patience=patience,
+        )
+
+    def _phase(
+        self,
+        mode: CommandMode,
+        commands: Sequence[Command],
+        place: str,
+        *,
+        must_succeed: bool = False,
+        patience: int = 1,
+    ) -> str:
+        """Run commands once each; return what failed, in words, where that matters."""
+        assert self.plan is not None
+        environment = test_environment(self.plan, self._performer.surroundings)
+        for number, command in enumerate(commands):
+            status = self._ledger.command(
+                f"{self.key}/{place}/{number}",
+                f"{self.name} {mode} {command.text}",
+                partial(
+                    self._performer.command,
+                    mode,
+                    command,
+                    environment,
+                    test=self.name,
+                    patience=patience,
+                ),
+                must_succeed=must_succeed,
+            )
+            if status and must_succeed:
+                return f"{mode} `{command.text}` exited with {status}"
+        return ""
+
+    def _count_suspensions(self) -> int:
+        count = 0
+        while self._ledger.recorded(f"{self.key}/suspended/{count}", bool):
+            count += 1
+        return count
+
+
+def _too_much(plan: TestPlan, does: str, where: str) -> str:
+    """Return in words that more output is on the disk than may be."""
+    limit = plan.output.limit_bytes
+    more = f"{plan.output.mode}:{4 * limit // (1 << 20) or 1}M"
+    instead = " or bounded" if plan.output.mode == "file" else ""
+    return (
+        f"it {does} more than {limit:,} bytes {where}: allow more with "
+        f"--output {more}, or keep less with --output null{instead}"
+    )
+
+
+def describe_failure(trial: Trial) -> str:
+    """Return in words which command of a trial failed, and how."""
+    for process in trial.processes:
+        if process.error:
+            return f"{process.mode} could not be started: {process.error}"
+    if trial.ending is TrialEnding.TIMEOUT:
+        return "EXEC passed its time limit"
+    for block in trial.blocks:
+        if block.status:
+            return (
+                f"`{block.command}` exited with {block.status} (thread {block.thread})"
+            )
+    for process in trial.processes:
+        if process.status:
+            return f"{process.mode} command {process.index + 1} exited with {process.status}"
+    return f"ended as {trial.ending}"

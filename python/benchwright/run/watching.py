@@ -1,0 +1,316 @@
+"""Watching a session's batches: the servers that are watched too, and what of a series goes with a trial."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from benchwright.core.characterization import Characterization
+from benchwright.core.errors import Diagnostic, InputError, OperatingError
+from benchwright.core.named_server import NamedServer
+from benchwright.core.observation import CpuProfile
+from benchwright.core.resource_use import ResourceUse
+from benchwright.core.results import Finding
+from benchwright.findings.codes import make_finding
+from benchwright.study.journal import SessionInfo
+from benchwright.study.logs import file_name
+from benchwright.trial.bench import BenchProcesses, RunResult
+from benchwright.trial.protocol import EpochRecord
+from benchwright.watch.named_servers import server_pids
+from benchwright.watch.observer import (
+    Observer,
+    ObserverError,
+    ObserverSet,
+    UniqueStems,
+    Watch,
+)
+
+# --------------------------------------------------------------------------------------
+# The servers that a session drives and did not start: what was named, and whether it
+# runs.
+#
+# Decision: what options name is kept among the session's options, so that `bw resume` watches the
+# same servers; they are looked up anew before each batch, since a server may be restarted between.
+
+SERVERS_OPTION = "servers"
+"""In a session's options: the JSON of what --target-pid and its like named."""
+SERVER_NOT_FOUND = "server-not-found"
+"""Code of the mistake, and of the finding where it ends later."""
+
+
+def with_servers(info: SessionInfo, named: Sequence[NamedServer]) -> SessionInfo:
+    """Return what a session is begun with, and the servers that its options name."""
+    if not named:
+        return info
+    options = {
+        **info.options,
+        SERVERS_OPTION: msgspec.json.encode(tuple(named)).decode(),
+    }
+    return msgspec.structs.replace(info, options=options)
+
+
+def servers_of(
+    info: SessionInfo, written: Sequence[NamedServer] = ()
+) -> tuple[NamedServer, ...]:
+    """Return the servers of a session: those `written` in its suite or spec, and those of
+    its options."""
+    kept = info.options.get(SERVERS_OPTION)
+    asked = msgspec.json.decode(kept, type=tuple[NamedServer, ...]) if kept else ()
+    return tuple(dict.fromkeys((*written, *asked)))
+
+
+def refuse_missing(named: Sequence[NamedServer]) -> None:
+    """Raise InputError for each named server that does not run."""
+    _, missing = server_pids(named, (os.getpid(),))
+    if missing:
+        raise InputError(
+            [
+                Diagnostic(
+                    SERVER_NOT_FOUND,
+                    found.why,
+                    found.remedy,
+                    one.option,
+                    text=one.value,
+                )
+                for one, found in missing
+            ]
+        )
+
+
+# --------------------------------------------------------------------------------------
+# Watching a session's batches: where the series go, and what of them goes with a
+# trial.
+#
+# Purpose: the seam between a session, which knows tests and epochs, and `probe/`, which
+# knows processes and time. Decision: a trial's resource use is distilled right after its
+# batch and recorded with its outcome, so that every finding is a function of the journal;
+# the series stay in the study for plots. What cannot be watched is told by the use itself,
+# with the reason, and never ends a run.
+
+PROFILE_CODE = "profile-unavailable"
+NOT_WATCHED = "not-watched"
+SHORTEST_WATCHED_NS = 250_000_000
+"""A batch shorter than this tells of no limit (findings/thresholds.py), and beginning and
+ending a watch takes some milliseconds: as much as such a trial itself."""
+
+Windows = Sequence[tuple[int, int, int]]
+"""(epoch, begin, end) of each trial's EXEC, CLOCK_MONOTONIC [ns]."""
+
+
+class SamplerPort(Protocol):
+    """What is asked of the observer that samples the machine."""
+
+    def uses(self, windows: Windows) -> list[ResourceUse | None]:
+        """Return the use of each window of the batch that was just ended.
+
+        Empty where the batch was not sampled. Raises OSError, SeriesError for a series
+        that cannot be read.
+        """
+
+
+class ProfilerPort(Protocol):
+    """What is asked of the observer that samples stacks."""
+
+    def profiles(self, windows: Windows) -> list[tuple[int, CpuProfile]]:
+        """Return each trial's profile, by epoch, of the batch that was just ended.
+
+        Raises OSError for what cannot be written.
+        """
+
+
+class CharacterizerPort(Observer, Protocol):
+    """What is asked of the observer that counts I/O."""
+
+    characterized: Characterization | None
+    """Of the batch that was just ended."""
+
+
+class OptionalObservers(msgspec.Struct, frozen=True):
+    """What watches only where it was asked for."""
+
+    profiler: ProfilerPort | None = None
+    """In the crew too."""
+    characterizer: CharacterizerPort | None = None
+    """In no crew: it watches a trial of its own."""
+
+
+class BatchWatcher:
+    """Watches batches with a crew; without one, nothing is watched."""
+
+    def __init__(
+        self,
+        place: Path,
+        processes: BenchProcesses | None,
+        crew: ObserverSet,
+        sampler: SamplerPort | None,
+        aids: OptionalObservers | None = None,
+        servers: Sequence[NamedServer] = (),
+    ) -> None:
+        """`servers` run already, and are what every batch drives."""
+        self._place = place
+        self._stems = UniqueStems(place)
+        self._processes = processes
+        self.crew = crew
+        self._sampler = sampler
+        self._aids = aids or OptionalObservers()
+        self._servers = tuple(servers)
+        self._lengths_ns: dict[str, float] = {}
+        """By test: how long a trial of its last batch was, where that is known."""
+        self._is_watched = False
+
+    @contextlib.contextmanager
+    def batch(
+        self, test: str, first: int, count: int = 1, *, servers: Sequence[int] = ()
+    ) -> Iterator[None]:
+        """Watch while the body runs a batch of `count` epochs of a test, from `first` on.
+
+        `servers` are processes that the batch drives, beside those that are named. One that will be over too soon for its window to tell anything is left alone.
+        """
+        if (
+            self._lengths_ns.get(test, SHORTEST_WATCHED_NS) * count
+            < SHORTEST_WATCHED_NS
+        ):
+            self._is_watched = False
+            yield
+            return
+        with self._watched(self.crew, test, first, servers):
+            self._is_watched = True
+            yield
+
+    @contextlib.contextmanager
+    def _watched(
+        self, crew: ObserverSet, test: str, first: int, servers: Sequence[int] = ()
+    ) -> Iterator[None]:
+        if self._processes is None:
+            yield
+            return
+        with contextlib.suppress(OSError):
+            self._place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        crew.begin(
+            Watch(
+                self._place,
+                self._stems.free(f"{file_name(test)}-{first}"),
+                self._processes.root,
+                self._processes.own,
+                tuple(dict.fromkeys((*servers, *self._named_pids()))),
+            )
+        )
+        try:
+            yield
+        finally:
+            crew.end()
+
+    def _named_pids(self) -> tuple[int, ...]:
+        """Return the processes of the named servers now; one that is gone is a doubt."""
+        assert self._processes is not None
+        ours = (self._processes.root, *self._processes.own)
+        pids, missing = server_pids(self._servers, ours)
+        for one, found in missing:
+            text = f"{one.text}: {found.why} when trials began"
+            self.crew.failures.append(ObserverError(SERVER_NOT_FOUND, text))
+        return pids
+
+    def seen(self, windows: Windows) -> tuple[tuple[int, ResourceUse], ...]:
+        """Return what was seen in parts of the batch that was just ended; where nothing
+        could be, a use that says why."""
+        if not windows:
+            return ()
+        uses = self._uses(windows)
+        if not uses and self.crew.failures:
+            uses = [_unwatched_use(windows, str(self.crew.failures[0]))]
+        return tuple(
+            (window[0], use)
+            for window, use in zip(windows, uses, strict=False)
+            if use is not None
+        )
+
+    def _uses(self, windows: Windows) -> list[ResourceUse | None]:
+        if self._sampler is None:
+            return []
+        try:
+            return self._sampler.uses(windows)
+        except (OSError, OperatingError) as error:
+            return [_unwatched_use(windows, str(error))]
+
+    def described(self, test: str, result: RunResult) -> RunResult:
+        """Return a batch's result with what was seen of it."""
+        windows = [w for w in map(exec_window, result.epochs) if w is not None]
+        if windows:
+            length_ns = sum(end - begin for _, begin, end in windows)
+            self._lengths_ns[test] = length_ns / len(windows)
+        if not self._is_watched:
+            return result
+        return msgspec.structs.replace(
+            result, uses=self.seen(windows), profiles=self.profiles(windows)
+        )
+
+    def profiles(self, windows: Windows) -> tuple[tuple[int, CpuProfile], ...]:
+        """Return the profiles of parts of the batch that was just ended, where one was
+        asked for and could be had."""
+        profiler = self._aids.profiler
+        if profiler is None or not windows:
+            return ()
+        try:
+            return tuple(profiler.profiles(windows))
+        except OSError as error:
+            self.crew.failures.append(ObserverError(PROFILE_CODE, str(error)))
+            return ()
+
+    @property
+    def characterizes(self) -> bool:
+        """Whether a trial of each test is to be characterized."""
+        return self._aids.characterizer is not None
+
+    def characterized(
+        self, test: str, epoch: int, run: Callable[[], bool]
+    ) -> Characterization | None:
+        """Have the epoch that `run` runs characterized; None where it could not be, or
+        where `run` returns False: it was cut short."""
+        characterizer = self._aids.characterizer
+        assert characterizer is not None
+        crew = ObserverSet([characterizer])
+        with self._watched(crew, f"{test}-io", epoch):
+            whole = run()
+        self.crew.failures += crew.failures
+        return characterizer.characterized if whole else None
+
+    def doubts(self) -> tuple[Finding, ...]:
+        """Return why some of what was asked for could not be had; that the machine was
+        not seen is told with each trial."""
+        found = {(one.code, str(one)): None for one in self.crew.failures}
+        return tuple(
+            make_finding(code, "watching", why)
+            for code, why in found
+            if code != NOT_WATCHED
+        )
+
+    def close(self) -> None:
+        """End everything that watches."""
+        self.crew.close()
+        if self._aids.characterizer is not None:
+            self._aids.characterizer.close()
+
+
+def exec_window(record: EpochRecord) -> tuple[int, int, int] | None:
+    """Return an epoch and the time of its EXEC [ns], or None where nothing was executed."""
+    executed = [p for p in record.processes if p.mode == "EXEC" and p.start_ns]
+    if not executed:
+        return None
+    begin = min(process.start_ns for process in executed)
+    end = max(process.start_ns + process.elapsed_ns for process in executed)
+    return record.epoch, begin, end
+
+
+def _unwatched_use(windows: Windows, why: str) -> ResourceUse:
+    begin, end = windows[0][1], windows[-1][2]
+    return ResourceUse(
+        seconds=(end - begin) / 1e9,
+        samples=0,
+        epochs=(windows[0][0], windows[-1][0]),
+        absent=(("series", why),),
+    )

@@ -1,0 +1,343 @@
+"""Intervals of a mean and of a quantile: for one look at the data, and for every look at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from benchwright.core.results import Estimate
+from benchwright.stats.dependence import long_run_sdev
+from benchwright.stats.moments import FloatArray, Moments, finite, median, moments
+
+# -- Student-t intervals of a mean -----------------------------------------------------
+#
+# Purpose: the interval of Getstats' LOW and HIGH columns, and its quantile for the
+# stopping rules. Exact for independent normal values, good for skewed ones from n = 20 on
+# (at small n it is preferred to the bootstrap).
+# Non-goals: medians, ratios and dependent data, which have methods of their own.
+# Source: "Student" (1908), The probable error of a mean, Biometrika 6(1).
+
+T_METHOD = "student-t"
+
+
+@lru_cache(maxsize=4096)
+def t_quantile(confidence: float, degrees: int) -> float:
+    """Return the two-sided Student-t quantile; NaN below one degree of freedom.
+
+    `confidence` lies in (0, 1). scipy.special is imported here because it takes a
+    tenth of a second, which `bw --help` must not pay.
+    """
+    assert 0 < confidence < 1, "a confidence lies between 0 and 1"
+    if degrees < 1:
+        return math.nan
+    from scipy.special import stdtrit
+
+    return float(stdtrit(degrees, 0.5 + confidence / 2))
+
+
+def t_half_width(sdev: float, n: int, confidence: float) -> float:
+    """Return the interval's half width in the unit of `sdev`; NaN for n < 2."""
+    if n < 2:
+        return math.nan
+    return t_quantile(confidence, n - 1) * (sdev / math.sqrt(n))
+
+
+def t_interval(
+    values: FloatArray | Sequence[float], confidence: float = 0.95, unit: str = ""
+) -> Estimate:
+    """Return the mean of `values`, shape `(n,)`, with its Student-t interval.
+
+    Values that are not finite are not observations and are left out. The interval is
+    NaN for n < 2, the mean too for n = 0.
+    """
+    found = moments(values)
+    half = t_half_width(found.sdev, found.n, confidence)
+    return Estimate(
+        value=found.mean,
+        low=found.mean - half,
+        high=found.mean + half,
+        confidence=confidence,
+        method=T_METHOD,
+        n=found.n,
+        unit=unit,
+    )
+
+
+# -- Confidence sequences: intervals of a mean that hold at every look at once ---------
+#
+# Purpose: to watch a test and stop whenever one likes. The interval at n covers the mean
+# for all n together with the stated confidence, so no rule of stopping can spoil it.
+# Method: the Gaussian mixture over the effect size of the t statistic's likelihood ratio,
+# with the scale integrated out. It is exact for independent normal values of unknown
+# variance from n = 2 on, and asymptotically that of Robbins' mixture for others.
+# Decision: this rather than the asymptotic sequence with a plugged-in variance, which
+# needs a minimum of some 20 values before its level holds, because the price of the unknown
+# variance is not paid in it. Beyond the minimum both agree.
+# Non-goals: dependence (longrun.py widens), quantiles (quantile.py).
+# Sources: T. Lai 1976, On confidence sequences, Annals of Statistics 4(2); H. Wang and
+# A. Ramdas 2024, Anytime-valid t-tests and confidence sequences for Gaussian means with
+# unknown variance; I. Waudby-Smith et al. 2024, Annals of Statistics 52(6).
+
+SEQUENCE_MEAN_METHOD = "t-mixture-sequence"
+TUNED_FOR = 20
+"""The number of values at which the sequence is narrowest, unless told otherwise."""
+
+
+def prior_precision(tuned_for: int, confidence: float) -> float:
+    """Return g, the precision of the mixture over effect sizes, N(0, 1/g), which makes
+    the sequence narrowest near `tuned_for` values (Waudby-Smith et al., appendix)."""
+    twice_log = -2 * math.log(1 - confidence)
+    return tuned_for / (twice_log + math.log(twice_log + 1))
+
+
+def sequence_radius(
+    n: int,
+    confidence: float,
+    tuned_for: int = TUNED_FOR,
+    error: float | None = None,
+) -> float:
+    """Return the half width in standard deviations of the sample, infinite where n
+    values can bound nothing yet.
+
+    With `error` it is the distance at which the P-value of a mixture that is tuned for
+    `confidence` comes down to that; by default 1 - confidence, which is the interval's.
+    """
+    assert 0 < confidence < 1, "a confidence lies between 0 and 1"
+    if n < 2:
+        return math.inf
+    error = 1 - confidence if error is None else error
+    g = prior_precision(tuned_for, confidence)
+    share = g / (n + g)
+    bound = math.exp((-2 * math.log(error) - math.log(share)) / n)
+    if share * bound >= 1:
+        return math.inf
+    return math.sqrt((n - 1) / n * (bound - 1) / (1 - share * bound))
+
+
+def t_mixture_interval(
+    values: FloatArray | Sequence[float],
+    confidence: float = 0.95,
+    *,
+    tuned_for: int = TUNED_FOR,
+    unit: str = "",
+) -> Estimate:
+    """Return the mean of `values`, shape `(n,)`, with its interval at this look.
+
+    Values that are not finite are left out. For n < 2 the interval is NaN; where n is
+    too small to bound anything it is infinite; constant values give one of width 0.
+    """
+    found = moments(values)
+    if found.n < 2:
+        return Estimate(
+            found.mean,
+            math.nan,
+            math.nan,
+            confidence,
+            SEQUENCE_MEAN_METHOD,
+            found.n,
+            unit,
+        )
+    half = (
+        found.sdev * sequence_radius(found.n, confidence, tuned_for)
+        if found.sdev
+        else 0.0
+    )
+    return Estimate(
+        found.mean,
+        found.mean - half,
+        found.mean + half,
+        confidence,
+        SEQUENCE_MEAN_METHOD,
+        found.n,
+        unit,
+    )
+
+
+def t_mixture_p(
+    values: FloatArray | Sequence[float],
+    null: float = 0.0,
+    *,
+    confidence: float = 0.95,
+    tuned_for: int = TUNED_FOR,
+) -> float:
+    """Return a P-value that holds at every look: under a mean of `null` it ever falls
+    to p or below with probability at most p.
+
+    It is at most 1 - confidence exactly when the interval of that confidence excludes
+    `null`; `confidence` only tunes the mixture. 1 for n < 2; constant values give 0,
+    or 1 where they equal `null`.
+    """
+    return t_mixture_p_of_moments(
+        moments(values), null, confidence=confidence, tuned_for=tuned_for
+    )
+
+
+def t_mixture_p_of_moments(
+    found: Moments,
+    null: float = 0.0,
+    *,
+    confidence: float = 0.95,
+    tuned_for: int = TUNED_FOR,
+) -> float:
+    """Return `t_mixture_p` for values of these moments."""
+    if found.n < 2 or found.mean == null:
+        return 1.0
+    if not found.sdev:
+        return 0.0
+    n, g = found.n, prior_precision(tuned_for, confidence)
+    share = g / (n + g)
+    x = (found.mean - null) / found.sdev
+    square = x * x * n / (n - 1)
+    log_ratio = 0.5 * math.log(share) + n / 2 * (
+        math.log1p(square) - math.log1p(share * square)
+    )
+    return math.exp(-max(log_ratio, 0.0))
+
+
+# -- Medians and percentiles with intervals between order statistics -------------------
+#
+# Purpose: exact intervals without any assumption about the distribution: the number of
+# values below the true quantile is binomial, so ranks bound it. At one look, or at every
+# look at once (a confidence sequence by a beta-binomial mixture, exact as well).
+# Decision: ranks are widened where the indicators "below the quantile" are dependent
+# (longrun.py); for independent values they rarely are, and never narrowed. Where n is too
+# small for the confidence asked for there is no interval: NaN, not a wrong one. Of a
+# median at 95 % that is n < 6; of the 99th percentile n < 368.
+# Non-goals: smoothed quantiles, kernel estimates, the bootstrap.
+# Sources: W. Conover, Practical Nonparametric Statistics, 3.2; S. Howard and A. Ramdas 2022,
+# Sequential estimation of quantiles, Bernoulli 28(3).
+
+QUANTILE_METHOD = "order-statistics"
+QUANTILE_SEQUENCE_METHOD = "order-statistics-sequence"
+QUANTILE_TUNED_FOR = 30
+MIN_VALUES_FOR_WIDENING = 20
+"""Values from which on dependence can be told from chance at all."""
+UNDERESTIMATE = 1.1
+"""The slow cosines see a correlated series' long-run deviation some 10 % too small."""
+
+Ranks = tuple[int, int]
+"""Ranks of the interval's ends, from 1; 0 and n + 1 where there is no end."""
+
+
+@lru_cache(maxsize=4096)
+def exact_ranks(n: int, share: float, confidence: float) -> Ranks:
+    """Return the innermost ranks that each leave at most half of 1 - confidence outside."""
+    from scipy.special import bdtr
+
+    tail = (1 - confidence) / 2
+    below = bdtr(np.arange(n + 1), n, share)
+    low = int(np.searchsorted(below, tail, side="right"))
+    high = int(np.searchsorted(below, 1 - tail, side="left")) + 1
+    return low, high
+
+
+@lru_cache(maxsize=4096)
+def sequence_ranks(n: int, share: float, confidence: float) -> Ranks:
+    """Return ranks that hold at every n at once: the counts that a beta-binomial
+    mixture's likelihood ratio against `share` does not exclude."""
+    from scipy.special import betaln
+
+    counts = np.arange(n + 1)
+    weight = prior_precision(QUANTILE_TUNED_FOR, confidence)
+    first, second = weight * share, weight * (1 - share)
+    log_ratio = (
+        betaln(first + counts, second + n - counts)
+        - betaln(first, second)
+        - counts * math.log(share)
+        - (n - counts) * math.log1p(-share)
+    )
+    kept = np.flatnonzero(log_ratio < -math.log(1 - confidence))
+    return int(kept[0]), int(kept[-1]) + 1
+
+
+def quantile(values: FloatArray, share: float) -> float:
+    """Return the quantile of finite values, linear between order statistics; NaN for n = 0."""
+    if not values.size:
+        return math.nan
+    if share == 0.5:
+        return median(values)
+    place = share * (values.size - 1)
+    low = int(place)
+    ordered = np.sort(values)
+    a, b = float(ordered[low]), float(ordered[min(low + 1, values.size - 1)])
+    rest = place - low
+    return a * (1 - rest) + b * rest
+
+
+def _widening(values: FloatArray, share: float) -> float:
+    """Return by what factor, at least 1, dependence widens the ranks."""
+    spread = long_run_sdev((values <= quantile(values, share)).astype(np.float64))
+    return max(1.0, UNDERESTIMATE * spread / math.sqrt(share * (1 - share)))
+
+
+def _stretched(ordered: Ranks, values: FloatArray, share: float) -> Ranks:
+    """Return ranks as far out as the dependence of the values asks for."""
+    n = int(values.size)
+    factor = 1.0 if n < MIN_VALUES_FOR_WIDENING else _widening(values, share)
+    if factor == 1:
+        return ordered
+    low, high = ordered
+    centre = n * share + 0.5
+    return (
+        max(math.floor(centre - factor * (centre - low)), 0),
+        min(math.ceil(centre + factor * (high - centre)), n + 1),
+    )
+
+
+def quantile_interval(
+    values: FloatArray | Sequence[float],
+    share: float,
+    confidence: float = 0.95,
+    unit: str = "",
+) -> Estimate:
+    """Return the quantile with its interval, for data looked at once.
+
+    NaN at an end that n is too small to bound. `share` lies in (0, 1): 0.5 is the median.
+    """
+    data = finite(values)
+    if data.size < 2:
+        return _quantile_estimate(
+            data, (0, int(data.size) + 1), share, (confidence, QUANTILE_METHOD, unit)
+        )
+    ranks = exact_ranks(data.size, share, confidence)
+    return _quantile_estimate(
+        data, _stretched(ranks, data, share), share, (confidence, QUANTILE_METHOD, unit)
+    )
+
+
+def quantile_sequence_interval(
+    values: FloatArray | Sequence[float],
+    share: float,
+    confidence: float = 0.95,
+    unit: str = "",
+) -> Estimate:
+    """Return the quantile with its interval at this look of many."""
+    data = finite(values)
+    if data.size < 2:
+        return _quantile_estimate(
+            data,
+            (0, int(data.size) + 1),
+            share,
+            (confidence, QUANTILE_SEQUENCE_METHOD, unit),
+        )
+    ranks = sequence_ranks(data.size, share, confidence)
+    return _quantile_estimate(
+        data,
+        _stretched(ranks, data, share),
+        share,
+        (confidence, QUANTILE_SEQUENCE_METHOD, unit),
+    )
+
+
+def _quantile_estimate(
+    data: FloatArray, ranks: Ranks, share: float, rest: tuple[float, str, str]
+) -> Estimate:
+    ordered = np.sort(data)
+    low = float(ordered[ranks[0] - 1]) if ranks[0] >= 1 else math.nan
+    high = float(ordered[ranks[1] - 1]) if ranks[1] <= data.size else math.nan
+    confidence, method, unit = rest
+    value = quantile(data, share)
+    return Estimate(value, low, high, confidence, method, int(data.size), unit)

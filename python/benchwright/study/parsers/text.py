@@ -1,0 +1,516 @@
+"""Parsers of text files: Auto-pilot's `.res`, CSV with a header line, and the output of GNU time."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchwright.core.observation import MeasurementBlock
+from benchwright.study.parsers.api import (
+    ParsedInput,
+    ParseErrors,
+    parse_finite,
+    parse_whole,
+    read_mixed_text,
+    read_text,
+)
+
+# --------------------------------------------------------------------------------------
+# Auto-pilot's results file: blocks headed `[name]`, measurement blocks among them.
+#
+# Purpose: Auto-pilot's own files and ours (study/export.py). Decision: only blocks named
+# `[measurement]` count; any other block holds raw text of commands and is passed over,
+# whatever it looks like. Non-goal: a snapshot's raw line `[measurement]` is taken for a
+# block; the format has no escape. Source: Auto-pilot paper, section 3.2; Auto-pilot's manual, version 2.1.
+
+_RES_HEADER = re.compile(r"\[([^\[\]\n]+)\]\s*\Z")
+_RES_FIELD = re.compile(r"\s*([^=\s][^=]*?)\s*=\s*(.*?)\s*\Z")
+_RES_RENAMED = {"sys": "system"}
+_RES_WHOLE = ("thread", "epoch", "status")
+MEASUREMENT = "measurement"
+
+
+class _ResParser:
+    name = "res"
+    description = "Auto-pilot's results files (.res)"
+
+    def detect(self, path: Path, head: bytes) -> bool:
+        """Recognise a `.res` by its first measurement header, or by its name."""
+        if not path.is_file():
+            return False
+        return path.suffix == ".res" or b"[measurement]" in head
+
+    def read(self, path: Path) -> list[ParsedInput]:
+        """Return the file as one test. Raises InputError with file:line:column."""
+        text = read_mixed_text(path)
+        complaints = ParseErrors(path, "res-syntax")
+        blocks = _res_blocks(text, complaints)
+        if not blocks:
+            complaints.add((1, 1), "", "there is no [measurement] block in this file")
+        complaints.check()
+        return [ParsedInput(path.name, tuple(blocks))]
+
+
+def _res_blocks(text: str, complaints: ParseErrors) -> list[MeasurementBlock]:
+    blocks: list[MeasurementBlock] = []
+    fields: dict[str, tuple[str, int, str]] | None = None
+    for number, line in enumerate(text.split("\n"), 1):
+        if header := _RES_HEADER.match(line):
+            _end_block(blocks, fields, complaints)
+            fields = {} if header[1].strip() == MEASUREMENT else None
+        elif fields is not None and line.strip():
+            field = _RES_FIELD.match(line)
+            if field is None:
+                complaints.add(
+                    (number, 1), line, "this is no field", "a field is `name = value`"
+                )
+            else:
+                fields[field[1]] = (field[2], number, line)
+    _end_block(blocks, fields, complaints)
+    return blocks
+
+
+def _end_block(
+    blocks: list[MeasurementBlock],
+    fields: dict[str, tuple[str, int, str]] | None,
+    complaints: ParseErrors,
+) -> None:
+    if not fields:
+        return
+    place = {name: _whole_field(name, fields, complaints) for name in _RES_WHOLE}
+    values = {}
+    for name, (text, number, line) in fields.items():
+        if name in _RES_WHOLE or name == "command":
+            continue
+        value = parse_finite(text)
+        if value is not None:
+            values[_RES_RENAMED.get(name, name)] = value
+        elif name in ("user", "sys", "elapsed"):
+            place_of = (number, _value_column(line))
+            complaints.add(place_of, line, f"{name} is {text!r}, not a number")
+    blocks.append(
+        MeasurementBlock(
+            thread=place["thread"],
+            epoch=place["epoch"] or len(blocks) + 1,
+            command=fields.get("command", ("", 0, ""))[0],
+            status=place["status"],
+            values=values,
+        )
+    )
+
+
+def _whole_field(
+    name: str, fields: dict[str, tuple[str, int, str]], complaints: ParseErrors
+) -> int:
+    if name not in fields:
+        return 0
+    text, number, line = fields[name]
+    value = parse_whole(text)
+    if value is None:
+        what = f"{name} is {text!r}, not a whole number"
+    elif value < 0 and name != "status":
+        what = f"{name} is {value}, below 0"
+    else:
+        return value
+    complaints.add((number, _value_column(line)), line, what)
+    return 0
+
+
+def _value_column(line: str) -> int:
+    """Return the column of a field's value, from 1."""
+    rest = line[line.find("=") + 1 :]
+    return len(line) - len(rest.lstrip()) + 1
+
+
+RES_PARSER = _ResParser()
+
+
+# -- Comma-separated values with a header line: ours, hyperfine's, anybody's -----------
+#
+# The columns thread, epoch, command, status and test are known by name; any other cell
+# with a number is a quantity of its column's name. An empty cell is absent, not zero. A
+# column without any number is in no table; its name is kept so that this can be said.
+# Decision: a row of hyperfine's export sums up one command, so each is a test of one
+# block, whose elapsed time is hyperfine's mean; its spread is kept under its own names.
+# Non-goals: no other separators, no headerless files. Sources: RFC 4180; hyperfine 1.15,
+# `--export-csv`.
+
+_ROLES = {
+    "thread": "thread",
+    "epoch": "epoch",
+    "iteration": "epoch",
+    "command": "command",
+    "status": "status",
+    "test": "test",
+    "name": "test",
+}
+_CSV_TIMES = {
+    "user": "user",
+    "system": "system",
+    "sys": "system",
+    "elapsed": "elapsed",
+    "real": "elapsed",
+    "wall": "elapsed",
+}
+"""Times of any spelling; what is under them must be a number."""
+_FACTOR = "factor:"
+_LARGEST_WHOLE = 1e18
+_CSV_WHOLE = ("thread", "epoch", "status")
+_HYPERFINE = ["command", "mean", "stddev", "median", "user", "system", "min", "max"]
+_HYPERFINE_FACTOR = "parameter_"
+
+
+class _CsvParser:
+    name = "csv"
+    description = "CSV with a header line"
+
+    def detect(self, path: Path, head: bytes) -> bool:
+        """Recognise CSV by its name, or by a first line of several words with commas."""
+        if not path.is_file():
+            return False
+        first = head.split(b"\n", 1)[0]
+        return path.suffix.lower() == ".csv" or (
+            first.count(b",") > 0 and b"=" not in first and b"elapsed" in first.lower()
+        )
+
+    def read(self, path: Path) -> list[ParsedInput]:
+        """Return one test per value of the column `test`, else the file as one test.
+
+        Raises InputError with file:line:column; a row's line is the one that it ends on.
+        """
+        text = read_text(path, "csv-syntax")
+        complaints = ParseErrors(path, "csv-syntax")
+        _check_separator(text, complaints)
+        reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+        table: _CsvTable | None = None
+        try:
+            table = _CsvTable(next(reader, []), path.name, complaints)
+            for row in reader:
+                if any(cell.strip() for cell in row):
+                    table.add(reader.line_num, row)
+        except csv.Error as error:
+            complaints.add((max(reader.line_num, 1), 1), "", f"not CSV: {error}")
+        tests = table.tests() if table is not None else []
+        if not tests:
+            complaints.add((1, 1), "", "there is no row under the header line")
+        complaints.check()
+        return tests
+
+
+class _CsvTable:
+    """Gathers the rows under one header line."""
+
+    def __init__(
+        self, header: Sequence[str], file: str, complaints: ParseErrors
+    ) -> None:
+        self._complaints = complaints
+        self._file = file
+        self._columns = _columns(header, complaints)
+        self._hyperfine = self._columns[: len(_HYPERFINE)] == _HYPERFINE
+        self._blocks: dict[str, list[MeasurementBlock]] = {}
+        self._samples: dict[str, dict[str, str]] = {}
+        self._without: dict[str, dict[str, None]] = {}
+        """Columns with text and no number so far, by test."""
+
+    def tests(self) -> list[ParsedInput]:
+        """Return the tests in the order of their first rows."""
+        return [
+            ParsedInput(
+                name,
+                tuple(b),
+                sample=tuple(self._samples[name].items()),
+                skipped=self._skipped(name, b),
+            )
+            for name, b in self._blocks.items()
+        ]
+
+    def _skipped(
+        self, test: str, blocks: Sequence[MeasurementBlock]
+    ) -> tuple[str, ...]:
+        numbers = {name for block in blocks for name in block.values}
+        return tuple(n for n in self._without[test] if self._quantity(n) not in numbers)
+
+    def add(self, line: int, row: Sequence[str]) -> None:
+        """Take in one row."""
+        if len(row) != len(self._columns):
+            what = f"{len(row)} cells under {len(self._columns)} columns"
+            self._complaints.add((line, 1), ",".join(row), what)
+            return
+        known: dict[str, str] = {}
+        values: dict[str, float] = {}
+        sample: dict[str, str] = {}
+        texts: dict[str, None] = {}
+        for index, (name, cell) in enumerate(zip(self._columns, row, strict=True)):
+            role = _ROLES.get(name.lower())
+            if (factor := self._factor(name)) is not None:
+                if cell:
+                    sample[factor] = cell
+            elif role is not None and role not in known:
+                known[role] = cell if role == "command" else cell.strip()
+            elif (value := self._value(name, cell, (line, index, row))) is not None:
+                values[self._quantity(name)] = value
+            else:
+                texts[name] = None
+        place = {role: self._whole(role, known, line, row) for role in _CSV_WHOLE}
+        command = known.get("command", "")
+        test = known.get("test") or (command if self._hyperfine else "") or self._file
+        blocks = self._blocks.setdefault(test, [])
+        self._samples.setdefault(test, sample)
+        self._without.setdefault(test, {}).update(texts)
+        epoch = place["epoch"] if known.get("epoch") else len(blocks) + 1
+        blocks.append(
+            MeasurementBlock(place["thread"], epoch, command, place["status"], values)
+        )
+
+    def _factor(self, name: str) -> str | None:
+        if name.startswith(_FACTOR):
+            return name.removeprefix(_FACTOR)
+        if self._hyperfine and name.startswith(_HYPERFINE_FACTOR):
+            return name.removeprefix(_HYPERFINE_FACTOR)
+        return None
+
+    def _quantity(self, name: str) -> str:
+        if self._hyperfine and name == "mean":
+            return "elapsed"
+        return _CSV_TIMES.get(name.lower(), name)
+
+    def _value(
+        self, name: str, cell: str, place: tuple[int, int, Sequence[str]]
+    ) -> float | None:
+        value = parse_finite(cell)
+        if value is None and cell.strip() and name.lower() in _CSV_TIMES:
+            line, index, row = place
+            column = len(",".join(row[:index])) + (2 if index else 1)
+            what = f"{name} is {cell.strip()!r}, not a number"
+            self._complaints.add((line, column), ",".join(row), what)
+        return value
+
+    def _whole(
+        self, role: str, known: dict[str, str], line: int, row: Sequence[str]
+    ) -> int:
+        text = known.get(role, "")
+        if not text:
+            return 0
+        value = parse_whole(text)
+        number = parse_finite(text)
+        if (
+            value is None
+            and number is not None
+            and number.is_integer()
+            and abs(number) < _LARGEST_WHOLE
+        ):
+            value = int(number)  # spreadsheets write 3 as 3.0
+        if value is None or (value < 0 and role != "status"):
+            column = len(",".join(row[: row.index(text)])) + 1 if text in row else 1
+            what = f"{role} is {text!r}, not a whole number from 0"
+            self._complaints.add((line, column), ",".join(row), what)
+            return 0
+        return value
+
+
+def _check_separator(text: str, complaints: ParseErrors) -> None:
+    """Raise InputError for columns that are not separated by commas: all else that
+    there is to say of such a file follows from it."""
+    first = text.split("\n", 1)[0].rstrip("\r")
+    for separator, name in ((";", "';'"), ("\t", "tabs")):
+        if separator in first and "," not in first:
+            what = f"the columns are separated by {name}, not by commas"
+            hint = "export it with commas, and with points in numbers (1.5)"
+            complaints.add((1, first.index(separator) + 1), first, what, hint)
+            complaints.check()
+
+
+def _columns(header: Sequence[str], complaints: ParseErrors) -> list[str]:
+    names = [cell.strip() for cell in header]
+    line = ",".join(header)
+    for place, name in enumerate(names):
+        column = len(",".join(header[:place])) + (2 if place else 1)
+        if not name:
+            complaints.add((1, column), line, f"column {place + 1} has no name")
+        elif name in names[:place]:
+            complaints.add((1, column), line, f"the column {name!r} is there twice")
+    if names and all(parse_finite(name) is not None for name in names):
+        complaints.add(
+            (1, 1), line, "the first line is data", "CSV needs a line of column names"
+        )
+    return names
+
+
+CSV_PARSER = _CsvParser()
+
+
+# --------------------------------------------------------------------------------------
+# The output of GNU time: its default form, `-p` (POSIX) and `-v`; records are epochs.
+#
+# Purpose: files that `time -a -o FILE` or a shell's redirection left. Decision: a record is
+# whatever one run of time printed; other lines (the program's own output) are passed over,
+# so one that looks like a record's line is taken for it. Non-goals: a shell's builtin
+# `time`, formats of `-f`. Source: time(1), version 1.9.
+
+_DEFAULT = re.compile(
+    r"(?P<user>[\d.]+)user (?P<system>[\d.]+)system (?P<elapsed>[\d:.]+)elapsed "
+    r"\S+%?CPU \(\S*avgtext\+\S*avgdata (?P<rss>\d+)maxresident\)k"
+)
+_DEFAULT_COUNTS = re.compile(
+    r"(?P<in>\d+)inputs\+(?P<out>\d+)outputs "
+    r"\((?P<major>\d+)major\+(?P<minor>\d+)minor\)pagefaults \d+swaps"
+)
+_POSIX = re.compile(r"(real|user|sys) +([\d.]+)\Z")
+_VERBOSE = re.compile(r"\t(.+?): (.*)\Z")
+_STATUS = re.compile(
+    r"Command exited with non-zero status (\d+)|Command terminated by signal (\d+)"
+)
+_VERBOSE_NAMES = {
+    "User time (seconds)": ("user", 1.0),
+    "System time (seconds)": ("system", 1.0),
+    "Maximum resident set size (kbytes)": ("rss_bytes", 1024.0),
+    "Major (requiring I/O) page faults": ("major_faults", 1.0),
+    "Minor (reclaiming a frame) page faults": ("minor_faults", 1.0),
+    "Voluntary context switches": ("voluntary_switches", 1.0),
+    "Involuntary context switches": ("involuntary_switches", 1.0),
+    "File system inputs": ("in_blocks", 1.0),
+    "File system outputs": ("out_blocks", 1.0),
+}
+_LARGEST_NUMBER = 1e18
+_ELAPSED = "Elapsed (wall clock) time (h:mm:ss or m:ss)"
+_COUNTS = (
+    ("in", "in_blocks"),
+    ("out", "out_blocks"),
+    ("major", "major_faults"),
+    ("minor", "minor_faults"),
+)
+
+
+class _GnuTimeParser:
+    name = "gnu_time"
+    description = "output of GNU time (default, -p and -v)"
+
+    def detect(self, path: Path, head: bytes) -> bool:
+        """Recognise a record of any of the three forms near the beginning."""
+        if not path.is_file():
+            return False
+        text = head.decode("utf-8", "replace")
+        return bool(
+            _DEFAULT.search(text)
+            or "\tCommand being timed:" in text
+            or re.search(
+                r"^real +[\d.]+\nuser +[\d.]+\nsys +[\d.]+$", text, re.MULTILINE
+            )
+        )
+
+    def read(self, path: Path) -> list[ParsedInput]:
+        """Return the records as one test. Raises InputError with file:line:column."""
+        text = read_mixed_text(path)
+        complaints = ParseErrors(path, "time-syntax")
+        records = _TimeRecords(complaints)
+        for number, line in enumerate(text.split("\n"), 1):
+            records.take(number, line)
+        records.close()
+        if not records.blocks:
+            complaints.add((1, 1), "", "there is no record of GNU time in this file")
+        complaints.check()
+        return [ParsedInput(path.name, tuple(records.blocks))]
+
+
+class _TimeRecords:
+    """Gathers records line by line."""
+
+    def __init__(self, complaints: ParseErrors) -> None:
+        self.blocks: list[MeasurementBlock] = []
+        self._complaints = complaints
+        self._values: dict[str, float] = {}
+        self._command = ""
+        self._status = 0
+        self._pending_status = 0
+        self._begun: tuple[int, str] | None = None
+
+    def take(self, number: int, line: str) -> None:
+        """Take in one line."""
+        line = line.rstrip("\r")
+        if status := _STATUS.search(line):
+            exited, signal = (parse_whole(text or "0") or 0 for text in status.groups())
+            self._pending_status = exited or 128 + signal
+        elif match := _DEFAULT.search(line):
+            self._begin(number, line)
+            self._default(number, line, match)
+        elif match := _DEFAULT_COUNTS.search(line):
+            for group, name in _COUNTS:
+                place = (number, match.start(group) + 1, line)
+                self._number(name, match[group], place)
+        elif match := _POSIX.match(line):
+            if match[1] == "real":
+                self._begin(number, line)
+            name = {"real": "elapsed", "sys": "system"}.get(match[1], match[1])
+            self._number(name, match[2], (number, match.start(2) + 1, line))
+        elif match := _VERBOSE.match(line):
+            self._verbose(number, line, match)
+
+    def close(self) -> None:
+        """End the record in progress."""
+        if "elapsed" in self._values:
+            epoch = len(self.blocks) + 1
+            block = MeasurementBlock(
+                0, epoch, self._command, self._status, self._values
+            )
+            self.blocks.append(block)
+        elif self._begun is not None:
+            number, line = self._begun
+            self._complain((number, 1, line), "this record has no elapsed time")
+        self._begun = None
+        self._values, self._command, self._status = {}, "", 0
+
+    def _begin(self, number: int, line: str) -> None:
+        self.close()
+        self._begun = (number, line)
+        self._status, self._pending_status = self._pending_status, 0
+
+    def _default(self, number: int, line: str, match: re.Match[str]) -> None:
+        for name in ("user", "system"):
+            self._number(name, match[name], (number, match.start(name) + 1, line))
+        self._clock(match["elapsed"], (number, match.start("elapsed") + 1, line))
+        place = (number, match.start("rss") + 1, line)
+        self._number("rss_bytes", match["rss"], place, 1024.0)
+
+    def _verbose(self, number: int, line: str, match: re.Match[str]) -> None:
+        label, text = match[1], match[2]
+        place = (number, match.start(2) + 1, line)
+        if label == "Command being timed":
+            self._begin(number, line)
+            self._command = text.removeprefix('"').removesuffix('"')
+        elif label == "Exit status":
+            self._status = self._status or parse_whole(text) or 0
+        elif line.startswith(f"\t{_ELAPSED}: "):
+            self._clock(line.removeprefix(f"\t{_ELAPSED}: "), place)
+        elif label in _VERBOSE_NAMES:
+            name, factor = _VERBOSE_NAMES[label]
+            self._number(name, text, place, factor)
+
+    def _number(
+        self, name: str, text: str, place: tuple[int, int, str], factor: float = 1.0
+    ) -> None:
+        value = parse_finite(text)
+        if value is None or value * factor > _LARGEST_NUMBER:
+            self._complain(place, f"{name} is {text!r}, not a number")
+        else:
+            self._values[name] = value * factor
+
+    def _clock(self, text: str, place: tuple[int, int, str]) -> None:
+        """Take `h:mm:ss` or `m:ss.ss` as seconds."""
+        parts = [parse_finite(part) for part in text.split(":")]
+        seconds = 0.0
+        for part in parts:
+            if part is None or part > _LARGEST_NUMBER or len(parts) > 3:
+                self._complain(place, f"elapsed is {text!r}, not h:mm:ss or m:ss")
+                return
+            seconds = seconds * 60 + part
+        self._values["elapsed"] = seconds
+
+    def _complain(self, place: tuple[int, int, str], message: str) -> None:
+        number, column, line = place
+        self._complaints.add((number, column), line, message)
+
+
+GNU_TIME_PARSER = _GnuTimeParser()

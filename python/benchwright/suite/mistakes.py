@@ -1,0 +1,76 @@
+"""Mistakes on their way to becoming Diagnostics.
+
+A `Fault` knows an offset in some text; the caller knows where that text stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from benchwright.core.errors import Diagnostic, InputError
+from benchwright.suite.program import Where
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """What is wrong at one offset of a text."""
+
+    code: str
+    message: str
+    hint: str = ""
+    offset: int = 0
+
+
+def diagnostic(where: Where, code: str, message: str, hint: str = "") -> Diagnostic:
+    """Return the Diagnostic of a mistake at a place."""
+    return Diagnostic(
+        code,
+        message,
+        hint,
+        file=where.file,
+        line=where.line,
+        column=where.column,
+        text=where.text,
+    )
+
+
+def mistake(where: Where, code: str, message: str, hint: str = "") -> InputError:
+    """Return the InputError of a single mistake at a place."""
+    return InputError([diagnostic(where, code, message, hint)])
+
+
+def within(where: Where, text: str, offset: int) -> Where:
+    """Return the place of a character of a text that begins at `where`.
+
+    `where` itself when the text is not written there on one line.
+    """
+    start = where.column - 1
+    if where.text[start : start + offset] == text[:offset]:
+        return Where(where.file, where.line, where.column + offset, where.text)
+    return where
+
+
+def placed(faults: Iterable[Fault], place: Callable[[int], Where]) -> list[Diagnostic]:
+    """Return the faults as Diagnostics; `place` tells where an offset stands."""
+    return [diagnostic(place(f.offset), f.code, f.message, f.hint) for f in faults]
+
+
+def raised(faults: Iterable[Fault], where: Where, text: str) -> InputError:
+    """Return the InputError of faults in a text that exists only at run time.
+
+    They stand in it if it is written there; else at `where`, and it is quoted.
+    """
+    written = where.text.startswith(text, where.column - 1)
+    quoted = "" if written else f", in `{text}`"
+    return InputError(
+        [
+            diagnostic(
+                within(where, text, f.offset) if written else where,
+                f.code,
+                f.message + quoted,
+                f.hint,
+            )
+            for f in faults
+        ]
+    )

@@ -1,0 +1,417 @@
+"""Sections of suites and specs beside the tests: quiet, servers, remote commands, notices."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from pathlib import PurePath
+from typing import Literal
+
+from benchwright.core.errors import Diagnostic, InputError
+from benchwright.core.named_server import SERVER_KEYS, NamedServer, parse_named_server
+from benchwright.core.notice import (
+    ALL_EVENTS,
+    AppriseTarget,
+    CommandTarget,
+    MailTarget,
+    NoticeEvent,
+    NoticeSettings,
+    NoticeTarget,
+    Secret,
+    WebhookTarget,
+)
+from benchwright.core.quiet import QuietSettings, quiet_settings, setting_errors
+from benchwright.notice.url import LOOPBACK, url_fault
+from benchwright.suite import program as step
+from benchwright.suite.mistakes import diagnostic
+from benchwright.suite.program import Step, Template, Where
+from benchwright.suite.template import brace_template, fixed
+from benchwright.suite.toml_table import TomlTable, decoded
+
+# -- `quiet = [...]` of a suite: how the machine is put in order while it runs ---------
+#
+# Forms: an array of words (`quiet = ["services", "isolation=2-5"]`), or a table with that array
+# as `settings` and `require = true`, where what cannot be had ends the run before it
+# begins. docs/quiet.md has the words. What is wrong for this machine only is found when
+# the suite runs, and told at the same place.
+
+_CODE = "suite-quiet"
+
+
+def quiet_of(top: TomlTable) -> QuietSettings | None:
+    """Return what a suite asks for, None when it says nothing or its mistakes are told."""
+    if not top.has("quiet", list, dict):
+        return None
+    if isinstance(top.values["quiet"], list):
+        return _read(top, "quiet", require=False)
+    table = top.table("quiet")
+    assert table is not None
+    table.only(("settings", "require"))
+    if "settings" not in table:
+        message = "no setting is named"
+        table.wrong(table.where, _CODE, message, 'add settings = ["services"]')
+        return None
+    return _read(table, "settings", require=table.flag("require", False))
+
+
+def _read(table: TomlTable, key: str, *, require: bool) -> QuietSettings | None:
+    words = table.texts(key)
+    places = _places(table, key)
+    wrong = setting_errors(words)
+    for index, message in wrong.items():
+        table.wrong(places[index], _CODE, message)
+    if wrong or not words:
+        return None
+    at = [diagnostic(place, _CODE, "") for place in places]
+    return quiet_settings(words, at, require=require)
+
+
+def _places(table: TomlTable, key: str) -> list[Where]:
+    """Return where each word of `Table.texts` stands."""
+    value = table.values[key]
+    if not isinstance(value, list):
+        return [table.at(key)]
+    return [table.at(key, i) for i, one in enumerate(value) if isinstance(one, str)]
+
+
+# -- `target = {...}` of a suite or a SPEC.toml: the server that runs already ----------
+#
+# Forms: a table with one of `pid`, `port`, `unit` and `name`, or an array of such tables, where the
+# server is several programs. Whether it runs is found when the session begins.
+
+
+def servers_of(top: TomlTable) -> tuple[NamedServer, ...]:
+    """Return the servers that a file names; every mistake is reported to the table."""
+    if not top.has("target", dict, list):
+        return ()
+    if isinstance(top.values["target"], list):
+        tables = top.tables("target")
+    else:
+        table = top.table("target")
+        tables = [] if table is None else [table]
+    found = (_server_of(table) for table in tables)
+    return tuple(one for one in found if one is not None)
+
+
+def _server_of(table: TomlTable) -> NamedServer | None:
+    table.only(SERVER_KEYS)
+    said = [way for way in SERVER_KEYS if way in table]
+    code = f"{table.kind}-target"
+    if len(said) != 1:
+        message = "a target is one of pid, port, unit and name"
+        table.wrong(table.where, code, message, "target = { port = 5432 }")
+        return None
+    way = said[0]
+    if not table.has(way, int if way in ("pid", "port") else str):
+        return None
+    try:
+        return parse_named_server(way, str(table.values[way]))
+    except ValueError as error:
+        table.wrong(table.at(way), code, str(error))
+        return None
+
+
+# --------------------------------------------------------------------------------------
+# `[remote]` of a suite: the server that the hook `remote` asks, as the hook's
+# variables.
+#
+# Decision: the table is the hook's environment written with types and checked before anything
+# runs; nothing else knows of it. docs/remote.md describes the table and the hook.
+
+HOOK = "remote"
+SENT = ("disk-io", "free-memory", "network", "other-cpu")
+"""The shipped hooks that can be run on a server."""
+
+_KEYS = (
+    "host",
+    "processes",
+    "hooks",
+    "before",
+    "after",
+    "prefix",
+    "ssh_config",
+    "timeout_s",
+)
+_PROCESS = re.compile(r"pid:/[^\s]+|[^\s:]\S*")
+
+
+def steps_of(table: TomlTable, known: Collection[str]) -> list[Step]:
+    """Return the assignments of the hook's variables; `known` names have a value."""
+    table.only(_KEYS)
+    if not table.values.get("host"):
+        hint = (
+            'add host = "server" (a name of ~/.ssh/config, user@host, ssh://host:port)'
+        )
+        table.wrong(table.where, "suite-remote", "[remote] has no host", hint)
+    values = {
+        **{key: _template(table, key, known) for key in ("host", "before", "after")},
+        "processes": _list(table, "processes", _process_fault),
+        "hooks": _list(table, "hooks", _hook_fault),
+        "prefix": _prefix(table),
+        "ssh_config": _template(table, "ssh_config", known),
+        "timeout_s": _timeout(table),
+    }
+    # Every one is set: what the caller's own environment has is for another suite.
+    return [
+        step.Assign(
+            f"BW_REMOTE_{key.upper()}",
+            value or fixed("", table.where),
+            True,
+            False,
+            table.at(key) if key in table else table.where,
+        )
+        for key, value in values.items()
+    ]
+
+
+def _template(table: TomlTable, key: str, known: Collection[str]) -> Template | None:
+    text = table.text(key)
+    if text is None:
+        return None
+    if "\n" in text.strip("\n"):
+        message = f"{key} is more than one line"
+        table.wrong(table.at(key), "suite-remote", message, "join them by ; or &&")
+    return brace_template(text.strip("\n"), table.inside(text, key), known)
+
+
+def _list(table: TomlTable, key: str, fault: Callable[[str], str]) -> Template | None:
+    if key not in table:
+        return None
+    words = table.texts(key)
+    for index, word in enumerate(words):
+        message = fault(word)
+        if message:
+            single = isinstance(table.values[key], str)
+            where = table.at(key) if single else table.at(key, index)
+            table.wrong(where, "suite-remote", message)
+    return fixed(" ".join(words), table.at(key))
+
+
+def _process_fault(word: str) -> str:
+    good = _PROCESS.fullmatch(word) is not None
+    return "" if good else f"{word!r} is no process: a name, or pid:/run/FILE.pid"
+
+
+def _hook_fault(word: str) -> str:
+    known = ", ".join(SENT)
+    return "" if word in SENT else f"{word!r} is no hook to be sent: one of {known}"
+
+
+def _prefix(table: TomlTable) -> Template | None:
+    text = table.text("prefix")
+    if text is None:
+        return None
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", text, re.ASCII):
+        message = f"{text!r} cannot begin the names of values"
+        hint = "small letters, digits and _, beginning with a letter"
+        table.wrong(table.at("prefix"), "suite-remote", message, hint)
+    return fixed(text, table.at("prefix"))
+
+
+def _timeout(table: TomlTable) -> Template | None:
+    limit_s = table.whole("timeout_s", 1, 86400)
+    return None if limit_s is None else fixed(str(limit_s), table.at("timeout_s"))
+
+
+# --------------------------------------------------------------------------------------
+# `[notify]` of a suite, a SPEC.toml, or a file given to --notify: who is told of an
+# end.
+#
+# Decision: no secret can be written here: a password, a token or an URL that is one is named
+# by a variable of the environment or by a private file. docs/notices.md describes the table.
+
+_TOP = ("on", "mail", "webhook", "command", "apprise")
+_MAIL = (
+    "to",
+    "from",
+    "host",
+    "port",
+    "security",
+    "user",
+    "password_variable",
+    "password_file",
+    "ca_file",
+)
+_WEBHOOK = (
+    "url",
+    "url_variable",
+    "url_file",
+    "token_variable",
+    "token_file",
+    "ca_file",
+)
+_APPRISE = ("urls_variable", "urls_file")
+ADDRESS = re.compile(r"[^\s@,<>()\"]+@[^\s@,<>()\"]+")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def notify_of(table: TomlTable) -> NoticeSettings | None:
+    """Return what a `[notify]` table asks for, None when its mistakes are reported."""
+    table.only(_TOP)
+    targets = [
+        *(_mail(one) for one in _each(table, "mail")),
+        *(_webhook(one) for one in _each(table, "webhook")),
+        *_commands(table),
+        *(_apprise(one) for one in _each(table, "apprise")),
+    ]
+    if not any(key in table for key in _TOP[1:]):
+        hint = (
+            "add [notify.mail], [notify.webhook], [notify.apprise] or command = [...]"
+        )
+        table.wrong(table.where, "suite-notify", "nobody is told anything", hint)
+    known = tuple(target for target in targets if target is not None)
+    return NoticeSettings(known, _events(table)) if known else None
+
+
+def notify_file(path: str, text: str) -> NoticeSettings:
+    """Return what a file with a table [notify] asks for. Raises InputError."""
+    values, locator = decoded(text, path, "suite-toml")
+    found: list[Diagnostic] = []
+    top = TomlTable(values, (), locator, found)
+    top.only(("notify",))
+    table = top.table("notify")
+    notify = None if table is None else notify_of(table)
+    if notify is None and not found:
+        top.wrong(top.where, "suite-notify", "there is no table [notify]")
+    if found or notify is None:
+        raise InputError(sorted(found, key=lambda d: (d.line, d.column)))
+    return notify
+
+
+def _each(table: TomlTable, key: str) -> list[TomlTable]:
+    """Return the tables of a key that holds one, or an array of them."""
+    if key not in table:
+        return []
+    if isinstance(table.values[key], list):
+        return table.tables(key)
+    one = table.table(key)
+    return [] if one is None else [one]
+
+
+def _events(table: TomlTable) -> tuple[NoticeEvent, ...]:
+    events = []
+    for index, word in enumerate(table.texts("on")):
+        if word in ALL_EVENTS:
+            events.append(NoticeEvent(word))
+        else:
+            single = isinstance(table.values["on"], str)
+            where = table.at("on") if single else table.at("on", index)
+            hint = "one of " + ", ".join(ALL_EVENTS)
+            table.wrong(where, "suite-notify", f"there is no event {word!r}", hint)
+    if "on" in table and table.values["on"] == []:
+        table.wrong(table.at("on"), "suite-notify", "no event is told")
+    return tuple(dict.fromkeys(events)) or ALL_EVENTS
+
+
+def _mail(table: TomlTable) -> MailTarget | None:
+    table.only(_MAIL)
+    to = table.texts("to")
+    if not to:
+        table.wrong(table.where, "suite-notify", "mail has no `to`", 'to = "me@host"')
+    sender = table.text("from") or ""
+    for key, addresses in (("to", to), ("from", [sender] if sender else [])):
+        for address in addresses:
+            if not ADDRESS.fullmatch(address):
+                message = f"{address!r} is no mail address"
+                table.wrong(table.at(key), "suite-notify", message, "NAME@HOST")
+    password = _secret(table, "password")
+    mail = MailTarget(
+        to=tuple(to),
+        sender=sender,
+        host=table.text("host") or "localhost",
+        port=table.whole("port", 1, 65535),
+        security=_security(table),
+        user=table.text("user") or "",
+        password=password,
+        ca_file=table.text("ca_file") or "",
+    )
+    _check_password(table, mail)
+    return mail if to else None
+
+
+def _security(table: TomlTable) -> Literal["none", "starttls", "tls"]:
+    match table.text("security"):
+        case None | "none":
+            return "none"
+        case "starttls":
+            return "starttls"
+        case "tls":
+            return "tls"
+        case word:
+            message = f"there is no security {word!r}"
+            hint = "one of none, starttls, tls"
+            table.wrong(table.at("security"), "suite-notify", message, hint)
+            return "none"
+
+
+def _check_password(table: TomlTable, mail: MailTarget) -> None:
+    if bool(mail.user) != (mail.password is not None):
+        message = "a user and a password belong together"
+        hint = "give `user`, and `password_variable` or `password_file`"
+        table.wrong(table.where, "suite-notify", message, hint)
+    clear = mail.security == "none" and mail.host not in LOOPBACK
+    if mail.password is not None and clear:
+        message = f"the password would go to {mail.host} in clear"
+        hint = 'add security = "starttls", or "tls"'
+        table.wrong(table.where, "suite-notify", message, hint)
+
+
+def _webhook(table: TomlTable) -> WebhookTarget | None:
+    table.only(_WEBHOOK)
+    url, secret = table.text("url") or "", _secret(table, "url")
+    token = _secret(table, "token")
+    if bool(url) == (secret is not None):
+        message = "a webhook has one of url, url_variable and url_file"
+        table.wrong(table.where, "suite-notify", message)
+        return None
+    fault = url_fault(url, with_token=token is not None) if url else ""
+    if fault:
+        table.wrong(table.at("url"), "suite-notify", fault)
+    return WebhookTarget(url, secret, token, table.text("ca_file") or "")
+
+
+def _commands(table: TomlTable) -> list[NoticeTarget]:
+    """Return the commands: an array of words, or an array of such arrays."""
+    if not table.has("command", list):
+        return []
+    value = table.values["command"]
+    several = bool(value) and all(isinstance(one, list) for one in value)
+    found: list[NoticeTarget] = []
+    for argv in value if several else [value]:
+        if argv and all(isinstance(word, str) and word for word in argv):
+            found.append(CommandTarget(tuple(argv)))
+        else:
+            message = "a command is an array of words, none of them empty"
+            hint = 'command = ["notify-send", "benchmark"]'
+            table.wrong(table.at("command"), "suite-notify", message, hint)
+    return found
+
+
+def _apprise(table: TomlTable) -> AppriseTarget | None:
+    table.only(_APPRISE)
+    secret = _secret(table, "urls")
+    if secret is None:
+        message = "apprise has one of urls_variable and urls_file"
+        hint = "its URLs hold secrets, so they cannot stand here"
+        table.wrong(table.where, "suite-notify", message, hint)
+    return None if secret is None else AppriseTarget(secret)
+
+
+def _secret(table: TomlTable, what: str) -> Secret | None:
+    """Return where a secret is: `WHAT_variable` or `WHAT_file`, not both."""
+    variable, file = table.text(f"{what}_variable"), table.text(f"{what}_file")
+    if variable is not None and file is not None:
+        message = f"both {what}_variable and {what}_file"
+        table.wrong(table.at(f"{what}_file"), "suite-notify", message, "keep one")
+    if variable is not None:
+        if not _VARIABLE.fullmatch(variable):
+            message = "this is no name of an environment variable"
+            hint = "the name, not the secret itself"
+            table.wrong(table.at(f"{what}_variable"), "suite-notify", message, hint)
+        return Secret("variable", variable)
+    if file is None:
+        return None
+    if not PurePath(file).is_absolute():
+        message = f"{file!r} is no absolute path"
+        table.wrong(table.at(f"{what}_file"), "suite-notify", message)
+    return Secret("file", file)

@@ -1,0 +1,332 @@
+"""Where trials run: the port to a bench, this host as one, and the processes that a crash left."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Protocol
+
+import msgspec
+
+from benchwright.core.errors import BenchError
+from benchwright.core.observation import CpuProfile
+from benchwright.core.resource_use import ResourceUse
+from benchwright.trial.programs import find_launcher
+from benchwright.trial.protocol import (
+    BatchDone,
+    EpochRecord,
+    InterruptRequest,
+    LauncherHello,
+    LauncherReply,
+    RequestRefused,
+    RunRequest,
+)
+
+# -- The port to a bench: what a session needs of a place where trials run -------------
+
+
+class RunResult(msgspec.Struct, frozen=True):
+    """The records of one request, in order, and why it ended."""
+
+    epochs: tuple[EpochRecord, ...]
+    reason: str
+    """`complete`, `budget`, `failed` or `interrupted`."""
+    uses: tuple[tuple[int, ResourceUse], ...] = ()
+    """What was seen of the machine, where it was watched: (epoch, use)."""
+    profiles: tuple[tuple[int, CpuProfile], ...] = ()
+    """Where processor time went, where that was asked for: (epoch, profile)."""
+
+
+class BenchProcesses(msgspec.Struct, frozen=True):
+    """The processes that make up a bench on this machine."""
+
+    root: int
+    """Every process of a trial descends from it, or did."""
+    own: tuple[int, ...]
+    """Those of the bench itself, which are nobody's load."""
+
+
+class Bench(Protocol):
+    """A place where trials run."""
+
+    @property
+    def processes(self) -> BenchProcesses | None:
+        """Its processes, where it runs them on this machine."""
+
+    def run(
+        self, request: RunRequest, *, abandoned: Callable[[], bool] = ...
+    ) -> RunResult:
+        """Run a batch and return its records, unless `abandoned()` says not to start.
+
+        Raises BenchError.
+        """
+
+    def interrupt(self, *, cleanup: bool) -> None:
+        """End what is running now, if anything is; safe to call in a signal handler."""
+
+    def close(self) -> None:
+        """End everything that the bench started."""
+
+
+# --------------------------------------------------------------------------------------
+# Ends what a crashed session left running, found by its token in the environment.
+#
+# The launcher ends everything when it or `bw` dies (docs/launcher-protocol.md); this is
+# for the case that all of them were killed in the same instant, or before the launcher
+# could act. Source: proc(5), /proc/PID/environ.
+
+SESSION_TOKEN = "BW_SESSION"
+
+
+def leftover_processes(token: str, proc: Path = Path("/proc")) -> list[int]:
+    """Return the process ids whose environment carries the session's token."""
+    wanted = f"{SESSION_TOKEN}={token}".encode()
+    found = []
+    for entry in proc.iterdir():
+        if not entry.name.isdecimal() or int(entry.name) == os.getpid():
+            continue
+        try:
+            environment = (entry / "environ").read_bytes()
+        except OSError:
+            continue
+        if wanted in environment.split(b"\0"):
+            found.append(int(entry.name))
+    return found
+
+
+def end_leftovers(token: str) -> int:
+    """Kill what carries the token, until nothing does; return how many there were."""
+    ended: set[int] = set()
+    for _attempt in range(100):
+        alive = leftover_processes(token)
+        if not alive:
+            break
+        for process in alive:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(process, signal.SIGKILL)
+                ended.add(process)
+    return len(ended)
+
+
+# -- This host: the client of the Rust launcher ----------------------------------------
+#
+# Purpose: one `bw-launcher serve` for a session; Python only writes a request and reads
+# the batch of records, so nothing of Python runs between two trials of a batch.
+# Decision: pipes and JSON lines; a socket or shared memory bought nothing at a batch a
+# second. Sources: docs/launcher-protocol.md.
+
+LAUNCHER_PROTOCOL = 1
+_WAKE_S = 2.0
+"""A launcher that has not ended by then is continued, lest it was stopped (SIGSTOP) [s]."""
+_INSIST_S = 15.0
+"""After a second interrupt a launcher that does not answer is killed [s]."""
+_LAST_S = 75.0
+"""At the end likewise: its guard gives what it started 60 s [s]."""
+
+
+def _never() -> bool:
+    return False
+
+
+class LocalBench:
+    """Runs trials on this host, in processes of the launcher."""
+
+    def __init__(self, environment: dict[str, str] | None = None) -> None:
+        self._encoder = msgspec.json.Encoder()
+        self._decoder: msgspec.json.Decoder[LauncherReply] = msgspec.json.Decoder(
+            LauncherReply
+        )
+        self._next_id = 1
+        self._running = False
+        self._sending = False
+        self._pending: list[InterruptRequest] = []
+        self._forced = False
+        self._process = subprocess.Popen(
+            [find_launcher(), "serve"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            close_fds=True,
+        )
+        self.hello = self._read_hello()
+        self._worker = os.pidfd_open(self.hello.pid)
+
+    @property
+    def processes(self) -> BenchProcesses:
+        """The launcher's worker; its guard and ourselves."""
+        return BenchProcesses(self.hello.pid, (os.getpid(), self._process.pid))
+
+    @property
+    def all_processes(self) -> BenchProcesses:
+        """As `processes`, where bw itself starts what is measured: a load engine."""
+        own = (os.getpid(), self._process.pid, self.hello.pid)
+        return BenchProcesses(os.getpid(), own)
+
+    def run(
+        self, request: RunRequest, *, abandoned: Callable[[], bool] = _never
+    ) -> RunResult:
+        """Run a batch and return its records. Raises BenchError."""
+        request = msgspec.structs.replace(request, id=self._next_id)
+        self._next_id += 1
+        # From here on a signal's interrupt is queued behind the request; one that
+        # came earlier is seen by `abandoned`. So none is lost between the two.
+        self._running = self._sending = True
+        try:
+            if abandoned():
+                return RunResult((), "interrupted")
+            self._send(request)
+            return self._collect(request)
+        except BenchError:
+            if self._forced:
+                return RunResult((), "interrupted")
+            raise
+        finally:
+            self._running = self._sending = False
+            self._pending.clear()
+
+    def _collect(self, request: RunRequest) -> RunResult:
+        epochs: list[EpochRecord] = []
+        while True:
+            reply = self._read()
+            match reply:
+                case EpochRecord():
+                    epochs.append(reply)
+                case BatchDone(id=request.id):
+                    return RunResult(tuple(epochs), reply.reason)
+                case RequestRefused():
+                    raise BenchError("launcher-refused", reply.message)
+                case _:
+                    raise BenchError(
+                        "launcher-protocol",
+                        f"unexpected reply from the launcher: {reply}",
+                    )
+
+    def interrupt(self, *, cleanup: bool) -> None:
+        """End what is running now; without `cleanup`, its CLEANUP too."""
+        if not self._running:
+            return
+        if not cleanup:
+            wait = threading.Thread(target=self._insist, args=(self._next_id,))
+            wait.daemon = True
+            wait.start()
+        message = InterruptRequest(cleanup)
+        if self._sending:
+            # A signal arrived in the middle of a request's bytes: send it after them.
+            self._pending.append(message)
+            return
+        with contextlib.suppress(BenchError):
+            self._send(message)
+
+    def close(self) -> None:
+        """End everything that the launcher started, and the launcher."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        self._wait_for_end()
+        os.close(self._worker)
+
+    def _wait_for_end(self) -> None:
+        """Wait until the guard has ended; a launcher that was stopped is continued.
+
+        What does not end is killed, after the guard's own patience or at Ctrl-C.
+        """
+        end = time.monotonic() + _LAST_S
+        try:
+            while time.monotonic() < end:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(_WAKE_S)
+                    return
+                self._signal(signal.SIGCONT)
+        except KeyboardInterrupt:
+            self._signal(signal.SIGKILL)
+            raise
+        self._signal(signal.SIGKILL)
+        self._process.kill()
+        self._process.wait()
+
+    def _insist(self, request: int) -> None:
+        """End the launcher if it does not answer a second interrupt of this request."""
+
+        def ends_within(patience_s: float) -> bool:
+            end = time.monotonic() + patience_s
+            while self._running and self._next_id == request:
+                if time.monotonic() >= end:
+                    return False
+                time.sleep(0.05)
+            return True
+
+        if ends_within(_WAKE_S):
+            return
+        self._signal(signal.SIGCONT)
+        if ends_within(_INSIST_S):
+            return
+        # The guard ends what the worker leaves.
+        self._forced = True
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: signal.Signals) -> None:
+        """Signal the worker; continue the guard, which has to act then."""
+        with contextlib.suppress(OSError):
+            signal.pidfd_send_signal(self._worker, number)
+        with contextlib.suppress(OSError):
+            self._process.send_signal(signal.SIGCONT)
+
+    def _send(self, message: RunRequest | InterruptRequest) -> None:
+        self._sending = True
+        try:
+            self._write(self._line(message))
+            while self._pending:
+                self._write(self._line(self._pending.pop()))
+        except (OSError, ValueError) as error:
+            raise BenchError(
+                "launcher-gone", f"the launcher is gone: {error}"
+            ) from None
+        finally:
+            self._sending = False
+
+    def _write(self, line: bytes) -> None:
+        descriptor = _opened_pipe(self._process.stdin).fileno()
+        while line:
+            line = line[os.write(descriptor, line) :]
+
+    def _line(self, message: RunRequest | InterruptRequest) -> bytes:
+        return self._encoder.encode(message) + b"\n"
+
+    def _read(self) -> LauncherReply:
+        line = _opened_pipe(self._process.stdout).readline()
+        if not line:
+            status = self._process.wait()
+            raise BenchError(
+                "launcher-gone",
+                f"the launcher ended in the middle of a batch (status {status})",
+                "if the benchmark kills its parent process ($PPID), that was the launcher; the "
+                "study is intact: `bw resume` goes on from the last finished trial",
+            )
+        try:
+            return self._decoder.decode(line)
+        except msgspec.MsgspecError as error:
+            raise BenchError(
+                "launcher-protocol", f"cannot read the launcher's reply: {error}"
+            ) from None
+
+    def _read_hello(self) -> LauncherHello:
+        reply = self._read()
+        if not isinstance(reply, LauncherHello) or reply.protocol != LAUNCHER_PROTOCOL:
+            raise BenchError(
+                "launcher-protocol",
+                f"the launcher does not speak protocol {LAUNCHER_PROTOCOL}: {reply}",
+                "rebuild and install both parts together: `make setup`",
+            )
+        return reply
+
+
+def _opened_pipe(pipe: IO[bytes] | None) -> IO[bytes]:
+    assert pipe is not None, "the launcher is started with pipes"
+    return pipe

@@ -1,0 +1,202 @@
+"""Values of a trial's metrics: what was written to APLOG, and what a command's output holds."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from benchwright.core.pattern import compile_pattern
+from benchwright.core.plan import MetricSpec
+
+# --------------------------------------------------------------------------------------
+# What a script wrote to APLOG: measurement blocks, other blocks, `name = value`
+# lines.
+#
+# Format: blocks headed `[name]`, fields `key = value`; lines before the first header, or
+# after a blank line that ends a block, belong to the thread itself. Source: Auto-pilot's
+# results file (Auto-pilot paper, section 3.2; reference: its manual, CSV-Results).
+
+_APLOG_HEADER = re.compile(r"\[([^\]]+)\]\s*\Z")
+_APLOG_NAMES = {"sys": "system"}
+_NOT_VALUES = frozenset({"thread", "epoch", "command", "status"})
+
+
+class AplogSection(msgspec.Struct):
+    """One block as written: its name and its fields in order."""
+
+    name: str
+    fields: dict[str, str]
+
+
+class Aplog(msgspec.Struct):
+    """A thread's APLOG, taken apart."""
+
+    sections: list[AplogSection]
+    values: dict[str, str]
+    """`name = value` lines outside every block."""
+
+
+def parse_aplog(text: str) -> Aplog:
+    """Return the blocks and the free values of one thread's APLOG; never fails.
+
+    A line that is neither a header nor a field is ignored: it is kept in the log.
+    """
+    parsed = Aplog([], {})
+    current: dict[str, str] = parsed.values
+    for raw in text.split("\n"):  # a command may hold what splitlines() splits at
+        line = raw.strip()
+        if not line:
+            current = parsed.values
+        elif header := _APLOG_HEADER.match(line):
+            section = AplogSection(header[1], {})
+            parsed.sections.append(section)
+            current = section.fields
+        else:
+            name, equals, value = line.partition("=")
+            if equals and name.strip():
+                current[name.strip()] = value.strip()
+    return parsed
+
+
+def parse_number(text: str) -> float | None:
+    """Return a finite number, or None where the text is none: absent is not zero.
+
+    Python's own `1_000` and digits of other scripts are no numbers here.
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    strict = text.isascii() and "_" not in text
+    return value if strict and math.isfinite(value) else None
+
+
+def parse_numbers(fields: dict[str, str]) -> dict[str, float]:
+    """Return the numeric fields of a block under the names that Benchwright uses."""
+    result: dict[str, float] = {}
+    for key, text in fields.items():
+        value = parse_number(text)
+        if value is not None and key not in _NOT_VALUES:
+            result[_APLOG_NAMES.get(key, key)] = value
+    return result
+
+
+# -- Numbers out of a program's output: JSON pointers and regular expressions ----------
+#
+# Source: RFC 6901 for pointers. Non-goal: no JSONPath, no arithmetic on what is found.
+
+_GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?", re.ASCII)
+"""1,234,567.8: commas that group digits."""
+_QUOTED = 60
+"""Characters of the output that a message quotes at most."""
+_PIECE_BYTES = 1 << 20
+"""Read at a time where lines are read from the end of a large output."""
+
+
+class MetricNotFound(Exception):
+    """A metric is not in an output; the message says why."""
+
+
+def extract_metric(
+    spec: MetricSpec, out: str | memoryview, err: str | memoryview
+) -> float:
+    """Return the metric's value in one process's output. Raises NotFound.
+
+    An output that is not decoded is searched where it is; a dot of a pattern then
+    matches no byte that is not UTF-8.
+    """
+    if spec.pointer is not None:
+        return _by_pointer(spec.pointer, out)
+    assert spec.pattern is not None, "only metrics with a source are extracted"
+    return _by_pattern(spec.pattern, out, err)
+
+
+def _by_pointer(pointer: str, out: str | memoryview) -> float:
+    try:
+        found = _json(out)
+    except RecursionError:
+        raise MetricNotFound("stdout is JSON that is nested too deeply") from None
+    for token in pointer.split("/")[1:]:
+        found = _step(found, token.replace("~1", "/").replace("~0", "~"), pointer)
+    if isinstance(found, bool) or not isinstance(found, (int, float, str)):
+        raise MetricNotFound(f"{pointer} is {type(found).__name__}, not a number")
+    value = parse_number(str(found))
+    if value is None:
+        raise MetricNotFound(f"{pointer} is {found!r}, not a number")
+    return value
+
+
+def _json(out: str | memoryview) -> Any:
+    try:
+        return msgspec.json.decode(out)
+    except msgspec.DecodeError:
+        return _last_json_line(out)
+
+
+def _last_json_line(out: str | memoryview) -> Any:
+    """Return the last line that is a JSON document: many programs log before it."""
+    lines = reversed(out.splitlines()) if isinstance(out, str) else _backwards(out)
+    for line in lines:
+        if line[:1] in ("{", "[", b"{", b"["):
+            try:
+                return msgspec.json.decode(line)
+            except msgspec.DecodeError:
+                continue
+    raise MetricNotFound("stdout is not JSON")
+
+
+def _backwards(out: memoryview) -> Iterator[bytes]:
+    """Yield the lines of a large output, the last one first."""
+    rest: list[bytes] = []
+    for end in range(len(out), 0, -_PIECE_BYTES):
+        piece = bytes(out[max(end - _PIECE_BYTES, 0) : end])
+        first, *lines = piece.split(b"\n")
+        if lines:
+            yield b"".join([lines[-1], *reversed(rest)])
+            yield from reversed(lines[:-1])
+            rest = [first]
+        else:
+            rest.append(first)
+    yield b"".join(reversed(rest))
+
+
+def _step(found: Any, token: str, pointer: str) -> Any:
+    if isinstance(found, dict) and token in found:
+        return found[token]
+    if isinstance(found, list) and token.isdecimal() and int(token) < len(found):
+        return found[int(token)]
+    raise MetricNotFound(f"{pointer} has no member {token!r}")
+
+
+def _by_pattern(pattern: str, out: str | memoryview, err: str | memoryview) -> float:
+    search = compile_pattern(pattern).search
+    match = search(out) or search(err)
+    if match is None:
+        raise MetricNotFound(f"no line matches `{pattern}`")
+    text = match[1] or ""
+    if not isinstance(text, str):
+        text = bytes(text).decode("utf-8", "replace")
+    value = _grouped_number(text)
+    if value is None:
+        raise MetricNotFound(f"{pattern!r} matched {_shortened(text)}, not a number")
+    return value
+
+
+def _grouped_number(text: str) -> float | None:
+    """Return a number whose commas, if it has any, group digits by three, or None.
+
+    A decimal comma is no number: what 0,25 means depends on the program's locale.
+    """
+    grouped = "," in text and _GROUPED.fullmatch(text)
+    return parse_number(text.replace(",", "") if grouped else text)
+
+
+def _shortened(text: str) -> str:
+    """Return a text as a message quotes it."""
+    if len(text) <= _QUOTED:
+        return repr(text)
+    return f"{text[:_QUOTED]!r}... ({len(text)} characters)"

@@ -1,0 +1,205 @@
+"""Finds programs: our own, measurement hooks by name, and those that a command starts."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import sysconfig
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from benchwright.core.errors import BenchError
+
+# -- Where our native programs are: the launcher, the load engine, the sampler ---------
+
+
+def find_launcher() -> Path:
+    """Return the path of `bw-launcher`: beside this interpreter, else on PATH.
+
+    BW_LAUNCHER overrides both. Raises BenchError `launcher-missing`.
+    """
+    return _find_program("launcher", "BW_LAUNCHER")
+
+
+def find_engine() -> Path:
+    """Return the path of `bw-engine`: beside this interpreter, else on PATH.
+
+    BW_ENGINE overrides both. Raises BenchError `engine-missing`.
+    """
+    return _find_program("engine", "BW_ENGINE")
+
+
+def find_sampler() -> Path:
+    """Return the path of `bw-sampler`: beside this interpreter, else on PATH.
+
+    BW_SAMPLER overrides both. Raises BenchError `sampler-missing`.
+    """
+    return _find_program("sampler", "BW_SAMPLER")
+
+
+def _find_program(what: str, variable: str) -> Path:
+    name = f"bw-{what}"
+    override = os.environ.get(variable)
+    candidates = [
+        Path(override) if override else None,
+        Path(sysconfig.get_path("scripts")) / name,
+        Path(sys.executable).parent / name,
+    ]
+    for candidate in candidates:
+        if candidate is not None and os.access(candidate, os.X_OK):
+            return candidate
+    found = shutil.which(name)
+    if found is None:
+        raise BenchError(
+            f"{what}-missing",
+            f"the {what} `{name}` is not installed beside this Python",
+            f"run `make setup`, or set {variable} to its path",
+        )
+    return Path(found)
+
+
+# -- Measurement hooks by the names that users give them -------------------------------
+#
+# A hook is an executable called `premeasure`, `start`, `end` and `final` around what is
+# measured (docs/launcher-protocol.md). It is named by a shipped hook's name, by a path,
+# or by a directory, which stands for every executable in it, in order of name.
+# Source: Auto-pilot paper, sections 3.2 and 3.6.
+
+SHIPPED_HOOKS = Path(__file__).parent.parent / "hooks"
+
+
+def shipped_hooks() -> tuple[str, ...]:
+    """Return the names of the hooks that come with Benchwright."""
+    return tuple(
+        sorted(p.name for p in SHIPPED_HOOKS.iterdir() if os.access(p, os.X_OK))
+    )
+
+
+def resolve_hooks(names: Iterable[str], directory: Path) -> tuple[str, ...]:
+    """Return the absolute paths of hooks; relative ones count from `directory`.
+
+    Raises ValueError for a name that is no hook.
+    """
+    found: list[str] = []
+    for name in names:
+        found += [str(path) for path in _hook_paths(name, directory)]
+    return tuple(dict.fromkeys(found))
+
+
+def _hook_paths(name: str, directory: Path) -> list[Path]:
+    if "/" not in name and (SHIPPED_HOOKS / name).is_file():
+        return [SHIPPED_HOOKS / name]
+    path = (directory / name).absolute()
+    if path.is_dir():
+        inside = sorted(
+            p for p in path.iterdir() if p.is_file() and os.access(p, os.X_OK)
+        )
+        if not inside:
+            raise ValueError(f"the directory {name} holds no executable")
+        return inside
+    if not path.is_file():
+        known = ", ".join(shipped_hooks())
+        raise ValueError(f"there is no hook {name!r}: give a path, or one of {known}")
+    if not os.access(path, os.X_OK):
+        raise ValueError(f"the hook {name} is not executable: chmod +x {name}")
+    return [path]
+
+
+# -- The program that a command starts, and whether it can be started ------------------
+#
+# Decision: never refuse what may work. Of a shell's text only a first word counts that is
+# certainly a program's name, in a text that is one command.
+
+_SEVERAL_COMMANDS = re.compile(r"[;&|\n()`]|\$\(")
+"""Signs that a shell's text may be more than one command."""
+_PLAIN_WORD = re.compile(r"[A-Za-z0-9_./+-]+")
+_BUILT_IN = frozenset(
+    [
+        ".",
+        ":",
+        "[",
+        "alias",
+        "bg",
+        "break",
+        "builtin",
+        "case",
+        "cd",
+        "command",
+        "continue",
+        "declare",
+        "echo",
+        "enable",
+        "eval",
+        "exec",
+        "exit",
+        "export",
+        "false",
+        "fc",
+        "fg",
+        "for",
+        "function",
+        "getopts",
+        "hash",
+        "help",
+        "if",
+        "jobs",
+        "kill",
+        "let",
+        "local",
+        "printf",
+        "pwd",
+        "read",
+        "readonly",
+        "return",
+        "select",
+        "set",
+        "shift",
+        "shopt",
+        "source",
+        "test",
+        "time",
+        "times",
+        "trap",
+        "true",
+        "type",
+        "typeset",
+        "ulimit",
+        "umask",
+        "unalias",
+        "unset",
+        "until",
+        "wait",
+        "while",
+    ]
+)
+
+
+def program_of(argv: Sequence[str]) -> str | None:
+    """Return the name of the program that certainly is started; None if none is."""
+    if len(argv) != 3 or argv[:2] != ("/bin/sh", "-c"):
+        return argv[0]
+    words = argv[2].split(maxsplit=1)
+    first = words[0] if words else ""
+    if (
+        _SEVERAL_COMMANDS.search(argv[2])
+        or not _PLAIN_WORD.fullmatch(first)
+        or first in _BUILT_IN
+    ):
+        return None
+    return first
+
+
+def program_problem(name: str, path: str | None, directory: str) -> str:
+    """Return why a program cannot be started from a directory; empty where it can."""
+    if "/" not in name:
+        places = [os.path.join(directory, p) for p in (path or os.defpath).split(":")]
+        found = shutil.which(name, path=":".join(places))
+        return "" if found else f"there is no program {name!r}"
+    file = os.path.join(directory, name)
+    if not os.path.exists(file):
+        return f"there is no program {name!r}"
+    if os.path.isdir(file) or not os.access(file, os.X_OK):
+        return f"{name!r} is not an executable file"
+    return ""

@@ -1,0 +1,197 @@
+"""The messages between Python and the launcher, and the requests that a test's plan becomes."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from benchwright.core.observation import ProcessRecord, TrialEnding
+from benchwright.core.plan import Command, CommandMode, Pairs, TestPlan
+
+# -- The wire format between Python and the launcher (docs/launcher-protocol.md) -------
+#
+# Decision: plain frozen records, one encoder and one decoder for the process's life;
+# requests carry a batch of epochs, answers a batch of records.
+
+
+class WireCommand(msgspec.Struct, frozen=True):
+    """One command of a request."""
+
+    mode: str
+    argv: tuple[str, ...]
+
+
+class WireOutput(msgspec.Struct, frozen=True):
+    """What becomes of the output of EXEC."""
+
+    keep: Literal["null", "ends", "whole"] = "whole"
+    limit_bytes: int | None = None
+    """With `whole`: an epoch whose stream is longer is ended."""
+    relay: bool = False
+    """With `whole`: it is copied to the launcher's stderr as well."""
+
+
+class RunRequest(msgspec.Struct, frozen=True, tag="run", tag_field="type"):
+    """Run `epochs` epochs of these commands; times in nanoseconds."""
+
+    id: int
+    first_epoch: int
+    epochs: int
+    threads: int
+    commands: tuple[WireCommand, ...]
+    environment: tuple[tuple[str, str], ...]
+    directory: str
+    logs: str
+    timeout_ns: int | None = None
+    grace_ns: int = 2_000_000_000
+    budget_ns: int = 1_000_000_000
+    hooks: tuple[str, ...] = ()
+    stop_on_failure: bool = False
+    output: WireOutput = WireOutput()
+
+
+class InterruptRequest(msgspec.Struct, frozen=True, tag="interrupt", tag_field="type"):
+    """End what is running; with `cleanup` the CLEANUP commands still run."""
+
+    cleanup: bool
+
+
+class LauncherHello(msgspec.Struct, frozen=True, tag="hello", tag_field="type"):
+    """The launcher's first line."""
+
+    protocol: int
+    pid: int
+    version: str
+    rss_floor_bytes: int
+    """No peak RSS can read below this: the launcher's own resident size [bytes]."""
+
+
+class EpochRecord(msgspec.Struct, frozen=True, tag="epoch", tag_field="type"):
+    """One epoch as the launcher saw it."""
+
+    id: int
+    epoch: int
+    ending: TrialEnding
+    started_ns: int
+    duration_ns: int
+    release_skew_ns: int
+    left_running: int
+    processes: tuple[ProcessRecord, ...]
+    not_permitted: int = 0
+    """Processes that still run after the epoch, because they belong to another user."""
+    aplog: tuple[tuple[int, str], ...] = ()
+    """What each thread appended to APLOG: (thread, text)."""
+    hooks: tuple[tuple[str, str, str], ...] = ()
+    """What each hook printed: (name, event, text)."""
+    output_full: bool = False
+    """Whether a stream passed the request's limit."""
+
+
+class BatchDone(msgspec.Struct, frozen=True, tag="done", tag_field="type"):
+    """The end of a request: why, and the first epoch that was not run."""
+
+    id: int
+    next_epoch: int
+    reason: str
+
+
+class RequestRefused(msgspec.Struct, frozen=True, tag="error", tag_field="type"):
+    """The request could not be run at all."""
+
+    id: int
+    message: str
+
+
+LauncherReply = LauncherHello | EpochRecord | BatchDone | RequestRefused
+
+
+# -- From a test's plan to the launcher's request --------------------------------------
+
+
+class ExecEnvironment(msgspec.Struct, frozen=True):
+    """What every command of a session gets, whatever its test."""
+
+    directory: str
+    """Working directory of every process."""
+    environment: Pairs
+    """Added to the caller's environment: PATH, TESTROOT, BW_*."""
+
+
+def epochs_request(
+    plan: TestPlan, first: int, count: int, around: ExecEnvironment, logs: str
+) -> RunRequest:
+    """Return the request that runs epochs `first` .. `first + count - 1` of a test."""
+    phases = plan.phases
+    commands = (
+        *_wire_commands(CommandMode.SETUP, phases.setup),
+        *_wire_commands(CommandMode.EXEC, phases.exec),
+        *_wire_commands(CommandMode.CLEANUP, phases.cleanup),
+    )
+    return RunRequest(
+        id=0,
+        first_epoch=first,
+        epochs=count,
+        threads=plan.threads,
+        commands=commands,
+        environment=test_environment(plan, around),
+        directory=around.directory,
+        logs=logs,
+        timeout_ns=plan.timeout_ns,
+        hooks=plan.hooks,
+        stop_on_failure=plan.fail_fast,
+        output=_wire_output(plan),
+    )
+
+
+def _wire_output(plan: TestPlan) -> WireOutput:
+    """A metric that is read from the output needs all of it until it is read."""
+    mode = plan.output.mode
+    if not plan.needs_all_output:
+        return WireOutput("null" if mode == "null" else "ends")
+    return WireOutput("whole", plan.output.limit_bytes, relay=mode == "inherit")
+
+
+def command_request(
+    mode: CommandMode,
+    commands: tuple[Command, ...],
+    around: ExecEnvironment,
+    logs: str,
+    environment: Pairs = (),
+) -> RunRequest:
+    """Return the request for commands that run once, outside the epochs."""
+    return RunRequest(
+        id=0,
+        first_epoch=1,
+        epochs=1,
+        threads=1,
+        commands=_wire_commands(mode, commands),
+        environment=merge_pairs(around.environment, environment),
+        directory=around.directory,
+        logs=logs,
+        stop_on_failure=True,
+    )
+
+
+def test_environment(plan: TestPlan, around: ExecEnvironment) -> Pairs:
+    """Return what a test's commands get beyond the caller's environment."""
+    ours = (
+        ("BW_TEST", plan.name),
+        ("THREADS", str(plan.threads)),
+        *((f"BW_FACTOR_{name}", level) for name, level in plan.sample),
+    )
+    return merge_pairs(around.environment, ours, plan.environment)
+
+
+def merge_pairs(*pairs: Pairs) -> Pairs:
+    """Return the pairs with later ones winning, in order of first appearance."""
+    result: dict[str, str] = {}
+    for group in pairs:
+        result.update(group)
+    return tuple(result.items())
+
+
+def _wire_commands(
+    mode: CommandMode, commands: tuple[Command, ...]
+) -> tuple[WireCommand, ...]:
+    return tuple(WireCommand(mode.value, command.argv) for command in commands)

@@ -1,0 +1,314 @@
+"""The observer behind `--characterize`: counts the I/O of a trial's tasks, and records the block layer meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import shutil
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from benchwright.core.characterization import BlockTrace, Characterization
+from benchwright.core.trace import CaptureResult, TraceStatistics
+from benchwright.watch.characterize.counting import CODE, Counting, start_counting
+from benchwright.watch.characterize.description import (
+    DescriptionContext,
+    DeviceMount,
+    describe_io,
+    devices_used,
+    disk_name,
+    disks_below,
+    mounts,
+    node_name,
+)
+from benchwright.watch.characterize.totals import Totals, device_name, totals
+from benchwright.watch.characterize.transfers import nodes_used
+from benchwright.watch.characterize.tree import tree_below
+from benchwright.watch.observer import ObserverError, Watch
+
+# --------------------------------------------------------------------------------------
+# The block layer recorded while the others count: bw-engine's own capture, and its
+# measure.
+#
+# Decision: all requests of all devices are recorded, whoever issued them: what the page cache
+# writes later comes from kernel threads, and which devices matter is known only afterwards. The
+# file stays, so that `bw trace compare` can hold it against a production trace. Source:
+# docs/engine-protocol.md.
+
+_PATIENCE_S = 30
+T = TypeVar("T")
+
+
+class BlockRecordingError(Exception):
+    """Why the block layer cannot be recorded, in words for a person."""
+
+
+class BlockRecording:
+    """One capture by one engine."""
+
+    def __init__(self, engine: Path, output: Path) -> None:
+        """Begin it and wait until events flow. Raises BlockRecordingError."""
+        self.output = output
+        self._engine = engine
+        self._process = _capture_request(
+            engine, {"type": "trace-capture", "output": str(output)}
+        )
+        try:
+            if _answer(self._process).get("type") != "ready":
+                raise BlockRecordingError("the engine does not say that it records")
+        except BlockRecordingError:
+            self.close()
+            raise
+
+    def finish(self, devices: Sequence[str]) -> BlockTrace:
+        """End it; return what it holds, measured for these devices alone.
+
+        Raises BlockRecordingError.
+        """
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+        try:
+            result = _converted(_answer(self._process), CaptureResult)
+        finally:
+            self.close()
+        trace = BlockTrace(
+            str(self.output), result.operations, result.lost_events, tuple(devices)
+        )
+        known = [device for device in devices if device in result.devices]
+        if not known or not result.operations:
+            return trace
+        return _measured(trace, self._stat(known))
+
+    def close(self) -> None:
+        """End the engine if it still runs."""
+        _closed(self._process)
+
+    def _stat(self, devices: Sequence[str]) -> TraceStatistics:
+        request = {"path": str(self.output), "devices": list(devices)}
+        process = _capture_request(
+            self._engine, {"type": "trace-stat", "input": request}
+        )
+        try:
+            while True:
+                said = _answer(process)
+                if said.get("type") == "result":
+                    return _converted(said, TraceStatistics)
+        finally:
+            _closed(process)
+
+
+def _measured(trace: BlockTrace, stat: TraceStatistics) -> BlockTrace:
+    queue = stat.queue
+    median, high = stat.response_ns.p50, stat.response_ns.p99
+    return msgspec.structs.replace(
+        trace,
+        sequential=stat.sequentiality.sequential_share,
+        queue_mean=None if queue is None else queue.mean,
+        queue_at_arrival=None if queue is None else queue.mean_at_arrival,
+        queue_max=None if queue is None else queue.max,
+        response_s_p50=None if median is None else median / 1e9,
+        response_s_p99=None if high is None else high / 1e9,
+    )
+
+
+def _capture_request(engine: Path, request: dict[str, Any]) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(
+        [engine],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        umask=0o077,
+    )
+    assert process.stdin is not None, "it is a pipe"
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.write(msgspec.json.encode(request) + b"\n")
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.close()
+    return process
+
+
+def _answer(process: subprocess.Popen[bytes]) -> dict[str, Any]:
+    """Return the next line of an engine. Raises BlockRecordingError, as the engine says."""
+    assert process.stdout is not None, "it is a pipe"
+    ready, _, _ = select.select([process.stdout], [], [], _PATIENCE_S)
+    line = process.stdout.readline() if ready else b""
+    if not line:
+        raise BlockRecordingError("the engine ended and said nothing")
+    try:
+        said = msgspec.json.decode(line, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BlockRecordingError(f"no answer of the engine's: {error}") from None
+    if said.get("type") == "error":
+        raise BlockRecordingError(str(said.get("message", "the engine refused")))
+    return said
+
+
+def _converted(said: dict[str, Any], kind: type[T]) -> T:
+    try:
+        return msgspec.convert(said, kind)
+    except msgspec.ValidationError as error:
+        raise BlockRecordingError(
+            f"an answer that is not understood: {error}"
+        ) from None
+
+
+def _closed(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with contextlib.suppress(OSError):
+                pipe.close()
+
+
+# --------------------------------------------------------------------------------------
+# The observer behind `--characterize`: counts the I/O that a trial's tasks really do.
+#
+# Decision: bpftrace counts in the kernel (watch/characterize/bpftrace_program.py), bw-engine records the
+# block layer beside it. Both slow a trial of many small calls down, so the trial that is
+# characterized is one of its own, whose figures do not count. Source: bpftrace(8).
+
+_ORDINARY = (
+    "only root may ask the kernel what I/O is done (bpftrace, tracefs); for an ordinary user "
+    "`strace -f -c COMMAND` counts a command's calls"
+)
+_NOT_UNDERSTOOD = (
+    *(OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError),
+    msgspec.MsgspecError,
+)
+"""What reading another program's words may raise where they have another form."""
+
+
+class Characterizer:
+    """An observer (watch/observer.py) that counts a batch's I/O."""
+
+    def __init__(
+        self,
+        engine: Path | None,
+        bpftrace: str = "bpftrace",
+        proc: Path = Path("/proc"),
+    ) -> None:
+        self._engine = engine
+        self._bpftrace = bpftrace
+        self._proc = proc
+        self._counting: Counting | None = None
+        self._recording: BlockRecording | None = None
+        self._no_recording = "the engine is not there"
+        self._watch: Watch | None = None
+        self._mounts: dict[str, DeviceMount] = {}
+        self.characterized: Characterization | None = None
+        """Of the batch that was ended last."""
+
+    def begin(self, watch: Watch) -> None:
+        """Begin to count. Raises ObserverError `characterize-unavailable`."""
+        self.close()
+        self.characterized = None
+        if os.geteuid() != 0:
+            raise ObserverError(CODE, _ORDINARY)
+        self._watch = watch
+        self._mounts = self._mounted(watch)
+        tree = tree_below(watch.root_pid, watch.target_pids, self._proc)
+        place = watch.directory / f"{watch.stem}.counts"
+        self._counting = start_counting(shutil.which(self._bpftrace), tree, place)
+        self._record(watch)
+
+    def end(self) -> None:
+        """End it and read the counts. Raises ObserverError."""
+        counting, self._counting = self._counting, None
+        if counting is None or self._watch is None:
+            return
+        try:
+            seconds = counting.finish()
+            counted = self._understood(counting, seconds)
+            self.characterized = self._kept(self._traced(counted), self._watch)
+        finally:
+            counting.discard()
+            self.close()
+
+    def close(self) -> None:
+        """End everything; what was counted so far goes with it."""
+        counting, self._counting = self._counting, None
+        recording, self._recording = self._recording, None
+        if counting is not None:
+            counting.discard()
+        if recording is not None:
+            recording.close()
+            recording.output.unlink(missing_ok=True)
+
+    def _record(self, watch: Watch) -> None:
+        if self._engine is not None:
+            try:
+                output = watch.directory / f"{watch.stem}.bw"
+                self._recording = BlockRecording(self._engine, output)
+            except (BlockRecordingError, OSError) as why:
+                self._no_recording = str(why)
+
+    def _mounted(self, watch: Watch) -> dict[str, DeviceMount]:
+        own = mounts(self._proc / str(watch.root_pid) / "mountinfo")
+        return own or mounts(self._proc / "self" / "mountinfo")
+
+    def _understood(self, counting: Counting, seconds: float) -> Characterization:
+        """Return what was counted. Raises ObserverError, whatever is wrong with the output."""
+        try:
+            with counting.place.open(errors="replace") as lines:
+                return self._described(totals(lines), counting, seconds)
+        except _NOT_UNDERSTOOD as why:
+            what = f"what {counting.method} told is not understood: {why!r}"
+            raise ObserverError(CODE, what) from None
+
+    def _described(
+        self, found: Totals, counting: Counting, seconds: float
+    ) -> Characterization:
+        assert self._watch is not None, "a batch was begun"
+        # What was mounted first stays: what came meanwhile is added.
+        self._mounts = {**self._mounted(self._watch), **self._mounts}
+        numbers = {device_name(int(key[1])) for key in found.maps.get("blk", {})}
+        around = DescriptionContext(
+            method=counting.method,
+            begin_ns=counting.begin_ns,
+            seconds=seconds,
+            page_size=os.sysconf("SC_PAGE_SIZE"),
+            mounts=self._mounts,
+            disks={number: disk_name(number) or number for number in numbers},
+            nodes={number: node_name(number) for number in nodes_used(found.maps)},
+            absent=tuple(counting.absent()),
+        )
+        return describe_io(found, around)
+
+    def _traced(self, counted: Characterization) -> Characterization:
+        """Return it with what the trace of the block layer says."""
+        recording, self._recording = self._recording, None
+        why = self._no_recording
+        trace: BlockTrace | None = None
+        if recording is not None:
+            disks = disks_below(devices_used(counted), self._mounts)
+            try:
+                trace = recording.finish(disks)
+            except (BlockRecordingError, OSError) as refused:
+                why = str(refused)
+        absent = counted.absent if trace else (*counted.absent, ("block trace", why))
+        return msgspec.structs.replace(counted, trace=trace, absent=absent)
+
+    def _kept(self, counted: Characterization, watch: Watch) -> Characterization:
+        """Write it down beside the series; return it with the file's name."""
+        study = watch.directory.parent.parent
+        place = watch.directory / f"{watch.stem}.io.json"
+        trace = counted.trace
+        if trace is not None:
+            file = str(Path(trace.file).relative_to(study))
+            trace = msgspec.structs.replace(trace, file=file)
+        name = str(place.relative_to(study))
+        counted = msgspec.structs.replace(counted, trace=trace, file=name)
+        try:
+            place.write_bytes(msgspec.json.format(msgspec.json.encode(counted)))
+        except OSError as why:
+            raise ObserverError(CODE, f"the counts cannot be kept: {why}") from None
+        return counted

@@ -1,0 +1,181 @@
+"""Whose calls count: everything below the launcher, each process from its exec on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+# -- Which processes, and which of their threads, are now below some roots -------------
+#
+# Source: proc_pid_stat(5). What ends while we look is not there.
+
+
+def tree_pids(roots: Iterable[int], proc: Path = Path("/proc")) -> list[int]:
+    """Return the roots that live and all their descendants, in order of number."""
+    parents = dict(_parents(proc))
+    children: dict[int, list[int]] = {}
+    for pid, parent in parents.items():
+        children.setdefault(parent, []).append(pid)
+    found: set[int] = set()
+    waiting = [root for root in roots if root in parents]
+    while waiting:
+        pid = waiting.pop()
+        if pid not in found:
+            found.add(pid)
+            waiting += children.get(pid, [])
+    return sorted(found)
+
+
+def thread_ids(pids: Iterable[int], proc: Path = Path("/proc")) -> list[int]:
+    """Return the threads of processes, in order of number."""
+    found: set[int] = set()
+    for pid in pids:
+        try:
+            found |= {int(entry.name) for entry in (proc / str(pid) / "task").iterdir()}
+        except OSError:
+            continue
+    return sorted(found)
+
+
+def _parents(proc: Path) -> Iterator[tuple[int, int]]:
+    for entry in proc.iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            text = (entry / "stat").read_text(errors="replace")
+        except OSError:
+            continue
+        # The name in parentheses may hold anything, so count from its end.
+        yield int(entry.name), int(text.rpartition(")")[2].split()[1])
+
+
+# --------------------------------------------------------------------------------------
+# Whose calls count: everything below the launcher, each process from its exec on.
+#
+# Decision: what the launcher does itself, and its children until they become a command, is
+# followed and not counted; where a command is measured from within (`bw-launcher measure`) the
+# same holds for that program. Subtracting a fixed number lost: it depends on the threads, the
+# logs and the hooks of a trial. Source: execve(2), events/sched/sched_process_exec/format.
+
+LAUNCHER = "bw-launcher"
+"""The name of the launcher's program."""
+FLUSH_HERTZ = 49
+"""How often a running thread's time is added up while it runs on."""
+_STEP = re.compile(
+    rb"(?: sched_process_exec: filename=(?P<program>.*))? "
+    rb"pid=(?P<pid>\d+) (?:child_comm=.* child_pid=(?P<child>\d+)|old_pid=(?P<old>\d+))\n"
+)
+"""A fork or an exec, in the text of tracefs."""
+
+
+class ThreadTree(msgspec.Struct, frozen=True):
+    """The threads that live when the counting begins."""
+
+    launching: tuple[int, ...] = ()
+    """The launcher's own: followed, not counted."""
+    running: tuple[int, ...] = ()
+    """Of commands and of targets: counted."""
+
+    @property
+    def threads(self) -> tuple[int, ...]:
+        """Return all of them."""
+        return (*self.launching, *self.running)
+
+
+def tree_below(launcher: int, targets: Iterable[int], proc: Path) -> ThreadTree:
+    """Return the threads of a launcher, of what it already started, and of targets."""
+    running = set(tree_pids([launcher, *targets], proc)) - {launcher}
+    return ThreadTree(
+        launching=tuple(thread_ids([launcher], proc)),
+        running=tuple(thread_ids(running, proc)),
+    )
+
+
+class FollowedThreads:
+    """Which threads are the launcher's, as the events of forks and execs tell. Pure."""
+
+    def __init__(self, launching: Iterable[int]) -> None:
+        self.launching = {b"%d" % thread for thread in launching}
+
+    def parts(self, text: bytes) -> Iterable[bytes]:
+        """Yield the text between those events; `launching` is right for each part."""
+        at = 0
+        for step in _STEP.finditer(text):
+            yield text[at : step.start()]
+            self._step(step)
+            at = step.end()
+        yield text[at:]
+
+    def _step(self, step: re.Match[bytes]) -> None:
+        if step["child"]:
+            # A number may have belonged to one that ended.
+            self.launching.discard(step["child"])
+            if step["pid"] in self.launching:
+                self.launching.add(step["child"])
+            return
+        self.launching -= {step["old"], step["pid"]}
+        name = (step["program"] or b"").rpartition(b"/")[2]
+        if name == LAUNCHER.encode():
+            self.launching.add(step["pid"])
+
+
+def tree_clauses(tree: ThreadTree) -> str:
+    """Return the part of bpftrace's program that knows whose calls count (`@own`)."""
+    seeds = (
+        *(f"@launch[{thread}] = 1;" for thread in tree.launching),
+        *(f"@own[{thread}] = 1;" for thread in tree.running),
+    )
+    return f"BEGIN {{ {' '.join(seeds)} }}\n{_FOLLOWING}"
+
+
+_FOLLOWING = f"""\
+tracepoint:sched:sched_process_fork /@own[tid]/ {{ @own[args->child_pid] = 1; }}
+tracepoint:sched:sched_process_fork /@launch[tid]/ {{ @launch[args->child_pid] = 1; }}
+tracepoint:sched:sched_process_exec /@own[args->old_pid] || @launch[args->old_pid]/ {{
+  $on = @launch[args->old_pid] ? (uint64)0 : @on[args->old_pid];
+  delete(@on[args->old_pid]);
+  delete(@own[args->old_pid]);
+  delete(@launch[args->old_pid]);
+  delete(@launch[args->pid]);
+  if (comm == "{LAUNCHER}") {{ @launch[args->pid] = 1; }}
+  else {{
+    @own[args->pid] = 1;
+    @on[args->pid] = $on ? $on : nsecs;
+  }}
+}}
+tracepoint:sched:sched_process_exit /@own[tid] || @launch[tid]/ {{
+  if (@own[tid] && @on[tid]) {{ @cpu[(int32)tid, comm] = sum(nsecs - @on[tid]); }}
+  delete(@own[tid]); delete(@launch[tid]); delete(@s[tid]);
+  delete(@on[tid]); delete(@off[tid]);
+}}"""
+"""@on: since when a thread has been on a processor. What a child of the launcher ran before its
+exec is none of the trial's, and the number of a thread that ended may come again."""
+
+CPU_CLAUSES = f"""\
+tracepoint:sched:sched_switch {{
+  if (@own[args->prev_pid]) {{
+    if (@on[args->prev_pid]) {{
+      @cpu[args->prev_pid, args->prev_comm] = sum(nsecs - @on[args->prev_pid]);
+      delete(@on[args->prev_pid]);
+    }}
+    if (args->prev_state == 0 || (args->prev_state & 0x100)) {{
+      @off[args->prev_pid] = nsecs;
+    }}
+  }}
+  if (@own[args->next_pid]) {{
+    @on[args->next_pid] = nsecs;
+    if (@off[args->next_pid]) {{
+      @wait[args->next_pid, args->next_comm] = sum(nsecs - @off[args->next_pid]);
+      delete(@off[args->next_pid]);
+    }}
+  }}
+}}
+profile:hz:{FLUSH_HERTZ} /@own[tid] && @on[tid]/ {{
+  @cpu[(int32)tid, comm] = sum(nsecs - @on[tid]);
+  @on[tid] = nsecs;
+}}"""
+"""Who runs, and who was put aside while it could run on (0x100: preempted). Samples alone lost:
+those that fall into a program like this one are not taken, and here many do."""

@@ -1,0 +1,184 @@
+"""Which processes are the servers that a person named.
+
+Decision: all is read from /proc, with no help of systemd or ss, so it works in containers too.
+Programs are found by the kernel's name of the process or its executable's; a unit by the cgroups
+of its processes; a port by the sockets that listen on it. Sources: proc_pid_stat(5),
+proc_net_tcp(5), cgroups(7).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from benchwright.core.named_server import NamedServer
+
+PROC = Path("/proc")
+_LISTENS = "0A"
+"""A TCP socket that listens,"""
+_UNCONNECTED = "07"
+"""and a UDP socket that anybody may send to."""
+_COMM = 15
+"""Characters of a name that the kernel keeps."""
+
+
+class ServerProcesses(msgspec.Struct, frozen=True):
+    """What a name came to."""
+
+    pids: tuple[int, ...]
+    why: str = ""
+    """Why there are none."""
+    remedy: str = ""
+
+
+def find_server(
+    one: NamedServer, ours: Collection[int] = (), proc: Path = PROC
+) -> ServerProcesses:
+    """Return the processes that a person means.
+
+    `ours` are bw's own processes: neither they nor those that started them are a server.
+    """
+    if one.by == "pid":
+        pids = [int(one.value)] if _is_alive(proc / one.value) else []
+    elif one.by == "port":
+        return _of_port(int(one.value), proc)
+    elif one.by == "unit":
+        pids = [pid for pid in _pids(proc) if _is_of_unit(proc / str(pid), one.value)]
+    else:
+        known = _with_ancestors(ours, proc)
+        pids = [
+            pid
+            for pid in _pids(proc)
+            if pid not in known and _is_program(proc / str(pid), one.value)
+        ]
+    if pids:
+        return ServerProcesses(tuple(pids))
+    missing = {
+        "pid": f"there is no process {one.value}",
+        "unit": f"no process runs in a cgroup of the unit {one.value}",
+    }
+    why = missing.get(one.by, f"no process of the name {one.value} runs")
+    return ServerProcesses((), why, "start the server first, or name it in another way")
+
+
+def server_pids(
+    named: Sequence[NamedServer], ours: Collection[int] = (), proc: Path = PROC
+) -> tuple[tuple[int, ...], tuple[tuple[NamedServer, ServerProcesses], ...]]:
+    """Return all processes of servers, and which of those that a person named have none."""
+    found = [(one, find_server(one, ours, proc)) for one in named]
+    pids = dict.fromkeys(pid for _, each in found for pid in each.pids)
+    missing = [(one, each) for one, each in found if not each.pids and not one.implied]
+    return tuple(pids), tuple(missing)
+
+
+# -- processes -------------------------------------------------------------------------
+
+
+def _pids(proc: Path) -> Iterator[int]:
+    """Yield the processes that live, in order of number."""
+    for name in sorted((e.name for e in proc.iterdir() if e.name.isdecimal()), key=int):
+        if _is_alive(proc / name):
+            yield int(name)
+
+
+def _stat(process: Path) -> tuple[str, list[str]] | None:
+    """Return a process's name and the fields after it; None where there is none."""
+    try:
+        text = (process / "stat").read_text(errors="replace")
+    except OSError:
+        return None
+    head, _, tail = text.rpartition(")")
+    return head.partition("(")[2], tail.split()
+
+
+def _is_alive(process: Path) -> bool:
+    stat = _stat(process)
+    return stat is not None and stat[1][0] not in "ZX"
+
+
+def _is_program(process: Path, name: str) -> bool:
+    stat = _stat(process)
+    if stat is not None and stat[0] == name[:_COMM]:
+        return True
+    try:
+        executable = os.readlink(process / "exe")
+    except OSError:
+        return False
+    # A program that was replaced while it runs.
+    return Path(executable.removesuffix(" (deleted)")).name == name
+
+
+def _is_of_unit(process: Path, unit: str) -> bool:
+    names = (unit, f"{unit}.service")
+    try:
+        text = (process / "cgroup").read_text(errors="replace")
+    except OSError:
+        return False
+    paths = (line.split(":", 2)[-1] for line in text.splitlines())
+    return any(part in names for path in paths for part in path.split("/"))
+
+
+def _with_ancestors(ours: Collection[int], proc: Path) -> set[int]:
+    known = set(ours)
+    for pid in ours:
+        while (stat := _stat(proc / str(pid))) is not None and int(stat[1][1]) > 0:
+            pid = int(stat[1][1])
+            known.add(pid)
+    return known
+
+
+# -- ports -----------------------------------------------------------------------------
+
+
+def _of_port(port: int, proc: Path) -> ServerProcesses:
+    sockets = dict(_listening(port, proc))
+    if not sockets:
+        return ServerProcesses(
+            (),
+            f"no process listens on port {port}",
+            "start the server first, or name it in another way",
+        )
+    wanted = {f"socket:[{inode}]" for inode in sockets}
+    holders = [pid for pid in _pids(proc) if _holds(proc / str(pid), wanted)]
+    if holders:
+        return ServerProcesses(tuple(holders))
+    users = ", ".join(sorted({str(user) for user in sockets.values()}))
+    return ServerProcesses(
+        (),
+        f"port {port} is listened on by user {users}, and whose processes hold a socket "
+        "only root and that user may see",
+        "run bw as root, or name it by --target-unit, --target-name or --target-pid",
+    )
+
+
+def _listening(port: int, proc: Path) -> Iterator[tuple[str, int]]:
+    """Yield the sockets that take connections or messages at a port: inode, user."""
+    for name, state in (
+        *(("tcp", _LISTENS), ("tcp6", _LISTENS)),
+        *(("udp", _UNCONNECTED), ("udp6", _UNCONNECTED)),
+    ):
+        try:
+            lines = (proc / "net" / name).read_text().splitlines()[1:]
+        except OSError:
+            continue
+        for fields in map(str.split, lines):
+            if fields[3] == state and int(fields[1].rpartition(":")[2], 16) == port:
+                yield fields[9], int(fields[7])
+
+
+def _holds(process: Path, sockets: Collection[str]) -> bool:
+    try:
+        files = list((process / "fd").iterdir())
+    except OSError:
+        return False
+    return any(_link(file) in sockets for file in files)
+
+
+def _link(file: Path) -> str:
+    try:
+        return os.readlink(file)
+    except OSError:
+        return ""

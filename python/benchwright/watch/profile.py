@@ -1,0 +1,268 @@
+"""The observer behind `--profile`: perf samples the stacks of the trial and its targets.
+
+Decision: perf follows the own tree and the targets by itself (`-p`, inherited by children):
+a profile of the whole machine, filtered afterwards, lost, because it needs root and
+would put other people's stacks into our files. perf begins disabled and is switched on
+over a pipe that it answers, so that no first sample is missed. Its event is its own
+choice: cycles, or the processor's clock where a guest has no counters. Non-goals: off-CPU time,
+the kernel's own threads. Sources: perf-record(1), perf-script(1).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from benchwright.core.observation import CpuProfile, FoldedStacks, StackSample
+from benchwright.watch.characterize.tree import tree_pids
+from benchwright.watch.folded import (
+    FIELDS,
+    fold,
+    folded_text,
+    is_bare,
+    leaves_of,
+    profile_of,
+    samples_of,
+    with_leaves,
+    within,
+)
+from benchwright.watch.observer import ObserverError, Watch
+
+DrawFlameGraph = Callable[[FoldedStacks, str], str]
+"""(stacks, title) -> a picture's text; report/flame_graph.py's, handed in from above."""
+ENOUGH = 20
+"""Samples from which on a trial has a picture of its own."""
+HERTZ = 99
+"""Not 100: in step with nothing that runs by the clock."""
+_PATIENCE_S = 20
+_PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
+_CODE = "profile-unavailable"
+
+
+class Profiler:
+    """An observer (watch/observer.py) that keeps a batch's stacks."""
+
+    def __init__(
+        self,
+        draw: DrawFlameGraph,
+        hertz: int = HERTZ,
+        perf: str = "perf",
+        paranoid: Path = _PARANOID,
+    ) -> None:
+        self._draw = draw
+        self._hertz = hertz
+        self._perf = perf
+        self.user_only = _user_only(paranoid)
+        """Whether this user may not look into the kernel."""
+        self._recording: _Recording | None = None
+        self._watch: Watch | None = None
+        self.samples: list[StackSample] = []
+        """Of the batch that was ended last."""
+
+    def begin(self, watch: Watch) -> None:
+        """Begin to sample. Raises ObserverError `profile-unavailable`."""
+        self.close()
+        self.samples = []
+        pids = tree_pids([watch.root_pid, *watch.target_pids])
+        data = watch.directory / f"{watch.stem}.perf"
+        self._recording = _Recording(self._program(), self._hertz, pids, data)
+        self._watch = watch
+        try:
+            self._recording.switch_on()
+        except ObserverError:
+            self.close()
+            raise
+
+    def end(self) -> None:
+        """End it and read the samples. Raises ObserverError `profile-unavailable`."""
+        recording, self._recording = self._recording, None
+        if recording is not None:
+            try:
+                recording.finish()
+                self.samples = _read(self._program(), recording.data)
+            finally:
+                recording.discard()
+
+    def close(self) -> None:
+        """End perf if it still runs; its data go with it."""
+        recording, self._recording = self._recording, None
+        if recording is not None:
+            recording.discard()
+
+    def profiles(
+        self, windows: Sequence[tuple[int, int, int]]
+    ) -> list[tuple[int, CpuProfile]]:
+        """Return each trial's profile, by epoch, and write its stacks and its picture.
+
+        `windows`: (epoch, begin, end), CLOCK_MONOTONIC [ns], of the batch that was ended last.
+        Where any trial has fewer than ENOUGH samples all of the batch share one. Raises OSError.
+        """
+        parts = [within(self.samples, begin, end) for _, begin, end in windows]
+        if not any(parts):
+            return []
+        epochs = [window[0] for window in windows]
+        if min(len(part) for part in parts) < ENOUGH:
+            together = [sample for part in parts for sample in part]
+            profile = self._kept(fold(together), "", (epochs[0], epochs[-1]))
+            return [(epoch, profile) for epoch in epochs]
+        several = len(epochs) > 1
+        return [
+            (
+                epoch,
+                self._kept(fold(part), f"+{epoch}" if several else "", (epoch,) * 2),
+            )
+            for epoch, part in zip(epochs, parts, strict=True)
+        ]
+
+    def _kept(
+        self, folded: FoldedStacks, which: str, epochs: tuple[int, int]
+    ) -> CpuProfile:
+        assert self._watch is not None, "a batch was begun"
+        directory, stem = self._watch.directory, f"{self._watch.stem}{which}"
+        stacks, picture = directory / f"{stem}.folded", directory / f"{stem}.svg"
+        stacks.write_text(folded_text(folded))
+        picture.write_text(self._draw(folded, stem))
+        # As the series of the sampler are named: relative to the study.
+        study = directory.parent.parent
+        return msgspec.structs.replace(
+            profile_of(folded, self._hertz, user_only=self.user_only),
+            folded=str(stacks.relative_to(study)),
+            svg=str(picture.relative_to(study)),
+            epochs=epochs,
+        )
+
+    def _program(self) -> str:
+        found = shutil.which(self._perf)
+        if found is None:
+            what = "there is no perf on this machine (Debian: apt install linux-perf)"
+            raise ObserverError(_CODE, what)
+        return found
+
+
+class _Recording:
+    """One `perf record` and the pipes that switch it on."""
+
+    def __init__(self, perf: str, hertz: int, pids: list[int], data: Path) -> None:
+        self.data = data
+        control, self._control = os.pipe()
+        self._answers, answers = os.pipe()
+        command = [
+            *_dies_with_us(),
+            *(perf, "record", "-q", "-B", "-N", "-g", "-F", str(hertz)),
+            *("-k", "CLOCK_MONOTONIC", "-o", str(data)),
+            *("-D", "-1", f"--control=fd:{control},{answers}"),
+            *("-p", ",".join(map(str, pids))),
+        ]
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                pass_fds=(control, answers),
+                start_new_session=True,
+                umask=0o077,
+            )
+        finally:
+            os.close(control)
+            os.close(answers)
+
+    def switch_on(self) -> None:
+        """Begin to sample and wait until perf says that it does. Raises ObserverError."""
+        # perf that died already is found out below, by its silence.
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._control, b"enable\n")
+        ready, _, _ = select.select([self._answers], [], [], _PATIENCE_S)
+        if not ready or not os.read(self._answers, 64).startswith(b"ack"):
+            raise self._refused("perf record does not begin")
+
+    def finish(self) -> None:
+        """End the recording and wait until its file is whole. Raises ObserverError."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+        try:
+            self._process.wait(_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            raise self._refused("perf record does not end") from None
+        if not self.data.exists():
+            raise self._refused("perf record kept nothing")
+
+    def discard(self) -> None:
+        """End perf, and remove its data."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        if self._process.stderr is not None:
+            self._process.stderr.close()
+        for pipe in (self._control, self._answers):
+            with contextlib.suppress(OSError):
+                os.close(pipe)
+        for left in (self.data, self.data.with_name(f"{self.data.name}.old")):
+            left.unlink(missing_ok=True)
+
+    def _refused(self, what: str) -> ObserverError:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        assert self._process.stderr is not None, "it is a pipe"
+        said = self._process.stderr.read().decode(errors="replace")
+        return ObserverError(_CODE, f"{what}: {_reason(said)}")
+
+
+def _read(perf: str, data: Path) -> list[StackSample]:
+    """Return the samples in a file of perf's. Raises ObserverError."""
+    samples = list(samples_of(_stderr_text(perf, data)))
+    if not any(map(is_bare, samples)):
+        return samples
+    return list(with_leaves(samples, leaves_of(_stderr_text(perf, data, "-G"))))
+
+
+def _stderr_text(perf: str, data: Path, *options: str) -> Iterator[str]:
+    """Yield what perf says of its file, line by line. Raises ObserverError."""
+    # Neither the network (debuginfod) nor the line numbers of inlined calls: both take minutes.
+    quiet = {k: v for k, v in os.environ.items() if k != "DEBUGINFOD_URLS"}
+    command = [perf, "script", "--no-inline", "--ns", "-F", FIELDS, "-i", str(data)]
+    command += options
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        errors="replace",
+        env=quiet,
+    ) as process:
+        assert process.stdout is not None, "it is a pipe"
+        yield from process.stdout
+    if process.returncode:
+        raise ObserverError(_CODE, f"perf script ended with {process.returncode}")
+
+
+def _dies_with_us() -> list[str]:
+    """Return what lets a program end when we are killed; empty where there is no setpriv."""
+    found = shutil.which("setpriv")
+    return [] if found is None else [found, "--pdeathsig", "TERM", "--"]
+
+
+def _reason(said: str) -> str:
+    """Return perf's first words that say something."""
+    lines = (line.strip() for line in said.splitlines())
+    words = [line for line in lines if line and line not in ("Error:", "Warning:")]
+    return words[0] if words else "it said nothing of why"
+
+
+def _user_only(paranoid: Path) -> bool:
+    if os.geteuid() == 0:
+        return False
+    try:
+        return int(paranoid.read_text()) >= 2
+    except (OSError, ValueError):
+        return False

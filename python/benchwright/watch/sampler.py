@@ -1,0 +1,286 @@
+"""The sampler's client: `bw-sampler serve`, one process for a session.
+
+Purpose: an `Observer` that has the machine watched and knows afterwards where the series
+is. Decision: nothing of the sampler may hold up or end a run. It gets five seconds for an
+answer; then it is killed, and what comes after is not watched. Source: docs/watch-format.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import subprocess
+import time
+from pathlib import Path
+from typing import IO, TypeVar
+
+import msgspec
+
+from benchwright.watch.observer import ObserverError, Watch
+
+PROTOCOL = 1
+CODE = "not-watched"
+_LONGEST_REPLY = 1 << 20
+_ENCODER = 500
+"""Of its last words, as many are told [characters]."""
+
+
+class WatchedSeries(msgspec.Struct, frozen=True):
+    """A batch that was watched: where its series is, and what the sampler says of it."""
+
+    file: Path
+    begin_ns: int
+    """CLOCK_MONOTONIC [ns]."""
+    end_ns: int
+    samples: int
+    cost_ns: int
+    """Processor time that the sampler used meanwhile."""
+    lost_ns: int = 0
+    """By how much samples were late, in all."""
+    error: str = ""
+    """Why the file is not whole."""
+
+
+class _WatchRequest(msgspec.Struct, tag="watch"):
+    id: int
+    out: str
+    root_pid: int
+    interval_ns: int
+    copies: bool
+    watcher_pids: tuple[int, ...]
+    extra_pids: tuple[int, ...]
+
+
+class _EndRequest(msgspec.Struct, tag="end"):
+    id: int
+
+
+class _Hello(msgspec.Struct, tag="hello"):
+    protocol: int
+
+
+class _WatchingReply(msgspec.Struct, tag="watching"):
+    id: int
+    begin_ns: int
+
+
+class _WatchedReply(msgspec.Struct, tag="watched"):
+    id: int
+    samples: int
+    begin_ns: int
+    end_ns: int
+    cost_ns: int
+    lost_ns: int = 0
+    error: str = ""
+
+
+class _Refusal(msgspec.Struct, tag="error"):
+    id: int
+    message: str
+
+
+_Reply = _Hello | _WatchingReply | _WatchedReply | _Refusal
+_Expected = TypeVar("_Expected", _WatchingReply, _WatchedReply)
+
+
+class SamplerObserver:
+    """Has batches watched by the sampler; `last` is the batch that was ended last."""
+
+    def __init__(
+        self,
+        program: Path,
+        *,
+        interval_ns: int = 100_000_000,
+        copies: bool = True,
+        timeout_s: float = 5.0,
+    ) -> None:
+        self.last: WatchedSeries | None = None
+        self._program = program
+        self._interval_ns = interval_ns
+        self._copies = copies
+        self._timeout_s = timeout_s
+        self._sampler: _Sampler | None = None
+        self._given_up = ""
+        self._id = 0
+        self._file: Path | None = None
+
+    def begin(self, watch: Watch) -> None:
+        """Have a batch watched from now on. Raises ObserverError."""
+        self.last = None
+        self._file = None
+        sampler = self._started()
+        self._id += 1
+        file = watch.directory / f"{watch.stem}.jsonl.gz"
+        request = _WatchRequest(
+            self._id,
+            str(file.absolute()),
+            watch.root_pid,
+            self._interval_ns,
+            self._copies,
+            watch.watcher_pids,
+            watch.target_pids,
+        )
+        # Before it is asked: `end` ends it also where an interrupt hid the answer.
+        self._file = file
+        try:
+            self._asked(sampler, request, _WatchingReply)
+        except ObserverError:
+            self._file = None
+            raise
+
+    def end(self) -> None:
+        """End the batch: its file is whole, and `last` tells of it. Raises ObserverError.
+
+        Without a batch that was begun nothing happens.
+        """
+        file, self._file = self._file, None
+        if file is None or self._sampler is None:
+            return
+        reply = self._asked(self._sampler, _EndRequest(self._id), _WatchedReply)
+        self.last = WatchedSeries(
+            file,
+            reply.begin_ns,
+            reply.end_ns,
+            reply.samples,
+            reply.cost_ns,
+            reply.lost_ns,
+            reply.error,
+        )
+
+    def close(self) -> None:
+        """End the sampler; what it was watching is whole as far as it came."""
+        sampler, self._sampler = self._sampler, None
+        self._file = None
+        if sampler is not None:
+            sampler.close()
+
+    def _started(self) -> _Sampler:
+        if self._given_up:
+            raise ObserverError(CODE, self._given_up)
+        if self._sampler is None:
+            try:
+                self._sampler = _Sampler(self._program, self._timeout_s)
+            except OSError as error:
+                raise self._lost(f"cannot start {self._program}: {error}") from None
+            hello = self._reply(self._sampler, time.monotonic() + self._timeout_s)
+            if not isinstance(hello, _Hello) or hello.protocol != PROTOCOL:
+                raise self._lost(f"{self._program} does not speak protocol {PROTOCOL}")
+        return self._sampler
+
+    def _asked(
+        self,
+        sampler: _Sampler,
+        request: _WatchRequest | _EndRequest,
+        expected: type[_Expected],
+    ) -> _Expected:
+        deadline = time.monotonic() + self._timeout_s
+        try:
+            sampler.write(msgspec.json.encode(request) + b"\n")
+        except OSError:
+            raise self._lost("the sampler is gone") from None
+        while True:
+            reply = self._reply(sampler, deadline)
+            if isinstance(reply, _Hello) or reply.id != request.id:
+                # Of a request whose answer an interrupt kept us from reading.
+                continue
+            if isinstance(reply, _Refusal):
+                raise ObserverError(CODE, f"the sampler cannot: {reply.message}")
+            if isinstance(reply, expected):
+                return reply
+
+    def _reply(self, sampler: _Sampler, deadline: float) -> _Reply:
+        """Return the next answer. Raises ObserverError, and gives the sampler up."""
+        try:
+            return _DECODER.decode(sampler.line(deadline))
+        except TimeoutError:
+            raise self._lost(
+                f"the sampler gave no answer for {self._timeout_s:g} s and was ended"
+            ) from None
+        except EOFError:
+            raise self._lost("the sampler ended by itself") from None
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise self._lost(f"cannot read the sampler's answer: {error}") from None
+
+    def _lost(self, why: str) -> ObserverError:
+        """Give the sampler up for good, and return the error that says why."""
+        sampler, self._sampler = self._sampler, None
+        if sampler is not None:
+            words = sampler.kill()
+            why += f"; its last words: {words}" if words else ""
+        self._given_up = why
+        return ObserverError(CODE, why)
+
+
+_DECODER: msgspec.json.Decoder[_Reply] = msgspec.json.Decoder(_Reply)
+
+
+class _Sampler:
+    """The process: lines to it and from it, none waited for longer than told."""
+
+    def __init__(self, program: Path, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._rest = b""
+        # In memory, and no pipe: nobody would read a pipe while a trial runs.
+        self._words = os.memfd_create("bw-sampler-stderr")
+        try:
+            self._process = subprocess.Popen(
+                [program, "serve"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._words,
+                # A terminal's interrupt ends the trial; the sampler is told by us.
+                start_new_session=True,
+            )
+        except OSError:
+            os.close(self._words)
+            raise
+
+    def write(self, line: bytes) -> None:
+        """Write a request. Raises OSError where nobody reads any more."""
+        # It fits in the pipe, which is empty: only one request is ever open.
+        os.write(_pipe(self._process.stdin).fileno(), line)
+
+    def line(self, deadline: float) -> bytes:
+        """Return the next line. Raises TimeoutError, and EOFError at its end."""
+        descriptor = _pipe(self._process.stdout).fileno()
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        while b"\n" not in self._rest:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0 or not poll.poll(left_s * 1000):
+                raise TimeoutError
+            data = os.read(descriptor, 65536)
+            if not data or len(self._rest) > _LONGEST_REPLY:
+                raise EOFError
+            self._rest += data
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line
+
+    def close(self) -> None:
+        """Ask it to end by closing its input; kill it where it does not."""
+        with contextlib.suppress(OSError):
+            _pipe(self._process.stdin).close()
+        self._wait()
+        self.kill()
+
+    def kill(self) -> str:
+        """End it at once, and return its last words."""
+        self._process.kill()
+        self._wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(OSError):
+                _pipe(pipe).close()
+        words = os.pread(self._words, _LONGEST_REPLY, 0)
+        os.close(self._words)
+        return words.decode(errors="replace").strip()[-_ENCODER:]
+
+    def _wait(self) -> None:
+        # Not even a killed process ends while a dead disk holds it.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(self._timeout_s)
+
+
+def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
+    assert pipe is not None, "the sampler is started with pipes"
+    return pipe

@@ -1,0 +1,237 @@
+"""CPUs in a window: who used them, who waited, how fast they ran, how hot they were, whether they were throttled."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+
+from benchwright.core.resource_use import ClockUse, CpuUse
+from benchwright.watch.use.columns import (
+    Columns,
+    CounterSums,
+    Flags,
+    FloatValues,
+    Ints,
+    SeriesSample,
+    fitted,
+)
+from benchwright.watch.use.series_file import Header
+from benchwright.watch.use.window import SeriesWindow, names_of
+
+# -- Processors in a window: who used them, and who waited -----------------------------
+#
+# Source: docs/watch-format.md for the columns; /proc/stat counts in ticks (10 ms mostly),
+# so shares of a window of a few ticks are coarse.
+
+BUSY = ("user", "nice", "system", "irq", "softirq")
+
+
+def cpu_use(window: SeriesWindow, of_kernel: float | None = None) -> CpuUse | None:
+    """Return the use of the processors; None where /proc/stat was not told.
+
+    `of_kernel` is what the kernel's own threads used [cores].
+    """
+    numbers = tuple(
+        number
+        for number in names_of(window, "cpu", "user")
+        if window.growth(f"cpu/{number}/user") is not None
+    )
+    if not numbers:
+        return None
+    each = tuple(_cores(window, numbers[i : i + 1], BUSY) for i in range(len(numbers)))
+    busy = sum(each)
+    interrupts = _cores(window, numbers, ("irq", "softirq"))
+    own, target, watcher = (_tree(window, of) for of in ("own", "target", "watcher"))
+    return CpuUse(
+        count=len(numbers),
+        busy=busy,
+        user=_cores(window, numbers, ("user", "nice")),
+        system=_cores(window, numbers, ("system",)),
+        interrupts=interrupts,
+        iowait=_cores(window, numbers, ("iowait",)),
+        steal=_cores(window, numbers, ("steal",)),
+        each=tuple(min(one, 1.0) for one in each),
+        runnable=_runnable(window),
+        pressure=pressure(window, "cpu"),
+        own=own,
+        target=target,
+        watcher=watcher,
+        others=_others(busy - interrupts, own, target, watcher),
+        own_user=_seconds(window, "own/user_ns"),
+        kernel=of_kernel,
+    )
+
+
+def pressure(window: SeriesWindow, resource: str, of: str = "some") -> float | None:
+    """Return the share of the window in which `some` task waited, or all (`full`)."""
+    rate = window.rate(f"pressure/{resource}/{of}")
+    return None if rate is None else min(rate / 1e6, 1.0)
+
+
+def _cores(
+    window: SeriesWindow, numbers: tuple[str, ...], kinds: tuple[str, ...]
+) -> float:
+    names = [f"cpu/{number}/{kind}" for number in numbers for kind in kinds]
+    return (window.rate(*names) or 0.0) / window.header.ticks_per_s
+
+
+def _seconds(window: SeriesWindow, *names: str) -> float | None:
+    rate = window.rate(*names)
+    return None if rate is None else rate / 1e9
+
+
+def _tree(window: SeriesWindow, of: str) -> float | None:
+    return _seconds(window, f"{of}/user_ns", f"{of}/system_ns")
+
+
+def _others(
+    tasks: float, own: float | None, target: float | None, watcher: float | None
+) -> float | None:
+    if own is None:
+        return None
+    return max(tasks - own - (target or 0.0) - (watcher or 0.0), 0.0)
+
+
+def _runnable(window: SeriesWindow) -> float | None:
+    # The sampler runs while it reads the number.
+    found = window.mean("kernel/running")
+    return None if found is None else max(found - 1, 0.0)
+
+
+# --------------------------------------------------------------------------------------
+# How fast processors ran in a window, how hot they were, whether they were throttled.
+#
+# Decision: the frequency of an idle processor says nothing of the trial, so samples count
+# before which it was busy for most of an interval. Source: docs/watch-format.md for the
+# columns; /proc/stat counts in ticks (10 ms mostly), so a share of one interval is coarse.
+
+_BUSY_SHARE = 0.5
+"""From here on a processor's frequency counts: an idle one's says nothing of the trial."""
+_HZ = 1000.0
+"""Of the kHz that are told."""
+
+
+def clock_use(window: SeriesWindow, clocks: WindowClocks) -> ClockUse | None:
+    """Return frequencies, temperature and throttling; None where nothing is told."""
+    each = clocks.each()
+    changed = min(each, key=lambda one: one[0] / one[1], default=None)
+    hottest = [
+        window.most(name) for name in window.names if name.startswith("thermal/")
+    ]
+    throttles = [name for name in window.names if name.startswith("throttle/")]
+    use = ClockUse(
+        frequency_min=None if changed is None else changed[0] * _HZ,
+        frequency_max=None if changed is None else changed[1] * _HZ,
+        frequency_mean=_mean(each),
+        temperature_max=max(
+            (one / 1000 for one in hottest if one is not None), default=None
+        ),
+        thermal_throttles=window.count(*throttles) if throttles else None,
+    )
+    return None if use == ClockUse() else use
+
+
+def _mean(each: list[tuple[float, float, float, int]]) -> float | None:
+    samples = sum(count for *_, count in each)
+    return sum(whole for _, _, whole, _ in each) * _HZ / samples if samples else None
+
+
+class BusyClocks:
+    """How busy the processors were whose frequency is told: ticks before a sample.
+
+    Arrays are of shape `(n_processors,)`.
+    """
+
+    def __init__(self, header: Header, columns: Columns) -> None:
+        self._interval_ns = header.interval_ns
+        self._ticks = header.ticks_per_s * header.interval_ns / 1e9
+        """Of one processor in one interval."""
+        self.gauges: Ints = np.zeros(0, np.int64)
+        """Where the frequencies stand."""
+        self._columns = columns
+        self._sums = CounterSums((), {})
+        self._known = (0, 0)
+        self._past: deque[tuple[int, FloatValues]] = deque()
+        """The ticks of all samples that one interval before the last can lie between."""
+
+    def take(self, sample: SeriesSample) -> None:
+        """Take in a sample."""
+        self._fit()
+        if not len(self.gauges):
+            return
+        self._past.append((sample.when_ns, self._sums.of(sample.totals)))
+        oldest_ns = sample.when_ns - self._interval_ns
+        while len(self._past) > 1 and self._past[1][0] <= oldest_ns:
+            self._past.popleft()
+
+    def share(self) -> FloatValues:
+        """Return for how much of the interval before the last sample each was busy."""
+        after_ns, now = self._past[-1]
+        when_ns = after_ns - self._interval_ns
+        after = now
+        for before_ns, before in reversed(self._past):
+            if before_ns <= when_ns:
+                slopes = (after - before) / max(after_ns - before_ns, 1)
+                return (now - (slopes * (when_ns - before_ns) + before)) / self._ticks
+            after_ns, after = before_ns, before
+        return (now - after) / self._ticks
+
+    def _fit(self) -> None:
+        """Look for processors that are new."""
+        counters, gauges = self._columns.counters.names, self._columns.gauges.names
+        if self._known == (len(counters), len(gauges)):
+            return
+        self._known = (len(counters), len(gauges))
+        names = [name for name in gauges if name.startswith("frequency/")]
+        self.gauges = np.array([gauges[name] for name in names], dtype=np.int64)
+        numbers = [name.removeprefix("frequency/") for name in names]
+        self._sums = CounterSums(
+            [[f"cpu/{number}/{kind}" for kind in BUSY] for number in numbers], counters
+        )
+        past = [(when, _longer(ticks, len(names))) for when, ticks in self._past]
+        self._past = deque(past)
+
+
+class WindowClocks:
+    """The frequencies of busy processors from one moment to another [kHz]."""
+
+    def __init__(self, begin_ns: int, end_ns: int) -> None:
+        self._begin_ns, self._end_ns = begin_ns, end_ns
+        self._least: FloatValues = np.zeros(0)
+        self._most: FloatValues = np.zeros(0)
+        self._sum: FloatValues = np.zeros(0)
+        self._count: FloatValues = np.zeros(0)
+
+    def take(self, sample: SeriesSample, busy: BusyClocks) -> None:
+        """Take in a sample that `busy` has taken in; one before which it was idle is none."""
+        if not len(busy.gauges):
+            return
+        if not self._begin_ns <= sample.when_ns <= self._end_ns:
+            return
+        share = busy.share()
+        told = sample.gauges[busy.gauges]
+        # 0 is no frequency, and nan is not above it.
+        counts = (told > 0) & (share >= _BUSY_SHARE)
+        self._add(np.where(counts, told, np.nan), counts)
+
+    def each(self) -> list[tuple[float, float, float, int]]:
+        """Return each processor's lowest, highest and summed frequency [kHz], and of how
+        many samples; one that never was busy is not among them."""
+        found = zip(self._least, self._most, self._sum, self._count, strict=True)
+        return [
+            (float(least), float(most), float(whole), int(count))
+            for least, most, whole, count in found
+            if count
+        ]
+
+    def _add(self, told: FloatValues, counts: Flags) -> None:
+        size = len(told)
+        self._least = np.fmin(fitted(self._least, size), told)
+        self._most = np.fmax(fitted(self._most, size), told)
+        self._sum = _longer(self._sum, size) + np.where(counts, told, 0.0)
+        self._count = _longer(self._count, size) + counts
+
+
+def _longer(values: FloatValues, size: int) -> FloatValues:
+    return np.append(values, np.zeros(size - len(values)))

@@ -1,0 +1,391 @@
+"""From a series to what a trial used: `ResourceUse`, one window after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from benchwright.core.resource_use import KernelMessage, ResourceUse, TreeIo
+from benchwright.watch.use.columns import Columns, SeriesSample
+from benchwright.watch.use.cpu import (
+    BusyClocks,
+    WindowClocks,
+    clock_use,
+    cpu_use,
+    pressure,
+)
+from benchwright.watch.use.devices import (
+    DiskSteps,
+    WindowDisks,
+    WindowFiles,
+    cgroups_use,
+    disks_use,
+    files_of_machine,
+    memory_use,
+    networks_use,
+    sockets_use,
+)
+from benchwright.watch.use.series_file import (
+    Cgroup,
+    ColumnsLine,
+    FilesOpenTable,
+    Header,
+    KernelLine,
+    OwnThreads,
+    Processes,
+    RowLine,
+    SeriesEnd,
+    SeriesLine,
+    TargetThreads,
+    ThreadsLine,
+    WatcherThreads,
+    read_series,
+)
+from benchwright.watch.use.tasks import (
+    ProcessTable,
+    ThreadTable,
+    Trees,
+    WindowOthers,
+    WindowThreads,
+    tasks_use,
+)
+from benchwright.watch.use.window import SeriesWindow
+
+# --------------------------------------------------------------------------------------
+# What is seen of one window while a series goes by, and the use that it comes to.
+#
+# Purpose: all that a window needs of every line, gathered in one place. Decision: everything
+# kept here is bounded by the machine (its columns, threads, processes), not by the time.
+
+MOST_MESSAGES = 20
+_WARNING = 4
+"""The kernel's level of a warning; lower is worse."""
+_LATE_SHARE = 0.1
+"""From here on samples that came late are told: shares of single samples are coarse."""
+
+SpanNs = tuple[int, int]
+"""From when to when [CLOCK_MONOTONIC ns]."""
+
+
+class MachineSeries:
+    """What all windows of a series look at: columns, processors, disks, trees."""
+
+    def __init__(self, header: Header) -> None:
+        self.header = header
+        self.columns = Columns()
+        self.busy = BusyClocks(header, self.columns)
+        self.disks = DiskSteps(self.columns)
+        self.trees = Trees(header)
+        self.cgroups: list[Cgroup] = []
+        self.end: SeriesEnd | None = None
+        """None: the file was cut short."""
+        self.first_ns: int | None = None
+        self.last_ns: int | None = None
+        """When the first and the last sample were."""
+
+    def take(self, sample: SeriesSample) -> None:
+        """Take in a sample, before the windows do."""
+        self.first_ns = sample.when_ns if self.first_ns is None else self.first_ns
+        self.last_ns = sample.when_ns
+        self.busy.take(sample)
+        self.disks.take(sample)
+
+    @property
+    def absent(self) -> tuple[tuple[str, str], ...]:
+        """What could not be read, and why."""
+        return self.header.absent + (self.end.absent if self.end else ())
+
+    @property
+    def cost(self) -> float | None:
+        """The sampler's own processor time [cores]."""
+        end = self.end
+        if end is None or end.end_ns <= end.begin_ns:
+            return None
+        return end.cost_ns / (end.end_ns - end.begin_ns)
+
+
+class WindowGroup:
+    """One trial, or a few that are seen together, while the series goes by."""
+
+    def __init__(
+        self, machine: MachineSeries, span: SpanNs, epochs: tuple[int, int]
+    ) -> None:
+        self._machine = machine
+        self._span = span
+        self._epochs = epochs
+        self.window = SeriesWindow(machine.header, machine.columns, *span)
+        self.own = WindowThreads("own", *span)
+        self.target = WindowThreads("target", *span)
+        self.others = WindowOthers(machine.trees, *span)
+        self.files = WindowFiles(*span)
+        self._clocks = WindowClocks(*span)
+        self._disks = WindowDisks(*span)
+        self._samples = 0
+        self._late_s = 0.0
+        self._kernel: tuple[list[KernelLine], list[KernelLine]] = ([], [])
+        """Warnings and worse, and the others: the first of each."""
+
+    def take(self, sample: SeriesSample) -> None:
+        """Take in a sample that the machine has taken in."""
+        begin_ns, end_ns = self._span
+        self.window.take(sample)
+        self._clocks.take(sample, self._machine.busy)
+        self._disks.take(sample.when_ns, self._machine.disks)
+        self._samples += begin_ns <= sample.when_ns <= end_ns
+        before_ns = sample.before_ns
+        if before_ns is not None and begin_ns < sample.when_ns and before_ns < end_ns:
+            interval_s = self._machine.header.interval_ns / 1e9
+            step_s = (sample.when_ns - before_ns) / 1e9
+            self._late_s += max(step_s - 2 * interval_s, 0.0)
+
+    def message(self, line: KernelLine) -> None:
+        """Take in a message of the kernel; the earliest are kept."""
+        if self._span[0] <= line.t <= self._span[1]:
+            kept = self._kernel[line.level > _WARNING]
+            kept.append(line)
+            kept.sort(key=lambda one: one.t)
+            del kept[MOST_MESSAGES:]
+
+    def use(self) -> ResourceUse:
+        """Return what was used, after the series' end."""
+        machine, (begin_ns, end_ns) = self._machine, self._span
+        absent = self._unseen()
+        bare = ResourceUse(
+            seconds=(end_ns - begin_ns) / 1e9,
+            samples=self._samples,
+            epochs=self._epochs,
+            begin_ns=begin_ns,
+            end_ns=end_ns,
+            absent=machine.absent + absent,
+            sampler_cost=machine.cost,
+        )
+        return self._filled(bare) if self._is_seen() else bare
+
+    def _is_seen(self) -> bool:
+        """Return whether the series covers a part; the window becomes that part."""
+        first_ns, last_ns = self._machine.first_ns, self._machine.last_ns
+        if first_ns is None or last_ns is None or first_ns == last_ns:
+            return False
+        self.window.finish(first_ns, last_ns)
+        return self.window.begin_ns < self.window.end_ns
+
+    def _unseen(self) -> tuple[tuple[str, str], ...]:
+        """Return what of a window the samples do not tell, and why."""
+        if not self._is_seen():
+            return (("samples", "no two samples lie around the trial"),)
+        whole_s = (self._span[1] - self._span[0]) / 1e9
+        seen_s = self.window.seconds
+        if whole_s - seen_s > self._machine.header.interval_ns / 1e9:
+            return (("samples", f"the sampler saw {seen_s:.1f} s of {whole_s:.1f} s"),)
+        if self._late_s > _LATE_SHARE * whole_s:
+            return (("samples", f"they came {self._late_s:.1f} s late in all"),)
+        return ()
+
+    def _filled(self, bare: ResourceUse) -> ResourceUse:
+        window = self.window
+        others = self.others.others_use(window)
+        tasks, working = tasks_use(window, self.own, self.target)
+        return msgspec.structs.replace(
+            bare,
+            cpu=cpu_use(window, others.of_kernel),
+            tasks=tasks,
+            working=working,
+            others=others.processes,
+            programs=others.programs,
+            memory=memory_use(window),
+            disks=disks_use(window, self._disks),
+            io_pressure=pressure(window, "io"),
+            io_pressure_full=pressure(window, "io", "full"),
+            networks=networks_use(window),
+            sockets=sockets_use(window),
+            cgroups=cgroups_use(window, self._machine.cgroups),
+            own_io=_tree_io(window, "own"),
+            target_io=_tree_io(window, "target"),
+            files=self.files.nearest(),
+            files_of_machine=files_of_machine(window),
+            kernel=self._messages(),
+            clock=clock_use(window, self._clocks),
+        )
+
+    def _messages(self) -> tuple[KernelMessage, ...]:
+        """Return the kernel's messages in the window: warnings and worse, then the others."""
+        begin_ns, end_ns = self.window.begin_ns, self.window.end_ns
+        warnings, others = self._kernel
+        inside = [line for line in warnings + others if begin_ns <= line.t <= end_ns]
+        return tuple(
+            KernelMessage((line.t - begin_ns) / 1e9, line.level, line.text)
+            for line in inside[:MOST_MESSAGES]
+        )
+
+
+def _tree_io(window: SeriesWindow, of: str) -> TreeIo | None:
+    if window.growth(f"{of}/read_chars") is None:
+        return None
+    return TreeIo(
+        read_chars=window.whole(f"{of}/read_chars"),
+        written_chars=window.whole(f"{of}/written_chars"),
+        read_bytes=window.whole(f"{of}/read_bytes"),
+        write_bytes=window.whole(f"{of}/write_bytes"),
+        read_calls=window.whole(f"{of}/read_calls"),
+        write_calls=window.whole(f"{of}/write_calls"),
+    )
+
+
+# -- From a series to what a trial used: `ResourceUse`, one window after the other -----
+#
+# Purpose: the evidence of findings, distilled once, right after a batch. A function of the
+# file and the windows. Decision: the file goes by once, line by line, and each window keeps
+# what its figures need, so that an hour of a large machine needs no more memory than a
+# minute. Trials of less than three sampling intervals are seen
+# together, since most of such a window lies between two samples, and shares of a single one
+# would be shares of its neighbours. What lies between trials (SETUP, CLEANUP, rest) would be
+# told as theirs, so trials with much between them are not seen together. Source: docs/watch-format.md, core/resource_use.py.
+
+_FEWEST_INTERVALS = 3
+"""Shorter trials are seen together."""
+_MOST_BETWEEN = 0.1
+"""Of their EXEC time: what may lie between trials that are seen together."""
+
+TrialSpan = tuple[int, int, int]
+"""Its epoch, and when its EXEC began and ended [CLOCK_MONOTONIC ns]."""
+
+
+def uses_of(
+    file: Path, path: str, windows: Sequence[TrialSpan]
+) -> list[ResourceUse | None]:
+    """Return what each trial of a batch used, in order; None: it is in one before it.
+
+    `path` is the file's, relative to the study. Trials shorter than three sampling
+    intervals that follow each other closely are seen together, by the first of them.
+    Raises SeriesError for a series that cannot be read.
+    """
+
+    def grouped(header: Header) -> list[list[TrialSpan]]:
+        return list(_groups(windows, _FEWEST_INTERVALS * header.interval_ns))
+
+    uses: list[ResourceUse | None] = []
+    for group, use in _distill(file, grouped):
+        uses.append(msgspec.structs.replace(use, series=path))
+        uses += [None] * (len(group) - 1)
+    return uses
+
+
+def resource_use(
+    file: Path, begin_ns: int, end_ns: int, epochs: tuple[int, int]
+) -> ResourceUse:
+    """Return what was used from one moment to another [CLOCK_MONOTONIC ns].
+
+    Where the series covers a part of it only, figures are of that part, and `absent` says
+    how much; where it covers nothing, there are none. Raises SeriesError.
+    """
+    assert begin_ns <= end_ns, "a window ends after it begins"
+    trials = [(epochs[0], begin_ns, end_ns), (epochs[1], begin_ns, end_ns)]
+    ((_, use),) = _distill(file, lambda _: [trials])
+    return use
+
+
+def _distill(
+    file: Path, grouped: Callable[[Header], list[list[TrialSpan]]]
+) -> list[tuple[list[TrialSpan], ResourceUse]]:
+    """Return groups of trials, as they are for a series' header, each with its use."""
+    lines = read_series(file)
+    header = next(lines)
+    assert isinstance(header, Header), "a series begins with its header"
+    groups = grouped(header)
+    passing = _SeriesPass(header, groups)
+    for line in lines:
+        passing.take(line)
+    return list(zip(groups, passing.finish(), strict=True))
+
+
+class _SeriesPass:
+    """A series that goes by."""
+
+    def __init__(self, header: Header, groups: Sequence[list[TrialSpan]]) -> None:
+        self._machine = MachineSeries(header)
+        self._groups = [
+            WindowGroup(
+                self._machine, (group[0][1], group[-1][2]), (group[0][0], group[-1][0])
+            )
+            for group in groups
+        ]
+        self._rows = 0
+        self._before_ns = self._last_ns = 0
+        """When the last two rows were."""
+
+    def take(self, line: SeriesLine) -> None:
+        """Take in a line."""
+        match line:
+            case RowLine():
+                self._row(line)
+            case ThreadsLine():
+                self._threads(line)
+            case Processes():
+                below = self._machine.trees.descendants(line)
+                for group in self._groups:
+                    group.others.take(ProcessTable(line, below))
+            case FilesOpenTable():
+                for group in self._groups:
+                    group.files.take(line)
+            case ColumnsLine():
+                self._machine.columns.begin(line)
+            case Cgroup():
+                self._machine.cgroups.append(line)
+            case KernelLine():
+                for group in self._groups:
+                    group.message(line)
+            case SeriesEnd():
+                self._machine.end = line
+            case _:
+                pass  # Copies of files are for people; nothing is computed from them.
+
+    def finish(self) -> list[ResourceUse]:
+        """Return the groups' uses, after the last line."""
+        self._sample(self._machine.columns.finish())
+        return [group.use() for group in self._groups]
+
+    def _row(self, row: RowLine) -> None:
+        self._rows += 1
+        self._before_ns, self._last_ns = self._last_ns, row.t
+        self._sample(self._machine.columns.row(row.t, row.v))
+
+    def _sample(self, sample: SeriesSample | None) -> None:
+        if sample is not None:
+            self._machine.take(sample)
+            for group in self._groups:
+                group.take(sample)
+            self._machine.columns.gauges.take(sample.gauges)
+
+    def _threads(self, table: ThreadsLine) -> None:
+        self._machine.trees.take(table, roots=isinstance(table, TargetThreads))
+        if isinstance(table, WatcherThreads):
+            return
+        one = ThreadTable(table, self._rows - 1, self._before_ns)
+        for group in self._groups:
+            seen = group.own if isinstance(table, OwnThreads) else group.target
+            seen.take(one)
+
+
+def _groups(
+    windows: Sequence[TrialSpan], shortest_ns: int
+) -> Iterator[list[TrialSpan]]:
+    """Yield the trials that are seen together, in order."""
+    group: list[TrialSpan] = []
+    for window in windows:
+        if group and not _belongs(group, window, shortest_ns):
+            yield group
+            group = []
+        group.append(window)
+    if group:
+        yield group
+
+
+def _belongs(group: list[TrialSpan], window: TrialSpan, shortest_ns: int) -> bool:
+    """Return whether a trial is seen with those before it: all short, little between."""
+    if any(end - begin >= shortest_ns for _, begin, end in (group[-1], window)):
+        return False
+    exec_ns = sum(end - begin for _, begin, end in (*group, window))
+    between_ns = window[2] - group[0][1] - exec_ns
+    return between_ns <= _MOST_BETWEEN * exec_ns

@@ -1,0 +1,354 @@
+"""The lines of a series file, one type for each, read as a stream whose order is checked."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+
+from benchwright.core.errors import OperatingError
+from benchwright.core.resource_use import IoLimit
+
+# --------------------------------------------------------------------------------------
+# The lines of a series file, one type for each, and reading them one after the other.
+#
+# Purpose: the format of docs/watch-format.md as types. Decision: the file is decompressed in
+# pieces by zlib and not by `gzip`, which gives up what it has read when the end is missing; a
+# session that was killed leaves such a file, and all of its whole lines are good.
+
+VERSION = 1
+_PIECE = 1 << 18
+"""Read at a time [bytes]."""
+_GZIP = 31
+"""zlib's word for: a gzip header, a window of any size."""
+
+Ns = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+"""A time, or a length of time [ns]."""
+Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""Numbers beyond 64 bits are damage."""
+ColumnKind = Literal["counter", "gauge"]
+Belonging = Literal["own", "target"]
+
+
+class SeriesError(OperatingError):
+    """A series file that cannot be read: which one, where, and why."""
+
+    code = "series-damaged"
+
+    def __init__(self, path: Path, line: int, message: str) -> None:
+        self.path = path
+        self.line = line
+        super().__init__(
+            f"{path}:{line}: {message} [{self.code}]\n"
+            "  = the trial's figures are in the journal and are not touched by this"
+        )
+
+
+class Header(msgspec.Struct, frozen=True, tag="series"):
+    """What a series says of itself and of the machine."""
+
+    version: Whole
+    interval_ns: Ns
+    begin_ns: Ns
+    """CLOCK_MONOTONIC [ns], as all times in the file."""
+    realtime_ns: Ns
+    """CLOCK_REALTIME at that moment [ns since 1970]."""
+    root_pid: Whole
+    page_size: Whole = 4096
+    ticks_per_s: Whole = 100
+    cpus: Whole = 0
+    boot_id: str = ""
+    absent: tuple[tuple[str, str], ...] = ()
+    """What could not be read, and why."""
+    limits: dict[str, object] = {}
+    """What the machine tells of its own limits: `net/eth0/speed_mbit`."""
+
+
+class ColumnsLine(msgspec.Struct, frozen=True, tag="columns"):
+    """The columns of the rows that follow."""
+
+    names: tuple[str, ...]
+    kinds: tuple[ColumnKind, ...]
+
+
+class RowLine(msgspec.Struct, frozen=True, tag="row"):
+    """One sample: differences from the row before."""
+
+    t: Ns
+    v: list[Whole | None]
+
+
+class ThreadRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One thread at one sample; times are totals since its start [ns]."""
+
+    pid: Whole
+    tid: Whole
+    name: str
+    state: str
+    run_ns: Ns | None
+    wait_ns: Ns | None
+
+
+class ThreadsLine(msgspec.Struct, frozen=True):
+    """The threads of a tree at one sample: at most 64, those that ran most."""
+
+    t: Ns
+    rows: tuple[ThreadRow, ...]
+    more: Whole = 0
+    """How many others there are."""
+
+
+class OwnThreads(ThreadsLine, frozen=True, tag="own"):
+    """Of the trial's own tree."""
+
+
+class TargetThreads(ThreadsLine, frozen=True, tag="target"):
+    """Of the targets' trees."""
+
+
+class WatcherThreads(ThreadsLine, frozen=True, tag="watcher"):
+    """Of bw itself."""
+
+
+class ProcessRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One process; ticks are of the header's `ticks_per_s`."""
+
+    pid: Whole
+    ppid: Whole
+    name: str
+    run_ticks: Whole
+    """User and system time."""
+    start_ticks: Whole
+    """After boot: tells two processes of one number apart."""
+
+
+class Processes(msgspec.Struct, frozen=True, tag="processes"):
+    """All processes of the machine at one moment."""
+
+    t: Ns
+    rows: tuple[ProcessRow, ...]
+
+
+class FilesRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The open files of one process."""
+
+    pid: Whole
+    name: str
+    open: Whole
+    limit: Whole | None
+
+
+class FilesOpenTable(msgspec.Struct, frozen=True, tag="files_open"):
+    """The open files of the own and target trees at one moment."""
+
+    t: Ns
+    rows: tuple[FilesRow, ...]
+
+
+class CgroupLimits(msgspec.Struct, frozen=True):
+    """The limits of a cgroup; None: none."""
+
+    cpu_cores: float | None = None
+    memory_bytes: int | None = None
+    swap_bytes: int | None = None
+    pids: int | None = None
+    cpus: str | None = None
+    io: tuple[IoLimit, ...] = ()
+
+
+class Cgroup(msgspec.Struct, frozen=True, tag="cgroup"):
+    """A cgroup when it was first seen."""
+
+    t: Ns
+    number: Whole
+    version: Whole
+    path: str
+    controller: str = ""
+    of: Belonging = "own"
+    limits: CgroupLimits = CgroupLimits()
+
+
+class KernelLine(msgspec.Struct, frozen=True, tag="kernel"):
+    """A message of the kernel's log."""
+
+    t: Ns
+    level: Whole
+    text: str
+
+
+class StatisticFile(msgspec.Struct, frozen=True, tag="file"):
+    """A copy of a statistic file; its text is not decoded."""
+
+    at: Literal["before", "after"]
+    path: str
+    text: msgspec.Raw
+
+
+class SeriesEnd(msgspec.Struct, frozen=True, tag="end"):
+    """The last line: what the sampler says of the whole."""
+
+    samples: Whole
+    begin_ns: Ns
+    end_ns: Ns
+    cost_ns: Ns
+    """Processor time of the sampler meanwhile."""
+    lost_ns: Ns = 0
+    """By how much samples were late, in all."""
+    error: str = ""
+    absent: tuple[tuple[str, str], ...] = ()
+    """What came to be missing after the header was written."""
+
+
+SeriesLine = (
+    Header
+    | ColumnsLine
+    | RowLine
+    | OwnThreads
+    | TargetThreads
+    | WatcherThreads
+    | Processes
+    | FilesOpenTable
+    | Cgroup
+    | KernelLine
+    | StatisticFile
+    | SeriesEnd
+)
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, SeriesLine]]:
+    """Yield the file's lines with their numbers from 1; a last line cut short is left out.
+
+    Raises SeriesError.
+    """
+    decoder: msgspec.json.Decoder[SeriesLine] = msgspec.json.Decoder(SeriesLine)
+    for number, text in enumerate(_line_texts(path), start=1):
+        try:
+            line = decoder.decode(text)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise SeriesError(
+                path, number, f"this is no line of a series: {error}"
+            ) from None
+        yield number, line
+
+
+def _line_texts(path: Path) -> Iterator[bytes]:
+    number = 1
+    rest = b""
+    try:
+        for piece in _decompressed(path):
+            *lines, rest = (rest + piece).split(b"\n")
+            number += len(lines)
+            yield from lines
+    except OSError as error:
+        raise SeriesError(
+            path, number, f"cannot read it: {error.strerror or error}"
+        ) from None
+    except zlib.error as error:
+        raise SeriesError(
+            path, number, f"its compressed data are damaged: {error}"
+        ) from None
+
+
+def _decompressed(path: Path) -> Iterator[bytes]:
+    """Yield the file's data; what is missing at its end is not missed here."""
+    with open(path, "rb") as file:
+        member = zlib.decompressobj(_GZIP)
+        while data := file.read(_PIECE):
+            while data:
+                if member.eof:
+                    member = zlib.decompressobj(_GZIP)
+                # Bounded: a quiet machine's file is a fiftieth of its text.
+                yield member.decompress(data, _PIECE)
+                data = member.unused_data if member.eof else member.unconsumed_tail
+        yield member.flush()
+
+
+# -- A series file as a stream of lines that make sense one after the other ------------
+#
+# Purpose: whatever stands in the file, what comes after this meets a header first, rows that
+# fit their columns, and times that rise. Decision: no line is kept, so that an hour of a
+# large machine is read in the memory of a second. Source: docs/watch-format.md.
+
+
+def read_series(path: Path) -> Iterator[SeriesLine]:
+    """Yield a series' lines, the header first; of one that was cut short, the whole ones.
+
+    Raises SeriesError for a file that is damaged, missing, or of a newer version.
+    """
+    order = _Order(path)
+    for number, line in read_lines(path):
+        order.check(number, line)
+        yield line
+    if not order.is_begun:
+        raise SeriesError(path, 1, "there is not one whole line in it")
+
+
+class _Order:
+    """What of a series' order has to be known to check the next line."""
+
+    def __init__(self, path: Path) -> None:
+        self.is_begun = False
+        self._path = path
+        self._is_over = False
+        self._columns: int | None = None
+        self._last_ns: int | None = None
+
+    def check(self, number: int, line: SeriesLine) -> None:
+        """Raise SeriesError for a line that cannot stand here."""
+        if self.is_begun == isinstance(line, Header):
+            raise SeriesError(
+                self._path, number, "a series begins with one line `series`"
+            )
+        if self._is_over:
+            raise SeriesError(self._path, number, "there is a line after the end")
+        match line:
+            case RowLine():
+                self._check_row(number, line)
+            case ColumnsLine():
+                self._check_columns(number, line)
+            case Header():
+                self._check_header(number, line)
+            case SeriesEnd():
+                self._is_over = True
+            case _:
+                pass
+
+    def _check_header(self, number: int, header: Header) -> None:
+        if header.version != VERSION:
+            raise SeriesError(
+                self._path,
+                number,
+                f"it is of version {header.version}, and this bw reads {VERSION}",
+            )
+        if header.interval_ns <= 0 or header.ticks_per_s <= 0 or header.page_size <= 0:
+            raise SeriesError(
+                self._path, number, "interval, ticks and page size are above 0"
+            )
+        self.is_begun = True
+
+    def _check_columns(self, number: int, line: ColumnsLine) -> None:
+        if len(line.names) != len(line.kinds) or len(set(line.names)) != len(
+            line.names
+        ):
+            raise SeriesError(
+                self._path, number, "names of columns differ, and each has a kind"
+            )
+        self._columns = len(line.names)
+
+    def _check_row(self, number: int, row: RowLine) -> None:
+        if self._columns is None:
+            raise SeriesError(self._path, number, "a row stands before its columns")
+        if len(row.v) != self._columns:
+            raise SeriesError(
+                self._path,
+                number,
+                f"the row has {len(row.v)} values for {self._columns} columns",
+            )
+        if self._last_ns is not None and row.t <= self._last_ns:
+            raise SeriesError(
+                self._path, number, "the row's time is not after the last"
+            )
+        self._last_ns = row.t

@@ -1,1 +1,0 @@
-"""Trials under load: what a server is, how it is started, loaded, watched and stopped."""
