@@ -1,0 +1,193 @@
+"""Studies made by version 0.1.0 are read, compared and resumed; tests/data/studies-0.1.
+
+Each archive holds one study and, under `expected/`, the JSON documents that 0.1.0 printed of it.
+Numbers, names and structure must be the same. Prose (a text with a space in it) may be worded anew.
+"""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchwright.cli.main import main
+
+STUDIES = Path(__file__).parents[1] / "data" / "studies-0.1"
+READ = {
+    "run": {
+        "stats": ["stats", "run", "--json"],
+        "why": ["why", "run", "--json"],
+        "plot": ["plot", "a", "run", "--json"],
+        "ecdf": ["plot", "--mode", "ecdf", "a", "run", "--json"],
+        "compare": [
+            "compare",
+            "--seed",
+            "7",
+            "run:count:n=1",
+            "run:count:n=2",
+            "--json",
+        ],
+    },
+    "compare": {
+        "stats": ["stats", "compare", "--json"],
+        "why": ["why", "compare", "--json"],
+        "plot": ["plot", "a", "compare", "--json"],
+        "compare": [
+            "compare",
+            "--seed",
+            "7",
+            "compare:short",
+            "compare:long",
+            "--json",
+        ],
+    },
+    "load": {
+        "stats": ["stats", "load", "--json"],
+        "why": ["why", "load", "--json"],
+        "plot": ["plot", "a", "load", "--json"],
+    },
+    "ramp": {
+        "stats": ["stats", "ramp", "--json"],
+        "why": ["why", "ramp", "--json"],
+        "again": ["ramp", "--study", "ramp", "--json"],
+    },
+    "peak": {
+        "stats": ["stats", "peak", "--json"],
+        "why": ["why", "peak", "--json"],
+        "again": ["peak", "--study", "peak", "--json"],
+    },
+    "surface": {
+        "stats": ["stats", "surface", "--json"],
+        "why": ["why", "surface", "--json"],
+        "again": ["surface", "--study", "surface", "--predict", "workers=3", "--json"],
+    },
+    "suite": {
+        "stats": ["stats", "suite", "--json"],
+        "why": ["why", "suite", "--json"],
+        "env": ["env", "suite", "--json"],
+        "compare": [
+            "compare",
+            "--seed",
+            "7",
+            "suite:short:n=1",
+            "suite:long:n=1",
+            "--json",
+        ],
+        "ratio": [
+            *("plot", "--mode", "ratio", "--baseline", "short:n=1"),
+            *("a", "suite", "--json"),
+        ],
+    },
+    "interrupted": {
+        "stats": ["stats", "interrupted", "--json"],
+        "why": ["why", "interrupted", "--json"],
+        "plot": ["plot", "a", "interrupted", "--json"],
+    },
+    "crashed": {
+        "stats": ["stats", "crashed", "--json"],
+        "why": ["why", "crashed", "--json"],
+        "plot": ["plot", "a", "crashed", "--json"],
+    },
+    "interrupted-peak": {
+        "stats": ["stats", "interrupted-peak", "--json"],
+        "why": ["why", "interrupted-peak", "--json"],
+    },
+}
+MADE_IN = "/tmp/old-studies"
+
+
+def unpack(study: str, place: Path) -> None:
+    """Unpack a study into a directory, as a user's own files."""
+    with tarfile.open(STUDIES / f"{study}.tar.xz") as archive:
+        archive.extractall(place, filter="data")
+
+
+def differences(old: Any, new: Any, where: str = "") -> list[str]:
+    """Return where two documents differ in more than the wording of their prose."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        lost = [f"{where}/{key} is missing" for key in old if key not in new]
+        more = [f"{where}/{key} is new" for key in new if key not in old]
+        inner = [
+            one
+            for key in old
+            if key in new
+            for one in differences(old[key], new[key], f"{where}/{key}")
+        ]
+        return lost + more + inner
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        pairs = enumerate(zip(old, new, strict=True))
+        return [one for n, (a, b) in pairs for one in differences(a, b, f"{where}/{n}")]
+    if isinstance(old, str) and isinstance(new, str) and " " in old:
+        return []
+    if isinstance(old, float) and isinstance(new, (int, float)):
+        same = old == pytest.approx(new, rel=1e-9)
+    else:
+        same = old == new
+    return [] if same else [f"{where}: {old!r} became {new!r}"]
+
+
+@pytest.mark.parametrize(
+    ("study", "document"), [(study, name) for study in READ for name in READ[study]]
+)
+def test_an_old_study_is_read_as_the_version_that_made_it_did(
+    study: str,
+    document: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    unpack(study, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    main(READ[study][document])
+    printed = capsys.readouterr().out
+    expected = (tmp_path / "expected" / f"{document}.json").read_text()
+    expected = expected.replace(MADE_IN, str(tmp_path))
+    assert differences(json.loads(expected), json.loads(printed)) == []
+
+
+def test_every_document_that_is_kept_is_read() -> None:
+    for archive in STUDIES.glob("*.tar.xz"):
+        study = archive.name.removesuffix(".tar.xz")
+        with tarfile.open(archive) as kept:
+            names = {Path(one).stem for one in kept.getnames() if one.endswith(".json")}
+        assert names == set(READ[study]), study
+
+
+@pytest.mark.parametrize(
+    ("study", "trials", "status"),
+    [("interrupted", 12, 0), ("crashed", 20, 0)],
+)
+def test_an_old_session_that_was_cut_short_is_resumed(
+    study: str,
+    trials: int,
+    status: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    unpack(study, tmp_path)
+    # A resume changes to the directory in which the session began: /.
+    monkeypatch.chdir(tmp_path)
+    assert main(["resume", str(tmp_path / study), "--json", "--quiet"]) == status
+    (test,) = json.loads(capsys.readouterr().out)["tests"]
+    assert test["name"] == "nap"
+    assert test["stop"]["reason"] == "count"
+    assert {one["count"] for one in test["quantities"]} == {trials}
+
+
+def test_an_old_search_that_was_cut_short_is_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unpack("interrupted-peak", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    before = json.loads((tmp_path / "expected" / "stats.json").read_text())
+    study = str(tmp_path / "interrupted-peak")
+    assert main(["resume", study, "--json", "--quiet"]) == 3
+    after = json.loads(capsys.readouterr().out)
+    recorded = len(before["trials"])
+    assert 0 < recorded < 6
+    assert len(after["trials"]) == 6
+    assert after["trials"][:recorded] == before["trials"]
