@@ -1,6 +1,6 @@
 """The workbench paper's figures 3 to 10 and table 4, reproduced in simulation.
 
-The policies are the product's own (control/peak, as published, and qgs beside them), the
+The policies are the product's own (decide/peak/published.py, and qgs beside them), the
 servers simulated ones with known peaks (parts/nfs_servers.py), time is virtual. What comes
 out is told beside the paper's in docs/workbench-paper.md. Nothing is asserted.
 

@@ -11,8 +11,8 @@ import os
 from collections import Counter
 
 from benchwright.core.search import PeakStatus
+from benchwright.decide.peak import tuning
 from benchwright.decide.peak.policy import policy_named
-from benchwright.decide.peak.search import MOST_AT_ONE_RATE
 from held_out import BY_NAME
 from world import search_of
 
@@ -32,4 +32,4 @@ def test_searches_at_a_limit_inside_the_noise_end() -> None:
         assert ended in (PeakStatus.FOUND, PeakStatus.UNDECIDED), seed
         assert len(search.history) <= MOST_TRIALS, seed
         rates = Counter(probe.rate for probe in search.probes)
-        assert max(rates.values()) <= MOST_AT_ONE_RATE // 2, seed
+        assert max(rates.values()) <= tuning.MOST_AT_ONE_RATE // 2, seed

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from benchwright.core.search import Criterion, LoadEnding, LoadTrial, PeakGoal, Probe
+from benchwright.decide.peak import tuning
 from benchwright.decide.peak.queue_guided import QueueGuided
-from benchwright.decide.peak.reading import LEAST_TIME_SCALE, time_scale
+from benchwright.decide.peak.reading import time_scale
 
 
 @pytest.mark.parametrize(
@@ -16,8 +17,8 @@ from benchwright.decide.peak.reading import LEAST_TIME_SCALE, time_scale
         (2.0, 1.0),
         (0.040, 1.0),
         (0.020, 0.5),
-        (0.010, LEAST_TIME_SCALE),
-        (1e-4, LEAST_TIME_SCALE),
+        (0.010, tuning.LEAST_TIME_SCALE),
+        (1e-4, tuning.LEAST_TIME_SCALE),
     ],
 )
 def test_a_limit_of_milliseconds_shortens_lengths_down_to_a_bound(
@@ -42,7 +43,8 @@ def overloaded(criterion: Criterion, probe: Probe) -> LoadTrial:
 
 
 @pytest.mark.parametrize(
-    "case", [(20.0, 0.5), (10.0, LEAST_TIME_SCALE), (5.0, LEAST_TIME_SCALE)]
+    "case",
+    [(20.0, 0.5), (10.0, tuning.LEAST_TIME_SCALE), (5.0, tuning.LEAST_TIME_SCALE)],
 )
 def test_every_probe_of_a_quick_server_is_shorter_in_proportion(
     case: tuple[float, float],

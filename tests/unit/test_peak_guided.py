@@ -20,11 +20,8 @@ from benchwright.core.search import (
     PeakStatus,
     Probe,
 )
-from benchwright.decide.peak.default import (
-    MOST_GUIDED_TRIALS,
-    DefaultPeakPolicy,
-    search_mode,
-)
+from benchwright.decide.peak import tuning
+from benchwright.decide.peak.default import DefaultPeakPolicy, search_mode
 from benchwright.decide.peak.monotone import MONOTONE_PURPOSES
 from benchwright.decide.peak.queue_guided import QueueGuided
 from benchwright.decide.peak.search import next_peak_step
@@ -108,14 +105,14 @@ class Endless(QueueGuided):
 def test_a_search_that_does_not_converge_falls_back() -> None:
     policy = DefaultPeakPolicy(guided=Endless())
     search = search_of(DefaultPeakPolicy(), BY_NAME["A-mm4"], 1, NEAR)
-    history = (search.history * MOST_GUIDED_TRIALS)[:MOST_GUIDED_TRIALS]
+    history = (search.history * tuning.MOST_GUIDED_TRIALS)[: tuning.MOST_GUIDED_TRIALS]
     short = policy.next(search.goal, history[:-1])
     assert isinstance(short, Probe)
     assert short.purpose == "focus"
-    course = search_mode(search.goal, history)
-    assert course.criterion is None
-    assert [finding.code for finding in course.told] == ["curve-fits-no-queue"]
-    assert f"{MOST_GUIDED_TRIALS} trials" in course.told[0].evidence
+    mode = search_mode(search.goal, history)
+    assert mode.criterion is None
+    assert [finding.code for finding in mode.findings] == ["curve-fits-no-queue"]
+    assert f"{tuning.MOST_GUIDED_TRIALS} trials" in mode.findings[0].evidence
 
 
 def test_rates_that_failed_twice_are_told_as_the_reason() -> None:
@@ -129,20 +126,20 @@ def test_rates_that_failed_twice_are_told_as_the_reason() -> None:
         )
         for rate in (600.0, 500.0)
     ]
-    course = search_mode(search.goal, [*search.history, *failed])
-    assert course.criterion is None
-    assert [finding.code for finding in course.told] == ["curve-fits-no-queue"]
-    assert "from 500/s" in course.told[0].evidence
+    mode = search_mode(search.goal, [*search.history, *failed])
+    assert mode.criterion is None
+    assert [finding.code for finding in mode.findings] == ["curve-fits-no-queue"]
+    assert "from 500/s" in mode.findings[0].evidence
 
 
 def test_a_criterion_without_a_curve_is_told_as_the_reason() -> None:
     quality = Criterion(key="quality", limit=10.0, unit="", statistic="metric")
-    course = search_mode(goal_of(quality), [])
-    assert course.criterion is None
-    assert [(f.code, f.severity) for f in course.told] == [
+    mode = search_mode(goal_of(quality), [])
+    assert mode.criterion is None
+    assert [(f.code, f.severity) for f in mode.findings] == [
         ("curve-fits-no-queue", Severity.NOTE)
     ]
-    assert "quality" in course.told[0].evidence
+    assert "quality" in mode.findings[0].evidence
 
 
 class Found(QueueGuided):

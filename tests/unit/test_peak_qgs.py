@@ -19,11 +19,15 @@ from benchwright.core.search import (
     PeakStatus,
     Probe,
 )
-from benchwright.decide.peak.curve import ResponseCurve
-from benchwright.decide.peak.posterior import best_answer, posterior, weighted_quantile
+from benchwright.decide.peak import tuning
+from benchwright.decide.peak.posterior import (
+    ResponseCurve,
+    best_answer,
+    posterior,
+    weighted_quantile,
+)
 from benchwright.decide.peak.queue_guided import QueueGuided
 from benchwright.decide.peak.reading import (
-    WARM_UP_LEAST_S,
     MeasuredCapacity,
     RunEstimate,
     RunEstimates,
@@ -84,7 +88,7 @@ def test_a_server_without_warm_up_is_rarely_given_one() -> None:
         fit_warm_up([_ageing(0.0, seed)]).slowness > 0 for seed in range(300)
     )
     assert given_one < 30
-    assert fit_warm_up([]).lasts_s == WARM_UP_LEAST_S
+    assert fit_warm_up([]).lasts_s == tuning.WARM_UP_LEAST_S
 
 
 def test_quantiles_of_weighted_draws() -> None:

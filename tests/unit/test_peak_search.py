@@ -20,13 +20,14 @@ from benchwright.core.search import (
     PeakStatus,
     Probe,
 )
+from benchwright.decide.peak import tuning
 from benchwright.decide.peak.policy import (
     POLICY_NAMES,
     highest_rate,
     lowest_rate,
     policy_named,
 )
-from benchwright.decide.peak.search import MOST_AT_ONE_RATE, may_leave, next_peak_step
+from benchwright.decide.peak.search import may_leave, next_peak_step
 
 R_SAT = Criterion("response_ms_mean", 40.0)
 RESTART_S = 7.0
@@ -419,7 +420,7 @@ def test_a_rate_that_decides_nothing_ends_the_search_with_the_reason() -> None:
     history: list[LoadTrial] = []
     while isinstance(step := next_peak_step(Staying(), goal_of(), history), Probe):
         history.append(ran(step, 36.0 + len(history) % 6))
-    assert len(history) == MOST_AT_ONE_RATE
+    assert len(history) == tuning.MOST_AT_ONE_RATE
     assert step.status is PeakStatus.UNDECIDED
     assert codes(step) == ["rate-not-decided"]
     evidence = step.findings[0].evidence

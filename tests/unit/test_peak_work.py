@@ -11,13 +11,14 @@ import msgspec
 import pytest
 
 from benchwright.core.search import LoadTrial, PeakGoal, Probe
-from benchwright.decide.peak import default as guided
-from benchwright.decide.peak import diagnostics as doubts
-from benchwright.decide.peak import diagnostics as doubts_pauses
-from benchwright.decide.peak import monotone_posterior as loads
-from benchwright.decide.peak import monotone_posterior as monotone_near
-from benchwright.decide.peak import queue_guided as qgs
-from benchwright.decide.peak import reading as qgs_reading
+from benchwright.decide.peak import (
+    default,
+    diagnostics,
+    monotone_posterior,
+    posterior,
+    reading,
+    tuning,
+)
 from benchwright.decide.peak.policy import policy_named
 from benchwright.decide.peak.search import may_leave, next_peak_step
 from held_out import BY_NAME
@@ -25,16 +26,16 @@ from world import SimWorkbench, search_of
 
 SERVER = BY_NAME["mm8-cold-per-trial"]
 COUNTED = (
-    (doubts, "_computed_shape_findings"),
-    (doubts_pauses, "_computed_high_bins"),
-    (guided, "_mode_for"),
-    (loads, "_computed_noise"),
-    (monotone_near, "_computed_posterior"),
-    (qgs, "_fit_curve"),
-    (qgs_reading, "_slowness_by_age"),
-    (qgs_reading, "_read_run"),
+    (diagnostics, "_computed_shape_findings"),
+    (diagnostics, "_computed_high_bins"),
+    (default, "_mode_of"),
+    (monotone_posterior, "_computed_noise"),
+    (monotone_posterior, "_computed_posterior"),
+    (posterior, "_fit_curve"),
+    (reading, "_slowness_by_age"),
+    (reading, "_read_run"),
 )
-"""What costs time, by module: the diagnostics, what a trial tells, the fits."""
+"""Functions that cost time: the diagnostics, the estimates of a trial, the fits."""
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +81,8 @@ def test_a_decision_looks_at_the_new_trial_only(
     calls.clear()
     next_peak_step(policy_named("qgs"), goal(), known)
     # The noise of a run depends on the curve's slope, which changes while one is followed.
-    most = {"_read_run": trials + 2} if trials < guided.MOST_GUIDED_TRIALS else {}
+    guided = trials < tuning.MOST_GUIDED_TRIALS
+    most = {"_read_run": trials + 2} if guided else {}
     for name, count in calls.items():
         assert count <= most.get(name, 2), (name, count)
 
@@ -94,7 +96,7 @@ def test_the_best_answer_after_a_decision_costs_nothing(
     # As a report asks for it: another policy object, and as if time were up.
     ended = msgspec.structs.replace(goal(), max_trials=30, watched=False)
     next_peak_step(policy_named("qgs"), ended, known)
-    assert set(calls) <= {"_noise_of"}
+    assert set(calls) <= {"_computed_noise"}
 
 
 def test_nothing_is_decided_while_a_trial_runs(

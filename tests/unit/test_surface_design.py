@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pydoe.optimal import optimal_design
 
 from benchwright.core.surface import Factor, Transform, make_factor
+from benchwright.decide.surface import tuning
 from benchwright.decide.surface.coding import (
     Matrix,
     candidates,
@@ -21,7 +22,6 @@ from benchwright.decide.surface.coding import (
     terms_of,
 )
 from benchwright.decide.surface.design import (
-    DESIGN_POOL,
     DesignCriterion,
     Exchange,
     design_score,
@@ -225,7 +225,7 @@ def test_no_single_exchange_improves_the_result(
 def test_of_many_candidates_a_part_is_enough(criterion: DesignCriterion) -> None:
     levels = tuple(map(str, range(1, 12)))
     matrix = matrix_of(tuple(make_factor(name, levels) for name in "abc"))
-    assert len(matrix) == 11**3 > DESIGN_POOL
+    assert len(matrix) == 11**3 > tuning.DESIGN_POOL
     problem = Exchange(matrix, criterion)
     rows = optimal_rows(problem, 14, seed=5)
     assert len(set(rows)) == 14

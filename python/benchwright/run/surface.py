@@ -1,6 +1,6 @@
 """The outer loop of a surface, over the driver of searches: one search for each sample.
 
-Which sample comes next is a pure function of the results so far (control/surface); it is
+Which sample comes next is a pure function of the results so far (decide/surface); it is
 noted before its search begins, so that a resumed mapping goes on with the same samples
 also where a newer version would choose others. Keys: `surface/N/wanted`, and those of
 `search/N`. A search that failed is no recorded result: a resume tries that sample again.

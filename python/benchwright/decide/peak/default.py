@@ -1,25 +1,26 @@
-"""The default policy: the queue-guided search while its assumptions hold, the monotone search where they do not.
+"""The default policy `qgs`: the queue-guided search while its assumptions hold, else by order.
 
-Purpose: `qgs` for users. QGS asks for a tenth of the load because it believes in a queue;
-doubts.py looks whether it may. Once a doubt about the shape stands, `Monotone` has the rest of
-the search, with every trial so far, and the result says why.
-Decision: a doubt is for good. It is looked for in every beginning of the history, so the
-policy stays a pure function of it, and a search does not waver between two methods. What was
-found for a beginning is remembered (remembered.py).
-Decision: only the last doubt, of runs that contradict the curve that a search would end with, is
-looked for at that moment alone: with more runs the curve may find its way back.
-Decision: a search that finds a drift has no answer: its claim would be of no moment. It ends
-undecided, with its best answer and the doubt. Going on lost: the peak moves on too.
-Decision: a rate that failed twice is not asked for again, and none above it: the curve knows
-nothing of a server that refuses. Where it would have more, `Monotone` has the step.
+Purpose: the queue-guided search needs a tenth of the load because it knows the shape of a queue's
+curve. diagnostics.py checks whether it may. Once the trials contradict the shape, `Monotone`
+has the rest of the search, with every trial so far, and the result reports why.
+Decision: leaving the curve is final. It is checked for every beginning of the history, so that
+the policy stays a pure function of it, and a search does not waver between two methods. The
+results for a beginning are cached (trials.py).
+Decision: only the last check, for runs that contradict the curve with which a search would end, is
+made at that moment alone: with more runs the curve may become right again.
+Decision: a search with a drift has no answer, since it would be outdated at once. It ends
+undecided, with its best answer and the finding. Continuing lost: the peak moves on too.
+Decision: a rate that failed twice is not probed again, and none above it: the curve knows
+nothing of a server that refuses. Where it would probe higher, `Monotone` has the step.
 Decision: of several criteria the curve is that of the one that fails first; where that is a
-ratio, a share or a user's metric there is no curve to believe in.
+ratio, a share or a user's metric there is no curve.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -33,6 +34,7 @@ from benchwright.core.search import (
     PeakStatus,
     Probe,
 )
+from benchwright.decide.peak import tuning
 from benchwright.decide.peak.diagnostics import (
     DRIFT_CODE,
     misfit_findings,
@@ -49,27 +51,23 @@ from benchwright.decide.peak.policy import Policy
 from benchwright.decide.peak.queue_guided import QueueGuided
 from benchwright.decide.peak.trials import TrialCache, lowest_failed
 
-MOST_GUIDED_TRIALS = 40
-"""Of the guided search: one that has not converged by then will not."""
-MOST_FAILED_RATES = 2
-"""... and with so many rates that failed, the limit is where the server refuses."""
 CURVED_STATISTICS = ("mean", "percentile")
-"""Statistics that a queue's curve is known of."""
-SURELY_FAILS = 0.1
-"""Probability that a criterion without a curve holds, below which it is what fails."""
+"""Statistics for which a queue's curve is known."""
+
+Step = TypeVar("Step", Probe | PeakResult, PeakResult)
 
 
 class SearchMode(msgspec.Struct, frozen=True):
-    """By which search a history goes on, and why."""
+    """The search that continues a history, and why."""
 
     criterion: Criterion | None
-    """Whose curve is followed; None: only order is believed in."""
-    told: tuple[Finding, ...] = ()
-    """The doubts that ended the belief."""
+    """The criterion whose curve is followed; None: the search by order."""
+    findings: tuple[Finding, ...] = ()
+    """Why no curve is followed."""
 
 
 class DefaultPeakPolicy:
-    """QGS where the server is a queue, Monotone where it is not."""
+    """`QueueGuided` where the server is a queue, `Monotone` where it is not."""
 
     name = "qgs"
 
@@ -78,22 +76,18 @@ class DefaultPeakPolicy:
         self.fallback = fallback or Monotone()
 
     def next(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> Probe | PeakResult:
-        """Return the next probe, or what the search came to."""
-        course = search_mode(goal, history)
-        step: Probe | PeakResult | None = None
-        if course.criterion is not None:
-            followed = _goal_of_criterion(goal, course.criterion)
-            step = self.guided.next(followed, history)
-            course = _unless_contradicted(course, followed, history, step)
-        if step is None or course.criterion is None or _is_refused(step, history):
-            step = self.fallback.next(goal, history)
-        if isinstance(step, PeakResult) and step.status is PeakStatus.FOUND:
+        """Return the next probe, or the result."""
+        mode, step = _step(goal, history, self.guided.next, self.fallback.next)
+        if isinstance(step, Probe):
+            return step
+        if step.status is PeakStatus.FOUND:
             check = check_for_order(goal, history)
-            if check is None and not course.told:
-                # Where the capacity depends on the load, a change of it tells no drift.
+            if check is None and not mode.findings:
+                # Where the capacity depends on the load, a change of it shows no drift.
                 check = check_for_drift(goal, history)
-            step = check or step
-        return _with_findings(step, course, goal, history)
+            if check is not None:
+                return check
+        return _with_findings(step, mode, goal, history)
 
     def leaves(
         self,
@@ -102,29 +96,40 @@ class DefaultPeakPolicy:
         probe: Probe,
         so_far: LoadTrial,
     ) -> bool:
-        """Tell whether a running probe has told enough, by who asked for it."""
+        """Tell whether a running probe has shown enough, by the search that asked for it."""
         if probe.purpose in MONOTONE_PURPOSES:
             return self.fallback.leaves(goal, history, probe, so_far)
         criterion = _first_to_fail(goal, [*history, so_far])
         if criterion is None:
             return False
-        return self.guided.leaves(
-            _goal_of_criterion(goal, criterion), history, probe, so_far
-        )
+        guided_goal = _goal_of_criterion(goal, criterion)
+        return self.guided.leaves(guided_goal, history, probe, so_far)
 
     def best(self, goal: PeakGoal, history: Sequence[LoadTrial]) -> PeakResult:
         """Return the best answer now."""
-        course = search_mode(goal, history)
-        result: PeakResult | None = None
-        if course.criterion is not None:
-            followed = _goal_of_criterion(goal, course.criterion)
-            result = self.guided.best(followed, history)
-            course = _unless_contradicted(course, followed, history, result)
-        if result is None or course.criterion is None or _is_refused(result, history):
-            result = self.fallback.best(goal, history)
-        told = _with_findings(result, course, goal, history)
-        assert isinstance(told, PeakResult)
-        return told
+        mode, result = _step(goal, history, self.guided.best, self.fallback.best)
+        return _with_findings(result, mode, goal, history)
+
+
+def _step(
+    goal: PeakGoal,
+    history: Sequence[LoadTrial],
+    guided: Callable[[PeakGoal, Sequence[LoadTrial]], Step],
+    fallback: Callable[[PeakGoal, Sequence[LoadTrial]], Step],
+) -> tuple[SearchMode, Step]:
+    """Return the step of the search that continues a history."""
+    mode = search_mode(goal, history)
+    if mode.criterion is None:
+        return mode, fallback(goal, history)
+    guided_goal = _goal_of_criterion(goal, mode.criterion)
+    step = guided(guided_goal, history)
+    if isinstance(step, PeakResult):
+        misfit = misfit_findings(guided_goal, history, step)
+        if misfit:
+            return SearchMode(None, misfit), fallback(goal, history)
+    if _is_refused(step, history):
+        return mode, fallback(goal, history)
+    return mode, step
 
 
 _MODES: TrialCache[SearchMode] = TrialCache(1024)
@@ -132,76 +137,45 @@ _MODES: TrialCache[SearchMode] = TrialCache(1024)
 
 
 def search_mode(goal: PeakGoal, history: Sequence[LoadTrial]) -> SearchMode:
-    """Return by which search a history goes on; it depends on the goal's criteria alone."""
-    course = SearchMode(goal.criteria[0])
+    """Return the search that continues a history; it depends on the goal's criteria alone."""
+    mode = SearchMode(goal.criteria[0])
     for n in range(min(len(history), 1), len(history) + 1):
-        compute = functools.partial(_mode_for, goal, history[:n])
-        course = _MODES.value(history[:n], goal.criteria, compute)
-        if course.criterion is None:
+        compute = functools.partial(_mode_of, goal, history[:n])
+        mode = _MODES.value(history[:n], goal.criteria, compute)
+        if mode.criterion is None:
             break
-    return course
+    return mode
 
 
-def _with_findings(
-    step: Probe | PeakResult,
-    course: SearchMode,
-    goal: PeakGoal,
-    history: Sequence[LoadTrial],
-) -> Probe | PeakResult:
-    """Return a step; a result with the doubts about the server, undecided where one of
-    them takes the answer away."""
-    if isinstance(step, Probe):
-        return step
-    codes = {finding.code for finding in course.told}
-    late = [
-        found for found in server_findings(goal, history) if found.code not in codes
-    ]
-    findings = (*step.findings, *course.told, *late)
-    result = msgspec.structs.replace(
-        step, policy=DefaultPeakPolicy.name, findings=findings
-    )
-    drifts = [finding.evidence for finding in findings if finding.code == DRIFT_CODE]
-    if not drifts or step.status is not PeakStatus.FOUND:
-        return result
-    return msgspec.structs.replace(
-        result,
-        status=PeakStatus.UNDECIDED,
-        detail=f"the server drifted during the search ({drifts[0]}), so the answer may not "
-        f"hold; without drift it would be: {step.detail}",
-        claim_probability=None,
-    )
-
-
-def _unless_contradicted(
-    course: SearchMode,
-    followed: PeakGoal,
-    history: Sequence[LoadTrial],
-    step: Probe | PeakResult,
-) -> SearchMode:
-    """Return a course that follows a curve, or the other one, where the curve's result is
-    contradicted by its own runs."""
-    if isinstance(step, Probe):
-        return course
-    wrong = misfit_findings(followed, history, step)
-    return SearchMode(None, wrong) if wrong else course
-
-
-def _mode_for(goal: PeakGoal, history: Sequence[LoadTrial]) -> SearchMode:
-    """Return by which search a history would go on, were there nothing before it."""
+def _mode_of(goal: PeakGoal, history: Sequence[LoadTrial]) -> SearchMode:
+    """Return the search that would continue a history if nothing were decided before it."""
     criterion = _first_to_fail(goal, history)
     if criterion is None:
-        return SearchMode(
-            None,
-            server_findings(goal, history)
-            or no_curve_findings(_criterion_without_curve(goal, history)),
-        )
-    told = shape_findings(goal, history)
+        findings = server_findings(goal, history)
+        without_curve = _criterion_without_curve(goal, history)
+        return SearchMode(None, findings or no_curve_findings(without_curve))
+    findings = shape_findings(goal, history)
     failed = sum(trial.ending is LoadEnding.FAILED for trial in history)
-    if not told and failed >= MOST_FAILED_RATES:
-        told = refusal_findings(history)
-    if not told and len(history) >= MOST_GUIDED_TRIALS:
-        told = not_converged_findings(history)
-    return SearchMode(None, told) if told else SearchMode(criterion)
+    if not findings and failed >= tuning.MOST_FAILED_RATES:
+        findings = refusal_findings(history)
+    if not findings and len(history) >= tuning.MOST_GUIDED_TRIALS:
+        findings = not_converged_findings(history)
+    return SearchMode(None, findings) if findings else SearchMode(criterion)
+
+
+def _first_to_fail(goal: PeakGoal, history: Sequence[LoadTrial]) -> Criterion | None:
+    """Return the criterion whose curve is to be followed; None where it has none."""
+    curved = [c for c in goal.criteria if c.statistic in CURVED_STATISTICS]
+    for trial in sorted(history, key=lambda trial: trial.rate):
+        failing = [c for c in goal.criteria if value_share(c, trial) > 1]
+        failing_curved = [c for c in failing if c in curved]
+        if failing_curved:
+            return max(failing_curved, key=lambda c: value_share(c, trial))
+        for criterion in failing:
+            holds = load_by_criterion(criterion, [trial]).below(1.0)
+            if holds < tuning.SURELY_FAILS:
+                return None
+    return curved[0] if curved else None
 
 
 def _criterion_without_curve(goal: PeakGoal, history: Sequence[LoadTrial]) -> Criterion:
@@ -212,26 +186,33 @@ def _criterion_without_curve(goal: PeakGoal, history: Sequence[LoadTrial]) -> Cr
     )
 
 
+def _goal_of_criterion(goal: PeakGoal, criterion: Criterion) -> PeakGoal:
+    return msgspec.structs.replace(goal, criteria=(criterion,))
+
+
 def _is_refused(step: Probe | PeakResult, history: Sequence[LoadTrial]) -> bool:
     """Tell whether a probe or an answer is at a rate that failed, or above one."""
     rate = step.rate if isinstance(step, Probe) else step.peak_rate
     return rate is not None and rate >= lowest_failed(history)
 
 
-def _goal_of_criterion(goal: PeakGoal, criterion: Criterion) -> PeakGoal:
-    return msgspec.structs.replace(goal, criteria=(criterion,))
-
-
-def _first_to_fail(goal: PeakGoal, history: Sequence[LoadTrial]) -> Criterion | None:
-    """Return the criterion whose curve is to be followed; None where it has none."""
-    shaped = [c for c in goal.criteria if c.statistic in CURVED_STATISTICS]
-    for trial in sorted(history, key=lambda trial: trial.rate):
-        failing = [c for c in goal.criteria if value_share(c, trial) > 1]
-        curved = [c for c in failing if c in shaped]
-        if curved:
-            return max(curved, key=lambda c: value_share(c, trial))
-        if any(
-            load_by_criterion(c, [trial]).below(1.0) < SURELY_FAILS for c in failing
-        ):
-            return None
-    return shaped[0] if shaped else None
+def _with_findings(
+    result: PeakResult, mode: SearchMode, goal: PeakGoal, history: Sequence[LoadTrial]
+) -> PeakResult:
+    """Return a result with the findings about the server; undecided where it drifted."""
+    codes = {finding.code for finding in mode.findings}
+    late = [one for one in server_findings(goal, history) if one.code not in codes]
+    findings = (*result.findings, *mode.findings, *late)
+    complete = msgspec.structs.replace(
+        result, policy=DefaultPeakPolicy.name, findings=findings
+    )
+    drifts = [finding.evidence for finding in findings if finding.code == DRIFT_CODE]
+    if not drifts or result.status is not PeakStatus.FOUND:
+        return complete
+    return msgspec.structs.replace(
+        complete,
+        status=PeakStatus.UNDECIDED,
+        detail=f"the server drifted during the search ({drifts[0]}), so the answer may not "
+        f"hold; without drift it would be: {result.detail}",
+        claim_probability=None,
+    )

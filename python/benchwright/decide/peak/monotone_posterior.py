@@ -1,4 +1,14 @@
-"""What runs show when only the order is believed: each load alone, and a distribution of the peak."""
+"""What runs show of the peak when nothing is assumed but that the response grows with the rate.
+
+Two views: each load by itself, a mean with a Student-t error; and a distribution over (peak,
+steepness, bend, noise) on a grid. In the latter, runs with a response near the limit lie on a parabola in
+logarithms, with one relative noise for all, which their own batches and their scatter show;
+every other run is a vote for a side.
+Decision: the abscissa is the realised rate. Where the response is steep (elasticity 20),
+the chance in the number of arrivals is most of a run's noise, and it is known.
+Decision: one noise for all runs. A noise of its own for each load, with the few degrees of
+freedom that a load has, lost: twice the runs for the same coverage.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +18,6 @@ from collections.abc import Sequence
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from benchwright.core.search import (
     Claim,
@@ -18,6 +27,7 @@ from benchwright.core.search import (
     LoadTrial,
     PeakGoal,
 )
+from benchwright.decide.peak import tuning
 from benchwright.decide.peak.reading import (
     UNKNOWN_NOISE,
     RunNoise,
@@ -25,25 +35,14 @@ from benchwright.decide.peak.reading import (
     run_noise,
 )
 from benchwright.decide.peak.trials import TrialCache, counted_rate, lowest_failed
+from benchwright.stats.moments import FloatArray
 
-# --------------------------------------------------------------------------------------
-# What the runs at each load say by themselves: a mean with a Student-t error, no
-# curve.
+# -- each load by itself ------------------------------------------------------------------------
 #
-# Purpose: the evidence of a search that assumes only that the response grows with the rate.
-# Runs at one intended rate are pooled; the error of their mean has two sources, each run's own
+# Runs at one intended rate are pooled. The error of their mean has two sources, each run's own
 # batch means and the differences between runs, and the larger one is believed.
 # Decision: errors are relative (of the logarithm): a run's mean near saturation is skewed,
 # its logarithm much less.
-# The variance has two levels, within and between runs; within: batch means.
-
-LEAST_FREEDOM = 1.0
-BLIND_SD = 0.3
-"""Relative standard deviation of a mean about whose noise nothing is known."""
-LOAD_SURE = 0.995
-"""No single load is believed more than this: one run may be anything."""
-IDLE_SHARE = 0.05
-"""A value below this share of its limit has no logarithm worth a t-interval: it holds."""
 
 
 class LoadEstimate(msgspec.Struct, frozen=True):
@@ -56,19 +55,21 @@ class LoadEstimate(msgspec.Struct, frozen=True):
     error: float
     """Relative standard error of the value."""
     freedom: float
-    runs: int
-    lasts_s: float
+    """Degrees of freedom of the error."""
     key: str = ""
     """Of the criterion that binds here."""
 
     def below(self, bound: float) -> float:
         """Return the probability that the true value is below a bound."""
         if math.isinf(self.value):
-            return 1 - LOAD_SURE
-        if self.value < IDLE_SHARE:
-            return LOAD_SURE
+            return 1 - tuning.LOAD_SURE
+        if self.value < tuning.IDLE_SHARE:
+            return tuning.LOAD_SURE
+        from scipy.special import stdtr
+
         t = (math.log(bound) - math.log(self.value)) / self.error
-        return min(max(_student_t(self.freedom, t), 1 - LOAD_SURE), LOAD_SURE)
+        below = float(stdtr(self.freedom, t))
+        return min(max(below, 1 - tuning.LOAD_SURE), tuning.LOAD_SURE)
 
 
 def load_estimates(goal: PeakGoal, history: Sequence[LoadTrial]) -> list[LoadEstimate]:
@@ -76,34 +77,29 @@ def load_estimates(goal: PeakGoal, history: Sequence[LoadTrial]) -> list[LoadEst
     by_rate: dict[float, list[LoadTrial]] = {}
     for trial in history:
         by_rate.setdefault(trial.rate, []).append(trial)
-    found = [worst_load(goal, trials) for trials in by_rate.values()]
-    return sorted(found, key=lambda load: load.rate)
+    loads = [worst_load(goal, trials) for trials in by_rate.values()]
+    return sorted(loads, key=lambda load: load.rate)
 
 
 def worst_load(goal: PeakGoal, trials: Sequence[LoadTrial]) -> LoadEstimate:
-    """Return what the trials at one load, at least one, come to."""
+    """Return the estimate at one load, of at least one trial, by the criterion whose value is
+    worst as a share of its limit."""
     each = [load_by_criterion(criterion, trials) for criterion in goal.criteria]
-    # The one that is worst: by its value, in units of what it may be.
     return max(each, key=lambda load: load.value)
 
 
 def load_by_criterion(
     criterion: Criterion, trials: Sequence[LoadTrial]
 ) -> LoadEstimate:
-    """Return what the trials at one load, at least one, come to by one criterion."""
+    """Return the estimate at one load, of at least one trial, by one criterion."""
     rate = math.fsum(counted_rate(t) for t in trials) / len(trials)
-    lasts_s = math.fsum(t.lasted_s for t in trials)
     values = np.array([value_share(criterion, trial) for trial in trials])
     lengths = np.array([trial.lasted_s for trial in trials])
     if not np.isfinite(values).all():
-        return LoadEstimate(
-            rate, math.inf, 0.0, LEAST_FREEDOM, len(trials), lasts_s, criterion.key
-        )
+        return LoadEstimate(rate, math.inf, 0.0, tuning.LEAST_FREEDOM, criterion.key)
     value = float(np.average(values, weights=lengths))
     error, freedom = _error(criterion, trials, values, lengths)
-    return LoadEstimate(
-        rate, value, error, freedom, len(trials), lasts_s, criterion.key
-    )
+    return LoadEstimate(rate, value, error, freedom, criterion.key)
 
 
 def value_share(criterion: Criterion, trial: LoadTrial) -> float:
@@ -119,23 +115,23 @@ def value_share(criterion: Criterion, trial: LoadTrial) -> float:
 def _error(
     criterion: Criterion,
     trials: Sequence[LoadTrial],
-    values: np.ndarray[tuple[int], np.dtype[np.float64]],
-    lengths: np.ndarray[tuple[int], np.dtype[np.float64]],
+    values: FloatArray,
+    lengths: FloatArray,
 ) -> tuple[float, float]:
-    """Return the relative standard error of the pooled mean, and its freedom."""
+    """Return the relative standard error of the pooled mean, and its degrees of freedom."""
     mean = max(float(np.average(values, weights=lengths)), 1e-12)
     own = [_trial_noise(criterion, trial) for trial in trials]
     inside = math.fsum(one.freedom for one in own)
     between = float(len(trials) - 1)
     if inside + between == 0:
-        return BLIND_SD, LEAST_FREEDOM
+        return tuning.BLIND_SD, tuning.LEAST_FREEDOM
     own_s = math.fsum(o.freedom * o.relative_s for o in own) / max(inside, 1e-9)
     runs_s = float(lengths @ (values / mean - 1) ** 2) / max(between, 1.0)
     pooled_s = (inside * own_s + between * runs_s) / (inside + between)
     if between >= 2 and runs_s > pooled_s:
         pooled_s, inside = runs_s, 0.0
     error = math.sqrt(pooled_s / float(lengths.sum()))
-    return max(error, 1e-6), max(inside + between, LEAST_FREEDOM)
+    return max(error, 1e-6), max(inside + between, tuning.LEAST_FREEDOM)
 
 
 def _trial_noise(criterion: Criterion, trial: LoadTrial) -> RunNoise:
@@ -155,45 +151,14 @@ def _computed_noise(criterion: Criterion, trial: LoadTrial) -> RunNoise:
     return run_noise(values[known], counts[known], trial.series.width_s, 0.0)
 
 
-def _student_t(freedom: float, t: float) -> float:
-    from scipy.special import stdtr
+# -- a distribution of the peak ------------------------------------------------------------------------
 
-    return float(stdtr(freedom, t))
-
-
-# --------------------------------------------------------------------------------------
-# What the runs say of the peak when nothing is believed but that the response grows.
-#
-# Purpose: a distribution over (peak, steepness, bend, noise) on a grid: runs with a response
-# near the limit lie on a parabola in logarithms, with one relative noise for all, that their
-# own batches and their scatter tell; every other run is a vote for a side.
-# Decision: the abscissa is the realised rate. Where the response is steep (elasticity 20),
-# the chance in the number of arrivals is most of a run's noise, and it is known.
-# Decision: one noise for all runs. A noise of its own for each load, with the few degrees of
-# freedom that a load has, lost: twice the runs for the same coverage.
-
-PARABOLA_NEAR = (0.55, 1.8)
-"""Responses that the parabola is believed of, as shares of the limit."""
-BEND_ERROR = 0.12
-"""Its error at a response e times the limit, relative; squared in between."""
-STEEPNESS_GRID = np.geomspace(0.7, 70.0, 18)
+STEEPNESS_GRID = np.geomspace(*tuning.STEEPNESS_RANGE)
 """Elasticities of the response to the rate at the limit."""
-BEND_GRID = np.array([-0.5, 0.5, 1.5])
+BEND_GRID = np.array(tuning.BENDS)
 """Of the logarithm: 1 for a pole without a base, about 0 for errors."""
-NOISE_GRID_S = np.geomspace(0.05, 40.0, 12)
+NOISE_GRID_S = np.geomspace(*tuning.NOISE_RANGE_S)
 """Relative variance of a run's mean at the limit, times its length [s]."""
-PARABOLA_NOISE_PRIOR = (math.log(1.2), 1.3)
-BLIND_NOISE_S = 2.0
-"""The same of a run that says nothing of it, to vote for a side."""
-PEAK_POINTS = 120
-GRID_BLOCK = 648
-"""Cells that are computed at a time, for each noise: their tables fit a CPU's cache."""
-RUNS_TOGETHER = 16
-"""Runs whose likelihoods are multiplied before a logarithm: no product leaves the range."""
-VOTE_SURE = 0.995
-"""No run's vote is believed more than this."""
-
-FloatArray = NDArray[np.float64]
 
 
 class MonotoneRun(msgspec.Struct, frozen=True):
@@ -210,7 +175,7 @@ class MonotoneRun(msgspec.Struct, frozen=True):
     @property
     def near(self) -> bool:
         """Tell whether it is near the limit."""
-        return PARABOLA_NEAR[0] < self.value < PARABOLA_NEAR[1]
+        return tuning.PARABOLA_NEAR[0] < self.value < tuning.PARABOLA_NEAR[1]
 
     @property
     def holds(self) -> float:
@@ -218,17 +183,19 @@ class MonotoneRun(msgspec.Struct, frozen=True):
         from scipy.special import ndtr
 
         if math.isinf(self.value):
-            return 1 - VOTE_SURE
-        relative_s = self.noise.relative_s if self.noise.freedom >= 2 else BLIND_NOISE_S
+            return 1 - tuning.VOTE_SURE
+        relative_s = (
+            self.noise.relative_s if self.noise.freedom >= 2 else tuning.BLIND_NOISE_S
+        )
         error = math.sqrt(max(relative_s, 0.1) / self.lasts_s)
-        z = -math.log(max(self.value, IDLE_SHARE)) / error
-        return min(max(float(ndtr(z)), 1 - VOTE_SURE), VOTE_SURE)
+        z = -math.log(max(self.value, tuning.IDLE_SHARE)) / error
+        return min(max(float(ndtr(z)), 1 - tuning.VOTE_SURE), tuning.VOTE_SURE)
 
 
 def monotone_posterior(
     goal: PeakGoal, history: Sequence[LoadTrial]
 ) -> MonotonePosterior:
-    """Return what at least one trial says."""
+    """Return the distribution of the peak after at least one trial."""
     return _POSTERIORS.value(
         history, goal.criteria, lambda: _computed_posterior(goal, history)
     )
@@ -246,36 +213,31 @@ def _monotone_runs(
     criterion: Criterion, history: Sequence[LoadTrial]
 ) -> list[MonotoneRun]:
     """Return the trials by one criterion."""
-    if criterion.better == "lower" and criterion.limit > 0:
-        readings = read_runs(criterion, history)
-        return [
-            MonotoneRun(
-                one.rate,
-                one.value if one.steady else math.inf,
-                max(one.lasts_s, 1.0),
-                one.noise,
-                criterion.key,
-            )
-            if trial.ending is not LoadEnding.FAILED
-            else _failed_run(criterion, trial)
-            for one, trial in zip(readings.runs, history, strict=True)
-        ]
+    if criterion.better != "lower" or not criterion.limit > 0:
+        return [_run_of_totals(criterion, trial) for trial in history]
+    estimates = read_runs(criterion, history).runs
     return [
-        MonotoneRun(
-            counted_rate(trial),
-            value_share(criterion, trial),
-            max(trial.lasted_s, 1.0),
-            UNKNOWN_NOISE,
-            criterion.key,
+        _run_of_totals(criterion, trial)
+        if trial.ending is LoadEnding.FAILED
+        else MonotoneRun(
+            rate=estimate.rate,
+            value=estimate.value if estimate.steady else math.inf,
+            lasts_s=max(estimate.lasts_s, 1.0),
+            noise=estimate.noise,
+            key=criterion.key,
         )
-        for trial in history
+        for estimate, trial in zip(estimates, history, strict=True)
     ]
 
 
-def _failed_run(criterion: Criterion, trial: LoadTrial) -> MonotoneRun:
-    lasts_s = max(trial.lasted_s, 1.0)
+def _run_of_totals(criterion: Criterion, trial: LoadTrial) -> MonotoneRun:
+    """Return a trial by its value alone; infinite where it failed."""
     return MonotoneRun(
-        counted_rate(trial), math.inf, lasts_s, UNKNOWN_NOISE, criterion.key
+        rate=counted_rate(trial),
+        value=value_share(criterion, trial),
+        lasts_s=max(trial.lasted_s, 1.0),
+        noise=UNKNOWN_NOISE,
+        key=criterion.key,
     )
 
 
@@ -295,7 +257,7 @@ class MonotonePosterior:
 
     @property
     def bracket(self) -> tuple[float | None, float | None]:
-        """The highest rate that rather holds, the lowest that rather does not [1/s]."""
+        """The highest rate that holds more likely than not, and the lowest that does not [1/s]."""
         below = [run.rate for run in self.runs if run.holds >= 0.5]
         above = [run.rate for run in self.runs if run.holds < 0.5]
         return max(below, default=None), min(above, default=None)
@@ -309,29 +271,28 @@ class MonotonePosterior:
         """Return the key of the criterion that is worst nearest to a rate."""
         return min(self.runs, key=lambda run: abs(run.rate - rate)).key
 
-    # The grid -----------------------------------------------------------------------
-
     @functools.cached_property
-    def _told(self) -> tuple[FloatArray, FloatArray]:
-        """Return rates `(POINTS,)` and weights `(POINTS, steepness, bend, noise)`."""
+    def _grid(self) -> tuple[FloatArray, FloatArray]:
+        """Return rates `(n_peaks,)` and weights `(n_peaks, steepness, bend, noise)`."""
         below = [run.rate for run in self.runs if run.holds > 0.9]
         above = [run.rate for run in self.runs if run.holds < 0.1]
-        every = [run.rate for run in self.runs]
-        low = max(below, default=min(every) / 2)
-        high = min(above, default=max(every) * 2)
+        rates = np.array([run.rate for run in self.runs])
+        low = max(below, default=float(rates.min()) / 2)
+        high = min(above, default=float(rates.max()) * 2)
         low, high = min(low, high) / 1.3, max(low, high) * 1.3
         for _ in range(3):
-            rates = np.geomspace(low, high, PEAK_POINTS)
+            rates = np.geomspace(low, high, tuning.PEAK_POINTS)
             weight = self._weight(np.log(rates))
-            kept = np.flatnonzero(weight.sum(axis=(1, 2, 3)) > 1e-6 / PEAK_POINTS)
-            ends = max(kept[0] - 2, 0), min(kept[-1] + 2, PEAK_POINTS - 1)
-            if ends[1] - ends[0] > PEAK_POINTS / 2:
+            points = rates.size
+            likely = np.flatnonzero(weight.sum(axis=(1, 2, 3)) > 1e-6 / points)
+            first, last = max(likely[0] - 2, 0), min(likely[-1] + 2, points - 1)
+            if last - first > points / 2:
                 break
-            low, high = float(rates[ends[0]]), float(rates[ends[1]])
+            low, high = float(rates[first]), float(rates[last])
         return rates, weight
 
     def _weight(self, peak: FloatArray) -> FloatArray:
-        centre, spread = PARABOLA_NOISE_PRIOR
+        centre, spread = tuning.PARABOLA_NOISE_PRIOR
         noise = -0.5 * ((np.log(NOISE_GRID_S) - centre) / spread) ** 2
         shape = (peak.size, STEEPNESS_GRID.size, BEND_GRID.size, NOISE_GRID_S.size)
         total = np.broadcast_to(noise, shape).copy()
@@ -347,37 +308,38 @@ class MonotonePosterior:
         return weight
 
     @functools.cached_property
-    def _of_peak(self) -> FloatArray:
-        return np.asarray(self._told[1].sum(axis=(1, 2, 3)), dtype=np.float64)
+    def _peak_weight(self) -> FloatArray:
+        """The weights of the rates alone `(n_peaks,)`."""
+        return np.asarray(self._grid[1].sum(axis=(1, 2, 3)), dtype=np.float64)
 
     @functools.cached_property
     def steepness(self) -> float:
         """The elasticity at the limit, in the geometric mean."""
         return math.exp(
-            float(self._told[1].sum(axis=(0, 2, 3)) @ np.log(STEEPNESS_GRID))
+            float(self._grid[1].sum(axis=(0, 2, 3)) @ np.log(STEEPNESS_GRID))
         )
 
     @functools.cached_property
     def noise_s(self) -> float:
         """The relative variance of a run's mean at the limit, times its length [s]."""
-        return math.exp(float(self._told[1].sum(axis=(0, 1, 2)) @ np.log(NOISE_GRID_S)))
+        return math.exp(float(self._grid[1].sum(axis=(0, 1, 2)) @ np.log(NOISE_GRID_S)))
 
     def quantile(self, share: float) -> float:
         """Return a quantile of the peak's distribution [1/s]."""
-        below = np.cumsum(self._of_peak) - self._of_peak / 2
-        found = float(np.exp(np.interp(share, below, np.log(self._told[0]))))
-        return min(found, self.ceiling)
+        below = np.cumsum(self._peak_weight) - self._peak_weight / 2
+        rate = float(np.exp(np.interp(share, below, np.log(self._grid[0]))))
+        return min(rate, self.ceiling)
 
-    def held(self, claim: Claim, rate: float) -> float:
+    def probability(self, claim: Claim, rate: float) -> float:
         """Return the probability that a claim holds at a rate."""
-        rates, weight = self._told
+        rates, weight = self._grid
         peaks = np.minimum(rates, self.ceiling)
         if claim.kind is ClaimKind.SLO:
             near = rate >= self.quantile(0.5) * (1 - claim.tolerance)
-            return float(self._of_peak[peaks >= rate].sum()) if near else 0.0
+            return float(self._peak_weight[peaks >= rate].sum()) if near else 0.0
         if claim.kind is ClaimKind.RATE:
-            kept = np.abs(rate / peaks - 1) <= claim.tolerance
-            return float(self._of_peak[kept].sum())
+            keeps = np.abs(rate / peaks - 1) <= claim.tolerance
+            return float(self._peak_weight[keeps].sum())
         level = _parabola(math.log(rate), np.log(rates))
         inside = np.abs(np.expm1(level)) <= claim.tolerance
         return float(weight.sum(axis=3)[inside].sum())
@@ -398,15 +360,15 @@ def _parabola(at: float, peak: FloatArray) -> FloatArray:
 
 
 def _log_likelihood(runs: Sequence[MonotoneRun], peak: FloatArray) -> FloatArray:
-    """Return the log likelihood of the runs near the limit, less what all cells have alike
+    """Return the log likelihood of the runs near the limit, less what is the same in all cells
     `(n_peaks, steepness, bend, noise)`; their own noise is included.
 
     Each run has -log(variance) / 2 - 3.5 log(1 + left^2 / (6 variance)). Logarithms are most
-    of the work, so both factors are multiplied up over `TOGETHER` runs first.
+    of the work, so both factors are multiplied up over `RUNS_TOGETHER` runs first.
     """
     cells = _grid_sums(tuple(runs), float(peak[0]), float(peak[-1]))
     grid = cells.reshape(
-        NOISE_GRID_S.size, PEAK_POINTS, STEEPNESS_GRID.size, BEND_GRID.size
+        NOISE_GRID_S.size, tuning.PEAK_POINTS, STEEPNESS_GRID.size, BEND_GRID.size
     )
     return np.moveaxis(grid, 0, -1)
 
@@ -416,15 +378,18 @@ def _grid_sums(runs: tuple[MonotoneRun, ...], low: float, high: float) -> FloatA
     """Return the log likelihood of some runs over logarithms of the peak `(noise, n_cells)`.
 
     A search adds a run at a time, mostly over the same peaks: the sums of its whole groups
-    of runs are remembered.
+    of runs are cached.
     """
-    peak = np.linspace(low, high, PEAK_POINTS)
-    first = max(len(runs) - 1, 0) // RUNS_TOGETHER * RUNS_TOGETHER
+    peak = np.linspace(low, high, tuning.PEAK_POINTS)
+    first = max(len(runs) - 1, 0) // tuning.RUNS_TOGETHER * tuning.RUNS_TOGETHER
     if first:
         cells = _grid_sums(runs[:first], low, high).copy()
     else:
         cells = np.zeros(
-            (NOISE_GRID_S.size, PEAK_POINTS * STEEPNESS_GRID.size * BEND_GRID.size)
+            (
+                NOISE_GRID_S.size,
+                tuning.PEAK_POINTS * STEEPNESS_GRID.size * BEND_GRID.size,
+            )
         )
     if runs:
         _add_factors(cells, runs[first:], peak)
@@ -442,14 +407,14 @@ def _add_factors(
     """Add the log likelihood of some runs to a table `(noise, n_cells)`: arithmetic is
     quick along the longest axis, so the noise comes first."""
     level = np.array([_parabola(math.log(run.rate), peak).ravel() for run in runs])
-    bend = BEND_ERROR * np.minimum(level * level, 4.0)
+    bend = tuning.BEND_ERROR * np.minimum(level * level, 4.0)
     bends = bend * bend / 2
     lasts_s = np.array([[run.lasts_s] for run in runs])
     chance = np.exp(np.clip(level, -1.0, 1.0)) / (2 * lasts_s)
     away = np.array([[math.log(run.value)] for run in runs]) - level
     noises_s = NOISE_GRID_S[:, None]
-    for begin in range(0, cells.shape[1], GRID_BLOCK):
-        block = slice(begin, begin + GRID_BLOCK)
+    for begin in range(0, cells.shape[1], tuning.GRID_BLOCK):
+        block = slice(begin, begin + tuning.GRID_BLOCK)
         size = chance[0, block].size
         variances, sums = np.ones((2, NOISE_GRID_S.size, size))
         half, left = np.empty((2, NOISE_GRID_S.size, size))

@@ -16,6 +16,7 @@ from benchwright.core.search import (
     rounded_bound,
     rounded_rate,
 )
+from benchwright.decide.peak import tuning
 
 # --------------------------------------------------------------------------------------
 # The slot that every policy of a peak search fits into, the paper's, ours and a
@@ -60,33 +61,24 @@ class Policy(Protocol):
 # ten operations. The highest is what a generator on one machine may reach: without it a server
 # that answers always alike was asked for 5e7/s.
 
-LOWEST_SHARE = 2.0**-10
-"""Of the first rate: below it nothing is probed."""
-DESCENT_SHARE = 2.0**-3
-"""Of the first rate: so far a search may go down, however few arrivals a run sees."""
-FEWEST_ARRIVALS = 20.0
-"""That a run at the lowest rate expects."""
-LOWEST_RUN_S = 20.0
-"""Of that run, unless the user sets a longer one [s]."""
-LOWEST_RUN_LIMITS = 40.0
-"""... and at least so many times the longest response that is allowed."""
-HIGHEST_SHARE = 2.0**10
-HIGHEST_RATE = 1e6
-"""More operations in a second than a generator on one machine can be expected to start."""
-
 
 def lowest_rate(goal: PeakGoal) -> float:
     """Return the rate below which nothing is probed [1/s]."""
     rate = goal.lowest_rate
     if rate is None:
-        few = min(FEWEST_ARRIVALS / _run_s(goal), goal.start_rate * DESCENT_SHARE)
-        rate = max(goal.start_rate * LOWEST_SHARE, few)
+        few = min(
+            tuning.FEWEST_ARRIVALS / _run_s(goal),
+            goal.start_rate * tuning.DESCENT_SHARE,
+        )
+        rate = max(goal.start_rate * tuning.LOWEST_SHARE, few)
     return rounded_bound(rate, goal.rate_step, math.ceil)
 
 
 def highest_rate(goal: PeakGoal) -> float:
     """Return the rate above which nothing is probed [1/s]."""
-    rate = goal.highest_rate or max(HIGHEST_RATE, goal.start_rate * HIGHEST_SHARE)
+    rate = goal.highest_rate or max(
+        tuning.HIGHEST_RATE, goal.start_rate * tuning.HIGHEST_SHARE
+    )
     return rounded_bound(rate, goal.rate_step, math.floor)
 
 
@@ -101,7 +93,11 @@ def _run_s(goal: PeakGoal) -> float:
     """Return how long a run at the lowest rate lasts [s]."""
     limits_ms = [one.limit for one in goal.criteria if one.unit == "ms"]
     limit_s = max((ms for ms in limits_ms if math.isfinite(ms)), default=0.0) / 1e3
-    return max(goal.run_length_s or 0.0, LOWEST_RUN_S, LOWEST_RUN_LIMITS * limit_s)
+    return max(
+        goal.run_length_s or 0.0,
+        tuning.LOWEST_RUN_S,
+        tuning.LOWEST_RUN_LIMITS * limit_s,
+    )
 
 
 # --------------------------------------------------------------------------------------

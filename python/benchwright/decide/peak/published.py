@@ -263,7 +263,7 @@ def _bisected(tested: Sequence[LoadMean], high: float) -> LoadPick | None:
 # Decision: the history is replayed through the algorithm, so a policy has no state.
 # What is known against it: the interval need only overlap the region,
 # and is looked at after every trial, so its 95 % is 53 to 70 %. That is why no probability
-# is stated with its answers. `decide/peak/published.py` has the rule that earns its 95 %.
+# is stated with its answers. `judge_in_region` below is the rule that reaches its 95 %.
 # Source: Workbench paper, section 4.
 
 PAPER_RUN_LENGTH_S = 180.0

@@ -18,6 +18,7 @@ from benchwright.core.search import (
     PeakStatus,
     Probe,
 )
+from benchwright.decide.peak import tuning
 from benchwright.decide.peak.policy import (
     Policy,
     highest_rate,
@@ -42,10 +43,6 @@ from benchwright.findings.text import counted
 #
 # Purpose: what ends a search at a bound, where no policy's statistics are asked.
 
-CEILING_RATE_RATIO = 1.5
-"""Two rates that are so many times apart: realised ones differ too, if they follow."""
-CEILING_ENDED_RATIO = 1.05
-"""A realised rate that grew by less did not follow."""
 
 FailingCriterion = tuple[Criterion, float]
 """A criterion that is not met, and the mean of its values."""
@@ -97,8 +94,8 @@ def _most_ended(goal: PeakGoal, seen: ResolvedHistory) -> float | None:
     short = [trial for trial in seen.trials if is_short(trial)]
     short = sorted(short, key=lambda trial: trial.rate)
     for low, high in itertools.pairwise(short):
-        farther = high.rate >= CEILING_RATE_RATIO * low.rate
-        if farther and ended_rate(high) <= CEILING_ENDED_RATIO * ended_rate(low):
+        farther = high.rate >= tuning.CEILING_RATE_RATIO * low.rate
+        if farther and ended_rate(high) <= tuning.CEILING_ENDED_RATIO * ended_rate(low):
             both = (low, high)
             return max(map(ended_rate, both)) if all_hold(goal, both) else None
     return None
@@ -116,22 +113,6 @@ def ended_rate(trial: LoadTrial) -> float:
 # Decision: a bound ends the search when the policy, having seen a trial at the bound, still
 # asks for more beyond it. So the policy's own statistics decide, and no second test does.
 # Source: Workbench paper, section 4 (the loop around the load-picking algorithms).
-
-BUDGET_USEFUL_SHARE = 0.25
-"""Of a probe's length: what is left of a budget is used if it holds so much of one."""
-BUDGET_SHORTEST_S = 1.0
-"""The first probe of a small budget is at least so long [s]."""
-PROBE_FEWEST_OPERATIONS = 10
-"""A probe lasts until so many are expected: at 0.05/s ten seconds tell nothing."""
-MOST_AT_BOUND = 4
-"""Trials at a bound after which a policy that stays there is taken at its word."""
-BEYOND_OFFERED = 1.02
-"""A rate is beyond what a generator offered if it is so many times as high."""
-MOST_BETWEEN_STEPS = 24
-"""Trials at the two rates beside one that the generator cannot produce."""
-MOST_AT_ONE_RATE = 60
-"""Trials at one rate, of any policy: another one would narrow their mean by less than one
-per cent of its error. Of 1,094 simulated searches (`make peak-ends`) the most was 43."""
 
 
 def next_peak_step(
@@ -189,7 +170,9 @@ class _PeakStep(msgspec.Struct, frozen=True):
 
     def _within_bounds(self, probe: Probe) -> Probe:
         rate = within_bounds(self.goal, probe.rate)
-        length_s = max(probe.duration_s, math.ceil(PROBE_FEWEST_OPERATIONS / rate))
+        length_s = max(
+            probe.duration_s, math.ceil(tuning.PROBE_FEWEST_OPERATIONS / rate)
+        )
         return msgspec.structs.replace(probe, rate=rate, duration_s=length_s)
 
     def _at_bound(self, probe: Probe) -> PeakResult | None:
@@ -200,7 +183,7 @@ class _PeakStep(msgspec.Struct, frozen=True):
         if self._exhausted(high, beyond=probe.rate > high, at=probe.rate >= high):
             return self._holds_at(high, _bound_text("highest", self.goal.highest_rate))
         offered = generator_limit(self.goal, self.seen, self.history)
-        if offered is not None and probe.rate > BEYOND_OFFERED * offered:
+        if offered is not None and probe.rate > tuning.BEYOND_OFFERED * offered:
             return self._holds_at(
                 offered,
                 "the most that the generator offered: it was the limit, not the server",
@@ -215,7 +198,10 @@ class _PeakStep(msgspec.Struct, frozen=True):
             return None
         low = math.floor(probe.rate / step) * step
         sides = [t for t in self.seen.trials if low <= t.rate <= low + step]
-        if len(sides) < MOST_BETWEEN_STEPS or len({trial.rate for trial in sides}) < 2:
+        if (
+            len(sides) < tuning.MOST_BETWEEN_STEPS
+            or len({trial.rate for trial in sides}) < 2
+        ):
             return None
         text = f"the generator cannot produce a rate between {low:.5g} and {low + step:.5g}/s"
         return self._given_up(PeakStatus.UNDECIDED, text)
@@ -227,7 +213,7 @@ class _PeakStep(msgspec.Struct, frozen=True):
         `STUBBORN` for one that stays at it.
         """
         trials = [t for t in self.seen.trials if math.isclose(counted_rate(t), bound)]
-        if not trials or not (beyond or (at and len(trials) >= MOST_AT_BOUND)):
+        if not trials or not (beyond or (at and len(trials) >= tuning.MOST_AT_BOUND)):
             return None
         return all_hold(self.goal, trials)
 
@@ -264,7 +250,7 @@ class _PeakStep(msgspec.Struct, frozen=True):
         """Return the end of a search that has run so often at a rate that another run there
         would decide nothing; None while it may."""
         here = [trial for trial in self.seen.trials if trial.rate == rate]
-        if len(here) < MOST_AT_ONE_RATE:
+        if len(here) < tuning.MOST_AT_ONE_RATE:
             return None
         why = f"{len(here)} trials at {number_text(rate)}/s do not decide the claim"
         shown = "; ".join(self._spread_text(one, here) for one in self.goal.criteria)
@@ -294,11 +280,11 @@ class _PeakStep(msgspec.Struct, frozen=True):
         if probe.duration_s <= left:
             return probe
         useful = (
-            BUDGET_USEFUL_SHARE * probe.duration_s
+            tuning.BUDGET_USEFUL_SHARE * probe.duration_s
             if self.history
-            else BUDGET_SHORTEST_S
+            else tuning.BUDGET_SHORTEST_S
         )
-        if left >= max(useful, BUDGET_SHORTEST_S):
+        if left >= max(useful, tuning.BUDGET_SHORTEST_S):
             # Down to a tenth: a length that can be written, and never over the budget.
             return msgspec.structs.replace(probe, duration_s=math.floor(10 * left) / 10)
         text = f"{goal.budget_s:.6g} s budget used up"

@@ -11,6 +11,7 @@ import msgspec
 
 from benchwright.core.results import Finding
 from benchwright.core.search import LoadEnding, LoadTrial, PeakGoal, Probe
+from benchwright.decide.peak import tuning
 from benchwright.findings.codes import finding_of_mark, make_finding
 from benchwright.findings.text import counted, was
 
@@ -61,10 +62,6 @@ class TrialCache(Generic[CachedValue]):
 # whose generator stayed far under it counts at what was offered (`counted_rate`).
 # Absent is not zero; achieved and offered rate are two things (GLOSSARY.md).
 
-BEHIND_SHARE = 0.95
-"""A generator that offers less of its intended rate is behind."""
-BEHIND_DEVIATIONS = 4.0
-"""... and by more than the count of Poisson arrivals differs by chance."""
 SEARCH_SUBJECT = "search"
 
 
@@ -101,8 +98,8 @@ def _is_fewer(trial: LoadTrial, count: int) -> bool:
     """Tell whether a count is far below the intended one, and not by chance."""
     wanted = trial.rate * trial.lasted_s
     missing = wanted - count
-    return count < BEHIND_SHARE * wanted and missing > (
-        BEHIND_DEVIATIONS * math.sqrt(wanted)
+    return count < tuning.BEHIND_SHARE * wanted and missing > (
+        tuning.BEHIND_DEVIATIONS * math.sqrt(wanted)
     )
 
 
@@ -195,7 +192,7 @@ def _behind_finding(trials: Sequence[LoadTrial]) -> tuple[Finding, ...]:
     worst = min(trials, key=lambda trial: trial.offered_rate / trial.rate)
     share = 100 * worst.offered_rate / worst.rate
     evidence = (
-        f"in {counted(len(trials), 'trial')} less than {100 * BEHIND_SHARE:.0f} % of the "
+        f"in {counted(len(trials), 'trial')} less than {100 * tuning.BEHIND_SHARE:.0f} % of the "
         "rate was "
         f"offered; the worst offered {worst.offered_rate:.5g}/s of {worst.rate:.5g}/s "
         f"({share:.0f} %)"

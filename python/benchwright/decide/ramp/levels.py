@@ -12,6 +12,7 @@ import numpy as np
 from benchwright.core.ramp import RampAxis, RampGoal
 from benchwright.core.results import Estimate
 from benchwright.core.search import LoadTrial
+from benchwright.decide.ramp import tuning
 from benchwright.stats.dependence import cosine_count, inflation, long_run_sdev
 from benchwright.stats.drift import mser_truncation
 from benchwright.stats.intervals import t_quantile
@@ -29,11 +30,6 @@ from benchwright.stats.moments import FloatArray
 
 THROUGHPUT_KEY = "throughput_per_s"
 """Key of a trial's value where the generator tells it itself."""
-FEWEST_VARIANCE_BINS = 4
-"""Below it a series tells no variance; half of ten bins, a cut warm-up, must do."""
-WARM_UP_P = 0.01
-KEPT_UP_SHARE = 0.95
-"""Of the arrivals: a run that ended so many did in each second what arrived in it."""
 
 
 class TrialThroughput(msgspec.Struct, frozen=True):
@@ -75,14 +71,14 @@ def _steady_counts(trial: LoadTrial) -> tuple[FloatArray, int]:
     """Return the counts of the bins after the warm-up, and how many bins that was."""
     counts = _whole_counts(trial)
     found = mser_truncation(counts, inflation(counts))
-    cut = found.removed if found.p < WARM_UP_P else 0
+    cut = found.removed if found.p < tuning.WARM_UP_P else 0
     return counts[cut:], cut
 
 
 def _counts_of_arrivals(trial: LoadTrial) -> FloatArray:
     """Return the counts of the bins of a run that kept up; of another one, none."""
     ended = trial.values.get(THROUGHPUT_KEY, _ended_rate(trial))
-    kept_up = ended is not None and ended >= KEPT_UP_SHARE * trial.offered_rate
+    kept_up = ended is not None and ended >= tuning.KEPT_UP_SHARE * trial.offered_rate
     return _whole_counts(trial) if kept_up else np.empty(0)
 
 
@@ -124,7 +120,7 @@ def _well_share(trial: LoadTrial) -> float:
 
 
 def _variance(counts: FloatArray) -> tuple[float | None, int]:
-    if counts.size < FEWEST_VARIANCE_BINS or not counts.mean() > 0:
+    if counts.size < tuning.FEWEST_VARIANCE_BINS or not counts.mean() > 0:
         return None, 0
     error = long_run_sdev(counts) / math.sqrt(counts.size)
     return (error / float(counts.mean())) ** 2, cosine_count(counts.size)

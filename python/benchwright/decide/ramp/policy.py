@@ -22,6 +22,7 @@ from benchwright.core.search import (
     rounded_bound,
     rounded_rate,
 )
+from benchwright.decide.ramp import tuning
 from benchwright.decide.ramp.levels import (
     Climb,
     RampLevel,
@@ -33,9 +34,6 @@ from benchwright.decide.ramp.levels import (
     trial_throughputs,
 )
 from benchwright.decide.ramp.profile import RampEnding, errors_of, result_of
-
-MOST_FAILURES = 2
-"""At one level one after the other: the first may have been chance."""
 
 
 def next_ramp_step(goal: RampGoal, history: Sequence[LoadTrial]) -> Probe | RampResult:
@@ -102,14 +100,12 @@ def _budget(goal: RampGoal, history: Sequence[LoadTrial]) -> RampEnding | None:
 
 
 def _failure(goal: RampGoal, history: Sequence[LoadTrial]) -> RampEnding | None:
-    last = history[-MOST_FAILURES:]
-    if len(last) == MOST_FAILURES and all(
+    last = history[-tuning.MOST_FAILURES :]
+    if len(last) == tuning.MOST_FAILURES and all(
         trial.ending is LoadEnding.FAILED and trial.rate == last[0].rate
         for trial in last
     ):
-        detail = (
-            f"{MOST_FAILURES} trials failed at {last[0].rate:g}: {last[-1].failure}"
-        )
+        detail = f"{tuning.MOST_FAILURES} trials failed at {last[0].rate:g}: {last[-1].failure}"
         return RampEnding(RampStatus.FAILED, detail)
     if last[-1].ending is LoadEnding.FAILED:
         return None

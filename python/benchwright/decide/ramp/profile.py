@@ -21,6 +21,7 @@ from benchwright.core.ramp import (
 )
 from benchwright.core.results import Finding
 from benchwright.core.search import LoadEnding, LoadTrial
+from benchwright.decide.ramp import tuning
 from benchwright.decide.ramp.levels import (
     Climb,
     RampLevel,
@@ -40,9 +41,6 @@ from benchwright.stats.usl import fit_usl, usl_band, why_no_fit
 
 RAMP_SUBJECT = "ramp"
 CLOSED_LOOP_MARK = "closed-loop-generator"
-LACK_OF_FIT_P = 0.01
-FEWEST_REPETITIONS = 3
-"""For a variance between runs: with fewer, intervals at 95 % cover in 52 to 91 %."""
 
 
 class RampOutcome(msgspec.Struct, frozen=True):
@@ -119,7 +117,7 @@ def _law_findings(shown: RampOutcome) -> Iterator[Finding]:
             "sigma or kappa"
         )
         yield make_finding("usl-misfit", RAMP_SUBJECT, evidence)
-    elif fit.misfit_p is not None and fit.misfit_p < LACK_OF_FIT_P:
+    elif fit.misfit_p is not None and fit.misfit_p < tuning.LACK_OF_FIT_P:
         evidence = (
             f"the levels are further from the fitted curve than runs of one level are from "
             f"each other (lack of fit, p = {fit.misfit_p:.2g})"
@@ -153,7 +151,7 @@ def _noise_findings(shown: RampOutcome) -> Iterator[Finding]:
         yield make_finding("throughput-noise-unknown", RAMP_SUBJECT, evidence)
         return
     again = sum(len(level.flows) - 1 for level in levels)
-    if levels and again < FEWEST_REPETITIONS:
+    if levels and again < tuning.FEWEST_REPETITIONS:
         evidence = "each level was run once: intervals hold the noise within a run only"
         if again:
             evidence = (

@@ -19,6 +19,7 @@ from benchwright.core.surface import (
     SampleResult,
     SurfaceGoal,
 )
+from benchwright.decide.surface import tuning
 from benchwright.decide.surface.coding import (
     CodedColumn,
     Matrix,
@@ -49,20 +50,6 @@ from benchwright.decide.surface.model import sample_responses, with_peak
 
 RowIndexes = NDArray[np.int64]
 """Places in the model matrix."""
-
-DESIGN_STARTS = 20
-DESIGN_POOL = 1000
-"""Of more candidates the restarts see so many: those with the most leverage, and as many others
-evenly at random."""
-INFORMATION_RIDGE = 1e-8
-"""Lets a start that tells nothing of some coefficient be improved."""
-LEAST_GAIN = 1e-9
-"""An exchange that gains less is none: else rounding errors exchange for ever."""
-
-EXCHANGE_TRIES = 30
-"""Exchanges looked at in one step, the most promising first."""
-LEAST_DETERMINANT_RATIO = 1e-12
-"""Of determinants: an exchange that leaves less makes a design that tells nothing."""
 
 
 class DesignCriterion(enum.StrEnum):
@@ -96,14 +83,14 @@ def optimal_rows(problem: Exchange, n: int, seed: int) -> tuple[int, ...]:
     problem = msgspec.structs.replace(problem, moments=_moments(problem))
     rng = np.random.default_rng(seed)
     free = np.setdiff1d(np.arange(count), fixed)
-    pool = _pool(problem.matrix, free, max(DESIGN_POOL, n), rng)
+    pool = _pool(problem.matrix, free, max(tuning.DESIGN_POOL, n), rng)
     best: tuple[float, tuple[int, ...]] | None = None
-    for _ in range(DESIGN_STARTS if n < count else 1):
+    for _ in range(tuning.DESIGN_STARTS if n < count else 1):
         chosen = rng.choice(pool, n - len(fixed), replace=False)
         start = (*fixed, *(int(row) for row in chosen))
         rows = exchanged(problem, start, pool)
         value = design_score(problem, rows)
-        if best is None or value > best[0] + LEAST_GAIN:
+        if best is None or value > best[0] + tuning.LEAST_GAIN:
             best = (value, rows)
     assert best is not None
     rows = best[1] if len(pool) == len(free) else exchanged(problem, best[1], free)
@@ -156,13 +143,13 @@ def _better_rows(
     gains = _gains(problem, rows, among)
     gains[:, : len(problem.fixed)] = -np.inf
     gains[np.isin(among, rows), :] = -np.inf
-    for _ in range(EXCHANGE_TRIES):
+    for _ in range(tuning.EXCHANGE_TRIES):
         row, place = np.unravel_index(np.argmax(gains), gains.shape)
-        if not gains[row, place] > LEAST_GAIN:
+        if not gains[row, place] > tuning.LEAST_GAIN:
             return None
         after = rows.copy()
         after[place] = among[row]
-        if design_score(problem, after.tolist()) > before + LEAST_GAIN / 2:
+        if design_score(problem, after.tolist()) > before + tuning.LEAST_GAIN / 2:
             return after
         gains[row, place] = -np.inf
     return None
@@ -193,7 +180,7 @@ def log_determinant(matrix: Matrix, rows: Sequence[int]) -> float:
 
 def _information(problem: Exchange, rows: Sequence[int]) -> Matrix:
     chosen = problem.matrix[list(rows)]
-    ridge = INFORMATION_RIDGE * np.eye(problem.matrix.shape[1])
+    ridge = tuning.INFORMATION_RIDGE * np.eye(problem.matrix.shape[1])
     return np.asarray(chosen.T @ chosen + ridge)
 
 
@@ -217,7 +204,7 @@ def _gains(problem: Exchange, rows: RowIndexes, among: RowIndexes) -> Matrix:
     between = all_by @ going.T
     out = np.einsum("ij,jk,ik->i", going, inverse, going)[None, :]
     ratio = (1 + variance)[:, None] * (1 - out) + between**2
-    ratio = np.maximum(ratio, LEAST_DETERMINANT_RATIO)
+    ratio = np.maximum(ratio, tuning.LEAST_DETERMINANT_RATIO)
     if problem.criterion is DesignCriterion.D:
         gains: Matrix = np.log(ratio) / coming.shape[1]
     else:
@@ -257,22 +244,12 @@ def _cost_gains(
 # -- Algorithm 1: mapping response surfaces, as a function of the results so far -------
 #
 # 1) Inputs: factors and their levels. 2) Outer loop: for each distinct sample ... 3) inner loop:
-# find its peak rate (control/peak). Which samples, the design says; in which order, this
+# find its peak rate (decide/peak). Which samples, the design says; in which order, this
 # module: each as near as can be to one that was searched already, because the inner search
 # begins at the nearest one's peak ("better seeding", section 5.4) and is told the shape of its
 # curve. Decision: a neighbour has the same categorical levels, since another file system may
 # be ten times as fast; where none has, the inner search begins at its own first rate.
 # Source: Workbench paper, algorithm 1, sections 5.4 and 5.5.
-
-INITIAL_SHARE = 0.6
-"""Of an adaptive design's samples: chosen before anything was measured."""
-SPREAD_SHARE = 0.5
-"""Of an optimal design's samples beyond the polynomial's terms: those that tell whether the
-polynomial fits at all. An optimal design has no level but those that its terms need."""
-EVEN_POINTS_PER_SAMPLE = 64
-"""Even points looked at for each sample: some fall on one that is there already."""
-RATE_DIGITS = 5
-"""Digits of a rate that can be written down."""
 
 
 def next_sample(
@@ -319,7 +296,7 @@ def _start_rate(goal: SurfaceGoal, peak_rate: float) -> float:
     """Return a neighbour's peak as a first rate, within the goal's bounds [1/s]."""
     low, high = goal.peak.lowest_rate, goal.peak.highest_rate
     within = min(max(peak_rate, low or 0.0), high or math.inf)
-    return float(f"{within:.{RATE_DIGITS}g}")
+    return float(f"{within:.{tuning.RATE_DIGITS}g}")
 
 
 def nearest_result(
@@ -341,11 +318,11 @@ def initial_samples(goal: SurfaceGoal) -> tuple[Sample, ...]:
     if goal.design is DesignKind.FULL:
         return candidates(goal.factors)[: goal.samples]
     adaptive = goal.design is DesignKind.ADAPTIVE
-    n = math.ceil(INITIAL_SHARE * goal.samples) if adaptive else goal.samples
+    n = math.ceil(tuning.INITIAL_SHARE * goal.samples) if adaptive else goal.samples
     best = (
         DesignCriterion.I if goal.design is DesignKind.I_OPTIMAL else DesignCriterion.D
     )
-    spare = 0.0 if adaptive else SPREAD_SHARE
+    spare = 0.0 if adaptive else tuning.SPREAD_SHARE
     return _designed(goal.factors, goal.degree, (best, n, spare), goal.seed)
 
 
@@ -387,7 +364,9 @@ def _even_samples(factors: Sequence[Factor], n: int, seed: int) -> tuple[Sample,
     """
     shift = np.random.default_rng(seed).random(len(factors))
     chosen: dict[Sample, None] = {}
-    for point in (even_points(len(factors), EVEN_POINTS_PER_SAMPLE * n) + shift) % 1:
+    for point in (
+        even_points(len(factors), tuning.EVEN_POINTS_PER_SAMPLE * n) + shift
+    ) % 1:
         levels = (
             f.levels[int(u * len(f.levels))]
             for f, u in zip(factors, point, strict=True)

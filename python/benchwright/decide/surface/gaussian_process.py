@@ -25,6 +25,7 @@ import msgspec
 import numpy as np
 
 from benchwright.core.surface import Factor, ModelFit, ModelKind, Sample
+from benchwright.decide.surface import tuning
 from benchwright.decide.surface.coding import Matrix, points_of
 from benchwright.decide.surface.model import (
     LeaveOneOut,
@@ -32,24 +33,6 @@ from benchwright.decide.surface.model import (
     SampleResponses,
     widening_factor,
 )
-
-FEWEST_PROCESS_SAMPLES = 3
-"""Fewer have no shape."""
-HYPERPARAMETER_DRAWS = 256
-"""Of hyperparameters."""
-LEAST_WEIGHT = 1e-3
-"""Of a draw, beside the likeliest one: others change nothing."""
-SMOOTH_VARIANCES = (0.1, 10.0)
-"""Variance of the smooth part, as a share of the responses'."""
-TREND_VARIANCES = (0.1, 1.0)
-"""The trend's variance, likewise."""
-SMOOTH_LENGTHS = (0.4, 5.0)
-"""Of the smooth part, on axes that span 2."""
-OWN_VARIANCES = (1e-14, 1.0)
-"""Variance of what is each sample's own, and no neighbour's: a cliff between levels, or
-searches whose intervals are too narrow."""
-PREDICTED_AT_ONCE = 512
-"""Samples predicted at once: bounds the memory."""
 
 
 class HyperparameterDraws(msgspec.Struct, frozen=True):
@@ -108,8 +91,8 @@ class GaussianProcess(msgspec.Struct, frozen=True):
         """Return the mean response and its standard deviation, a search's noise not in it."""
         points = points_of(self.factors, samples)
         parts = [
-            self._conditional(points[at : at + PREDICTED_AT_ONCE])
-            for at in range(0, len(points), PREDICTED_AT_ONCE)
+            self._conditional(points[at : at + tuning.PREDICTED_AT_ONCE])
+            for at in range(0, len(points), tuning.PREDICTED_AT_ONCE)
         ]
         means, sds = (np.concatenate(column) for column in zip(*parts, strict=True))
         return means, sds
@@ -184,7 +167,7 @@ def fit_process(
 ) -> GaussianProcess | None:
     """Return the process given the samples; None of fewer than `LEAST_SAMPLES`."""
     points = points_of(factors, seen.samples)
-    if len(points) < FEWEST_PROCESS_SAMPLES or not points.shape[1]:
+    if len(points) < tuning.FEWEST_PROCESS_SAMPLES or not points.shape[1]:
         return None
     centre = float(seen.response.mean())
     scale = max(float(seen.response.std()), float(np.median(seen.noise_sd)))
@@ -195,7 +178,7 @@ def fit_process(
     covariance = draws.covariance(points, points) + alone
     likelihood = log_likelihood(covariance, scaled)
     weights = np.exp(likelihood - likelihood.max())
-    heavy = weights >= LEAST_WEIGHT
+    heavy = weights >= tuning.LEAST_WEIGHT
     shares = weights[heavy] / weights[heavy].sum()
     inverse = np.linalg.inv(covariance[heavy])
     return GaussianProcess(
@@ -216,16 +199,16 @@ def log_likelihood(covariance: Matrix, values: Matrix) -> Matrix:
 
 def prior_draws(axes: int) -> HyperparameterDraws:
     """Return hyperparameters, even on the logarithm of each within its bounds."""
-    even = even_points(axes + 3, HYPERPARAMETER_DRAWS)
-    bounds = (SMOOTH_VARIANCES, TREND_VARIANCES, OWN_VARIANCES)
+    even = even_points(axes + 3, tuning.HYPERPARAMETER_DRAWS)
+    bounds = (tuning.SMOOTH_VARIANCES, tuning.TREND_VARIANCES, tuning.OWN_VARIANCES)
     wave, trend, own = (_between(one, even[:, at]) for at, one in enumerate(bounds))
-    lengths = _between(SMOOTH_LENGTHS, even[:, 3:])
+    lengths = _between(tuning.SMOOTH_LENGTHS, even[:, 3:])
     return HyperparameterDraws(
         wave,
         trend,
         own,
         lengths,
-        np.full(HYPERPARAMETER_DRAWS, 1 / HYPERPARAMETER_DRAWS),
+        np.full(tuning.HYPERPARAMETER_DRAWS, 1 / tuning.HYPERPARAMETER_DRAWS),
     )
 
 

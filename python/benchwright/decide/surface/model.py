@@ -18,6 +18,7 @@ from benchwright.core.surface import (
     Sample,
     SampleResult,
 )
+from benchwright.decide.surface import tuning
 from benchwright.decide.surface.coding import Matrix
 
 # -- Samples' results as numbers for a fit: response, and how noisy each is ------------
@@ -25,9 +26,6 @@ from benchwright.decide.surface.coding import Matrix
 # Decision: the noise comes from the inner search's own interval. Where a policy states none,
 # its claim's tolerance is taken for the interval, and a finding says so. A bound (`never-fails`,
 # `fails-at-lowest`) is no peak and is left out, and told.
-
-LEAST_RELATIVE_SD = 1e-3
-"""Of a peak's logarithm: no rate is known better than to a tenth of a per cent."""
 
 
 class SampleResponses(msgspec.Struct, frozen=True):
@@ -78,7 +76,7 @@ def _relative_sd(result: SampleResult) -> float:
     if interval is None or not has_interval(result):
         return result.found.claim.tolerance / float(ndtri(0.975))
     width = math.log(interval.high / interval.low)
-    return max(width / (2 * _reach(interval)), LEAST_RELATIVE_SD)
+    return max(width / (2 * _reach(interval)), tuning.LEAST_RELATIVE_SD)
 
 
 def _reach(interval: Estimate) -> float:

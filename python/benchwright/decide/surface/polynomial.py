@@ -17,6 +17,7 @@ from scipy.special import stdtrit
 
 from benchwright.core.results import Estimate
 from benchwright.core.surface import Coefficient, Factor, ModelFit, ModelKind, Sample
+from benchwright.decide.surface import tuning
 from benchwright.decide.surface.coding import (
     CodedColumn,
     Matrix,
@@ -32,11 +33,6 @@ from benchwright.decide.surface.model import (
     PredictedResponse,
     SampleResponses,
 )
-
-FEWEST_SPARE_SAMPLES = 2
-"""Samples beyond the number of terms: fewer say nothing of the error."""
-DETERMINED_LEVERAGE = 1 - 1e-9
-"""Leverage from which a sample is fitted by itself alone."""
 
 
 class Polynomial(msgspec.Struct, frozen=True):
@@ -84,7 +80,9 @@ class Polynomial(msgspec.Struct, frozen=True):
 
     def leave_one_out(self) -> LeaveOneOut:
         """Return what each measured sample would be without it, by its leverage."""
-        left = np.where(self.leverage < DETERMINED_LEVERAGE, 1 - self.leverage, np.nan)
+        left = np.where(
+            self.leverage < tuning.DETERMINED_LEVERAGE, 1 - self.leverage, np.nan
+        )
         return LeaveOneOut(
             self.observed.response - self.residuals / left, self.sd / np.sqrt(left)
         )
@@ -131,7 +129,7 @@ def fit_polynomial(
 
     With `LEAST_DOF` samples to spare; None where not even main effects are determined.
     """
-    most = len(seen.samples) - FEWEST_SPARE_SAMPLES
+    most = len(seen.samples) - tuning.FEWEST_SPARE_SAMPLES
     columns = columns_of(factors)
     codes = coded(factors, seen.samples)
     while most >= 1:

@@ -22,6 +22,7 @@ from benchwright.core.surface import (
     SurfaceGoal,
     SurfaceResult,
 )
+from benchwright.decide.surface import tuning
 from benchwright.decide.surface.coding import candidates, columns_of, terms_of
 from benchwright.decide.surface.gaussian_process import fit_process
 from benchwright.decide.surface.model import (
@@ -40,14 +41,6 @@ from benchwright.findings.text import counted
 # --------------------------------------------------------------------------------------
 # Doubts about a surface: samples without a peak, a model that does not fit,
 # assumptions.
-
-LACK_OF_FIT_LEVEL = 0.01
-"""Of the test of residuals against the searches' own noise."""
-FEWEST_SAMPLES_PER_TERM = 2
-"""Samples for each term of a plane: with fewer, bands held 81 to 86 % where the peak had a step
-of a factor of 4 at some level, and 99 % where it had none (docs/surface.md)."""
-SAMPLES_SHOWN = 4
-"""Samples named in one piece of evidence."""
 
 
 def surface_findings(
@@ -113,7 +106,7 @@ def _few_samples(
     goal: SurfaceGoal, results: Sequence[SampleResult]
 ) -> Iterator[Finding]:
     have, terms = len(with_peak(results)), 1 + len(columns_of(goal.factors))
-    if have >= FEWEST_SAMPLES_PER_TERM * terms or goal.samples >= goal.count:
+    if have >= tuning.FEWEST_SAMPLES_PER_TERM * terms or goal.samples >= goal.count:
         return
     evidence = (
         f"{counted(have, 'sample')} with a peak, of {goal.count}, where a plane over the "
@@ -124,10 +117,12 @@ def _few_samples(
 
 
 def _named(results: Sequence[SampleResult]) -> str:
-    named = ", ".join(sample_text(one.sample) for one in results[:SAMPLES_SHOWN])
+    named = ", ".join(
+        sample_text(one.sample) for one in results[: tuning.SAMPLES_SHOWN]
+    )
     more = (
-        f" and {len(results) - SAMPLES_SHOWN} more"
-        if len(results) > SAMPLES_SHOWN
+        f" and {len(results) - tuning.SAMPLES_SHOWN} more"
+        if len(results) > tuning.SAMPLES_SHOWN
         else ""
     )
     return named + more
@@ -145,7 +140,7 @@ def _fit_findings(goal: SurfaceGoal, model: SurfaceModel | None) -> Iterator[Fin
         yield make_finding("surface-model-reduced", "model", evidence)
     scaled = model.residuals / model.observed.noise_sd
     chi_square = float(scaled @ scaled)
-    if chdtrc(model.dof, chi_square) < LACK_OF_FIT_LEVEL:
+    if chdtrc(model.dof, chi_square) < tuning.LACK_OF_FIT_LEVEL:
         noise = float(np.median(model.observed.noise_sd))
         evidence = (
             f"residuals have a standard deviation of {model.sd:.3g}, the searches one of "
