@@ -34,7 +34,7 @@ TOLD = {
     "stalls": {"server-stalls"},
     "drift": {"drift"},
     "batching": {"response-not-monotonic"},
-    "thrash": {"retrograde-under-overload"},
+    "thrash": {"throughput-drops-under-overload"},
 }
 """By server: what must be told, any of it."""
 CLEAN = (

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
+
+import msgspec
 import pytest
 
-from benchwright.core.results import Severity
+from benchwright.core.results import FORMER_CODES, Finding, Severity
 from benchwright.findings.codes import (
     CODES,
     LIMITER_CODES,
@@ -22,7 +26,7 @@ def test_a_code_cannot_be_defined_twice() -> None:
         "idle": one["idle"],
         "busy": one["idle"],
     }
-    with pytest.raises(ValueError, match="defined twice: idle"):
+    with pytest.raises(ValueError, match="idle is defined twice"):
         merge_tables(one, {"idle": Code(Severity.WARNING, "Run.")})
 
 
@@ -38,5 +42,21 @@ def test_a_bound_generator_has_the_limiters_remedy() -> None:
 def test_a_mark_of_an_earlier_version_has_its_code_of_today() -> None:
     found = finding_of_mark("generator-bound", "t", "in 2 of 3 trials")
     assert found == finding_of_mark("generator-saturated", "t", "in 2 of 3 trials")
-    assert "cannot be told from the server's" in found.remedy
+    assert found.remedy == CODES["generator-saturated"].remedy
     assert finding_of_mark("odd", "t", "once").severity is Severity.WARNING
+
+
+@pytest.mark.parametrize(("former", "code"), FORMER_CODES.items())
+def test_a_former_code_is_read_as_the_code_of_today(former: str, code: str) -> None:
+    assert former not in CODES
+    assert code in CODES
+    stored = f'{{"code":"{former}","severity":"note","subject":"t","evidence":"e"}}'
+    assert msgspec.json.decode(stored, type=Finding).code == code
+    assert Finding(former, Severity.NOTE, "t", "e").code == code
+    assert finding_of_mark(former, "t", "e").code == code
+
+
+def test_the_documented_codes_are_those_of_the_table() -> None:
+    root = Path(__file__).parents[2]
+    script = runpy.run_path(str(root / "scripts/finding_codes.py"))
+    assert (root / "docs/findings.md").read_text(encoding="utf-8") == script["page"]()

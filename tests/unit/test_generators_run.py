@@ -318,7 +318,7 @@ def test_a_backlog_that_nobody_counts_is_marked(
     )
     text = f'{{"m": 3, "done": {completed}, "sent": {offered or 0}}}'
     marks = run(OneProgram(stdout=text), generator, place, rate=rate).marks
-    assert ("backlog-uncounted" in marks) is marked
+    assert ("backlog-not-counted" in marks) is marked
 
 
 # -- watching --------------------------------------------------------------------------

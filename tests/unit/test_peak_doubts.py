@@ -86,7 +86,7 @@ def test_less_under_overload_than_was_served_is_no_queue() -> None:
     found = server_findings(GOAL, [*QUEUE[:4], overloaded(320, 180)])
     assert {f.code for f in found} == {
         "curve-fits-no-queue",
-        "retrograde-under-overload",
+        "throughput-drops-under-overload",
     }
     assert "320/s" in found[0].evidence
     assert "180" in found[0].evidence

@@ -100,7 +100,7 @@ def test_a_controller_that_somebody_switched_off_meanwhile_is_as_before(
     assert held.restored.undone[-1].how == AS_BEFORE
     assert snapshot(host) == before
     (doubt,) = restore_findings(held.restored, late=False)
-    assert (doubt.code, doubt.subject) == ("quiet-not-held", "quiet isolation")
+    assert (doubt.code, doubt.subject) == ("quiet-reverted", "quiet isolation")
     assert "did not hold to the end: " in doubt.evidence
     told = "controller (we made it 'on', in the end it was 'off')"
     assert told in doubt.evidence

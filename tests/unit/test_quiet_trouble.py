@@ -341,8 +341,8 @@ def test_what_somebody_took_back_meanwhile_is_a_doubt(place: Path) -> None:
     assert quieted.restored is not None
     found = restore_findings(quieted.restored, late=False)
     assert {(f.code, f.subject) for f in found} == {
-        ("quiet-not-held", "quiet swappiness"),
-        ("quiet-not-held", "quiet nologin"),
+        ("quiet-reverted", "quiet swappiness"),
+        ("quiet-reverted", "quiet nologin"),
     }
     place_of_it = "/proc/sys/vm/swappiness (we made it '1', in the end it was '60')"
     assert any(place_of_it in f.evidence for f in found)

@@ -181,13 +181,13 @@ def test_the_law_is_found_again_with_its_maximum() -> None:
 def test_a_server_that_only_levels_off_leaves_kappa_untold() -> None:
     servers = [Server(usl(100, 0.1, 0.0), seed=seed) for seed in range(20)]
     found = [play(GOAL, server)[0] for server in servers]
-    untold = sum("kappa-not-told" in codes(result) for result in found)
+    untold = sum("kappa-not-identified" in codes(result) for result in found)
     assert untold >= 16, "one in twenty is told wrongly"
     for result in found:
         repeated = sum(point.trials - 1 for point in result.points)
         assert ("single-runs" in codes(result)) == (repeated < 3)
         assert result.usl is not None
-        assert ("kappa-not-told" in codes(result)) == (result.usl.kappa.low == 0)
+        assert ("kappa-not-identified" in codes(result)) == (result.usl.kappa.low == 0)
 
 
 def test_still_growing_at_the_highest_level_is_said() -> None:

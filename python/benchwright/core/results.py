@@ -77,8 +77,26 @@ class Severity(enum.StrEnum):
     SERIOUS = "serious"
 
 
+FORMER_CODES = {
+    "backlog-uncounted": "backlog-not-counted",
+    "kappa-not-told": "kappa-not-identified",
+    "quiet-not-held": "quiet-reverted",
+    "retrograde-under-overload": "throughput-drops-under-overload",
+}
+"""Former codes and their codes of today: accepted for one release wherever a code is read, in
+stored studies, rules and `--accept`."""
+
+
+def current_code(code: str) -> str:
+    """Return the code of today for a code that may be a former one."""
+    return FORMER_CODES.get(code, code)
+
+
 class Finding(msgspec.Struct, frozen=True):
-    """A named doubt: stable code, how grave, what was seen, what to do."""
+    """Something to know about a result: stable code, severity, evidence, remedy.
+
+    A former code becomes the code of today, whoever made the finding.
+    """
 
     code: str
     """Stable identifier, such as `command-failed` or `missing-metric`."""
@@ -91,3 +109,7 @@ class Finding(msgspec.Struct, frozen=True):
     """What to do about it."""
     metric: str = ""
     """The one metric that it is about, where it is about one."""
+
+    def __post_init__(self) -> None:
+        if self.code in FORMER_CODES:
+            msgspec.structs.force_setattr(self, "code", FORMER_CODES[self.code])

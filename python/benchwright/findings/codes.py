@@ -1,4 +1,12 @@
-"""The table of finding codes: stable code, default severity, remedy; and how a finding is made of one."""
+"""The table of finding codes: stable code, default severity, remedy; and how a finding is made of one.
+
+Severity: serious, the result may be wrong or missing; warning, it may mislead; note, worth a
+look. A code is never reused for another meaning; a code that was renamed is in
+`core/results.py`, FORMER_CODES. docs/findings.md is generated from this table.
+
+Limiters are notes where a benchmark may well mean to reach them (a CPU, a disk), warnings
+where something else than what is measured was the limit. Source: Systems Performance, 12.3.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +14,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from benchwright.core.results import Finding, Severity
-
-# --------------------------------------------------------------------------------------
-# What one code of a finding means by default, and how tables of codes are put
-# together.
+from benchwright.core.results import Finding, Severity, current_code
 
 
 class Code(msgspec.Struct, frozen=True):
-    """How grave a finding of this code is, and what to do about it."""
+    """How severe a finding of this code is, and what to do about it."""
 
     severity: Severity
     remedy: str
@@ -26,117 +30,108 @@ def merge_tables(*tables: Mapping[str, Code]) -> dict[str, Code]:
     Raises ValueError for a code that two of them define: one of the two remedies would
     never be shown.
     """
-    found: dict[str, Code] = {}
+    merged: dict[str, Code] = {}
     for table in tables:
         for name, code in table.items():
-            if name in found:
-                raise ValueError(f"the code of a finding is defined twice: {name}")
-            found[name] = code
-    return found
+            if name in merged:
+                raise ValueError(f"finding code {name} is defined twice")
+            merged[name] = code
+    return merged
 
-
-# --------------------------------------------------------------------------------------
-# The part of the table of findings that speaks of the machine: limits, doubts, what
-# is absent.
-#
-# Purpose: as codes.py, which takes these in. Limiters are notes where a benchmark may well
-# mean to reach them (a processor, a disk), warnings where something else than what is
-# measured was the limit. Sources: Systems Performance, 12.3.
 
 LIMITER_CODES: dict[str, Code] = {
     "noisy-neighbour": Code(
         Severity.WARNING,
-        "Stop what else runs (bw quiet), or measure at another time: others used the processors. "
-        "If one of them is the server that is measured, name it: --target-name, --target-port.",
+        "Stop the other programs (bw quiet), or measure at another time: they used the CPUs. "
+        "If one of them is the server under test, name it: --target-name, --target-port.",
     ),
     "steal": Code(
         Severity.WARNING,
-        "Use a machine of its own, or more trials spread over time: the hypervisor gave "
-        "processor time to others.",
+        "Use a dedicated machine, or more trials spread over time: the hypervisor gave "
+        "CPU time to other virtual machines.",
     ),
     "throttled-by-cgroup-quota": Code(
         Severity.WARNING,
-        "Raise or lift the quota (cpu.max, cpu.cfs_quota_us): it is what was measured.",
+        "Raise or remove the CPU quota (cpu.max, cpu.cfs_quota_us): the quota was measured.",
     ),
     "io-throttled": Code(
         Severity.WARNING,
-        "Lift the limit (io.max, blkio.throttle.*): the device was not what was measured.",
+        "Remove the I/O limit (io.max, blkio.throttle.*): the limit was measured, not the device.",
     ),
     "swapping": Code(
         Severity.WARNING,
-        "Give it more memory, or switch swap off for the run (bw quiet swap): the disk "
-        "stood in for memory.",
+        "Add memory, or turn swap off for the run (bw quiet swap): the disk was used as memory.",
     ),
     "memory-limit": Code(
         Severity.WARNING,
-        "Raise the cgroup's memory limit, or say that the result is for this much memory.",
+        "Raise the cgroup's memory limit, or report that the result is for this much memory.",
     ),
     "fd-limit": Code(
         Severity.WARNING,
-        "Raise the limit of open files (ulimit -n, LimitNOFILE=), or open fewer.",
+        "Raise the limit on open files (ulimit -n, LimitNOFILE=), or open fewer files.",
     ),
     "pids-limit": Code(
-        Severity.WARNING, "Raise the limit of processes (pids.max, ulimit -u)."
+        Severity.WARNING, "Raise the limit on processes (pids.max, ulimit -u)."
     ),
     "generator-bound": Code(
         Severity.WARNING,
-        "Give the load generator more processors or a machine of its own, or use a lighter "
-        "one: its own speed was measured, not the target's.",
+        "Give the load generator more CPUs or its own machine, or use a faster generator: "
+        "its speed was measured, not the target's.",
     ),
     "memory-pressure": Code(
         Severity.WARNING,
-        "Give it more memory or a smaller working set: tasks waited for memory.",
+        "Add memory or make the working set smaller: tasks waited for memory.",
     ),
     "disk-stalled": Code(
         Severity.WARNING,
-        "Find out what paused the device (a snapshot, a freeze, its own housekeeping): "
+        "Find what paused the device (a snapshot, a freeze, internal garbage collection): "
         "requests were in flight and none completed.",
     ),
     "disk-saturated": Code(
         Severity.NOTE,
-        "The disk was the limit: a faster one, fewer or larger requests; else nothing.",
+        "The disk was the limit. Use a faster disk, fewer requests or larger requests, unless "
+        "the disk is what you measure.",
     ),
     "network-limit": Code(
         Severity.NOTE,
-        "The link was the limit: a faster one, or less data for each operation.",
+        "The link was the limit. Use a faster link, or less data per operation.",
     ),
     "cpu-saturated": Code(
         Severity.NOTE,
-        "All processors were busy with the benchmark: profile it (--profile) to see with what.",
+        "The benchmark used all CPUs: profile it (--profile) to see where the time goes.",
     ),
     "single-threaded-cpu-bound": Code(
         Severity.NOTE,
-        "One thread used a whole processor, so more processors will not help: profile it "
+        "One thread used a whole CPU, so more CPUs will not help: profile it "
         "(--profile), or run more threads (--threads).",
     ),
     "too-few-threads": Code(
         Severity.NOTE,
-        "Run more threads (--threads, workers): each of them used a whole processor, and "
-        "processors stood idle.",
+        "Run more threads (--threads, workers): each thread used a whole CPU, and "
+        "other CPUs were idle.",
     ),
 }
-"""What can be the limit of a result, in the order in which causes explain each other: what
-others cost is in every other figure, so it comes first; a quota explains a waiting thread,
-swap space a busy disk, and a disk that stands still is busy."""
+"""What can limit a result, in the order in which causes explain each other: what others cost
+affects every other figure, so it comes first; a quota explains a waiting thread, swap space a
+busy disk, and a disk that stalls is busy."""
 
 MACHINE_FINDING_CODES: dict[str, Code] = {
     "answered-from-cache": Code(
         Severity.WARNING,
-        "If the device is meant, make the data larger than memory, bypass the cache "
-        "(--direct), or empty it before each trial (bw chill).",
+        "To measure the device, make the data larger than memory, bypass the cache "
+        "(--direct), or empty the cache before each trial (bw chill).",
     ),
     "exceeds-known-limit": Code(
         Severity.SERIOUS,
-        "The figure cannot be what it says: find out what answered (a cache, another "
-        "unit, a wrong count).",
+        "The value cannot be right: find out what answered (a cache, another unit, a wrong count).",
     ),
     "io-size-not-as-claimed": Code(
         Severity.WARNING,
-        "Say the size that was really used, or find what splits, merges or buffers the I/O.",
+        "Report the size that was really used, or find what splits, merges or buffers the I/O.",
     ),
     "errors-in-kernel-log": Code(
         Severity.SERIOUS,
-        "Read the message: a device or driver was in trouble during the trial.",
+        "Read the message: a device or driver had errors during the trial.",
     ),
     "frequency-changed": Code(
         Severity.WARNING,
@@ -144,58 +139,59 @@ MACHINE_FINDING_CODES: dict[str, Code] = {
     ),
     "thermal": Code(
         Severity.WARNING,
-        "Cool the machine, or run shorter with rests: the processor was slowed down by heat.",
+        "Cool the machine, or run shorter trials with rests: the CPU slowed down because of heat.",
     ),
     "network-errors": Code(
         Severity.WARNING,
-        "Find what loses packets (a full queue, a bad link): they were sent again, or lost.",
+        "Find what loses packets (a full queue, a bad link): they were lost or sent again.",
     ),
     "environment-changed-between-trials": Code(
         Severity.SERIOUS,
-        "Do not put these trials into one figure: run again in one environment "
-        "(bw env --diff tells what changed).",
+        "Do not combine these trials: run again in one environment "
+        "(bw env --diff shows what changed).",
     ),
     "environments-differ": Code(
         Severity.SERIOUS,
-        "Compare results of one environment, unless it is what is compared (bw env --diff "
-        "tells all that differs).",
+        "Compare results from one environment, unless the environments are what you compare "
+        "(bw env --diff shows all differences).",
     ),
     "work-too-short-for-the-clock": Code(
         Severity.WARNING,
-        "Do more work in a trial (a loop, a larger input): starting it, or the clock's "
-        "grain, is a large part of the figure.",
+        "Do more work in a trial (a loop, a larger input): process start, or the resolution of "
+        "the clock, is a large part of the value.",
     ),
     "not-watched": Code(
-        Severity.NOTE, "What limited the result is not known for what was not seen."
+        Severity.NOTE, "What limited the trials that were not watched is unknown."
     ),
     "server-not-found": Code(
         Severity.WARNING,
-        "Have the server run while trials do; name it in a way that a restart does not change: "
+        "Start the server before the trials; name it in a way that survives a restart: "
         "--target-port, --target-unit, --target-name.",
     ),
     "quiet-incomplete": Code(
-        Severity.NOTE, "Run as root, or accept that this was left as it was."
+        Severity.NOTE, "Run as root, or accept that this setting was left unchanged."
     ),
     "quiet-undone-late": Code(
-        Severity.NOTE, "An earlier run was killed; what it had changed is as it was."
+        Severity.NOTE,
+        "Nothing: an earlier run was killed, and its changes are now undone.",
     ),
     "quiet-not-restored": Code(
         Severity.WARNING,
-        "Put it back by hand, or try again: bw quiet --restore; bw quiet --status shows it.",
+        "Restore it by hand, or try again: bw quiet --restore; bw quiet --status shows it.",
     ),
-    "quiet-not-held": Code(
+    "quiet-reverted": Code(
         Severity.WARNING,
-        "Find out who took it back (systemd, tuned, a script), stop that, and run again: a "
-        "part of this run was not as it was asked.",
+        "Find what reverted the setting (systemd, tuned, a script), stop it, and run again: "
+        "part of this run did not have the requested setting.",
     ),
     "quiet-log-broken": Code(
         Severity.WARNING,
-        "Find out who touched bw quiet's log, or whether its disk failed: had this run been "
-        "killed, nothing might have told what to put back.",
+        "Find what changed the log of bw quiet, or whether its disk failed: had this run been "
+        "killed, there might be no record of what to restore.",
     ),
     "profiled": Code(
         Severity.NOTE,
-        "Take figures from a run without --profile: profiling costs some time itself.",
+        "Take results from a run without --profile: profiling itself costs some time.",
     ),
     "profile-unavailable": Code(
         Severity.NOTE,
@@ -203,7 +199,7 @@ MACHINE_FINDING_CODES: dict[str, Code] = {
     ),
     "characterize-unavailable": Code(
         Severity.NOTE,
-        "Run as root with tracefs; bpftrace makes it cheap. As an ordinary user: "
+        "Run as root with tracefs; with bpftrace it costs less. As an ordinary user: "
         "strace -f -c COMMAND.",
     ),
     "characterize-lost-events": Code(
@@ -212,8 +208,8 @@ MACHINE_FINDING_CODES: dict[str, Code] = {
     ),
     "remote-incomplete": Code(
         Severity.WARNING,
-        "Mend what the hook `remote` says of its server (docs/remote.md): these figures of "
-        "the server are absent.",
+        "Fix what the hook `remote` reports about its server (docs/remote.md): these values of "
+        "the server are missing.",
     ),
     "chill-incomplete": Code(
         Severity.WARNING,
@@ -223,74 +219,68 @@ MACHINE_FINDING_CODES: dict[str, Code] = {
 
 MACHINE_CODES: dict[str, Code] = merge_tables(LIMITER_CODES, MACHINE_FINDING_CODES)
 
-
-# -- The table of findings: stable code, default severity, remedy ----------------------
-#
-# Severity: serious, the number may be wrong or is not there; warning, it may mislead;
-# note, worth a look. A code is never reused for another meaning.
-
 _CODES: dict[str, Code] = {
     "command-failed": Code(
         Severity.SERIOUS,
-        "Read the command's output in the study's logs; failed trials are in no figure.",
+        "Read the command's output in the study's logs; failed trials are not in the results.",
     ),
     "hook-failed": Code(
         Severity.WARNING,
-        "Mend the measurement hook (logs/*/hook-0.err): its values of those trials are absent.",
+        "Fix the measurement hook (logs/*/hook-0.err): its values are missing from those trials.",
     ),
     "timeout": Code(
         Severity.SERIOUS,
-        "Raise TIMEOUT, or find out what the command waits for; the trial is in no figure.",
+        "Raise TIMEOUT, or find what the command waits for; the trial is not in the results.",
     ),
     "missing-metric": Code(
         Severity.SERIOUS,
-        "Check the metric's pointer or pattern against the logged output; absent is not zero.",
+        "Check the metric's pointer or pattern against the logged output; a missing value is not zero.",
     ),
     "too-few-trials": Code(
         Severity.SERIOUS,
-        "Run at least 2 trials for an interval, and 20 for one to rely on.",
+        "Run at least 2 trials for an interval, and 20 for a reliable one.",
     ),
     "processes-left-running": Code(
         Severity.WARNING,
-        "Make EXEC or CLEANUP wait for what they start: it ran beside what was measured.",
+        "Make EXEC or CLEANUP wait for the processes that they start: these ran during the measurement.",
     ),
     "processes-not-ended": Code(
         Severity.SERIOUS,
-        "Let EXEC or CLEANUP end what sudo and set-user-ID programs start, or run bw as root: it may not "
-        "signal processes of another user.",
+        "Make EXEC or CLEANUP stop what sudo and set-user-ID programs start, or run bw as root: "
+        "it may not signal processes of another user.",
     ),
     "output-cost": Code(
         Severity.WARNING,
-        "Use --output null if the output is not needed: it is then written to /dev/null.",
+        "Use --output null if you do not need the output: it is then written to /dev/null.",
     ),
     "dependent-trials": Code(
         Severity.WARNING,
-        "Make trials independent: rest between them (--rest 500ms), compare in randomised "
-        "blocks (bw compare); --precision widens its interval by what it can see.",
+        "Make trials independent: rest between them (--rest 500ms), or compare in randomised "
+        "blocks (bw compare). --precision widens its interval by the dependence that it finds.",
     ),
     "drift": Code(
         Severity.WARNING,
-        "Find what grows or fills up; compare only in randomised blocks (bw compare), "
-        "which a drift does not bias.",
+        "Find what grows or fills up. Compare only in randomised blocks (bw compare): "
+        "drift does not bias them.",
     ),
     "memory-leak": Code(
         Severity.WARNING,
-        "Find what keeps the memory: from trial to trial more is used, or less is free.",
+        "Find what keeps the memory: use grows, or free memory shrinks, from trial to trial.",
     ),
     "multimodal": Code(
         Severity.WARNING,
-        "Find what switches (cache, placement, frequency, another process); until then "
-        "report the median (--of median) or both modes, not the mean alone.",
+        "Find what switches (cache, placement, frequency, another process). Until then "
+        "report the median (--of median) or both modes, not only the mean.",
     ),
     "warm-up": Code(
         Severity.WARNING,
-        "Warm up in PRESETUP, or say that the figure is that of a cold start; all trials "
-        "are in the table.",
+        "Warm up in PRESETUP, or report the result as that of a cold start; the table includes "
+        "all trials.",
     ),
     "outliers": Code(
         Severity.NOTE,
-        "Look at those epochs' logs; they are in the table, and stay there. The median "
-        "(--of median) is not moved by them.",
+        "Read the logs of those epochs. The table includes them; they do not affect the median "
+        "(--of median).",
     ),
     "nominal-confidence": Code(
         Severity.WARNING,
@@ -298,56 +288,56 @@ _CODES: dict[str, Code] = {
     ),
     "sequential-arms": Code(
         Severity.SERIOUS,
-        "Use --design blocks: with arms one after the other, drift of the machine cannot "
-        "be told from a difference.",
+        "Use --design blocks: with one arm after the other, drift of the machine looks like "
+        "a difference.",
     ),
     "not-interleaved": Code(
         Severity.WARNING,
-        "Measure both side by side (bw compare -- 'A' 'B'): what changed in between is in "
-        "the difference.",
+        "Measure both side by side (bw compare -- 'A' 'B'): the difference includes everything that "
+        "changed in between.",
     ),
     "difference-not-in-user-time": Code(
         Severity.NOTE,
-        "Judge user time too (--metric user), or measure side by side: others on the "
-        "machine lengthen elapsed time, and hardly what a program computes.",
+        "Judge user time too (--metric user), or measure side by side: other processes "
+        "lengthen elapsed time, but hardly the CPU time of a program.",
     ),
     "biased-null": Code(
         Severity.SERIOUS,
         "Quiet the machine, or rest between trials (--rest), until a command does not "
-        "differ from itself; differences of this size are not the programs'.",
+        "differ from itself: the machine causes differences of this size.",
     ),
     "generator-late": Code(
         Severity.WARNING,
-        "Give the generator a processor of its own (--cpu, or cpus in [load] of a spec), "
-        "more workers or a lower rate; "
-        "response times include its delay.",
+        "Give the generator its own CPU (--cpu, or cpus in [load] of a spec), "
+        "more workers or a lower rate; response times include the generator's delay.",
     ),
     "load-not-offered": Code(
         Severity.WARNING,
-        "Do not compare it with a run at the intended rate: lower the rate, or give more room "
+        "Do not compare it with a run at the intended rate: lower the rate, or allow more "
         "in flight (--depth, --connections) and more workers.",
     ),
     "target-saturated": Code(
         Severity.WARNING,
-        "Lower the rate, or raise --depth if the target can do more at once: response times "
-        "of a growing backlog say how long the run was.",
+        "Lower the rate, or raise --depth if the target can do more at once: while a backlog "
+        "grows, response times depend on the length of the run.",
     ),
     "operations-failed": Code(
         Severity.WARNING,
-        "Find out why; failed operations are counted, and in no response time.",
+        "Find out why. Failed operations are counted, but not in response times.",
     ),
     "backlog-limit": Code(
         Severity.SERIOUS,
-        "Offer less, allow more in flight (--depth, --connections), or drop what finds no room (--full drop).",
+        "Lower the rate, allow more in flight (--depth, --connections), or drop operations that "
+        "find no free slot (--full drop).",
     ),
     "unrequested-answers": Code(
         Severity.WARNING,
-        "See why the server answers more than once, or late: an answer that comes while a request "
-        "is under way cannot be told from its own.",
+        "Find why the server answers twice, or late: such an answer may be "
+        "taken for that of the next request.",
     ),
     "operations-unfinished": Code(
         Severity.WARNING,
-        "Raise --drain: what never ended is in no response time, and was slower than all.",
+        "Raise --drain: unfinished operations are not in the response times, and were the slowest.",
     ),
     "few-samples-for-percentile": Code(
         Severity.NOTE,
@@ -355,53 +345,53 @@ _CODES: dict[str, Code] = {
     ),
     "clock-unsound": Code(
         Severity.WARNING,
-        "Use --clock monotonic; times of a few microseconds are doubtful.",
+        "Use --clock monotonic; times of a few microseconds are unreliable.",
     ),
     "clock-slow": Code(
         Severity.NOTE,
-        "Nothing: the kernel's clock is right, reading it takes a little longer.",
+        "Nothing: the kernel's clock is correct, but reading it takes a little longer.",
     ),
     "memory-not-locked": Code(
         Severity.NOTE,
-        "Raise the limit (ulimit -l unlimited): a page fault can make an operation late.",
+        "Raise the limit (ulimit -l unlimited): a page fault can delay an operation.",
     ),
     "closed-loop": Code(
         Severity.NOTE,
-        "Use --rate for what users of an open system would see.",
+        "Use --rate to measure what users of an open system would see.",
     ),
     "load-interrupted": Code(
         Severity.WARNING,
-        "The figures cover that part.",
+        "The results cover only that part.",
     ),
     "samples-lost": Code(
         Severity.WARNING,
-        "Write samples to a faster disk than the target, with room for 48 bytes an operation; "
-        "the figures are of all operations.",
+        "Write samples to a faster disk than the target, with space for 48 bytes per operation; "
+        "the results include all operations.",
     ),
     "trace-lines-skipped": Code(
         Severity.WARNING,
-        "Mend the trace, or say with the result what is missing from it.",
+        "Fix the trace, or report with the result what is missing from it.",
     ),
     "trial-void": Code(
         Severity.NOTE,
-        "Nothing: void trials are kept, counted nowhere, and run again by `bw resume`.",
+        "Nothing: void trials are stored but not counted, and `bw resume` runs them again.",
     ),
     "trace-empty": Code(
         Severity.SERIOUS,
-        "Ask for a part that the trace has (--from, --for, --devices): bw trace stat tells "
-        "how long it is.",
+        "Select a part that exists in the trace (--from, --for, --devices): bw trace stat shows "
+        "its length.",
     ),
     "trace-clipped": Code(
         Severity.WARNING,
-        "Give a larger target, or wrap the addresses (--offsets wrap).",
+        "Use a larger target, or wrap the addresses (--offsets wrap).",
     ),
     "trace-stamps-coarse": Code(
         Severity.NOTE,
-        "Look at scales above the clock's step only; --duplicates spread parts them evenly.",
+        "Use only time scales above the clock's step; --duplicates spread spaces them evenly.",
     ),
     "trace-ends-missing": Code(
         Severity.NOTE,
-        "Nothing, where they are few: they were under way when the trace ended.",
+        "Nothing, if there are few: they were in progress when the trace ended.",
     ),
     "capture-events-lost": Code(
         Severity.WARNING,
@@ -409,100 +399,100 @@ _CODES: dict[str, Code] = {
     ),
     "capture-lines-unread": Code(
         Severity.WARNING,
-        "Tell us the kernel's version: the trace lacks what those lines said.",
+        "Report the kernel version as a bug: the trace lacks what those lines contain.",
     ),
     "capture-new-devices": Code(
         Severity.WARNING,
-        "Attach devices before the capture begins: those operations are not in the trace.",
+        "Attach devices before the capture starts: the trace does not include those operations.",
     ),
     "capture-empty": Code(
         Severity.NOTE,
-        "Name the device instead of the command for what the page cache writes later.",
+        "Capture the device instead of the command, to include what the page cache writes later.",
     ),
     "trace-unmatched": Code(
         Severity.WARNING,
-        "Where B replayed a part, say which (--from, --for: of A). Check that A is read by "
-        "the replay's policies (--offsets, --target-size, --align, --duplicates), and widen "
-        "--window; what is unmatched is in no arrival error.",
+        "If B replayed a part of A, select it (--from, --for: of A). Check that A is read with "
+        "the policies of the replay (--offsets, --target-size, --align, --duplicates), and raise "
+        "--window; arrival errors do not include unmatched operations.",
     ),
     "trace-alignment-estimated": Code(
         Severity.NOTE,
-        "Give --speed, and --shift where it is known, for an absolute error.",
+        "Give --speed, and --shift if you know it, to get an absolute error.",
     ),
     "server-and-generator-share-cores": Code(
         Severity.WARNING,
-        "Use a machine with two processors or more, or another one for the generator: here "
-        "they take each other's time, and the peak rate is lower than the server's own.",
+        "Use a machine with two or more CPUs, or another machine for the generator: here both "
+        "use the same CPUs, and the peak rate is lower than the server's own.",
     ),
     "server-did-not-recover": Code(
         Severity.WARNING,
         "Read the server's log: after this load it did not answer in time, and the next trial "
-        "began with a new one; raise ready_timeout if it only needs longer.",
+        "started a new server. Raise ready_timeout if it only needs more time.",
     ),
     "generator-behind": Code(
         Severity.WARNING,
-        "Give the generator more processors, connections or machines, or another one: the "
-        "trials count at the rate that was offered, and higher rates are not known.",
+        "Give the generator more CPUs, connections or machines, or use another one: the "
+        "trials count at the rate that was offered, and higher rates are unknown.",
     ),
     "probe-failed": Code(
         Severity.WARNING,
-        "Read the server's and the generator's output of that trial: it was run again, and "
-        "is in no figure but the cost.",
+        "Read the output of the server and the generator in that trial: the trial was repeated, "
+        "and counts only in the cost.",
     ),
     "failure-counted-as-overload": Code(
         Severity.WARNING,
-        "Find out why the server or the generator fails at this rate; the answer takes it "
-        "for more than the server can do.",
+        "Find why the server or the generator fails at this rate; the search treats the rate "
+        "as more than the server can do.",
     ),
     "surface-sample-failed": Code(
         Severity.WARNING,
-        "Mend the server at that sample and `bw resume`; the model knows nothing of it.",
+        "Fix the server at that sample and run `bw resume`; the model does not include the sample.",
     ),
     "surface-bound-only": Code(
         Severity.WARNING,
-        "Move the lowest or highest rate; a bound is no peak and is in no model.",
+        "Change the lowest or highest rate; a bound is not a peak and is not in any model.",
     ),
     "surface-claim-missed": Code(
         Severity.WARNING,
-        "Give each search more time (budget, max_trials); the model takes its interval as "
-        "it is.",
+        "Give each search more time (budget, max_trials); the model uses the interval as it is.",
     ),
     "surface-few-samples": Code(
         Severity.NOTE,
-        "Search more samples, two for each level that is not a number; or be sure that "
-        "nothing jumps between the levels searched.",
+        "Search more samples, two for each level that is not a number; or make sure that "
+        "nothing jumps between the levels.",
     ),
     "surface-no-model": Code(
         Severity.SERIOUS,
-        "Search more samples, or mend those that failed; nothing is predicted.",
+        "Search more samples, or fix those that failed; there is no prediction.",
     ),
     "surface-model-reduced": Code(
         Severity.WARNING,
-        "Search more samples, or ask for a lower degree.",
+        "Search more samples, or use a lower degree.",
     ),
     "surface-lack-of-fit": Code(
         Severity.WARNING,
-        'Use a Gaussian process (model = "gaussian-process"): the surface is no '
-        "polynomial, and more samples do not make it one; the bands hold the misfit.",
+        'Use a Gaussian process (model = "gaussian-process"): the surface is not a '
+        "polynomial, and more samples will not change that; the bands include the misfit.",
     ),
     "surface-noise-assumed": Code(
         Severity.NOTE,
-        "Use a policy that states an interval of its peak.",
+        "Use a policy that gives an interval for its peak.",
     ),
     "closed-loop-generator": Code(
         Severity.WARNING,
-        "Use a generator on a schedule (engine, pgbench, wrk2, vegeta, oha): this one waits "
-        "for its answers, so an overloaded server is spared the load that would show it.",
+        "Use a generator with a schedule (engine, pgbench, wrk2, vegeta, oha): this one waits "
+        "for its answers, so it reduces the load on an overloaded server.",
     ),
     "hides-lateness": Code(
         Severity.WARNING,
-        "Use a generator whose response counts from the intended start (engine, pgbench, "
-        "wrk2, vegeta, oha), or give this one room (depth, vus): what waits is in no figure.",
+        "Use a generator that measures response time from the intended start (engine, pgbench, "
+        "wrk2, vegeta, oha), or give this one more slots (depth, vus): the results do not "
+        "include the time spent waiting for one.",
     ),
     "generator-saturated": Code(
         Severity.WARNING,
-        "Give the generator more processors or threads: it used nearly all that it could, "
-        "so its own limit cannot be told from the server's.",
+        "Give the generator more CPUs or threads: it used nearly all of its CPU time, "
+        "so the limit may be its own and not the server's.",
     ),
     "rate-rounded": Code(
         Severity.NOTE,
@@ -511,73 +501,73 @@ _CODES: dict[str, Code] = {
     ),
     "operations-skipped": Code(
         Severity.WARNING,
-        "Give the generator more room (vus, clients), or read it as overload: operations "
+        "Give the generator more slots (vus, clients), or treat it as overload: operations "
         "that were due were not sent; they count as slower than all others.",
     ),
     "errors-in-response": Code(
         Severity.WARNING,
-        "Use a generator that keeps refusals apart (engine, vegeta, k6): this one's mean and "
-        "percentiles are of good and bad answers together, and a refusal is often quick.",
+        "Use a generator that separates errors (engine, vegeta, k6): the mean and the "
+        "percentiles of this one mix successes and errors, and an error is often fast.",
     ),
-    "backlog-uncounted": Code(
+    "backlog-not-counted": Code(
         Severity.WARNING,
-        "Read it as overload, and use a generator that counts every arrival (engine, "
-        "vegeta): what was due and had not ended when the time was up is in no figure.",
+        "Treat it as overload, and use a generator that counts every arrival (engine, "
+        "vegeta): requests that were due but unfinished at the end are not included.",
     ),
     "ramp-not-saturated": Code(
         Severity.WARNING,
-        "Raise the highest level: what the server can do at most was not seen.",
+        "Raise the highest level: the maximum of the server was not reached.",
     ),
     "throughput-falls": Code(
         Severity.WARNING,
-        "Keep the load below that level (a limit on connections, a queue in front): beyond "
+        "Keep the load below that level (a limit on connections, a queue in front): above "
         "it the server does less, not more.",
     ),
     "superlinear": Code(
         Severity.WARNING,
-        "Find what the first levels lack (warm caches, batching, a woken processor); no law "
-        "of scalability describes it.",
+        "Find what slows down the first levels (cold caches, no batching, sleeping CPUs); no "
+        "scalability law describes this.",
     ),
     "usl-misfit": Code(
         Severity.WARNING,
-        "Trust the measured points, not the fitted curve: look for a sharp limit (a pool, a "
-        "quota, a second bottleneck), and step through it more finely.",
+        "Trust the measured points, not the fitted curve: look for a hard limit (a pool, a "
+        "quota, a second bottleneck), and use smaller steps near it.",
     ),
     "usl-extrapolated": Code(
         Severity.WARNING,
-        "Measure up to there, or do not rely on it: the law was seen on one side only.",
+        "Measure up to that load, or do not rely on it: the data cover only one side of it.",
     ),
-    "kappa-not-told": Code(
+    "kappa-not-identified": Code(
         Severity.NOTE,
         "Measure higher levels, or more often (--repeats), to learn whether throughput falls.",
     ),
     "throughput-noise-unknown": Code(
         Severity.WARNING,
-        "Use --repeats 3, or give a series: nothing says how far a figure can be trusted.",
+        "Use --repeats 3, or give a series: without them the error of a value is unknown.",
     ),
     "single-runs": Code(
         Severity.WARNING,
-        "Use --repeats 3: runs differ among each other too (placement, caches, neighbours).",
+        "Use --repeats 3: runs also differ from each other (placement, caches, neighbours).",
     ),
     "curve-fits-no-queue": Code(
         Severity.WARNING,
-        "Look at the response curve: a kink, refused operations or pauses are not in a "
-        "queue's shape; the search assumed only that more load is not quicker.",
+        "Look at the response curve: no queue model has a kink, refused operations or pauses; "
+        "the search assumed only that more load is not faster.",
     ),
     "sheds-load": Code(
         Severity.WARNING,
-        "Keep the limit on errors: the server refuses what it cannot do, so its response says "
-        "nothing of its load; the peak is where it begins to refuse.",
+        "Keep the limit on errors: the server refuses excess requests, so its response time does "
+        "not show its load; the peak is where it starts to refuse.",
     ),
-    "retrograde-under-overload": Code(
+    "throughput-drops-under-overload": Code(
         Severity.WARNING,
-        "Keep the load below the peak (a limit on connections, a queue in front): overloaded, "
+        "Keep the load below the peak (a limit on connections, a queue in front): under overload "
         "the server does less than it can.",
     ),
     "response-not-monotonic": Code(
         Severity.WARNING,
-        "Find out what gets quicker under more load (batching, caching, frequency); there "
-        "may be several rates at which the criterion begins to fail.",
+        "Find what gets faster under more load (batching, caching, frequency); the criterion may "
+        "start to fail at several rates.",
     ),
     "response-jumps": Code(
         Severity.WARNING,
@@ -587,19 +577,20 @@ _CODES: dict[str, Code] = {
     "rate-not-decided": Code(
         Severity.WARNING,
         "Use longer runs (--run-length), claim less (region:20%), or find what differs between "
-        "runs (bw why): the limit lies within what one rate's runs differ by.",
+        "runs (bw why): the limit lies within the differences between runs at one rate.",
     ),
     "server-stalls": Code(
         Severity.WARNING,
-        "Find what pauses the server (garbage collection, compaction, checkpoints); limit "
-        "a high percentile too: the mean says little of pauses.",
+        "Find what pauses the server (garbage collection, compaction, checkpoints). Limit "
+        "a high percentile too: the mean hides pauses.",
     ),
 }
 
 CODES: dict[str, Code] = merge_tables(MACHINE_CODES, _CODES)
 
 _FORMER_MARKS = {"generator-bound": "generator-saturated"}
-"""Marks of trials in journals of earlier versions, and their codes of today."""
+"""Marks of trials in journals of earlier versions, and their codes of today: here a mark meant
+another code than a finding of the same name."""
 
 
 def make_finding(
@@ -611,8 +602,8 @@ def make_finding(
 
 
 def finding_of_mark(mark: str, subject: str, evidence: str) -> Finding:
-    """Return the finding of a mark on a trial; a warning where the table has no such code."""
-    code = _FORMER_MARKS.get(mark, mark)
+    """Return the finding of a trial's mark; a warning where the table has no such code."""
+    code = current_code(_FORMER_MARKS.get(mark, mark))
     if code in CODES:
         return make_finding(code, subject, evidence)
     return Finding(code, Severity.WARNING, subject, evidence)

@@ -71,7 +71,7 @@ def _reverted_settings(lost: Sequence[RevertedChange]) -> Iterator[Finding]:
         told.setdefault(change.setting, []).append(text)
     for name, texts in told.items():
         text = f"did not hold to the end: {_few(texts)}"
-        yield make_finding("quiet-not-held", f"quiet {name}", text)
+        yield make_finding("quiet-reverted", f"quiet {name}", text)
 
 
 def not_restored_finding(what: str, hint: str) -> Finding:

@@ -20,6 +20,7 @@ from benchwright.core.comparison import (
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.plan import CommandMode, FixedCount, MetricSpec
 from benchwright.core.quantity import parse_duration_ns, parse_share
+from benchwright.core.results import current_code
 from benchwright.findings.codes import CODES
 from benchwright.suite import program as step
 from benchwright.suite import values as reading
@@ -190,14 +191,19 @@ class ComparisonRuleOptions(OptionReading):
 
     def _accepted(self) -> tuple[str, ...]:
         """Return the codes of findings under which gates decide all the same."""
-        for code in self._request.accept:
+        codes = tuple(current_code(code) for code in self._request.accept)
+        for code in codes:
             if code not in CODES:
                 near = difflib.get_close_matches(code, CODES, 1)
                 hint = (
-                    f"did you mean {near[0]}?" if near else "docs/compare.md has them"
+                    f"did you mean {near[0]}?"
+                    if near
+                    else "docs/findings.md lists them"
                 )
-                self._wrong("--accept", code, f"no finding has the code {code!r}", hint)
-        return tuple(dict.fromkeys(self._request.accept))
+                self._wrong(
+                    "--accept", code, f"there is no finding code {code!r}", hint
+                )
+        return tuple(dict.fromkeys(codes))
 
     # -- values ----------------------------------------------------------------------
 

@@ -129,7 +129,7 @@ def _law_findings(shown: RampOutcome) -> Iterator[Finding]:
             f"interval reaches up to {fit.kappa.high:.3g}; the simplest law that they do "
             f"not refute is {fit.preferred}"
         )
-        yield make_finding("kappa-not-told", RAMP_SUBJECT, evidence)
+        yield make_finding("kappa-not-identified", RAMP_SUBJECT, evidence)
     elif fit.users_at_peak is not None:
         highest = shown.points[-1].level
         if fit.users_at_peak.value > highest:

@@ -36,7 +36,7 @@ RATE_ROUNDED = "rate-rounded"
 OPERATIONS_SKIPPED = "operations-skipped"
 GENERATOR_LATE = "generator-late"
 ERRORS_IN_RESPONSE = "errors-in-response"
-BACKLOG_UNCOUNTED = "backlog-uncounted"
+BACKLOG_UNCOUNTED = "backlog-not-counted"
 
 LATENESS = "lateness_ms_mean"
 """Key of the mean time by which operations started late, where a generator tells it."""
