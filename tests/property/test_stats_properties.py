@@ -10,7 +10,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from benchwright.core.observation import MeasurementBlock
-from benchwright.findings.examine import examine
+from benchwright.findings.examine import Evidence, compute_findings
 from benchwright.report.stats_document import StatsInput, compose_report
 from benchwright.report.stats_formats import RENDERERS, render_stats
 from benchwright.stats.aggregate import summarise, trial_values, trials_of_blocks
@@ -96,7 +96,7 @@ def test_any_rows_can_be_reported_in_any_form(blocks: list[MeasurementBlock]) ->
 
     trials = trials_of_blocks("x", blocks)
     entry = StatsInput("x", summarise_trials(trials))
-    document = compose_report([entry, entry], examine("x", trials))
+    document = compose_report([entry, entry], compute_findings(Evidence("x", trials)))
     for form in RENDERERS:
         text = render_stats(document, form)
         assert "nan" not in text

@@ -22,7 +22,7 @@ from benchwright.core.plan import (
 )
 from benchwright.core.results import Severity
 from benchwright.findings.codes import CODES, make_finding
-from benchwright.findings.examine import examine
+from benchwright.findings.examine import Evidence, compute_findings
 
 CLEAN = [10.0, 10.1, 9.9, 10.05, 9.95]
 
@@ -35,7 +35,7 @@ def trial(epoch: int, ending: TrialEnding = TrialEnding.OK, **more: object) -> T
 
 
 def codes(*trials: Trial, **more: object) -> list[str]:
-    return [finding.code for finding in examine("t", trials, **more)]
+    return [finding.code for finding in compute_findings(Evidence("t", trials, **more))]
 
 
 def test_clean_trials_raise_no_doubt() -> None:
@@ -48,7 +48,7 @@ def test_a_command_that_fails_is_one_finding_with_its_epochs() -> None:
         trial(2),
         *(trial(e, TrialEnding.FAILED, status=3) for e in (3, 4)),
     ]
-    (finding,) = examine("t", trials)
+    (finding,) = compute_findings(Evidence("t", trials))
     assert (finding.code, finding.severity) == ("command-failed", Severity.SERIOUS)
     assert (
         finding.evidence
@@ -65,7 +65,7 @@ def test_a_signal_and_a_failed_setup_are_told_apart() -> None:
         Trial("t", 3, 1, TrialEnding.FAILED, 0, 1, processes=(setup,)),
         Trial("t", 4, 1, TrialEnding.FAILED, 0, 1, processes=(missing,)),
     ]
-    first, second = examine("t", trials)
+    first, second = compute_findings(Evidence("t", trials))
     assert "SETUP command 1 was ended by signal 11" in first.evidence
     assert "EXEC command 1 did not start: no such file" in second.evidence
 
@@ -81,7 +81,7 @@ def test_a_timeout_a_void_trial_and_processes_left_running() -> None:
 
 
 def test_processes_of_another_user_that_still_run_are_a_serious_finding() -> None:
-    found = examine("t", [trial(1), trial(2, not_permitted=2)], [])
+    found = compute_findings(Evidence("t", [trial(1), trial(2, not_permitted=2)], []))
     (one,) = [f for f in found if f.code == "processes-not-ended"]
     assert one.severity is Severity.SERIOUS
     assert "2 processes of another user" in one.evidence
@@ -93,7 +93,7 @@ def test_a_declared_metric_that_is_missing_says_why() -> None:
         trial(1, values={"elapsed": 1.0, "ops": 5.0}),
         trial(2, missing=(why,)),
     ]
-    (finding,) = examine("t", trials, [MetricSpec("ops")])
+    (finding,) = compute_findings(Evidence("t", trials, [MetricSpec("ops")]))
     assert finding.code == "missing-metric"
     assert (
         "ops is missing or not a number in epoch 2 (1 of 2 trials)" in finding.evidence
@@ -103,7 +103,7 @@ def test_a_declared_metric_that_is_missing_says_why() -> None:
 
 def test_a_value_that_is_no_number_is_missing() -> None:
     trials = [trial(1, values={"ops": 5.0}), trial(2, values={"ops": math.nan})]
-    (finding,) = examine("t", trials)
+    (finding,) = compute_findings(Evidence("t", trials))
     assert finding.code == "missing-metric"
     assert finding.evidence.endswith("not every thread gave a number")
 
@@ -112,7 +112,9 @@ def test_a_value_that_is_no_number_is_missing() -> None:
     ("count", "text"), [(0, "no trial was"), (1, "only 1 trial was")]
 )
 def test_too_few_trials(count: int, text: str) -> None:
-    (finding,) = examine("t", [trial(e) for e in range(1, count + 1)])
+    (finding,) = compute_findings(
+        Evidence("t", [trial(e) for e in range(1, count + 1)])
+    )
     assert finding.code == "too-few-trials"
     assert finding.evidence.startswith(text)
 
@@ -128,7 +130,9 @@ def test_a_legacy_predicates_confidence_is_nominal(
         UntilPredicate(2, 1, "$count > 1"),
         UntilProgram(2, 1, Command(("true",))),
     ):
-        (finding,) = examine("t", [trial(1), trial(2)], rule=rule, stop=stop)
+        (finding,) = compute_findings(
+            Evidence("t", [trial(1), trial(2)], rule=rule, stop=stop)
+        )
         assert (finding.code, finding.severity) == ("nominal-confidence", severity)
         assert "95 % is nominal" in finding.evidence
 
@@ -146,7 +150,9 @@ def test_a_value_that_is_never_taken_is_told() -> None:
     trials = [
         msgspec.structs.replace(trial(e), missing=(line, other)) for e in (1, 2, 3)
     ]
-    found = [f for f in examine("t", trials) if f.code == "missing-metric"]
+    found = [
+        f for f in compute_findings(Evidence("t", trials)) if f.code == "missing-metric"
+    ]
     assert [f.evidence.split(" was")[0] for f in found] == [
         "a value offered for elapsed",
         "a value offered for note",

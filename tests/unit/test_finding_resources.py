@@ -19,7 +19,7 @@ from benchwright.core.resource_use import (
 )
 from benchwright.core.results import Finding, Severity
 from benchwright.findings.codes import MACHINE_FINDING_CODES
-from benchwright.findings.examine import examine
+from benchwright.findings.examine import Evidence, Questions, compute_findings
 from benchwright.findings.limit import StatedCapacity, bytes_per_s
 from benchwright.findings.sanity import Claims, grain_text, with_sample
 from watched_uses import MIB, cpu, disk, group, memory, network, task, trial, use
@@ -29,10 +29,14 @@ GIB = 1024 * MIB
 KILLED = KernelMessage(1.0, 3, "Memory cgroup out of memory: Killed process 7 (sort)")
 
 
-def machine_findings(*uses: ResourceUse | None, **more: Any) -> list[Finding]:
+def machine_findings(
+    *uses: ResourceUse | None, claims: Claims | None = None
+) -> list[Finding]:
     """Return the machine's findings of a test with a trial for each use."""
     trials = [trial(epoch, seen) for epoch, seen in enumerate(uses, 1)]
-    return [one for one in examine("t", trials, **more) if one.code in CODES_HERE]
+    questions = Questions(claims or Claims())
+    found = compute_findings(Evidence("t", trials), questions)
+    return [one for one in found if one.code in CODES_HERE]
 
 
 def codes(*uses: ResourceUse | None, **more: Any) -> list[str]:
@@ -64,7 +68,9 @@ def test_a_limit_must_show_in_most_of_the_watched_time() -> None:
 def test_trials_seen_together_name_all_their_epochs() -> None:
     together = msgspec.structs.replace(BOUND, epochs=(1, 3))
     trials = [trial(1, together), trial(2), trial(3), trial(4)]
-    found = [one for one in examine("t", trials) if one.code in CODES_HERE]
+    found = [
+        one for one in compute_findings(Evidence("t", trials)) if one.code in CODES_HERE
+    ]
     assert [one.code for one in found] == ["single-threaded-cpu-bound", "not-watched"]
     assert "epochs 1, 2, 3 (3 of 4 trials)" in found[0].evidence
     assert found[1].evidence == "not watched: epoch 4 (1 of 4 trials)"
@@ -77,7 +83,9 @@ def test_trials_that_do_not_count_say_nothing() -> None:
         trial(3, BOUND, warmup=True),
         trial(4, None, warmup=True),
     ]
-    assert not {one.code for one in examine("t", trials)} & CODES_HERE
+    assert (
+        not {one.code for one in compute_findings(Evidence("t", trials))} & CODES_HERE
+    )
 
 
 @pytest.mark.parametrize(
@@ -231,7 +239,9 @@ def nfs(rate: float, unit: str, seen: ResourceUse, **claims: Any) -> list[Findin
     specs = [MetricSpec("rate", pointer="/r", unit=unit, better="higher")]
     return [
         one
-        for one in examine("t", trials, specs, claims=Claims(**claims))
+        for one in compute_findings(
+            Evidence("t", trials, specs), Questions(claims=Claims(**claims))
+        )
         if one.code in CODES_HERE
     ]
 
@@ -355,7 +365,7 @@ def started(elapsed: float) -> list[str]:
         trial(epoch, values={"elapsed": elapsed + 1e-6 * epoch}, processes=(process,))
         for epoch in (1, 2)
     ]
-    found = [one.code for one in examine("t", trials)]
+    found = [one.code for one in compute_findings(Evidence("t", trials))]
     return [code for code in found if code in CODES_HERE]
 
 

@@ -14,7 +14,7 @@ from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
 from benchwright.core.plan import MetricSpec, UntilPrecise
 from benchwright.core.results import Finding, Severity
 from benchwright.findings.codes import CODES
-from benchwright.findings.examine import examine
+from benchwright.findings.examine import Evidence, compute_findings
 from benchwright.findings.series import (
     ExaminedSeries,
     dependence_finding,
@@ -225,7 +225,7 @@ def test_values_that_are_no_numbers_are_left_out() -> None:
         )
         for e, v in enumerate(values, 1)
     ]
-    codes = [finding.code for finding in examine("t", trials)]
+    codes = [finding.code for finding in compute_findings(Evidence("t", trials))]
     assert codes == ["missing-metric", "outliers"]
 
 

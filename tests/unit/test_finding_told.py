@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
 from benchwright.core.results import Severity
-from benchwright.findings.examine import examine, reported_findings
+from benchwright.findings.codes import CODES
+from benchwright.findings.examine import (
+    Evidence,
+    compute_findings,
+    reported_findings,
+)
 from benchwright.trial.metrics import parse_aplog
 
 
@@ -40,8 +45,8 @@ def test_one_code_is_one_finding_with_its_gravest_severity() -> None:
     assert told.code == "generator-late"
     assert told.severity is Severity.SERIOUS
     assert told.evidence == "by 90 us (epochs 1, 3 (2 of 3 trials))"
-    assert "processor of its own" in told.remedy
-    assert told in examine("t", trials)
+    assert told.remedy == CODES["generator-late"].remedy
+    assert told in compute_findings(Evidence("t", trials))
 
 
 def test_a_code_that_we_do_not_know_is_a_note() -> None:

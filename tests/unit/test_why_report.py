@@ -29,9 +29,9 @@ from benchwright.core.search import (
     encode_stored,
 )
 from benchwright.findings.codes import make_finding
+from benchwright.findings.examine import Evidence, rule_findings
 from benchwright.findings.explanation import Explanation, explain_test
 from benchwright.findings.observed import ObservedFiles
-from benchwright.findings.rules import result_of
 from benchwright.findings.sanity import Claims
 from benchwright.findings.use_table import UseValue
 from benchwright.report.parts import encode
@@ -39,8 +39,7 @@ from benchwright.report.why import reading_text, render_why, why_object
 from benchwright.run.ledger import Ledger
 from benchwright.run.search import search_info
 from benchwright.run.search_requests import PeakRequest
-from benchwright.stats.aggregate import observe_trials, summarise_trials
-from benchwright.stats.metric_rules import MetricRules
+from benchwright.stats.aggregate import summarise_trials
 from benchwright.study.journal import Study
 from benchwright.suite.program import SourceFile
 from watched_uses import cpu, task, trial, use
@@ -192,10 +191,8 @@ def test_a_reading_in_words(reading: UseValue, text: str) -> None:
 def asked(path: Path, *uses: ResourceUse) -> tuple[Finding, ...]:
     """Return what a rule's file finds in a test with these uses."""
     trials = [trial(epoch, seen) for epoch, seen in enumerate(uses, 1)]
-    book = MetricRules()
-    observed = observe_trials(trials, book)
-    result = result_of("t", trials, observed, book, (("FS", "ext4"),))
-    return rule_files.with_rules(rule_files.read_rules([str(path)], {}), result)
+    evidence = Evidence("t", trials, sample=(("FS", "ext4"),))
+    return rule_findings(evidence, rule_files.read_rules([str(path)], {}))
 
 
 def test_the_pages_example_is_a_rule(tmp_path: Path) -> None:
@@ -217,7 +214,8 @@ def test_the_pages_example_is_a_rule(tmp_path: Path) -> None:
 def test_a_rule_sees_values_factors_and_limits(tmp_path: Path) -> None:
     path = tmp_path / "r.py"
     path.write_text(
-        "from benchwright.core.results import Finding, Severity\n"
+        # The former name of the module: accepted for one release.
+        "from benchwright.finding.rules import Finding, Severity\n"
         "def rule(result):\n"
         "    seen = (result.factors, result.values['elapsed'], result.units['elapsed'])\n"
         "    yield Finding('x', Severity.NOTE, result.test, f'{seen} {result.limits}')\n"
@@ -233,10 +231,10 @@ def test_a_rule_sees_values_factors_and_limits(tmp_path: Path) -> None:
     ("text", "place", "message"),
     [
         ("def rule(result):\n    return [1 / 0]\n", "2:13", "ZeroDivisionError"),
-        ("def rule(result:\n", "1:9", "this is no Python"),
+        ("def rule(result:\n", "1:9", "this is not valid Python"),
         ("x = 1\n", "", "there is no function `rule`"),
         ("import nothing_like_it\n", "1:1", "ModuleNotFoundError"),
-        ("def rule(result):\n    return ['x']\n", "", "returned a str of t"),
+        ("def rule(result):\n    return ['x']\n", "", "an object of type str for t"),
         ("raise SystemExit(0)\n", "1:1", "SystemExit"),
     ],
 )

@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchwright.cli.outcome import (
-    findings_of_observed,
     observed_objects,
     print_observed,
 )
 from benchwright.core.comparison import ComparisonResult
 from benchwright.core.observation import FoldedStacks, Stack
-from benchwright.core.plan import StopDecision
 from benchwright.core.results import Finding
 from benchwright.core.untrusted import visible, visible_lines
 from benchwright.report.comparison import (
@@ -24,8 +22,6 @@ from benchwright.report.comparison import (
     render_comparison,
 )
 from benchwright.report.parts import condensed_lines, encode, finding_object
-from benchwright.run.findings import findings_of_comparison
-from benchwright.study.contents import session_findings
 from benchwright.study.logs import file_name
 from benchwright.watch.folded import read_folded
 
@@ -101,6 +97,7 @@ def print_comparison_outcome(
     opened: RunningComparison,
     verdict: SessionVerdict,
     kept: tuple[Study, int],
+    findings: Sequence[Finding],
     *,
     json: bool,
     junit: str | None,
@@ -110,12 +107,7 @@ def print_comparison_outcome(
     `kept` are the study and the session's number; `junit` is where that goes.
     """
     study, session = kept
-    comparison = answer_of(opened, verdict)
-    findings = (
-        *session_findings(*kept),
-        *findings_of_observed(opened.tests),
-        *findings_of_comparison(opened, comparison, kept),
-    )
+    comparison = opened.answer(verdict.status, verdict.detail)
     if junit is not None:
         write_junit(junit, comparison, findings)
     differences = list(difference_lines(opened.tests, study.path, session))
@@ -136,13 +128,6 @@ def print_comparison_outcome(
         sys.stdout.flush()
         told = f"bw: {verdict.status}: {verdict.detail}; kept in {study.path}"
         print(visible_lines(told), file=sys.stderr)
-
-
-def answer_of(opened: RunningComparison, verdict: SessionVerdict) -> ComparisonResult:
-    """Return the comparison's answer; of one that was cut short, what is known so far."""
-    if opened.result is not None:
-        return opened.result
-    return opened.so_far(StopDecision(verdict.status, verdict.detail, answered=False))
 
 
 def print_comparison(

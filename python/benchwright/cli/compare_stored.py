@@ -9,12 +9,10 @@ from __future__ import annotations
 import argparse
 import shutil
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from benchwright.cli.compare_outcome import print_comparison, write_junit
-from benchwright.cli.stats_document import trials_of
 from benchwright.cli.stats_inputs import read_inputs
 from benchwright.core.comparison import (
     ComparedMetric,
@@ -32,15 +30,13 @@ from benchwright.decide.compare.decision import judged_pairs
 from benchwright.decide.compare.evidence import ComparisonBuilder, MetricValues
 from benchwright.findings.comparison import comparison_findings, hold_gates
 from benchwright.findings.environment import separate_findings
-from benchwright.findings.examine import examine
-from benchwright.findings.sanity import Claims, with_sample
+from benchwright.findings.examine import Questions
 from benchwright.stats.aggregate import aggregate_trial
 from benchwright.stats.metric_rules import MetricRules
+from benchwright.study.findings import input_findings
+from benchwright.study.parsers.api import ParsedInput, trials_of
 from benchwright.suite.comparison import ComparisonRequest, rule_from_request
 from benchwright.suite.rules import parse_metric
-
-if TYPE_CHECKING:
-    from benchwright.study.parsers.api import ParsedInput
 
 
 def chosen(text: str, option: str) -> ParsedInput:
@@ -114,17 +110,12 @@ def compare_stored(arguments: argparse.Namespace, request: ComparisonRequest) ->
     findings += separate_findings(
         [(name, one.machine) for name, one in zip(names, inputs, strict=True)]
     )
+    # Computed again: this comparison may judge metrics that the arms' sessions did not.
+    questions = Questions(also=comparison.rule.judged)
     for one, name in zip(inputs, names, strict=True):
-        findings += one.doubts
-        findings += examine(
-            name,
-            trials_of(one),
-            one.specs,
-            rule=one.rule,
-            stop=one.stop,
-            claims=with_sample(Claims(), one.sample),
-            also=comparison.rule.judged,
-        )
+        findings += one.session_findings
+        arm = msgspec.structs.replace(one, name=name)
+        findings += input_findings(arm, questions)
     comparison = hold_gates(comparison, findings)
     head = {
         "study": None,

@@ -9,18 +9,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from benchwright.cli.notices import SessionEnd, notify_of_session, notify_on_error
-from benchwright.cli.outcome import document_of, findings_of_observed, print_outcome
+from benchwright.cli.outcome import document_of, print_outcome
 from benchwright.cli.quiet_session import QuietSession
 from benchwright.cli.terminal import is_without_reader, silence_stdout, stopping
 from benchwright.core.errors import BenchError, InputError, StudyError
 from benchwright.core.untrusted import visible_lines
-from benchwright.findings.comparison import comparison_findings
 from benchwright.machine.capture import capture
 from benchwright.report.flame_graph import flame_svg
 from benchwright.report.progress import listener
+from benchwright.run.findings import findings_of_session
 from benchwright.run.ledger import Ledger
 from benchwright.run.observers import WATCH_OPTION, ObserverOutput, batch_watcher
 from benchwright.run.performer import Performer
@@ -33,7 +31,8 @@ from benchwright.run.preparation import (
 from benchwright.run.recovery import CRASH_CAUSE, CutTest, recover
 from benchwright.run.session import Session, SessionVerdict
 from benchwright.run.watching import servers_of
-from benchwright.study.contents import record_capture, record_findings, session_findings
+from benchwright.study.contents import record_capture
+from benchwright.study.findings import SessionFindings, store_findings
 from benchwright.study.journal import RESUMABLE, UNWRITABLE, SessionInfo, Study
 from benchwright.suite.plan import PlannedTest, describe
 from benchwright.trial import bench as leftovers
@@ -163,18 +162,21 @@ def _run(
             # Again: what changed meanwhile changed between trials.
             with after_the_end("the machine as it is now"):
                 record_machine(study, ledger.session, programs)
-    record_last_findings(study, ledger.session, (*quiet.findings, *watching.doubts()))
+    recorded = (*quiet.findings, *watching.doubts())
+    findings = findings_of_session(session, verdict, ledger, recorded)
+    store_last_findings(study, ledger.session, findings, recorded)
     study.check_there()
     try:
         _print_and_notify(
-            prepared, session, verdict, (study, ledger.session), json=arguments.json
+            prepared, session, verdict, ledger, findings, json=arguments.json
         )
     except OSError as error:
         if not is_without_reader(error):
             raise
         silence_stdout()
     paused = ledger.at_checkpoint and verdict.status in ("stopped", "interrupted")
-    notify_of_session(prepared, session, SessionEnd(*kept, verdict, paused=paused))
+    end = SessionEnd(*kept, verdict, findings=findings.all, paused=paused)
+    notify_of_session(prepared, session, end)
     return verdict.exit_status
 
 
@@ -196,48 +198,42 @@ def after_the_end(what: str) -> Iterator[None]:
         print(visible_lines(said), file=sys.stderr)
 
 
-def record_last_findings(
-    study: Study, session: int, findings: Sequence[Finding]
+def store_last_findings(
+    study: Study,
+    session: int,
+    findings: SessionFindings | None,
+    recorded: Sequence[Finding],
 ) -> None:
-    """Record the doubts about a session as a whole, whose end is durable."""
-    codes = ", ".join(dict.fromkeys(one.code for one in findings))
-    with after_the_end(f"the findings {codes}"):
-        record_findings(study, session, findings)
+    """Store the findings of a session whose end is durable."""
+    codes = dict.fromkeys(one.code for one in (findings.all if findings else recorded))
+    with after_the_end(f"the findings {', '.join(codes)}" if codes else "its findings"):
+        store_findings(study, session, findings, recorded)
 
 
 def _print_and_notify(
     prepared: PreparedProgram,
     session: Session,
     verdict: SessionVerdict,
-    kept: tuple[Study, int],
+    ledger: Ledger,
+    findings: SessionFindings,
     *,
     json: bool,
 ) -> None:
     """Print the outcome: of a comparison, or of a suite's tests."""
     request = comparison_request(prepared)
+    kept = (ledger.study, ledger.session)
     if request is None or not session.comparisons:
-        _print_suite(session, verdict, kept, json=json)
+        document = document_of(session.tests, findings.all)
+        ended = [c.result for c in session.comparisons if c.result is not None]
+        print_outcome(
+            document, verdict, kept, json=json, comparisons=ended, tests=session.tests
+        )
         return
     from benchwright.cli.compare_outcome import print_comparison_outcome
 
     (opened,) = session.comparisons
-    print_comparison_outcome(opened, verdict, kept, json=json, junit=request.junit)
-
-
-def _print_suite(
-    session: Session, verdict: SessionVerdict, kept: tuple[Study, int], *, json: bool
-) -> None:
-    """Print a suite's tests, and the comparisons that came to an end."""
-    document = document_of(session.tests)
-    ended = [c.result for c in session.comparisons if c.result is not None]
-    doubts = (
-        *session_findings(*kept),
-        *(one for comparison in ended for one in comparison_findings(comparison)),
-        *findings_of_observed(session.tests),
-    )
-    document = msgspec.structs.replace(document, findings=(*doubts, *document.findings))
-    print_outcome(
-        document, verdict, kept, json=json, comparisons=ended, tests=session.tests
+    print_comparison_outcome(
+        opened, verdict, kept, findings.all, json=json, junit=request.junit
     )
 
 

@@ -194,7 +194,6 @@ class SessionEnd(msgspec.Struct, frozen=True):
     summary: str = ""
     """As it was printed."""
     findings: tuple[Finding, ...] = ()
-    """Where there is no document that has them."""
     broken: bool = False
     """An operating error ended it, not a benchmark."""
     paused: bool = False
@@ -253,7 +252,7 @@ def _described(session: Session, end: SessionEnd) -> SessionEnd:
     from benchwright.report.parts import stop_line
     from benchwright.report.stats_table import render_table
 
-    document = document_of(session.tests)
+    document = document_of(session.tests, end.findings)
     stops = [stop_line(s.name, s.stop) for s in document.sections if s.stop is not None]
     compared = [c.result for c in session.comparisons if c.result is not None]
     parts = [render_table(document, findings=False), *stops]
@@ -329,9 +328,7 @@ def notice_of(suite: str, event: NoticeEvent, end: SessionEnd) -> Notice:
         reason=_shown(end.verdict.detail),
         tests=tuple(map(_shown, end.tests)),
         results=() if document is None else results_of(document),
-        findings=notice_findings(
-            end.findings if document is None else document.findings
-        ),
+        findings=notice_findings(end.findings),
         summary=_shown(end.summary),
         at_ns=time.time_ns(),
         version=__version__,

@@ -10,7 +10,6 @@ from benchwright.core.comparison import ComparisonResult
 from benchwright.core.observation import Trial
 from benchwright.core.results import Finding
 from benchwright.core.untrusted import visible_lines
-from benchwright.findings.observed import observed_findings
 from benchwright.report.comparison import comparison_object, render_comparison
 from benchwright.report.observed import observed_lines, observed_object
 from benchwright.report.parts import (
@@ -26,7 +25,6 @@ from benchwright.report.parts import (
 )
 from benchwright.report.stats_document import StatsInput, StatsReport, compose_report
 from benchwright.report.stats_table import render_table
-from benchwright.run.findings import findings_of_test
 from benchwright.stats.aggregate import summarise_trials
 
 if TYPE_CHECKING:
@@ -38,10 +36,9 @@ if TYPE_CHECKING:
 RUN_SCHEMA = "benchwright/run/1"
 
 
-def document_of(tests: list[RunningTest]) -> StatsReport:
+def document_of(tests: list[RunningTest], findings: Sequence[Finding]) -> StatsReport:
     """Return the document of a session's tests: overheads against the first."""
     entries: list[StatsInput] = []
-    findings: list[Finding] = []
     for test in tests:
         specs = test.plan.metrics if test.plan else ()
         entries.append(
@@ -53,8 +50,6 @@ def document_of(tests: list[RunningTest]) -> StatsReport:
                 threads=test.plan.threads if test.plan else None,
             )
         )
-        seen = test.trials if test.cut is None else (*test.trials, test.cut)
-        findings += findings_of_test(test, seen)
     return compose_report(entries, findings)
 
 
@@ -113,20 +108,6 @@ def print_observed(tests: Sequence[RunningTest]) -> None:
             sys.stdout.write(failure_text(test.name, failed))
         for line in observed_lines(test.name, test.trials, test.characterized):
             print(line)
-
-
-def findings_of_observed(tests: Sequence[RunningTest]) -> list[Finding]:
-    """Return what profiles and characterized trials make doubtful, test by test."""
-    return [
-        finding
-        for test in tests
-        for finding in observed_findings(
-            test.name,
-            test.trials,
-            test.characterized,
-            test.plan.sample if test.plan else (),
-        )
-    ]
 
 
 def observed_objects(tests: Sequence[RunningTest]) -> dict[str, Any]:

@@ -15,7 +15,6 @@ import msgspec
 
 from benchwright.cli.output_file import check_output, same_file
 from benchwright.cli.shared_options import checked
-from benchwright.cli.stats_document import trials_of
 from benchwright.cli.stats_inputs import read_inputs
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.quantity import parse_share
@@ -35,7 +34,7 @@ from benchwright.report.charts.style import (
     parse_legend_place,
     parse_size,
 )
-from benchwright.study.parsers.api import ParsedInput
+from benchwright.study.parsers.api import ParsedInput, trials_of
 
 # -- From `NAME GLOB` on the command line to the tests that are drawn ------------------
 #

@@ -10,21 +10,18 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.machinery import SourceFileLoader
 from importlib.metadata import entry_points
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 
 from benchwright.core.errors import Diagnostic, InputError
-from benchwright.core.results import Finding
 from benchwright.core.untrusted import others_could_write
-from benchwright.findings.rules import NamedRule, Result
+from benchwright.findings.rules import RULE_HINT, NamedRule, rule_error
 from benchwright.suite.source import Unreadable, read_regular
 
 GROUP = "benchwright.rules"
-_HOW = "write `def rule(result): ...`, which returns findings (docs/why.md)"
 
 
 def read_rules(
@@ -46,11 +43,6 @@ def read_rules(
     if wrong:
         raise InputError(wrong)
     return found
-
-
-def with_rules(known: Iterable[NamedRule], result: Result) -> tuple[Finding, ...]:
-    """Return what the rules find in a result. Raises InputError for one that fails."""
-    return tuple(finding for one in known for finding in _asked(one, result))
 
 
 def _kept(env: Mapping[str, str], wrong: list[Diagnostic]) -> list[Path]:
@@ -86,7 +78,9 @@ def _loaded(path: Path) -> NamedRule:
     except (OSError, UnicodeError, Unreadable) as error:
         strerror = getattr(error, "strerror", None)
         message = f"{path}: {strerror}" if strerror else str(error)
-        raise InputError([Diagnostic("bad-rule", message, _HOW, "--rule")]) from None
+        raise InputError(
+            [Diagnostic("bad-rule", message, RULE_HINT, "--rule")]
+        ) from None
     loader = SourceFileLoader(f"benchwright_rule_{path.stem}", str(path))
     spec = spec_from_loader(loader.name, loader)
     assert spec is not None
@@ -95,56 +89,11 @@ def _loaded(path: Path) -> NamedRule:
     try:
         loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise InputError([_mistake(str(path), error)]) from error
+        raise InputError([rule_error(str(path), error)]) from error
     finally:
         sys.dont_write_bytecode = wrote
     rule = getattr(module, "rule", None)
     if not callable(rule):
         message = "there is no function `rule` in this file"
-        raise InputError([Diagnostic("bad-rule", message, _HOW, str(path))])
+        raise InputError([Diagnostic("bad-rule", message, RULE_HINT, str(path))])
     return NamedRule(str(path), rule)
-
-
-def _asked(one: NamedRule, result: Result) -> list[Finding]:
-    try:
-        found = list(one.apply(result))
-    except (Exception, SystemExit) as error:
-        raise InputError([_mistake(one.name, error)]) from error
-    for finding in found:
-        if not isinstance(finding, Finding):
-            kind = type(finding).__name__
-            message = f"the rule returned a {kind} of {result.test}, not a Finding"
-            raise InputError([Diagnostic("bad-rule", message, _HOW, one.name)])
-    return found
-
-
-def _mistake(name: str, error: BaseException) -> Diagnostic:
-    """Return the mistake at the last line of the rule's own file that was run."""
-    what = f"{type(error).__name__}: {error}"
-    if isinstance(error, SyntaxError) and error.filename == name:
-        text = (error.text or "").rstrip("\n")
-        column = max(error.offset or 1, 1)
-        message = f"this is no Python: {error.msg}"
-        return Diagnostic(
-            "bad-rule", message, "", name, error.lineno or 1, column, text
-        )
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if frame.filename == name:
-            return Diagnostic(
-                "bad-rule",
-                what,
-                "mend the rule, or leave it out",
-                name,
-                frame.lineno or 1,
-                (frame.colno or 0) + 1,
-                _line(name, frame.lineno or 1),
-            )
-    return Diagnostic("bad-rule", what, "mend the rule, or leave it out", name)
-
-
-def _line(name: str, number: int) -> str:
-    try:
-        lines = Path(name).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
-        return ""
-    return lines[number - 1] if 0 < number <= len(lines) else ""

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from benchwright.cli.live import cause_of_crash, record_last_findings, record_machine
+from benchwright.cli.live import cause_of_crash, record_machine, store_last_findings
 from benchwright.cli.notices import (
     SessionEnd,
     notices_of,
@@ -212,7 +212,7 @@ def _run(info: SessionInfo, errand: SearchExperiment[Result], ledger: Ledger) ->
             ended = record_search_session(ledger, do, errand.verdict)
     result, verdict = ended
     errand.doubt(watching.doubts())
-    record_last_findings(ledger.study, ledger.session, watching.doubts())
+    store_last_findings(ledger.study, ledger.session, None, watching.doubts())
     ledger.study.check_there()
     told = errand.tell(result, verdict, StoredSearch(*ours, ledger))
     end = SessionEnd(*ours, verdict, summary=told.text, findings=told.findings)

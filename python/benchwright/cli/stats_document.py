@@ -7,16 +7,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from benchwright.cli.rule_files import with_rules
 from benchwright.cli.stats_request import StatsRequest
 from benchwright.core.errors import argument_error
 from benchwright.core.observation import Trial
 from benchwright.core.plan import MetricSpec
 from benchwright.core.results import Finding, Summary
 from benchwright.findings.environment import separate_findings
-from benchwright.findings.examine import examine
-from benchwright.findings.rules import result_of
-from benchwright.findings.sanity import Claims, with_sample
+from benchwright.findings.examine import Questions
 from benchwright.report.stats_document import (
     StatsInput,
     StatsNotice,
@@ -25,16 +22,15 @@ from benchwright.report.stats_document import (
     high_z_scores,
 )
 from benchwright.stats.aggregate import (
-    TrialValues,
     metric_columns,
     observe_trials,
     summarise_columns,
-    trials_of_blocks,
 )
 from benchwright.stats.input_comparison import InputComparison, compare_inputs
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.stats.moments import FloatArray
-from benchwright.study.parsers.api import ParsedInput
+from benchwright.study.findings import input_findings
+from benchwright.study.parsers.api import ParsedInput, trials_of
 
 
 def document_of(
@@ -98,45 +94,26 @@ class _Reported(msgspec.Struct, frozen=True):
 
 
 def _reported(one: ParsedInput, request: StatsRequest) -> _Reported:
-    trials = trials_of(one)
-    specs = (*one.specs, *_asked(one, request.metrics))
-    book = MetricRules(specs)
+    added = _asked(one, request.metrics)
+    if added:
+        # Declared metrics share the questions about a series: all are asked again.
+        one = msgspec.structs.replace(one, specs=(*one.specs, *added), findings=None)
+    trials, book = trials_of(one), MetricRules(one.specs)
     observed = observe_trials(trials, book)
     found = metric_columns(observed, book)
     shown = book.shown((*found, *book.declared), everything=request.everything)
     summaries = summarise_columns(found, shown, book, request.confidence)
-    findings = examine(
-        one.name,
-        trials,
-        specs,
-        rule=one.rule,
-        stop=one.stop,
-        observed=observed,
-        least_changes=request.least_changes,
-        deselected=one.deselected,
-        claims=with_sample(Claims(), one.sample),
-    )
+    questions = Questions(least_changes=request.least_changes, rules=request.rules)
     present = [found[name] for name in shown if name in found]
     return _Reported(
         StatsInput(one.name, summaries, one.stop, one.sample, _threads(one, trials)),
-        (*one.doubts, *findings, *_ruled(one, request, (trials, observed, book))),
+        (*one.session_findings, *input_findings(one, questions, observed)),
         [
             *_skipped(one),
             *high_z_scores(one.name, present, request.threshold, book),
         ],
         {column.name: column.values for column in present},
     )
-
-
-def _ruled(
-    one: ParsedInput,
-    request: StatsRequest,
-    seen: tuple[Sequence[Trial], Sequence[TrialValues], MetricRules],
-) -> tuple[Finding, ...]:
-    """Return what the user's own rules find."""
-    if not request.rules:
-        return ()
-    return with_rules(request.rules, result_of(one.name, *seen, one.sample))
 
 
 def _skipped(one: ParsedInput) -> list[StatsNotice]:
@@ -170,13 +147,6 @@ def _comparisons(
 def _asked(one: ParsedInput, names: Sequence[str]) -> list[MetricSpec]:
     declared = {spec.name for spec in one.specs}
     return [MetricSpec(name) for name in dict.fromkeys(names) if name not in declared]
-
-
-def trials_of(one: ParsedInput) -> tuple[Trial, ...]:
-    """Return an input's trials: its own, or made of its rows."""
-    if one.trials is not None:
-        return one.trials
-    return trials_of_blocks(one.name, one.blocks)
 
 
 def _threads(one: ParsedInput, trials: Sequence[Trial]) -> int | None:

@@ -173,7 +173,9 @@ def _with_command(one: ParsedInput, command: str) -> ParsedInput:
     blocks = tuple(b for b in one.blocks if _is_command(b.command, command))
     before, after = ({b.epoch for b in of} for of in (one.blocks, blocks))
     gone = len(before) - len(after)
-    return msgspec.structs.replace(one, blocks=blocks, trials=None, deselected=gone)
+    return msgspec.structs.replace(
+        one, blocks=blocks, trials=None, findings=None, deselected=gone
+    )
 
 
 def _is_command(text: str, wanted: str) -> bool:

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from benchwright.cli.stats_document import trials_of
 from benchwright.cli.stats_request import TransformStep, parsed, refused
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.expression import Expression
@@ -33,7 +32,7 @@ from benchwright.stats.table import (
     warn,
     with_wait,
 )
-from benchwright.study.parsers.api import ParsedInput
+from benchwright.study.parsers.api import ParsedInput, trials_of
 
 _TOLD = 10
 """Rows that a warning names."""
@@ -102,7 +101,7 @@ def _input(part: _TransformPart) -> ParsedInput:
     blocks = tuple(block for trial in counted for block in trial.blocks)
     gone = part.source.deselected + len(part.trials) - len(trials)
     return msgspec.structs.replace(
-        part.source, blocks=blocks, trials=trials, deselected=gone
+        part.source, blocks=blocks, trials=trials, findings=None, deselected=gone
     )
 
 

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.cli.rule_files import with_rules
-from benchwright.cli.stats_document import trials_of
 from benchwright.cli.stats_inputs import read_inputs
 from benchwright.cli.why import WhyRequest
 from benchwright.core.errors import InputError, StudyError, argument_error
@@ -19,14 +17,12 @@ from benchwright.core.ramp import RampAxis, RampResult
 from benchwright.core.results import Summary
 from benchwright.core.search import Criterion, PeakAnswer, SearchTrial
 from benchwright.decide.ramp.levels import THROUGHPUT_KEY, trial_throughput
-from benchwright.findings.examine import examine
+from benchwright.findings.examine import Questions
 from benchwright.findings.explanation import Explanation, explain_test, explain_windows
 from benchwright.findings.limiter import WatchedWindow
 from benchwright.findings.load_text import name_of
 from benchwright.findings.observed import ObservedFiles
 from benchwright.findings.resources import limit_findings, window_findings
-from benchwright.findings.rules import result_of
-from benchwright.findings.sanity import with_sample
 from benchwright.findings.search_profiles import (
     ProfileNearestAnswer,
     answer_load,
@@ -55,8 +51,9 @@ from benchwright.stats.aggregate import (
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.study.contents import SEARCH_KINDS, searches_of
 from benchwright.study.directory import JOURNAL
+from benchwright.study.findings import input_findings
 from benchwright.study.journal import StoredSession, Study
-from benchwright.study.parsers.api import ParsedInput
+from benchwright.study.parsers.api import ParsedInput, trials_of
 
 # -- What each search of a stored session was about, and the load that it came to ------
 
@@ -198,24 +195,13 @@ def _asked_for(one: ParsedInput, request: WhyRequest) -> bool:
 
 
 def _explained(one: ParsedInput, request: WhyRequest) -> Explanation:
-    trials = trials_of(one)
-    book = MetricRules(one.specs)
+    trials, book = trials_of(one), MetricRules(one.specs)
     observed = observe_trials(trials, book)
-    findings = examine(
-        one.name,
-        trials,
-        one.specs,
-        rule=one.rule,
-        stop=one.stop,
-        observed=observed,
-        deselected=one.deselected,
-        claims=with_sample(request.claims, one.sample),
-    )
-    result = result_of(one.name, trials, observed, book, one.sample)
+    questions = Questions(claims=request.claims, rules=request.rules)
     return explain_test(
         one.name,
         trials,
-        (*one.doubts, *findings, *with_rules(request.rules, result)),
+        (*one.session_findings, *input_findings(one, questions, observed)),
         figure=_figure(observed, book, one.rule),
         sample=one.sample,
         files=one.files,

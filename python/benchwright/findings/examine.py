@@ -7,10 +7,12 @@ from statistics import median
 
 import msgspec
 
-from benchwright.core.observation import Trial, TrialEnding
+from benchwright.core.characterization import Characterization
+from benchwright.core.observation import CpuProfile, Trial, TrialEnding
 from benchwright.core.plan import (
     CommandMode,
     MetricSpec,
+    Pairs,
     StopDecision,
     StoppingRule,
     UntilPredicate,
@@ -18,8 +20,10 @@ from benchwright.core.plan import (
 )
 from benchwright.core.results import Finding, Severity
 from benchwright.findings.codes import CODES, make_finding
+from benchwright.findings.observed import io_findings, profile_note
 from benchwright.findings.resources import resource_findings
-from benchwright.findings.sanity import Claims
+from benchwright.findings.rules import NamedRule, apply_rule, result_of
+from benchwright.findings.sanity import Claims, with_sample
 from benchwright.findings.series import series_findings
 from benchwright.findings.text import epochs_text, share_text
 from benchwright.findings.thresholds import (
@@ -114,52 +118,96 @@ def _cost(trial: Trial) -> tuple[float, float, float] | None:
 # What the values themselves show (drift, modes, ...) is in series.py.
 
 
-def examine(
-    test_name: str,
-    trials: Sequence[Trial],
-    specs: Sequence[MetricSpec] = (),
-    *,
-    rule: StoppingRule | None = None,
-    stop: StopDecision | None = None,
-    observed: Sequence[TrialValues] | None = None,
-    least_changes: Mapping[str, float] | None = None,
-    deselected: int = 0,
-    claims: Claims | None = None,
-    also: Sequence[str] = (),
-) -> tuple[Finding, ...]:
-    """Return the findings about one test, most grave cause first.
+class Evidence(msgspec.Struct, frozen=True):
+    """All that the findings about one test are computed from."""
 
-    `trials` are all of them, void and failed ones too. `rule` and `stop` say how the
-    number of trials came about, where that is known. `observed` are the values of the
-    trials that count, where the caller has them already. `least_changes` are the
-    smallest changes over a test, as a share of the median, that are a drift: by metric,
-    before what `specs` say. `deselected` trials were left out before, by a selection.
-    `claims` are what the user says of the test: limits, the size of an operation. `also`
-    are metrics whose series get every question, beside the test's own.
+    name: str
+    trials: Sequence[Trial]
+    """All of them, void and failed ones too."""
+    specs: Sequence[MetricSpec] = ()
+    rule: StoppingRule | None = None
+    """With `stop`: how the number of trials came about; None where that is unknown."""
+    stop: StopDecision | None = None
+    sample: Pairs = ()
+    profiles: Sequence[CpuProfile] = ()
+    characterized: Characterization | None = None
+    deselected: int = 0
+    """Trials that a selection left out before."""
+
+
+class Questions(msgspec.Struct, frozen=True):
+    """What is asked about a test beyond what its plan asks."""
+
+    claims: Claims = Claims()
+    """What the user states about the test: limits, the size of an operation."""
+    least_changes: Mapping[str, float] = {}
+    """The smallest change over a test that is a drift, as a share of the median, by metric;
+    preferred to what the metric's spec says."""
+    also: Sequence[str] = ()
+    """Metrics whose series get every question, beside the test's own."""
+    rules: Sequence[NamedRule] = ()
+    """The user's own rules."""
+
+    @property
+    def changes_answers(self) -> bool:
+        """Whether findings other than those of rules depend on what is asked."""
+        return self.claims != Claims() or bool(self.least_changes or self.also)
+
+
+def compute_findings(
+    evidence: Evidence,
+    questions: Questions | None = None,
+    observed: Sequence[TrialValues] | None = None,
+) -> tuple[Finding, ...]:
+    """Return the findings about one test, most serious cause first; the rules' come last.
+
+    `observed` are the values of the trials that count, where the caller has them already.
+    Raises InputError for a rule that fails.
     """
-    book = MetricRules(specs)
+    asked = questions or Questions()
+    name, trials, book = evidence.name, evidence.trials, MetricRules(evidence.specs)
     if observed is None:
         observed = observe_trials(trials, book)
+    claims = with_sample(asked.claims, evidence.sample)
+    declared = with_sample(Claims(), evidence.sample).operation_bytes
     return (
-        *_failures(test_name, trials),
-        *_missing(test_name, trials, observed, book),
-        *_left_running(test_name, trials),
-        *_not_ended(test_name, trials),
-        *reported_findings(test_name, trials),
-        *output_findings(test_name, trials),
-        *_void(test_name, trials),
-        *resource_findings(test_name, trials, observed, book, claims),
-        *_too_few(test_name, trials, len(observed), deselected),
-        *_nominal(test_name, rule, stop),
+        *profile_note(name, evidence.profiles),
+        *io_findings(name, evidence.characterized, declared),
+        *_failures(name, trials),
+        *_missing(name, trials, observed, book),
+        *_left_running(name, trials),
+        *_not_ended(name, trials),
+        *reported_findings(name, trials),
+        *output_findings(name, trials),
+        *_void(name, trials),
+        *resource_findings(name, trials, observed, book, claims),
+        *_too_few(name, trials, len(observed), evidence.deselected),
+        *_nominal(name, evidence.rule, evidence.stop),
         *series_findings(
-            test_name,
+            name,
             observed,
             book,
-            rule=rule,
-            least_changes=least_changes,
-            also=also,
+            rule=evidence.rule,
+            least_changes=asked.least_changes,
+            also=asked.also,
         ),
+        *rule_findings(evidence, asked.rules, observed),
     )
+
+
+def rule_findings(
+    evidence: Evidence,
+    rules: Sequence[NamedRule],
+    observed: Sequence[TrialValues] | None = None,
+) -> tuple[Finding, ...]:
+    """Return what the user's rules find about a test. Raises InputError for one that fails."""
+    if not rules:
+        return ()
+    book = MetricRules(evidence.specs)
+    if observed is None:
+        observed = observe_trials(evidence.trials, book)
+    result = result_of(evidence.name, evidence.trials, observed, book, evidence.sample)
+    return tuple(one for rule in rules for one in apply_rule(rule, result))
 
 
 def _failures(name: str, trials: Sequence[Trial]) -> list[Finding]:

@@ -10,10 +10,8 @@ import msgspec
 
 from benchwright.core.characterization import Characterization, Direction, sizes_of
 from benchwright.core.observation import CpuProfile, Trial
-from benchwright.core.plan import Pairs
 from benchwright.core.results import Finding
 from benchwright.findings.codes import make_finding
-from benchwright.findings.sanity import Claims, with_sample
 from benchwright.findings.text import bytes_text, counted, share_text, was
 
 # --------------------------------------------------------------------------------------
@@ -29,12 +27,14 @@ FEW_CALLS = 100
 
 
 def io_findings(
-    subject: str, found: Characterization, claimed_bytes: float | None = None
+    subject: str, found: Characterization | None, claimed_bytes: float | None = None
 ) -> list[Finding]:
-    """Return the doubts about a test whose I/O was characterized.
+    """Return the findings about a test's characterized I/O; none where it was not.
 
-    `claimed_bytes`: how large an operation is said to be; None: it was not said.
+    `claimed_bytes`: the stated size of an operation; None: none was stated.
     """
+    if found is None:
+        return []
     doubts = []
     if found.lost_events:
         evidence = (
@@ -74,12 +74,6 @@ def _not_as_claimed(found: Characterization, claimed_bytes: float) -> str:
 # -- That a test's trials were profiled, which costs some time itself ------------------
 
 
-def profile_findings(subject: str, trials: Sequence[Trial]) -> list[Finding]:
-    """Return the note that these trials were profiled; nothing where none was."""
-    found = [trial.profile for trial in trials if trial.profile is not None]
-    return profile_note(subject, found)
-
-
 def profile_note(subject: str, profiles: Sequence[CpuProfile]) -> list[Finding]:
     """Return the note that trials with these profiles were profiled; nothing without any."""
     if not profiles:
@@ -105,20 +99,6 @@ class ObservedFiles(msgspec.Struct, frozen=True):
     io: str = ""
     """The description of the trial's I/O, JSON."""
     block_trace: str = ""
-
-
-def observed_findings(
-    name: str,
-    trials: Sequence[Trial],
-    characterized: Characterization | None,
-    sample: Pairs = (),
-) -> tuple[Finding, ...]:
-    """Return what was observed of a test beside its figures and makes them doubtful."""
-    found = [*profile_findings(name, trials)]
-    if characterized is not None:
-        claimed = with_sample(Claims(), sample).operation_bytes
-        found += io_findings(name, characterized, claimed)
-    return tuple(found)
 
 
 def observed_files(

@@ -4,7 +4,7 @@ Purpose: what a rule is given and what it returns; `docs/why.md` has an example.
 frozen result of plain values, so that a rule is a pure function and needs nothing of ours
 but `Finding`; it is loaded by cli/rule_files.py. Non-goal: a rule changes no figure.
 
-    from benchwright.finding.rules import Finding, Result, Severity
+    from benchwright.findings.rules import Finding, Result, Severity
 
     def rule(result: Result) -> Iterable[Finding]: ...
 """
@@ -12,9 +12,11 @@ but `Finding`; it is loaded by cli/rule_files.py. Non-goal: a rule changes no fi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 import msgspec
 
+from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.observation import Trial
 from benchwright.core.plan import Pairs
 from benchwright.core.resource_use import ResourceUse
@@ -23,7 +25,18 @@ from benchwright.findings.limiter import named_limits, windows_of
 from benchwright.stats.aggregate import TrialValues, metric_columns
 from benchwright.stats.metric_rules import MetricRules
 
-__all__ = ["Finding", "NamedRule", "Result", "Rule", "Severity", "result_of"]
+__all__ = [
+    "Finding",
+    "NamedRule",
+    "Result",
+    "Rule",
+    "Severity",
+    "apply_rule",
+    "result_of",
+    "rule_error",
+]
+
+RULE_HINT = "write `def rule(result): ...`, which returns findings (docs/why.md)"
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -72,3 +85,49 @@ def result_of(
         uses=tuple(window.use for window in windows),
         limits=tuple(one.limit.code for one in named_limits(windows)),
     )
+
+
+def apply_rule(rule: NamedRule, result: Result) -> list[Finding]:
+    """Return what a rule finds in a result. Raises InputError for one that fails."""
+    try:
+        found = list(rule.apply(result))
+    except (Exception, SystemExit) as error:
+        raise InputError([rule_error(rule.name, error)]) from error
+    for finding in found:
+        if not isinstance(finding, Finding):
+            kind = type(finding).__name__
+            message = (
+                f"the rule returned an object of type {kind} for {result.test}, "
+                "not a Finding"
+            )
+            raise InputError([Diagnostic("bad-rule", message, RULE_HINT, rule.name)])
+    return found
+
+
+def rule_error(name: str, error: BaseException) -> Diagnostic:
+    """Return the error at the last line of the rule's own file that was run."""
+    import traceback  # Only a rule that fails needs it.
+
+    what = f"{type(error).__name__}: {error}"
+    if isinstance(error, SyntaxError) and error.filename == name:
+        text = (error.text or "").rstrip("\n")
+        column = max(error.offset or 1, 1)
+        message = f"this is not valid Python: {error.msg}"
+        return Diagnostic(
+            "bad-rule", message, "", name, error.lineno or 1, column, text
+        )
+    hint = "fix the rule, or leave it out"
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if frame.filename == name:
+            line, column = frame.lineno or 1, (frame.colno or 0) + 1
+            text = _line(name, line)
+            return Diagnostic("bad-rule", what, hint, name, line, column, text)
+    return Diagnostic("bad-rule", what, hint, name)
+
+
+def _line(name: str, number: int) -> str:
+    try:
+        lines = Path(name).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return lines[number - 1] if 0 < number <= len(lines) else ""

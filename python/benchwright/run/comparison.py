@@ -32,13 +32,13 @@ from benchwright.decide.compare.conclusion import (
 from benchwright.decide.compare.decision import block_order, decide_comparison
 from benchwright.decide.compare.evidence import ComparisonBuilder
 from benchwright.findings.comparison import hold_gates
-from benchwright.run.findings import findings_of_comparison
+from benchwright.run.findings import findings_of_comparison, findings_of_test
 from benchwright.run.ledger import Ledger
 from benchwright.run.performer import Performer
 from benchwright.run.test import RunningTest
 from benchwright.stats.aggregate import aggregate_trial
 from benchwright.stats.metric_rules import MetricRules
-from benchwright.study.contents import session_findings
+from benchwright.study.findings import session_findings
 from benchwright.study.keys import EffectKeys
 from benchwright.suite.effects import RunComparison
 from benchwright.trial.bench import SESSION_TOKEN
@@ -124,12 +124,20 @@ class RunningComparison:
             self.rule, self._builder.history(), self.asked.names, stop, self.asked.null
         )
 
+    def answer(self, status: str, detail: str) -> ComparisonResult:
+        """Return what it came to; of one that was cut short, what is known so far."""
+        if self.result is not None:
+            return self.result
+        stop = StopDecision(status, detail, answered=False)
+        return self.so_far(stop)
+
     def run(self, tell: Callable[[RunningComparison], None]) -> None:
         """Run to the end; `tell` is called after each block.
 
         Raises Interrupted, Failed and BenchError as a test's epochs do.
         """
         for test, plan in zip(self.tests, self.asked.plans, strict=True):
+            test.judged = self.rule.judged
             test.begin(plan)
         while True:
             decision = decide_comparison(self.rule, self._builder.history())
@@ -163,21 +171,21 @@ class RunningComparison:
         return aggregate_trial(trial.blocks, self._book).values
 
     def _conclude(self, stop: StopDecision) -> None:
-        self.result = self.so_far(stop)
+        result = self.so_far(stop)
         if self.rule.exactly is not None:
-            null = self._null(self.result)
-            self.result = msgspec.structs.replace(self.result, null=null)
-        if self.result.gates:
-            kept = (self._ledger.study, self._ledger.session)
-            doubts = (
-                *session_findings(*kept),
-                *findings_of_comparison(self, self.result, kept),
-            )
-            self.result = hold_gates(self.result, doubts)
+            result = msgspec.structs.replace(result, null=self._null(result))
         for test in self.tests:
             test.stopped(stop)
             test.close()
-        self._ledger.note(f"{self.key}/result", self.result)
+        if result.gates:
+            kept = (self._ledger.study, self._ledger.session)
+            findings = list(session_findings(*kept))
+            findings += findings_of_comparison(self, result, *kept)
+            for test in self.tests:
+                findings += findings_of_test(test)
+            result = hold_gates(result, findings)
+        self.result = result
+        self._ledger.note(f"{self.key}/result", result)
 
     def _null(self, result: ComparisonResult) -> NullResult:
         """Return what a command's comparison with itself told of the machine."""

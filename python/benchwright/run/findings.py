@@ -1,6 +1,7 @@
-"""What there is to doubt about a session's tests and comparisons, from its outcomes alone.
+"""The findings of a session, computed when its outcome is known.
 
-Purpose: one place that computes them, so that what holds a gate up is what is reported.
+Purpose: one place that assembles what they are computed from, so that what holds a gate up
+is what is reported and stored (study/findings.py).
 """
 
 from __future__ import annotations
@@ -9,51 +10,79 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from benchwright.core.comparison import ComparisonResult
-from benchwright.core.observation import Trial
 from benchwright.core.results import Finding
 from benchwright.findings.comparison import (
     comparison_findings,
     stored_baseline_findings,
 )
 from benchwright.findings.environment import separate_findings
-from benchwright.findings.examine import examine
-from benchwright.findings.sanity import Claims, with_sample
+from benchwright.findings.examine import Evidence, Questions, compute_findings
 from benchwright.study.contents import first_machine
+from benchwright.study.findings import SessionFindings, session_findings
 
 if TYPE_CHECKING:
     from benchwright.run.comparison import RunningComparison
+    from benchwright.run.ledger import Ledger
+    from benchwright.run.session import Session, SessionVerdict
     from benchwright.run.test import RunningTest
     from benchwright.study.journal import Study
 
 
-def findings_of_test(
-    test: RunningTest, trials: Sequence[Trial], also: Sequence[str] = ()
-) -> tuple[Finding, ...]:
-    """Return the findings about a session's test, of these trials of it; `also` are
-    metrics that it is about beside its own."""
-    return examine(
-        test.name,
-        trials,
-        test.plan.metrics if test.plan else (),
-        rule=test.rule,
-        stop=test.stop,
-        observed=test.observed,
-        claims=with_sample(Claims(), test.plan.sample if test.plan else ()),
-        also=also,
+def findings_of_session(
+    session: Session,
+    verdict: SessionVerdict,
+    ledger: Ledger,
+    recorded: Sequence[Finding] = (),
+) -> SessionFindings:
+    """Return the findings of a session that has ended; `recorded` are those that were
+    recorded while it ran. Raises StudyError."""
+    kept = (ledger.study, ledger.session)
+    return SessionFindings(
+        session=tuple(dict.fromkeys((*session_findings(*kept), *recorded))),
+        tests={test.key: findings_of_test(test) for test in session.tests},
+        comparisons={
+            one.key: findings_of_comparison(
+                one, one.answer(verdict.status, verdict.detail), *kept
+            )
+            for one in session.comparisons
+        },
     )
 
 
 def findings_of_comparison(
-    opened: RunningComparison, comparison: ComparisonResult, kept: tuple[Study, int]
+    opened: RunningComparison, result: ComparisonResult, study: Study, number: int
 ) -> tuple[Finding, ...]:
-    """Return the findings about a comparison, its stored baseline and its arms; `kept`
-    are the study and the session's number. Raises StudyError."""
-    found = [*comparison_findings(comparison), *stored_baseline_findings(comparison)]
-    stored = comparison.rule.stored
+    """Return the findings about a comparison as a whole and its stored baseline, those about
+    its arms left out. Raises StudyError."""
+    found = [*comparison_findings(result), *stored_baseline_findings(result)]
+    stored = result.rule.stored
     if stored is not None:
-        here = (opened.tests[0].name, first_machine(*kept))
+        here = (opened.tests[0].name, first_machine(study, number))
         found += separate_findings([(stored.name, stored.machine), here])
-    judged = comparison.rule.judged
-    for test in opened.tests:
-        found += findings_of_test(test, test.trials, judged)
     return tuple(found)
+
+
+def findings_of_test(test: RunningTest) -> tuple[Finding, ...]:
+    """Return the findings about a session's test; of one that has ended they are computed
+    once."""
+    if test.findings is not None:
+        return test.findings
+    trials = test.all_trials
+    plan = test.plan
+    found = compute_findings(
+        Evidence(
+            name=test.name,
+            trials=trials,
+            specs=plan.metrics if plan else (),
+            rule=test.rule,
+            stop=test.stop,
+            sample=plan.sample if plan else (),
+            profiles=tuple(t.profile for t in trials if t.profile is not None),
+            characterized=test.characterized,
+        ),
+        Questions(also=test.judged),
+        test.observed,
+    )
+    if test.is_closed:
+        test.findings = found
+    return found

@@ -68,6 +68,12 @@ class Ledger:
         payload = self._outcomes.get(key)
         return None if payload is None else msgspec.json.decode(payload, type=kind)
 
+    def void_trials(self, test_key: str) -> list[Trial]:
+        """Return what was seen of a test's trials that were cut short, in this run or before."""
+        voids = self.study.entries(self.session, ("void",), under=f"{test_key}/epoch/")
+        payloads = (msgspec.json.decode(v.payload, type=VoidPayload) for v in voids)
+        return [one.trial for one in payloads if one.trial is not None]
+
     def once(
         self, key: str, what: str, kind: type[Outcome], do: Callable[[], Outcome]
     ) -> Outcome:

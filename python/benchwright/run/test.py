@@ -18,6 +18,7 @@ from benchwright.core.plan import (
     TestPlan,
     UntilProgram,
 )
+from benchwright.core.results import Finding
 from benchwright.decide.history import History, HistoryBuilder
 from benchwright.run.ledger import Ledger, VoidPayload
 from benchwright.run.performer import Performer
@@ -78,6 +79,11 @@ class RunningTest:
         self.stop: StopDecision | None = None
         self.characterized: Characterization | None = None
         """The I/O of a trial of its own, which is in no figure."""
+        self.judged: Sequence[str] = ()
+        """Metrics that a comparison judges, beside the test's own."""
+        self.is_closed = False
+        self.findings: tuple[Finding, ...] | None = None
+        """Of a closed test, once they were computed (run/findings.py)."""
         self.live = False
         """True once something of this test was really done in this process."""
         self._ledger = ledger
@@ -160,6 +166,12 @@ class RunningTest:
     def observed(self) -> Sequence[TrialValues]:
         """The values of the completed trials, in order."""
         return () if self._history is None else self._history.observed
+
+    @property
+    def all_trials(self) -> tuple[Trial, ...]:
+        """The counted trials, and what was seen of void ones, in order of epoch."""
+        void = self._ledger.void_trials(self.key)
+        return tuple(sorted((*self.trials, *void), key=lambda trial: trial.epoch))
 
     @property
     def is_arm(self) -> bool:
@@ -339,6 +351,7 @@ class RunningTest:
         if self._ledger.recorded(f"{self.key}/ready/{self._suspensions}", bool):
             self._characterize()
             self._post_cleanup(patience=1)
+        self.is_closed = True
 
     def _characterize(self) -> None:
         """Have one more trial, in no figure, show what I/O it really does."""

@@ -1,8 +1,8 @@
-"""What a session holds: tests, searches, captures of the machine, and findings about it as a whole."""
+"""What a session holds: tests, searches, captures of the machine."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import msgspec
 
@@ -11,9 +11,7 @@ from benchwright.core.comparison import NullResult
 from benchwright.core.machine import MachineCapture
 from benchwright.core.observation import Trial
 from benchwright.core.plan import StopDecision, TestPlan
-from benchwright.core.results import Finding
 from benchwright.core.search import SearchTrial, decode_stored
-from benchwright.findings.environment import environment_findings
 from benchwright.study.database import reporting_damage
 from benchwright.study.journal import JournalEntry, NewEntry, Study
 
@@ -51,6 +49,12 @@ class TestContents(msgspec.Struct):
     stop: StopDecision | None = None
     characterized: Characterization | None = None
     """Of a trial of its own, which is in no figure."""
+
+    @property
+    def all_trials(self) -> tuple[Trial, ...]:
+        """The counted trials, and what was seen of void ones, in order of epoch."""
+        void = [one.trial for one in self.void if one.trial is not None]
+        return tuple(sorted((*self.trials, *void), key=lambda trial: trial.epoch))
 
 
 class _VoidRecord(msgspec.Struct):
@@ -226,35 +230,3 @@ def record_capture(study: Study, session: int, machine: MachineCapture) -> None:
     known = sum(1 for _ in study.entries(session, ("outcome",), under=ENVIRONMENT_KEYS))
     key = f"{ENVIRONMENT_KEYS}{known + 1}"
     study.append(session, [NewEntry("outcome", key, machine)])
-
-
-# -- The doubts about a session as a whole, beside those about its tests ---------------
-#
-# What was recorded while it ran (the machine could not be put in order), and what its
-# captures of the machine show. Decision: entries of kind `finding`, which no key makes, so
-# that a resume adds its own and repeats none.
-
-FINDING_KIND = "finding"
-
-
-def record_findings(study: Study, session: int, findings: Sequence[Finding]) -> None:
-    """Append findings to a session; durable on return. Raises StudyError."""
-    if findings:
-        entries = [NewEntry(FINDING_KIND, one.code, one) for one in findings]
-        study.append(session, entries)
-
-
-def session_findings(study: Study, session: int) -> tuple[Finding, ...]:
-    """Return what there is to doubt of a session as a whole, each thing once.
-
-    Raises StudyError `journal-damaged` for a record that cannot be read.
-    """
-    with reporting_damage(study.path):
-        recorded = [
-            msgspec.json.decode(entry.payload, type=Finding)
-            for entry in study.entries(session, (FINDING_KIND,))
-        ]
-    changed = environment_findings(
-        machines_of(study, session), (str(study.path.resolve()),)
-    )
-    return tuple(dict.fromkeys((*changed, *recorded)))

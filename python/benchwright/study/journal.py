@@ -289,6 +289,16 @@ class Study:
             return sessions[-1]
         return None
 
+    def last_outcome(self, session: int) -> JournalEntry | None:
+        """Return the outcome of a session that was recorded last; None without any."""
+        with reporting_damage(self.path):
+            row = self._database.execute(
+                "SELECT seq, session, kind, key, begin, payload FROM entry "
+                "WHERE session = ? AND kind = 'outcome' ORDER BY seq DESC LIMIT 1",
+                (session,),
+            ).fetchone()
+        return None if row is None else JournalEntry(*row)
+
     def load_outcomes(self, session: int) -> dict[str, bytes]:
         """Return every recorded outcome of a session: key -> JSON."""
         return {e.key: e.payload for e in self.entries(session, ("outcome",))}

@@ -15,12 +15,14 @@ from typing import Protocol
 
 import msgspec
 
+from benchwright.core.characterization import Characterization
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.machine import MachineCapture
-from benchwright.core.observation import MeasurementBlock, Trial
+from benchwright.core.observation import CpuProfile, MeasurementBlock, Trial
 from benchwright.core.plan import ComparisonArm, MetricSpec, StopDecision, StoppingRule
 from benchwright.core.results import Finding
 from benchwright.findings.observed import ObservedFiles
+from benchwright.stats.aggregate import trials_of_blocks
 
 
 class ParsedInput(msgspec.Struct, frozen=True):
@@ -44,14 +46,27 @@ class ParsedInput(msgspec.Struct, frozen=True):
     """Its name there, before names were made to differ."""
     skipped: tuple[str, ...] = ()
     """Columns without any number, which are in no table."""
-    doubts: tuple[Finding, ...] = ()
-    """What its source itself says of it, or of all its tests with the first of them."""
+    findings: tuple[Finding, ...] | None = None
+    """About the test, as its session stored them; None where they are to be computed
+    (study/findings.py), as after a transformation of the trials."""
+    session_findings: tuple[Finding, ...] = ()
+    """About its session as a whole, with the first of its tests."""
+    profiles: tuple[CpuProfile, ...] = ()
+    characterized: Characterization | None = None
+    """Of a trial of its own, which is in no figure."""
     deselected: int = 0
     """Trials that a selection or grouping left out."""
     machine: MachineCapture | None = None
     """On which it was measured, as its session's beginning had it, where that is kept."""
     files: ObservedFiles | None = None
     """Where its source keeps what was observed of it beside its figures."""
+
+
+def trials_of(one: ParsedInput) -> tuple[Trial, ...]:
+    """Return an input's trials: its own, or made of its rows."""
+    if one.trials is not None:
+        return one.trials
+    return trials_of_blocks(one.name, one.blocks)
 
 
 class ResultParser(Protocol):

@@ -14,18 +14,16 @@ from pathlib import Path
 import msgspec
 
 from benchwright.core.errors import InputError, StudyError, argument_error
-from benchwright.core.observation import Trial
-from benchwright.core.results import Finding
-from benchwright.findings.observed import observed_files, observed_findings
+from benchwright.findings.observed import observed_files
 from benchwright.study.contents import (
     SEARCH_KINDS,
     TestContents,
     first_machine,
     search_trials_of,
-    session_findings,
     tests_of,
 )
 from benchwright.study.directory import JOURNAL
+from benchwright.study.findings import session_findings, stored_findings
 from benchwright.study.journal import StoredSession, Study
 from benchwright.study.parsers.api import ParsedInput
 
@@ -55,7 +53,12 @@ class _StudyParser:
             if chosen_session.info.kind in SEARCH_KINDS:
                 raise _holds_a_search(study, chosen_session)
             tests = tests_of(study, chosen_session.number)
-            doubts = session_findings(study, chosen_session.number)
+            stored = stored_findings(study, chosen_session.number)
+            about_session = (
+                session_findings(study, chosen_session.number)
+                if stored is None
+                else stored.session
+            )
             machine = first_machine(study, chosen_session.number)
         if name is not None:
             chosen = [test for test in tests if test.plan.name == name]
@@ -63,11 +66,16 @@ class _StudyParser:
                 names = [test.plan.name for test in tests]
                 raise _unknown(path, f"there is no test {name!r}", names)
             tests = chosen
-        parsed = [
-            _parse_test(test, doubts if test is tests[0] else (), place)
+        found = {} if stored is None else stored.tests
+        return [
+            msgspec.structs.replace(
+                _parse_test(test, place),
+                findings=found.get(test.key),
+                session_findings=about_session if test is tests[0] else (),
+                machine=machine,
+            )
             for test in tests
         ]
-        return [msgspec.structs.replace(one, machine=machine) for one in parsed]
 
 
 def _holds_a_search(study: Study, session: StoredSession) -> StudyError:
@@ -87,13 +95,8 @@ def _holds_a_search(study: Study, session: StoredSession) -> StudyError:
     )
 
 
-def _parse_test(
-    test: TestContents, doubts: tuple[Finding, ...], place: Path
-) -> ParsedInput:
-    seen = (void.trial for void in test.void if void.trial is not None)
-    trials: tuple[Trial, ...] = tuple(
-        sorted((*test.trials, *seen), key=lambda trial: trial.epoch)
-    )
+def _parse_test(test: TestContents, place: Path) -> ParsedInput:
+    trials = test.all_trials
     return ParsedInput(
         name=test.plan.name,
         blocks=tuple(
@@ -105,12 +108,8 @@ def _parse_test(
         stop=test.stop,
         sample=test.plan.sample,
         arm=test.plan.arm,
-        doubts=(
-            *doubts,
-            *observed_findings(
-                test.plan.name, trials, test.characterized, test.plan.sample
-            ),
-        ),
+        profiles=tuple(t.profile for t in trials if t.profile is not None),
+        characterized=test.characterized,
         files=observed_files(trials, test.characterized, place),
     )
 

@@ -1,0 +1,137 @@
+"""The findings of a session: stored when its outcome is known, and read by every report.
+
+Purpose: the one place that stores and reads them. Decision: outcomes `findings/1`,
+`findings/2`, ... of the journal, numbered as they come; what is stored holds as long as the
+session has no later outcome. A session of an older version, one that was killed, or one that
+was resumed and cut again has none that hold: a reader computes them from the journal, with
+the same function. What was recorded while a session ran (the machine could not be put in
+order, an observer failed) cannot be computed again: entries of kind `finding`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from benchwright.core.results import Finding
+from benchwright.findings.environment import environment_findings
+from benchwright.findings.examine import (
+    Evidence,
+    Questions,
+    compute_findings,
+    rule_findings,
+)
+from benchwright.stats.aggregate import TrialValues
+from benchwright.study.contents import machines_of
+from benchwright.study.database import reporting_damage
+from benchwright.study.journal import NewEntry, Study
+from benchwright.study.parsers.api import ParsedInput, trials_of
+
+FINDING_KIND = "finding"
+_KEYS = "findings/"
+"""Begins the keys of stored findings."""
+
+
+class SessionFindings(msgspec.Struct, frozen=True):
+    """The findings of a session."""
+
+    session: tuple[Finding, ...]
+    """About the session as a whole: its machine, what could not be watched."""
+    tests: dict[str, tuple[Finding, ...]]
+    """About each test, by its key."""
+    comparisons: dict[str, tuple[Finding, ...]] = {}
+    """About each comparison as a whole, by its key; those about its arms are the tests'."""
+
+    @property
+    def all(self) -> tuple[Finding, ...]:
+        """All of them: about the session, its comparisons, its tests."""
+        each = (*self.comparisons.values(), *self.tests.values())
+        return (*self.session, *(one for found in each for one in found))
+
+
+def store_findings(
+    study: Study,
+    session: int,
+    found: SessionFindings | None,
+    recorded: Sequence[Finding] = (),
+) -> None:
+    """Append a session's findings, and those that were recorded while it ran; durable on
+    return. Raises StudyError."""
+    entries = [NewEntry(FINDING_KIND, one.code, one) for one in recorded]
+    if found is not None:
+        known = sum(1 for _ in study.entries(session, ("outcome",), under=_KEYS))
+        entries.append(NewEntry("outcome", f"{_KEYS}{known + 1}", found))
+    if entries:
+        study.append(session, entries)
+
+
+def stored_findings(study: Study, session: int) -> SessionFindings | None:
+    """Return a session's stored findings; None where none hold.
+
+    Raises StudyError `journal-damaged` for a record that cannot be read.
+    """
+    with reporting_damage(study.path):
+        last = study.last_outcome(session)
+        if last is None or not last.key.startswith(_KEYS):
+            return None
+        return msgspec.json.decode(last.payload, type=SessionFindings)
+
+
+def recorded_findings(study: Study, session: int) -> tuple[Finding, ...]:
+    """Return what was recorded while a session ran, in order.
+
+    Raises StudyError `journal-damaged` for a record that cannot be read.
+    """
+    with reporting_damage(study.path):
+        return tuple(
+            msgspec.json.decode(entry.payload, type=Finding)
+            for entry in study.entries(session, (FINDING_KIND,))
+        )
+
+
+def session_findings(study: Study, session: int) -> tuple[Finding, ...]:
+    """Return the findings about a session as a whole as it stands now, each once.
+
+    Raises StudyError `journal-damaged` for a record that cannot be read.
+    """
+    changed = environment_findings(
+        machines_of(study, session), (str(study.path.resolve()),)
+    )
+    return tuple(dict.fromkeys((*changed, *recorded_findings(study, session))))
+
+
+def input_findings(
+    one: ParsedInput,
+    questions: Questions | None = None,
+    observed: Sequence[TrialValues] | None = None,
+) -> tuple[Finding, ...]:
+    """Return the findings about an input's test: its session's, or computed again.
+
+    They are computed again where a session stored none, where a selection or another
+    transformation changed the trials, and where a question is asked that the session did
+    not ask. `observed` are the values of the trials that count, where the caller has them.
+    Raises InputError for a rule that fails.
+    """
+    asked = questions or Questions()
+    evidence = Evidence(
+        name=one.name,
+        trials=trials_of(one),
+        specs=one.specs,
+        rule=one.rule,
+        stop=one.stop,
+        sample=one.sample,
+        profiles=one.profiles,
+        characterized=one.characterized,
+        deselected=one.deselected,
+    )
+    if one.findings is None or asked.changes_answers:
+        return compute_findings(evidence, asked, observed)
+    # A reader may have given the test another name, to tell inputs apart.
+    named = (
+        msgspec.structs.replace(finding, subject=one.name)
+        if finding.subject == one.test
+        else finding
+        for finding in one.findings
+    )
+    return (*named, *rule_findings(evidence, asked.rules, observed))
