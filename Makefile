@@ -7,10 +7,12 @@ export VENV
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test lint test-rust test-python test-pure test-real calibration docs peak-table peak-ends bench limiters peak-servers paper-workbench clean
+.PHONY: help setup build demo test check lint test-rust test-python test-pure test-real calibration docs peak-table peak-ends bench limiters peak-servers paper-workbench clean
 .NOTPARALLEL:
 
 PURE_TESTS := tests/unit tests/property tests/golden tests/sim tests/calibration
+REAL_TESTS := tests/e2e tests/kernel
+FAST_TESTS := tests/unit tests/golden tests/property
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +27,9 @@ setup: ## virtual environment, dependencies, launcher, wheel, Debian packages
 
 build: setup ## the launcher (target/release) and the wheel (dist)
 
+check: setup lint ## the linters and the fast tests; minutes less than `make test`
+	$(BIN)/pytest -q -n "$$(nproc)" --dist worksteal -m "not slow" $(FAST_TESTS)
+
 lint: setup ## rustfmt, clippy, ruff, mypy, shellcheck
 	@scripts/lint.sh
 
@@ -36,8 +41,10 @@ test-python: test-pure test-real ## the tests in tests/
 test-pure: setup ## tests that measure nothing and change nothing of the machine, one process for each CPU
 	$(BIN)/pytest -q -n "$$(nproc)" --dist worksteal $(PURE_TESTS)
 
-test-real: setup ## tests of real programs and of the kernel, one after the other: several of them measure
-	$(BIN)/pytest -q $(PURE_TESTS:%=--ignore=%)
+test-real: setup ## tests of real programs and of the kernel: what measures nothing in parallel, then the rest alone
+	@PATH="$$(scripts/generators.sh):$$PATH"; set -ex; \
+	$(BIN)/pytest -q -n "$$(nproc)" --dist worksteal -m "not alone" $(REAL_TESTS); \
+	$(BIN)/pytest -q -m alone $(REAL_TESTS)
 
 calibration: setup ## simulate every interval and verdict at full size, peers beside; minutes
 	BW_CALIBRATION=full $(BIN)/pytest -q -s tests/calibration
