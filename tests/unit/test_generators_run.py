@@ -219,7 +219,7 @@ def test_a_mean_response_of_zero_is_no_measurement(place: GeneratorPlace) -> Non
     assert trial.values == {}
     goal = PeakGoal(criteria=parse_criteria(["40ms"]))
     assert why_unusable(goal, trial) == (
-        "no value of response_ms_mean came out of it: response_ms_mean is 0, so nothing "
+        "it gave no value of response_ms_mean: response_ms_mean is 0, so nothing "
         "was measured"
     )
 

@@ -58,7 +58,8 @@ def _computed_findings(
         # Where the capacity depends on the load, a change of it shows no drift.
         *_finding_of(DRIFT_CODE, "" if shape else drift(goal, history)),
     )
-    return tuple({found.code: found for found in reversed(each)}.values())[::-1]
+    by_code = {finding.code: finding for finding in reversed(each)}
+    return tuple(by_code.values())[::-1]
 
 
 def shape_findings(goal: PeakGoal, history: Sequence[LoadTrial]) -> tuple[Finding, ...]:

@@ -1,4 +1,11 @@
-"""One step of a peak search: bounds, budget and failures, which are the same for every policy."""
+"""One step of a peak search: what is the same for every policy.
+
+Failed trials, generators that stay behind, the lowest and the highest rate, the cap on trials and
+the budget are handled here; which rate to probe and for how long is the policy's decision.
+Decision: a bound ends the search when the policy, after a trial at the bound, still asks for more
+beyond it. So the policy's own statistics decide, and no second test does.
+Source: Workbench paper, section 4 (the loop around the load-picking algorithms).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +15,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from benchwright.core.results import Finding
 from benchwright.core.search import (
     Criterion,
     LoadEnding,
@@ -38,11 +44,253 @@ from benchwright.findings.codes import make_finding
 from benchwright.findings.load_text import name_of, number_text, value_text
 from benchwright.findings.text import counted
 
-# --------------------------------------------------------------------------------------
-# Whether trials meet the criteria, by the means of their values, and what that tells.
-#
-# Purpose: what ends a search at a bound, where no policy's statistics are asked.
 
+def next_peak_step(
+    policy: Policy, goal: PeakGoal, history: Sequence[LoadTrial]
+) -> Probe | PeakResult:
+    """Return the next probe of a search, or its result.
+
+    Pure: depends on nothing but its arguments. `history` holds every trial so far,
+    failed ones too. The result's trials, seconds, cost and common findings are filled in
+    here; a policy may leave them at their defaults.
+    """
+    resolved = resolve_failures(goal, history)
+    return _PeakStep(policy, goal, history, resolved).next()
+
+
+def may_leave(
+    policy: Policy,
+    goal: PeakGoal,
+    history: Sequence[LoadTrial],
+    probe: Probe,
+    so_far: LoadTrial,
+) -> bool:
+    """Tell whether a running probe has shown enough, by the history that policies see."""
+    if not goal.watched:
+        return False
+    return policy.leaves(goal, resolve_failures(goal, history).trials, probe, so_far)
+
+
+class _PeakStep(msgspec.Struct, frozen=True):
+    """One decision: the policy's step, within the limits of all searches."""
+
+    policy: Policy
+    goal: PeakGoal
+    history: Sequence[LoadTrial]
+    resolved: ResolvedHistory
+
+    def next(self) -> Probe | PeakResult:
+        """Return the next probe, or the result."""
+        if self.resolved.fatal is not None:
+            return self._failed(self.resolved.fatal)
+        if self.resolved.retry is not None:
+            return self._within_budget(self.resolved.retry)
+        step = self.policy.next(self.goal, self.resolved.trials)
+        if isinstance(step, PeakResult):
+            return self._finished(step)
+        end = self._at_bound(step)
+        if end is not None:
+            return self._finished(end)
+        probe = self._within_bounds(step)
+        return self._at_one_rate(probe.rate) or self._within_budget(probe)
+
+    # The bounds -----------------------------------------------------------------
+
+    def _within_bounds(self, probe: Probe) -> Probe:
+        rate = within_bounds(self.goal, probe.rate)
+        fewest_s = math.ceil(tuning.PROBE_FEWEST_OPERATIONS / rate)
+        length_s = max(probe.duration_s, fewest_s)
+        return msgspec.structs.replace(probe, rate=rate, duration_s=length_s)
+
+    def _at_bound(self, probe: Probe) -> PeakResult | None:
+        """Return the result of a search that wants to go beyond a bound again."""
+        low, high = lowest_rate(self.goal), highest_rate(self.goal)
+        if self._exhausted(low, beyond=probe.rate < low, at=probe.rate <= low) is False:
+            return self._fails_at(low)
+        if self._exhausted(high, beyond=probe.rate > high, at=probe.rate >= high):
+            return self._holds_at(high, _bound_text("highest", self.goal.highest_rate))
+        offered = generator_limit(self.goal, self.resolved, self.history)
+        if offered is not None and probe.rate > tuning.BEYOND_OFFERED * offered:
+            return self._holds_at(
+                offered,
+                "the most that the generator offered: it was the limit, not the server",
+            )
+        return self._between_steps(probe)
+
+    def _between_steps(self, probe: Probe) -> PeakResult | None:
+        """Return the end of a search that wants a rate between two that the generator
+        can produce, and has them both; None while more of them may help."""
+        step = self.goal.rate_step
+        if step is None:
+            return None
+        low = math.floor(probe.rate / step) * step
+        sides = [t for t in self.resolved.trials if low <= t.rate <= low + step]
+        if len(sides) < tuning.MOST_BETWEEN_STEPS:
+            return None
+        if len({trial.rate for trial in sides}) < 2:
+            return None
+        text = f"the generator cannot produce a rate between {low:.5g} and {low + step:.5g}/s"
+        return self._given_up(PeakStatus.UNDECIDED, text)
+
+    def _exhausted(self, bound: float, *, beyond: bool, at: bool) -> bool | None:
+        """Tell whether the criteria hold at a bound that was tested enough; else None.
+
+        Enough is one trial for a policy that wants to go beyond the bound, and
+        `MOST_AT_BOUND` for one that stays at it.
+        """
+        trials = [
+            t for t in self.resolved.trials if math.isclose(counted_rate(t), bound)
+        ]
+        if not trials or not (beyond or (at and len(trials) >= tuning.MOST_AT_BOUND)):
+            return None
+        return all_hold(self.goal, trials)
+
+    def _fails_at(self, rate: float) -> PeakResult:
+        trials = [
+            t for t in self.resolved.trials if math.isclose(counted_rate(t), rate)
+        ]
+        failing = failing_criteria(self.goal, trials)
+        why = "; ".join(map(failing_text, failing)) or "every probe failed"
+        where = _bound_text("lowest", self.goal.lowest_rate)
+        detail = f"even at {number_text(rate)}/s, {where}, a criterion fails: {why}"
+        binding = failing[0][0].key if failing else ""
+        return self._bound(PeakStatus.FAILS_AT_LOWEST, rate, detail, binding)
+
+    def _holds_at(self, rate: float, what: str) -> PeakResult:
+        detail = f"every criterion still holds at {number_text(rate)}/s, {what}"
+        return self._bound(PeakStatus.NEVER_FAILS, rate, detail, "")
+
+    def _bound(
+        self, status: PeakStatus, rate: float, detail: str, binding: str
+    ) -> PeakResult:
+        return msgspec.structs.replace(
+            self.policy.best(self.goal, self.resolved.trials),
+            status=status,
+            detail=detail,
+            peak_rate=rate,
+            interval=None,
+            claim_probability=None,
+            binding=binding,
+            shape=None,
+        )
+
+    # Trials, budget, failure ----------------------------------------------------
+
+    def _at_one_rate(self, rate: float) -> PeakResult | None:
+        """Return the end of a search that has run so often at a rate that another run there
+        would decide nothing; None before."""
+        here = [trial for trial in self.resolved.trials if trial.rate == rate]
+        if len(here) < tuning.MOST_AT_ONE_RATE:
+            return None
+        why = f"{len(here)} trials at {number_text(rate)}/s do not decide the claim"
+        spreads = "; ".join(self._spread_text(c, here) for c in self.goal.criteria)
+        evidence = f"{why}: {spreads}"
+        finding = make_finding("rate-not-decided", SEARCH_SUBJECT, evidence)
+        result = self._given_up(PeakStatus.UNDECIDED, evidence)
+        return msgspec.structs.replace(result, findings=(finding, *result.findings))
+
+    def _spread_text(self, criterion: Criterion, trials: Sequence[LoadTrial]) -> str:
+        """Return `mean response 36 to 41 ms, limit 40 ms`."""
+        values = [t.values[criterion.key] for t in trials if criterion.key in t.values]
+        if not values:
+            return f"{name_of(criterion)} unknown"
+        low, high, limit = (
+            value_text(criterion, value)
+            for value in (min(values), max(values), criterion.limit)
+        )
+        return f"{name_of(criterion)} {low} to {high}, limit {limit}"
+
+    def _within_budget(self, probe: Probe) -> Probe | PeakResult:
+        goal = self.goal
+        if len(self.history) >= goal.max_trials:
+            text = f"stopped after {counted(goal.max_trials, 'trial')} (--max-trials)"
+            return self._given_up(PeakStatus.UNDECIDED, text)
+        if goal.budget_s is None:
+            return probe
+        left = goal.budget_s - _cost_s(self.history) - self._restart_s()
+        if probe.duration_s <= left:
+            return probe
+        least = tuning.BUDGET_SHORTEST_S
+        if self.history:
+            least = max(least, tuning.BUDGET_USEFUL_SHARE * probe.duration_s)
+        if left >= least:
+            # Down to a tenth: a length that can be written, and never over the budget.
+            return msgspec.structs.replace(probe, duration_s=math.floor(10 * left) / 10)
+        text = f"{goal.budget_s:.6g} s budget used up"
+        return self._given_up(PeakStatus.BUDGET, text)
+
+    def _restart_s(self) -> float:
+        """Return what a trial costs beside its load, as far as is known [s]."""
+        worked = [t for t in self.history if t.ending is not LoadEnding.FAILED]
+        if not worked:
+            return self.goal.restart_s
+        return sum(trial.cost_s - trial.lasted_s for trial in worked) / len(worked)
+
+    def _given_up(self, status: PeakStatus, text: str) -> PeakResult:
+        best = self.policy.best(self.goal, self.resolved.trials)
+        parts = (text, best.detail, self._against(best))
+        detail = "; ".join(part for part in parts if part)
+        return self._finished(
+            msgspec.structs.replace(best, status=status, detail=detail)
+        )
+
+    def _against(self, best: PeakResult) -> str:
+        """Return how a result's own curve contradicts its answer: a lower rate at which
+        the limit is missed by more than the claim allows. Empty where it does not."""
+        criteria = {criterion.key: criterion for criterion in self.goal.criteria}
+        criterion = criteria.get(best.binding)
+        if criterion is None or best.peak_rate is None or criterion.better == "higher":
+            return ""
+        most = criterion.limit * (1 + self.goal.claim.tolerance)
+        lower = (point for point in best.curve if point.rate < best.peak_rate)
+        wrong = next((point for point in lower if point.middle > most), None)
+        if wrong is None:
+            return ""
+        return (
+            f"against it: {name_of(criterion)} {value_text(criterion, wrong.middle)} at "
+            f"{number_text(wrong.rate)}/s"
+        )
+
+    def _failed(self, trial: LoadTrial) -> PeakResult:
+        detail = (
+            f"the probe at {trial.rate:.5g}/s failed twice, and no lower rate has worked: "
+            f"{trial.failure}"
+        )
+        return self._finished(
+            PeakResult(
+                status=PeakStatus.FAILED,
+                detail=detail,
+                claim=self.goal.claim,
+                policy=self.policy.name,
+            )
+        )
+
+    def _finished(self, result: PeakResult) -> PeakResult:
+        """Return the result with what every search counts."""
+        findings = (*result.findings, *trial_findings(self.resolved, self.history))
+        return msgspec.structs.replace(
+            result,
+            trials=len(self.history),
+            load_s=sum(trial.lasted_s for trial in self.history),
+            cost_s=_cost_s(self.history),
+            findings=tuple(dict.fromkeys(findings)),
+        )
+
+
+def _bound_text(name: str, rate: float | None) -> str:
+    """Return what a bound is: `the lowest rate`, and how to set one that the user did not."""
+    if rate is not None:
+        return f"the {name} rate"
+    return f"the {name} rate that is tried (--{name}, or {name} of [peak])"
+
+
+def _cost_s(history: Sequence[LoadTrial]) -> float:
+    return sum(trial.cost_s for trial in history)
+
+
+# -- whether trials meet the criteria, by the means of their values -------------------------------
+#
+# Used where a search ends at a bound, where no policy's statistics are asked.
 
 FailingCriterion = tuple[Criterion, float]
 """A criterion that is not met, and the mean of its values."""
@@ -76,22 +324,22 @@ def all_hold(goal: PeakGoal, trials: Sequence[LoadTrial]) -> bool:
 
 
 def generator_limit(
-    goal: PeakGoal, seen: ResolvedHistory, history: Sequence[LoadTrial]
+    goal: PeakGoal, resolved: ResolvedHistory, history: Sequence[LoadTrial]
 ) -> float | None:
-    """Return the most that a generator offered that was behind twice while every
-    criterion held [1/s]; None where it was the server, or nobody was behind."""
-    if len(seen.behind) >= 2 and all_hold(goal, seen.behind):
+    """Return the highest rate that a generator offered that was behind twice while every
+    criterion held [1/s]; None where the server was the limit, or no trial was behind."""
+    if len(resolved.behind) >= 2 and all_hold(goal, resolved.behind):
         return max(trial.offered_rate for trial in history if is_behind(trial))
-    return _most_ended(goal, seen)
+    return _most_ended(goal, resolved.trials)
 
 
-def _most_ended(goal: PeakGoal, seen: ResolvedHistory) -> float | None:
-    """Return the most that ended in a second, where that is all that is counted: while
-    every criterion held, and a rate half as high again made no more of it.
+def _most_ended(goal: PeakGoal, trials: Sequence[LoadTrial]) -> float | None:
+    """Return the highest rate of ended operations [1/s], where only these are counted: while
+    every criterion held, and a rate half as high again ended no more of them.
 
-    At one rate alone it tells nothing: what is in flight at the end is missing too.
+    One rate alone shows nothing: what is in flight at the end is missing too.
     """
-    short = [trial for trial in seen.trials if is_short(trial)]
+    short = [trial for trial in trials if is_short(trial)]
     short = sorted(short, key=lambda trial: trial.rate)
     for low, high in itertools.pairwise(short):
         farther = high.rate >= tuning.CEILING_RATE_RATIO * low.rate
@@ -104,262 +352,3 @@ def _most_ended(goal: PeakGoal, seen: ResolvedHistory) -> float | None:
 def ended_rate(trial: LoadTrial) -> float:
     """Return how many operations ended in a second, well or not [1/s]."""
     return ((trial.completed or 0) + trial.errors) / trial.lasted_s
-
-
-# -- One step of a peak search: what every policy shares, so that none repeats it ------
-#
-# Trials that failed, generators that stay behind, the lowest and the highest rate, the cap
-# on trials and the budget are the same for all policies; which rate and how long is theirs.
-# Decision: a bound ends the search when the policy, having seen a trial at the bound, still
-# asks for more beyond it. So the policy's own statistics decide, and no second test does.
-# Source: Workbench paper, section 4 (the loop around the load-picking algorithms).
-
-
-def next_peak_step(
-    policy: Policy, goal: PeakGoal, history: Sequence[LoadTrial]
-) -> Probe | PeakResult:
-    """Return the next probe of a search, or what the search came to.
-
-    Pure: depends on nothing but its arguments. `history` holds every trial so far,
-    failed ones too. The result's trials, seconds, cost and common findings are filled in
-    here; a policy may leave them at their defaults.
-    """
-    seen = resolve_failures(goal, history)
-    return _PeakStep(policy, goal, history, seen).taken()
-
-
-def may_leave(
-    policy: Policy,
-    goal: PeakGoal,
-    history: Sequence[LoadTrial],
-    probe: Probe,
-    so_far: LoadTrial,
-) -> bool:
-    """Tell whether a running probe has told enough, by the history that policies see."""
-    if not goal.watched:
-        return False
-    return policy.leaves(goal, resolve_failures(goal, history).trials, probe, so_far)
-
-
-class _PeakStep(msgspec.Struct, frozen=True):
-    """What one decision looks at."""
-
-    policy: Policy
-    goal: PeakGoal
-    history: Sequence[LoadTrial]
-    seen: ResolvedHistory
-
-    def taken(self) -> Probe | PeakResult:
-        """Return the step: the policy's, within what all searches keep to."""
-        if self.seen.fatal is not None:
-            return self._failed(self.seen.fatal)
-        asked = self.seen.retry or self.policy.next(self.goal, self.seen.trials)
-        if isinstance(asked, PeakResult):
-            return self._finished(asked)
-        if self.seen.retry is None:
-            found = self._at_bound(asked)
-            if found is not None:
-                return self._finished(found)
-            asked = self._within_bounds(asked)
-            stuck = self._at_one_rate(asked.rate)
-            if stuck is not None:
-                return stuck
-        return self._within_budget(asked)
-
-    # The bounds -----------------------------------------------------------------
-
-    def _within_bounds(self, probe: Probe) -> Probe:
-        rate = within_bounds(self.goal, probe.rate)
-        length_s = max(
-            probe.duration_s, math.ceil(tuning.PROBE_FEWEST_OPERATIONS / rate)
-        )
-        return msgspec.structs.replace(probe, rate=rate, duration_s=length_s)
-
-    def _at_bound(self, probe: Probe) -> PeakResult | None:
-        """Return the result of a search that wants to go beyond a bound again."""
-        low, high = lowest_rate(self.goal), highest_rate(self.goal)
-        if self._exhausted(low, beyond=probe.rate < low, at=probe.rate <= low) is False:
-            return self._fails_at(low)
-        if self._exhausted(high, beyond=probe.rate > high, at=probe.rate >= high):
-            return self._holds_at(high, _bound_text("highest", self.goal.highest_rate))
-        offered = generator_limit(self.goal, self.seen, self.history)
-        if offered is not None and probe.rate > tuning.BEYOND_OFFERED * offered:
-            return self._holds_at(
-                offered,
-                "the most that the generator offered: it was the limit, not the server",
-            )
-        return self._between_steps(probe)
-
-    def _between_steps(self, probe: Probe) -> PeakResult | None:
-        """Return the end of a search that wants a rate between two that the generator
-        can produce, and has them both; None while more of them may help."""
-        step = self.goal.rate_step
-        if step is None:
-            return None
-        low = math.floor(probe.rate / step) * step
-        sides = [t for t in self.seen.trials if low <= t.rate <= low + step]
-        if (
-            len(sides) < tuning.MOST_BETWEEN_STEPS
-            or len({trial.rate for trial in sides}) < 2
-        ):
-            return None
-        text = f"the generator cannot produce a rate between {low:.5g} and {low + step:.5g}/s"
-        return self._given_up(PeakStatus.UNDECIDED, text)
-
-    def _exhausted(self, bound: float, *, beyond: bool, at: bool) -> bool | None:
-        """Tell whether the criteria hold at a bound that was tested enough; else None.
-
-        Enough is one trial for a policy that wants to go beyond the bound, and
-        `STUBBORN` for one that stays at it.
-        """
-        trials = [t for t in self.seen.trials if math.isclose(counted_rate(t), bound)]
-        if not trials or not (beyond or (at and len(trials) >= tuning.MOST_AT_BOUND)):
-            return None
-        return all_hold(self.goal, trials)
-
-    def _fails_at(self, rate: float) -> PeakResult:
-        trials = [t for t in self.seen.trials if math.isclose(counted_rate(t), rate)]
-        failing = failing_criteria(self.goal, trials)
-        told = "; ".join(map(failing_text, failing)) or "every probe failed"
-        where = _bound_text("lowest", self.goal.lowest_rate)
-        detail = f"even at {number_text(rate)}/s, {where}, a criterion fails: {told}"
-        binding = failing[0][0].key if failing else ""
-        return self._bound(PeakStatus.FAILS_AT_LOWEST, rate, detail, binding)
-
-    def _holds_at(self, rate: float, what: str) -> PeakResult:
-        detail = f"every criterion still holds at {number_text(rate)}/s, {what}"
-        return self._bound(PeakStatus.NEVER_FAILS, rate, detail, "")
-
-    def _bound(
-        self, status: PeakStatus, rate: float, detail: str, binding: str
-    ) -> PeakResult:
-        return msgspec.structs.replace(
-            self.policy.best(self.goal, self.seen.trials),
-            status=status,
-            detail=detail,
-            peak_rate=rate,
-            interval=None,
-            claim_probability=None,
-            binding=binding,
-            shape=None,
-        )
-
-    # Trials, budget, failure ----------------------------------------------------
-
-    def _at_one_rate(self, rate: float) -> PeakResult | None:
-        """Return the end of a search that has run so often at a rate that another run there
-        would decide nothing; None while it may."""
-        here = [trial for trial in self.seen.trials if trial.rate == rate]
-        if len(here) < tuning.MOST_AT_ONE_RATE:
-            return None
-        why = f"{len(here)} trials at {number_text(rate)}/s do not decide the claim"
-        shown = "; ".join(self._spread_text(one, here) for one in self.goal.criteria)
-        found = make_finding("rate-not-decided", SEARCH_SUBJECT, f"{why}: {shown}")
-        result = self._given_up(PeakStatus.UNDECIDED, f"{why}: {shown}")
-        return msgspec.structs.replace(result, findings=(found, *result.findings))
-
-    def _spread_text(self, criterion: Criterion, trials: Sequence[LoadTrial]) -> str:
-        """Return `mean response 36 to 41 ms, limit 40 ms`."""
-        values = [t.values[criterion.key] for t in trials if criterion.key in t.values]
-        if not values:
-            return f"{name_of(criterion)} unknown"
-        low, high, limit = (
-            value_text(criterion, value)
-            for value in (min(values), max(values), criterion.limit)
-        )
-        return f"{name_of(criterion)} {low} to {high}, limit {limit}"
-
-    def _within_budget(self, probe: Probe) -> Probe | PeakResult:
-        goal = self.goal
-        if len(self.history) >= goal.max_trials:
-            text = f"stopped after {counted(goal.max_trials, 'trial')} (--max-trials)"
-            return self._given_up(PeakStatus.UNDECIDED, text)
-        if goal.budget_s is None:
-            return probe
-        left = goal.budget_s - _cost_s(self.history) - self._restart_s()
-        if probe.duration_s <= left:
-            return probe
-        useful = (
-            tuning.BUDGET_USEFUL_SHARE * probe.duration_s
-            if self.history
-            else tuning.BUDGET_SHORTEST_S
-        )
-        if left >= max(useful, tuning.BUDGET_SHORTEST_S):
-            # Down to a tenth: a length that can be written, and never over the budget.
-            return msgspec.structs.replace(probe, duration_s=math.floor(10 * left) / 10)
-        text = f"{goal.budget_s:.6g} s budget used up"
-        return self._given_up(PeakStatus.BUDGET, text)
-
-    def _restart_s(self) -> float:
-        """Return what a trial costs beside its load, as far as is known [s]."""
-        worked = [t for t in self.history if t.ending is not LoadEnding.FAILED]
-        if not worked:
-            return self.goal.restart_s
-        return sum(trial.cost_s - trial.lasted_s for trial in worked) / len(worked)
-
-    def _given_up(self, status: PeakStatus, text: str) -> PeakResult:
-        best = self.policy.best(self.goal, self.seen.trials)
-        parts = (text, best.detail, self._against(best))
-        detail = "; ".join(part for part in parts if part)
-        return self._finished(
-            msgspec.structs.replace(best, status=status, detail=detail)
-        )
-
-    def _against(self, best: PeakResult) -> str:
-        """Return what a result's own curve says against its answer: a lower rate at which
-        the limit is missed by more than the claim allows. Empty where nothing does."""
-        limits = {one.key: one for one in self.goal.criteria}
-        criterion = limits.get(best.binding)
-        if criterion is None or best.peak_rate is None or criterion.better == "higher":
-            return ""
-        most = criterion.limit * (1 + self.goal.claim.tolerance)
-        lower = (p for p in best.curve if p.rate < best.peak_rate)
-        wrong = next((point for point in lower if point.middle > most), None)
-        if wrong is None:
-            return ""
-        return (
-            f"against it: {name_of(criterion)} {value_text(criterion, wrong.middle)} at "
-            f"{number_text(wrong.rate)}/s"
-        )
-
-    def _failed(self, trial: LoadTrial) -> PeakResult:
-        detail = (
-            f"the probe at {trial.rate:.5g}/s failed twice, and no lower rate has worked: "
-            f"{trial.failure}"
-        )
-        return self._finished(
-            PeakResult(
-                status=PeakStatus.FAILED,
-                detail=detail,
-                claim=self.goal.claim,
-                policy=self.policy.name,
-            )
-        )
-
-    def _finished(self, result: PeakResult) -> PeakResult:
-        """Return the result with what every search counts."""
-        return msgspec.structs.replace(
-            result,
-            trials=len(self.history),
-            load_s=sum(trial.lasted_s for trial in self.history),
-            cost_s=_cost_s(self.history),
-            findings=_without_repeats(
-                (*result.findings, *trial_findings(self.seen, self.history))
-            ),
-        )
-
-
-def _bound_text(name: str, said: float | None) -> str:
-    """Return what a bound is: `the lowest rate`, and how to move one that nobody set."""
-    moved = (
-        "" if said is not None else f" that is tried (--{name}, or {name} of [peak])"
-    )
-    return f"the {name} rate{moved}"
-
-
-def _cost_s(history: Sequence[LoadTrial]) -> float:
-    return sum(trial.cost_s for trial in history)
-
-
-def _without_repeats(items: Sequence[Finding]) -> tuple[Finding, ...]:
-    return tuple(dict.fromkeys(items))

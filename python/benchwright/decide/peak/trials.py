@@ -1,4 +1,12 @@
-"""The trials of a search as a policy sees them, failures resolved, and a cache of what was computed from them."""
+"""The trials of a search as a policy sees them, failures resolved.
+
+Decision: a policy never meets a broken trial. A probe that failed is run once more. When
+that fails too and lower rates worked, the server cannot take the rate: the policy gets one
+trial with ending FAILED, which means *overload, no value*, and nothing else does.
+`LoadTrial.rate` stays the intended rate, so that a policy finds its probes again; a trial
+whose generator stayed far below it counts at the offered rate (`counted_rate`).
+Absent is not zero; achieved and offered rate are two things (GLOSSARY.md).
+"""
 
 from __future__ import annotations
 
@@ -15,63 +23,16 @@ from benchwright.decide.peak import tuning
 from benchwright.findings.codes import finding_of_mark, make_finding
 from benchwright.findings.text import counted, was
 
-# --------------------------------------------------------------------------------------
-# What pure functions of trials returned, so that a decision computes only what is
-# new.
-#
-# Decision: keyed by the trials themselves (the same objects) and a key of what else the value
-# depends on. Dropping it changes nothing but the time that a decision takes. Values that are
-# kept in a policy lost: a report and a running search each have their own.
-
-CachedValue = TypeVar("CachedValue")
-
-
-class TrialCache(Generic[CachedValue]):
-    """The values that a pure function of trials returned last."""
-
-    def __init__(self, most: int) -> None:
-        """Keep `most` values."""
-        self._most = most
-        self._values: OrderedDict[Hashable, tuple[Sequence[LoadTrial], CachedValue]] = (
-            OrderedDict()
-        )
-
-    def value(
-        self,
-        trials: Sequence[LoadTrial],
-        key: Hashable,
-        compute: Callable[[], CachedValue],
-    ) -> CachedValue:
-        """Return what `compute` returns for these trials and this key."""
-        place = (tuple(map(id, trials)), key)
-        known = self._values.pop(place, None)
-        # The trials are kept with the value, so that no other object gets their ids.
-        known = (tuple(trials), compute()) if known is None else known
-        self._values[place] = known
-        if len(self._values) > self._most:
-            self._values.popitem(last=False)
-        return known[1]
-
-
-# -- The trials of a search as a policy sees them: failures resolved -------------------
-#
-# Decision: a policy never meets a broken trial. A probe that failed is run once more; when
-# that fails too and lower rates worked, the server cannot take the rate: the policy sees one
-# trial with ending FAILED, which means *overload, no value*, and nothing else does.
-# `LoadTrial.rate` stays what was intended, so that a policy finds its probes again; a trial
-# whose generator stayed far under it counts at what was offered (`counted_rate`).
-# Absent is not zero; achieved and offered rate are two things (GLOSSARY.md).
-
 SEARCH_SUBJECT = "search"
 
 
 class ResolvedHistory(msgspec.Struct, frozen=True):
-    """What a search's history comes to before a policy looks at it."""
+    """A search's history with its failures resolved."""
 
     trials: tuple[LoadTrial, ...]
     """For the policy."""
     retry: Probe | None = None
-    """A probe that failed once and is owed another go."""
+    """A probe that failed once and is run again."""
     fatal: LoadTrial | None = None
     """A probe that failed twice where no lower rate had worked."""
     behind: tuple[LoadTrial, ...] = ()
@@ -82,13 +43,13 @@ class ResolvedHistory(msgspec.Struct, frozen=True):
 
 
 def is_behind(trial: LoadTrial) -> bool:
-    """Tell whether the generator offered far less than it was asked to."""
+    """Tell whether the generator offered far less than the intended rate."""
     return trial.offered is not None and _is_fewer(trial, trial.offered)
 
 
 def is_short(trial: LoadTrial) -> bool:
-    """Tell whether far fewer operations ended than were asked for, where nobody counted
-    how many arrived."""
+    """Tell whether far fewer operations ended than were intended, where arrivals were not
+    counted."""
     if trial.offered is not None or trial.completed is None:
         return False
     return _is_fewer(trial, trial.completed + trial.errors)
@@ -118,10 +79,10 @@ def lowest_failed(trials: Sequence[LoadTrial]) -> float:
 
 
 def why_unusable(goal: PeakGoal, trial: LoadTrial) -> str:
-    """Return why a trial tells nothing; empty where it tells something."""
+    """Return why a trial cannot be used; empty where it can."""
     if trial.ending is LoadEnding.FAILED:
         return trial.failure or "it failed"
-    # An infinite value is one: a percentile beyond all that was waited for.
+    # An infinite value can be used: a percentile beyond the longest wait.
     absent = [
         criterion.key
         for criterion in goal.criteria
@@ -131,7 +92,7 @@ def why_unusable(goal: PeakGoal, trial: LoadTrial) -> str:
         return ""
     why = f": {trial.failure}" if trial.failure else ""
     why = ": no operation was offered" if trial.offered == 0 else why
-    return f"no value of {' and '.join(absent)} came out of it{why}"
+    return f"it gave no value of {' and '.join(absent)}{why}"
 
 
 def resolve_failures(goal: PeakGoal, history: Sequence[LoadTrial]) -> ResolvedHistory:
@@ -175,13 +136,13 @@ def _retry_of(trial: LoadTrial) -> Probe:
 
 
 def trial_findings(
-    seen: ResolvedHistory, history: Sequence[LoadTrial]
+    resolved: ResolvedHistory, history: Sequence[LoadTrial]
 ) -> tuple[Finding, ...]:
-    """Return the doubts that do not depend on a policy."""
+    """Return the findings that do not depend on a policy."""
     return (
-        *_behind_finding(seen.behind),
-        *_overload_finding(seen.overloads),
-        *_failure_finding(seen, len(history)),
+        *_behind_finding(resolved.behind),
+        *_overload_finding(resolved.overloads),
+        *_failure_finding(resolved, len(history)),
         *_mark_findings(history),
     )
 
@@ -201,7 +162,7 @@ def _behind_finding(trials: Sequence[LoadTrial]) -> tuple[Finding, ...]:
 
 
 def _overload_finding(trials: Sequence[LoadTrial]) -> tuple[Finding, ...]:
-    """Return one doubt about all rates that failed, with the failure at the lowest."""
+    """Return one finding about all rates that failed, with the failure at the lowest."""
     if not trials:
         return ()
     by_rate = sorted(trials, key=lambda trial: trial.rate)
@@ -234,3 +195,40 @@ def _mark_findings(history: Sequence[LoadTrial]) -> tuple[Finding, ...]:
         )
         for code, n in counts.items()
     )
+
+
+# -- a cache of what pure functions of trials returned ------------------------------------------------
+#
+# With it a decision computes only what is new. Without it nothing changes but the time.
+# Decision: keyed by the trials themselves (the same objects) and a key of whatever else the value
+# depends on. Values that are stored in a policy lost: a report and a running search each have
+# their own.
+
+CachedValue = TypeVar("CachedValue")
+
+
+class TrialCache(Generic[CachedValue]):
+    """The values that a pure function of trials returned last."""
+
+    def __init__(self, most: int) -> None:
+        """Make a cache of at most `most` values."""
+        self._most = most
+        self._values: OrderedDict[Hashable, tuple[Sequence[LoadTrial], CachedValue]] = (
+            OrderedDict()
+        )
+
+    def value(
+        self,
+        trials: Sequence[LoadTrial],
+        key: Hashable,
+        compute: Callable[[], CachedValue],
+    ) -> CachedValue:
+        """Return what `compute` returns for these trials and this key."""
+        whole_key = (tuple(map(id, trials)), key)
+        entry = self._values.pop(whole_key, None)
+        # The trials stay with the value, so that no other object gets their ids.
+        entry = (tuple(trials), compute()) if entry is None else entry
+        self._values[whole_key] = entry
+        if len(self._values) > self._most:
+            self._values.popitem(last=False)
+        return entry[1]
