@@ -116,7 +116,7 @@ def test_a_notice_that_nobody_takes_changes_no_result(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert json.loads(done.stdout)["status"] == "complete"
     assert (
-        "bw: notice not delivered: command false: it ended with exit status 1\n"
+        "bw: notice not delivered: command false: ended with exit status 1\n"
         in done.stderr
     )
     assert "webhook of variable URL: the environment variable URL is" in done.stderr
@@ -163,8 +163,8 @@ def test_mail_of_a_failure_and_no_password_in_the_study(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert server.logins == [("me", "Tr0ub4dor", False)]
     (raw,) = server.messages
-    assert b"Subject: bw: s.toml failed, and ended there on " in raw
-    assert "535 no entry with ***" in done.stderr
+    assert b"Subject: bw: s.toml stopped at its first failure on " in raw
+    assert "no entry with ***" in done.stderr
     for path in (tmp_path / "bw-study").rglob("*"):
         assert path.is_dir() or b"Tr0ub4dor" not in path.read_bytes(), path
 

@@ -45,7 +45,7 @@ NOTICE = Notice(
 
 def test_a_body_says_what_why_which_and_where() -> None:
     assert body(NOTICE) == (
-        "bw: a.toml ended without an answer on vm.\n\n"
+        "bw: a.toml ended undecided on vm.\n\n"
         "no answer for it\ntests: it, and it\n\n"
         "findings:\n  drift (warning): it elapsed\n  drift (note): it\n\n"
         "it elapsed: 0.51 +- 0.02 s (n 30)\nit ops: 7 (n 1)\nit gone: absent B (n 0)\n\n"
@@ -137,7 +137,7 @@ def test_a_load_that_is_kept_in_no_study_says_so() -> None:
     notice = notice_of("<load>", event_of(end), end)
     assert notice.study == ""
     told = body(notice)
-    assert "\n10/s\n\nkept in no study, on " in told
+    assert "\n10/s\n\nnot stored in a study; ran on " in told
     assert "session" not in told
 
 

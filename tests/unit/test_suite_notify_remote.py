@@ -88,35 +88,35 @@ urls_variable = "URLS"
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("[notify]\n", "1:2 nobody is told anything"),
+        ("[notify]\n", "1:2 there is no notification target"),
         ('[notify]\non = "dnoe"\ncommand = ["x"]', "2:6 there is no event 'dnoe'"),
-        ("[notify]\non = []\ncommand = ['x']", "2:6 no event is told"),
+        ("[notify]\non = []\ncommand = ['x']", "2:6 the list of events is empty"),
         ("[notify]\ncommand = 'beep'", "2:11 command is a string, expected an array"),
         (
             "[notify]\ncommand = ['']",
             "2:11 a command is an array of words, none of them empty",
         ),
-        ("[notify.mail]\nto = 'me'", "2:6 'me' is no mail address"),
+        ("[notify.mail]\nto = 'me'", "2:6 'me' is not a mail address"),
         (
             "[notify.mail]\nto = 'a@b'\nuser = 'a'",
             "1:2 a user and a password belong together",
         ),
         (
             "[notify.mail]\nto = 'a@b'\nhost = 'h'\nuser = 'a'\npassword_variable = 'P'",
-            "1:2 the password would go to h in clear",
+            "1:2 the password would go to h unencrypted",
         ),
         ("[notify.mail]\nto = 'a@b'\npassword = 'x'", "3:1 unknown key 'password'"),
         (
             "[notify.webhook]\ntoken_variable = 'a b'\nurl = 'https://h'",
-            "2:18 this is no name of an environment variable",
+            "2:18 this is not the name of an environment variable",
         ),
         (
             "[notify.webhook]\nurl = 'http://h/x'\ntoken_variable = 'T'",
-            "2:7 a token would cross the network in clear: use https://",
+            "2:7 the token would cross the network unencrypted: use https://",
         ),
         (
             "[notify.webhook]\nurl = 'https://me:secret@h/'",
-            "2:7 the URL holds a user or password: give a token instead",
+            "2:7 the URL contains a user or password: give a token instead",
         ),
         (
             "[notify.apprise]\nurls = ['x']",
@@ -206,11 +206,11 @@ def test_words_of_the_command_line(
 @pytest.mark.parametrize(
     ("words", "on", "message"),
     [
-        (["me@host"], None, "'me@host' tells nobody"),
-        (["mail:me"], None, "'me' is no mail address"),
+        (["me@host"], None, "'me@host' is not a notification target"),
+        (["mail:me"], None, "'me' is not a mail address"),
         (["env:NOT_THERE"], None, "the variable NOT_THERE is not set"),
-        (["env:a b"], None, "'a b' is no name of a variable"),
-        (["https://u:p@h"], None, "the URL holds a user or password"),
+        (["env:a b"], None, "'a b' is not the name of a variable"),
+        (["https://u:p@h"], None, "the URL contains a user or password"),
         (["command:'"], None, "No closing quotation"),
         (["/no/file.toml"], None, "there is no such file"),
         (["mail:a@b"], "never", "there is no event 'never'"),

@@ -25,7 +25,7 @@ from benchwright.core.results import Finding, Severity
 from benchwright.core.untrusted import one_line, visible, visible_json, visible_lines
 from benchwright.findings.explanation import explain_test
 from benchwright.notice import text as notice_text
-from benchwright.notice.keep import FILE, keep
+from benchwright.notice.deliver import FILE, record_notice
 from benchwright.report import env as env_json
 from benchwright.report import parts as report_json
 from benchwright.report.chill import chill_document, chill_text
@@ -218,7 +218,7 @@ def test_notices_have_no_control_characters(tmp_path: Path) -> None:
     document = notice_text.document(notice).decode()
     assert document.isprintable()
     assert json.loads(document)["summary"] == EVIL + "\x7f"
-    assert keep(tmp_path, notice, [NoticeDelivery("mail", 1, EVIL)]) == ""
+    assert record_notice(tmp_path, notice, [NoticeDelivery("mail", 1, EVIL)]) == ""
     assert (tmp_path / FILE).read_text().replace("\n", "").isprintable()
 
 

@@ -266,7 +266,7 @@ def test_a_spec_says_who_is_told_of_the_end() -> None:
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("[notify]\n", "1:2 suite-notify nobody is told anything"),
+        ("[notify]\n", "1:2 suite-notify there is no notification target"),
         ("[notify]\ncomand = ['x']\n", "2:1 spec-unknown-key unknown key 'comand'"),
         ("notify = 3\n", "1:10 spec-type notify is a whole number, expected a table"),
         ("[notify.mail]\npassword = 'x'\n", "2:1 spec-unknown-key"),

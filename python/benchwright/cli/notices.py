@@ -43,22 +43,22 @@ if TYPE_CHECKING:
     from benchwright.study.journal import SessionInfo
 
 
-# -- `--notify`: who is told of a session's end, from words of the command line --------
+# -- `--notify`: the targets that are named on the command line ------------------------
 #
-# A word is `mail:ADDRESS[,ADDRESS]` (by this machine's mail server), `https://...`, `env:NAME`
-# (a variable that holds a webhook's URL, or apprise's), `command:PROGRAM WORDS`, or FILE.toml
-# with a table [notify]. Decision: what was asked is kept among the session's options, so that
-# `bw resume` tells the same people; no secret can be part of it.
+# A target is `mail:ADDRESS[,ADDRESS]` (by this machine's mail server), `https://...`, `env:NAME`
+# (a variable with the URL of a webhook or of apprise), `command:PROGRAM WORDS`, or FILE.toml
+# with a table [notify]. Decision: the settings are stored with the session's options, so that
+# `bw resume` notifies the same targets; no secret can be part of them.
 
 KEY = "notify"
-"""Of the session's options: the JSON of what --notify asked for."""
+"""Key of the session's options: the settings of --notify as JSON."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HINT = "mail:ADDRESS, https://..., env:NAME, command:PROGRAM, or FILE.toml"
 
 
 def read_notify(words: Sequence[str], on: str | None) -> tuple[NoticeSettings, ...]:
-    """Return what --notify and --notify-on ask for. Raises InputError."""
+    """Return the settings of --notify and --notify-on. Raises InputError."""
     events = ALL_EVENTS if on is None else _events(on)
     if on is not None and not words:
         raise argument_error("--notify-on", on, "there is no --notify", _HINT)
@@ -70,7 +70,7 @@ def read_notify(words: Sequence[str], on: str | None) -> tuple[NoticeSettings, .
 
 
 def with_notify(info: SessionInfo, arguments: Namespace) -> SessionInfo:
-    """Return what a session is begun with, and what --notify asked. Raises InputError."""
+    """Return a session's info with the settings of --notify. Raises InputError."""
     asked = read_notify(arguments.notify, arguments.notify_on)
     if not asked:
         return info
@@ -81,10 +81,10 @@ def with_notify(info: SessionInfo, arguments: Namespace) -> SessionInfo:
 def notices_of(
     info: SessionInfo, suite: NoticeSettings | None = None
 ) -> tuple[NoticeSettings, ...]:
-    """Return who is to be told: those of the suite and those of --notify."""
-    kept = info.options.get(KEY)
-    asked = msgspec.json.decode(kept, type=tuple[NoticeSettings, ...]) if kept else ()
-    return (*(() if suite is None else (suite,)), *asked)
+    """Return the settings of the suite and those of --notify."""
+    stored = info.options.get(KEY, "[]")
+    options = msgspec.json.decode(stored, type=tuple[NoticeSettings, ...])
+    return (*(() if suite is None else (suite,)), *options)
 
 
 def _events(text: str) -> tuple[NoticeEvent, ...]:
@@ -102,14 +102,28 @@ def _target(word: str) -> NoticeTarget:
     kind, _, rest = word.partition(":")
     match kind:
         case "mail":
-            return _mail(word, rest)
+            return _with_apprise(word, _mail(word, rest))
         case "http" | "https":
             return _webhook(word)
         case "env":
-            return _variable(word, rest)
+            return _with_apprise(word, _variable(word, rest))
         case "command":
             return _command(word, rest)
-    raise argument_error("--notify", word, f"{word!r} tells nobody", _HINT)
+    raise argument_error(
+        "--notify", word, f"{word!r} is not a notification target", _HINT
+    )
+
+
+def _with_apprise(word: str, target: NoticeTarget) -> NoticeTarget:
+    """Return a target. Raises InputError where it needs apprise, which is not installed."""
+    from importlib.util import find_spec
+
+    needed = isinstance(target, MailTarget | AppriseTarget)
+    if needed and find_spec("apprise") is None:
+        from benchwright.notice.targets import NO_APPRISE
+
+        raise argument_error("--notify", word, NO_APPRISE)
+    return target
 
 
 def _mail(word: str, rest: str) -> MailTarget:
@@ -118,13 +132,13 @@ def _mail(word: str, rest: str) -> MailTarget:
     to = tuple(address.strip() for address in rest.split(","))
     for address in to:
         if not ADDRESS.fullmatch(address):
-            message = f"{address!r} is no mail address"
+            message = f"{address!r} is not a mail address"
             raise argument_error("--notify", word, message, "mail:NAME@HOST")
     return MailTarget(to)
 
 
 def _webhook(word: str) -> WebhookTarget:
-    from benchwright.notice.url import url_fault
+    from benchwright.notice.targets import url_fault
 
     fault = url_fault(word, with_token=False)
     if fault:
@@ -137,7 +151,7 @@ def _variable(word: str, name: str) -> NoticeTarget:
     import os
 
     if not _NAME.fullmatch(name):
-        message = f"{name!r} is no name of a variable"
+        message = f"{name!r} is not the name of a variable"
         raise argument_error("--notify", word, message, "env:NAME")
     value = os.environ.get(name, "").strip()
     if not value:
@@ -168,42 +182,45 @@ def _of_file(path: str) -> NoticeSettings:
         raise argument_error("--notify", path, error.message) from None
     if text is None:
         raise argument_error("--notify", path, "there is no such file")
-    return notify_file(path, text)
+    settings = notify_file(path, text)
+    for target in settings.targets:
+        _with_apprise(path, target)
+    return settings
 
 
 # --------------------------------------------------------------------------------------
-# Tells of a session's end: composes the notice, has it delivered, says what was not.
+# Notifies of a session's end: composes the notice, delivers it, reports what was not delivered.
 #
 # Purpose: the one call for `bw run`, `compare` and `resume` (a session), searches and loads.
-# Decision: it comes after the result is printed and durable, raises nothing, and has no part
-# in the exit status: what a mail server does is no property of what was measured.
+# Decision: it comes after the result is printed and durable, raises nothing, and does not
+# change the exit status: what a mail server does is no property of what was measured.
 
-_COMMONLY_LEFT_OUT = frozenset({"user", "system", "wait", "cpu_percent", "rss_bytes"})
+_COMMON_QUANTITIES = frozenset({"user", "system", "wait", "cpu_percent", "rss_bytes"})
 
 
 class SessionEnd(msgspec.Struct, frozen=True):
-    """What a caller knows of a session's end."""
+    """How a session ended."""
 
     study: Path | None
-    """None: of a load that is kept in none."""
+    """None: a load that no study stores."""
     session: int
     verdict: SessionVerdict
     tests: tuple[str, ...] = ()
-    """Those that it is about."""
+    """The tests that failed or are undecided."""
     document: StatsReport | None = None
     summary: str = ""
-    """As it was printed."""
+    """The report as it was printed."""
     findings: tuple[Finding, ...] = ()
     broken: bool = False
     """An operating error ended it, not a benchmark."""
     paused: bool = False
-    """It ends at a checkpoint, as before a reboot, and goes on by itself: no end to tell."""
+    """It stopped at a checkpoint, as before a reboot, and continues by itself: no notice."""
 
 
 def notify_of_session(
     prepared: PreparedProgram, session: Session, end: SessionEnd
 ) -> None:
-    """Tell everybody whom the suite and --notify name of a session's end."""
+    """Send the notice of a session's end to the targets of the suite and of --notify."""
     notify = notices_of(prepared.info, prepared.program.notify)
     if not end.paused and any(one.wants(event_of(end)) for one in notify):
         notify_of_end(suite_of(prepared.info), notify, _described(session, end))
@@ -211,16 +228,16 @@ def notify_of_session(
 
 @contextlib.contextmanager
 def notify_on_error(
-    info: SessionInfo, suite: NoticeSettings | None, kept: tuple[Path, int]
+    info: SessionInfo, suite: NoticeSettings | None, study_session: tuple[Path, int]
 ) -> Iterator[None]:
-    """Tell of an operating error that ends a session, and let it pass."""
+    """Send a notice of an operating error that ends a session, and let it pass."""
     try:
         yield
     except OperatingError as error:
         from benchwright.run.session import SessionVerdict
 
         verdict = SessionVerdict("failed", str(error), error.exit_status)
-        end = SessionEnd(*kept, verdict, broken=True)
+        end = SessionEnd(*study_session, verdict, broken=True)
         notify_of_end(suite_of(info), notices_of(info, suite), end)
         raise
 
@@ -228,7 +245,7 @@ def notify_on_error(
 def notify_of_end(
     suite: str, notify: Sequence[NoticeSettings], end: SessionEnd
 ) -> None:
-    """Tell those who want to hear of this end of a suite, of a search or of a load."""
+    """Send a notice of the end of a suite, a search or a load, where a target wants it."""
     event = event_of(end)
     if any(one.wants(event) for one in notify):
         send_notice(notify, notice_of(suite, event, end), end.study)
@@ -246,7 +263,7 @@ def suite_of(info: SessionInfo) -> str:
 
 
 def _described(session: Session, end: SessionEnd) -> SessionEnd:
-    """Return an end with the figures and the text of a session's tests."""
+    """Return the end with the results and the report of a session's tests."""
     from benchwright.cli.outcome import document_of
     from benchwright.report.comparison import render_comparison
     from benchwright.report.parts import stop_line
@@ -266,7 +283,7 @@ def _described(session: Session, end: SessionEnd) -> SessionEnd:
 
 
 def _is_wanted(test: RunningTest) -> bool:
-    """Return whether a test failed, or came to no answer."""
+    """Return whether a test failed or is undecided."""
     unanswered = test.stop is None or not test.stop.answered
     return bool(test.failed) or (unanswered and not test.is_arm)
 
@@ -274,23 +291,22 @@ def _is_wanted(test: RunningTest) -> bool:
 def send_notice(
     notify: Sequence[NoticeSettings], notice: Notice, study: Path | None
 ) -> tuple[NoticeDelivery, ...]:
-    """Deliver a notice, keep what became of it in the study, and say what did not arrive."""
-    from benchwright.notice.deliver import deliver
-    from benchwright.notice.keep import keep
+    """Deliver a notice, record the result in the study, and report what was not delivered."""
+    from benchwright.notice.deliver import deliver, record_notice
 
     deliveries = deliver(notify, notice)
     for one in deliveries:
         if one.error:
-            tries = f" ({one.tries} tries)" if one.tries > 1 else ""
+            tries = f" ({one.tries} attempts)" if one.tries > 1 else ""
             _note(f"bw: notice not delivered: {one.target}: {one.error}{tries}")
-    unkept = keep(study, notice, deliveries) if study is not None else ""
-    if unkept:
-        _note(f"bw: the notice was not kept: {unkept}")
+    error = record_notice(study, notice, deliveries) if study is not None else ""
+    if error:
+        _note(f"bw: the notice was not recorded: {error}")
     return deliveries
 
 
 def _note(line: str) -> None:
-    """Say it on stderr, if anybody listens there."""
+    """Print a line on stderr, if stderr is open."""
     with contextlib.suppress(OSError):
         print(one_line(line), file=sys.stderr, flush=True)
 
@@ -336,7 +352,7 @@ def notice_of(suite: str, event: NoticeEvent, end: SessionEnd) -> Notice:
 
 
 def results_of(document: StatsReport) -> tuple[NoticeResult, ...]:
-    """Return the figures of a document: elapsed and what the suite declared."""
+    """Return the results of a document: elapsed time and what the suite declared."""
     from benchwright.report.parts import known
 
     return tuple(
@@ -351,7 +367,7 @@ def results_of(document: StatsReport) -> tuple[NoticeResult, ...]:
         )
         for section in document.sections
         for line in section.lines
-        if line.summary.name not in _COMMONLY_LEFT_OUT
+        if line.summary.name not in _COMMON_QUANTITIES
     )
 
 
@@ -363,7 +379,7 @@ def notice_findings(findings: Sequence[Finding]) -> tuple[NoticeFinding, ...]:
 
 
 def _shown(text: str) -> str:
-    """Return a text without what captures leave out too (docs/env.md), line by line."""
+    """Return a text without what looks like a secret (docs/env.md), line by line."""
     from benchwright.machine.redact import redacted_text
 
     return "\n".join(map(redacted_text, text.split("\n")))

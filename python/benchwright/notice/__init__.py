@@ -1,1 +1,1 @@
-"""Notices: telling a person that a session has failed or ended."""
+"""Notices: sends a message when a session ends or fails, by mail, webhook, command or apprise."""

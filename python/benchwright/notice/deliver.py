@@ -1,157 +1,188 @@
-"""Delivers a notice to each target: tries, pauses between them, and never for long.
+"""Delivers a notice to all targets at once, each by a process of its own.
 
-Purpose: the one seam to the world is `Senders`; tests put their own in. Decision: each
-target has a thread that nobody waits for longer than `Patience.most_s`, because a mail
-server that answers a byte at a time passes every time limit of a socket. What is not
-delivered is told, and changes nothing else.
+Decision: the process is the user's command, or `python -m benchwright.notice.send` for the
+other targets. A process can be ended whatever a server does (an answer of one byte a second
+passes every timeout of a socket), and what it reads cannot fill the memory of `bw`. Threads
+lost, since they cannot be ended. Output goes to a file without a name: a full pipe would
+block. A notice that is not delivered is reported and changes nothing else.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
-import threading
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
 
 import msgspec
 
 from benchwright.core.notice import (
-    AppriseTarget,
     CommandTarget,
-    MailTarget,
     Notice,
     NoticeDelivery,
     NoticeSettings,
     NoticeTarget,
-    WebhookTarget,
 )
-from benchwright.notice.failure import Undelivered
-from benchwright.notice.text import described
+from benchwright.core.untrusted import visible_json
+from benchwright.notice import text
+from benchwright.notice.targets import SendRequest, target_name
 
-Sender = Callable[[Notice, Mapping[str, str], float], None]
+FILE = "notices.jsonl"
+_MOST_OUTPUT_BYTES = 65536
 
 
-class Patience(msgspec.Struct, frozen=True):
-    """How long is tried. All in seconds."""
+class NoticeLimits(msgspec.Struct, frozen=True):
+    """How long a delivery may take [s]."""
 
-    pauses_s: tuple[float, ...] = (1.0, 3.0)
-    """Between tries: one try more than pauses."""
+    command_s: float = 30.0
+    """For a command of the user's, which is started once."""
     answer_s: float = 10.0
     """For one answer of a server."""
-    command_s: float = 30.0
+    pauses_s: tuple[float, ...] = (1.0, 3.0)
+    """Between attempts to reach a server: one attempt more than pauses."""
     most_s: float = 60.0
-    """For all of it."""
+    """For all attempts to reach a server."""
 
 
-class World(msgspec.Struct, frozen=True):
-    """What delivering touches, to be replaced in tests."""
+class NoticeRecord(msgspec.Struct, frozen=True):
+    """One line of the study's file of notices."""
 
-    sender: Callable[[NoticeTarget], Sender]
-    environment: Mapping[str, str]
-    sleep: Callable[[float], None] = time.sleep
-
-
-def real_world() -> World:
-    """Return this machine's: its environment, and senders that really send."""
-    return World(sender_of, os.environ)
-
-
-def sender_of(target: NoticeTarget) -> Sender:
-    """Return what sends to a target; only what that needs is imported."""
-    match target:
-        case MailTarget():
-            from benchwright.notice import mail
-
-            return lambda *rest: mail.send(target, *rest)
-        case WebhookTarget():
-            from benchwright.notice import webhook
-
-            return lambda *rest: webhook.send(target, *rest)
-        case CommandTarget():
-            from benchwright.notice import command
-
-            return lambda *rest: command.send(target, *rest)
-        case AppriseTarget():
-            from benchwright.notice import by_apprise
-
-            return lambda *rest: by_apprise.send(target, *rest)
+    notice: Notice
+    deliveries: tuple[NoticeDelivery, ...]
 
 
 def deliver(
-    notices: Sequence[NoticeSettings],
+    settings: Sequence[NoticeSettings],
     notice: Notice,
-    world: World | None = None,
-    patience: Patience | None = None,
+    limits: NoticeLimits | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> tuple[NoticeDelivery, ...]:
-    """Send a notice to every target that wants its event; return what became of each.
+    """Send a notice to every target that wants its event; return the result of each.
 
-    Raises nothing: a KeyboardInterrupt gives up what is still under way.
+    Raises nothing: a KeyboardInterrupt ends the deliveries that are still running.
     """
-    world, patience = world or real_world(), patience or Patience()
+    limits = limits or NoticeLimits()
+    variables = dict(os.environ if environment is None else environment)
     targets = dict.fromkeys(
-        target
-        for notify in notices
-        if notify.wants(notice.event)
-        for target in notify.targets
+        target for one in settings if one.wants(notice.event) for target in one.targets
     )
-    attempts = [_Attempt(target, notice, world, patience) for target in targets]
-    late = "given up: no answer in time"
-    try:
-        _wait(attempts, patience.most_s)
-    except KeyboardInterrupt:
-        late = "given up: interrupted"
-    return tuple(attempt.outcome(late) for attempt in attempts)
+    with contextlib.ExitStack() as files:
+        attempts = [
+            _Attempt(target, notice, limits, files.enter_context(TemporaryFile()))
+            for target in targets
+        ]
+        with contextlib.suppress(KeyboardInterrupt):
+            for attempt in attempts:
+                attempt.start(variables)
+            for attempt in attempts:
+                attempt.wait()
+        return tuple(attempt.result() for attempt in attempts)
 
 
-def _wait(attempts: Sequence[_Attempt], most_s: float) -> None:
-    for attempt in attempts:
-        attempt.start()
-    end = time.monotonic() + most_s
-    for attempt in attempts:
-        attempt.join(max(0.0, end - time.monotonic()))
-
-
-class _Attempt(threading.Thread):
-    """One target being told. A daemon: it does not outlive bw, nor hold it up."""
+class _Attempt:
+    """The process that sends a notice to one target."""
 
     def __init__(
-        self, target: NoticeTarget, notice: Notice, world: World, patience: Patience
+        self,
+        target: NoticeTarget,
+        notice: Notice,
+        limits: NoticeLimits,
+        output: IO[bytes],
     ) -> None:
-        super().__init__(daemon=True)
         self._target = target
-        self._notice = notice
-        self._world = world
-        self._patience = patience
-        self._tries = 0
-        self._delivery: NoticeDelivery | None = None
+        self._output = output
+        self._process: subprocess.Popen[bytes] | None = None
+        self._error = ""
+        self._is_command = isinstance(target, CommandTarget)
+        self._variables: dict[str, str] = {}
+        if isinstance(target, CommandTarget):
+            self._argv = target.argv
+            self._input = text.document(notice)
+            self._variables = text.variables(notice)
+            self._limit_s = limits.command_s
+        else:
+            self._argv = (sys.executable, "-P", "-m", "benchwright.notice.send")
+            request = SendRequest(target, notice, limits.answer_s, limits.pauses_s)
+            self._input = msgspec.json.encode(request)
+            self._limit_s = limits.most_s
+        self._end_s = time.monotonic() + self._limit_s
 
-    def outcome(self, late: str) -> NoticeDelivery:
-        """Return what became of it; `late` if that is not known yet."""
-        name = described(self._target)
-        return self._delivery or NoticeDelivery(name, self._tries, late)
+    def start(self, environment: Mapping[str, str]) -> None:
+        """Start the process with its input on stdin."""
+        with TemporaryFile() as stdin:
+            stdin.write(self._input)
+            stdin.seek(0)
+            try:
+                self._process = subprocess.Popen(
+                    self._argv,
+                    stdin=stdin,
+                    stdout=subprocess.DEVNULL if self._is_command else self._output,
+                    stderr=self._output if self._is_command else subprocess.DEVNULL,
+                    env={**environment, **self._variables},
+                )
+            except (OSError, ValueError) as error:
+                reason = error.strerror if isinstance(error, OSError) else str(error)
+                self._error = f"cannot be started: {reason}"
 
-    def run(self) -> None:
-        """Try until it is taken, or no further try would help."""
-        error = self._tried()
-        for pause_s in self._patience.pauses_s:
-            if error is None or not error.again:
-                break
-            self._world.sleep(pause_s)
-            error = self._tried()
-        name, why = described(self._target), "" if error is None else str(error)
-        self._delivery = NoticeDelivery(name, self._tries, why)
+    def wait(self) -> None:
+        """Wait until the process ends or its time is over. Raises KeyboardInterrupt."""
+        if self._process is not None:
+            try:
+                self._process.wait(max(0.0, self._end_s - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                self._error = f"stopped after {self._limit_s:g} s without an answer"
 
-    def _tried(self) -> Undelivered | None:
-        self._tries += 1
-        patience = self._patience
-        command = isinstance(self._target, CommandTarget)
-        limit_s = patience.command_s if command else patience.answer_s
+    def result(self) -> NoticeDelivery:
+        """Return how the delivery ended; a process that still runs is ended."""
+        name, process = target_name(self._target), self._process
+        if process is not None and process.poll() is None:
+            process.kill()
+            process.wait()
+            self._error = self._error or "interrupted"
+        self._output.seek(0)
+        output = self._output.read(_MOST_OUTPUT_BYTES)
+        if self._error or process is None:
+            return NoticeDelivery(name, 1, self._error)
+        if self._is_command:
+            return NoticeDelivery(name, 1, _exit_error(process.returncode, output))
         try:
-            send = self._world.sender(self._target)
-            send(self._notice, self._world.environment, limit_s)
-        except Undelivered as error:
-            return error
-        except Exception as error:
-            # A sender's bug is no reason to lose a result; its text may hold a secret.
-            return Undelivered(f"it failed inside: {type(error).__name__}")
-        return None
+            tries, error = msgspec.json.decode(output, type=tuple[int, str])
+        except msgspec.DecodeError:
+            return NoticeDelivery(name, 1, _exit_error(process.returncode, b""))
+        return NoticeDelivery(name, tries, error)
+
+
+def _exit_error(status: int, stderr: bytes) -> str:
+    """Return why a process failed: its status and the last line of its stderr."""
+    if not status:
+        return ""
+    what = f"signal {-status}" if status < 0 else f"exit status {status}"
+    last = stderr.decode(errors="replace").strip().rpartition("\n")[2]
+    return text.one_line(f"ended with {what}{last and ': '}{last}", 300)
+
+
+def record_notice(
+    study: Path, notice: Notice, deliveries: Sequence[NoticeDelivery]
+) -> str:
+    """Append a notice to the study's file; return why that failed, or an empty text.
+
+    Decision: a file beside the journal, since a notice follows a session's end and no resume
+    acts on it. It is private like the study (0600) and contains no secret.
+    """
+    record = NoticeRecord(notice, tuple(deliveries))
+    line = visible_json(msgspec.json.encode(record).decode()).encode() + b"\n"
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        descriptor = os.open(study / FILE, flags, 0o600)
+        try:
+            os.write(descriptor, line)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        return f"{study / FILE}: {error.strerror}"
+    return ""

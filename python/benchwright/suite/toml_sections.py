@@ -21,7 +21,7 @@ from benchwright.core.notice import (
     WebhookTarget,
 )
 from benchwright.core.quiet import QuietSettings, quiet_settings, setting_errors
-from benchwright.notice.url import LOOPBACK, url_fault
+from benchwright.notice.targets import LOOPBACK, url_fault
 from benchwright.suite import program as step
 from benchwright.suite.mistakes import diagnostic
 from benchwright.suite.program import Step, Template, Where
@@ -258,7 +258,9 @@ def notify_of(table: TomlTable) -> NoticeSettings | None:
         hint = (
             "add [notify.mail], [notify.webhook], [notify.apprise] or command = [...]"
         )
-        table.wrong(table.where, "suite-notify", "nobody is told anything", hint)
+        table.wrong(
+            table.where, "suite-notify", "there is no notification target", hint
+        )
     known = tuple(target for target in targets if target is not None)
     return NoticeSettings(known, _events(table)) if known else None
 
@@ -299,7 +301,7 @@ def _events(table: TomlTable) -> tuple[NoticeEvent, ...]:
             hint = "one of " + ", ".join(ALL_EVENTS)
             table.wrong(where, "suite-notify", f"there is no event {word!r}", hint)
     if "on" in table and table.values["on"] == []:
-        table.wrong(table.at("on"), "suite-notify", "no event is told")
+        table.wrong(table.at("on"), "suite-notify", "the list of events is empty")
     return tuple(dict.fromkeys(events)) or ALL_EVENTS
 
 
@@ -312,7 +314,7 @@ def _mail(table: TomlTable) -> MailTarget | None:
     for key, addresses in (("to", to), ("from", [sender] if sender else [])):
         for address in addresses:
             if not ADDRESS.fullmatch(address):
-                message = f"{address!r} is no mail address"
+                message = f"{address!r} is not a mail address"
                 table.wrong(table.at(key), "suite-notify", message, "NAME@HOST")
     password = _secret(table, "password")
     mail = MailTarget(
@@ -351,7 +353,7 @@ def _check_password(table: TomlTable, mail: MailTarget) -> None:
         table.wrong(table.where, "suite-notify", message, hint)
     clear = mail.security == "none" and mail.host not in LOOPBACK
     if mail.password is not None and clear:
-        message = f"the password would go to {mail.host} in clear"
+        message = f"the password would go to {mail.host} unencrypted"
         hint = 'add security = "starttls", or "tls"'
         table.wrong(table.where, "suite-notify", message, hint)
 
@@ -392,7 +394,7 @@ def _apprise(table: TomlTable) -> AppriseTarget | None:
     secret = _secret(table, "urls")
     if secret is None:
         message = "apprise has one of urls_variable and urls_file"
-        hint = "its URLs hold secrets, so they cannot stand here"
+        hint = "its URLs contain secrets, so they cannot be written here"
         table.wrong(table.where, "suite-notify", message, hint)
     return None if secret is None else AppriseTarget(secret)
 
@@ -405,13 +407,13 @@ def _secret(table: TomlTable, what: str) -> Secret | None:
         table.wrong(table.at(f"{what}_file"), "suite-notify", message, "keep one")
     if variable is not None:
         if not _VARIABLE.fullmatch(variable):
-            message = "this is no name of an environment variable"
+            message = "this is not the name of an environment variable"
             hint = "the name, not the secret itself"
             table.wrong(table.at(f"{what}_variable"), "suite-notify", message, hint)
         return Secret("variable", variable)
     if file is None:
         return None
     if not PurePath(file).is_absolute():
-        message = f"{file!r} is no absolute path"
+        message = f"{file!r} is not an absolute path"
         table.wrong(table.at(f"{what}_file"), "suite-notify", message)
     return Secret("file", file)
