@@ -22,6 +22,7 @@ import msgspec
 import pytest
 
 from benchwright.core.errors import InputError, Interrupted
+from benchwright.core.processes import descendants_of, is_alive, read_process
 from benchwright.core.search import (
     LoadEnding,
     LoadTrial,
@@ -30,13 +31,7 @@ from benchwright.core.search import (
     encode_stored,
 )
 from benchwright.load.cpus import SHARED
-from benchwright.load.server import (
-    MonotonicClock,
-    ServerClock,
-    descendants_of,
-    is_alive,
-    stat_of,
-)
+from benchwright.load.server import MonotonicClock, ServerClock
 from benchwright.load.spec_toml import read_spec
 from benchwright.load.workbench import LocalWorkbench, WorkbenchConfig
 from benchwright.trial.bench import LocalBench
@@ -404,7 +399,7 @@ def test_a_server_that_hangs_on_is_killed_with_what_it_started(place: Place) -> 
 def test_a_server_that_dies_under_load_is_started_again(place: Place) -> None:
     def kill(_so_far: LoadTrial) -> bool:
         pid = int((place.logs / "server.pid").read_text())
-        if stat_of(pid) is not None:
+        if read_process(pid) is not None:
             os.kill(pid, signal.SIGKILL)
         return False
 
@@ -421,7 +416,7 @@ def test_a_server_that_dies_between_trials_is_told(place: Place) -> None:
         run(workbench)
         pid = int((place.logs / "server.pid").read_text())
         os.kill(pid, signal.SIGKILL)
-        while (stat := stat_of(pid)) is not None and stat.lives:
+        while (stat := read_process(pid)) is not None and stat.is_alive:
             time.sleep(0.01)
         trial = run(workbench)
         again = run(workbench)
@@ -607,15 +602,15 @@ def test_no_probe_outlives_a_killed_search(place: Place) -> None:
     ) as search:
         while not (note.exists() and note.read_text().strip()):
             time.sleep(0.01)
-        stat = stat_of(int(note.read_text()))
+        stat = read_process(int(note.read_text()))
         search.kill()
         search.wait()
     assert stat is not None
     for _ in range(3000):
-        if not is_alive(stat.process):
+        if not is_alive(stat.identity):
             break
         time.sleep(0.01)
-    assert not is_alive(stat.process)
+    assert not is_alive(stat.identity)
 
 
 def test_nothing_outlives_a_killed_search(place: Place) -> None:
@@ -637,14 +632,14 @@ def test_nothing_outlives_a_killed_search(place: Place) -> None:
     ) as search:
         assert search.stdout is not None
         pid = int(search.stdout.readline())
-        assert stat_of(pid) is not None
+        assert read_process(pid) is not None
         search.kill()
         search.wait()
         for _ in range(3000):
-            if stat_of(pid) is None:
+            if read_process(pid) is None:
                 break
             time.sleep(0.01)
-        assert stat_of(pid) is None
+        assert read_process(pid) is None
     left = Path((place.logs / "state-directory").read_text().strip())
     assert left.exists()
     with place.served():

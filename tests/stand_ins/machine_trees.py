@@ -14,7 +14,7 @@ from benchwright.machine.capture import CaptureSources, capture
 from benchwright.machine.sources import ProgramAnswer, RunningProgram
 
 CPU = "sys/devices/system/cpu"
-STAT = "{} ({}) {} {} 1 1 0 -1 {} 0 0\n"
+STAT = "{} ({}) {} {} 1 1 0 -1 {} 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 "
 KERNEL_THREAD = 0x00200000
 
 

@@ -32,7 +32,7 @@ class Machine:
     ) -> None:
         place = self.proc / str(pid)
         (place / "fd").mkdir(parents=True)
-        (place / "stat").write_text(f"{pid} ({name}) S {parent} 0 0 0\n")
+        (place / "stat").write_text(f"{pid} ({name}) S {parent} {'0 ' * 20}\n")
         (place / "cgroup").write_text(f"{cgroup}\n")
         if exe:
             (place / "exe").symlink_to(exe)
@@ -94,7 +94,7 @@ def test_a_connection_is_no_server(machine: Machine) -> None:
 def test_another_users_socket_says_who_may_see_it(machine: Machine) -> None:
     machine.listens(5432, 9001)
     why = machine.why("port", "5432")
-    assert "port 5432 is listened on by user 113" in why
+    assert "user 113 listens on port 5432" in why
     assert "run bw as root, or name it by --target-unit" in why
 
 

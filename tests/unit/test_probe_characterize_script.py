@@ -186,7 +186,7 @@ def test_the_tree_tells_the_launcher_from_what_it_started(tmp_path: Path) -> Non
     for pid, parent, threads in ((7, 1, (7,)), (8, 7, (8, 9)), (30, 1, (30,))):
         for thread in threads:
             (tmp_path / f"{pid}/task/{thread}").mkdir(parents=True)
-        (tmp_path / f"{pid}/stat").write_text(f"{pid} (a) S {parent} 0")
+        (tmp_path / f"{pid}/stat").write_text(f"{pid} (a) S {parent} {'0 ' * 20}\n")
     assert tree_below(7, [30], tmp_path) == ThreadTree((7,), (8, 9, 30))
 
 

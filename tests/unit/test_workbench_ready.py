@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import http.server
-import os
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from benchwright.load.server import (
-    ProcessIdentity,
-    children_of,
-    descendants_of,
-    is_alive,
-    stat_of,
-    why_not_ready,
-)
+from benchwright.load.server import why_not_ready
 from benchwright.load.spec import HttpReady, TcpReady
 from benchwright.suite.program import Template, Where
 
@@ -78,46 +67,3 @@ def test_an_answer_below_500_is_ready(port: int, path: str, end: str) -> None:
     found = why(HttpReady(text(f"http://127.0.0.1:{port}{path}")))
     assert found.endswith(end)
     assert bool(found) == bool(end)
-
-
-# -- processes ---------------------------------------------------------------------------
-
-
-def test_a_process_is_its_id_and_its_start(tmp_path: Path) -> None:
-    (tmp_path / "7").mkdir()
-    rest = " ".join(["0"] * 17)
-    (tmp_path / "7/stat").write_text(f"7 (odd) name) S 3 {rest} 4711 0 0\n")
-    stat = stat_of(7, tmp_path)
-    assert stat is not None
-    assert (stat.process, stat.parent, stat.name) == (
-        ProcessIdentity(7, 4711),
-        3,
-        "odd) name",
-    )
-    assert is_alive(ProcessIdentity(7, 4711), tmp_path)
-    assert not is_alive(ProcessIdentity(7, 4712), tmp_path)
-    assert not is_alive(ProcessIdentity(8, 1), tmp_path)
-
-
-def test_a_zombie_does_not_live(tmp_path: Path) -> None:
-    (tmp_path / "7").mkdir()
-    rest = " ".join(["0"] * 17)
-    (tmp_path / "7/stat").write_text(f"7 (x) Z 3 {rest} 1 0\n")
-    assert not is_alive(ProcessIdentity(7, 1), tmp_path)
-    assert children_of(3, tmp_path) == []
-
-
-def test_descendants_are_children_of_children() -> None:
-    script = "import subprocess; subprocess.run(['cat'])"
-    with subprocess.Popen(
-        [sys.executable, "-c", script], stdin=subprocess.PIPE
-    ) as child:
-        while len(descendants_of(child.pid)) < 1:
-            pass
-        mine = {one.process.pid for one in children_of(os.getpid())}
-        deep = {one.process.pid for one in descendants_of(os.getpid())}
-        assert child.pid in mine
-        (inner,) = descendants_of(child.pid)
-        assert inner.process.pid in deep - mine
-        assert child.stdin is not None
-        child.stdin.close()

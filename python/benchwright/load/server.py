@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import os
 import signal
 import socket
 import time
@@ -16,6 +15,15 @@ from urllib.parse import urlsplit
 import msgspec
 
 from benchwright.core.errors import BenchError, Interrupted
+from benchwright.core.processes import (
+    Process,
+    ProcessIdentity,
+    children_of,
+    descendants_of,
+    is_alive,
+    read_process,
+    signal_all,
+)
 from benchwright.load.cpus import in_background, on_cpus
 from benchwright.load.server_commands import (
     TAIL_BYTES,
@@ -35,93 +43,6 @@ from benchwright.load.spec import (
     TcpReady,
 )
 from benchwright.load.spec_toml import parse_address
-
-# --------------------------------------------------------------------------------------
-# The processes that a launcher's commands left behind: who they are, and whether they
-# live.
-#
-# Decision: a process is its id and its start time, so that an id that was given again is not
-# taken for it. A daemon is found as a child of the launcher, which adopts every orphan of its
-# commands (a child subreaper). Source: proc(5), /proc/PID/stat, fields 3, 4 and 22.
-
-PROC = Path("/proc")
-
-
-class ProcessIdentity(msgspec.Struct, frozen=True):
-    """One process, for ever."""
-
-    pid: int
-    started_ticks: int
-    """Since boot, in clock ticks."""
-
-
-class ProcessStat(msgspec.Struct, frozen=True):
-    """What /proc says of a process now."""
-
-    process: ProcessIdentity
-    parent: int
-    state: str
-    name: str
-
-    @property
-    def lives(self) -> bool:
-        """Whether it can still run: a zombie has ended."""
-        return self.state not in "ZX"
-
-
-def stat_of(pid: int, proc: Path = PROC) -> ProcessStat | None:
-    """Return what is known of a process; None when there is none."""
-    try:
-        text = (proc / str(pid) / "stat").read_text(errors="replace")
-    except OSError:
-        return None
-    # The name is in brackets and may itself have blanks and brackets.
-    name, fields = (
-        text[text.index("(") + 1 : text.rindex(")")],
-        text[text.rindex(")") + 2 :],
-    )
-    words = fields.split()
-    return ProcessStat(
-        ProcessIdentity(pid, int(words[19])), int(words[1]), words[0], name
-    )
-
-
-def is_alive(process: ProcessIdentity, proc: Path = PROC) -> bool:
-    """Tell whether it still runs."""
-    stat = stat_of(process.pid, proc)
-    return stat is not None and stat.process == process and stat.lives
-
-
-def children_of(pid: int, proc: Path = PROC) -> list[ProcessStat]:
-    """Return the living children of a process."""
-    return [one for one in _living(proc) if one.parent == pid]
-
-
-def descendants_of(pid: int, proc: Path = PROC) -> list[ProcessStat]:
-    """Return its living children, theirs, and so on."""
-    living = _living(proc)
-    found: list[ProcessStat] = []
-    parents = {pid}
-    while True:
-        more = [s for s in living if s.parent in parents and s not in found]
-        if not more:
-            return found
-        found += more
-        parents = {one.process.pid for one in more}
-
-
-def _living(proc: Path) -> list[ProcessStat]:
-    stats = (stat_of(int(e.name), proc) for e in proc.iterdir() if e.name.isdecimal())
-    return [one for one in stats if one is not None and one.lives]
-
-
-def signal_all(processes: list[ProcessStat], number: int) -> None:
-    """Send a signal to processes; one that has ended is none to them."""
-    for one in processes:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            if is_alive(one.process):
-                os.kill(one.process.pid, number)
-
 
 # -- Asks a server whether it is ready: by TCP or HTTP ---------------------------------
 #
@@ -227,7 +148,7 @@ class Server:
     ) -> None:
         self._plan = plan
         self._launcher = launcher
-        self._own_launcher = stat_of(launcher.hello.pid)
+        self._own_launcher = read_process(launcher.hello.pid)
         self._commands = ServerCommands(plan, launcher, around)
         self._around = around
         self._clock = clock
@@ -273,7 +194,7 @@ class Server:
         self._begun = plan.start is not None
         for command in plan.configure:
             self._run(command, values, "configure", plan.configure_timeout_ns)
-        before = frozenset(one.process for one in self._children())
+        before = frozenset(one.identity for one in self._children())
         if plan.start is not None:
             self._check_place(values)
             self._run(plan.start, values, "start", plan.ready_timeout_ns)
@@ -316,7 +237,7 @@ class Server:
         if not self._launcher_lives:
             return ()
         found = descendants_of(self._launcher.hello.pid)
-        return tuple(one.process.pid for one in found)
+        return tuple(one.pid for one in found)
 
     @property
     def _pid_file(self) -> Path:
@@ -328,22 +249,22 @@ class Server:
             return ()
         if self._plan.daemon:
             return self._left_since(before)
-        stat = stat_of(int(self._pid_file.read_text()))
-        return () if stat is None else (stat.process,)
+        process = read_process(int(self._pid_file.read_text()))
+        return () if process is None else (process.identity,)
 
     def _left_since(
         self, before: frozenset[ProcessIdentity]
     ) -> tuple[ProcessIdentity, ...]:
-        found = [one.process for one in self._children()]
+        found = [one.identity for one in self._children()]
         return tuple(one for one in found if one not in before)
 
     @property
     def _launcher_lives(self) -> bool:
         """Whether its process id is still its own: another's children are not ours."""
         own = self._own_launcher
-        return own is not None and is_alive(own.process)
+        return own is not None and is_alive(own.identity)
 
-    def _children(self) -> list[ProcessStat]:
+    def _children(self) -> list[Process]:
         return children_of(self._launcher.hello.pid) if self._launcher_lives else []
 
     def _alive(self, running: _RunningServer) -> bool:

@@ -7,9 +7,9 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from benchwright.core.machine import Fact
+from benchwright.core.processes import Process, parse_stat
 from benchwright.machine.redact import redacted_text
 from benchwright.machine.sources import (
     EXPECTED,
@@ -212,18 +212,6 @@ _CRON = ("/etc/cron.d", "/var/spool/cron/crontabs", "/var/spool/cron")
 _TIME_DAEMONS = ("chronyd", "ntpd", "ntpsec", "openntpd", "systemd-timesyn", "ptp4l")
 _MOST_PROCESSES = 2048
 _MOST_NAMES = 200
-_KTHREADD = 2
-_PF_KTHREAD = 0x00200000
-
-
-class ProcessSummary(NamedTuple):
-    """One process, of /proc/PID/stat."""
-
-    pid: int
-    name: str
-    state: str
-    parent: int
-    is_kernel: bool
 
 
 def load_facts(tree: MachineFiles) -> Iterator[Fact]:
@@ -240,7 +228,8 @@ def load_facts(tree: MachineFiles) -> Iterator[Fact]:
 def process_facts(tree: MachineFiles) -> Iterator[Fact]:
     """Yield what runs now, without the kernel's threads, ourselves and who started us."""
     numbers = _user_processes(tree)
-    found = [p for p in (_process(tree, n) for n in numbers[:_MOST_PROCESSES]) if p]
+    texts = (tree.text(f"/proc/{n}/stat") for n in numbers[:_MOST_PROCESSES])
+    found = [p for p in map(parse_stat, texts) if p]
     if not found:
         yield absent_fact("process.names", "/proc", "no process can be seen", EXPECTED)
         return
@@ -294,20 +283,7 @@ def _user_processes(tree: MachineFiles) -> list[str]:
     return [n for n in tree.names("/proc") if n.isdecimal() and n not in kernel]
 
 
-def _process(tree: MachineFiles, number: str) -> ProcessSummary | None:
-    """Return a process from its stat line; its name may hold blanks and brackets."""
-    head, bracket, tail = tree.text(f"/proc/{number}/stat").rpartition(")")
-    pid, _, name = head.partition(" (")
-    words = tail.split()
-    numbers = (pid, *words[1:2], *words[6:7])
-    if not bracket or len(numbers) < 3 or not all(n.isdecimal() for n in numbers):
-        return None
-    parent, flags = int(words[1]), int(words[6])
-    is_kernel = bool(flags & _PF_KTHREAD) or int(pid) == _KTHREADD
-    return ProcessSummary(int(pid), name, words[0], parent, is_kernel)
-
-
-def _own_line(found: list[ProcessSummary]) -> set[int]:
+def _own_line(found: list[Process]) -> set[int]:
     """Return our own process, our parents and the children that we started."""
     parents = {p.pid: p.parent for p in found}
     ours = {os.getpid()}

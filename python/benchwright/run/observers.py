@@ -12,6 +12,7 @@ import msgspec
 from benchwright.core.errors import BenchError
 from benchwright.core.named_server import NamedServer
 from benchwright.core.plan import Pairs
+from benchwright.core.processes import children_of
 from benchwright.core.resource_use import ResourceUse
 from benchwright.core.search import LoadTrial, Probe
 from benchwright.load.workbench import Workbench
@@ -28,7 +29,7 @@ from benchwright.watch.sampler import SamplerObserver
 #
 # Decision: perf follows `bw` and everything below it, since `bw` itself starts a load engine;
 # what is `bw`'s own is taken out of the samples afterwards. A policy that thinks while a load
-# runs would else stand in the server's flame graph. Source: proc(5), `children`.
+# runs would else stand in the server's flame graph.
 
 
 class LoadProfiler(Profiler):
@@ -42,22 +43,14 @@ class LoadProfiler(Profiler):
         """Begin to sample. Raises ObserverError `profile-unavailable`."""
         # Before a load the only children are the launcher and the sampler; a server that
         # runs already is the launcher's.
-        self._own = frozenset((*watch.watcher_pids, *_children(watch.root_pid)))
+        children = (one.pid for one in children_of(watch.root_pid))
+        self._own = frozenset((*watch.watcher_pids, *children))
         super().begin(watch)
 
     def end(self) -> None:
         """End it and read the samples. Raises ObserverError `profile-unavailable`."""
         super().end()
         self.samples = [one for one in self.samples if one.pid not in self._own]
-
-
-def _children(pid: int) -> tuple[int, ...]:
-    """Return the children of a process now; none where the kernel does not list them."""
-    try:
-        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    except OSError:
-        return ()
-    return tuple(map(int, text.split()))
 
 
 # -- Which observers watch a session, from what was wished for when it was begun -------

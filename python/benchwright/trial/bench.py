@@ -16,6 +16,7 @@ import msgspec
 
 from benchwright.core.errors import BenchError
 from benchwright.core.observation import CpuProfile
+from benchwright.core.processes import PROC, process_ids
 from benchwright.core.resource_use import ResourceUse
 from benchwright.trial.programs import find_launcher
 from benchwright.trial.protocol import (
@@ -84,19 +85,15 @@ class Bench(Protocol):
 SESSION_TOKEN = "BW_SESSION"
 
 
-def leftover_processes(token: str, proc: Path = Path("/proc")) -> list[int]:
+def leftover_processes(token: str, proc: Path = PROC) -> list[int]:
     """Return the process ids whose environment carries the session's token."""
     wanted = f"{SESSION_TOKEN}={token}".encode()
     found = []
-    for entry in proc.iterdir():
-        if not entry.name.isdecimal() or int(entry.name) == os.getpid():
-            continue
-        try:
-            environment = (entry / "environ").read_bytes()
-        except OSError:
-            continue
-        if wanted in environment.split(b"\0"):
-            found.append(int(entry.name))
+    for pid in process_ids(proc):
+        with contextlib.suppress(OSError):
+            environment = (proc / str(pid) / "environ").read_bytes()
+            if wanted in environment.split(b"\0") and pid != os.getpid():
+                found.append(pid)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Which processes are the servers that a person named.
+"""Which processes are the servers that the user named.
 
 Decision: all is read from /proc, with no help of systemd or ss, so it works in containers too.
 Programs are found by the kernel's name of the process or its executable's; a unit by the cgroups
@@ -15,8 +15,14 @@ from pathlib import Path
 import msgspec
 
 from benchwright.core.named_server import NamedServer
+from benchwright.core.processes import (
+    PROC,
+    Process,
+    all_processes,
+    ancestors_of,
+    read_process,
+)
 
-PROC = Path("/proc")
 _LISTENS = "0A"
 """A TCP socket that listens,"""
 _UNCONNECTED = "07"
@@ -26,7 +32,7 @@ _COMM = 15
 
 
 class ServerProcesses(msgspec.Struct, frozen=True):
-    """What a name came to."""
+    """The processes of a named server, or why there are none."""
 
     pids: tuple[int, ...]
     why: str = ""
@@ -37,22 +43,25 @@ class ServerProcesses(msgspec.Struct, frozen=True):
 def find_server(
     one: NamedServer, ours: Collection[int] = (), proc: Path = PROC
 ) -> ServerProcesses:
-    """Return the processes that a person means.
+    """Return the processes that a name means.
 
     `ours` are bw's own processes: neither they nor those that started them are a server.
     """
-    if one.by == "pid":
-        pids = [int(one.value)] if _is_alive(proc / one.value) else []
-    elif one.by == "port":
+    if one.by == "port":
         return _of_port(int(one.value), proc)
+    if one.by == "pid":
+        process = read_process(int(one.value), proc)
+        pids = [process.pid] if process is not None and process.is_alive else []
     elif one.by == "unit":
         pids = [pid for pid in _pids(proc) if _is_of_unit(proc / str(pid), one.value)]
     else:
-        known = _with_ancestors(ours, proc)
+        ancestors = {pid for each in ours for pid in ancestors_of(each, proc)}
         pids = [
-            pid
-            for pid in _pids(proc)
-            if pid not in known and _is_program(proc / str(pid), one.value)
+            process.pid
+            for process in all_processes(proc)
+            if process.is_alive
+            and process.pid not in ancestors
+            and _is_program(process, one.value, proc)
         ]
     if pids:
         return ServerProcesses(tuple(pids))
@@ -60,14 +69,14 @@ def find_server(
         "pid": f"there is no process {one.value}",
         "unit": f"no process runs in a cgroup of the unit {one.value}",
     }
-    why = missing.get(one.by, f"no process of the name {one.value} runs")
+    why = missing.get(one.by, f"no process named {one.value} runs")
     return ServerProcesses((), why, "start the server first, or name it in another way")
 
 
 def server_pids(
     named: Sequence[NamedServer], ours: Collection[int] = (), proc: Path = PROC
 ) -> tuple[tuple[int, ...], tuple[tuple[NamedServer, ServerProcesses], ...]]:
-    """Return all processes of servers, and which of those that a person named have none."""
+    """Return all processes of servers, and which of the named ones have none."""
     found = [(one, find_server(one, ours, proc)) for one in named]
     pids = dict.fromkeys(pid for _, each in found for pid in each.pids)
     missing = [(one, each) for one, each in found if not each.pids and not one.implied]
@@ -77,34 +86,16 @@ def server_pids(
 # -- processes -------------------------------------------------------------------------
 
 
-def _pids(proc: Path) -> Iterator[int]:
-    """Yield the processes that live, in order of number."""
-    for name in sorted((e.name for e in proc.iterdir() if e.name.isdecimal()), key=int):
-        if _is_alive(proc / name):
-            yield int(name)
+def _pids(proc: Path) -> list[int]:
+    """Return the processes that are alive, in order of id."""
+    return [one.pid for one in all_processes(proc) if one.is_alive]
 
 
-def _stat(process: Path) -> tuple[str, list[str]] | None:
-    """Return a process's name and the fields after it; None where there is none."""
-    try:
-        text = (process / "stat").read_text(errors="replace")
-    except OSError:
-        return None
-    head, _, tail = text.rpartition(")")
-    return head.partition("(")[2], tail.split()
-
-
-def _is_alive(process: Path) -> bool:
-    stat = _stat(process)
-    return stat is not None and stat[1][0] not in "ZX"
-
-
-def _is_program(process: Path, name: str) -> bool:
-    stat = _stat(process)
-    if stat is not None and stat[0] == name[:_COMM]:
+def _is_program(process: Process, name: str, proc: Path) -> bool:
+    if process.name == name[:_COMM]:
         return True
     try:
-        executable = os.readlink(process / "exe")
+        executable = os.readlink(proc / str(process.pid) / "exe")
     except OSError:
         return False
     # A program that was replaced while it runs.
@@ -119,15 +110,6 @@ def _is_of_unit(process: Path, unit: str) -> bool:
         return False
     paths = (line.split(":", 2)[-1] for line in text.splitlines())
     return any(part in names for path in paths for part in path.split("/"))
-
-
-def _with_ancestors(ours: Collection[int], proc: Path) -> set[int]:
-    known = set(ours)
-    for pid in ours:
-        while (stat := _stat(proc / str(pid))) is not None and int(stat[1][1]) > 0:
-            pid = int(stat[1][1])
-            known.add(pid)
-    return known
 
 
 # -- ports -----------------------------------------------------------------------------
@@ -148,8 +130,8 @@ def _of_port(port: int, proc: Path) -> ServerProcesses:
     users = ", ".join(sorted({str(user) for user in sockets.values()}))
     return ServerProcesses(
         (),
-        f"port {port} is listened on by user {users}, and whose processes hold a socket "
-        "only root and that user may see",
+        f"user {users} listens on port {port}; only root and that user may see which processes "
+        "hold the socket",
         "run bw as root, or name it by --target-unit, --target-name or --target-pid",
     )
 

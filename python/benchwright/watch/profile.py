@@ -22,7 +22,7 @@ from pathlib import Path
 import msgspec
 
 from benchwright.core.observation import CpuProfile, FoldedStacks, StackSample
-from benchwright.watch.characterize.tree import tree_pids
+from benchwright.core.processes import all_processes, tree_of
 from benchwright.watch.folded import (
     FIELDS,
     fold,
@@ -71,7 +71,7 @@ class Profiler:
         """Begin to sample. Raises ObserverError `profile-unavailable`."""
         self.close()
         self.samples = []
-        pids = tree_pids([watch.root_pid, *watch.target_pids])
+        pids = sorted(tree_of([watch.root_pid, *watch.target_pids], all_processes()))
         data = watch.directory / f"{watch.stem}.perf"
         self._recording = _Recording(self._program(), self._hertz, pids, data)
         self._watch = watch

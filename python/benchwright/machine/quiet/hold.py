@@ -47,7 +47,9 @@ from benchwright.machine.quiet.transaction import Transaction, plans, restore, u
 def owner_of(host: Host, pid: int, session: str = "") -> QuietOwner:
     """Return the owner that a living process is; 0 stands for nobody."""
     process = host.process(pid) if pid else None
-    return QuietOwner(pid, process.start if process else 0, host.boot_id, session)
+    return QuietOwner(
+        pid, process.started_ticks if process else 0, host.boot_id, session
+    )
 
 
 def alive(host: Host, owner: QuietOwner) -> bool:
@@ -62,7 +64,7 @@ def alive(host: Host, owner: QuietOwner) -> bool:
     process = host.process(owner.pid)
     return (
         process is not None
-        and process.start == owner.start
+        and process.started_ticks == owner.start
         and process.state not in "ZX"
     )
 

@@ -19,6 +19,13 @@ from typing import IO, Protocol
 
 import msgspec
 
+from benchwright.core.processes import (
+    Process,
+    all_processes,
+    ancestors_of,
+    read_process,
+    tree_of,
+)
 from benchwright.core.quiet import RequestedSetting, SettingChange
 
 # --------------------------------------------------------------------------------------
@@ -31,7 +38,6 @@ from benchwright.core.quiet import RequestedSetting, SettingChange
 _PROGRAM_LIMIT_S = 120.0
 _MOST_OUTPUT_BYTES = 1 << 20
 _OURS = "BW_"
-_STAT = re.compile(r"(\d+) \((.*)\) (\S) (.*)\Z", re.DOTALL)
 
 
 class SettingRefused(Exception):
@@ -43,19 +49,6 @@ class ProgramResult(msgspec.Struct, frozen=True):
 
     status: int
     output: str
-
-
-class Process(msgspec.Struct, frozen=True):
-    """One process, as /proc/PID/stat tells it."""
-
-    pid: int
-    name: str
-    state: str
-    parent: int
-    start: int
-    """Clock ticks since boot."""
-    kernel: bool
-    """A thread of the kernel."""
 
 
 def run_program(argv: tuple[str, ...]) -> ProgramResult:
@@ -212,48 +205,19 @@ class Host:
 
     def processes(self) -> list[Process]:
         """Return every process, by its id."""
-        try:
-            names = [e.name for e in self.proc.iterdir() if e.name.isdecimal()]
-        except OSError:
-            return []
-        found = (self.process(int(name)) for name in names)
-        return sorted((p for p in found if p is not None), key=lambda p: p.pid)
+        return all_processes(self.proc)
 
     def process(self, pid: int) -> Process | None:
         """Return one process; None when it is gone."""
-        try:
-            text = (self.proc / str(pid) / "stat").read_bytes().decode(errors="replace")
-        except OSError:
-            return None
-        match = _STAT.match(text)
-        if match is None:
-            return None
-        rest = match[4].split()
-        kernel = bool(int(rest[5]) & 0x00200000)  # PF_KTHREAD
-        parent, start = int(rest[0]), int(rest[18])
-        return Process(int(match[1]), match[2], match[3], parent, start, kernel)
+        return read_process(pid, self.proc)
 
     def ancestors(self, pid: int) -> set[int]:
         """Return a process and all that it descends from."""
-        found: set[int] = set()
-        while pid > 0 and pid not in found:
-            found.add(pid)
-            process = self.process(pid)
-            pid = process.parent if process else 0
-        return found
+        return ancestors_of(pid, self.proc)
 
     def tree(self, pid: int) -> set[int]:
         """Return a process and all that descends from it."""
-        children: dict[int, list[int]] = {}
-        for process in self.processes():
-            children.setdefault(process.parent, []).append(process.pid)
-        found, open_ends = set(), [pid]
-        while open_ends:
-            one = open_ends.pop()
-            if one not in found:
-                found.add(one)
-                open_ends += children.get(one, [])
-        return found
+        return tree_of([pid], self.processes()) | {pid}
 
     def signal(self, pid: int, number: signal.Signals) -> None:
         """Send a signal. Raises Refused."""

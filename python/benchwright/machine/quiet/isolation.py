@@ -175,7 +175,7 @@ def move(
     there = [process for pid in stuck if (process := host.process(pid))]
     if not there and not unseen:
         return ""
-    told = f"{sum(process.kernel for process in there)} threads of the kernel"
+    told = f"{sum(process.is_kernel for process in there)} threads of the kernel"
     if unseen:
         told += f", {unseen} outside our PID namespace"
     return f"{len(there) + unseen} tasks cannot be moved ({told})"

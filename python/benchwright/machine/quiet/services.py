@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterable, Sequence
 from signal import SIGCONT, SIGSTOP
 
+from benchwright.core.processes import Process
 from benchwright.core.quiet import RequestedSetting, SettingChange
 from benchwright.machine.quiet.host import (
     Host,
-    Process,
     SettingPlan,
     SettingRefused,
     unavailable,
@@ -202,7 +202,7 @@ def _plain(host: Host, names: Sequence[str]) -> SettingPlan:
     why = []
     for process in host.processes():
         wanted = process.name in (name[:15] for name in names if name not in scripts)
-        if not wanted or process.kernel or process.state in "TtZX":
+        if not wanted or process.is_kernel or process.state in "TtZX":
             continue
         if process.pid in mine:
             why.append(f"{process.name} (process {process.pid}) is part of this run")
@@ -211,7 +211,7 @@ def _plain(host: Host, names: Sequence[str]) -> SettingPlan:
                 f"{process.name} (process {process.pid}) belongs to another user"
             )
         else:
-            item = f"process {process.pid} {process.start} {process.name}"
+            item = f"process {process.pid} {process.started_ticks} {process.name}"
             changes.append(_change(item))
     return SettingPlan(tuple(changes), tuple(why))
 
@@ -240,7 +240,7 @@ def _known(host: Host, name: str) -> Process | None:
     """Return the process of an item `PID START NAME`, if it is still that one."""
     pid, start, _ = name.split(" ", 2)
     process = host.process(int(pid))
-    if process is None or process.start != int(start) or process.state in "ZX":
+    if process is None or process.started_ticks != int(start) or process.state in "ZX":
         return None
     return process
 

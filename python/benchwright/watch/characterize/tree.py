@@ -1,64 +1,20 @@
-"""Whose calls count: everything below the launcher, each process from its exec on."""
+"""Whose calls count: everything below the launcher, each process from its exec on.
+
+Decision: what the launcher does itself, and its children until they become a command, is
+followed and not counted; where a command is measured from within (`bw-launcher measure`) the
+same holds for that program. Subtracting a fixed number lost: it depends on the threads, the
+logs and the hooks of a trial. Source: execve(2), events/sched/sched_process_exec/format.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
-# -- Which processes, and which of their threads, are now below some roots -------------
-#
-# Source: proc_pid_stat(5). What ends while we look is not there.
-
-
-def tree_pids(roots: Iterable[int], proc: Path = Path("/proc")) -> list[int]:
-    """Return the roots that live and all their descendants, in order of number."""
-    parents = dict(_parents(proc))
-    children: dict[int, list[int]] = {}
-    for pid, parent in parents.items():
-        children.setdefault(parent, []).append(pid)
-    found: set[int] = set()
-    waiting = [root for root in roots if root in parents]
-    while waiting:
-        pid = waiting.pop()
-        if pid not in found:
-            found.add(pid)
-            waiting += children.get(pid, [])
-    return sorted(found)
-
-
-def thread_ids(pids: Iterable[int], proc: Path = Path("/proc")) -> list[int]:
-    """Return the threads of processes, in order of number."""
-    found: set[int] = set()
-    for pid in pids:
-        try:
-            found |= {int(entry.name) for entry in (proc / str(pid) / "task").iterdir()}
-        except OSError:
-            continue
-    return sorted(found)
-
-
-def _parents(proc: Path) -> Iterator[tuple[int, int]]:
-    for entry in proc.iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            text = (entry / "stat").read_text(errors="replace")
-        except OSError:
-            continue
-        # The name in parentheses may hold anything, so count from its end.
-        yield int(entry.name), int(text.rpartition(")")[2].split()[1])
-
-
-# --------------------------------------------------------------------------------------
-# Whose calls count: everything below the launcher, each process from its exec on.
-#
-# Decision: what the launcher does itself, and its children until they become a command, is
-# followed and not counted; where a command is measured from within (`bw-launcher measure`) the
-# same holds for that program. Subtracting a fixed number lost: it depends on the threads, the
-# logs and the hooks of a trial. Source: execve(2), events/sched/sched_process_exec/format.
+from benchwright.core.processes import all_processes, thread_ids, tree_of
 
 LAUNCHER = "bw-launcher"
 """The name of the launcher's program."""
@@ -87,7 +43,7 @@ class ThreadTree(msgspec.Struct, frozen=True):
 
 def tree_below(launcher: int, targets: Iterable[int], proc: Path) -> ThreadTree:
     """Return the threads of a launcher, of what it already started, and of targets."""
-    running = set(tree_pids([launcher, *targets], proc)) - {launcher}
+    running = tree_of([launcher, *targets], all_processes(proc)) - {launcher}
     return ThreadTree(
         launching=tuple(thread_ids([launcher], proc)),
         running=tuple(thread_ids(running, proc)),

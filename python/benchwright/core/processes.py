@@ -1,0 +1,154 @@
+"""Processes as /proc/PID/stat describes them: name, state, parent, start time; and trees of them.
+
+Decision: a process is its id and its start time, so that an id that was given again is not
+taken for it. psutil lost: it is one more compiled dependency, and its /proc is one for the
+whole interpreter, while captures and tests read those of other roots.
+Source: proc_pid_stat(5), fields 1 to 4, 9 and 22.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+PROC = Path("/proc")
+_STAT = re.compile(r"(\d+) \((.*)\) (\S) (.*)", re.DOTALL)
+"""The name is in parentheses and may itself contain blanks and parentheses."""
+_PF_KTHREAD = 0x00200000
+_KTHREADD = 2
+
+
+class ProcessIdentity(msgspec.Struct, frozen=True):
+    """One process: no other one ever has both numbers on this boot."""
+
+    pid: int
+    started_ticks: int
+    """Since boot [clock ticks]."""
+
+
+class Process(msgspec.Struct, frozen=True):
+    """What /proc/PID/stat says about a process now."""
+
+    pid: int
+    name: str
+    """At most 15 characters, as the kernel keeps it."""
+    state: str
+    """`R`, `S`, `D`, `Z` and so on."""
+    parent: int
+    is_kernel: bool
+    """Whether it is a thread of the kernel."""
+    started_ticks: int
+    """Since boot [clock ticks]."""
+
+    @property
+    def identity(self) -> ProcessIdentity:
+        """Which process it is, also after its id was given to another one."""
+        return ProcessIdentity(self.pid, self.started_ticks)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can still run: a zombie has ended."""
+        return self.state not in "ZX"
+
+
+def parse_stat(text: str) -> Process | None:
+    """Return the process that the text of a /proc/PID/stat describes; None for other text."""
+    match = _STAT.match(text)
+    if match is None:
+        return None
+    pid, fields = int(match[1]), match[4].split()
+    try:
+        parent, flags, started = int(fields[0]), int(fields[5]), int(fields[18])
+    except (IndexError, ValueError):
+        return None
+    is_kernel = bool(flags & _PF_KTHREAD) or pid == _KTHREADD
+    return Process(pid, match[2], match[3], parent, is_kernel, started)
+
+
+def read_process(pid: int, proc: Path = PROC) -> Process | None:
+    """Return a process as it is now; None when there is none."""
+    try:
+        return parse_stat((proc / str(pid) / "stat").read_text(errors="replace"))
+    except OSError:
+        return None
+
+
+def process_ids(proc: Path = PROC) -> list[int]:
+    """Return the ids of all processes, in order; none where /proc cannot be read."""
+    try:
+        return sorted(int(name) for name in os.listdir(proc) if name.isdecimal())
+    except OSError:
+        return []
+
+
+def all_processes(proc: Path = PROC) -> list[Process]:
+    """Return every process, in order of id; one that ends meanwhile is left out."""
+    found = (read_process(pid, proc) for pid in process_ids(proc))
+    return [one for one in found if one is not None]
+
+
+def is_alive(identity: ProcessIdentity, proc: Path = PROC) -> bool:
+    """Return whether that process still runs."""
+    one = read_process(identity.pid, proc)
+    return one is not None and one.identity == identity and one.is_alive
+
+
+def tree_of(roots: Iterable[int], processes: Iterable[Process]) -> set[int]:
+    """Return the ids of those roots that are among the processes, and of all below them."""
+    children: dict[int, list[int]] = {}
+    known = set()
+    for one in processes:
+        known.add(one.pid)
+        children.setdefault(one.parent, []).append(one.pid)
+    found: set[int] = set()
+    waiting = [root for root in roots if root in known]
+    while waiting:
+        pid = waiting.pop()
+        if pid not in found:
+            found.add(pid)
+            waiting += children.get(pid, [])
+    return found
+
+
+def ancestors_of(pid: int, proc: Path = PROC) -> set[int]:
+    """Return a process's id and those of all that it descends from."""
+    found: set[int] = set()
+    while pid > 0 and pid not in found:
+        found.add(pid)
+        one = read_process(pid, proc)
+        pid = one.parent if one is not None else 0
+    return found
+
+
+def thread_ids(pids: Iterable[int], proc: Path = PROC) -> list[int]:
+    """Return the threads of processes, in order of id; what ends meanwhile is left out."""
+    found: set[int] = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            found.update(map(int, os.listdir(proc / str(pid) / "task")))
+    return sorted(found)
+
+
+def children_of(pid: int, proc: Path = PROC) -> list[Process]:
+    """Return the living children of a process."""
+    return [one for one in all_processes(proc) if one.is_alive and one.parent == pid]
+
+
+def descendants_of(pid: int, proc: Path = PROC) -> list[Process]:
+    """Return the living children of a process, their living children, and so on."""
+    living = [one for one in all_processes(proc) if one.is_alive]
+    below = tree_of([one.pid for one in living if one.parent == pid], living)
+    return [one for one in living if one.pid in below]
+
+
+def signal_all(processes: Iterable[Process], number: int) -> None:
+    """Send a signal to those processes that are still alive and may be signalled."""
+    for one in processes:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if is_alive(one.identity):
+                os.kill(one.pid, number)
