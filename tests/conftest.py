@@ -28,7 +28,9 @@ ALONE = {
     ),
 }
 _ALONE = {
-    f"{folder}/test_{name}.py" for folder, names in ALONE.items() for name in names.split()
+    f"{folder}/test_{name}.py"
+    for folder, names in ALONE.items()
+    for name in names.split()
 }
 
 

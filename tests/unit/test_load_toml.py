@@ -266,7 +266,7 @@ size = "1G"
         ('[[filament]]\ntype="follow"\nleader="x"', 3, 8, "no other filament"),
         ('[[filament]]\ntype="python"\nclass="x"', 3, 7, "names no class"),
         ('[run]\ncpus = "x"\n' + OPEN, 2, 8, "list of processors"),
-        ('[run]\nfull = "wait"\n' + OPEN, 2, 8, "one of queue, drop"),
+        ('[run]\nfull = "wait"\n' + OPEN, 2, 8, "must be one of queue, drop"),
         ("[target]\ndirect = true\n" + OPEN, 1, 2, "there is no target"),
         ('[target]\nto = "ftp://x"\n' + OPEN, 2, 6, "no kind of target"),
         ("[[filament]\n", 1, 11, "Expected"),

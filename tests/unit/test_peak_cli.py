@@ -202,7 +202,7 @@ def test_every_mistake_of_a_command_line_is_told_at_once() -> None:
         ({"command": "gen {users}"}, "--command", "{rate}"),
         ({"command": "gen {rate} {duratoin}"}, "--command", "mean {duration}"),
         ({"series": "mean"}, "--series", ""),
-        ({"seed": "9" * 30}, "--seed", "more than"),
+        ({"seed": "9" * 30}, "--seed", "too large"),
     ],
 )
 def test_a_mistake_is_told_at_its_option(
@@ -240,7 +240,7 @@ def test_a_program_that_is_not_there_is_told_before_anything_is_run(
         ([], "there is nothing to search"),
         (["--command", "gen {rate}"], "where the mean response is"),
         (["a.toml", "--command", "gen {rate}", "--response", "/m"], "a spec too"),
-        (["a.toml", "--response", "/m"], "it is for --command"),
+        (["a.toml", "--response", "/m"], "is for --command"),
         (["absent.toml"], "there is no file"),
         (["--", "gen"], "no place for a rate"),
     ],

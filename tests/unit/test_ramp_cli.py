@@ -75,7 +75,7 @@ def mistakes(ramp: str, **said: Any) -> str:
 
 def test_a_spec_says_the_levels_and_an_option_wins() -> None:
     text = 'start = 2\nstep = 3\nhighest = 20\nhold = "4s"\nrepeats = 5'
-    plan = plan_of(text, options={"highest": "10", "growth": "10%"})
+    plan = plan_of(text, highest="10", growth="10%")
     assert plan.goal == RampGoal(
         start=2,
         step=3,
@@ -102,7 +102,7 @@ def test_every_mistake_is_told_at_its_line_or_option() -> None:
     for part in ("server.toml:11:9:", ":12:10:", ":13:8:", ":14:10:", ":15:1:"):
         assert part in told, part
     assert "unknown key 'foo'" in told
-    later = mistakes("step = 2", options={"factor": "2", "repeats": "0"})
+    later = mistakes("step = 2", factor="2", repeats="0")
     assert "server.toml:11:8: levels rise by a factor or by a step" in later
     assert "--repeats" in later
     assert "factor workers has no level '9'" in mistakes("", factors=("workers=9",))
@@ -155,7 +155,7 @@ def test_a_placeholder_that_nothing_fills_is_told() -> None:
 def test_every_mistake_of_a_command_line_is_told_at_once() -> None:
     options = {"factor": "1", "growth": "200%"}
     wrong = RampRequest(
-        command="g {users}", throughput="tps", p99="x(", options=options, seed="x"
+        command="g {users}", throughput="tps", p99="x(", **options, seed="x"
     )
     with pytest.raises(InputError) as caught:
         meaning_of(wrong, None)
@@ -180,7 +180,7 @@ def test_our_engine_ramps_users_and_rates() -> None:
     spec, plan = meaning_of(RampRequest(), SourceFile("web.toml", text))
     assert (plan.goal.axis, plan.goal.start) == (RampAxis.USERS, 1)
     assert {one.key for one in wanted_of(spec)} >= {"response_ms_p99"}
-    asked = RampRequest(options={"axis": "rate"})
+    asked = RampRequest(axis="rate")
     goal = meaning_of(asked, SourceFile("web.toml", text))[1].goal
     assert (goal.axis, goal.start) == (RampAxis.RATE, 50)
     assert goal.highest == 50 * 2**20
@@ -192,7 +192,7 @@ def test_our_engine_ramps_users_and_rates() -> None:
         (["ramp"], "there is nothing to ramp"),
         (["ramp", "a.toml", "--command", "b {users}"], "there is a spec too, a.toml"),
         (["ramp", "--command", "b {users}"], "nothing tells the throughput"),
-        (["ramp", "a.toml", "--throughput", "/x"], "it is for --command"),
+        (["ramp", "a.toml", "--throughput", "/x"], "is for --command"),
         (["ramp", "a.toml"], "there is no file a.toml"),
         (["ramp", "--", "x"], "has no place for a level"),
         (

@@ -406,7 +406,7 @@ def test_the_rule_of_a_comparison_is_read_as_on_the_command_line() -> None:
     ("line", "place", "told"),
     [
         ('margin = "x"', (2, 10), "not a share"),
-        ('design = "zigzag"', (2, 10), "'zigzag' is none of"),
+        ('design = "zigzag"', (2, 10), "'zigzag' is not a design"),
         ("max_blocks = 1", (2, 14), "at least 2"),
         ('fail_if = "slow"', (2, 11), "not a condition"),
         ('desing = "abba"', (2, 1), "unknown key"),

@@ -139,7 +139,7 @@ def test_each_way_to_be_ready(text: str, kind: type[Any]) -> None:
         ("start = 's'\nready = {}", "ready is one of tcp, http and command"),
         ("start = 's'\nready = {tcp='h'}", "'h' is no HOST:PORT"),
         ("start = 's'\nready = {http='https://h'}", "begins with http://"),
-        ("start = 's'\nready = {tcp='h:1'}\nrestart = 'never'", "is no restart"),
+        ("start = 's'\nready = {tcp='h:1'}\nrestart = 'never'", "is not a restart"),
         ("start = ['a', 3]\nready = {tcp='h:1'}", "a word of start is a whole number"),
     ],
 )
@@ -173,7 +173,7 @@ def test_a_misspelt_placeholder_of_a_command_is_told() -> None:
 
 def test_of_an_unknown_generator_no_key_is_missed() -> None:
     (found,) = mistakes("[load]\ngenerator = 'wrk3'\nscript = 'x'\n")
-    assert "'wrk3' is no generator" in found
+    assert "'wrk3' is not a generator" in found
 
 
 @pytest.mark.parametrize("text", ["h:0", "h:65536", "h", ":80", "h:8x"])
@@ -222,7 +222,7 @@ def test_another_generator_reads_its_own_keys() -> None:
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("generator = 'wrk3'", "'wrk3' is no generator: one of engine"),
+        ("generator = 'wrk3'", "'wrk3' is not a generator: must be one of engine"),
         ("cpus = '0'", "target is missing here"),
         ("target = 'null'\ndirect = true", "direct is no option of a null target"),
         ("target = 'ftp://h/'", "ftp:// is no kind of target"),
@@ -327,7 +327,7 @@ def test_a_confidence_of_its_own() -> None:
             "criteria = '1ms'\nclaim = 'slo:90%'\nconfidence = '99%'",
             "says its confidence itself",
         ),
-        ("criteria = '1ms'\npolicy = 'luck'", "'luck' is no policy: one of"),
+        ("criteria = '1ms'\npolicy = 'luck'", "'luck' is not a policy: must be one of"),
     ],
 )
 def test_what_a_goal_cannot_be(text: str, found: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import NoReturn
 
-SUMMARY = "make caches cold: chill, drop-caches, remount or reboot"
+from benchwright.cli.parser import add_command
 
 _EPILOG = """\
 methods:
@@ -29,12 +29,10 @@ METHODS = ("chill", "drop-caches", "remount", "reboot")
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `bw chill`."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "chill",
-        help=SUMMARY,
-        description=SUMMARY[0].upper() + SUMMARY[1:] + ".",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--method", choices=METHODS, default="chill")
     parser.add_argument(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from benchwright.cli.parser import add_command
 from benchwright.core.errors import Diagnostic, InputError, argument_error
 from benchwright.core.machine import Fact, MachineCapture
 from benchwright.findings.text import counted
@@ -145,16 +146,14 @@ def _wrong(option: str, message: str, hint: str) -> Diagnostic:
 # --------------------------------------------------------------------------------------
 # `bw env`: what machine this is, or was in a study, and what differs between two.
 
-SUMMARY = "capture the machine, and tell what differs between two captures"
-
 _INPUT = "now, a STUDY, STUDY:SESSION, STUDY:SESSION:N, or a file of `bw env --json`"
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `bw env`."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "env",
-        help=SUMMARY,
         description="Print what machine this is: hardware, kernel, settings, limits and, "
         "with `-- COMMAND`, the versions of the programs that it names. Secrets are left out; "
         "what cannot be read is listed with the reason.",

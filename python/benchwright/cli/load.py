@@ -7,16 +7,26 @@ Two steps: what the user said (arguments, a workload's file), what it means here
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from benchwright.cli.load_options import add_output, add_run, add_target
-
-if TYPE_CHECKING:
-    from benchwright.core.errors import Diagnostic
-    from benchwright.load.plan import CommandLineLoad, PreparedLoad
-
-
-SUMMARY = "apply load at exact times to a file, a device or a server"
+from benchwright.cli import load_options as options
+from benchwright.cli.load_options import add_options_of_load
+from benchwright.cli.parser import add_command
+from benchwright.core.errors import Diagnostic, argument_error
+from benchwright.load import workload as w
+from benchwright.load.options import BareOptions
+from benchwright.load.parse import is_network
+from benchwright.load.plan import (
+    CommandLineLoad,
+    PreparedLoad,
+    plan_of_command,
+    plan_of_file,
+)
+from benchwright.load.request import LoadTarget
+from benchwright.load.workload_toml import read_workload
+from benchwright.suite.mistakes import option_mistake
+from benchwright.suite.options import OptionReader, add_options, given, request_from
+from benchwright.suite.source import Unreadable, read_regular, read_text
 
 _EXAMPLES = """\
 examples:
@@ -29,47 +39,28 @@ examples:
 exit status: 0 done, also with findings; 1 the engine failed, or more operations than
 --max-errors did; 2 bad input; 130 interrupted; partial results are printed
 """
-_BARE = ("rate", "arrival", "block", "read", "location", "think")
+_DEPTH = (
+    "most operations in flight, per worker (default: 128); in a closed loop, operations "
+    "always in flight (default: 1)"
+)
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `bw load`."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "load",
-        help=SUMMARY,
-        description=SUMMARY[0].upper() + SUMMARY[1:] + ".",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="bw load [options] [WORKLOAD.toml] --target T",
     )
     parser.add_argument(
-        "workload", nargs="?", metavar="WORKLOAD.toml", help="filaments"
+        "workload",
+        nargs="?",
+        metavar="WORKLOAD.toml",
+        help="workload file (docs/workload-toml.md)",
     )
-    add = parser.add_argument_group("without a WORKLOAD").add_argument
-    add("--rate", metavar="10k", help="arrivals per second; without it, a closed loop")
-    add(
-        "--arrival",
-        metavar="PROCESS",
-        help="constant, poisson (default), uniform, gamma:CV, on-off:1s:3s",
-    )
-    add(
-        "--block", metavar="4k", help="size of an operation, or a distribution of sizes"
-    )
-    add("--read", metavar="100%", help="share of reads; the rest are writes")
-    add(
-        "--location",
-        metavar="WHERE",
-        help="uniform (default), zipf:1.2, hot-cold:10%%:90%%, sequential, strided:64k",
-    )
-    add("--think", metavar="0ms", help="in a closed loop, the time between operations")
-    parser.add_argument("--duration", metavar="5s", help="how long (default 5s)")
-    add_target(parser)
-    add_run(
-        parser,
-        "in flight at most, per worker (default 128); in a closed loop, "
-        "always in flight (default 1)",
-    )
-    add_output(parser)
+    add_options(parser, BareOptions)
+    add_options_of_load(parser, {"depth": _DEPTH})
     parser.set_defaults(handler=load)
 
 
@@ -86,9 +77,6 @@ def plan_of(arguments: argparse.Namespace) -> PreparedLoad:
     _refuse_command(arguments)
     if arguments.workload is not None:
         return _plan_of_file(arguments)
-    from benchwright.cli import load_options as options
-    from benchwright.load.plan import plan_of_command
-
     wrong: list[Diagnostic] = []
     target = options.target_of(arguments, None, wrong)
     bare = _bare(arguments, target, wrong)
@@ -101,15 +89,12 @@ def plan_of(arguments: argparse.Namespace) -> PreparedLoad:
 
 
 def _plan_of_file(arguments: argparse.Namespace) -> PreparedLoad:
-    from benchwright.cli import load_options as options
-    from benchwright.load.plan import plan_of_file
-    from benchwright.load.workload_toml import read_workload
-
     _refuse_server(arguments.workload)
     wrong: list[Diagnostic] = []
-    for name in _BARE:
-        if getattr(arguments, name) is not None:
-            wrong.append(_beside_a_file(name, arguments.workload))
+    for option in given(arguments, BareOptions):
+        message = f"{option.flag} is for a load without a file"
+        hint = "write it into the workload's [[filament]]"
+        wrong.append(option_mistake(option.flag, message, hint, arguments.workload))
     named = options.target_of(arguments, None, wrong)
     said = options.run_fields(arguments, wrong)
     options.raise_all(wrong)
@@ -127,8 +112,6 @@ def _plan_of_file(arguments: argparse.Namespace) -> PreparedLoad:
 
 def _refuse_server(workload: str) -> None:
     """Raise InputError for a URL: wrk2 and k6 take one where a file stands here."""
-    from benchwright.core.errors import argument_error
-
     if "://" in workload:
         hint = f"--target {workload}"
         raise argument_error("bw load", "", f"{workload} is a target, no file", hint)
@@ -136,10 +119,6 @@ def _refuse_server(workload: str) -> None:
 
 def _text_of(workload: str) -> str:
     """Return the text of a workload's file. Raises InputError."""
-
-    from benchwright.core.errors import argument_error
-    from benchwright.suite.source import Unreadable, read_regular, read_text
-
     try:
         text = read_text(workload, read_regular)
     except Unreadable as error:
@@ -153,33 +132,14 @@ def _text_of(workload: str) -> str:
     return text
 
 
-def _beside_a_file(name: str, workload: str) -> Diagnostic:
-    from benchwright.core.errors import Diagnostic
-
-    return Diagnostic(
-        "bad-argument",
-        f"--{name} is for a load without a file",
-        "say it in the workload's [[filament]]",
-        file=f"--{name}",
-        text=workload,
-    )
-
-
 def _bare(
-    arguments: argparse.Namespace, target: Any, wrong: list[Diagnostic]
+    arguments: argparse.Namespace, target: LoadTarget | None, wrong: list[Diagnostic]
 ) -> CommandLineLoad:
-    from benchwright.cli.shared_options import checked
-    from benchwright.load import parse as words
-    from benchwright.load import workload as w
-    from benchwright.load.parse import is_network
-    from benchwright.load.plan import CommandLineLoad
-
-    def read(name: str, parse: Any, default: Any = None) -> Any:
-        text = getattr(arguments, name)
-        return checked(f"--{name}", text, parse, default, wrong)
-
-    micro = read("rate", words.rate_micro)
-    if micro is None and arguments.rate is None and arguments.arrival is not None:
+    """Return the load that the options describe; mistakes are in `wrong`."""
+    reader = OptionReader(request_from(BareOptions, arguments))
+    said = reader.fields()
+    wrong += reader.found
+    if arguments.rate is None and arguments.arrival is not None:
         wrong.append(
             _needless("--arrival", arguments.arrival, "an open loop: add --rate")
         )
@@ -188,20 +148,17 @@ def _bare(
     if target is not None and is_network(target) and arguments.read is not None:
         wrong.append(_needless("--read", arguments.read, "a file or a device"))
     return CommandLineLoad(
-        rate=None if micro is None else w.ConstantRate(micro),
-        arrival=read("arrival", words.parse_arrival, w.PoissonArrival()),
-        size=read("block", words.size_distribution),
-        read=read("read", words.share_micro),
-        location=read("location", words.parse_location, w.UniformLocation()),
-        think=read("think", words.time_distribution, w.ConstantValue(0)),
+        rate=w.ConstantRate(said["rate"]) if "rate" in said else None,
+        arrival=said.get("arrival", w.PoissonArrival()),
+        size=said.get("size"),
+        read=said.get("kinds"),
+        location=said.get("location", w.UniformLocation()),
+        think=said.get("think", w.ConstantValue(0)),
     )
 
 
 def _needless(option: str, text: str, where: str) -> Diagnostic:
-    from benchwright.core.errors import Diagnostic
-
-    message = f"{option} is for {where}"
-    return Diagnostic("bad-argument", message, file=option, text=text)
+    return option_mistake(option, f"{option} is for {where}", text=text)
 
 
 def _with_samples(
@@ -214,8 +171,6 @@ def _with_samples(
 
 def _refuse_command(arguments: argparse.Namespace) -> None:
     if arguments.command_argv is not None:
-        from benchwright.core.errors import argument_error
-
         raise argument_error(
             "bw load",
             " ".join(arguments.command_argv),

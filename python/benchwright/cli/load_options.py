@@ -7,129 +7,48 @@ Decision: an option's text is read by the same function as the key of `[run]` or
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
-from benchwright.cli.shared_options import add_notify, add_servers
+import msgspec
 
-if TYPE_CHECKING:
-    from benchwright.core.errors import Diagnostic
-    from benchwright.load.request import LoadTarget
-    from benchwright.suite.program import Where
-
-
-_RUN = (
-    "duration",
-    "drain",
-    "warm_up",
-    "interval",
-    "seed",
-    "depth",
-    "workers",
-    "cpus",
-    "full",
-    "late",
-    "pacer",
-    "clock",
-    "fifo",
-    "max_errors",
+from benchwright.cli.shared_options import (
+    RESULT,
+    NotifyOptions,
+    ServerOptions,
+    checked,
 )
-_TARGET = ("engine", "size", "connections", "timeout", "service")
-_OPTION = {"cpus": "--cpu"}
-_BARE = {
-    "rate": "rate",
-    "arrival": "arrival",
-    "size": "block",
-    "kinds": "read",
-    "location": "location",
-    "think": "think",
-    "region": "size",
-}
-"""Keys of a filament, and the options that say them where there is no workload's file."""
+from benchwright.core.errors import Diagnostic
+from benchwright.load import parse as targets
+from benchwright.load.options import (
+    BareOptions,
+    LoadOptions,
+    OutputOptions,
+    TargetOptions,
+    TraceOptions,
+)
+from benchwright.load.request import LoadTarget, filament_field
+from benchwright.suite.mistakes import option_mistake
+from benchwright.suite.options import (
+    Option,
+    OptionReader,
+    add_options,
+    given,
+    request_from,
+)
+from benchwright.suite.program import Where
 
 
-def add_target(parser: argparse.ArgumentParser) -> None:
-    """Add what the load is applied to."""
-    group = parser.add_argument_group("target")
-    add = group.add_argument
-    add("--target", metavar="T", help="null, a path, http://HOST/PATH, tcp://HOST:PORT")
-    add("--direct", action="store_true", help="past the page cache (O_DIRECT)")
-    add("--size", metavar="1G", help="make a regular file this large")
-    add(
-        "--overwrite",
-        action="store_true",
-        help="allow writes over what a file or device holds",
-    )
-    add(
-        "--allow-writes-to-mounted",
-        action="store_true",
-        help="with --overwrite: also a mounted file system (destroys it)",
-    )
-    add("--engine", metavar="auto|io_uring|threads", help="how files are accessed")
-    add("--connections", metavar="N", help="to a server (default 64)")
-    add(
-        "--timeout",
-        metavar="30s",
-        help="time limit of an exchange with a server, or none (default 30s)",
-    )
-    add("--service", metavar="0ns", help="what an operation of `null` takes")
+def add_options_of_load(
+    parser: argparse.ArgumentParser, helps: Mapping[str, str]
+) -> None:
+    """Add target, run and output; `helps` replaces the help of some."""
+    add_options(parser, TargetOptions)
     # With --study: whose CPU time is the server's. A loopback target's is found by its port.
-    add_servers(group)
-
-
-def add_run(parser: argparse.ArgumentParser, depth: str) -> None:
-    """Add how the load is run."""
-    group = parser.add_argument_group("how it is run")
-    add = group.add_argument
-    add("--depth", metavar="N", help=depth)
-    add("--workers", metavar="N", help="threads that issue operations (default 1)")
-    add("--cpu", dest="cpus", metavar="LIST", help="a processor for each worker: 1,3")
-    add(
-        "--late",
-        metavar="POLICY",
-        help="late operations: catch-up (default), skip:1ms, burst:10",
-    )
-    add(
-        "--full",
-        metavar="queue|drop",
-        help="an arrival without room in flight waits (default), or is dropped",
-    )
-    add(
-        "--pacer",
-        metavar="NAME",
-        help="spin (default), or a naive one: select, sleep, ded-clock",
-    )
-    add("--clock", metavar="auto|tsc|monotonic", help="what time is read from")
-    add("--fifo", metavar="PRIORITY", help="real-time priority (SCHED_FIFO)")
-    add("--warm-up", metavar="1s", help="leave the beginning out of the figures")
-    add("--drain", metavar="30s", help="how long to wait for the last operations")
-    add("--interval", metavar="1s", help="length of the intervals of the series")
-    add(
-        "--seed",
-        metavar="N",
-        help="of all that is random (default 1; in a trial: its epoch)",
-    )
-
-
-def add_output(parser: argparse.ArgumentParser) -> None:
-    """Add what becomes of the result."""
-    group = parser.add_argument_group("result")
-    add = group.add_argument
-    add("--samples", metavar="FILE", help="write every operation as a row")
-    add("--plot", metavar="FILE", help="draw it: .svg, .png, .pdf or .eps")
-    add(
-        "--max-errors",
-        metavar="1%",
-        help="exit status 1 when more operations failed or never ended (default 1%%); "
-        "where it is given, dropped and skipped ones count too",
-    )
-    add("--json", action="store_true", help="one JSON document on stdout")
-    add("--quiet", action="store_true", help="no progress")
-    add(
-        "--study",
-        metavar="DIR",
-        help="run it as a trial of a study, which keeps the result",
-    )
-    add_notify(group)
+    add_options(parser, ServerOptions, "target")
+    add_options(parser, LoadOptions, helps=helps)
+    add_options(parser, OutputOptions, RESULT)
+    add_options(parser, NotifyOptions, RESULT)
 
 
 def path_of(arguments: argparse.Namespace) -> str | None:
@@ -142,16 +61,21 @@ def path_of(arguments: argparse.Namespace) -> str | None:
 def run_fields(
     arguments: argparse.Namespace, wrong: list[Diagnostic]
 ) -> dict[str, Any]:
-    """Return the fields of the request that the options say."""
-    from benchwright.load.workload_toml import RUN
+    """Return the fields of the request that the options set; mistakes are in `wrong`."""
+    reader = OptionReader(request_from(LoadOptions, arguments))
+    fields = reader.fields()
+    wrong += reader.found
+    return fields
 
-    said = {}
-    for name in _RUN:
-        text = getattr(arguments, name, None)
-        if text is not None:
-            into, parse = RUN[name]
-            said[into] = _parsed(_option(name), text, parse, wrong)
-    return said
+
+def trace_fields(
+    arguments: argparse.Namespace, wrong: list[Diagnostic]
+) -> dict[str, Any]:
+    """Return the fields of a trace that the options set; mistakes are in `wrong`."""
+    reader = OptionReader(request_from(TraceOptions, arguments))
+    fields = {"lenient": arguments.lenient, **reader.fields()}
+    wrong += reader.found
+    return fields
 
 
 def trial_seed() -> dict[str, int]:
@@ -170,45 +94,26 @@ def target_of(
     arguments: argparse.Namespace, own: LoadTarget | None, wrong: list[Diagnostic]
 ) -> LoadTarget | None:
     """Return the target of the command line, else `own`, with the options' values."""
-    from benchwright.load import parse as targets
-
     named = None
     if arguments.target is not None:
-        named = _parsed("--target", arguments.target, targets.parse_target, wrong)
+        named = checked("--target", arguments.target, targets.parse_target, None, wrong)
     target: LoadTarget | None = named or own
-    said = _target_options(arguments, wrong)
+    reader = OptionReader(request_from(TargetOptions, arguments))
+    said = reader.fields()
+    wrong += reader.found
     if target is None:
         return None
     kind = targets.kind_of(target)
-    for into, (option, text, _) in said.items():
-        if into not in targets.options_of(kind):
-            _refuse(option, text, f"{option} is no option of a {kind} target", wrong)
     known = targets.options_of(kind)
-    values = {into: v for into, (_, _, v) in said.items() if into in known}
-    return targets.with_options(target, values)
-
-
-def _target_options(
-    arguments: argparse.Namespace, wrong: list[Diagnostic]
-) -> dict[str, tuple[str, str, Any]]:
-    """Return what was said: the target's field -> (option, its text, its value)."""
-    from benchwright.load.workload_toml import FLAGS, TARGET
-
-    said: dict[str, tuple[str, str, Any]] = {}
-    for name in _TARGET:
-        text = getattr(arguments, name)
-        if text is not None:
-            into, parse = TARGET[name]
-            said[into] = (
-                _option(name),
-                text,
-                _parsed(_option(name), text, parse, wrong),
-            )
-    for flag in FLAGS:
-        if getattr(arguments, flag):
-            option = "--" + flag.replace("_", "-")
-            said[flag] = (option, option, True)
-    return said
+    for option in given(arguments, TargetOptions):
+        if option.field and option.field not in known:
+            text = getattr(arguments, option.name)
+            shown = option.flag if text is True else text
+            message = f"a {kind} target has no {option.flag}"
+            wrong.append(option_mistake(option.flag, message, text=shown))
+    return targets.with_options(
+        target, {field: value for field, value in said.items() if field in known}
+    )
 
 
 def check_samples(arguments: argparse.Namespace, inputs: list[str]) -> None:
@@ -234,19 +139,23 @@ def check_samples(arguments: argparse.Namespace, inputs: list[str]) -> None:
 
 def option_places(arguments: argparse.Namespace) -> dict[str, Where]:
     """Return where on the command line the fields of the request were said."""
-    from benchwright.load.request import filament_field
-    from benchwright.load.workload_toml import RUN
-    from benchwright.suite.program import Where
-
-    said = {RUN[name][0]: name for name in _RUN}
+    fields = {option.field: option for option in given(arguments, LoadOptions)}
     if getattr(arguments, "workload", None) is None:
-        said |= {f"{filament_field(0)}.{key}": name for key, name in _BARE.items()}
-    texts = {field: getattr(arguments, name, None) for field, name in said.items()}
+        bare = (*given(arguments, BareOptions), *_sizes(arguments))
+        fields |= {f"{filament_field(0)}.{option.field}": option for option in bare}
     return {
-        field: Where(_option(said[field]), text=text)
-        for field, text in texts.items()
-        if text is not None
+        field: Where(option.flag, text=getattr(arguments, option.name))
+        for field, option in fields.items()
     }
+
+
+def _sizes(arguments: argparse.Namespace) -> list[Option]:
+    """Return --size as the filament's region, which it bounds."""
+    return [
+        msgspec.structs.replace(option, field="region")
+        for option in given(arguments, TargetOptions)
+        if option.name == "size"
+    ]
 
 
 def raise_all(wrong: list[Diagnostic]) -> None:
@@ -267,19 +176,3 @@ def no_target(command: str) -> Exception:
         "there is no target",
         "--target null, --target FILE, --target http://HOST/ or --target tcp://HOST:PORT",
     )
-
-
-def _option(name: str) -> str:
-    return _OPTION.get(name, "--" + name.replace("_", "-"))
-
-
-def _parsed(option: str, text: str, parse: Any, wrong: list[Diagnostic]) -> Any:
-    from benchwright.cli.shared_options import checked
-
-    return checked(option, text, parse, None, wrong)
-
-
-def _refuse(option: str, text: str, message: str, wrong: list[Diagnostic]) -> None:
-    from benchwright.core.errors import Diagnostic
-
-    wrong.append(Diagnostic("bad-argument", message, file=option, text=text))

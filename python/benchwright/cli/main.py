@@ -6,30 +6,12 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from benchwright import __version__
-from benchwright.cli import (
-    chill,
-    compare,
-    env,
-    load,
-    peak,
-    plot,
-    quiet,
-    ramp,
-    replay,
-    resume,
-    run,
-    stats,
-    surface,
-    trace,
-    why,
-)
-from benchwright.cli import measure as inside
-from benchwright.cli import terminal as streams
-from benchwright.cli.parser import CommandParser
+from benchwright.cli import terminal
+from benchwright.cli.parser import SUMMARIES, CommandParser, sentence_of
 from benchwright.machine.quiet.log_path import log_path
 
 if TYPE_CHECKING:
@@ -87,46 +69,44 @@ def _restored_by_log() -> RestoreResult | None:
 # Exit codes (a contract): 0 done; 1 a benchmark failed or a threshold was missed; 2 bad
 # input; 3 stopped without an answer; 130 interrupted, resumable.
 
-_COMMANDS = (
-    run,
-    compare,
-    resume,
-    stats,
-    plot,
-    load,
-    replay,
-    trace,
-    ramp,
-    peak,
-    surface,
-    why,
-    quiet,
-    chill,
-    env,
-    inside,
-)
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `bw` with these arguments and return its exit code."""
-    return _guarded(parser(), sys.argv[1:] if argv is None else argv)
+    words = sys.argv[1:] if argv is None else argv
+    command = next((word for word in words if not word.startswith("-")), "")
+    named = (command,) if command in SUMMARIES else ()
+    return _guarded(lambda: parser(named), words)
 
 
 def getstats(argv: Sequence[str] | None = None) -> int:
     """Run `getstats`: `bw stats` under Auto-pilot's name."""
-    parser = CommandParser(prog="getstats", description=stats.SUMMARY)
-    stats.add_arguments(parser)
+
+    def parser() -> CommandParser:
+        from benchwright.cli import stats
+
+        found = CommandParser(prog="getstats", description=sentence_of("stats"))
+        stats.add_arguments(found)
+        return found
+
     return _guarded(parser, sys.argv[1:] if argv is None else argv)
 
 
 def graphit(argv: Sequence[str] | None = None) -> int:
     """Run `graphit`: `bw plot` under Auto-pilot's name."""
-    parser = plot.parser_of("graphit")
+
+    def parser() -> CommandParser:
+        from benchwright.cli import plot
+
+        return plot.parser_of("graphit")
+
     return _guarded(parser, sys.argv[1:] if argv is None else argv)
 
 
-def parser() -> CommandParser:
-    """Return the parser of `bw`, with all its commands."""
+def parser(named: Sequence[str] = tuple(SUMMARIES)) -> CommandParser:
+    """Return the parser of `bw` with the options of the named commands.
+
+    The others are only listed, so that their modules are not imported.
+    """
     found = CommandParser(
         prog="bw",
         description="Run benchmarks and load tests, with confidence intervals and known "
@@ -134,16 +114,60 @@ def parser() -> CommandParser:
     )
     found.add_argument("--version", action="version", version=f"bw {__version__}")
     commands = found.add_subparsers(metavar="COMMAND", required=True)
-    for module in _COMMANDS:
-        module.add_parser(commands)
+    for name, summary in SUMMARIES.items():
+        if name in named:
+            _parser_of(name)(commands)
+        else:
+            commands.add_parser(name, help=summary)
     return found
 
 
-def _guarded(parser: CommandParser, argv: Sequence[str]) -> int:
-    streams.prepare()
+def _parser_of(name: str) -> Callable[[Any], None]:
+    """Return what adds a command's parser; no other command's module is imported."""
+    # One import for each, so that mypy, grep and a reader follow them.
+    match name:
+        case "run":
+            from benchwright.cli.run import add_parser
+        case "compare":
+            from benchwright.cli.compare import add_parser
+        case "resume":
+            from benchwright.cli.resume import add_parser
+        case "stats":
+            from benchwright.cli.stats import add_parser
+        case "plot":
+            from benchwright.cli.plot import add_parser
+        case "load":
+            from benchwright.cli.load import add_parser
+        case "replay":
+            from benchwright.cli.replay import add_parser
+        case "trace":
+            from benchwright.cli.trace import add_parser
+        case "ramp":
+            from benchwright.cli.ramp import add_parser
+        case "peak":
+            from benchwright.cli.peak import add_parser
+        case "surface":
+            from benchwright.cli.surface import add_parser
+        case "why":
+            from benchwright.cli.why import add_parser
+        case "quiet":
+            from benchwright.cli.quiet import add_parser
+        case "chill":
+            from benchwright.cli.chill import add_parser
+        case "env":
+            from benchwright.cli.env import add_parser
+        case "measure":
+            from benchwright.cli.measure import add_parser
+        case "barrier":
+            from benchwright.cli.measure import add_barrier as add_parser
+    return add_parser
+
+
+def _guarded(make: Callable[[], CommandParser], argv: Sequence[str]) -> int:
+    terminal.prepare()
     try:
         with _interruptible():
-            return _status_of(parser, argv)
+            return _status_of(make(), argv)
     except KeyboardInterrupt:
         return 130
 
@@ -177,7 +201,7 @@ def _status_of(parser: CommandParser, argv: Sequence[str]) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader of our output went away (`bw stats | head`): not an error.
-        streams.silence_stdout()
+        terminal.silence_stdout()
         return 0
     except Exception as error:
         return _reported(error)
@@ -210,7 +234,7 @@ def _reported(error: Exception) -> int:
         where = f"{error.filename}: " if error.filename else ""
         said = f"bw: {where}{error.strerror or error} [system]"
         print(visible_lines(said), file=sys.stderr)
-        streams.silence_stdout()
+        terminal.silence_stdout()
         return 1
     if not isinstance(error, OperatingError):
         raise error

@@ -10,12 +10,14 @@ import argparse
 import os
 from typing import NoReturn
 
+from benchwright.cli.parser import add_command
+
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add both commands to `bw`."""
-    measure = commands.add_parser(
+    """Add `bw measure`."""
+    measure = add_command(
+        commands,
         "measure",
-        help="inside a script: run a command and add a measurement block to $APLOG",
         description="Run CMD and append a [measurement] block to $APLOG (to stdout when "
         "APLOG is not set): Auto-pilot's ap_measure. Exit status is CMD's.",
         usage="bw measure [--hooks DIR]... -- CMD...",
@@ -24,9 +26,13 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--hooks", action="append", default=[], metavar="DIR", help="measurement hooks"
     )
     measure.set_defaults(handler=_measure)
-    barrier = commands.add_parser(
+
+
+def add_barrier(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `bw barrier`."""
+    barrier = add_command(
+        commands,
         "barrier",
-        help="inside a script: wait for all threads of the trial, then go on or exec CMD",
         description="Wait until all N processes of the trial have arrived, then exit, or "
         "execute CMD in place. Exit status 71: a process ended without arriving.",
         usage="bw barrier [-- CMD...]",

@@ -21,6 +21,62 @@ if TYPE_CHECKING:
 # each new option. An unknown option that begins a known one is answered with that.
 
 
+SUMMARIES = {
+    "run": "run a suite (.ap, .toml), or measure a command until the answer is stable",
+    "compare": "compare commands side by side, or stored results, until the answer is "
+    "sound",
+    "resume": "resume an interrupted study, also after a crash or a reboot",
+    "stats": "print tables and statistics of results: studies, .res files, CSV, GNU time",
+    "plot": "draw charts of results (lines, bars, distributions, ratios) as EPS, PDF, "
+    "SVG, PNG",
+    "load": "apply load at exact times to a file, a device or a server",
+    "replay": "replay a recorded I/O trace at its own times",
+    "trace": "measure, compare, convert and record I/O traces",
+    "ramp": "raise the load until throughput stops growing, and fit a law of scalability",
+    "peak": "find the highest rate that a server sustains, with a stated probability",
+    "surface": "map the peak rate over a server's factors, from a few samples",
+    "why": "explain what limited each result: USE table, findings, evidence",
+    "quiet": "prepare the machine for a benchmark, and restore it afterwards",
+    "chill": "empty caches: chill, drop-caches, remount or reboot",
+    "env": "print what the machine is, or what differs between two captures",
+    "measure": "inside a script: run a command and add a measurement block to $APLOG",
+    "barrier": "inside a script: wait for all threads of the trial, then exit or exec CMD",
+}
+"""Every command of `bw` and its help, in the order of `bw --help`."""
+
+
+def add_command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    *,
+    description: str = "",
+    more: str = "",
+    epilog: str | None = None,
+    usage: str | None = None,
+) -> argparse.ArgumentParser:
+    """Add a command of `bw`; return its parser.
+
+    Its description is its summary as a sentence, with `more` after it, unless another is
+    given.
+    """
+    sentence = description or " ".join(filter(None, (sentence_of(name), more)))
+    raw = argparse.RawDescriptionHelpFormatter
+    return commands.add_parser(
+        name,
+        help=SUMMARIES[name],
+        description=sentence,
+        epilog=epilog,
+        usage=usage,
+        formatter_class=raw if epilog else argparse.HelpFormatter,
+    )
+
+
+def sentence_of(name: str) -> str:
+    """Return the summary of a command as a sentence."""
+    summary = SUMMARIES[name]
+    return summary[0].upper() + summary[1:] + "."
+
+
 class CommandParser(argparse.ArgumentParser):
     """An argument parser without abbreviations, whose messages hold no control characters."""
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
+import secrets
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
 import msgspec
 
+from benchwright.cli.parser import add_command
 from benchwright.cli.plot_file import write_plot
 from benchwright.cli.search_errand import (
     UNREADABLE,
@@ -26,19 +29,16 @@ from benchwright.cli.search_live import (
     run_search_session,
 )
 from benchwright.cli.search_options import (
-    OF_A_NEW_SESSION,
-    OptionMistake,
-    add_sample,
-    add_seed,
+    NEW_SESSION,
     add_session,
-    of_the_command,
-    refuse,
+    for_command_only,
     search_or_print,
     two_sources,
 )
 from benchwright.core.errors import Diagnostic, InputError, argument_error
 from benchwright.core.search import LoadTrial, PeakAnswer, PeakResult, SearchTrial
 from benchwright.load.generators.command import CommandGenerator, command_generator
+from benchwright.load.search_options import PeakRequest
 from benchwright.load.spec import LoadPlan, Spec
 from benchwright.load.spec_toml import read_spec
 from benchwright.load.workbench import Workbench
@@ -67,9 +67,11 @@ from benchwright.run.search import (
     stored_request,
     stored_spec,
 )
-from benchwright.run.search_requests import PeakPlan, PeakRequest, peak_plan
+from benchwright.run.search_requests import PeakPlan, peak_plan
 from benchwright.run.session import SessionVerdict
 from benchwright.study.journal import StoredSession, Study
+from benchwright.suite.mistakes import option_mistake
+from benchwright.suite.options import add_options, request_from
 from benchwright.suite.program import SourceFile
 from benchwright.trial.programs import program_problem
 
@@ -341,8 +343,6 @@ def _sheet(report: PeakReport) -> Sheet:
 # Two steps: what the user said (arguments, a spec), what it means here (a plan, a workbench);
 # `peak_run.py` searches and tells. Heavy imports are inside the functions.
 
-SUMMARY = "find the highest rate that a server sustains, with a stated probability"
-
 _EXAMPLES = """\
 examples:
   bw peak examples/peak-nginx.toml                    docs/workbench.md
@@ -360,34 +360,14 @@ exit status: 0 found; 1 the server or the generator failed, or a criterion fails
 lowest rate; 2 bad input; 3 undecided, budget spent, or no criterion ever fails;
 130 interrupted (go on with `bw resume`)
 """
-_WORDS = (
-    "command",
-    "response",
-    "series",
-    "claim",
-    "policy",
-    "start",
-    "lowest",
-    "highest",
-    "confidence",
-    "budget",
-    "max_trials",
-    "run_length",
-    "seed",
-    "plot",
-)
-_NEW = (*_WORDS[:-1], "limits", "factors", *OF_A_NEW_SESSION)
-"""Options of a new search."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `bw peak`."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "peak",
-        help=SUMMARY,
-        description=SUMMARY[0].upper() + SUMMARY[1:] + ".",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="bw peak [options] SPEC.toml | bw peak [options] --command 'GEN {rate} "
         "{duration}' --response /POINTER --limit 40ms",
     )
@@ -398,87 +378,21 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="server, load and criteria; without one, and without --command, print the "
         "study's last search again",
     )
-    _add_generator(parser.add_argument_group("instead of a SPEC"))
-    _add_question(parser.add_argument_group("the question"))
-    _add_search(parser.add_argument_group("the search"))
+    add_options(parser, PeakRequest)
     add_session(parser)
     parser.set_defaults(handler=run)
 
 
-def _add_generator(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
-    add(
-        "--command",
-        metavar="GEN",
-        help="a program that applies {rate} per second for {duration} seconds and prints "
-        "JSON ({rate:int}, {duration:int}: it takes whole numbers only); run by a shell only "
-        "if other shell characters are in it",
-    )
-    add("--response", metavar="/POINTER", help="where the mean response is [ms]")
-    add(
-        "--series",
-        metavar="/POINTER",
-        help="where an array of [second, count, mean_ms] is, of the operations that "
-        "were to begin in each second",
-    )
-
-
-def _add_question(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
-    add(
-        "--limit",
-        dest="limits",
-        action="append",
-        default=[],
-        metavar="40ms",
-        help="limit on the mean response time; with a SPEC also 'p99 response < 100ms' and "
-        "so on, several times, in place of the SPEC's criteria",
-    )
-    add(
-        "--claim",
-        metavar="CLAIM",
-        help="region:10%% (default), rate:5%%, slo:95%%; several with commas",
-    )
-    add(
-        "--confidence",
-        metavar="95%",
-        help="confidence of a claim of region or rate (default 95%%)",
-    )
-    add_sample(group)
-
-
-def _add_search(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
-    add("--policy", metavar="NAME", help="qgs (default), binsearch, ...: how to search")
-    add(
-        "--start",
-        metavar="RATE",
-        help="rate of the first trial, a low one (default 50)",
-    )
-    add(
-        "--lowest",
-        metavar="RATE",
-        help="lowest rate to try (default 1, less where a limit is seconds long)",
-    )
-    add("--highest", metavar="RATE", help="highest rate to try (default 1M)")
-    add(
-        "--budget",
-        metavar="10m",
-        help="stop after this time and report the best answer so far",
-    )
-    add("--max-trials", metavar="N", help="stop undecided after N trials (default 200)")
-    add(
-        "--run-length",
-        metavar="60s",
-        help="length of every trial (default: the policy chooses)",
-    )
-    add_seed(group)
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Do what `bw peak` was asked; return the exit code."""
-    refuse(_misfits(arguments))
-    return search_or_print("peak", arguments, _request)
+    wrong = _mistakes(arguments)
+    if wrong:
+        raise InputError(wrong)
+    return search_or_print(
+        "peak",
+        arguments,
+        lambda spec: begin(_request(arguments), spec, arguments, sys.argv[1:]),
+    )
 
 
 def resume(study: Study, stored: StoredSession, arguments: argparse.Namespace) -> int:
@@ -487,41 +401,38 @@ def resume(study: Study, stored: StoredSession, arguments: argparse.Namespace) -
     return go_on(study, stored, arguments)
 
 
-def _misfits(arguments: argparse.Namespace) -> list[OptionMistake]:
-    """Return option, text, what is wrong and what to do, for each misfit."""
+def _mistakes(arguments: argparse.Namespace) -> list[Diagnostic]:
+    """Return what does not go together, or is missing."""
     from benchwright.cli.stored_search import is_stored_search
 
-    found: list[OptionMistake] = []
+    found: list[Diagnostic] = []
     spec, command = arguments.spec, arguments.command
     if arguments.command_argv is not None:
         hint = "give it in one word: --command 'GEN {rate} {duration}'"
-        found.append(("--", "", "a command after -- has no place for a rate", hint))
-    elif spec is None and command is None and not is_stored_search(arguments, _NEW):
+        found.append(
+            option_mistake("--", "a command after -- has no place for a rate", hint)
+        )
+    elif (
+        spec is None
+        and command is None
+        and not is_stored_search(arguments, (PeakRequest, *NEW_SESSION))
+    ):
         hint = (
             "bw peak SPEC.toml, or --command 'GEN {rate} {duration}'; or of a search that "
             "is kept, bw peak --study DIR --plot FILE, with no option of a new one"
         )
-        found.append(("bw peak", "", "there is nothing to search", hint))
+        found.append(option_mistake("bw peak", "there is nothing to search", hint))
     elif spec is not None and command is not None:
         found.append(two_sources(spec, command))
     if command is not None and arguments.response is None:
         hint = "such as --response /mean_ms, a JSON pointer into GEN's output"
         message = "nothing says where the mean response is"
-        found.append(("--response", "", message, hint))
+        found.append(option_mistake("--response", message, hint))
     if spec is not None and command is None:
-        found += of_the_command(arguments, ("response", "series"))
+        found += for_command_only(arguments, PeakRequest, ("response", "series"))
     return found
 
 
 def _request(arguments: argparse.Namespace) -> PeakRequest:
-    import secrets
-
-    from benchwright.run.search_requests import PeakRequest
-
-    given = {name: getattr(arguments, name) for name in _WORDS}
-    return PeakRequest(
-        limits=tuple(arguments.limits),
-        factors=tuple(arguments.factors),
-        drawn_seed=secrets.randbelow(2**32),
-        **given,
-    )
+    """Return what the user typed, with a seed drawn."""
+    return request_from(PeakRequest, arguments, drawn_seed=secrets.randbelow(2**32))

@@ -12,11 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchwright.cli.parser import CommandParser
+from benchwright.cli.parser import CommandParser, add_command, sentence_of
 
-SUMMARY = (
-    "Charts of results (lines, bars, distributions, ratios) as EPS, PDF, SVG, PNG."
-)
 _MODES = ("line", "bar", "ecdf", "violin", "strip", "epochs", "ratio")
 _ERRORBARS = ("t", "minmax", "sdev", "interval", "none")
 _EXAMPLES = """\
@@ -31,22 +28,19 @@ A GLOB is a file, a pattern of files, a study, or STUDY:TEST, where TEST may be 
 
 def add_parser(commands: Any) -> None:
     """Add `bw plot` to the commands."""
-    add_arguments(commands.add_parser("plot", help=SUMMARY, **_texts("bw plot")))
+    add_arguments(add_command(commands, "plot", epilog=_EXAMPLES))
 
 
 def parser_of(program: str) -> CommandParser:
     """Return a parser of its own: `graphit`."""
-    parser = CommandParser(prog=program, **_texts(program))
+    parser = CommandParser(
+        prog=program,
+        description=sentence_of("plot"),
+        epilog=_EXAMPLES.replace("bw plot", program),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     add_arguments(parser)
     return parser
-
-
-def _texts(program: str) -> dict[str, Any]:
-    return {
-        "description": SUMMARY,
-        "epilog": _EXAMPLES.replace("bw plot", program),
-        "formatter_class": argparse.RawDescriptionHelpFormatter,
-    }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

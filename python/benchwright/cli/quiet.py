@@ -14,6 +14,7 @@ from types import FrameType
 
 import msgspec
 
+from benchwright.cli.parser import add_command
 from benchwright.core.errors import Diagnostic, InputError, argument_error
 from benchwright.core.quiet import (
     ALL_SETTINGS,
@@ -282,7 +283,6 @@ def _print(lines: Iterable[str], *, to_stdout: bool = False) -> None:
 
 # -- `bw quiet`: the machine put in order for a command, and back ----------------------
 
-SUMMARY = "put the machine in order for a benchmark, and back as it was"
 _EXAMPLES = """\
 examples:
   bw quiet --list                          what can be had on this machine
@@ -298,12 +298,10 @@ exit status: 0 done; 1 CMD failed, or something could not be put back; 2 bad inp
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `bw quiet`."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "quiet",
-        help=SUMMARY,
-        description=SUMMARY[0].upper() + SUMMARY[1:] + ".",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="bw quiet NAME[=VALUES]... [--require] (-- CMD... | --keep)\n"
         "       bw quiet (--list | --status | --restore)",
     )

@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import secrets
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 
 import msgspec
 
+from benchwright.cli.parser import add_command
 from benchwright.cli.peak import check_program
 from benchwright.cli.plot_file import write_plot
 from benchwright.cli.search_errand import (
@@ -26,13 +29,9 @@ from benchwright.cli.search_live import (
     run_search_session,
 )
 from benchwright.cli.search_options import (
-    OF_A_NEW_SESSION,
-    OptionMistake,
-    add_sample,
-    add_seed,
+    NEW_SESSION,
     add_session,
-    of_the_command,
-    refuse,
+    for_command_only,
     search_or_print,
     two_sources,
 )
@@ -45,6 +44,7 @@ from benchwright.findings.search_profiles import answer_load
 from benchwright.load.generators.command import CommandGenerator, command_generator
 from benchwright.load.generators.output import ValueSource, parse_source
 from benchwright.load.ramp_spec import THROUGHPUT, read_ramp
+from benchwright.load.search_options import RampRequest
 from benchwright.load.spec import LoadPlan, Spec
 from benchwright.load.spec_toml import ENGINE, read_spec
 from benchwright.load.workbench import Workbench
@@ -69,12 +69,13 @@ from benchwright.run.search import (
 )
 from benchwright.run.search_requests import (
     RampPlan,
-    RampRequest,
     ramp_option_errors,
     ramp_plan,
 )
 from benchwright.run.session import SessionVerdict
 from benchwright.study.journal import StoredSession, Study
+from benchwright.suite.mistakes import option_mistake
+from benchwright.suite.options import add_options, request_from
 from benchwright.suite.program import SourceFile
 
 # -- `bw ramp --command 'GEN {users} {duration}'` as a spec: a program as load ---------
@@ -356,8 +357,6 @@ def _sheet(report: RampReport, band: Sequence[BandPoint]) -> Sheet:
 # Two steps: what the user said (arguments, a spec), what it means here (a plan, a workbench);
 # `ramp_run.py` ramps and tells. Heavy imports are inside the functions.
 
-SUMMARY = "raise the load until throughput stops growing, and fit a law of scalability"
-
 _EXAMPLES = """\
 examples:
   bw ramp examples/peak-nginx.toml                    users of a closed loop, doubled
@@ -373,17 +372,15 @@ users at its maximum.
 exit status: 0 done; 1 the server or the generator failed; 2 bad input; 3 budget spent;
 130 interrupted (go on with `bw resume`)
 """
-_GENERATOR = ("command", "throughput", "response", "p99", "errors", "series")
+_OUTPUT = ("throughput", "response", "p99", "errors", "series")
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `bw ramp`."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "ramp",
-        help=SUMMARY,
-        description=SUMMARY[0].upper() + SUMMARY[1:] + ".",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="bw ramp [options] SPEC.toml | bw ramp [options] --command 'GEN {users} "
         "{duration}' --throughput /POINTER",
     )
@@ -394,77 +391,21 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="server and load; [ramp] if it has one; without one, and without "
         "--command, print the study's last ramp again",
     )
-    _add_generator(parser.add_argument_group("instead of a SPEC"))
-    _add_levels(parser.add_argument_group("the levels"))
-    _add_end(parser.add_argument_group("the end"))
+    add_options(parser, RampRequest)
     add_session(parser)
     parser.set_defaults(handler=run)
 
 
-def _add_generator(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
-    add(
-        "--command",
-        metavar="GEN",
-        help="a program that applies the load of {users}, or {rate} per second, for "
-        "{duration} seconds and prints JSON",
-    )
-    add("--throughput", metavar="/POINTER", help="where the throughput is [1/s]")
-    add("--response", metavar="/POINTER", help="where the mean response is [ms]")
-    add("--p99", metavar="/POINTER", help="where the 99th percentile is [ms]")
-    add("--errors", metavar="/POINTER", help="where the share of failed operations is")
-    add(
-        "--series",
-        metavar="/POINTER",
-        help="JSON pointer to the per-second series, an array of [second, count, "
-        "mean_ms], used to estimate the noise",
-    )
-
-
-def _add_levels(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
-    add(
-        "--axis",
-        metavar="AXIS",
-        help="users (default, a closed loop), or rate (an open one)",
-    )
-    add("--start", metavar="N", help="the first level (default 1 user, or 50/s)")
-    add("--factor", metavar="2", help="from level to level (default 2)")
-    add("--step", metavar="N", help="added from level to level, in place of a factor")
-    add(
-        "--highest",
-        metavar="N",
-        help="the last level (default 1024 users, or more)",
-    )
-    add("--hold", metavar="10s", help="length of a trial (default 10s)")
-    add("--repeats", metavar="N", help="trials at each level (default 1)")
-    add_sample(group)
-    add_seed(group)
-
-
-def _add_end(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
-    add("--growth", metavar="5%", help="smaller gains count as no growth (default 5%%)")
-    add(
-        "--flat-levels",
-        metavar="N",
-        help="stop after N levels without growth (default 2)",
-    )
-    add(
-        "--max-errors",
-        metavar="1%",
-        help="stop when more operations fail (default 1%%)",
-    )
-    add("--budget", metavar="10m", help="start no trial after this time")
-    add(
-        "--confidence", metavar="95%", help="confidence of all intervals (default 95%%)"
-    )
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Do what `bw ramp` was asked; return the exit code."""
-    refuse(_misfits(arguments))
-    return search_or_print("ramp", arguments, _request)
+    wrong = _mistakes(arguments)
+    if wrong:
+        raise InputError(wrong)
+    return search_or_print(
+        "ramp",
+        arguments,
+        lambda spec: begin(_request(arguments), spec, arguments, sys.argv[1:]),
+    )
 
 
 def resume(study: Study, stored: StoredSession, arguments: argparse.Namespace) -> int:
@@ -473,42 +414,34 @@ def resume(study: Study, stored: StoredSession, arguments: argparse.Namespace) -
     return go_on(study, stored, arguments)
 
 
-def _misfits(arguments: argparse.Namespace) -> list[OptionMistake]:
-    """Return option, text, what is wrong and what to do, for each misfit."""
+def _mistakes(arguments: argparse.Namespace) -> list[Diagnostic]:
+    """Return what does not go together, or is missing."""
     from benchwright.cli.stored_search import is_stored_search
-    from benchwright.load.ramp_spec import RAMP_OPTIONS
 
-    found: list[OptionMistake] = []
-    new = (*_GENERATOR, *RAMP_OPTIONS, "seed", "factors", *OF_A_NEW_SESSION)
+    found: list[Diagnostic] = []
     spec, command = arguments.spec, arguments.command
     if arguments.command_argv is not None:
         hint = "give it in one word: --command 'GEN {users} {duration}'"
-        found.append(("--", "", "a command after -- has no place for a level", hint))
-    elif spec is None and command is None and not is_stored_search(arguments, new):
+        found.append(
+            option_mistake("--", "a command after -- has no place for a level", hint)
+        )
+    elif (
+        spec is None
+        and command is None
+        and not is_stored_search(arguments, (RampRequest, *NEW_SESSION))
+    ):
         hint = (
             "bw ramp SPEC.toml, or --command 'GEN {users} {duration}'; or of a ramp that "
             "is kept, bw ramp --study DIR --plot FILE, with no option of a new one"
         )
-        found.append(("bw ramp", "", "there is nothing to ramp", hint))
+        found.append(option_mistake("bw ramp", "there is nothing to ramp", hint))
     elif spec is not None and command is not None:
         found.append(two_sources(spec, command))
     if spec is not None and command is None:
-        found += of_the_command(arguments, _GENERATOR[1:])
+        found += for_command_only(arguments, RampRequest, _OUTPUT)
     return found
 
 
 def _request(arguments: argparse.Namespace) -> RampRequest:
-    import secrets
-
-    from benchwright.load.ramp_spec import RAMP_OPTIONS
-    from benchwright.run.search_requests import RampRequest
-
-    options = {key: getattr(arguments, key) for key in RAMP_OPTIONS}
-    return RampRequest(
-        options={key: text for key, text in options.items() if text is not None},
-        seed=arguments.seed,
-        drawn_seed=secrets.randbelow(2**32),
-        factors=tuple(arguments.factors),
-        plot=arguments.plot,
-        **{name: getattr(arguments, name) for name in _GENERATOR},
-    )
+    """Return what the user typed, with a seed drawn."""
+    return request_from(RampRequest, arguments, drawn_seed=secrets.randbelow(2**32))

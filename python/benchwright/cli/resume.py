@@ -5,22 +5,19 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from benchwright.cli.parser import add_command
+
 if TYPE_CHECKING:
     from benchwright.study.journal import StoredSession, Study
 
 
-SUMMARY = "go on with an interrupted study, after a crash or a reboot too"
-
-
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `bw resume`."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "resume",
-        help=SUMMARY,
-        description=SUMMARY[0].upper()
-        + SUMMARY[1:]
-        + ". The suite is the one that the "
-        "study keeps, also if its files have changed since.",
+        more="The suite is the one that the study stores, even if its files have "
+        "changed since.",
     )
     parser.add_argument(
         "study",

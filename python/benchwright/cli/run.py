@@ -5,52 +5,27 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
+import msgspec
+
+from benchwright.cli.parser import add_command
 from benchwright.cli.shared_options import (
-    add_hook,
-    add_metric,
-    add_notify,
-    add_phases,
-    add_study,
-    add_watch,
+    WATCHING,
+    CharacterizeOptions,
+    NotifyOptions,
+    StudyOptions,
+    WatchOptions,
     with_session_options,
 )
+from benchwright.core.errors import argument_error
+from benchwright.suite.command_line import CommandRequest
+from benchwright.suite.options import Option, add_options, given, request_from
 
 if TYPE_CHECKING:
     from benchwright.run.preparation import PreparedProgram
-    from benchwright.suite.command_line import CommandRequest
     from benchwright.suite.plan import Planned
 
-
-SUMMARY = "run a suite (.ap, .toml), or measure a command until the answer is stable"
-
-_COMMAND_OPTIONS = (
-    "factors",
-    "threads",
-    "min_runs",
-    "max_runs",
-    "precision",
-    "max_time",
-    "metrics",
-    "setup",
-    "cleanup",
-    "timeout",
-    "output",
-    "name",
-    "hooks",
-    "keep_going",
-    "mode",
-    "of",
-    "confidence",
-    "rest",
-)
-
-_RESUMING = frozenset(
-    ("suite", "json", "quiet", "handler", "default_of", "command_argv", "undone")
-)
-"""What `bw run CHECKPOINT` takes; the rest is as the checkpoint's session was begun."""
-_SPELLED = {"factors": "-P", "metrics": "--metric", "hooks": "--hook", "defines": "-D"}
 
 _EXAMPLES = """\
 examples:
@@ -65,14 +40,22 @@ answer; 130 interrupted (go on with `bw resume`)
 """
 
 
+class SuiteOptions(msgspec.Struct, frozen=True):
+    """What `bw run` does with a suite or a command."""
+
+    defines: Annotated[
+        tuple[str, ...], Option("set a variable of the suite", "NAME=VALUE", flag="-D")
+    ] = ()
+    check: Annotated[bool, Option("look for mistakes; run nothing")] = False
+    plan: Annotated[bool, Option("print samples and commands; run nothing")] = False
+
+
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `bw run`."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "run",
-        help=SUMMARY,
-        description=SUMMARY[0].upper() + SUMMARY[1:] + ".",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="bw run [options] SUITE | bw run [options] -- CMD...",
     )
     add = parser.add_argument
@@ -82,81 +65,17 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="SUITE",
         help="a suite: FILE.ap or FILE.toml; or the file of a CHECKPOINT, to resume it",
     )
-    add(
-        "-D",
-        dest="defines",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="set a variable of the suite",
-    )
-    add("--check", action="store_true", help="only look for mistakes; run nothing")
-    add("--plan", action="store_true", help="print samples and commands; run nothing")
-    _add_command_options(parser.add_argument_group("for a command after --"))
-    _add_common_options(parser)
-    parser.set_defaults(handler=run, default_of=parser.get_default)
-
-
-def _add_command_options(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
-    add(
-        "-P",
-        dest="factors",
-        action="append",
-        default=[],
-        metavar="FACTOR=V1,V2",
-        help="a factor and its levels; {FACTOR} in CMD is replaced by each",
-    )
-    add("--threads", metavar="N", help="concurrent processes of a trial (also 1,2,4)")
-    add(
-        "--min-runs",
-        metavar="N",
-        help="trials at least (default 10; 30 for --precision)",
-    )
-    add(
-        "--max-runs",
-        metavar="N",
-        help="trials at most; only --precision runs more than --min-runs",
-    )
-    add(
-        "--precision",
-        metavar="5%",
-        help="until the confidence interval is within this share of the value",
-    )
-    add(
-        "--mode",
-        choices=("plan", "watch"),
-        help="plan: a pilot of 30 sets the number of trials (default); "
-        "watch: look as often as you like, stop as soon as it is precise",
-    )
-    add("--of", metavar="median|p90", help="what is estimated (default: the mean)")
-    add("--confidence", metavar="95%", help="of the interval (default 95%%)")
-    add("--max-time", metavar="10m", help="stop a test after this much running")
-    add_metric(
-        group,
-        "a number from the output; elapsed, user, system, rss_bytes are always there",
-    )
-    add_phases(group)
-    add("--name", metavar="NAME", help="the test's name (default: the program's)")
-    add_hook(
-        group,
-        "a measurement hook: free-memory, disk-io, other-cpu, network, remote, or a path",
-    )
-    add("--keep-going", action="store_true", help="go on after a failed trial")
-
-
-def _add_common_options(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add_watch(parser.add_argument_group("what watches the trials"))
-    add_study(parser)
-    add_notify(parser)
-    add("--quiet", action="store_true", help="no progress")
+    add_options(parser, SuiteOptions)
+    add_options(parser, StudyOptions)
+    add_options(parser, NotifyOptions)
+    add_options(parser, CommandRequest, "for a command after --")
+    add_options(parser, WatchOptions, WATCHING)
+    add_options(parser, CharacterizeOptions, WATCHING)
+    parser.set_defaults(handler=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Do what `bw run` was asked; return the exit code."""
-    import msgspec
-
     if arguments.suite and arguments.command_argv is None:
         from benchwright.run.checkpoint import is_checkpoint
 
@@ -194,25 +113,19 @@ def run(arguments: argparse.Namespace) -> int:
 def _resume(arguments: argparse.Namespace) -> int:
     """Go on from a checkpoint, as Auto-pilot does when one is its argument."""
     from benchwright.cli.resume import resume
-    from benchwright.core.errors import argument_error
 
-    for name, value in vars(arguments).items():
-        if name not in _RESUMING and value != arguments.default_of(name):
-            option = _option(name)
+    declared = (SuiteOptions, CommandRequest, WatchOptions, CharacterizeOptions)
+    for option in given(arguments, *declared, NotifyOptions, StudyOptions):
+        if option.name not in ("json", "quiet"):
             raise argument_error(
-                option,
+                option.flag,
                 arguments.suite,
-                f"{arguments.suite} is a checkpoint: it goes on as it was begun, "
-                f"without {option}",
-                f"leave {option} out, or run the suite itself",
+                f"{arguments.suite} is a checkpoint: it resumes as it was started, "
+                f"without {option.flag}",
+                f"leave {option.flag} out, or run the suite itself",
             )
     arguments.study = arguments.suite
     return resume(arguments)
-
-
-def _option(name: str) -> str:
-    """Return how an option is written, given its name in the namespace."""
-    return _SPELLED.get(name, "--" + name.replace("_", "-"))
 
 
 def _refuse_missing_servers(prepared: PreparedProgram, planned: list[Planned]) -> None:
@@ -239,7 +152,6 @@ def _refuse_quiet(prepared: PreparedProgram) -> None:
 
 
 def _prepare(arguments: argparse.Namespace) -> PreparedProgram:
-    from benchwright.core.errors import argument_error
     from benchwright.run import preparation as start
 
     words = sys.argv[1:]
@@ -249,7 +161,9 @@ def _prepare(arguments: argparse.Namespace) -> PreparedProgram:
             arguments.suite, arguments.defines, arguments.study, words
         )
     if arguments.command_argv and not arguments.suite:
-        return start.prepare_command(_request(arguments), arguments.study, words)
+        command = tuple(arguments.command_argv)
+        request = request_from(CommandRequest, arguments, command=command)
+        return start.prepare_command(request, arguments.study, words)
     what = (
         "both a SUITE and a command"
         if arguments.suite
@@ -263,32 +177,15 @@ def _prepare(arguments: argparse.Namespace) -> PreparedProgram:
     )
 
 
-def _request(arguments: argparse.Namespace) -> CommandRequest:
-    from benchwright.suite.command_line import CommandRequest
-
-    return CommandRequest(
-        command=tuple(arguments.command_argv),
-        **{name: _frozen(getattr(arguments, name)) for name in _COMMAND_OPTIONS},
-    )
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
 def _refuse_command_options(arguments: argparse.Namespace) -> None:
-    """Options of a bare command mean nothing beside a suite: say so, do not ignore."""
-    from benchwright.core.errors import argument_error
-
-    for name in _COMMAND_OPTIONS:
-        if getattr(arguments, name):
-            option = _option(name)
-            raise argument_error(
-                option,
-                arguments.suite,
-                f"{option} is for a command after --, not for a suite",
-                "say it in the suite, or pass -D NAME=VALUE",
-            )
+    """Raise InputError for options of a command, which mean nothing beside a suite."""
+    for option in given(arguments, CommandRequest):
+        raise argument_error(
+            option.flag,
+            arguments.suite,
+            f"{option.flag} is for a command after --, not for a suite",
+            "write it into the suite, or give -D NAME=VALUE",
+        )
 
 
 def _without_fast_fail(planned: list[Planned]) -> list[Planned]:

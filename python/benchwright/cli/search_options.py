@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser, Namespace
-from argparse import _ActionsContainer as Container
 from collections.abc import Callable, Sequence
-from importlib import import_module
-from typing import TypeVar
 
-from benchwright.cli.shared_options import add_notify, add_study, add_watch_of_loads
+import msgspec
+
+from benchwright.cli.plot_file import check_plot
+from benchwright.cli.shared_options import (
+    RESULT,
+    WATCHING,
+    NotifyOptions,
+    StudyOptions,
+    WatchOptions,
+)
+from benchwright.cli.stored_search import print_stored_search
+from benchwright.core.errors import Diagnostic, argument_error
+from benchwright.suite.mistakes import option_mistake
+from benchwright.suite.options import add_options, given
 from benchwright.suite.program import SourceFile
+from benchwright.suite.source import Unreadable, read_regular, read_text
 
 # -- Reading a SPEC.toml that the command line names -----------------------------------
 
@@ -20,9 +30,6 @@ def spec_source(path: str, command: str) -> SourceFile:
 
     `command` is the command that wants it, for the advice.
     """
-    from benchwright.core.errors import argument_error
-    from benchwright.suite.source import Unreadable, read_regular, read_text
-
     try:
         text = read_text(path, read_regular)
     except Unreadable as error:
@@ -38,98 +45,48 @@ def spec_source(path: str, command: str) -> SourceFile:
 # What `bw ramp`, `bw peak` and `bw surface` share of their command lines: options,
 # and the first step from them to a new search or a stored one.
 
-Request = TypeVar("Request")
-OptionMistake = tuple[str, str, str, str]
-"""Option, its text, what is wrong, what to do."""
-OF_A_NEW_SESSION = (
-    *("no_watch", "profile", "notify", "notify_on"),
-    *("target_pid", "target_port", "target_unit", "target_name"),
-)
+NEW_SESSION = (WatchOptions, NotifyOptions)
 """Options that mean nothing where a stored search is printed again."""
 
 
-def add_sample(group: Container) -> None:
-    """Add -P, the levels at which a server is searched."""
-    group.add_argument(
-        "-P",
-        dest="factors",
-        action="append",
-        default=[],
-        metavar="FACTOR=LEVEL",
-        help="the sample (default: the first level of each factor)",
-    )
+def add_session(parser: ArgumentParser) -> None:
+    """Add what watches the trials, where the result is stored, who is notified."""
+    add_options(parser, StudyOptions, RESULT)
+    add_options(parser, NotifyOptions, RESULT)
+    add_options(parser, WatchOptions, WATCHING)
 
 
-def add_seed(group: Container) -> None:
-    """Add --seed."""
-    group.add_argument(
-        "--seed",
-        metavar="N",
-        help="random seed (default: drawn, recorded)",
-    )
+def two_sources(spec: str, command: str) -> Diagnostic:
+    """Return the mistake of a spec beside a --command."""
+    message = f"there is a spec too, {spec}"
+    return option_mistake("--command", message, "leave one of them out", command)
 
 
-def add_plot_option(group: Container) -> None:
-    """Add --plot and --quiet."""
-    group.add_argument(
-        "--plot", metavar="FILE", help="draw it: .svg, .png, .pdf or .eps"
-    )
-    group.add_argument("--quiet", action="store_true", help="no progress")
-
-
-def add_session(parser: ArgumentParser) -> Container:
-    """Add what watches the trials, where the result is kept and how it is told; return the
-    group of the latter."""
-    add_watch_of_loads(parser.add_argument_group("what watches the trials"))
-    group = parser.add_argument_group("result")
-    add_study(group)
-    add_notify(group)
-    add_plot_option(group)
-    return group
-
-
-def refuse(misfits: Sequence[OptionMistake]) -> None:
-    """Raise InputError with every misfit, if there are any."""
-    from benchwright.core.errors import Diagnostic, InputError
-
-    if misfits:
-        raise InputError(
-            [
-                Diagnostic("bad-argument", message, hint, file=option, text=text)
-                for option, text, message, hint in misfits
-            ]
-        )
-
-
-def two_sources(spec: str, command: str) -> OptionMistake:
-    """Return the misfit of a spec beside a --command."""
-    return "--command", command, f"there is a spec too, {spec}", "leave one of them out"
-
-
-def of_the_command(arguments: Namespace, names: Sequence[str]) -> list[OptionMistake]:
-    """Return the misfits of options that go with --command only."""
+def for_command_only(
+    arguments: Namespace, request: type[msgspec.Struct], names: Sequence[str]
+) -> list[Diagnostic]:
+    """Return the mistakes of options that go with --command only, beside a spec."""
     return [
-        (f"--{name}", text, "it is for --command", "a spec says it in [load]")
-        for name in names
-        if (text := getattr(arguments, name)) is not None
+        option_mistake(
+            option.flag,
+            f"{option.flag} is for --command",
+            "write it into [load] of the spec",
+            getattr(arguments, option.name),
+        )
+        for option in given(arguments, request)
+        if option.name in names
     ]
 
 
 def search_or_print(
-    kind: str, arguments: Namespace, request: Callable[[Namespace], Request]
+    kind: str, arguments: Namespace, begin: Callable[[SourceFile | None], int]
 ) -> int:
-    """Begin a search of a kind, `peak` or `ramp`, or tell a stored one again where there is
+    """Begin a search of a kind, `peak` or `ramp`, or print a stored one where there is
     nothing to search; return the exit code."""
     if arguments.spec is None and arguments.command is None:
-        from benchwright.cli.stored_search import print_stored_search
-
         return print_stored_search(kind, arguments)
-    from benchwright.cli.plot_file import check_plot
-
     spec = None
     if arguments.spec is not None:
         spec = spec_source(arguments.spec, f"bw {kind}")
     check_plot(arguments.plot, [] if spec is None else [spec.path])
-    runner = import_module(f"benchwright.cli.{kind}")
-    status: int = runner.begin(request(arguments), spec, arguments, sys.argv[1:])
-    return status
+    return begin(spec)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from argparse import _ActionsContainer as Container
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import msgspec
 
 from benchwright.core.errors import Diagnostic
+from benchwright.suite.options import Option
 
 if TYPE_CHECKING:
     from benchwright.core.named_server import NamedServer
@@ -37,130 +39,89 @@ def checked(
         return default
 
 
-# --------------------------------------------------------------------------------------
-# Options that `bw run` and `bw compare` share: what is done around each trial, and
-# where it is kept. What differs between the two is only the help of some.
-
-
-def add_metric(group: Container, what: str) -> None:
-    """Add --metric, which declares a number of the output."""
-    group.add_argument(
-        "--metric",
-        dest="metrics",
-        action="append",
-        default=[],
-        metavar="NAME[:higher][=/json/pointer | ~regex(group)]",
-        help=what,
-    )
-
-
-def add_phases(group: Container) -> None:
-    """Add what is done before and after each trial, and how long it may take."""
-    add = group.add_argument
-    add("--setup", metavar="C", help="command before each trial (a shell command)")
-    add("--cleanup", metavar="C", help="command after each trial, also a failed one")
-    add("--rest", metavar="500ms", help="pause before each trial")
-    add("--timeout", metavar="30s", help="end a trial that takes longer; it failed")
-    add(
-        "--output",
-        metavar="WHERE",
-        help="null: discard the output; bounded: keep the first and last 64 KiB of each "
-        "stream of a trial (default); file: keep all, compressed; inherit: bounded, and "
-        "show it on stderr. file:4G sets what a trial may write (default 1G)",
-    )
-
-
-def add_hook(group: Container, what: str) -> None:
-    """Add --hook, which names measurement hooks."""
-    group.add_argument(
-        "--hook",
-        dest="hooks",
-        action="append",
-        default=[],
-        metavar="NAME|PATH",
-        help=what,
-    )
-
-
-def add_notify(group: Container) -> None:
-    """Add --notify and --notify-on; cli/notices.py reads them."""
-    group.add_argument(
-        "--notify",
-        action="append",
-        default=[],
-        metavar="WHOM",
-        help="tell of the end: mail:ADDRESS, https://..., env:NAME, command:PROGRAM, "
-        "FILE.toml (docs/notices.md)",
-    )
-    group.add_argument(
-        "--notify-on",
-        metavar="EVENTS",
-        help="only of these: fail-fast,failure,done,undecided,interrupted",
-    )
-
-
-def add_study(group: Container) -> None:
-    """Add where the study is, and the form of the answer."""
-    group.add_argument(
-        "--study",
-        default="bw-study",
-        metavar="DIR",
-        help="where everything is kept (default ./bw-study)",
-    )
-    group.add_argument(
-        "--json", action="store_true", help="one JSON document on stdout"
-    )
-
-
-# --------------------------------------------------------------------------------------
-# Options that say what watches the trials and what they drive, for every command that
-# runs some.
+# -- Where a session is stored, what watches it, what it drives, who is notified --------
 #
-# Decision: what was wished for is kept among the session's options, so that `bw resume` watches
-# as the session began.
+# Decision: what is to watch is stored among the session's options, so that `bw resume`
+# watches as the session began.
 
 
-def add_watch(group: Container) -> None:
-    """Add --no-watch, --profile and --characterize."""
-    add_watch_of_loads(group)
-    group.add_argument(
-        "--characterize",
-        action="store_true",
-        help="one more trial, not counted, with its I/O traced: sizes, mix, sequentiality",
+class StudyOptions(msgspec.Struct, frozen=True):
+    """Where the study is, and the form of the answer."""
+
+    study: Annotated[str, Option("study directory", "DIR", default="./bw-study")] = (
+        "bw-study"
     )
+    json: Annotated[bool, Option("print one JSON document on stdout")] = False
+    quiet: Annotated[bool, Option("print no progress")] = False
 
 
-def add_watch_of_loads(group: Container) -> None:
-    """Add --no-watch and --profile."""
-    add = group.add_argument
-    add(
-        "--no-watch",
-        action="store_true",
-        help="do not sample the machine during trials; `bw why` then knows nothing",
-    )
-    add(
-        "--profile",
-        action="store_true",
-        help="profile the trials by perf: folded stacks and a flame graph for each",
-    )
-    add_servers(group)
+class NotifyOptions(msgspec.Struct, frozen=True):
+    """Who is notified of the end, and of which ends."""
+
+    notify: Annotated[
+        tuple[str, ...],
+        Option(
+            "notify when the session ends: mail:ADDRESS, https://..., env:NAME, "
+            "command:PROGRAM, FILE.toml (docs/notices.md)",
+            "TARGET",
+        ),
+    ] = ()
+    notify_on: Annotated[
+        str | None,
+        Option(
+            "notify only of these: fail-fast,failure,done,undecided,interrupted",
+            "EVENTS",
+        ),
+    ] = None
 
 
-def add_servers(group: Container) -> None:
-    """Add --target-pid and its like, which name a server that runs already."""
-    for way, like, what in (
-        ("port", "PORT", "the port that it listens on"),
-        ("unit", "UNIT", "its systemd unit"),
-        ("name", "NAME", "the name of its program"),
-        ("pid", "PID", "its process id"),
-    ):
-        group.add_argument(
-            f"--target-{way}",
-            action="append",
-            default=[],
-            metavar=like,
-            help=f"a running server that the benchmark drives: {what}",
-        )
+class ServerOptions(msgspec.Struct, frozen=True):
+    """Servers that run already and that the benchmark drives."""
+
+    target_port: Annotated[
+        tuple[str, ...],
+        Option("running server to watch, by the port it listens on", "PORT"),
+    ] = ()
+    target_unit: Annotated[
+        tuple[str, ...], Option("running server to watch, by its systemd unit", "UNIT")
+    ] = ()
+    target_name: Annotated[
+        tuple[str, ...],
+        Option("running server to watch, by its program's name", "NAME"),
+    ] = ()
+    target_pid: Annotated[
+        tuple[str, ...], Option("running server to watch, by its process id", "PID")
+    ] = ()
+
+
+class WatchOptions(ServerOptions, frozen=True):
+    """What watches the trials."""
+
+    no_watch: Annotated[
+        bool, Option("do not sample the machine during trials (disables `bw why`)")
+    ] = False
+    profile: Annotated[
+        bool,
+        Option(
+            "profile the trials with perf: folded stacks and a flame graph for each"
+        ),
+    ] = False
+
+
+class CharacterizeOptions(msgspec.Struct, frozen=True):
+    """Watching that only trials of commands have."""
+
+    characterize: Annotated[
+        bool,
+        Option(
+            "run one more trial that does not count and trace its I/O: sizes, mix, "
+            "sequentiality"
+        ),
+    ] = False
+
+
+WATCHING = "what watches the trials"
+RESULT = "result"
 
 
 def named_servers(arguments: Namespace) -> tuple[NamedServer, ...]:

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from benchwright.cli.parser import add_command
+
 if TYPE_CHECKING:
     from benchwright.cli.stats_request import TransformStep
     from benchwright.core.results import Finding
@@ -79,13 +81,12 @@ def add_steps(parser: argparse.ArgumentParser) -> None:
 # `--json`; the exit status answers: 0 true for every quantity, 1 not.
 # Source: Auto-pilot paper, section 3.3.
 
-SUMMARY = "Tables and statistics of results: studies, .res files, CSV, GNU time output."
 _FORMATS = ("table", "csv", "json", "markdown", "latex")
 
 
 def add_parser(commands: Any) -> None:
     """Add `bw stats` to the commands."""
-    add_arguments(commands.add_parser("stats", help=SUMMARY, description=SUMMARY))
+    add_arguments(add_command(commands, "stats"))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,11 +8,14 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
+import msgspec
+
 from benchwright.cli.plot_file import check_plot
 from benchwright.core.errors import StudyError
 from benchwright.study.contents import SEARCH_KINDS
 from benchwright.study.directory import JOURNAL
 from benchwright.study.journal import Study
+from benchwright.suite.options import given
 
 # --------------------------------------------------------------------------------------
 # A stored search told again by its own command, without a spec: its report, its
@@ -22,10 +25,12 @@ from benchwright.study.journal import Study
 # one that was cut. Nothing is measured, and the study is only read.
 
 
-def is_stored_search(arguments: argparse.Namespace, options: Sequence[str]) -> bool:
-    """Tell whether a stored search is asked for: there is a study, and none of the
-    options of a new search is given."""
-    new = any(getattr(arguments, name) for name in options)
+def is_stored_search(
+    arguments: argparse.Namespace, requests: Sequence[type[msgspec.Struct]]
+) -> bool:
+    """Return whether a stored search is meant: there is a study, and of the options of
+    these requests, which are those of a new search, at most --plot is given."""
+    new = [option for option in given(arguments, *requests) if option.name != "plot"]
     return not new and (Path(arguments.study) / JOURNAL).is_file()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import secrets
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -12,7 +13,8 @@ from typing import Any
 
 import msgspec
 
-from benchwright.cli.plot_file import form_of, panel_style, write_rendered
+from benchwright.cli.parser import add_command
+from benchwright.cli.plot_file import check_plot, form_of, panel_style, write_rendered
 from benchwright.cli.search_errand import SearchOutcome, SpecExperiment, stored_verdict
 from benchwright.cli.search_live import (
     PrintedOutcome,
@@ -21,8 +23,12 @@ from benchwright.cli.search_live import (
     resume_search_session,
     run_search_session,
 )
-from benchwright.cli.search_options import OF_A_NEW_SESSION, add_seed, add_session
-from benchwright.core.errors import StudyError
+from benchwright.cli.search_options import (
+    NEW_SESSION,
+    add_session,
+    spec_source,
+)
+from benchwright.core.errors import StudyError, argument_error
 from benchwright.core.search import SearchTrial
 from benchwright.core.surface import (
     SampleRequest,
@@ -31,6 +37,7 @@ from benchwright.core.surface import (
     SurfaceResult,
 )
 from benchwright.decide.surface.result import predict_samples, surface_of
+from benchwright.load.search_options import INNER, PeakRequest, SurfaceRequest
 from benchwright.load.spec_toml import read_spec
 from benchwright.load.surface_spec import read_surface
 from benchwright.load.workbench import Workbench
@@ -47,7 +54,6 @@ from benchwright.run.peak import best_so_far
 from benchwright.run.search import search_info, stored_request, stored_spec
 from benchwright.run.search_requests import (
     SurfacePlan,
-    SurfaceRequest,
     read_predicted,
     surface_plan,
 )
@@ -55,6 +61,7 @@ from benchwright.run.session import SessionVerdict
 from benchwright.run.surface import recorded_results, run_surface, surface_verdict
 from benchwright.study.contents import search_trials_of
 from benchwright.study.journal import StoredSession, Study
+from benchwright.suite.options import add_options, given, request_from
 from benchwright.suite.program import SourceFile
 
 # -- A mapping carried out: workbench, searches, progress, report, picture -------------
@@ -255,8 +262,6 @@ def _written(
 # Two steps: what the user said (arguments, a spec), what it means here (a plan, a workbench);
 # `surface_run.py` searches and tells. Heavy imports are inside the functions.
 
-SUMMARY = "map the peak rate over a server's factors, from a few samples"
-
 _EXAMPLES = """\
 examples:
   bw surface examples/surface-postgres.toml               docs/surface.md
@@ -269,29 +274,15 @@ models: gaussian-process (default), polynomial (default of d- and i-optimal)
 exit status: 0 mapped; 1 the server failed at a sample; 2 bad input; 3 too few samples
 have a peak for any model; 130 interrupted (go on with `bw resume`)
 """
-_INNER = (
-    "claim",
-    "policy",
-    "start",
-    "lowest",
-    "highest",
-    "confidence",
-    "budget",
-    "max_trials",
-    "run_length",
-    "seed",
-)
-_OUTER = ("samples", "design", "model", "degree")
+_START = "first rate of the first search; others start at a neighbour's peak"
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `bw surface`."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "surface",
-        help=SUMMARY,
-        description=SUMMARY[0].upper() + SUMMARY[1:] + ".",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "spec",
@@ -300,75 +291,18 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="server, load, criteria and factors; without one print the study's last "
         "surface again",
     )
-    _add_mapping(parser.add_argument_group("the mapping"))
-    _add_inner(parser.add_argument_group("the search at each sample"))
-    add_session(parser).add_argument(
-        "--predict",
-        action="append",
-        default=[],
-        metavar="FACTOR=LEVEL,...",
-        help="what the model says of this sample, also between levels; several times",
-    )
+    add_options(parser, SurfaceRequest)
+    add_options(parser, PeakRequest, only=INNER, helps={"start": _START})
+    add_session(parser)
     parser.set_defaults(handler=run)
-
-
-def _add_mapping(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
-    add("--samples", metavar="N", help="how many are searched (default: all)")
-    add("--design", metavar="KIND", help="how they are chosen")
-    add("--model", metavar="KIND", help="what predicts the others")
-    add("--degree", metavar="N", help="of the polynomial: 1 or 2 (default)")
-
-
-def _add_inner(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
-    add(
-        "--limit",
-        dest="limits",
-        action="append",
-        default=[],
-        metavar="40ms",
-        help="limit on the mean response time, or 'p99 response < 100ms' and so on, several times, "
-        "in place of the SPEC's criteria",
-    )
-    add("--claim", metavar="CLAIM", help="region:10%%, rate:5%% or slo:95%%")
-    add(
-        "--confidence",
-        metavar="95%",
-        help="confidence of a claim of region or rate (default 95%%)",
-    )
-    add("--policy", metavar="NAME", help="how to search (default qgs)")
-    add(
-        "--start",
-        metavar="RATE",
-        help="first rate of the first search; others begin at a neighbour's peak",
-    )
-    add("--lowest", metavar="RATE", help="lowest rate to try")
-    add("--highest", metavar="RATE", help="highest rate to try")
-    add(
-        "--budget",
-        metavar="10m",
-        help="stop each search after this time and use its best answer so far",
-    )
-    add("--max-trials", metavar="N", help="most trials of each search (default 200)")
-    add(
-        "--run-length",
-        metavar="60s",
-        help="length of every trial (default: the policy chooses)",
-    )
-    add_seed(group)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Do what `bw surface` was asked; return the exit code."""
-    from benchwright.cli.plot_file import check_plot
-
     _check(arguments)
     if arguments.spec is None:
         check_plot(arguments.plot, [])
         return tell_again(arguments)
-    from benchwright.cli.search_options import spec_source
-
     spec = spec_source(arguments.spec, "bw surface")
     check_plot(arguments.plot, [spec.path])
     return begin(request_of(arguments), spec, arguments, sys.argv[1:])
@@ -382,36 +316,20 @@ def resume(study: Study, stored: StoredSession, arguments: argparse.Namespace) -
 
 def request_of(arguments: argparse.Namespace) -> SurfaceRequest:
     """Return what the user typed, word for word, with a seed drawn."""
-    import secrets
-
-    from benchwright.run.search_requests import PeakRequest, SurfaceRequest
-
-    inner = PeakRequest(
-        limits=tuple(arguments.limits),
-        drawn_seed=secrets.randbelow(2**32),
-        **{name: getattr(arguments, name) for name in _INNER},
-    )
-    return SurfaceRequest(
-        peak=inner,
-        predict=tuple(arguments.predict),
-        plot=arguments.plot,
-        **{name: getattr(arguments, name) for name in _OUTER},
-    )
+    drawn = secrets.randbelow(2**32)
+    inner = request_from(PeakRequest, arguments, only=INNER, drawn_seed=drawn)
+    return request_from(SurfaceRequest, arguments, peak=inner)
 
 
 def _check(arguments: argparse.Namespace) -> None:
     """Raise InputError for words that mean nothing here."""
-    from benchwright.core.errors import argument_error
-
     if arguments.command_argv is not None:
         hint = "bw surface SPEC.toml: the spec says what is started and loaded"
         raise argument_error("--", "", "a command after -- has no place here", hint)
-    new = (*_INNER, *_OUTER, *OF_A_NEW_SESSION)
-    given = [name for name in new if getattr(arguments, name)]
-    if arguments.limits:
-        given.insert(0, "limit")
-    if arguments.spec is None and given:
-        option = f"--{given[0].replace('_', '-')}"
+    new = given(arguments, PeakRequest, SurfaceRequest, *NEW_SESSION)
+    new = [option for option in new if option.name not in ("plot", "predict")]
+    if arguments.spec is None and new:
+        option = new[0].flag
         message = "there is no SPEC.toml to search with it"
         hint = "bw surface SPEC.toml; without a spec it prints a stored surface again"
         raise argument_error(option, "", message, hint)

@@ -3,105 +3,73 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from benchwright.core.errors import Diagnostic
-
+from benchwright.cli.load_options import trace_fields
+from benchwright.cli.parser import add_command
+from benchwright.cli.shared_options import checked
+from benchwright.core.errors import Diagnostic, argument_error
+from benchwright.load import parse as words
+from benchwright.load.options import TRACE_KEYS, TraceOptions
+from benchwright.suite.mistakes import option_mistake
+from benchwright.suite.options import add_options
 
 # -- Options that the commands of `bw trace` share, and their meaning ------------------
 #
 # Decision: an option's text is read by the function that reads the same key of a trace
 # filament in TOML, and all mistakes are told at once. Heavy imports are inside.
 
-_FORMATS = (
-    "bw, load, fio-iolog, blkparse, blktrace, msr, systor, spc, vscsi, alibaba,\n"
-    "tencent, mqsim"
+_READING = (
+    *("format", "lenient", "window", "duplicates", "start", "length", "devices"),
+    *("v2_wait", "arrivals", "stamp_unit"),
+)
+_MAPPING = ("offsets", "target_size", "source_size", "align")
+_COMPARED = (
+    *("format", "lenient", "duplicates", "start", "length", "devices", *_MAPPING),
+    *("speed", "window"),
 )
 
 
 def add_reading(parser: argparse.ArgumentParser) -> None:
     """Add how a trace is read."""
-    add = parser.add_argument_group("how it is read").add_argument
-    add("--format", metavar="F", help=f"{_FORMATS} (default: found from the content)")
-    add("--lenient", action="store_true", help="skip and count malformed lines")
-    add("--window", metavar="1s", help="put stamps in order that are this far off")
-    add(
-        "--duplicates",
-        metavar="burst|spread",
-        help="operations of one stamp: at once, or spread until the next stamp",
-    )
-    add("--from", dest="start", metavar="10s", help="leave out what is before")
-    add("--for", dest="length", metavar="60s", help="read only this much of the trace")
-    add("--devices", metavar="A,B", help="only these devices")
-    add(
-        "--v2-wait",
-        metavar="us|ms",
-        help="what `wait` of fio's iolog 2 is (default us)",
-    )
-    add(
-        "--arrivals",
-        metavar="queue|issue",
-        help="the event of blktrace that is the arrival",
-    )
-    add("--stamp-unit", metavar="1ns", help="of MQSim's stamps")
+    add_options(parser, TraceOptions, only=_READING)
 
 
 def add_convert(parser: argparse.ArgumentParser) -> None:
-    """Add what is written, and what becomes of times and places."""
+    """Add what is written, and what becomes of times and offsets."""
     add = parser.add_argument
-    add("-o", "--output", metavar="OUT", help="the file to be written; none may exist")
-    add("--to", metavar="bw|fio-iolog", help="the format to write (default bw)")
-    add("--speed", metavar="4x", help="this many times as fast (default 1x)")
-    _add_places(parser)
+    add("-o", "--output", metavar="OUT", help="file to write; it must not exist yet")
+    add("--to", metavar="bw|fio-iolog", help="format to write (default bw)")
+    helps = {"speed": "make it this many times as fast (default 1x)"}
+    add_options(parser, TraceOptions, only=("speed", *_MAPPING), helps=helps)
 
 
 def add_compared(parser: argparse.ArgumentParser) -> None:
     """Add how two traces are read and paired."""
-    group = parser.add_argument_group("how operations are paired")
-    add = group.add_argument
-    add("--speed", metavar="4x", help="B is A at this speed (default: estimated)")
+    helps = {
+        "format": "format of A (default: detected from the content)",
+        "speed": "speed of B compared with A (default: estimated)",
+        "window": "largest distance in time of a pair",
+        "duplicates": "operations of A with equal time stamps, as in the replay",
+        "start": "leave out what comes earlier in A, where the replay did",
+        "length": "read only this much of A, by A's time",
+        "devices": "read only these devices of A",
+    }
+    add_options(parser, TraceOptions, only=_COMPARED, helps=helps)
+    add = parser.add_argument_group("how operations are paired").add_argument
     add(
         "--shift",
         metavar="1ms",
-        help="when in B A's time zero is, such as =-1ms (default: as B's own intended "
-        "starts say, else estimated)",
-    )
-    add("--window", metavar="1s", help="how far apart a pair may be")
-    add("--by-device", action="store_true", help="of devices of the same name only")
-    group = parser.add_argument_group("how they are read")
-    add = group.add_argument
-    add("--format", metavar="F", help="of A (default: found from the content)")
-    add("--format-b", metavar="F", help="of B")
-    add("--lenient", action="store_true", help="skip and count malformed lines")
-    add(
-        "--duplicates",
-        metavar="burst|spread",
-        help="operations of A of one stamp, as in the replay",
+        help="time in B of A's time zero, such as =-1ms (default: from B's own intended "
+        "starts, else estimated)",
     )
     add(
-        "--from",
-        dest="start",
-        metavar="10s",
-        help="leave out what is before in A, where the replay did",
+        "--by-device",
+        action="store_true",
+        help="pair only within devices of equal name",
     )
-    add(
-        "--for",
-        dest="length",
-        metavar="60s",
-        help="read only this much of A, by A's time",
-    )
-    add("--devices", metavar="A,B", help="only these devices of A")
-    add("--devices-b", metavar="A,B", help="only these devices of B")
-    _add_places(group)
-
-
-def _add_places(to: argparse._ActionsContainer) -> None:
-    add = to.add_argument
-    add("--offsets", metavar="wrap|scale|exact", help="how offsets fit the target")
-    add("--target-size", metavar="1G", help="of what it is replayed on")
-    add("--source-size", metavar="1G", help="of what it was taken from, for scale")
-    add("--align", metavar="512", help="offsets and sizes are multiples of this")
+    add("--format-b", metavar="F", help="format of B")
+    add("--devices-b", metavar="A,B", help="read only these devices of B")
 
 
 def add_output(parser: argparse.ArgumentParser, *, plot: bool = False) -> None:
@@ -112,38 +80,11 @@ def add_output(parser: argparse.ArgumentParser, *, plot: bool = False) -> None:
     add("--json", action="store_true", help="one JSON document on stdout")
 
 
-_DEST = {"from": "start", "for": "length"}
-"""Options whose name is a word of Python's: where argparse keeps them."""
-
-
-def input_fields(
-    arguments: argparse.Namespace, wrong: list[Diagnostic]
-) -> dict[str, Any]:
-    """Return the fields of a trace's input that the options say."""
-    from benchwright.cli.shared_options import checked
-    from benchwright.load import parse as words
-    from benchwright.load.workload_toml import TRACE_KEYS
-
-    fields: dict[str, Any] = {"lenient": arguments.lenient}
-    keys = {**TRACE_KEYS, "target_size": ("target_bytes", words.some_bytes)}
-    for key, (into, parse) in keys.items():
-        text = getattr(arguments, _DEST.get(key, key), None)
-        if text is not None:
-            option = "--" + key.replace("_", "-")
-            fields[into] = checked(option, text, parse, None, wrong)
-    if arguments.devices is not None:
-        fields["devices"] = tuple(arguments.devices.split(","))
-    return fields
-
-
 def compare_fields(
     arguments: argparse.Namespace, wrong: list[Diagnostic]
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """Return the fields of A, those of B, and those of how they are paired."""
-    from benchwright.cli.shared_options import checked
-    from benchwright.load.workload_toml import TRACE_KEYS
-
-    a = input_fields(arguments, wrong)
+    a = trace_fields(arguments, wrong)
     pairing: dict[str, Any] = {"by_device": arguments.by_device}
     for into in ("speed_micro", "window_ns"):
         if into in a:
@@ -163,20 +104,14 @@ def compare_fields(
 
 def check_places(fields: dict[str, Any], wrong: list[Diagnostic]) -> None:
     """Note in `wrong` that offsets are to be mapped onto a target of no known size."""
-    from benchwright.core.errors import Diagnostic
-
     policy = fields.get("offsets")
     if policy in ("wrap", "scale") and fields.get("target_bytes") is None:
         message = f"to {policy} offsets the target's size is needed"
         hint = "give it: --target-size 1G"
-        wrong.append(
-            Diagnostic("bad-argument", message, hint, "--offsets", text=policy)
-        )
+        wrong.append(option_mistake("--offsets", message, hint, policy))
 
 
 def _signed_ns(text: str) -> int:
-    from benchwright.load import parse as words
-
     bare = text.strip()
     sign = -1 if bare.startswith("-") else 1
     return sign * words.duration_ns(bare.removeprefix("-"))
@@ -185,8 +120,6 @@ def _signed_ns(text: str) -> int:
 def refuse_command(arguments: argparse.Namespace, command: str) -> None:
     """Raise InputError when there is a command after `--`."""
     if arguments.command_argv is not None:
-        from benchwright.core.errors import argument_error
-
         raise argument_error(
             f"bw trace {command}",
             " ".join(arguments.command_argv),
@@ -199,8 +132,6 @@ def refuse_command(arguments: argparse.Namespace, command: str) -> None:
 #
 # This file is the table of contents and the arguments; each command is in a module of its
 # own. Heavy imports are inside the functions.
-
-SUMMARY = "I/O traces: what they are like, how faithful a replay is, formats, recording"
 
 _EXAMPLES = """\
 examples:
@@ -218,12 +149,10 @@ its path, line and column"""
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `bw trace` and its commands."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "trace",
-        help=SUMMARY,
-        description=SUMMARY + ".",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     below = parser.add_subparsers(metavar="COMMAND", required=True)
     for add in (_add_stat, _add_compare, _add_convert, _add_capture):
@@ -242,8 +171,13 @@ def _add(below: Any, name: str, summary: str, epilog: str) -> argparse.ArgumentP
     def handler(arguments: argparse.Namespace) -> int:
         from benchwright.cli import trace_run
 
-        status: int = getattr(trace_run, name)(arguments)
-        return status
+        handlers = {
+            "stat": trace_run.stat,
+            "compare": trace_run.compare,
+            "convert": trace_run.convert,
+            "capture": trace_run.capture,
+        }
+        return handlers[name](arguments)
 
     parser.set_defaults(handler=handler)
     return parser

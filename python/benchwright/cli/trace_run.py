@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from benchwright.cli import trace as options
-from benchwright.cli.load_options import raise_all
+from benchwright.cli.load_options import raise_all, trace_fields
 from benchwright.cli.output_file import check_output
 from benchwright.cli.plot_file import check_plot, write_plot
 from benchwright.cli.shared_options import checked
@@ -49,6 +49,7 @@ from benchwright.report.trace import (
     stat_text,
     trace_document,
 )
+from benchwright.suite.values import one_of
 
 # -- `bw trace stat`: what a trace is like, as text, JSON and a page of plots ----------
 
@@ -76,7 +77,7 @@ def stat_requests(arguments: argparse.Namespace) -> list[StatRequest]:
     """Return what the arguments mean. Raises InputError with every mistake."""
     options.refuse_command(arguments, "stat")
     wrong: list[Diagnostic] = []
-    fields = options.input_fields(arguments, wrong)
+    fields = trace_fields(arguments, wrong)
     raise_all(wrong)
     paths: list[str | tuple[str, ...]] = list(arguments.traces)
     if arguments.merge:
@@ -147,12 +148,12 @@ def convert_request(arguments: argparse.Namespace) -> ConvertRequest:
     """Return what the arguments mean. Raises InputError with every mistake."""
     options.refuse_command(arguments, "convert")
     wrong: list[Diagnostic] = []
-    fields = options.input_fields(arguments, wrong)
+    fields = trace_fields(arguments, wrong)
     options.check_places(fields, wrong)
     form = checked(
         "--to",
         arguments.to,
-        lambda text: words.one_of(text, WRITTEN, "format that is written"),
+        lambda text: one_of(text, WRITTEN, "format that is written"),
         "bw",
         wrong,
     )

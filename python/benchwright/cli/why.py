@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from benchwright.cli.parser import add_command
 from benchwright.cli.shared_options import checked
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.quantity import parse_size_bytes
@@ -79,13 +80,12 @@ def _capacity(text: str, wrong: list[Diagnostic]) -> StatedCapacity | None:
 # Two steps: what the user said (arguments), what it means here (`Asked` in why_request.py).
 # Exit code 0 also where nothing was watched: that is said in its place.
 
-SUMMARY = "what limited each result: USE table, findings, evidence"
-
 
 def add_parser(commands: Any) -> None:
     """Add `bw why` to the commands."""
-    parser = commands.add_parser(
-        "why", help=SUMMARY, description=f"{SUMMARY[0].upper()}{SUMMARY[1:]}."
+    parser = add_command(
+        commands,
+        "why",
     )
     option = parser.add_argument
     option(

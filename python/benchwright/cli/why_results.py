@@ -31,16 +31,12 @@ from benchwright.findings.search_profiles import (
     profile_nearest_answer,
     profiled_trials,
 )
+from benchwright.load.search_options import PeakRequest, SurfaceRequest
 from benchwright.load.spec_toml import read_spec
 from benchwright.load.surface_spec import read_surface
 from benchwright.run.ledger import Ledger
 from benchwright.run.search import recorded_result, stored_request, stored_spec
-from benchwright.run.search_requests import (
-    PeakRequest,
-    SurfaceRequest,
-    peak_plan,
-    surface_plan,
-)
+from benchwright.run.search_requests import peak_plan, surface_plan
 from benchwright.stats.aggregate import (
     TrialValues,
     metric_columns,

@@ -129,6 +129,13 @@ def some(text: str) -> int:
     return _above_zero(count(text), text)
 
 
+def from_one(text: str, most: int) -> int:
+    """Return a whole number from 1 to `most`."""
+    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= most:
+        raise ValueError(f"{text!r} is not a whole number from 1 to {most}")
+    return int(text)
+
+
 def operation_bytes(text: str) -> int:
     """Return the size of one operation, below 4 GiB [bytes]."""
     size = some_bytes(text)
@@ -356,13 +363,6 @@ def parse_late(text: str) -> Any:
         "burst": ParameterForm((FormField("operations", "operations", some),), r.Burst),
     }
     return parse_form(text, forms, "policy for late operations")
-
-
-def one_of(text: str, words: Sequence[str], what: str) -> str:
-    """Return the text when it is one of the words."""
-    if text not in words:
-        raise ValueError(f"{text!r} is no {what}: one of {', '.join(words)}")
-    return text
 
 
 def parse_cpus(text: str) -> tuple[int, ...]:

@@ -1,24 +1,22 @@
-"""`[ramp]` of a spec, and the words that it shares with `bw ramp`'s options.
+"""`[ramp]` of a spec: the goal that it and the options of `bw ramp` state together.
 
-Decision: a key and its option are one entry of `WORDS`, so that they cannot drift apart;
-what does not fit together is judged over both at once (`misfits`), because an option may
-mend a key.
+Contradictions are looked for in both at once (`misfits`), because an option may correct a
+key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from benchwright.core.ramp import RampAxis, RampGoal
-from benchwright.load import parse as words
-from benchwright.load.criteria import parse_confidence
 from benchwright.load.generators.command import CommandGenerator
+from benchwright.load.search_options import RampRequest
 from benchwright.load.spec import LoadPlan, Spec
 from benchwright.load.spec_toml import ENGINE
 from benchwright.load.tables import SpecTable
+from benchwright.suite.mistakes import Fault
+from benchwright.suite.options import keys_of
 
 THROUGHPUT = "throughput_per_s"
 RATE_START = 50.0
@@ -29,79 +27,10 @@ USERS_RISE = 16
 MOST_LEVEL = 1e9
 
 
-def _axis(text: str) -> RampAxis:
-    return RampAxis(words.one_of(text, tuple(axis.value for axis in RampAxis), "axis"))
-
-
-def _level(text: str) -> float:
-    try:
-        return words.rate_micro(text) / 1e6
-    except ValueError:
-        raise ValueError(f"{text!r} is no level such as 4, 500 or 10k") from None
-
-
-def _factor(text: str) -> float:
-    try:
-        factor = float(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is not a number such as 2 or 1.5") from None
-    if not 1 < factor <= 1000:
-        raise ValueError(f"{text!r} is outside 1 .. 1000: levels must rise")
-    return factor
-
-
-def _seconds(text: str) -> float:
-    return words.some_ns(text) / 1e9
-
-
-def _growth(text: str) -> float:
-    share = words.share_micro(text) / 1e6
-    if not 0 < share < 1:
-        raise ValueError(f"{text!r} is outside 0% .. 100%, such as 5%")
-    return share
-
-
-def _share(text: str) -> float:
-    return words.share_micro(text) / 1e6
-
-
-def _number(text: str) -> int:
-    number = words.some(text)
-    if number > 1000:
-        raise ValueError(f"{text!r} is more than 1000")
-    return number
-
-
-RAMP_OPTIONS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
-    "axis": ("axis", _axis),
-    "start": ("start", _level),
-    "highest": ("highest", _level),
-    "factor": ("factor", _factor),
-    "step": ("step", _level),
-    "hold": ("hold_s", _seconds),
-    "repeats": ("repeats", _number),
-    "growth": ("growth", _growth),
-    "flat_levels": ("flat_levels", _number),
-    "max_errors": ("most_errors", _share),
-    "budget": ("budget_s", _seconds),
-    "confidence": ("confidence", parse_confidence),
-}
-"""Keys of [ramp], and options of `bw ramp`: the goal's field, and how it is read."""
-
-
-class RampMisfit(msgspec.Struct, frozen=True):
-    """What does not fit together: the key to mend, what is wrong, what to do."""
-
-    key: str
-    message: str
-    hint: str = ""
-
-
 def read_ramp(table: SpecTable, _spec: Spec, /) -> dict[str, Any]:
     """Return the goal's fields that a table says; mistakes are reported to the table."""
-    table.only(tuple(RAMP_OPTIONS))
-    said = {into: table.read(key, parse) for key, (into, parse) in RAMP_OPTIONS.items()}
-    return {field: value for field, value in said.items() if value is not None}
+    table.only(keys_of(RampRequest))
+    return table.values_of(RampRequest)
 
 
 def ramp_goal_of(said: Mapping[str, Any], spec: Spec) -> RampGoal:
@@ -124,38 +53,38 @@ def _known(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {field: value for field, value in fields.items() if value is not None}
 
 
-def ramp_misfits(said: Mapping[str, Any], spec: Spec) -> list[RampMisfit]:
+def ramp_misfits(said: Mapping[str, Any], spec: Spec) -> list[Fault]:
     """Return what does not fit together, or does not fit the generator."""
     axis = said.get("axis") or default_axis(spec.load)
     found = [*_misfits_of_axis(axis, spec.load)]
     if "factor" in said and "step" in said:
         message = "levels rise by a factor or by a step, not by both"
-        found.append(RampMisfit("step", message, "leave one of them out"))
+        found.append(Fault.of_key("step", message, "leave one of them out"))
     start = said.get("start", RATE_START if axis is RampAxis.RATE else 1.0)
     highest = said.get("highest")
     if highest is not None and highest < start:
         message = f"the highest level, {highest:g}, is below the first one, {start:g}"
-        found.append(RampMisfit("highest", message, "set start too"))
+        found.append(Fault.of_key("highest", message, "set start too"))
     if axis is RampAxis.USERS:
         for key in ("start", "highest", "step"):
             if key in said and said[key] != int(said[key]):
                 message = f"{key} is {said[key]:g}, but users are whole"
-                found.append(RampMisfit(key, message))
+                found.append(Fault.of_key(key, message))
     return found
 
 
-def _misfits_of_axis(axis: RampAxis, load: LoadPlan) -> list[RampMisfit]:
+def _misfits_of_axis(axis: RampAxis, load: LoadPlan) -> list[Fault]:
     axes = axes_of(load)
     if not axes:
         message = "the command has neither {users} nor {rate}: nothing can be raised"
-        return [RampMisfit("axis", message, "write {users} or {rate} into it")]
+        return [Fault.of_key("axis", message, "write {users} or {rate} into it")]
     if axis.value not in axes:
         message = f"{load.generator} cannot be given {axis} here"
-        return [RampMisfit("axis", message, f"it takes: {', '.join(axes)}")]
+        return [Fault.of_key("axis", message, f"it takes: {', '.join(axes)}")]
     if isinstance(load.settings, CommandGenerator) and len(axes) > 1:
         other = next(one for one in axes if one != axis.value)
         message = f"{axis} are raised, and nothing says {{{other}}} of the command"
-        return [RampMisfit("axis", message, f"write a number for {{{other}}}")]
+        return [Fault.of_key("axis", message, f"write a number for {{{other}}}")]
     return []
 
 

@@ -19,9 +19,10 @@ from benchwright.load import parse as targets
 from benchwright.load import parse as words
 from benchwright.load import request as r
 from benchwright.load import workload as w
-from benchwright.load import workload_toml as toml
 from benchwright.load.generators import GENERATORS
+from benchwright.load.options import FLAGS, RUN, TARGET
 from benchwright.load.request import filament_field
+from benchwright.load.search_options import PeakRequest
 from benchwright.load.spec import (
     PLACEHOLDERS,
     RESERVED,
@@ -36,6 +37,7 @@ from benchwright.load.spec import (
     fill_placeholders,
 )
 from benchwright.load.tables import SpecTable
+from benchwright.suite.options import keys_of
 from benchwright.suite.program import Template, Where
 from benchwright.suite.toml_sections import notify_of, servers_of
 from benchwright.suite.toml_table import decoded
@@ -57,8 +59,8 @@ ENGINE_KEYS = tuple(
     dict.fromkeys(
         (
             "target",
-            *toml.TARGET,
-            *toml.FLAGS,
+            *TARGET,
+            *FLAGS,
             "paths",
             "headers",
             *_ACCESS,
@@ -116,9 +118,9 @@ def read_load(table: SpecTable, factors: Mapping[str, tuple[str, ...]]) -> LoadP
 
 def engine_positions(spec: Spec) -> dict[str, Where]:
     """Return where a spec says the fields of the engine's request."""
-    into = {key: toml.RUN[key][0] for key in (*_RUN, "cpus", "drain")}
-    into |= {key: f"target.{field}" for key, (field, _) in toml.TARGET.items()}
-    into |= {key: f"target.{key}" for key in (*toml.FLAGS, "paths", "headers")}
+    into = {key: RUN[key][0] for key in (*_RUN, "cpus", "drain")}
+    into |= {key: f"target.{field}" for key, (field, _) in TARGET.items()}
+    into |= {key: f"target.{key}" for key in (*FLAGS, "paths", "headers")}
     into |= {key: f"{filament_field(0)}.{key}" for key in _ACCESS}
     into |= {"target": "target"}
     said = {field: spec.places.get(f"load.{key}") for key, field in into.items()}
@@ -178,9 +180,9 @@ def levels_of(
 
 
 def _options(table: SpecTable) -> dict[str, Any]:
-    said = {into: table.read(key, parse) for key, (into, parse) in toml.TARGET.items()}
+    said = {into: table.read(key, parse) for key, (into, parse) in TARGET.items()}
     options = {name: value for name, value in said.items() if value is not None}
-    options |= {key: table.flag(key, False) for key in toml.FLAGS if key in table}
+    options |= {key: table.flag(key, False) for key in FLAGS if key in table}
     if "paths" in table:
         options["paths"] = tuple(table.texts("paths"))
         if not all(path.startswith("/") for path in options["paths"]):
@@ -203,8 +205,8 @@ def _check_options(
         kind = targets.kind_of(targets.parse_target(fill_placeholders(target, first)))
     except ValueError:
         return
-    keys = {key: into for key, (into, _) in toml.TARGET.items()}
-    for key in (*keys, *toml.FLAGS, "paths", "headers"):
+    keys = {key: into for key, (into, _) in TARGET.items()}
+    for key in (*keys, *FLAGS, "paths", "headers"):
         into = keys.get(key, key)
         if key in table and into not in targets.options_of(kind):
             table.refuse(table.at(key), f"{key} is no option of a {kind} target")
@@ -213,7 +215,7 @@ def _check_options(
 def _run(table: SpecTable) -> dict[str, Any]:
     said = {}
     for key in _RUN:
-        into, parse = toml.RUN[key]
+        into, parse = RUN[key]
         said[into] = table.read(key, parse)
     return {name: value for name, value in said.items() if value is not None}
 
@@ -245,19 +247,7 @@ _SERVER = (
     "environment",
     "directory",
 )
-_PEAK = (
-    "criteria",
-    "claim",
-    "confidence",
-    "policy",
-    "start",
-    "lowest",
-    "highest",
-    "budget",
-    "run_length",
-    "max_trials",
-    "seed",
-)
+_PEAK = ("criteria", *keys_of(PeakRequest))
 _ADDRESS = re.compile(r"(?:\[[0-9a-fA-F:.]+\]|[\w.-]+):([0-9]{1,5})", re.ASCII)
 MOST_LEVELS = 1000
 
@@ -456,20 +446,11 @@ def _goal(table: SpecTable) -> PeakGoal | None:
     table.only(_PEAK)
     wanted = _criteria(table) if table.need("criteria") else ()
     claims = _claims(table.silent())
-    fields: dict[str, Any] = {
-        "start_rate": table.rate_per_s("start"),
-        "lowest_rate": table.rate_per_s("lowest"),
-        "highest_rate": table.rate_per_s("highest"),
-        "budget_s": table.duration_s("budget"),
-        "run_length_s": table.duration_s("run_length"),
-        "max_trials": table.read("max_trials", words.some),
-        "seed": table.read("seed", words.count),
-    }
+    fields = table.values_of(PeakRequest)
     _check_rates(table, fields)
-    said = {name: value for name, value in fields.items() if value is not None}
     if not wanted or not claims:
         return None
-    return PeakGoal(criteria=wanted, claim=claims[0], **said)
+    return PeakGoal(criteria=wanted, claim=claims[0], **fields)
 
 
 def _criteria(table: SpecTable) -> tuple[Criterion, ...]:
@@ -495,7 +476,7 @@ def _criteria(table: SpecTable) -> tuple[Criterion, ...]:
 def _check_rates(table: SpecTable, fields: Mapping[str, Any]) -> None:
     """Report rates that are not in order: lowest, start, highest."""
     names = ("lowest", "start", "highest")
-    said = [(n, fields[f"{n}_rate"]) for n in names if fields[f"{n}_rate"] is not None]
+    said = [(n, fields[f"{n}_rate"]) for n in names if f"{n}_rate" in fields]
     for (low, less), (high, more) in pairwise(said):
         if less > more or (low == "lowest" and high == "highest" and less == more):
             message = f"{high} ({more:g}/s) is below {low} ({less:g}/s)"

@@ -23,6 +23,7 @@ from benchwright.load.criteria import parse_confidence
 from benchwright.load.generators.adapter import named_in
 from benchwright.load.spec import Spec
 from benchwright.load.tables import SpecTable
+from benchwright.suite.mistakes import Fault
 from benchwright.suite.program import Slot
 
 # --------------------------------------------------------------------------------------
@@ -81,14 +82,6 @@ SPARE = 1
 """Samples beyond the terms of main effects: the least of which a model can be told, unless
 all are searched. With fewer a word is never seen: of 8 words and 4 numbers without any
 interaction the bands of 3 samples held 69 %, of 9 (the terms) 93 %, of 10 99 % (16 seeds)."""
-
-
-class SurfaceMisfit(msgspec.Struct, frozen=True):
-    """What does not fit together: the key to mend, what is wrong, what to do."""
-
-    key: str
-    message: str
-    hint: str
 
 
 class SurfaceSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,23 +161,23 @@ def read_surface(table: SpecTable, spec: Spec) -> SurfaceSpec:
     return said
 
 
-def surface_misfits(said: SurfaceSpec) -> list[SurfaceMisfit]:
+def surface_misfits(said: SurfaceSpec) -> list[Fault]:
     """Return what does not fit together: design, and number of samples."""
     if not said.factors:
         return []
     if said.design is DesignKind.FULL and said.samples not in (None, said.count):
         message = f"design full is all {said.count} samples, not {said.samples}"
         hint = "leave samples out, or take adaptive or i-optimal"
-        return [SurfaceMisfit("design", message, hint)]
+        return [Fault.of_key("design", message, hint)]
     chosen = (DesignKind.ADAPTIVE, DesignKind.D_OPTIMAL, DesignKind.I_OPTIMAL)
     if said.design in chosen and said.samples is None:
         message = f"design {said.design} needs samples, of the {said.count} there are"
-        return [SurfaceMisfit("design", message, "such as samples = 10")]
+        return [Fault.of_key("design", message, "such as samples = 10")]
     least = least_samples(said.factors)
     if said.samples is not None and said.samples < min(least, said.count):
         message = f"{counted(said.samples, 'sample')} cannot tell the peaks of all {said.count}"
         hint = f"at least {min(least, said.count)}: one more than a plane has terms"
-        return [SurfaceMisfit("samples", message, hint)]
+        return [Fault.of_key("samples", message, hint)]
     return []
 
 

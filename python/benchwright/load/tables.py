@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from benchwright.core.plan import Command
@@ -12,9 +12,9 @@ from benchwright.load import parse as words
 from benchwright.load import workload as w
 from benchwright.load.parse import FormField, ParameterForms
 from benchwright.load.spec import CommandText, fill_placeholders
-from benchwright.suite.program import Template, Where
+from benchwright.suite.program import Template
 from benchwright.suite.template import OffsetLocator, brace_template, split_words
-from benchwright.suite.toml_table import TomlTable
+from benchwright.suite.toml_table import TomlTable, one_of_words
 
 # --------------------------------------------------------------------------------------
 # Values of a workload's TOML, read by the user's words, with every mistake placed.
@@ -26,45 +26,6 @@ class WorkloadTable(TomlTable):
     """A table whose values are quantities and forms."""
 
     kind = "workload"
-
-    def read(self, key: str, parse: Callable[[str], T]) -> T | None:
-        """Return a scalar as `parse` understands it; None when absent or wrong."""
-        if key not in self.values:
-            return None
-        return self.scalar_of(self.values[key], parse, key)
-
-    def scalar_of(
-        self, value: object, parse: Callable[[str], T], *keys: str | int
-    ) -> T | None:
-        """Return what a scalar at these keys means; None when it is wrong."""
-        text = self.scalar(value)
-        where = self.at(*keys)  # type: ignore[arg-type]
-        if text is None:
-            self.mistyped(where, str(keys[0]), value, (str, int, float))
-            return None
-        try:
-            return parse(text)
-        except ValueError as error:
-            self.refuse(where, f"{keys[0]}: {error}")
-            return None
-
-    def refuse(self, where: Where, message: str, hint: str = "") -> None:
-        """Report a value that cannot be."""
-        self.wrong(where, f"{self.kind}-value", message, hint)
-
-    def need(self, *keys: str) -> bool:
-        """Return whether all keys are there; report those that are not."""
-        absent = [key for key in keys if key not in self]
-        for key in absent:
-            # Other keys are told by only(), which a table without its type never reaches.
-            hint = near_words(self.values, key) if key == "type" else ""
-            message = f"{key} is missing here"
-            self.wrong(self.where, f"{self.kind}-missing", message, hint)
-        return not absent
-
-    def choice(self, key: str, choices: tuple[str, ...]) -> str | None:
-        """Return one of several words."""
-        return self.read(key, lambda text: words.one_of(text, choices, key))
 
     # -- forms -----------------------------------------------------------------------
 
@@ -227,19 +188,6 @@ class WorkloadTable(TomlTable):
         table.only(("offset", "length"))
         offset = table.read("offset", words.size_bytes) or 0
         return w.Region(offset, table.read("length", words.some_bytes))
-
-
-def near_words(written: Iterable[str], key: str) -> str:
-    """Return the hint where a missing key was written a little differently, else nothing."""
-    near = difflib.get_close_matches(key, list(written), 1, 0.7)
-    return f"{near[0]} is here: did you mean {key}?" if near else ""
-
-
-def one_of_words(word: str, known: Iterable[str]) -> str:
-    """Return the hint for a word that is none of the known ones."""
-    near = difflib.get_close_matches(word, list(known), 1)
-    meant = f"did you mean {near[0]}? " if near else ""
-    return f"{meant}one of {', '.join(known)}"
 
 
 def _rate_or_zero(text: str) -> int:

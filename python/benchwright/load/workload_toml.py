@@ -15,6 +15,7 @@ from benchwright.load import parse as targets
 from benchwright.load import parse as words
 from benchwright.load import request as r
 from benchwright.load import workload as w
+from benchwright.load.options import FLAGS, RUN, TARGET, TRACE_KEYS
 from benchwright.load.request import NO_POSITIONS, InputPositions, filament_field
 from benchwright.load.tables import WorkloadTable
 from benchwright.suite.program import Where
@@ -191,34 +192,6 @@ def _trace(table: WorkloadTable, around: WorkloadContext) -> Any:
     )
 
 
-def parse_speed(text: str) -> int:
-    """Return a speed such as `4x` or `0.5` in millionths."""
-    return words.number_micro(text.strip().removesuffix("x"))
-
-
-def _choice(what: str, *choices: str) -> words.ParseText:
-    return lambda text: words.one_of(text, choices, what)
-
-
-TRACE_KEYS: dict[str, tuple[str, words.ParseText]] = {
-    "format": ("format", _choice("format", *w.FORMATS)),
-    "speed": ("speed_micro", parse_speed),
-    "offsets": ("offsets", _choice("policy", "wrap", "scale", "exact")),
-    "duplicates": ("duplicates", _choice("policy", "burst", "spread")),
-    "window": ("window_ns", words.duration_ns),
-    "window_rows": ("window_rows", words.some),
-    "from": ("from_ns", words.duration_ns),
-    "for": ("for_ns", words.some_ns),
-    "source_size": ("source_bytes", words.some_bytes),
-    "align": ("align_bytes", words.some_bytes),
-    "v2_wait": ("v2_wait", _choice("unit", "us", "ms")),
-    "arrivals": ("arrivals", _choice("event", "queue", "issue")),
-    "stamp_unit": ("stamp_unit_ns", words.some_ns),
-}
-"""Keys of a trace that are scalars, and options of `bw replay`: the engine's field, and how
-it is read."""
-
-
 def _python(table: WorkloadTable, around: WorkloadContext) -> Any:
     table.only((*_COMMON, "class", "arguments"))
     spec = table.text("class") if table.need("class") else None
@@ -360,48 +333,6 @@ class WorkloadFile(msgspec.Struct, frozen=True):
     run: dict[str, Any]
     """Fields of LoadRequest, `seed` and `max_errors_micro`; only what was said."""
     places: InputPositions = NO_POSITIONS
-
-
-Parsers = dict[str, tuple[str, Callable[[str], Any]]]
-
-RUN: Parsers = {
-    "duration": ("duration_ns", words.some_ns),
-    "drain": ("drain_ns", words.duration_ns),
-    "warm_up": ("warm_up_ns", words.duration_ns),
-    "interval": ("interval_ns", words.some_ns),
-    "seed": ("seed", words.count),
-    "depth": ("depth", words.some),
-    "workers": ("workers", words.some),
-    "cpus": ("cpus", words.parse_cpus),
-    "full": ("full", lambda text: words.one_of(text, r.FULL, "policy")),
-    "late": ("late", words.parse_late),
-    "pacer": ("pacer", lambda text: words.one_of(text, r.PACERS, "pacer")),
-    "clock": ("clock", lambda text: words.one_of(text, r.CLOCKS, "clock")),
-    "fifo": ("fifo", words.some),
-    "max_errors": ("max_errors_micro", words.share_micro),
-}
-"""Keys of [run], and options of `bw load`: the field of the request or the plan, and how
-it is read."""
-
-FLAGS = ("direct", "overwrite", "allow_writes_to_mounted")
-"""Keys of [target] that are true or false; options of `bw load` too."""
-
-TARGET: Parsers = {
-    "service": ("service_ns", words.duration_ns),
-    "engine": (
-        "engine",
-        lambda text: words.one_of(text, ("auto", "io_uring", "threads"), "engine"),
-    ),
-    "threads": ("threads", words.some),
-    "size": ("size_bytes", words.some_bytes),
-    "block": ("block_bytes", words.some_bytes),
-    "connections": ("connections", words.some),
-    "timeout": ("timeout_ns", words.timeout_ns),
-    "receive": ("receive_bytes", words.size_bytes),
-    "method": ("method", str),
-    "body": ("body_bytes", words.size_bytes),
-}
-"""Keys of [target] that are scalars; which kinds of target take them, request.py says."""
 
 
 def read_workload(text: str, file: str, target: r.LoadTarget | None) -> WorkloadFile:

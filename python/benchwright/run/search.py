@@ -75,7 +75,9 @@ def search_info(
 
 def stored_request(info: SessionInfo, kind: type[Request]) -> Request:
     """Return the request that a session of searches was begun with."""
-    return msgspec.json.decode(info.sources[0][1], type=kind)
+    fields = msgspec.json.decode(info.sources[0][1])
+    # Earlier versions stored the options of a ramp that set its goal in a table.
+    return msgspec.convert(fields | fields.pop("options", {}), type=kind)
 
 
 def stored_spec(info: SessionInfo) -> SourceFile | None:

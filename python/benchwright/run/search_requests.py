@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.plan import Pairs
-from benchwright.core.quantity import parse_duration_ns
 from benchwright.core.ramp import RampAxis, RampGoal
 from benchwright.core.search import Claim, ClaimKind, Criterion, PeakGoal
-from benchwright.core.surface import DesignKind, Factor, ModelKind, Sample, SurfaceGoal
+from benchwright.core.surface import Factor, Sample, SurfaceGoal
 from benchwright.decide.peak.policy import (
     DEFAULT_POLICY,
     POLICY_NAMES,
@@ -20,13 +19,10 @@ from benchwright.decide.peak.policy import (
     lowest_rate,
 )
 from benchwright.load import parse as words
-from benchwright.load.criteria import parse_claim, parse_confidence, parse_criteria
+from benchwright.load.criteria import parse_claim, parse_criteria
 from benchwright.load.generators.adapter import rate_step_in
-from benchwright.load.parse import count, rate_micro
 from benchwright.load.ramp_spec import (
-    RAMP_OPTIONS,
     THROUGHPUT,
-    RampMisfit,
     axes_of,
     default_axis,
     ramp_goal_of,
@@ -34,6 +30,7 @@ from benchwright.load.ramp_spec import (
     rate_step_of,
     throughput_fault,
 )
+from benchwright.load.search_options import PeakRequest, RampRequest, SurfaceRequest
 from benchwright.load.spec import Spec
 from benchwright.load.surface_spec import (
     MOST_SAMPLES,
@@ -43,17 +40,17 @@ from benchwright.load.surface_spec import (
     surface_misfits,
     unused_factors,
 )
-from benchwright.suite.mistakes import diagnostic
-from benchwright.suite.option_reading import OptionReading
+from benchwright.suite.mistakes import Fault, diagnostic, placed
+from benchwright.suite.options import OptionReader, R, options_of
 from benchwright.suite.program import Where
 
 # -- The sample that a search is made at: one level of each factor, chosen by `-P` -----
 
 
-class SampleReading(OptionReading):
+class SampleReader(OptionReader[R]):
     """Options being read, the sample's among them."""
 
-    def _sample(self, words: Sequence[str], spec: Spec | None) -> Pairs:
+    def sample(self, words: Sequence[str], spec: Spec | None) -> Pairs:
         """Return one level of each factor: that of -P, else the spec's first."""
         factors = dict(spec.factors) if spec is not None else {}
         chosen: dict[str, str] = {}
@@ -63,7 +60,7 @@ class SampleReading(OptionReading):
             if name in chosen:
                 fault = (f"factor {name} is given twice", "leave one out")
             if fault is not None:
-                self._wrong("-P", word, *fault)
+                self.wrong("-P", word, *fault)
             chosen[name] = level
         own = {name: levels[0] for name, levels in factors.items()}
         return tuple({**own, **chosen}.items())
@@ -89,33 +86,9 @@ def _level_problem(
     return None
 
 
-# --------------------------------------------------------------------------------------
-# What `bw ramp` was asked, word for word, and what it means: a goal and a sample.
-#
-# Two steps as everywhere: `RampRequest` is what the user typed and what a study keeps;
-# `ramp_plan` is what it means, with every mistake at once, each at its option or at its line
-# of the spec. An option wins over the same key of the spec's `[ramp]`.
+# -- A ramp: goal and sample. An option wins over the same key of `[ramp]` -------------
 
 RAMP_TABLE = "ramp"
-
-
-class RampRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user typed, word for word, and the seed that was drawn if none was said."""
-
-    command: str | None = None
-    """GEN; None: a spec is ramped."""
-    throughput: str | None = None
-    response: str | None = None
-    p99: str | None = None
-    errors: str | None = None
-    series: str | None = None
-    options: dict[str, str] = {}
-    """By key of `WORDS`; only what was said."""
-    seed: str | None = None
-    drawn_seed: int = 1
-    factors: tuple[str, ...] = ()
-    """Each `NAME=LEVEL`."""
-    plot: str | None = None
 
 
 class RampPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,46 +102,22 @@ class RampPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 def ramp_option_errors(request: RampRequest) -> list[Diagnostic]:
     """Return what is wrong with the options by themselves, where there is no spec."""
-    reading = _OptionsReading(request)
-    reading.said()
-    reading.seed()
-    return reading.found
+    reader = SampleReader(request)
+    reader.fields()
+    reader.value("seed")
+    return reader.found
 
 
 def ramp_plan(request: RampRequest, spec: Spec) -> RampPlan:
     """Return what a request means. Raises InputError with every mistake."""
-    reading = _RampReading(request, spec)
-    plan = reading.plan()
-    if reading.found or plan is None:
-        raise InputError(reading.found)
+    reader = _RampReader(request, spec)
+    plan = reader.plan()
+    if reader.found or plan is None:
+        raise InputError(reader.found)
     return plan
 
 
-class _OptionsReading(SampleReading):
-    """A request's options being read."""
-
-    def __init__(self, request: RampRequest) -> None:
-        super().__init__()
-        self._request = request
-
-    def said(self) -> dict[str, Any]:
-        """Return the goal's fields that options say."""
-        found = {}
-        for key, (field, parse) in RAMP_OPTIONS.items():
-            value = self._parsed(
-                ramp_option(key), self._request.options.get(key), parse
-            )
-            if value is not None:
-                found[field] = value
-        return found
-
-    def seed(self) -> int:
-        """Return the seed that was given, or else drawn."""
-        given = self._parsed("--seed", self._request.seed, count)
-        return self._request.drawn_seed if given is None else given
-
-
-class _RampReading(_OptionsReading):
+class _RampReader(SampleReader[RampRequest]):
     """One request being read, with its spec."""
 
     def __init__(self, request: RampRequest, spec: Spec) -> None:
@@ -177,88 +126,47 @@ class _RampReading(_OptionsReading):
 
     def plan(self) -> RampPlan | None:
         """Return the plan; None after a mistake."""
-        request, spec = self._request, self._spec
-        sample = self._sample(request.factors, spec)
-        seed = self.seed()
-        said = spec.more.get(RAMP_TABLE, {}) | self.said()
-        self._tells_throughput(said.get("axis") or default_axis(spec.load))
-        for misfit in ramp_misfits(said, spec):
-            self._misfit(misfit)
+        request, spec = self.request, self._spec
+        sample = self.sample(request.factors, spec)
+        given = self.value("seed")
+        seed = request.drawn_seed if given is None else given
+        said = spec.more.get(RAMP_TABLE, {}) | self.fields()
+        self._check_throughput(said.get("axis") or default_axis(spec.load))
+        for fault in ramp_misfits(said, spec):
+            self._contradiction(fault)
         if self.found:
             return None
         return RampPlan(goal=ramp_goal_of(said, spec), sample=sample, seed=seed)
 
-    def _tells_throughput(self, axis: RampAxis) -> None:
+    def _check_throughput(self, axis: RampAxis) -> None:
         fault = throughput_fault(axis, self._spec)
         if not fault:
             return
-        if self._request.command is not None:
+        if self.request.command is not None:
             hint = "such as --throughput /tps, a JSON pointer into GEN's output"
-            self._wrong("--throughput", "", fault, hint)
+            self.wrong("--throughput", "", fault, hint)
             return
         where = self._spec.places.get("load.values", Where(self._spec.file))
         hint = f'such as values = {{ {THROUGHPUT} = "/tps" }}, or counts with completed'
         self.found.append(diagnostic(where, "spec-value", fault, hint))
 
-    def _misfit(self, misfit: RampMisfit) -> None:
-        """Note a misfit at its option, or else at its line of the spec."""
-        text = self._request.options.get(misfit.key)
-        where = self._spec.places.get(f"{RAMP_TABLE}.{misfit.key}")
+    def _contradiction(self, fault: Fault) -> None:
+        """Note a fault at its option, or else at its line of the spec."""
+        option = options_of(RampRequest)[fault.key]
+        text = getattr(self.request, fault.key)
+        where = self._spec.places.get(f"{RAMP_TABLE}.{fault.key}")
         if text is None and where is not None:
-            self.found.append(
-                diagnostic(where, "spec-value", misfit.message, misfit.hint)
-            )
+            self.found += placed([fault], lambda _: where)
+        elif text is not None or self.request.command is None:
+            file = option.flag
+            if text is None and fault.key == "axis":
+                file = self._spec.file
+            self.wrong(file, text or "", fault.message, fault.hint)
         else:
-            place = (
-                ramp_option(misfit.key) if text is not None else self._subject(misfit)
-            )
-            self._wrong(place, text or "", misfit.message, misfit.hint)
-
-    def _subject(self, misfit: RampMisfit) -> str:
-        """Return where a misfit of nothing that was said is told."""
-        if self._request.command is not None:
-            return "--command"
-        return self._spec.file if misfit.key == "axis" else ramp_option(misfit.key)
+            self.wrong("--command", "", fault.message, fault.hint)
 
 
-def ramp_option(key: str) -> str:
-    """Return the option of a key of [ramp]."""
-    return "--" + key.replace("_", "-")
-
-
-# --------------------------------------------------------------------------------------
-# What `bw peak` was asked, word for word, and what it means: a goal, claims, a
-# sample.
-#
-# Two steps as everywhere: `PeakRequest` is what the user typed and what a study keeps;
-# `peak_plan` is what it means, with every mistake at once, each at its option or at its line
-# of the spec. An option wins over the same key of the spec's `[peak]`.
-
-_MOST_TRIALS = 100_000
-
-
-class PeakRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user typed, word for word, and the seed that was drawn if none was said."""
-
-    command: str | None = None
-    """GEN; None: a spec is searched."""
-    response: str | None = None
-    series: str | None = None
-    limits: tuple[str, ...] = ()
-    claim: str | None = None
-    policy: str | None = None
-    start: str | None = None
-    lowest: str | None = None
-    highest: str | None = None
-    confidence: str | None = None
-    budget: str | None = None
-    max_trials: str | None = None
-    run_length: str | None = None
-    seed: str | None = None
-    drawn_seed: int = 1
-    factors: tuple[str, ...] = ()
-    """Each `NAME=LEVEL`."""
-    plot: str | None = None
+# -- A peak search: goal, claims, sample. An option wins over the same key of `[peak]` -
 
 
 class PeakPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -273,27 +181,26 @@ class PeakPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 def peak_plan(request: PeakRequest, spec: Spec | None) -> PeakPlan:
     """Return what a request means. Raises InputError with every mistake."""
-    reading = _PeakReading(request, spec)
-    plan = reading.plan()
-    if reading.found or plan is None:
-        raise InputError(reading.found)
+    reader = _PeakReader(request, spec)
+    plan = reader.plan()
+    if reader.found or plan is None:
+        raise InputError(reader.found)
     return plan
 
 
-class _PeakReading(SampleReading):
+class _PeakReader(SampleReader[PeakRequest]):
     """One request being read."""
 
     def __init__(self, request: PeakRequest, spec: Spec | None) -> None:
-        super().__init__()
-        self._request = request
+        super().__init__(request)
         self._spec = spec
 
     def plan(self) -> PeakPlan | None:
         """Return the plan; None, or one that means nothing, where there are mistakes."""
         claims = self._claims()
         policy = self._policy()
-        sample = self._sample(self._request.factors, self._spec)
-        said = self._goal_fields()
+        sample = self.sample(self.request.factors, self._spec)
+        said = self.fields()
         criteria = self._criteria()
         self._check_rated()
         if not criteria:
@@ -308,7 +215,7 @@ class _PeakReading(SampleReading):
 
     def _base(self, criteria: tuple[Criterion, ...]) -> PeakGoal:
         """Return the spec's goal, or the defaults; the seed is drawn unless one is said."""
-        spec, seed = self._spec, self._request.drawn_seed
+        spec, seed = self._spec, self.request.drawn_seed
         if spec is None or spec.goal is None:
             return PeakGoal(criteria=criteria, seed=seed)
         if "peak.seed" in spec.places:
@@ -319,25 +226,7 @@ class _PeakReading(SampleReading):
         """Return what the rates are multiples of that the generator can be told."""
         if self._spec is not None:
             return rate_step_of(self._spec.load)
-        return rate_step_in(self._request.command or "")
-
-    def _goal_fields(self) -> dict[str, Any]:
-        """Return the goal's fields that options say."""
-        asked = self._request
-        readers: Mapping[str, tuple[str, str | None, Callable[[str], Any]]] = {
-            "start_rate": ("--start", asked.start, _parse_rate),
-            "lowest_rate": ("--lowest", asked.lowest, _parse_rate),
-            "highest_rate": ("--highest", asked.highest, _parse_rate),
-            "budget_s": ("--budget", asked.budget, _parse_seconds),
-            "run_length_s": ("--run-length", asked.run_length, _parse_seconds),
-            "max_trials": ("--max-trials", asked.max_trials, _parse_trials),
-            "seed": ("--seed", asked.seed, _parse_seed),
-        }
-        said = {
-            field: self._parsed(option, text, parse)
-            for field, (option, text, parse) in readers.items()
-        }
-        return {field: value for field, value in said.items() if value is not None}
+        return rate_step_in(self.request.command or "")
 
     def _claims(self) -> tuple[Claim, ...]:
         """Return the claims of --claim, the spec's, or the default; never none."""
@@ -345,15 +234,13 @@ class _PeakReading(SampleReading):
         told = (spec.claims or ()) if spec is not None else ()
         if not told and spec is not None and spec.goal is not None:
             told = (spec.goal.claim,)
-        text = self._request.claim
+        text = self.request.claim
         if text is not None:
             found = [self._claim(part.strip(), text) for part in text.split(",")]
             told = tuple(one for one in found if one is not None)
             if len(set(told)) < len(told):
-                self._wrong("--claim", text, "a claim is given twice", "leave one out")
-        confidence = self._parsed(
-            "--confidence", self._request.confidence, parse_confidence
-        )
+                self.wrong("--claim", text, "a claim is given twice", "leave one out")
+        confidence = self.value("confidence")
         return tuple(_with_confidence(one, confidence) for one in told or (Claim(),))
 
     def _claim(self, part: str, whole: str) -> Claim | None:
@@ -362,11 +249,11 @@ class _PeakReading(SampleReading):
         except ValueError as error:
             hint = "several are parted by commas: region:10%,rate:5%"
             offset = max(whole.find(part), 0)
-            self._wrong("--claim", whole, str(error), hint, offset)
+            self.wrong("--claim", whole, str(error), hint, offset)
             return None
 
     def _policy(self) -> str:
-        told, spec = self._request.policy, self._spec
+        told, spec = self.request.policy, self._spec
         own = None if spec is None else spec.policy
         name = told or own or DEFAULT_POLICY
         if name in POLICY_NAMES:
@@ -379,41 +266,41 @@ class _PeakReading(SampleReading):
             where = spec.places.get("peak.policy", Where(spec.file))
             self.found.append(diagnostic(where, "spec-value", message, hint))
         else:
-            self._wrong("--policy", name, message, hint)
+            self.wrong("--policy", name, message, hint)
         return name
 
     def _criteria(self) -> tuple[Criterion, ...]:
         """Return what --limit says, else the spec; empty after a mistake."""
-        asked = self._request
+        asked = self.request
         if not asked.limits:
             return self._criteria_of_spec()
         found: list[Criterion] = []
         for text in asked.limits:
-            one = self._parsed("--limit", text, lambda text: parse_criteria([text]))
+            one = self.parsed("--limit", text, lambda text: parse_criteria([text]))
             found += one or ()
         keys = [one.key for one in found]
         for key in dict.fromkeys(key for key in keys if keys.count(key) > 1):
             message = f"{key} has two limits"
-            self._wrong("--limit", "", message, "the stricter one is enough")
+            self.wrong("--limit", "", message, "the stricter one is enough")
         return () if self.found else self._measurable(tuple(found))
 
     def _measurable(self, criteria: tuple[Criterion, ...]) -> tuple[Criterion, ...]:
         """Note what a command's one figure cannot be limited by."""
-        if self._request.command is None:
+        if self.request.command is None:
             return criteria
-        for one, text in zip(criteria, self._request.limits, strict=True):
+        for one, text in zip(criteria, self.request.limits, strict=True):
             if one.statistic != "mean":
                 message = "the command tells a mean response, and nothing else"
                 hint = "write --limit 40ms, or a SPEC with the generator `command`"
-                self._wrong("--limit", text, message, hint)
+                self.wrong("--limit", text, message, hint)
         return criteria
 
     def _criteria_of_spec(self) -> tuple[Criterion, ...]:
         spec = self._spec
         if spec is not None and spec.goal is not None:
             return spec.goal.criteria
-        if self._request.command is not None:
-            self._wrong("--limit", "", "no limit is given", "write --limit 40ms")
+        if self.request.command is not None:
+            self.wrong("--limit", "", "no limit is given", "write --limit 40ms")
         else:
             message = "there is no [peak] with criteria, and no --limit"
             hint = 'write [peak] criteria = ["mean response < 40ms"]'
@@ -435,13 +322,13 @@ class _PeakReading(SampleReading):
         low, high = goal.lowest_rate, goal.highest_rate
         if low is not None and low > goal.start_rate:
             message = f"the lowest rate is above the first one, {goal.start_rate:g}/s"
-            self._wrong_rate("lowest", self._request.lowest, message)
+            self._wrong_rate("lowest", self.request.lowest, message)
         if high is not None and high < goal.start_rate:
             message = f"the highest rate is below the first one, {goal.start_rate:g}/s"
-            self._wrong_rate("highest", self._request.highest, message)
+            self._wrong_rate("highest", self.request.highest, message)
         elif high is not None and _no_rate_step_within(high, goal):
             message = f"the generator cannot produce a rate of {high:g}/s or less"
-            self._wrong_rate("highest", self._request.highest, message)
+            self._wrong_rate("highest", self.request.highest, message)
 
     def _wrong_rate(self, key: str, option: str | None, message: str) -> None:
         """Note a rate out of order where it was said: an option, or else the spec."""
@@ -450,7 +337,7 @@ class _PeakReading(SampleReading):
             hint = "set start too"
             self.found.append(diagnostic(said, "spec-value", message, hint))
         else:
-            self._wrong(f"--{key}", option or "", message, "set --start too")
+            self.wrong(f"--{key}", option or "", message, "set --start too")
 
 
 def _no_rate_step_within(high: float, goal: PeakGoal) -> bool:
@@ -468,60 +355,10 @@ def _with_confidence(claim: Claim, confidence: float | None) -> Claim:
     return msgspec.structs.replace(claim, confidence=confidence)
 
 
-def _parse_rate(text: str) -> float:
-    return rate_micro(text) / 1e6
-
-
-def _parse_seconds(text: str) -> float:
-    ns = parse_duration_ns(text)
-    if not ns:
-        raise ValueError(f"{text!r} is no time at all")
-    return ns / 1e9
-
-
-def _parse_trials(text: str) -> int:
-    count = _parse_whole(text)
-    if not 1 <= count <= _MOST_TRIALS:
-        raise ValueError(f"{text!r} is outside 1 .. {_MOST_TRIALS}")
-    return count
-
-
-def _parse_seed(text: str) -> int:
-    seed = _parse_whole(text)
-    if seed >= 2**63:
-        raise ValueError(f"{text!r} is more than 2**63 - 1")
-    return seed
-
-
-def _parse_whole(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()):
-        raise ValueError(f"{text!r} is not a whole number")
-    return int(text)
-
-
-# --------------------------------------------------------------------------------------
-# What `bw surface` was asked, word for word, and what it means: goal, claims,
-# predictions.
-#
-# The inner search's request is that of `bw peak`; an option wins over the same key of the
-# spec's `[surface]`.
+# -- A surface: goal, claims, predictions. An option wins over the key of `[surface]` --
 
 FARTHEST_PREDICTION = 100.0
 """Levels span -1 to 1; a sample farther out is not predicted, not even with a band."""
-
-
-class SurfaceRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user typed, word for word."""
-
-    peak: PeakRequest
-    """Of the inner search."""
-    samples: str | None = None
-    design: str | None = None
-    model: str | None = None
-    degree: str | None = None
-    predict: tuple[str, ...] = ()
-    """Each `NAME=LEVEL,NAME=LEVEL`."""
-    plot: str | None = None
 
 
 class SurfacePlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -541,7 +378,7 @@ class SurfacePlan(msgspec.Struct, frozen=True, kw_only=True):
 
 def surface_plan(request: SurfaceRequest, spec: Spec) -> SurfacePlan:
     """Return what a request means. Raises InputError with every mistake."""
-    reading = _SurfaceReading(request, spec)
+    reading = _SurfaceReader(request, spec)
     plan = reading.plan()
     if reading.found or plan is None:
         raise InputError(reading.found)
@@ -552,14 +389,14 @@ def read_predicted(
     words_: tuple[str, ...], factors: tuple[Factor, ...]
 ) -> tuple[Sample, ...]:
     """Return the samples that `--predict` names. Raises InputError with every mistake."""
-    reading = _PredictReading()
-    samples = [reading.sample(word, factors) for word in words_]
-    if reading.found:
-        raise InputError(reading.found)
+    reader = _PredictReader(SurfaceRequest(peak=PeakRequest(), predict=words_))
+    samples = [reader.sample(word, factors) for word in words_]
+    if reader.found:
+        raise InputError(reader.found)
     return tuple(one for one in samples if one is not None)
 
 
-class _PredictReading(OptionReading):
+class _PredictReader(OptionReader[SurfaceRequest]):
     """Samples being read."""
 
     def sample(self, word: str, factors: tuple[Factor, ...]) -> Sample | None:
@@ -576,7 +413,7 @@ class _PredictReading(OptionReading):
             elif name in said:
                 fault = (f"factor {name} is there twice", "leave one out")
             if fault is not None:
-                self._wrong("--predict", word, *fault)
+                self.wrong("--predict", word, *fault)
                 return None
             said[name] = level
         return self._whole(word, said, factors)
@@ -587,12 +424,12 @@ class _PredictReading(OptionReading):
         missing = [one.name for one in factors if one.name not in said]
         if missing:
             message = f"no level of {', '.join(missing)} is given"
-            self._wrong("--predict", word, message, "a sample has one of each factor")
+            self.wrong("--predict", word, message, "a sample has one of each factor")
             return None
         for factor in factors:
             message = level_problem(factor, said[factor.name])
             if message:
-                self._wrong("--predict", word, message)
+                self.wrong("--predict", word, message)
                 return None
         return tuple((factor.name, said[factor.name]) for factor in factors)
 
@@ -611,25 +448,24 @@ def level_problem(factor: Factor, level: str) -> str:
     return f"{factor.name}: {level} is too far from all levels for a model to know it"
 
 
-class _SurfaceReading(OptionReading):
+class _SurfaceReader(OptionReader[SurfaceRequest]):
     """One request being read."""
 
     def __init__(self, request: SurfaceRequest, spec: Spec) -> None:
-        super().__init__()
-        self._request = request
+        super().__init__(request)
         self._spec = spec
 
     def plan(self) -> SurfacePlan | None:
         """Return the plan; None where there are mistakes."""
         inner = self._inner()
-        said = self._said()
+        said = self._stated()
         if not self._spec.factors:
             hint = "write [factors] with levels, such as workers = [1, 2, 4]"
             message = f"{self._spec.file} has no factors: there is nothing to map"
-            self._wrong(self._spec.file, "", message, hint)
+            self.wrong(self._spec.file, "", message, hint)
         elif said.count > MOST_SAMPLES:
             message = f"the factors span {said.count} samples, over {MOST_SAMPLES}"
-            self._wrong(self._spec.file, "", message, "leave levels out")
+            self.wrong(self._spec.file, "", message, "leave levels out")
         self._check_used()
         if self.found or inner is None:
             return None
@@ -645,47 +481,32 @@ class _SurfaceReading(OptionReading):
 
     def _inner(self) -> PeakPlan | None:
         try:
-            return peak_plan(self._request.peak, self._spec)
+            return peak_plan(self.request.peak, self._spec)
         except InputError as error:
             self.found += error.diagnostics
             return None
 
     def _predicted(self, factors: tuple[Factor, ...]) -> tuple[Sample, ...]:
         try:
-            return read_predicted(self._request.predict, factors)
+            return read_predicted(self.request.predict, factors)
         except InputError as error:
             self.found += error.diagnostics
             return ()
 
-    def _said(self) -> SurfaceSpec:
+    def _stated(self) -> SurfaceSpec:
         """Return what the spec says, with the options in place of it."""
         base = self._spec.more.get("surface") or surface_defaults(self._spec)
-        asked = self._request
-        designs, models = tuple(DesignKind), tuple(ModelKind)
-        changed: dict[str, Any] = {
-            "samples": self._parsed(
-                "--samples", asked.samples, lambda text: _parse_within(text, base.count)
-            ),
-            "design": self._parsed(
-                "--design",
-                asked.design,
-                lambda text: DesignKind(words.one_of(text, designs, "design")),
-            ),
-            "model": self._parsed(
-                "--model",
-                asked.model,
-                lambda text: ModelKind(words.one_of(text, models, "model")),
-            ),
-            "degree": self._parsed(
-                "--degree", asked.degree, lambda text: _parse_within(text, 2)
-            ),
-        }
-        given = {name: value for name, value in changed.items() if value is not None}
+        samples = self.parsed(
+            "--samples",
+            self.request.samples,
+            lambda text: words.from_one(text, base.count),
+        )
+        given = self.fields() | ({} if samples is None else {"samples": samples})
         said = msgspec.structs.replace(base, **given)
         if given and not self.found:
-            for misfit in surface_misfits(said):
-                text = asked.samples if misfit.key == "samples" else asked.design
-                self._wrong(f"--{misfit.key}", text or "", misfit.message, misfit.hint)
+            for fault in surface_misfits(said):
+                text = getattr(self.request, fault.key) or ""
+                self.wrong(f"--{fault.key}", text, fault.message, fault.hint)
         return said
 
     def _check_used(self) -> None:
@@ -695,10 +516,3 @@ class _SurfaceReading(OptionReading):
             message = f"no command uses the factor {name}: it would change nothing"
             hint = f"write {{{name}}} into a text of [server] or [load]"
             self.found.append(diagnostic(where, "spec-value", message, hint))
-
-
-def _parse_within(text: str, most: int) -> int:
-    """Return a whole number from 1 to `most`. Raises ValueError."""
-    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= most:
-        raise ValueError(f"{text!r} is not a whole number from 1 to {most}")
-    return int(text)

@@ -8,6 +8,8 @@ with the option's name in the place of a file's.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from benchwright.core.errors import InputError
@@ -23,7 +25,7 @@ from benchwright.core.plan import (
 from benchwright.core.quantity import parse_duration_ns, parse_share, parse_statistic
 from benchwright.suite import program as step
 from benchwright.suite import values as reading
-from benchwright.suite.option_reading import OptionReading, at, placer
+from benchwright.suite.options import Option, OptionReader, at, placer
 from benchwright.suite.program import Program, Step, Template, Where
 from benchwright.suite.rules import epochs_fault, precise_mode
 from benchwright.suite.template import (
@@ -34,6 +36,16 @@ from benchwright.suite.template import (
     misspelt,
     with_sample,
 )
+from benchwright.suite.trial_options import (
+    Cleanup,
+    Hooks,
+    Metrics,
+    Output,
+    Rest,
+    Setup,
+    Text,
+    Timeout,
+)
 from benchwright.suite.values import HINT, expanded
 
 THREADS = "threads"
@@ -41,29 +53,96 @@ THREADS = "threads"
 MAX_FACTORS = 30
 
 
+def _confidence(text: str) -> float:
+    share = parse_share(text)
+    if not 0.5 <= share < 1:
+        raise ValueError(f"{text!r} is out of range")
+    return share
+
+
 class CommandRequest(msgspec.Struct, frozen=True):
-    """What the user typed, word for word; None or empty where nothing was said."""
+    """What the user of `bw run -- CMD` typed, word for word."""
 
     command: tuple[str, ...]
-    factors: tuple[str, ...] = ()
+    factors: Annotated[
+        tuple[str, ...],
+        Option(
+            "factor and its levels; {FACTOR} in CMD is replaced by each",
+            "FACTOR=V1,V2",
+            flag="-P",
+        ),
+    ] = ()
     """Each `NAME=V1,V2`."""
-    threads: str | None = None
-    min_runs: str | None = None
-    max_runs: str | None = None
-    precision: str | None = None
-    max_time: str | None = None
-    metrics: tuple[str, ...] = ()
-    setup: str | None = None
-    cleanup: str | None = None
-    timeout: str | None = None
-    output: str | None = None
-    name: str | None = None
-    hooks: tuple[str, ...] = ()
-    keep_going: bool = False
-    mode: str | None = None
-    of: str | None = None
-    confidence: str | None = None
-    rest: str | None = None
+    threads: Annotated[
+        Text, Option("concurrent processes of a trial (also 1,2,4)", "N")
+    ] = None
+    min_runs: Annotated[
+        Text, Option("least number of trials", "N", default="10; 30 for --precision")
+    ] = None
+    max_runs: Annotated[
+        Text,
+        Option(
+            "greatest number of trials; only --precision runs more than --min-runs", "N"
+        ),
+    ] = None
+    precision: Annotated[
+        Text,
+        Option(
+            "run until the confidence interval is within this share of the value",
+            "5%",
+            parse_share,
+            hint="write --precision 5%",
+        ),
+    ] = None
+    mode: Annotated[
+        Text,
+        Option(
+            "plan: a pilot of 30 sets the number of trials; watch: look after each "
+            "trial, stop as soon as it is precise",
+            choices=("plan", "watch"),
+            default="plan",
+        ),
+    ] = None
+    of: Annotated[
+        Text,
+        Option(
+            "statistic to estimate",
+            "median|p90",
+            parse_statistic,
+            default="mean",
+            hint="write --of median, or --of p90",
+        ),
+    ] = None
+    confidence: Annotated[
+        Text,
+        Option(
+            "confidence of the interval",
+            "95%",
+            _confidence,
+            default="95%",
+            hint="from 50% to less than 100%, such as 95%",
+        ),
+    ] = None
+    max_time: Annotated[
+        Text,
+        Option(
+            "stop a test after this running time",
+            "10m",
+            parse_duration_ns,
+            hint="write --max-time 10m",
+        ),
+    ] = None
+    metrics: Metrics = ()
+    setup: Setup = None
+    cleanup: Cleanup = None
+    rest: Rest = None
+    timeout: Timeout = None
+    output: Output = None
+    name: Annotated[
+        Text, Option("name of the test", "NAME", default="the program's")
+    ] = None
+    hooks: Hooks = ()
+    keep_going: Annotated[bool, Option("continue after a failed trial")] = False
 
 
 def program_from_command(request: CommandRequest) -> Program:
@@ -75,18 +154,17 @@ def program_from_command(request: CommandRequest) -> Program:
     return Program(steps)
 
 
-class _CommandOptions(OptionReading):
+class _CommandOptions(OptionReader[CommandRequest]):
     """One request being read."""
 
     def __init__(self, request: CommandRequest) -> None:
-        super().__init__()
-        self._request = request
+        super().__init__(request)
         self._factors: dict[str, tuple[str, ...]] = {}
         self._known: frozenset[str] = frozenset()
 
     def steps(self) -> tuple[Step, ...]:
         """Return the program's steps; mistakes are in `found`."""
-        request = self._request
+        request = self.request
         for word in request.factors:
             self._factor(word)
         threads = self._threads(request.threads or "1")
@@ -94,8 +172,8 @@ class _CommandOptions(OptionReading):
             self._factors[THREADS] = threads
         self._known = frozenset((*self._factors, THREADS))
         if len(self._factors) > MAX_FACTORS:
-            self._wrong("-P", "", f"there are more than {MAX_FACTORS} factors")
-        metrics = self._declared(self._request.metrics)
+            self.wrong("-P", "", f"there are more than {MAX_FACTORS} factors")
+        metrics = self.declared(self.request.metrics)
         body: tuple[Step, ...] = (*self._settings(metrics), self._test(metrics))
         if THREADS not in self._factors:
             body = (self._fixed_threads(threads[0] if threads else "1"), *body)
@@ -114,16 +192,16 @@ class _CommandOptions(OptionReading):
         levels = self._expanded("-P", word, tuple(rest.split(",")))
         hint = "write -P NAME=VALUE1,VALUE2"
         if not equals or not NAME.fullmatch(name):
-            self._wrong("-P", word, f"{word!r} names no factor", hint)
+            self.wrong("-P", word, f"{word!r} names no factor", hint)
         elif name == THREADS:
-            self._wrong("-P", word, "threads are given with --threads", "--threads 1,2")
+            self.wrong("-P", word, "threads are given with --threads", "--threads 1,2")
         elif name in self._factors:
-            self._wrong("-P", word, f"factor {name} is given twice", hint)
+            self.wrong("-P", word, f"factor {name} is given twice", hint)
         elif "" in levels:
             at = len(word) if not rest else len(name) + 1 + rest.find(",,") + 1
-            self._wrong("-P", word, f"a level of {name} is empty", hint, at)
+            self.wrong("-P", word, f"a level of {name} is empty", hint, at)
         elif len(set(levels)) < len(levels):
-            self._wrong("-P", word, f"a level of {name} is there twice", hint)
+            self.wrong("-P", word, f"a level of {name} is there twice", hint)
         else:
             self._factors[name] = levels
 
@@ -136,7 +214,7 @@ class _CommandOptions(OptionReading):
             try:
                 found += expanded(text)
             except ValueError as error:
-                self._wrong(option, word, str(error), HINT, max(word.find(text), 0))
+                self.wrong(option, word, str(error), HINT, max(word.find(text), 0))
         return tuple(found) or texts
 
     def _threads(self, word: str) -> tuple[str, ...]:
@@ -146,10 +224,10 @@ class _CommandOptions(OptionReading):
         for raw, level in zip(word.split(","), texts, strict=True):
             fault = None if ".." in level else reading.threads_fault(level)
             if fault is not None:
-                self._wrong("--threads", word, fault.message, fault.hint, offset)
+                self.wrong("--threads", word, fault.message, fault.hint, offset)
             offset += len(raw) + 1
         if len(set(levels)) < len(levels):
-            self._wrong("--threads", word, "a number of threads is there twice")
+            self.wrong("--threads", word, "a number of threads is there twice")
         return levels
 
     def _fixed_threads(self, count: str) -> Step:
@@ -159,17 +237,17 @@ class _CommandOptions(OptionReading):
     # -- settings --------------------------------------------------------------------
 
     def _settings(self, metrics: list[MetricSpec]) -> list[Step]:
-        request = self._request
+        request = self.request
         threads = at("--threads", request.threads or "")
         slot = Template((step.Slot(THREADS, threads),), threads)
         steps: list[Step] = [step.SetThreads(slot, threads)]
         steps += [step.Metric(spec, Where("--metric")) for spec in metrics]
         if request.timeout:
-            self._checked("--timeout", request.timeout, reading.timeout_fault)
+            self.checked("--timeout", request.timeout, reading.timeout_fault)
             where = at("--timeout", request.timeout)
             steps.append(step.SetTimeout(fixed(request.timeout, where), where))
         if request.output is not None:
-            self._checked("--output", request.output, reading.output_fault)
+            self.checked("--output", request.output, reading.output_fault)
             where = at("--output", request.output)
             steps.append(step.SetOutput(fixed(request.output, where), where))
         if request.hooks:
@@ -181,10 +259,10 @@ class _CommandOptions(OptionReading):
     # -- the test --------------------------------------------------------------------
 
     def _test(self, metrics: list[MetricSpec]) -> Step:
-        request, where = self._request, Where("--")
+        request, where = self.request, Where("--")
         if not request.command or not request.command[0]:
             hint = "write the command after --, such as: bw run -- sleep 0.1"
-            self._wrong("--", " ".join(request.command), "there is no command", hint)
+            self.wrong("--", " ".join(request.command), "there is no command", hint)
         elif len(request.command) == 1:
             self._single_word(request.command[0])
         words = tuple(self._template("--", word) for word in request.command)
@@ -204,10 +282,10 @@ class _CommandOptions(OptionReading):
             return
         message = f"{word!r} is one word: no program has this name"
         hint = f"write bw run -- {word}, or for a shell: bw run -- sh -c '...'"
-        self._wrong("--", word, message, hint)
+        self.wrong("--", word, message, hint)
 
     def _rest(self, text: str) -> list[Step]:
-        if not self._checked("--rest", text, reading.rest_fault):
+        if not self.checked("--rest", text, reading.rest_fault):
             return []
         where = at("--rest", text)
         return [
@@ -218,62 +296,55 @@ class _CommandOptions(OptionReading):
 
     def _phase(self, option: str, text: str, mode: CommandMode) -> Step:
         if not text.strip():
-            self._wrong(option, text, "the command is empty")
+            self.wrong(option, text, "the command is empty")
         return step.SetPhase(mode, self._template(option, text), at(option, text))
 
     def _name(self) -> Template:
-        request = self._request
+        request = self.request
         if request.name is None:
             program = request.command[0] if request.command else ""
             name = fixed(command_name(program), Where("--name"))
         else:
-            self._checked("--name", request.name, reading.name_fault)
+            self.checked("--name", request.name, reading.name_fault)
             name = self._template("--name", request.name)
         return with_sample(name, tuple(self._factors))
 
     def _template(self, option: str, text: str) -> Template:
         place = placer(option, text)
         for fault in misspelt(text, self._known):
-            self._wrong(option, text, fault.message, fault.hint, fault.offset)
+            self.wrong(option, text, fault.message, fault.hint, fault.offset)
         return brace_template(text, place, self._known)
 
     def _stopping(self, metrics: list[MetricSpec]) -> StoppingRule:
-        request = self._request
+        request = self.request
         minimum = self._runs("--min-runs", request.min_runs)
         maximum = self._runs("--max-runs", request.max_runs)
         if minimum and maximum and minimum > maximum:
             message = f"--max-runs {maximum} is less than --min-runs {minimum}"
-            self._wrong("--max-runs", str(maximum), message)
+            self.wrong("--max-runs", str(maximum), message)
         if request.precision is None:
             self._without_precision()
             return FixedCount(minimum or min(10, maximum or 10))
         if minimum == 1 or maximum == 1:
             option = "--min-runs" if minimum == 1 else "--max-runs"
-            self._wrong(option, "1", "a precision needs at least 2 runs")
+            self.wrong(option, "1", "a precision needs at least 2 runs")
         names = ["elapsed", *(spec.name for spec in metrics)]
         mode = precise_mode(request.mode)
         first = FIRST_LOOK_TRIALS if mode == "watch" else PILOT_TRIALS
         return UntilPrecise(
-            target=self._share(request.precision),
+            target=self.value("precision") or 0.05,
             metrics=tuple(dict.fromkeys(names)),
             minimum=minimum or min(first, maximum or first),
             maximum=maximum or max(1000, minimum or 0),
-            max_time_ns=self._parsed(
-                "--max-time",
-                request.max_time,
-                parse_duration_ns,
-                "write --max-time 10m",
-            ),
-            confidence=self._confidence(request.confidence),
+            max_time_ns=self.value("max_time"),
+            confidence=self.value("confidence") or 0.95,
             mode=mode,
-            share=self._parsed(
-                "--of", request.of, parse_statistic, "write --of median, or --of p90"
-            ),
+            share=self.value("of"),
         )
 
     def _without_precision(self) -> None:
         """Options that only mean something with --precision: say so, do not ignore."""
-        request = self._request
+        request = self.request
         for option, text, what in (
             ("--max-time", request.max_time, "limits a search for precision"),
             ("--mode", request.mode, "says how a precision is reached"),
@@ -282,7 +353,7 @@ class _CommandOptions(OptionReading):
         ):
             if text is not None:
                 hint = "add --precision 5%, or give --min-runs N alone"
-                self._wrong(option, text, f"{option} {what}", hint)
+                self.wrong(option, text, f"{option} {what}", hint)
 
     def _runs(self, option: str, text: str | None) -> int | None:
         if text is None:
@@ -290,18 +361,5 @@ class _CommandOptions(OptionReading):
         fault = epochs_fault(text.strip(), "the number of runs")
         if fault is None:
             return int(text)
-        self._wrong(option, text, fault.message, f"write {option} 30")
+        self.wrong(option, text, fault.message, f"write {option} 30")
         return None
-
-    def _share(self, text: str) -> float:
-        hint = "write --precision 5%"
-        return self._parsed("--precision", text, parse_share, hint) or 0.05
-
-    def _confidence(self, text: str | None) -> float:
-        hint = "write --confidence 99%"
-        value = self._parsed("--confidence", text, parse_share, hint) or 0.95
-        if 0.5 <= value < 1:
-            return value
-        hint = "from 50% to less than 100%, such as 95%"
-        self._wrong("--confidence", text or "", f"{text!r} is no confidence", hint)
-        return 0.95

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Annotated
 
 import msgspec
 
@@ -24,10 +26,20 @@ from benchwright.core.results import current_code
 from benchwright.findings.codes import CODES
 from benchwright.suite import program as step
 from benchwright.suite import values as reading
-from benchwright.suite.option_reading import OptionReading, at
+from benchwright.suite.options import Option, OptionReader, at, choice
 from benchwright.suite.program import Program, Step, Where
 from benchwright.suite.rules import MAX_EPOCHS, parse_gate
 from benchwright.suite.template import command_name, file_friendly, fixed
+from benchwright.suite.trial_options import (
+    Cleanup,
+    Hooks,
+    Metrics,
+    Output,
+    Rest,
+    Setup,
+    Text,
+    Timeout,
+)
 
 # -- When a comparison ends: its options, word for word, become a `ComparisonRule` -----
 #
@@ -47,33 +59,160 @@ NULL_BLOCKS = 40
 DESIGNS = tuple(str(d) for d in ComparisonDesign if d is not ComparisonDesign.STORED)
 
 
+def _share_within(least: float, most: float) -> Callable[[str], float]:
+    """Return the parser of a share from `least` to less than `most`."""
+
+    def parse(text: str) -> float:
+        share = parse_share(text)
+        if not least <= share < most:
+            limits = f"from {100 * least:g}% to less than {100 * most:g}%"
+            raise ValueError(f"{text!r} is not {limits}")
+        return share
+
+    return parse
+
+
+def _whole(text: str) -> int:
+    if re.fullmatch(r"[0-9]{1,18}", text.strip(), re.ASCII) is None:
+        raise ValueError(f"{text!r} is not a whole number of at least 0")
+    return int(text)
+
+
+def _blocks(text: str) -> int:
+    number = _whole(text)
+    if not 2 <= number <= MAX_EPOCHS:
+        raise ValueError(f"must be at least 2 and at most {MAX_EPOCHS}, not {text}")
+    return number
+
+
+_question = partial(Option, group="the question")
+_design = partial(Option, group="the design")
+
+
 class ComparisonRequest(msgspec.Struct, frozen=True):
-    """What the user typed, word for word, and what was settled when it was begun."""
+    """What the user of `bw compare` typed, word for word, and what was settled when the
+    comparison began."""
 
     commands: tuple[str, ...]
-    names: tuple[str, ...] = ()
-    design: str | None = None
-    mode: str | None = None
-    margin: str | None = None
-    confidence: str | None = None
-    power: str | None = None
-    min_blocks: str | None = None
-    max_blocks: str | None = None
-    max_time: str | None = None
-    warmup: str | None = None
-    seed: str | None = None
-    threads: str | None = None
-    metrics: tuple[str, ...] = ()
-    setup: str | None = None
-    cleanup: str | None = None
-    rest: str | None = None
-    timeout: str | None = None
-    output: str | None = None
-    hooks: tuple[str, ...] = ()
-    fail_if: tuple[str, ...] = ()
-    accept: tuple[str, ...] = ()
-    is_null: bool = False
-    junit: str | None = None
+    margin: Annotated[
+        Text,
+        _question(
+            "ratios this close to 1 count as equivalent",
+            "1%",
+            _share_within(0.0, 1.0),
+            "margin",
+            default="1%",
+        ),
+    ] = None
+    fail_if: Annotated[
+        tuple[str, ...],
+        _question(
+            "gate: exit 1 if the comparison shows this, 3 if undecided",
+            "'[METRIC] slower by 3%'",
+        ),
+    ] = ()
+    accept: Annotated[
+        tuple[str, ...],
+        _question("decide gates despite this serious finding (repeatable)", "CODE"),
+    ] = ()
+    metrics: Metrics = ()
+    confidence: Annotated[
+        Text,
+        _question(
+            "confidence of verdicts and intervals",
+            "95%",
+            _share_within(0.5, 1.0),
+            "confidence",
+            default="95%",
+        ),
+    ] = None
+    power: Annotated[
+        Text,
+        _question(
+            "power at which the smallest detectable effect is stated",
+            "80%",
+            _share_within(0.5, 1.0),
+            "power",
+            default="80%",
+        ),
+    ] = None
+    design: Annotated[
+        Text,
+        _design(
+            "order of the trials: blocks (random order in each), abba, round-robin, "
+            "sequence",
+            "D",
+            choice("design", *DESIGNS),
+            default="blocks",
+        ),
+    ] = None
+    mode: Annotated[
+        Text,
+        _design(
+            "watch: look after each block; plan: a pilot, then one look",
+            "M",
+            choice("mode", "watch", "plan"),
+            default="watch",
+        ),
+    ] = None
+    min_blocks: Annotated[
+        Text,
+        _design("blocks before the first look", "N", _blocks, default="10; 20 to plan"),
+    ] = None
+    max_blocks: Annotated[
+        Text,
+        _design("blocks after which it ends undecided", "N", _blocks, default="200"),
+    ] = None
+    max_time: Annotated[
+        Text,
+        _design(
+            "time after which it ends undecided",
+            "10m",
+            parse_duration_ns,
+            "max_time_ns",
+        ),
+    ] = None
+    warmup: Annotated[
+        Text,
+        _design("first blocks that do not count", "N", _whole, "warmup", default="1"),
+    ] = None
+    seed: Annotated[
+        Text,
+        _design(
+            "random seed of the order",
+            "N",
+            _whole,
+            "seed",
+            default="drawn and recorded",
+        ),
+    ] = None
+    names: Annotated[
+        tuple[str, ...],
+        Option(
+            "name of the first, second ... command (repeatable)",
+            "NAME",
+            default="the program's",
+            flag="--name",
+        ),
+    ] = ()
+    threads: Annotated[Text, Option("concurrent processes of a trial", "N")] = None
+    setup: Setup = None
+    cleanup: Cleanup = None
+    rest: Rest = None
+    timeout: Timeout = None
+    output: Output = None
+    hooks: Hooks = ()
+    junit: Annotated[
+        Text,
+        Option("write verdicts and gates as JUnit XML too", "FILE", group="result"),
+    ] = None
+    is_null: Annotated[
+        bool,
+        _question(
+            "compare one command with itself: noise floor, false positives",
+            flag="--null",
+        ),
+    ] = False
     token: str = ""
     stored: StoredArm | None = None
     null: NullResult | None = None
@@ -108,12 +247,8 @@ def declared_metrics(request: ComparisonRequest) -> list[MetricSpec]:
     return ComparisonRuleOptions(request).specs()
 
 
-class ComparisonRuleOptions(OptionReading):
+class ComparisonRuleOptions(OptionReader[ComparisonRequest]):
     """One request being read, as far as its rule goes."""
-
-    def __init__(self, request: ComparisonRequest) -> None:
-        super().__init__()
-        self._request = request
 
     def rule_alone(self, arms: int, specs: Sequence[MetricSpec]) -> ComparisonRule:
         """Return the rule without its arms; mistakes are in `found`."""
@@ -122,14 +257,14 @@ class ComparisonRuleOptions(OptionReading):
 
     def specs(self) -> list[MetricSpec]:
         """Return the metrics that are declared; mistakes are in `found`."""
-        return self._declared(self._request.metrics)
+        return self.declared(self.request.metrics)
 
     # -- the rule --------------------------------------------------------------------
 
     def _rule(self, specs: list[MetricSpec], arms: int) -> ComparisonRule:
-        request = self._request
-        design = self._choice("--design", request.design, DESIGNS, "blocks")
-        mode = self._choice("--mode", request.mode, ("watch", "plan"), "watch")
+        request = self.request
+        design = self.value("design") or "blocks"
+        mode = self.value("mode") or "watch"
         gates = self._gates(specs)
         planned = mode == "plan" or request.stored is not None
         minimum, maximum = self._blocks(design, PILOT if planned else MINIMUM)
@@ -138,60 +273,53 @@ class ComparisonRuleOptions(OptionReading):
         if design == "sequence" and request.max_time is not None:
             message = "a sequence has a fixed number of trials"
             hint = "give --max-blocks N, or another --design"
-            self._wrong("--max-time", request.max_time, message, hint)
+            self.wrong("--max-time", request.max_time, message, hint)
         return ComparisonRule(
             arms=max(arms, 2),
             metrics=compared_metrics(specs, [gate.metric for gate in gates]),
             design=ComparisonDesign(design),
             mode="plan" if planned else "watch",
-            margin=self._share("--margin", request.margin, 0.01, (0.0, 1.0)),
-            confidence=self._share(
-                "--confidence", request.confidence, 0.95, (0.5, 1.0)
-            ),
-            power=self._share("--power", request.power, 0.8, (0.5, 1.0)),
             minimum=minimum,
             maximum=maximum,
-            max_time_ns=self._parsed("--max-time", request.max_time, parse_duration_ns),
-            warmup=self._whole("--warmup", request.warmup, 1, least=0),
-            seed=self._whole("--seed", request.seed, 0, least=0),
             gates=gates,
             accepted=self._accepted(),
             exactly=maximum if request.is_null else None,
             stored=request.stored,
+            **self.fields(),
         )
 
     def _blocks(self, design: str, first: int) -> tuple[int, int]:
         """Return the least and the greatest number of blocks; `first` is the least
         unless told."""
-        request = self._request
+        request = self.request
         usual = SEQUENCE if design == "sequence" else MAXIMUM
         if request.is_null:
             usual = NULL_BLOCKS
             if design == "sequence":
                 hint = "--design blocks, abba or round-robin"
-                self._wrong("--design", design, "a null comparison is paired", hint)
-        minimum = self._whole("--min-blocks", request.min_blocks, 0, least=2)
-        maximum = self._whole("--max-blocks", request.max_blocks, 0, least=2)
+                self.wrong("--design", design, "a null comparison is paired", hint)
+        minimum = self.value("min_blocks") or 0
+        maximum = self.value("max_blocks") or 0
         if minimum and maximum and minimum > maximum:
             message = f"--max-blocks {maximum} is less than --min-blocks {minimum}"
-            self._wrong("--max-blocks", str(maximum), message)
+            self.wrong("--max-blocks", str(maximum), message)
         maximum = maximum or max(usual, minimum)
         return minimum or min(first, maximum), maximum
 
     def _gates(self, specs: list[MetricSpec]) -> tuple[Gate, ...]:
         known = ["elapsed", *(spec.name for spec in specs), *BUILT_IN_METRICS]
         gates: list[Gate] = []
-        for text in self._request.fail_if:
+        for text in self.request.fail_if:
             gate, fault = parse_gate(text, known)
             if fault is not None:
-                self._wrong("--fail-if", text, fault.message, fault.hint, fault.offset)
+                self.wrong("--fail-if", text, fault.message, fault.hint, fault.offset)
             elif gate is not None:
                 gates.append(gate)
         return tuple(gates)
 
     def _accepted(self) -> tuple[str, ...]:
         """Return the codes of findings under which gates decide all the same."""
-        codes = tuple(current_code(code) for code in self._request.accept)
+        codes = tuple(current_code(code) for code in self.request.accept)
         for code in codes:
             if code not in CODES:
                 near = difflib.get_close_matches(code, CODES, 1)
@@ -200,48 +328,8 @@ class ComparisonRuleOptions(OptionReading):
                     if near
                     else "docs/findings.md lists them"
                 )
-                self._wrong(
-                    "--accept", code, f"there is no finding code {code!r}", hint
-                )
+                self.wrong("--accept", code, f"there is no finding code {code!r}", hint)
         return tuple(dict.fromkeys(codes))
-
-    # -- values ----------------------------------------------------------------------
-
-    def _choice(
-        self, option: str, text: str | None, known: tuple[str, ...], usual: str
-    ) -> str:
-        if text is None or text in known:
-            return usual if text is None else str(text)
-        self._wrong(option, text, f"{text!r} is none of {', '.join(known)}")
-        return usual
-
-    def _share(
-        self, option: str, text: str | None, usual: float, within: tuple[float, float]
-    ) -> float:
-        if text is None:
-            return usual
-        low, high = within
-        value = self._parsed(option, text, parse_share)
-        if value is not None and not low <= value < high:
-            message = (
-                f"{text!r} is not from {100 * low:g}% to less than {100 * high:g}%"
-            )
-            self._wrong(option, text, message)
-        return usual if value is None else value
-
-    def _whole(self, option: str, text: str | None, usual: int, least: int) -> int:
-        if text is None:
-            return usual
-        hint = f"give a whole number of at least {least}"
-        if re.fullmatch(r"[0-9]{1,18}", text.strip(), re.ASCII) is None:
-            self._wrong(option, text, f"{text!r} is not a whole number", hint)
-        elif int(text) < least:
-            self._wrong(option, text, f"{option} is at least {least}", hint)
-        elif least and int(text) > MAX_EPOCHS:
-            self._wrong(option, text, f"{option} is at most {MAX_EPOCHS}")
-        else:
-            return int(text)
-        return usual
 
 
 def compared_metrics(
@@ -284,7 +372,7 @@ class _ComparisonOptions(ComparisonRuleOptions):
 
     def steps(self) -> tuple[Step, ...]:
         """Return the program's steps; mistakes are in `found`."""
-        request = self._request
+        request = self.request
         specs = self.specs()
         settings = self._settings(specs)
         commands = self._commands()
@@ -302,43 +390,43 @@ class _ComparisonOptions(ComparisonRuleOptions):
     # -- arms ------------------------------------------------------------------------
 
     def _commands(self) -> tuple[str, ...]:
-        request, commands = self._request, self._request.commands
+        request, commands = self.request, self.request.commands
         for text in commands:
             if not text.strip():
-                self._wrong("--", text, "the command of an arm is empty")
+                self.wrong("--", text, "the command of an arm is empty")
         if request.is_null:
             if len(commands) != 1:
                 hint = "write: bw compare --null -- 'A'"
-                self._wrong("--null", "", "--null takes one command", hint)
+                self.wrong("--null", "", "--null takes one command", hint)
             return commands[:1] * 2
         least = 1 if request.stored is not None else 2
         if len(commands) < least:
             hint = "write each command as one word: bw compare -- 'sort a' 'sort b'"
             what = "two commands" if least == 2 else "one command"
             message = f"bw compare needs at least {what}"
-            self._wrong("--", " ".join(commands), message, hint)
+            self.wrong("--", " ".join(commands), message, hint)
         return commands
 
     def _names(self, commands: tuple[str, ...]) -> list[str]:
         """Return a name for each arm: as given, else the program's, made distinct."""
-        given = self._request.names
-        most = 1 if self._request.is_null else len(commands)
+        given = self.request.names
+        most = 1 if self.request.is_null else len(commands)
         for name in given[most:]:
             message = f"there are {most} commands and more names"
-            self._wrong("--name", name, message)
+            self.wrong("--name", name, message)
         for name in given:
             fault = reading.name_fault(name)
             if fault is not None:
-                self._wrong("--name", name, fault.message, fault.hint, fault.offset)
+                self.wrong("--name", name, fault.message, fault.hint, fault.offset)
             elif (fit := file_friendly(name)) != name:
                 message = f"{name!r} would become {fit}: the name also names files"
-                self._wrong("--name", name, message, f"write --name {fit}")
-        taken = [] if self._request.stored is None else [self._request.stored.name]
+                self.wrong("--name", name, message, f"write --name {fit}")
+        taken = [] if self.request.stored is None else [self.request.stored.name]
         first = len(taken)
         for place, command in enumerate(commands):
             name = given[place] if place < len(given) else _program(command)
             if place < len(given) and name in taken[first:]:
-                self._wrong("--name", name, f"two arms are named {name!r}")
+                self.wrong("--name", name, f"two arms are named {name!r}")
             taken.append(_distinct(name, taken))
         return taken[first:]
 
@@ -358,11 +446,11 @@ class _ComparisonOptions(ComparisonRuleOptions):
 
     def _body(self) -> tuple[list[Step], list[Step]]:
         """Return what runs before and after each arm's command."""
-        request = self._request
+        request = self.request
         before: list[Step] = []
         after: list[Step] = []
         rest = request.rest
-        if rest is not None and self._checked("--rest", rest, reading.rest_fault):
+        if rest is not None and self.checked("--rest", rest, reading.rest_fault):
             pause = reading.rest_command(rest)
             before.append(self._phase("--rest", pause, CommandMode.SETUP))
         if request.setup is not None:
@@ -373,25 +461,25 @@ class _ComparisonOptions(ComparisonRuleOptions):
 
     def _phase(self, option: str, text: str, mode: CommandMode) -> Step:
         if not text.strip():
-            self._wrong(option, text, "the command is empty")
+            self.wrong(option, text, "the command is empty")
         where = at(option, text)
         return step.SetPhase(mode, fixed(text, where), where)
 
     # -- settings ---------------------------------------------------------------------
 
     def _settings(self, specs: list[MetricSpec]) -> list[Step]:
-        request = self._request
+        request = self.request
         text = request.threads or "1"
-        self._checked("--threads", text, reading.threads_fault)
+        self.checked("--threads", text, reading.threads_fault)
         where = Where("--threads", text=text)
         steps: list[Step] = [step.SetThreads(fixed(text, where), where)]
         steps += [step.Metric(spec, Where("--metric")) for spec in specs]
         if request.timeout is not None:
-            self._checked("--timeout", request.timeout, reading.timeout_fault)
+            self.checked("--timeout", request.timeout, reading.timeout_fault)
             where = Where("--timeout", text=request.timeout)
             steps.append(step.SetTimeout(fixed(request.timeout, where), where))
         if request.output is not None:
-            self._checked("--output", request.output, reading.output_fault)
+            self.checked("--output", request.output, reading.output_fault)
             where = Where("--output", text=request.output)
             steps.append(step.SetOutput(fixed(request.output, where), where))
         if request.hooks:

@@ -1,6 +1,6 @@
 """Mistakes on their way to becoming Diagnostics.
 
-A `Fault` knows an offset in some text; the caller knows where that text stands.
+A `Fault` knows an offset in some text, or a key; the caller knows where those stand.
 """
 
 from __future__ import annotations
@@ -14,12 +14,20 @@ from benchwright.suite.program import Where
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """What is wrong at one offset of a text."""
+    """What is wrong with a text or a key, before it is known where that stands."""
 
     code: str
     message: str
     hint: str = ""
     offset: int = 0
+    """Of a text: the character at which it is wrong."""
+    key: str = ""
+    """Of a table or of options: the one to change."""
+
+    @classmethod
+    def of_key(cls, key: str, message: str, hint: str = "") -> Fault:
+        """Return what is wrong with a key or its option, given the others."""
+        return cls("spec-value", message, hint, key=key)
 
 
 def diagnostic(where: Where, code: str, message: str, hint: str = "") -> Diagnostic:
@@ -38,6 +46,13 @@ def diagnostic(where: Where, code: str, message: str, hint: str = "") -> Diagnos
 def mistake(where: Where, code: str, message: str, hint: str = "") -> InputError:
     """Return the InputError of a single mistake at a place."""
     return InputError([diagnostic(where, code, message, hint)])
+
+
+def option_mistake(
+    option: str, message: str, hint: str = "", text: str = ""
+) -> Diagnostic:
+    """Return the Diagnostic of an option, or of an argument, by its name."""
+    return Diagnostic("bad-argument", message, hint, file=option, text=text)
 
 
 def within(where: Where, text: str, offset: int) -> Where:

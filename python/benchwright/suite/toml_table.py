@@ -6,22 +6,25 @@ import difflib
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import msgspec
 
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.suite.mistakes import Fault, diagnostic
+from benchwright.suite.options import key_readers
 from benchwright.suite.program import Where
 from benchwright.suite.source import physical_lines
 from benchwright.suite.template import NAME
-from benchwright.suite.values import HINT, expanded
+from benchwright.suite.values import HINT, expanded, one_of
 
 # -- Finds the line and column of every key and value of a TOML text -------------------
 #
 # tomllib gives values without places, and a diagnostic needs one. Decision: a scanner over
 # text that tomllib has accepted, so that it need not check anything; what lost was tomlkit,
 # a dependency of 30 times the size. Source: the TOML 1.0.0 specification.
+
+T = TypeVar("T")
 
 TomlPath = tuple[str | int, ...]
 """Keys, and indices of arrays, from the top."""
@@ -437,6 +440,51 @@ class TomlTable:
             self.wrong(self.at(key, index), f"{self.kind}-range", str(error), HINT)
             return (text,)
 
+    def read(self, key: str, parse: Callable[[str], T]) -> T | None:
+        """Return a scalar as `parse` understands it; None when absent or wrong."""
+        if key not in self.values:
+            return None
+        return self.scalar_of(self.values[key], parse, key)
+
+    def scalar_of(
+        self, value: object, parse: Callable[[str], T], *keys: str | int
+    ) -> T | None:
+        """Return what a scalar at these keys means; None when it is wrong."""
+        text = self.scalar(value)
+        where = self.at(*keys)  # type: ignore[arg-type]
+        if text is None:
+            self.mistyped(where, str(keys[0]), value, (str, int, float))
+            return None
+        try:
+            return parse(text)
+        except ValueError as error:
+            self.refuse(where, f"{keys[0]}: {error}")
+            return None
+
+    def refuse(self, where: Where, message: str, hint: str = "") -> None:
+        """Report a value that cannot be."""
+        self.wrong(where, f"{self.kind}-value", message, hint)
+
+    def need(self, *keys: str) -> bool:
+        """Return whether all keys are there; report those that are not."""
+        absent = [key for key in keys if key not in self]
+        for key in absent:
+            # Other keys are told by only(), which a table without its type never reaches.
+            hint = near_words(self.values, key) if key == "type" else ""
+            message = f"{key} is missing here"
+            self.wrong(self.where, f"{self.kind}-missing", message, hint)
+        return not absent
+
+    def choice(self, key: str, choices: tuple[str, ...]) -> str | None:
+        """Return one of several words."""
+        return self.read(key, lambda text: one_of(text, choices, key))
+
+    def values_of(self, request: type[msgspec.Struct]) -> dict[str, Any]:
+        """Return what the keys that are options too mean, by the field that each sets."""
+        readers = key_readers(request)
+        values = {into: self.read(key, parse) for key, (into, parse) in readers.items()}
+        return {into: value for into, value in values.items() if value is not None}
+
     @staticmethod
     def scalar(value: object) -> str | None:
         """Return a string, number or boolean as a text, None for anything else."""
@@ -469,3 +517,16 @@ class TomlTable:
             else:
                 self.mistyped(self.at(key, index), f"an element of {key}", one, (dict,))
         return tables
+
+
+def near_words(written: Iterable[str], key: str) -> str:
+    """Return the hint where a missing key was written a little differently, else nothing."""
+    near = difflib.get_close_matches(key, list(written), 1, 0.7)
+    return f"{near[0]} is here: did you mean {key}?" if near else ""
+
+
+def one_of_words(word: str, known: Iterable[str]) -> str:
+    """Return the hint for a word that is none of the known ones."""
+    near = difflib.get_close_matches(word, list(known), 1)
+    meant = f"did you mean {near[0]}? " if near else ""
+    return f"{meant}one of {', '.join(known)}"

@@ -6,7 +6,7 @@ import decimal
 import functools
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Literal
 
@@ -116,6 +116,16 @@ def check_ends(numbers: Mapping[LoopPart, Decimal], *, complete: bool) -> None:
     if complete:
         begin, end = numbers["begin"], numbers["end"]
         counted(begin, end, factor=factor, add=numbers.get("add"))
+
+
+# -- One of several words --------------------------------------------------------------
+
+
+def one_of(text: str, known: Sequence[str], what: str) -> str:
+    """Return the text when it is one of the known words. Raises ValueError."""
+    if text not in known:
+        raise ValueError(f"{text!r} is not a {what}: must be one of {', '.join(known)}")
+    return text
 
 
 # -- Levels of a factor: values as they are, and ranges of numbers ---------------------

@@ -1,0 +1,449 @@
+"""What `bw load` and `bw replay` can be asked: target, run, a load without a workload's file.
+
+One declaration for the options and for the keys of `[run]` and `[target]`; a workload's
+file and the command line are read by the same functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated
+
+import msgspec
+
+from benchwright.load import parse as words
+from benchwright.load import request as r
+from benchwright.load import workload as w
+from benchwright.suite.options import KeyReader, Option, choice, key_readers, options_of
+
+Text = str | None
+
+_bare = partial(Option, group="without a WORKLOAD")
+_target = partial(Option, group="target", key=True)
+_run = partial(Option, group="how it is run", key=True)
+_TRACE = "the trace"
+_trace = partial(Option, group=_TRACE, key=True)
+_ENGINES = ("auto", "io_uring", "threads")
+
+
+class BareOptions(msgspec.Struct, frozen=True):
+    """A load that no workload's file describes; `field` is the filament's key."""
+
+    rate: Annotated[
+        Text,
+        _bare(
+            "arrivals per second; without it, a closed loop",
+            "10k",
+            words.rate_micro,
+            "rate",
+        ),
+    ] = None
+    arrival: Annotated[
+        Text,
+        _bare(
+            "arrival process: constant, poisson, uniform, gamma:CV, on-off:1s:3s",
+            "PROCESS",
+            words.parse_arrival,
+            "arrival",
+            default="poisson",
+        ),
+    ] = None
+    block: Annotated[
+        Text,
+        _bare(
+            "size of an operation, or a distribution of sizes",
+            "4k",
+            words.size_distribution,
+            "size",
+        ),
+    ] = None
+    read: Annotated[
+        Text,
+        _bare(
+            "share of reads; the rest are writes", "100%", words.share_micro, "kinds"
+        ),
+    ] = None
+    location: Annotated[
+        Text,
+        _bare(
+            "where operations go: uniform, zipf:1.2, hot-cold:10%:90%, sequential, "
+            "strided:64k",
+            "WHERE",
+            words.parse_location,
+            "location",
+            default="uniform",
+        ),
+    ] = None
+    think: Annotated[
+        Text,
+        _bare(
+            "time between operations in a closed loop",
+            "0ms",
+            words.time_distribution,
+            "think",
+        ),
+    ] = None
+
+
+class TargetOptions(msgspec.Struct, frozen=True):
+    """What the load is applied to; the keys of `[target]`."""
+
+    target: Annotated[
+        Text,
+        Option(
+            "null, a path, http://HOST/PATH or tcp://HOST:PORT", "T", group="target"
+        ),
+    ] = None
+    direct: Annotated[
+        bool, _target("bypass the page cache (O_DIRECT)", field="direct")
+    ] = False
+    size: Annotated[
+        Text,
+        _target("make a regular file this large", "1G", words.some_bytes, "size_bytes"),
+    ] = None
+    overwrite: Annotated[
+        bool,
+        _target(
+            "allow writes over the contents of a file or device", field="overwrite"
+        ),
+    ] = False
+    allow_writes_to_mounted: Annotated[
+        bool,
+        _target(
+            "with --overwrite, also write to a mounted file system (destroys it)",
+            field="allow_writes_to_mounted",
+        ),
+    ] = False
+    engine: Annotated[
+        Text,
+        _target(
+            "how files are accessed",
+            "auto|io_uring|threads",
+            choice("engine", *_ENGINES),
+            "engine",
+        ),
+    ] = None
+    connections: Annotated[
+        Text,
+        _target(
+            "connections to a server", "N", words.some, "connections", default="64"
+        ),
+    ] = None
+    timeout: Annotated[
+        Text,
+        _target(
+            "time limit of an exchange with a server, or none",
+            "30s",
+            words.timeout_ns,
+            "timeout_ns",
+            default="30s",
+        ),
+    ] = None
+    service: Annotated[
+        Text,
+        _target(
+            "service time of an operation of `null`",
+            "0ns",
+            words.duration_ns,
+            "service_ns",
+        ),
+    ] = None
+
+
+TARGET: Mapping[str, KeyReader] = {
+    **key_readers(TargetOptions),
+    "threads": ("threads", words.some),
+    "block": ("block_bytes", words.some_bytes),
+    "receive": ("receive_bytes", words.size_bytes),
+    "method": ("method", str),
+    "body": ("body_bytes", words.size_bytes),
+}
+"""Scalar keys of `[target]`: the target's field, and how each is read. Which kinds of
+target take them, request.py says."""
+FLAGS = tuple(
+    name for name, one in options_of(TargetOptions).items() if one.kind == "flag"
+)
+"""Keys of `[target]` that are true or false."""
+
+
+def _speed(text: str) -> int:
+    """Return a speed such as `4x` or `0.5` in millionths."""
+    return words.number_micro(text.strip().removesuffix("x"))
+
+
+def _comma_separated(text: str) -> tuple[str, ...]:
+    return tuple(text.split(","))
+
+
+class TraceOptions(msgspec.Struct, frozen=True):
+    """How a trace is read and mapped to a target; keys of a trace's `[[filament]]`."""
+
+    format: Annotated[
+        Text,
+        _trace(
+            f"format of the trace: {', '.join(w.FORMATS)}",
+            "F",
+            choice("format", *w.FORMATS),
+            "format",
+            default="detected from the content",
+        ),
+    ] = None
+    speed: Annotated[
+        Text,
+        _trace(
+            "replay this many times as fast", "4x", _speed, "speed_micro", default="1x"
+        ),
+    ] = None
+    offsets: Annotated[
+        Text,
+        _trace(
+            "how offsets are mapped to the target",
+            "wrap|scale|exact",
+            choice("policy", "wrap", "scale", "exact"),
+            "offsets",
+        ),
+    ] = None
+    scale_space: Annotated[bool, Option("same as --offsets scale", group=_TRACE)] = (
+        False
+    )
+    target_size: Annotated[
+        Text,
+        Option(
+            "size of the target of the replay",
+            "1G",
+            words.some_bytes,
+            "target_bytes",
+            group=_TRACE,
+        ),
+    ] = None
+    duplicates: Annotated[
+        Text,
+        _trace(
+            "operations with equal time stamps: at once, or spread until the next stamp",
+            "burst|spread",
+            choice("policy", "burst", "spread"),
+            "duplicates",
+        ),
+    ] = None
+    window: Annotated[
+        Text,
+        _trace(
+            "sort time stamps that are this far out of order",
+            "1s",
+            words.duration_ns,
+            "window_ns",
+        ),
+    ] = None
+    window_rows: Annotated[
+        Text,
+        _trace("most operations held to sort them", "N", words.some, "window_rows"),
+    ] = None
+    lenient: Annotated[bool, Option("skip and count malformed lines", group=_TRACE)] = (
+        False
+    )
+    start: Annotated[
+        Text,
+        _trace(
+            "leave out what comes earlier in the trace",
+            "10s",
+            words.duration_ns,
+            "from_ns",
+            flag="--from",
+            key="from",
+        ),
+    ] = None
+    length: Annotated[
+        Text,
+        _trace(
+            "read only this much of the trace",
+            "60s",
+            words.some_ns,
+            "for_ns",
+            flag="--for",
+            key="for",
+        ),
+    ] = None
+    devices: Annotated[
+        Text,
+        Option(
+            "read only these devices",
+            "A,B",
+            _comma_separated,
+            "devices",
+            group=_TRACE,
+        ),
+    ] = None
+    source_size: Annotated[
+        Text,
+        _trace(
+            "size of the traced device, for --offsets scale",
+            "1T",
+            words.some_bytes,
+            "source_bytes",
+        ),
+    ] = None
+    align: Annotated[
+        Text,
+        _trace(
+            "make offsets and sizes multiples of this",
+            "4k",
+            words.some_bytes,
+            "align_bytes",
+        ),
+    ] = None
+    v2_wait: Annotated[
+        Text,
+        _trace(
+            "unit of `wait` in fio's iolog version 2",
+            "us|ms",
+            choice("unit", "us", "ms"),
+            "v2_wait",
+            default="us",
+        ),
+    ] = None
+    arrivals: Annotated[
+        Text,
+        _trace(
+            "blktrace event that counts as the arrival",
+            "queue|issue",
+            choice("event", "queue", "issue"),
+            "arrivals",
+        ),
+    ] = None
+    stamp_unit: Annotated[
+        Text,
+        _trace("unit of MQSim's time stamps", "1ns", words.some_ns, "stamp_unit_ns"),
+    ] = None
+
+
+TRACE_KEYS = key_readers(TraceOptions)
+"""Scalar keys of a trace: the engine's field, and how each is read."""
+
+
+class LoadOptions(msgspec.Struct, frozen=True):
+    """How the load is run; the keys of `[run]`."""
+
+    duration: Annotated[
+        Text,
+        Option(
+            "length of the load",
+            "5s",
+            words.some_ns,
+            "duration_ns",
+            default="5s",
+            key=True,
+        ),
+    ] = None
+    depth: Annotated[
+        Text, _run("most operations in flight, per worker", "N", words.some, "depth")
+    ] = None
+    workers: Annotated[
+        Text,
+        _run("threads that issue operations", "N", words.some, "workers", default="1"),
+    ] = None
+    cpus: Annotated[
+        Text,
+        _run("CPU of each worker: 1,3", "LIST", words.parse_cpus, "cpus", flag="--cpu"),
+    ] = None
+    late: Annotated[
+        Text,
+        _run(
+            "policy for late operations: catch-up, skip:1ms, burst:10",
+            "POLICY",
+            words.parse_late,
+            "late",
+            default="catch-up",
+        ),
+    ] = None
+    full: Annotated[
+        Text,
+        _run(
+            "what an arrival does that finds no room in flight: wait in a queue, or be "
+            "dropped",
+            "queue|drop",
+            choice("policy", *r.FULL),
+            "full",
+            default="queue",
+        ),
+    ] = None
+    pacer: Annotated[
+        Text,
+        _run(
+            "how due times are waited for: spin, or a naive one: select, sleep, "
+            "ded-clock",
+            "NAME",
+            choice("pacer", *r.PACERS),
+            "pacer",
+            default="spin",
+        ),
+    ] = None
+    clock: Annotated[
+        Text,
+        _run(
+            "clock to read",
+            "auto|tsc|monotonic",
+            choice("clock", *r.CLOCKS),
+            "clock",
+        ),
+    ] = None
+    fifo: Annotated[
+        Text,
+        _run("real-time priority (SCHED_FIFO)", "PRIORITY", words.some, "fifo"),
+    ] = None
+    warm_up: Annotated[
+        Text,
+        _run(
+            "time at the start that is left out of the figures",
+            "1s",
+            words.duration_ns,
+            "warm_up_ns",
+        ),
+    ] = None
+    drain: Annotated[
+        Text,
+        _run(
+            "longest wait for the last operations", "30s", words.duration_ns, "drain_ns"
+        ),
+    ] = None
+    interval: Annotated[
+        Text,
+        _run("length of an interval of the series", "1s", words.some_ns, "interval_ns"),
+    ] = None
+    seed: Annotated[
+        Text,
+        _run(
+            "random seed", "N", words.count, "seed", default="1; in a trial its epoch"
+        ),
+    ] = None
+    max_errors: Annotated[
+        Text,
+        Option(
+            "exit with 1 when a larger share of operations failed or did not finish; if "
+            "given, dropped and skipped ones count too",
+            "1%",
+            words.share_micro,
+            "max_errors_micro",
+            default="1%",
+            group="result",
+            key=True,
+        ),
+    ] = None
+
+
+RUN = key_readers(LoadOptions)
+"""Keys of `[run]`: the field of the request or the plan, and how each is read."""
+
+
+class OutputOptions(msgspec.Struct, frozen=True):
+    """What becomes of the result of a load."""
+
+    samples: Annotated[Text, Option("write every operation as a row", "FILE")] = None
+    plot: Annotated[
+        Text, Option("draw the result: .svg, .png, .pdf or .eps", "FILE")
+    ] = None
+    json: Annotated[bool, Option("print one JSON document on stdout")] = False
+    quiet: Annotated[bool, Option("print no progress")] = False
+    study: Annotated[
+        Text, Option("run it as a trial of this study, which stores the result", "DIR")
+    ] = None

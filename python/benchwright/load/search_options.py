@@ -1,0 +1,419 @@
+"""What `bw ramp`, `bw peak` and `bw surface` can be asked, as the user types it.
+
+One declaration for the options of the command line, the keys of `[ramp]` and `[peak]` in a
+spec, the request that a study stores, `--help` and the tables in docs/.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+import msgspec
+
+from benchwright.core.ramp import RampAxis
+from benchwright.core.surface import DesignKind, ModelKind
+from benchwright.decide.peak.policy import POLICY_NAMES
+from benchwright.load import parse as words
+from benchwright.load.criteria import parse_confidence
+from benchwright.suite.options import Option
+from benchwright.suite.values import one_of
+
+Text = str | None
+
+_instead = partial(Option, group="instead of a SPEC")
+_pointer = partial(_instead, metavar="/POINTER")
+_question = partial(Option, group="the question", key=True)
+_search = partial(Option, group="the search", key=True)
+_level = partial(Option, group="the levels", key=True)
+_end = partial(Option, group="the end", key=True)
+_mapping = partial(Option, group="the mapping", key=True)
+
+Factors = Annotated[
+    tuple[str, ...],
+    _question(
+        "level of a factor of the SPEC",
+        "FACTOR=LEVEL",
+        default="the first level of each factor",
+        flag="-P",
+        key=False,
+    ),
+]
+Seed = Annotated[
+    Text, _search("random seed", "N", words.count, "seed", default="drawn and recorded")
+]
+Plot = Annotated[
+    Text, Option("draw the result: .svg, .png, .pdf or .eps", "FILE", group="result")
+]
+
+
+def _rate(text: str) -> float:
+    """Return a rate such as `10k` [1/s]."""
+    return words.rate_micro(text) / 1e6
+
+
+def _seconds(text: str) -> float:
+    """Return a duration above 0 such as `10m` [s]."""
+    return words.some_ns(text) / 1e9
+
+
+def _share(text: str) -> float:
+    return words.share_micro(text) / 1e6
+
+
+def _axis(text: str) -> RampAxis:
+    return RampAxis(one_of(text, tuple(axis.value for axis in RampAxis), "axis"))
+
+
+def _design(text: str) -> DesignKind:
+    return DesignKind(one_of(text, tuple(DesignKind), "design"))
+
+
+def _model(text: str) -> ModelKind:
+    return ModelKind(one_of(text, tuple(ModelKind), "model"))
+
+
+def _load_level(text: str) -> float:
+    try:
+        return words.rate_micro(text) / 1e6
+    except ValueError:
+        raise ValueError(f"{text!r} is not a level such as 4, 500 or 10k") from None
+
+
+def _factor(text: str) -> float:
+    try:
+        factor = float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number such as 2 or 1.5") from None
+    if not 1 < factor <= 1000:
+        raise ValueError(f"{text!r} is outside 1 .. 1000: levels must rise")
+    return factor
+
+
+def _growth(text: str) -> float:
+    share = _share(text)
+    if not 0 < share < 1:
+        raise ValueError(f"{text!r} is outside 0% .. 100%, such as 5%")
+    return share
+
+
+def _up_to_1000(text: str) -> int:
+    number = words.some(text)
+    if number > 1000:
+        raise ValueError(f"{text!r} is more than 1000")
+    return number
+
+
+def _degree(text: str) -> int:
+    return words.from_one(text, 2)
+
+
+class RampRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user of `bw ramp` typed, word for word, and the seed that was drawn."""
+
+    command: Annotated[
+        Text,
+        _instead(
+            "program that applies the load of {users}, or {rate} per second, for "
+            "{duration} seconds and prints JSON",
+            "GEN",
+        ),
+    ] = None
+    """None: a spec is ramped."""
+    throughput: Annotated[Text, _pointer("JSON pointer to the throughput [1/s]")] = None
+    response: Annotated[
+        Text, _pointer("JSON pointer to the mean response time [ms]")
+    ] = None
+    p99: Annotated[
+        Text, _pointer("JSON pointer to the 99th percentile of the response time [ms]")
+    ] = None
+    errors: Annotated[
+        Text, _pointer("JSON pointer to the share of failed operations")
+    ] = None
+    series: Annotated[
+        Text,
+        _pointer(
+            "JSON pointer to the per-second series, an array of [second, count, "
+            "mean_ms], used to estimate the noise"
+        ),
+    ] = None
+    axis: Annotated[
+        Text,
+        _level(
+            "what is raised: users (a closed loop) or rate (an open loop)",
+            "AXIS",
+            _axis,
+            "axis",
+            default="users, where the generator takes them",
+        ),
+    ] = None
+    start: Annotated[
+        Text,
+        _level("first level", "N", _load_level, "start", default="1 user, or 50/s"),
+    ] = None
+    factor: Annotated[
+        Text,
+        _level(
+            "ratio of each level to the one before", "2", _factor, "factor", default="2"
+        ),
+    ] = None
+    step: Annotated[
+        Text,
+        _level(
+            "difference of each level from the one before, instead of a factor",
+            "N",
+            _load_level,
+            "step",
+        ),
+    ] = None
+    highest: Annotated[
+        Text,
+        _level(
+            "last level",
+            "N",
+            _load_level,
+            "highest",
+            default="1024 users or 16 times the start; 2^20 times the start rate",
+        ),
+    ] = None
+    hold: Annotated[
+        Text, _level("length of a trial", "10s", _seconds, "hold_s", default="10s")
+    ] = None
+    repeats: Annotated[
+        Text, _level("trials at each level", "N", _up_to_1000, "repeats", default="1")
+    ] = None
+    growth: Annotated[
+        Text,
+        _end(
+            "smallest gain of throughput that counts as growth, over the best level",
+            "5%",
+            _growth,
+            "growth",
+            default="5%",
+        ),
+    ] = None
+    flat_levels: Annotated[
+        Text,
+        _end(
+            "stop after this many levels in a row without growth",
+            "N",
+            _up_to_1000,
+            "flat_levels",
+            default="2",
+        ),
+    ] = None
+    max_errors: Annotated[
+        Text,
+        _end(
+            "stop when a larger share of operations fails",
+            "1%",
+            _share,
+            "most_errors",
+            default="1%",
+        ),
+    ] = None
+    budget: Annotated[
+        Text, _end("start no trial after this time", "10m", _seconds, "budget_s")
+    ] = None
+    confidence: Annotated[
+        Text,
+        _end(
+            "confidence of all intervals",
+            "95%",
+            parse_confidence,
+            "confidence",
+            default="95%",
+        ),
+    ] = None
+    factors: Factors = ()
+    """Each `NAME=LEVEL`."""
+    seed: Annotated[
+        Text,
+        _level(
+            "random seed", "N", words.count, default="drawn and recorded", key=False
+        ),
+    ] = None
+    plot: Plot = None
+    drawn_seed: int = 1
+
+
+class PeakRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user of `bw peak` typed, word for word, and the seed that was drawn."""
+
+    command: Annotated[
+        Text,
+        _instead(
+            "program that applies {rate} per second for {duration} seconds and prints "
+            "JSON ({rate:int}, {duration:int}: whole numbers only); run by a shell only "
+            "if it has other shell characters",
+            "GEN",
+        ),
+    ] = None
+    """None: a spec is searched."""
+    response: Annotated[
+        Text, _pointer("JSON pointer to the mean response time [ms]")
+    ] = None
+    series: Annotated[
+        Text,
+        _pointer(
+            "JSON pointer to the per-second series, an array of [second, count, "
+            "mean_ms] of the operations due in each second"
+        ),
+    ] = None
+    limits: Annotated[
+        tuple[str, ...],
+        _question(
+            "limit on the mean response time; with a SPEC also 'p99 response < 100ms' "
+            "and so on; repeatable, replaces the SPEC's criteria",
+            "40ms",
+            flag="--limit",
+            key=False,
+        ),
+    ] = ()
+    claim: Annotated[
+        Text,
+        _question(
+            "what is claimed of the answer: region:10%, rate:5%, slo:95%; several with "
+            "commas",
+            "CLAIM",
+            default="region:10%",
+        ),
+    ] = None
+    confidence: Annotated[
+        Text,
+        _question(
+            "confidence of a claim of region or rate",
+            "95%",
+            parse_confidence,
+            default="95%",
+        ),
+    ] = None
+    factors: Factors = ()
+    """Each `NAME=LEVEL`."""
+    policy: Annotated[
+        Text,
+        _search(f"search method: {', '.join(POLICY_NAMES)}", "NAME", default="qgs"),
+    ] = None
+    start: Annotated[
+        Text,
+        _search(
+            "rate of the first trial, a low one",
+            "RATE",
+            _rate,
+            "start_rate",
+            default="50",
+        ),
+    ] = None
+    lowest: Annotated[
+        Text,
+        _search(
+            "lowest rate to try",
+            "RATE",
+            _rate,
+            "lowest_rate",
+            default="1, less where a limit is seconds long",
+        ),
+    ] = None
+    highest: Annotated[
+        Text,
+        _search("highest rate to try", "RATE", _rate, "highest_rate", default="1M"),
+    ] = None
+    budget: Annotated[
+        Text,
+        _search(
+            "stop after this time and report the best answer so far",
+            "10m",
+            _seconds,
+            "budget_s",
+        ),
+    ] = None
+    max_trials: Annotated[
+        Text,
+        _search(
+            "stop undecided after this many trials",
+            "N",
+            words.some,
+            "max_trials",
+            default="200",
+        ),
+    ] = None
+    run_length: Annotated[
+        Text,
+        _search(
+            "length of every trial",
+            "60s",
+            _seconds,
+            "run_length_s",
+            default="the policy chooses",
+        ),
+    ] = None
+    seed: Seed = None
+    plot: Plot = None
+    drawn_seed: int = 1
+
+
+INNER = (
+    "limits",
+    "claim",
+    "confidence",
+    "policy",
+    "start",
+    "lowest",
+    "highest",
+    "budget",
+    "max_trials",
+    "run_length",
+    "seed",
+)
+"""Options of `bw peak` that `bw surface` has too, for the search at each sample."""
+
+
+class SurfaceRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user of `bw surface` typed, word for word."""
+
+    peak: PeakRequest
+    """Of the inner search."""
+    samples: Annotated[
+        Text, _mapping("number of samples to search", "N", default="all")
+    ] = None
+    design: Annotated[
+        Text,
+        _mapping(
+            "how the samples are chosen",
+            "KIND",
+            _design,
+            "design",
+            default="full; with --samples adaptive",
+        ),
+    ] = None
+    model: Annotated[
+        Text,
+        _mapping(
+            "what predicts the other samples",
+            "KIND",
+            _model,
+            "model",
+            default="gaussian-process; with d- and i-optimal polynomial",
+        ),
+    ] = None
+    degree: Annotated[
+        Text,
+        _mapping(
+            "degree of the polynomial, 1 or 2",
+            "N",
+            _degree,
+            "degree",
+            default="2",
+        ),
+    ] = None
+    predict: Annotated[
+        tuple[str, ...],
+        Option(
+            "print the model's prediction of this sample, also between levels; "
+            "repeatable",
+            "FACTOR=LEVEL,...",
+            group="result",
+        ),
+    ] = ()
+    """Each `NAME=LEVEL,NAME=LEVEL`."""
+    plot: Plot = None
