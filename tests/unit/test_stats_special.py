@@ -48,6 +48,18 @@ def test_the_normal(x: float) -> None:
     assert special.normal_cdf(x) == pytest.approx(float(oracle.ndtr(x)), rel=1e-12)
 
 
+@given(st.floats(-1e6, 9))
+def test_the_logarithm_of_the_normal(x: float) -> None:
+    wanted = float(oracle.log_ndtr(x))
+    assert special.log_normal_cdf(x) == pytest.approx(wanted, rel=1e-11, abs=1e-300)
+
+
+@given(st.integers(1, 2000), st.floats(0.01, 0.99), st.integers(-1, 2000))
+def test_the_binomial(n: int, p: float, k: int) -> None:
+    wanted = 0.0 if k < 0 else float(oracle.bdtr(min(k, n), n, p))
+    assert special.binomial_cdf(k, n, p) == pytest.approx(wanted, rel=1e-8, abs=1e-13)
+
+
 @given(PROBABILITIES)
 def test_quantiles_of_the_normal(p: float) -> None:
     wanted = float(oracle.ndtri(p))

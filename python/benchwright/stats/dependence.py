@@ -9,6 +9,7 @@ from functools import lru_cache
 import msgspec
 import numpy as np
 
+from benchwright.stats import special
 from benchwright.stats.moments import FloatArray, finite, moments
 
 # --------------------------------------------------------------------------------------
@@ -83,8 +84,6 @@ def unbiased(first: float, n: int) -> float:
 
 def _bartels(data: FloatArray) -> float:
     """Return the one-sided P-value of the rank von Neumann ratio, beta approximation."""
-    from scipy.special import betainc
-
     n = data.size
     ranks = average_ranks(data)
     deviations = ranks - ranks.mean()
@@ -94,7 +93,7 @@ def _bartels(data: FloatArray) -> float:
     shape = (
         5 * n * (n + 1) * (n - 1) ** 2 / (2 * (n - 2) * (5 * n**2 - 2 * n - 9)) - 0.5
     )
-    return float(betainc(shape, shape, min(max(ratio / 4, 0.0), 1.0)))
+    return special.beta_cdf(shape, shape, min(max(ratio / 4, 0.0), 1.0))
 
 
 def average_ranks(data: FloatArray) -> FloatArray:

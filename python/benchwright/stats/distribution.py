@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
+from benchwright.stats import special
 from benchwright.stats.moments import FloatArray, finite, median, moments
 
 # -- Are the data normal? The Anderson-Darling test ------------------------------------
@@ -40,12 +41,12 @@ def anderson_darling(values: FloatArray | Sequence[float]) -> NormalityTest:
     found = moments(data)
     if found.n < MIN_VALUES_FOR_NORMALITY or not found.sdev:
         return NormalityTest(found.n, math.nan, math.nan)
-    from scipy.special import log_ndtr
-
     # Halves, because a difference of two huge values may be no float.
     z = (data / 2 - found.mean / 2) / (found.sdev / 2)
     weights = 2 * np.arange(1, found.n + 1) - 1
-    tails = log_ndtr(z) + log_ndtr(-z[::-1])
+    log_below = np.array([special.log_normal_cdf(x) for x in z.tolist()])
+    log_above = np.array([special.log_normal_cdf(-x) for x in z.tolist()])
+    tails = log_below + log_above[::-1]
     a2 = -found.n - float(np.sum(weights * tails)) / found.n
     return NormalityTest(found.n, a2, _p_value(a2, found.n))
 
@@ -144,11 +145,9 @@ def modified_z(values: FloatArray) -> FloatArray:
 
 def outlier_threshold(n: int, alpha: float) -> float:
     """Return the largest modified z that n clean values show with probability 1 - alpha."""
-    from scipy.special import stdtrit
-
     # An odd sample's MAD varies as that of the even one before it.
     degrees = 1 + 0.39 * (n - n % 2)
-    return float(stdtrit(degrees, 1 - alpha / (2 * n)))
+    return special.t_quantile(degrees, 1 - alpha / (2 * n))
 
 
 # -- Modes: do the values fall into two groups with nothing between? -------------------

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
+from benchwright.stats import special
 from benchwright.stats.moments import FloatArray, IntArray, finite, median, moments
 
 # -- Warm-up: how many of the first trials are not like the rest -----------------------
@@ -83,8 +84,6 @@ def _most_different(
     sums: FloatArray, squares: FloatArray, inflation: float
 ) -> tuple[int, float]:
     """Return the beginning that is least like its rest, and its P-value, adjusted."""
-    from scipy.special import stdtr
-
     n = sums.size
     cuts = beginnings(n // 3)
     first, rest = sums[cuts - 1], _sums_after(sums, cuts)
@@ -92,7 +91,7 @@ def _most_different(
     variance = np.maximum(within, 1e-300) / (n - 2) * (1 / cuts + 1 / (n - cuts))
     t = np.abs(first / cuts - rest / (n - cuts)) / np.sqrt(variance)
     place = int(np.argmax(t))
-    p = 2 * float(stdtr(n - 2, -t[place] / inflation)) * cuts.size
+    p = 2 * float(special.t_cdf(n - 2, float(-t[place] / inflation))) * cuts.size
     return int(cuts[place]), min(p, 1.0)
 
 
@@ -170,11 +169,9 @@ def mann_kendall(
     deviation = math.sqrt(_variance_of_s(data)) * inflation
     if not deviation:
         return TrendTest(int(everything.size), s, math.nan)
-    from scipy.special import ndtr
-
     # S moves in steps of 2 (of 1 with ties): half a step is the continuity correction.
     distance = max(abs(s) - 1, 0) / deviation
-    return TrendTest(int(everything.size), s, float(2 * ndtr(-distance)))
+    return TrendTest(int(everything.size), s, float(2 * special.normal_cdf(-distance)))
 
 
 def theil_sen(
@@ -238,9 +235,7 @@ def _interval_places(
 ) -> tuple[int | None, int | None]:
     """Return the places, from 0, of the ordered slopes that bound the true one; None where
     there are too few for an interval."""
-    from scipy.special import ndtri
-
-    reach = float(ndtri(0.5 + confidence / 2)) * deviation
+    reach = special.normal_quantile(0.5 + confidence / 2) * deviation
     low, high = round((count - reach) / 2), round((count + reach) / 2)
     if low < 1 or high >= count:
         return None, None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
 from benchwright.core.results import Estimate
+from benchwright.stats import special
 from benchwright.stats.dependence import long_run_sdev
 from benchwright.stats.moments import FloatArray, Moments, finite, median, moments
 
@@ -33,9 +35,7 @@ def t_quantile(confidence: float, degrees: int) -> float:
     assert 0 < confidence < 1, "a confidence lies between 0 and 1"
     if degrees < 1:
         return math.nan
-    from scipy.special import stdtrit
-
-    return float(stdtrit(degrees, 0.5 + confidence / 2))
+    return special.t_quantile(degrees, 0.5 + confidence / 2)
 
 
 def t_half_width(sdev: float, n: int, confidence: float) -> float:
@@ -225,12 +225,10 @@ Ranks = tuple[int, int]
 @lru_cache(maxsize=4096)
 def exact_ranks(n: int, share: float, confidence: float) -> Ranks:
     """Return the innermost ranks that each leave at most half of 1 - confidence outside."""
-    from scipy.special import bdtr
-
     tail = (1 - confidence) / 2
-    below = bdtr(np.arange(n + 1), n, share)
-    low = int(np.searchsorted(below, tail, side="right"))
-    high = int(np.searchsorted(below, 1 - tail, side="left")) + 1
+    below = partial(special.binomial_cdf, n=n, p=share)
+    low = bisect_right(range(n + 1), tail, key=below)
+    high = bisect_left(range(n + 1), 1 - tail, key=below) + 1
     return low, high
 
 
@@ -238,14 +236,12 @@ def exact_ranks(n: int, share: float, confidence: float) -> Ranks:
 def sequence_ranks(n: int, share: float, confidence: float) -> Ranks:
     """Return ranks that hold at every n at once: the counts that a beta-binomial
     mixture's likelihood ratio against `share` does not exclude."""
-    from scipy.special import betaln
-
     counts = np.arange(n + 1)
     weight = prior_precision(QUANTILE_TUNED_FOR, confidence)
     first, second = weight * share, weight * (1 - share)
     log_ratio = (
-        betaln(first + counts, second + n - counts)
-        - betaln(first, second)
+        np.array([special.log_beta(first + k, second + n - k) for k in range(n + 1)])
+        - special.log_beta(first, second)
         - counts * math.log(share)
         - (n - counts) * math.log1p(-share)
     )

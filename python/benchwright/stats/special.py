@@ -31,6 +31,17 @@ def normal_quantile(p: float) -> float:
     return NormalDist().inv_cdf(p)
 
 
+def log_normal_cdf(x: float) -> float:
+    """Return log P(Z <= x) of a standard normal Z, also where the probability underflows."""
+    if x > 0.0:
+        return math.log1p(-normal_cdf(-x))
+    if x > -37.0:
+        return math.log(normal_cdf(x))
+    square = x * x
+    series = 1 - 1 / square + 3 / square**2 - 15 / square**3 + 105 / square**4
+    return -0.5 * square - math.log(-x * math.sqrt(2 * math.pi)) + math.log(series)
+
+
 def beta_cdf(a: float, b: float, x: float) -> float:
     """Return the regularized incomplete beta function I_x(a, b), 0 <= x <= 1; a, b > 0."""
     if x <= 0.0:
@@ -53,10 +64,10 @@ def _front(a: float, b: float, x: float, y: float) -> float:
     """Return x^a y^b / B(a, b)."""
     if x <= 0.0 or y <= 0.0:
         return 0.0
-    return math.exp(a * math.log(x) + b * math.log(y) - _log_beta(a, b))
+    return math.exp(a * math.log(x) + b * math.log(y) - log_beta(a, b))
 
 
-def _log_beta(a: float, b: float) -> float:
+def log_beta(a: float, b: float) -> float:
     """Return log B(a, b); where one is large, without subtracting large logarithms."""
     small, large = min(a, b), max(a, b)
     if large < 1000.0:
@@ -97,6 +108,13 @@ def _fraction(a: float, b: float, x: float) -> float:
         if abs(c * d - 1.0) < 1e-15:
             break
     return result
+
+
+def binomial_cdf(k: int, n: int, p: float) -> float:
+    """Return P(K <= k) of n trials that each succeed with probability p."""
+    if k < 0:
+        return 0.0
+    return 1.0 if k >= n else beta_cdf(n - k, k + 1.0, 1.0 - p)
 
 
 def t_cdf(degrees: float, t: float) -> float:

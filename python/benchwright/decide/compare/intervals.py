@@ -10,6 +10,7 @@ import numpy as np
 
 from benchwright.core.comparison import ComparisonRule
 from benchwright.decide.compare.evidence import Evidence
+from benchwright.stats import special
 from benchwright.stats.intervals import SEQUENCE_MEAN_METHOD as WATCHED
 from benchwright.stats.intervals import (
     sequence_radius,
@@ -137,9 +138,7 @@ def p_value(rule: ComparisonRule, evidence: Evidence, null: float = 0.0) -> floa
         return 1.0
     if not scale.error:
         return 0.0
-    from scipy.special import stdtr
-
-    return float(2 * stdtr(scale.degrees, -distance / scale.error))
+    return 2 * special.t_cdf(scale.degrees, -distance / scale.error)
 
 
 def smallest_effect(rule: ComparisonRule, evidence: Evidence, hypotheses: int) -> float:
@@ -269,9 +268,7 @@ def _spread(rule: ComparisonRule, evidence: Evidence, every: Moments) -> float:
         return pilot
     if not pilot:
         return every.sdev
-    from scipy.special import fdtri
-
-    limit = float(fdtri(every.n - 1, rule.minimum - 1, 0.9))
+    limit = special.f_quantile(every.n - 1, rule.minimum - 1, 0.9)
     return every.sdev if (every.sdev / pilot) ** 2 > limit else pilot
 
 
@@ -289,6 +286,4 @@ def _quantile(confidence: float, degrees: float) -> float:
     the one-sided quantile of a power below a half."""
     if float(degrees).is_integer() and 0 < confidence < 1:
         return t_quantile(confidence, int(degrees))
-    from scipy.special import stdtrit
-
-    return float(stdtrit(degrees, 0.5 + confidence / 2))
+    return special.t_quantile(degrees, 0.5 + confidence / 2)
