@@ -63,13 +63,13 @@ from benchwright.run.search import (
     recorded_trials,
     run_search,
     search_info,
-    search_key,
     stored_request,
     stored_spec,
 )
 from benchwright.run.search_requests import PeakPlan, peak_plan
 from benchwright.run.session import SessionVerdict
 from benchwright.study.journal import StoredSession, Study
+from benchwright.study.keys import search_key
 from benchwright.suite.mistakes import option_mistake
 from benchwright.suite.options import add_options, request_from
 from benchwright.suite.program import SourceFile

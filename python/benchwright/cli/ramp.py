@@ -63,7 +63,6 @@ from benchwright.run.search import (
     recorded_trials,
     run_search,
     search_info,
-    search_key,
     stored_request,
     stored_spec,
 )
@@ -74,6 +73,7 @@ from benchwright.run.search_requests import (
 )
 from benchwright.run.session import SessionVerdict
 from benchwright.study.journal import StoredSession, Study
+from benchwright.study.keys import search_key
 from benchwright.suite.mistakes import option_mistake
 from benchwright.suite.options import add_options, request_from
 from benchwright.suite.program import SourceFile

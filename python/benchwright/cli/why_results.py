@@ -67,8 +67,8 @@ def recorded_answers(study: Study, session: StoredSession) -> dict[str, float | 
             return recorded_result(ledger, RampResult, key)
         return recorded_result(ledger, PeakAnswer, key)
 
-    names = [name for name, _, _ in searches_of(study, session.number)]
-    return {name: answer_load(recorded(f"search/{name}")) for name in names}
+    searches = searches_of(study, session.number)
+    return {search.name: answer_load(recorded(search.key)) for search in searches}
 
 
 def stored_criteria(session: StoredSession) -> tuple[Criterion, ...]:
@@ -95,9 +95,9 @@ def recorded_bindings(study: Study, session: StoredSession) -> dict[str, str]:
     found: dict[str, str] = {}
     if session.info.kind == "ramp":
         return found
-    for name, _, _ in searches_of(study, session.number):
-        answer = recorded_result(ledger, PeakAnswer, f"search/{name}")
-        found[name] = "" if answer is None else answer.first.binding
+    for search in searches_of(study, session.number):
+        answer = recorded_result(ledger, PeakAnswer, search.key)
+        found[search.name] = "" if answer is None else answer.first.binding
     return found
 
 
@@ -231,12 +231,12 @@ def _of_a_search(place: Path) -> ExplainedResult | None:
     kind = session.info.kind
     criteria = _criteria(session)
     results: list[Explanation] = []
-    for name, trials, forgotten in searches:
-        counted = [one for one in trials if one.number not in forgotten]
-        best = profile_nearest_answer(counted, answers[name])
-        told = kind if len(searches) == 1 else name
-        criterion = limiting(criteria, bindings.get(name, ""), counted)
-        results += _loads(told, counted, best, place, criterion)
+    for search in searches:
+        counted = [one for one in search.trials if one.number not in search.forgotten]
+        best = profile_nearest_answer(counted, answers[search.name])
+        subject = kind if len(searches) == 1 else search.name
+        criterion = limiting(criteria, bindings.get(search.name, ""), counted)
+        results += _loads(subject, counted, best, place, criterion)
     return ExplainedResult(str(place), session.number, tuple(results))
 
 

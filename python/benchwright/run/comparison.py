@@ -39,7 +39,7 @@ from benchwright.run.test import RunningTest
 from benchwright.stats.aggregate import aggregate_trial
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.study.findings import session_findings
-from benchwright.study.keys import EffectKeys
+from benchwright.study.keys import EffectKeys, comparison_result_key
 from benchwright.suite.effects import RunComparison
 from benchwright.trial.bench import SESSION_TOKEN
 
@@ -99,7 +99,7 @@ class RunningComparison:
     @property
     def is_recorded(self) -> bool:
         """Whether its answer was in the journal when the session was taken up."""
-        return self._ledger.knows(f"{self.key}/result")
+        return self._ledger.knows(comparison_result_key(self.key))
 
     def progress(self) -> ComparisonProgress:
         """Return where it stands."""
@@ -185,7 +185,7 @@ class RunningComparison:
                 findings += findings_of_test(test)
             result = hold_gates(result, findings)
         self.result = result
-        self._ledger.note(f"{self.key}/result", result)
+        self._ledger.note(comparison_result_key(self.key), result)
 
     def _null(self, result: ComparisonResult) -> NullResult:
         """Return what a command's comparison with itself told of the machine."""

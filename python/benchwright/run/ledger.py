@@ -16,7 +16,7 @@ from benchwright.core.observation import Trial
 from benchwright.core.plan import TestPlan
 from benchwright.run.checkpoint import write_pointer
 from benchwright.study.journal import NewEntry, Study
-from benchwright.study.keys import epoch_key
+from benchwright.study.keys import KeysOfTest
 
 Outcome = TypeVar("Outcome")
 
@@ -59,9 +59,9 @@ class Ledger:
         """Tell whether an effect had an outcome when the session was taken up."""
         return key in self._outcomes
 
-    def count(self, part: str) -> int:
-        """Return how many recorded outcomes have this part in their key."""
-        return sum(part in key for key in self._outcomes)
+    def count(self, counts: Callable[[str], bool]) -> int:
+        """Return how many recorded outcomes have a key that counts."""
+        return sum(map(counts, self._outcomes))
 
     def recorded(self, key: str, kind: type[Outcome]) -> Outcome | None:
         """Return the recorded outcome of an effect, or None when it was never done."""
@@ -142,8 +142,9 @@ class Ledger:
         void: VoidPayload | None,
     ) -> None:
         """Record the trials of a batch, and what of it is void, in one durable write."""
+        keys = KeysOfTest(test_key)
         entries = [
-            NewEntry("outcome", epoch_key(test_key, trial.epoch), trial, begin)
+            NewEntry("outcome", keys.epoch(trial.epoch), trial, begin)
             for trial in trials
         ]
         if void is not None:

@@ -25,6 +25,7 @@ from benchwright.decide.peak.search import may_leave, next_peak_step
 from benchwright.run.search import Search
 from benchwright.run.search_requests import PeakPlan
 from benchwright.run.session import SessionVerdict
+from benchwright.study.keys import search_key
 
 _EXIT_STATUS = {
     PeakStatus.FOUND: 0,
@@ -38,7 +39,7 @@ _EXIT_STATUS = {
 
 
 def peak_search(
-    plan: PeakPlan, *, watched: bool, key: str = "search/0"
+    plan: PeakPlan, *, watched: bool, key: str = search_key()
 ) -> Search[PeakAnswer]:
     """Return the search of a plan, on a workbench whose trials can be watched or not."""
     policy, goals = policy_named(plan.policy), _goals(plan, watched=watched)

@@ -9,9 +9,10 @@ from benchwright.decide.ramp.policy import next_ramp_step
 from benchwright.run.search import Search
 from benchwright.run.search_requests import RampPlan
 from benchwright.run.session import SessionVerdict
+from benchwright.study.keys import search_key
 
 
-def ramp_search(plan: RampPlan, key: str = "search/0") -> Search[RampResult]:
+def ramp_search(plan: RampPlan, key: str = search_key()) -> Search[RampResult]:
     """Return the search of a plan; no running trial is left early: each level is held."""
     return Search(
         kind=RampResult,

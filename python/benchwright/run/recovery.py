@@ -18,6 +18,7 @@ import msgspec
 from benchwright.core.plan import TestPlan
 from benchwright.run.ledger import BeginPayload, VoidPayload
 from benchwright.study.journal import EndPayload, JournalEntry, NewEntry, Study
+from benchwright.study.keys import KeysOfTest, is_epoch, owning_test
 
 _KINDS = ("begin", "outcome", "void", "checkpoint", "restore", "end")
 
@@ -25,13 +26,21 @@ CRASH_CAUSE = "crash"
 """Causes of this kind had no time to say anything: nothing ran after the cut."""
 
 
+class OwedCleanup(msgspec.Struct, frozen=True):
+    """A void batch whose CLEANUP did not run."""
+
+    sequence: int
+    """Of the entry that made it void."""
+    plan: TestPlan
+    """In force for that batch."""
+
+
 class CutTest(msgspec.Struct, frozen=True):
     """A test that was cut short, and what is owed to it before it can go on."""
 
     key: str
     plan: TestPlan
-    cleanups: tuple[tuple[int, TestPlan], ...]
-    """Void batches whose CLEANUP did not run: (sequence number, the plan in force)."""
+    cleanups: tuple[OwedCleanup, ...]
     set_up: bool
     """Whether PRESETUP was begun and POSTCLEANUP not completed since."""
 
@@ -72,9 +81,9 @@ def cut_tests(entries: Iterable[JournalEntry], restored: int) -> tuple[CutTest, 
     """
     by_test: dict[str, list[JournalEntry]] = {}
     for entry in entries:
-        before, test, _ = entry.key.partition("/test/")
-        if test:
-            by_test.setdefault(f"{before}/test", []).append(entry)
+        key = owning_test(entry.key)
+        if key is not None:
+            by_test.setdefault(key, []).append(entry)
     found = (_cut_test(key, own, restored) for key, own in by_test.items())
     return tuple(cut for cut in found if cut is not None)
 
@@ -82,18 +91,17 @@ def cut_tests(entries: Iterable[JournalEntry], restored: int) -> tuple[CutTest, 
 def _cut_test(key: str, own: list[JournalEntry], restored: int) -> CutTest | None:
     """Return what is owed to a test, given its own entries; None for nothing."""
     done = {e.key: e.payload for e in own if e.kind == "outcome"}
-    if f"{key}/plan" not in done or f"{key}/stop" in done:
+    keys = KeysOfTest(key)
+    if keys.plan not in done or keys.stop in done:
         return None
     if not any(e.kind == "begin" and e.seq > restored for e in own):
         return None
-    plan = msgspec.json.decode(done[f"{key}/plan"], type=TestPlan)
-    cut = CutTest(key, plan, _owed_cleanups(own, plan), _is_set_up(key, own))
+    plan = msgspec.json.decode(done[keys.plan], type=TestPlan)
+    cut = CutTest(key, plan, _owed_cleanups(own, plan), _is_set_up(keys, own))
     return cut if cut.cleanups or cut.set_up else None
 
 
-def _owed_cleanups(
-    own: list[JournalEntry], first: TestPlan
-) -> tuple[tuple[int, TestPlan], ...]:
+def _owed_cleanups(own: list[JournalEntry], first: TestPlan) -> tuple[OwedCleanup, ...]:
     """Return the void batches of a test whose CLEANUP did not run."""
     begun = {e.seq: e for e in own if e.kind == "begin"}
     owed = []
@@ -102,14 +110,17 @@ def _owed_cleanups(
             continue
         if msgspec.json.decode(entry.payload, type=VoidPayload).cleanup_owed:
             begin = msgspec.json.decode(begun[entry.begin].payload, type=BeginPayload)
-            owed.append((entry.seq, begin.plan or first))
+            owed.append(OwedCleanup(entry.seq, begin.plan or first))
     return tuple(owed)
 
 
-def _is_set_up(key: str, own: list[JournalEntry]) -> bool:
-    """Tell whether something of the last PRESETUP may still be there."""
-    generation = sum(e.key.startswith(f"{key}/suspended/") for e in own)
-    begun = (f"{key}/presetup/{generation}/", f"{key}/ready/{generation}")
+def _is_set_up(keys: KeysOfTest, own: list[JournalEntry]) -> bool:
+    """Return whether something of the last PRESETUP may still be there."""
+    recorded = {e.key for e in own}
+    last = 0
+    while keys.suspended(last) in recorded:
+        last += 1
+    begun = (keys.presetup(last), keys.ready(last))
     return any(e.key.startswith(begun) for e in own)
 
 
@@ -126,7 +137,7 @@ def _void_entry(
         cause = "interrupted by the user"
     else:
         cause = f"{CRASH_CAUSE}: {end.detail}"
-    owed = "/epoch/" in begin.key
+    owed = is_epoch(begin.key)
     void = VoidPayload(cause, begun.keys, cleanup_owed=owed)
     return NewEntry("void", begun.keys[0], void, begin.seq)
 
@@ -145,6 +156,6 @@ def _checkpoint_due(entries: list[JournalEntry]) -> JournalEntry | None:
         if entry.kind == "checkpoint":
             restored = any(e.kind == "restore" and e.key == entry.key for e in entries)
             return None if restored else entry
-        if entry.kind == "outcome" and "/epoch/" in entry.key:
+        if entry.kind == "outcome" and is_epoch(entry.key):
             return None
     return None

@@ -30,6 +30,7 @@ from benchwright.run.session import SessionVerdict
 from benchwright.study.contents import SEARCH_KINDS
 from benchwright.study.export import export_searches
 from benchwright.study.journal import SessionInfo
+from benchwright.study.keys import KeysOfSearch, is_search_trial, search_key
 from benchwright.suite.program import SourceFile
 from benchwright.trial.bench import SESSION_TOKEN
 from benchwright.trial.protocol import ExecEnvironment
@@ -111,17 +112,11 @@ def _search_path(spec: SourceFile | None) -> str:
 # is a function of the history alone, and asking it once about all of it is the replay.
 # A search that ended because the server or the generator failed can be taken up again:
 # the failures at its end are then forgotten (kept, not counted), once for each resume.
-# Keys: `KEY/trial/N`, `KEY/forgotten/N`, `KEY/result`.
 
 Result = TypeVar("Result")
 
 TrialCallback = Callable[[Sequence[SearchTrial]], None]
 """Told of all counted trials after each live one."""
-
-
-def search_key(place: int = 0) -> str:
-    """Return the key of a session's search; `place` counts the samples of a surface."""
-    return f"search/{place}"
 
 
 def _never_leaves(
@@ -150,7 +145,7 @@ class Search(msgspec.Struct, Generic[Result], frozen=True, kw_only=True):
     gives_up: Callable[[Result], bool] = _never_gives_up
     """Whether a result is none: a server that failed, which may be mended. Such a one is
     not recorded, and a resume tries again."""
-    key: str = "search/0"
+    key: str = search_key()
     sample: Pairs = ()
 
 
@@ -190,28 +185,27 @@ def run_search(
             _discount_failures(search.key, number, trials, ledger)
         else:
             if not search.gives_up(answer):
-                ledger.note(f"{search.key}/result", encode_stored(answer))
+                ledger.note(KeysOfSearch(search.key).result, encode_stored(answer))
             return SearchResult(answer, tuple(trials))
 
 
 def recorded_result(
-    ledger: Ledger, kind: type[Result], key: str = "search/0"
+    ledger: Ledger, kind: type[Result], key: str = search_key()
 ) -> Result | None:
     """Return what a search came to; None while it is unfinished, or after it failed."""
-    known = ledger.recorded(f"{key}/result", msgspec.Raw)
+    known = ledger.recorded(KeysOfSearch(key).result, msgspec.Raw)
     return None if known is None else decode_stored(known, kind)
 
 
 def recorded_trials(key: str, ledger: Ledger) -> tuple[list[SearchTrial], int]:
     """Return a search's counted trials, and the number of the last one of all."""
+    keys = KeysOfSearch(key)
     found: list[SearchTrial] = []
     number = 0
-    while (
-        text := ledger.recorded(f"{key}/trial/{number + 1}", msgspec.Raw)
-    ) is not None:
+    while (text := ledger.recorded(keys.trial(number + 1), msgspec.Raw)) is not None:
         number += 1
         found.append(decode_stored(text, SearchTrial))
-        forgotten = ledger.recorded(f"{key}/forgotten/{number}", int) or 0
+        forgotten = ledger.recorded(keys.forgotten(number), int) or 0
         del found[len(found) - forgotten :]
     return found, number
 
@@ -219,7 +213,7 @@ def recorded_trials(key: str, ledger: Ledger) -> tuple[list[SearchTrial], int]:
 def count_trials(ledger: Ledger) -> int:
     """Return how many trials a session has on record, of all its searches; those that a
     crash cut are not."""
-    return ledger.count("/trial/")
+    return ledger.count(is_search_trial)
 
 
 def _run_probe(
@@ -240,7 +234,7 @@ def _run_probe(
         return encode_stored(SearchTrial(number, probe, trial, search.sample))
 
     what = f"load of {probe.rate:g}/s for {probe.duration_s:g} s"
-    text = ledger.once(f"{search.key}/trial/{number}", what, msgspec.Raw, do)
+    text = ledger.once(KeysOfSearch(search.key).trial(number), what, msgspec.Raw, do)
     return decode_stored(text, SearchTrial)
 
 
@@ -259,7 +253,7 @@ def _discount_failures(
 ) -> None:
     """Count the failures at the end no more."""
     count = _count_failures(trials)
-    ledger.note(f"{key}/forgotten/{number}", count)
+    ledger.note(KeysOfSearch(key).forgotten(number), count)
     del trials[len(trials) - count :]
 
 

@@ -31,10 +31,10 @@ from benchwright.run.search import (
     recorded_result,
     recorded_trials,
     run_search,
-    search_key,
 )
 from benchwright.run.search_requests import SurfacePlan
 from benchwright.run.session import SessionVerdict
+from benchwright.study.keys import search_key, wanted_key
 
 
 class SurfaceListener(Protocol):
@@ -72,7 +72,7 @@ def recorded_results(plan: SurfacePlan, ledger: Ledger) -> tuple[SampleResult, .
     """Return the samples whose searches came to an end, those that failed too."""
     found = []
     for number in range(1, plan.goal.samples + 1):
-        text = ledger.recorded(_wanted_key(number), msgspec.Raw)
+        text = ledger.recorded(wanted_key(number), msgspec.Raw)
         if text is None:
             break
         wanted = decode_stored(text, SampleRequest)
@@ -113,15 +113,11 @@ def surface_verdict(result: SurfaceResult) -> SessionVerdict:
     return SessionVerdict("complete", f"{samples} searched", 0)
 
 
-def _wanted_key(number: int) -> str:
-    return f"surface/{number}/wanted"
-
-
 def _next_wanted(
     plan: SurfacePlan, results: Sequence[SampleResult], ledger: Ledger
 ) -> SampleRequest | None:
     """Return the next sample, as the journal has it if it was chosen before."""
-    key = _wanted_key(len(results) + 1)
+    key = wanted_key(len(results) + 1)
     known = ledger.recorded(key, msgspec.Raw)
     if known is not None:
         return decode_stored(known, SampleRequest)

@@ -25,7 +25,7 @@ from benchwright.run.performer import Performer
 from benchwright.run.recovery import CutTest
 from benchwright.stats.aggregate import TrialValues
 from benchwright.study.export import export_test
-from benchwright.study.keys import epoch_key
+from benchwright.study.keys import KeysOfTest
 from benchwright.study.logs import (
     OutputStore,
     Stream,
@@ -68,6 +68,7 @@ class RunningTest:
         performer: Performer,
     ) -> None:
         self.key = key
+        self._keys = KeysOfTest(key)
         self.name = name
         self.rule = rule
         self.plan: TestPlan | None = None
@@ -105,8 +106,8 @@ class RunningTest:
             return recorded
         self._performer.check()
         self._prepare(plan)
-        keys = tuple(epoch_key(self.key, e) for e in range(first, first + count))
-        noted = self._ledger.recorded(f"{self.key}/plan", TestPlan)
+        keys = tuple(self._keys.epoch(e) for e in range(first, first + count))
+        noted = self._ledger.recorded(self._keys.plan, TestPlan)
         begin = self._ledger.begin(
             f"{self.name} epochs {first}..", keys, None if plan == noted else plan
         )
@@ -136,16 +137,16 @@ class RunningTest:
         """Record that there is such a test: arms are kept in their own order, whichever
         of them runs first."""
         self.plan = plan
-        self._ledger.note(f"{self.key}/plan", plan)
+        self._ledger.note(self._keys.plan, plan)
 
     def has_recorded(self, epoch: int) -> bool:
         """Tell whether the outcome of an epoch is in the journal."""
-        return self._ledger.knows(epoch_key(self.key, epoch))
+        return self._ledger.knows(self._keys.epoch(epoch))
 
     def _replay(self, first: int, count: int) -> int:
         found = 0
         for epoch in range(first, first + count):
-            trial = self._ledger.recorded(epoch_key(self.key, epoch), Trial)
+            trial = self._ledger.recorded(self._keys.epoch(epoch), Trial)
             if trial is None:
                 break
             self._take([trial])
@@ -287,7 +288,7 @@ class RunningTest:
         done = len(self.trials)
         self._performer.check()
         status = self._ledger.command(
-            f"{self.key}/program/{done}",
+            self._keys.termination(done),
             f"{self.name} termination program after epoch {done}",
             partial(self._run_program, self.rule.command),
         )
@@ -326,7 +327,7 @@ class RunningTest:
 
     def stopped(self, stop: StopDecision) -> None:
         """Record why the test is over; the first record holds after a resume."""
-        key = f"{self.key}/stop"
+        key = self._keys.stop
         known = self._ledger.recorded(key, StopDecision)
         self.stop = known or stop
         self._ledger.note(key, self.stop)
@@ -336,26 +337,26 @@ class RunningTest:
     def _prepare(self, plan: TestPlan) -> None:
         """Run what must have happened before an epoch can be run live."""
         self.live = True
-        self._ledger.note(f"{self.key}/plan", plan)
-        place = f"presetup/{self._suspensions}"
+        self._ledger.note(self._keys.plan, plan)
+        begin = self._keys.presetup(self._suspensions)
         failed = self._phase(
-            CommandMode.PRESETUP, plan.phases.presetup, place, must_succeed=True
+            CommandMode.PRESETUP, plan.phases.presetup, begin, must_succeed=True
         )
         if failed:
             raise CommandFailed(self.name, failed)
-        self._ledger.note(f"{self.key}/ready/{self._suspensions}", True)
+        self._ledger.note(self._keys.ready(self._suspensions), True)
 
     def close(self) -> None:
         """Run POSTCLEANUP, once, if the test was set up and not suspended since; before it
         the trial that is characterized, if one was asked for."""
-        if self._ledger.recorded(f"{self.key}/ready/{self._suspensions}", bool):
+        if self._ledger.recorded(self._keys.ready(self._suspensions), bool):
             self._characterize()
             self._post_cleanup(patience=1)
         self.is_closed = True
 
     def _characterize(self) -> None:
         """Have one more trial, in no figure, show what I/O it really does."""
-        key = f"{self.key}/characterized"
+        key = self._keys.characterized
         self.characterized = self._ledger.recorded(key, Characterization)
         if self.characterized is not None or self.plan is None or not self.trials:
             return
@@ -370,31 +371,33 @@ class RunningTest:
 
         Each CLEANUP that is owed, then POSTCLEANUP; PRESETUP is run again later.
         """
-        for sequence, plan in cut.cleanups:
-            self.plan = plan
+        for owed in cut.cleanups:
+            self.plan = owed.plan
             self._phase(
-                CommandMode.CLEANUP, plan.phases.cleanup, f"recovery/{sequence}"
+                CommandMode.CLEANUP,
+                owed.plan.phases.cleanup,
+                self._keys.recovery(owed.sequence),
             )
         self.plan = cut.plan
         if cut.set_up:
             self._post_cleanup(patience=1)
-            self._ledger.note(f"{self.key}/suspended/{self._suspensions}", True)
+            self._ledger.note(self._keys.suspended(self._suspensions), True)
 
     def suspend(self) -> None:
         """Leave the machine in order before an interrupted session ends.
 
         POSTCLEANUP runs; a resume will run PRESETUP again before the next live epoch.
         """
-        if self._ledger.recorded(f"{self.key}/ready/{self._suspensions}", bool):
+        if self._ledger.recorded(self._keys.ready(self._suspensions), bool):
             self._post_cleanup(patience=2)
-            self._ledger.note(f"{self.key}/suspended/{self._suspensions}", True)
+            self._ledger.note(self._keys.suspended(self._suspensions), True)
 
     def _post_cleanup(self, patience: int) -> None:
         assert self.plan is not None, "a test that is ready has a plan"
         self._phase(
             CommandMode.POSTCLEANUP,
             self.plan.phases.postcleanup,
-            f"postcleanup/{self._suspensions}",
+            self._keys.postcleanup(self._suspensions),
             patience=patience,
         )
 
@@ -402,17 +405,18 @@ class RunningTest:
         self,
         mode: CommandMode,
         commands: Sequence[Command],
-        place: str,
+        begin: str,
         *,
         must_succeed: bool = False,
         patience: int = 1,
     ) -> str:
-        """Run commands once each; return what failed, in words, where that matters."""
+        """Run commands once each, under keys that begin so; return what failed, in words,
+        where that matters."""
         assert self.plan is not None
         environment = test_environment(self.plan, self._performer.surroundings)
         for number, command in enumerate(commands):
             status = self._ledger.command(
-                f"{self.key}/{place}/{number}",
+                f"{begin}{number}",
                 f"{self.name} {mode} {command.text}",
                 partial(
                     self._performer.command,
@@ -430,7 +434,7 @@ class RunningTest:
 
     def _count_suspensions(self) -> int:
         count = 0
-        while self._ledger.recorded(f"{self.key}/suspended/{count}", bool):
+        while self._ledger.recorded(self._keys.suspended(count), bool):
             count += 1
         return count
 

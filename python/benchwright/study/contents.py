@@ -14,11 +14,22 @@ from benchwright.core.plan import StopDecision, TestPlan
 from benchwright.core.search import SearchTrial, decode_stored
 from benchwright.study.database import reporting_damage
 from benchwright.study.journal import JournalEntry, NewEntry, Study
+from benchwright.study.keys import (
+    ENVIRONMENT_KEYS,
+    SEARCH_KEYS,
+    KeysOfTest,
+    environment_key,
+    epoch_of,
+    is_comparison_result,
+    is_epoch,
+    owning_test,
+    search_key,
+    search_part,
+)
 
 # -- What a session holds, test by test: plans, trials, stops, voids -------------------
 #
-# Purpose: the one place of this room that knows which keys are a test's (study/keys.py
-# makes them). Decision: gathered from the journal each time; a cache of our own could
+# Decision: gathered from the journal each time; a cache of our own could
 # disagree with it. Non-goal: no figure is computed here.
 
 NULL_KIND = "null"
@@ -99,25 +110,24 @@ def _read_tests(entries: Iterable[JournalEntry]) -> list[TestContents]:
             since = checkpoints.get(entry.key, entry.seq)
             for key in [key for key, seq in begun.items() if seq > since]:
                 del found[key], begun[key]
-        elif (at := entry.key.find("/test/")) >= 0:
-            key = entry.key[: at + len("/test")]
-            if entry.key == f"{key}/plan":
+        elif (test := owning_test(entry.key)) is not None:
+            if entry.key == KeysOfTest(test).plan:
                 plan = msgspec.json.decode(entry.payload, type=TestPlan)
-                found[key], begun[key] = TestContents(key, plan), entry.seq
-            elif key in found:
-                _add_entry(found[key], entry)
-    for test in found.values():
-        test.trials.sort(key=lambda trial: trial.epoch)
+                found[test], begun[test] = TestContents(test, plan), entry.seq
+            elif test in found:
+                _add_entry(found[test], entry)
+    for contents in found.values():
+        contents.trials.sort(key=lambda trial: trial.epoch)
     return list(found.values())
 
 
 def _add_entry(test: TestContents, entry: JournalEntry) -> None:
-    what = entry.key.removeprefix(f"{test.key}/")
-    if what.startswith("epoch/"):
+    keys = KeysOfTest(test.key)
+    if is_epoch(entry.key):
         _add_trial(test, entry.kind, entry.payload)
-    elif what == "characterized" and entry.kind == "outcome":
+    elif entry.key == keys.characterized and entry.kind == "outcome":
         test.characterized = msgspec.json.decode(entry.payload, type=Characterization)
-    elif what == "stop" and entry.kind == "outcome":
+    elif entry.key == keys.stop and entry.kind == "outcome":
         test.stop = msgspec.json.decode(entry.payload, type=StopDecision)
 
 
@@ -126,35 +136,39 @@ def _add_trial(test: TestContents, kind: str, payload: bytes) -> None:
         test.trials.append(msgspec.json.decode(payload, type=Trial))
         return
     void = msgspec.json.decode(payload, type=_VoidRecord)
-    epochs = tuple(int(key.rpartition("/")[2]) for key in void.keys)
+    epochs = tuple(map(epoch_of, void.keys))
     test.void.append(VoidBatch(void.cause, epochs, void.trial))
 
 
-def searches_of(
-    study: Study, session: int
-) -> list[tuple[str, list[SearchTrial], frozenset[int]]]:
-    """Return a session's searches in order: name, every trial, the numbers of those that
-    a resume did not count.
+class SearchContents(msgspec.Struct):
+    """Everything recorded about one search of a session, but for its result."""
 
-    Raises StudyError as `tests_of`. The keys are made by run/search.py.
-    """
-    found: dict[str, list[SearchTrial]] = {}
-    forgotten: dict[str, set[int]] = {}
+    name: str
+    """The last part of its key: 0, or the sample's place in a surface."""
+    trials: list[SearchTrial] = []
+    """Every trial, in order, also those that do not count."""
+    forgotten: set[int] = set()
+    """Numbers of the trials that a resume did not count."""
+
+    @property
+    def key(self) -> str:
+        """Its key."""
+        return search_key(self.name)
+
+
+def searches_of(study: Study, session: int) -> list[SearchContents]:
+    """Return a session's searches in order. Raises StudyError as `tests_of`."""
+    found: dict[str, SearchContents] = {}
     with reporting_damage(study.path):
-        for entry in study.entries(session, ("outcome",), under="search/"):
-            _, name, what = entry.key.split("/", 2)
-            if what.startswith("trial/"):
-                trial = decode_stored(entry.payload, SearchTrial)
-                found.setdefault(name, []).append(trial)
-            elif what.startswith("forgotten/"):
-                last = int(what.removeprefix("forgotten/"))
+        for entry in study.entries(session, ("outcome",), under=SEARCH_KEYS):
+            name, what, number = search_part(entry.key)
+            search = found.setdefault(name, SearchContents(name))
+            if what == "trial":
+                search.trials.append(decode_stored(entry.payload, SearchTrial))
+            elif what == "forgotten":
                 count = msgspec.json.decode(entry.payload, type=int)
-                numbers = range(last - count + 1, last + 1)
-                forgotten.setdefault(name, set()).update(numbers)
-    return [
-        (name, trials, frozenset(forgotten.get(name, ())))
-        for name, trials in found.items()
-    ]
+                search.forgotten.update(range(number - count + 1, number + 1))
+    return [search for search in found.values() if search.trials]
 
 
 def search_trials_of(study: Study, session: int) -> list[SearchTrial]:
@@ -164,7 +178,7 @@ def search_trials_of(study: Study, session: int) -> list[SearchTrial]:
     Raises StudyError as `tests_of`.
     """
     searches = searches_of(study, session)
-    return [trial for _, trials, _ in searches for trial in trials]
+    return [trial for search in searches for trial in search.trials]
 
 
 class _NullRecord(msgspec.Struct):
@@ -183,7 +197,7 @@ def last_null(study: Study) -> NullResult | None:
             if session.info.kind != NULL_KIND:
                 continue
             for entry in study.entries(session.number, ("outcome",)):
-                if entry.key.endswith("/compare/result"):
+                if is_comparison_result(entry.key):
                     found = msgspec.json.decode(entry.payload, type=_NullRecord)
                     if found.null is not None:
                         return found.null
@@ -197,9 +211,6 @@ def last_null(study: Study) -> NullResult | None:
 # One is written when a session begins, each time it is resumed, and when it ends: the trials
 # of a session may run on a changed machine, or the machine may change under them. Decision: outcomes of the journal like any other,
 # numbered as they come; a session of an older version has none.
-
-ENVIRONMENT_KEYS = "environment/"
-"""Begins the keys of captures."""
 
 
 def machines_of(study: Study, session: int) -> tuple[MachineCapture, ...]:
@@ -228,5 +239,5 @@ def first_machine(study: Study, session: int) -> MachineCapture | None:
 def record_capture(study: Study, session: int, machine: MachineCapture) -> None:
     """Append a capture to a session; durable on return. Raises StudyError."""
     known = sum(1 for _ in study.entries(session, ("outcome",), under=ENVIRONMENT_KEYS))
-    key = f"{ENVIRONMENT_KEYS}{known + 1}"
+    key = environment_key(known + 1)
     study.append(session, [NewEntry("outcome", key, machine)])

@@ -413,9 +413,9 @@ def export_searches(study: Study, session: int) -> Path:
     """Write a session's searches and return their directory. Raises OSError."""
     directory = results_directory(study, session)
     listed = [
-        ExportedTrial(search, one.number not in forgotten, one)
-        for search, trials, forgotten in searches_of(study, session)
-        for one in trials
+        ExportedTrial(search.name, one.number not in search.forgotten, one)
+        for search in searches_of(study, session)
+        for one in search.trials
     ]
     write_whole(directory / "loads.csv", [loads_text(listed).encode()])
     write_whole(directory / "series.csv", [series_text(listed).encode()])

@@ -41,6 +41,7 @@ from benchwright.study.directory import (
     check_ownership,
     make_directory,
 )
+from benchwright.study.keys import is_epoch
 
 UNWRITABLE = "study-unwritable"
 """Code of a journal on a disk that is full or broken."""
@@ -325,7 +326,7 @@ class Study:
     def trials(self, session: int) -> Iterator[tuple[str, Trial]]:
         """Yield the counted trials of a session: (key, trial), in order of writing."""
         for entry in self.entries(session, ("outcome",)):
-            if "/epoch/" in entry.key:
+            if is_epoch(entry.key):
                 yield entry.key, msgspec.json.decode(entry.payload, type=Trial)
 
     def _session(self, number: int, info: bytes) -> StoredSession:

@@ -1,15 +1,43 @@
-"""Keys of effects: the same program and the same outcomes give the same keys.
+"""The keys of a journal's entries: how they are made and what they say, in one place.
 
-A key is `<branch>.<n>/<what>`: `n` counts the program's effects in order, `branch` is 0
-until a checkpoint is restored, then names that restore, because a program may take
-another way after one. Epochs are keyed under their test, so they survive a restore.
+A key names what an outcome is of. The same program and the same outcomes give the same keys, so a
+resume finds what was recorded. Non-goal: what the payloads hold (study/journal.py, run/ledger.py).
+
+| key | of |
+|---|---|
+| `B.N/say`, `B.N/system`, `B.N/checkpoint` | an effect of the program |
+| `B.N/compare/result` | a comparison |
+| `B.N/test/plan`, `/stop`, `/characterized` | a test |
+| `B.N/test/epoch/E` | one epoch |
+| `B.N/test/program/E` | the termination program after E epochs |
+| `B.N/test/presetup/S/I`, `ready/S`, `suspended/S`, `postcleanup/S/I` | after S suspensions, command I |
+| `B.N/test/recovery/Q/I` | CLEANUP command I, owed since entry Q |
+| `search/P/trial/N`, `forgotten/N`, `result` | the search at place P of a session |
+| `surface/P/wanted` | the sample that a surface chose as its P-th |
+| `environment/N` | a capture of the machine |
+
+B is the branch of an effect, N its place in it: the branch is 0 until a checkpoint is restored, then
+it names that restore, because a program may take another way after one. Epochs are keyed under their
+test, so they survive a restore.
 """
 
 from __future__ import annotations
 
+import msgspec
+
+_TEST = "/test"
+_EPOCH = "/epoch/"
+_TRIAL = "/trial/"
+_COMPARISON_RESULT = "/compare/result"
+
+ENVIRONMENT_KEYS = "environment/"
+"""Begins the keys of captures of the machine."""
+SEARCH_KEYS = "search/"
+"""Begins the keys of searches."""
+
 
 class EffectKeys:
-    """Hands out the keys of one pass over a program."""
+    """Makes the keys of one pass over a program."""
 
     def __init__(self) -> None:
         self._branch = "0"
@@ -26,6 +54,135 @@ class EffectKeys:
         self._count = 0
 
 
-def epoch_key(test_key: str, epoch: int) -> str:
-    """Return the key of one epoch of a test."""
-    return f"{test_key}/epoch/{epoch}"
+# -- tests and comparisons ---------------------------------------------------------------
+
+
+def owning_test(key: str) -> str | None:
+    """Return the key of the test that an entry belongs to, or None where it is of no test."""
+    before, test, after = key.partition(f"{_TEST}/")
+    return f"{before}{_TEST}" if test and after else None
+
+
+def is_epoch(key: str) -> bool:
+    """Return whether an entry is about an epoch of a test."""
+    return _EPOCH in key
+
+
+def epoch_of(key: str) -> int:
+    """Return the number of the epoch that an entry is about."""
+    return int(key.rpartition(_EPOCH)[2])
+
+
+class KeysOfTest(msgspec.Struct, frozen=True):
+    """The keys of the entries of one test.
+
+    PRESETUP and POSTCLEANUP run again after each time that the test was suspended; their keys
+    count the suspensions before them.
+    """
+
+    test: str
+    """Its own key, from `EffectKeys`."""
+
+    @property
+    def plan(self) -> str:
+        """Of its first plan."""
+        return f"{self.test}/plan"
+
+    @property
+    def stop(self) -> str:
+        """Of the decision that ended it."""
+        return f"{self.test}/stop"
+
+    @property
+    def characterized(self) -> str:
+        """Of the I/O of its extra trial."""
+        return f"{self.test}/characterized"
+
+    def epoch(self, number: int) -> str:
+        """Return the key of an epoch's outcome."""
+        return f"{self.test}{_EPOCH}{number}"
+
+    def termination(self, epochs: int) -> str:
+        """Return the key of its termination program after so many epochs."""
+        return f"{self.test}/program/{epochs}"
+
+    def presetup(self, suspensions: int) -> str:
+        """Return what the keys of its PRESETUP's commands begin with."""
+        return f"{self.test}/presetup/{suspensions}/"
+
+    def ready(self, suspensions: int) -> str:
+        """Return the key of the end of its PRESETUP."""
+        return f"{self.test}/ready/{suspensions}"
+
+    def suspended(self, suspensions: int) -> str:
+        """Return the key of a suspension: POSTCLEANUP ran before the test ended."""
+        return f"{self.test}/suspended/{suspensions}"
+
+    def postcleanup(self, suspensions: int) -> str:
+        """Return what the keys of its POSTCLEANUP's commands begin with."""
+        return f"{self.test}/postcleanup/{suspensions}/"
+
+    def recovery(self, sequence: int) -> str:
+        """Return what the keys of a CLEANUP begin with that was owed since an entry."""
+        return f"{self.test}/recovery/{sequence}/"
+
+
+def comparison_result_key(comparison: str) -> str:
+    """Return the key of a comparison's result; its own ends with `/compare`."""
+    return comparison.removesuffix("/compare") + _COMPARISON_RESULT
+
+
+def is_comparison_result(key: str) -> bool:
+    """Return whether an entry is the result of a comparison."""
+    return key.endswith(_COMPARISON_RESULT)
+
+
+# -- searches ----------------------------------------------------------------------------
+
+
+def search_key(place: int | str = 0) -> str:
+    """Return the key of a session's search; `place` counts the samples of a surface."""
+    return f"{SEARCH_KEYS}{place}"
+
+
+class KeysOfSearch(msgspec.Struct, frozen=True):
+    """The keys of the entries of one search."""
+
+    search: str
+    """Its own key, `search_key`."""
+
+    @property
+    def result(self) -> str:
+        """Of what it came to."""
+        return f"{self.search}/result"
+
+    def trial(self, number: int) -> str:
+        """Return the key of its n-th trial."""
+        return f"{self.search}{_TRIAL}{number}"
+
+    def forgotten(self, number: int) -> str:
+        """Return the key of how many trials, up to the n-th, do not count."""
+        return f"{self.search}/forgotten/{number}"
+
+
+def is_search_trial(key: str) -> bool:
+    """Return whether an entry is a trial of a search."""
+    return key.startswith(SEARCH_KEYS) and _TRIAL in key
+
+
+def search_part(key: str) -> tuple[str, str, int]:
+    """Return the place of a search, what an entry is of it, and its number (0: none):
+    `("0", "trial", 7)`, `("0", "result", 0)`."""
+    _, place, what = key.split("/", 2)
+    kind, _, number = what.partition("/")
+    return place, kind, int(number or 0)
+
+
+def wanted_key(place: int) -> str:
+    """Return the key of the sample that a surface chose as its n-th."""
+    return f"surface/{place}/wanted"
+
+
+def environment_key(number: int) -> str:
+    """Return the key of a session's n-th capture of the machine."""
+    return f"{ENVIRONMENT_KEYS}{number}"
