@@ -70,7 +70,9 @@ class Ledger:
 
     def void_trials(self, test_key: str) -> list[Trial]:
         """Return what was seen of a test's trials that were cut short, in this run or before."""
-        voids = self.study.entries(self.session, ("void",), under=f"{test_key}/epoch/")
+        voids = self.study.entries(
+            self.session, ("void",), under=KeysOfTest(test_key).epochs
+        )
         payloads = (msgspec.json.decode(v.payload, type=VoidPayload) for v in voids)
         return [one.trial for one in payloads if one.trial is not None]
 

@@ -26,11 +26,10 @@ from benchwright.stats.aggregate import TrialValues
 from benchwright.study.contents import machines_of
 from benchwright.study.database import reporting_damage
 from benchwright.study.journal import NewEntry, Study
+from benchwright.study.keys import FINDINGS_KEYS, findings_key
 from benchwright.study.parsers.api import ParsedInput, trials_of
 
 FINDING_KIND = "finding"
-_KEYS = "findings/"
-"""Begins the keys of stored findings."""
 
 
 class SessionFindings(msgspec.Struct, frozen=True):
@@ -60,8 +59,10 @@ def store_findings(
     return. Raises StudyError."""
     entries = [NewEntry(FINDING_KIND, one.code, one) for one in recorded]
     if found is not None:
-        known = sum(1 for _ in study.entries(session, ("outcome",), under=_KEYS))
-        entries.append(NewEntry("outcome", f"{_KEYS}{known + 1}", found))
+        known = sum(
+            1 for _ in study.entries(session, ("outcome",), under=FINDINGS_KEYS)
+        )
+        entries.append(NewEntry("outcome", findings_key(known + 1), found))
     if entries:
         study.append(session, entries)
 
@@ -73,7 +74,7 @@ def stored_findings(study: Study, session: int) -> SessionFindings | None:
     """
     with reporting_damage(study.path):
         last = study.last_outcome(session)
-        if last is None or not last.key.startswith(_KEYS):
+        if last is None or not last.key.startswith(FINDINGS_KEYS):
             return None
         return msgspec.json.decode(last.payload, type=SessionFindings)
 

@@ -15,6 +15,7 @@ resume finds what was recorded. Non-goal: what the payloads hold (study/journal.
 | `search/P/trial/N`, `forgotten/N`, `result` | the search at place P of a session |
 | `surface/P/wanted` | the sample that a surface chose as its P-th |
 | `environment/N` | a capture of the machine |
+| `findings/N` | the findings of the session, when its outcome was known |
 
 B is the branch of an effect, N its place in it: the branch is 0 until a checkpoint is restored, then
 it names that restore, because a program may take another way after one. Epochs are keyed under their
@@ -32,6 +33,8 @@ _COMPARISON_RESULT = "/compare/result"
 
 ENVIRONMENT_KEYS = "environment/"
 """Begins the keys of captures of the machine."""
+FINDINGS_KEYS = "findings/"
+"""Begins the keys of the findings of a session."""
 SEARCH_KEYS = "search/"
 """Begins the keys of searches."""
 
@@ -98,9 +101,14 @@ class KeysOfTest(msgspec.Struct, frozen=True):
         """Of the I/O of its extra trial."""
         return f"{self.test}/characterized"
 
+    @property
+    def epochs(self) -> str:
+        """What the keys of its epochs begin with."""
+        return f"{self.test}{_EPOCH}"
+
     def epoch(self, number: int) -> str:
         """Return the key of an epoch's outcome."""
-        return f"{self.test}{_EPOCH}{number}"
+        return f"{self.epochs}{number}"
 
     def termination(self, epochs: int) -> str:
         """Return the key of its termination program after so many epochs."""
@@ -181,6 +189,11 @@ def search_part(key: str) -> tuple[str, str, int]:
 def wanted_key(place: int) -> str:
     """Return the key of the sample that a surface chose as its n-th."""
     return f"surface/{place}/wanted"
+
+
+def findings_key(number: int) -> str:
+    """Return the key of a session's findings as it had them the n-th time."""
+    return f"{FINDINGS_KEYS}{number}"
 
 
 def environment_key(number: int) -> str:
