@@ -64,7 +64,7 @@ def test_whom_to_tell_is_kept_with_the_session(module: ModuleType) -> None:
     assert notices_of(info) == (asked,)
     of_the_spec = NoticeSettings((CommandTarget(("a",)),))
     assert notices_of(info, of_the_spec) == (of_the_spec, asked)
-    with pytest.raises(InputError, match="tells nobody"):
+    with pytest.raises(InputError, match="is not a notification target"):
         options(module, "--notify", "nobody")
 
 

@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,7 +16,6 @@ from benchwright.core.plan import Pairs
 from benchwright.core.processes import children_of
 from benchwright.core.resource_use import ResourceUse
 from benchwright.core.search import LoadTrial, Probe
-from benchwright.load.workbench import Workbench
 from benchwright.run.watching import BatchWatcher, OptionalObservers, Windows
 from benchwright.trial.bench import BenchProcesses
 from benchwright.trial.programs import find_engine, find_sampler
@@ -23,6 +23,9 @@ from benchwright.watch.characterize.observer import Characterizer
 from benchwright.watch.observer import Observer, ObserverError, ObserverSet, Watch
 from benchwright.watch.profile import DrawFlameGraph, Profiler
 from benchwright.watch.sampler import SamplerObserver
+
+if TYPE_CHECKING:
+    from benchwright.load.workbench import Workbench
 
 # --------------------------------------------------------------------------------------
 # The profiler of a search's loads: the server and its generator, without `bw` itself.

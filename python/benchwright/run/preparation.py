@@ -21,7 +21,6 @@ from benchwright.study.journal import SessionInfo
 from benchwright.suite.check import names_read
 from benchwright.suite.command_line import CommandRequest, program_from_command
 from benchwright.suite.comparison import ComparisonRequest, program_from_comparison
-from benchwright.suite.compile import compile_sources, load
 from benchwright.suite.plan import Planned, PlannedTest, describe
 from benchwright.suite.program import Program, SourceFile
 from benchwright.suite.source import read_regular
@@ -114,6 +113,8 @@ def prepare_suite(
     path: str, defines: Sequence[str], study: str, arguments: Sequence[str]
 ) -> PreparedProgram:
     """Return a suite file ready to run. Raises InputError with all its mistakes."""
+    from benchwright.suite.compile import load
+
     values = parse_defines(defines)
     base = _base_environment(study)
     program = load(
@@ -166,6 +167,8 @@ def prepare_again(info: SessionInfo) -> PreparedProgram:
         asked = msgspec.json.decode(sources[0].text, type=ComparisonRequest)
         program = program_from_comparison(asked)
     else:
+        from benchwright.suite.compile import compile_sources
+
         program = compile_sources(
             info.program_main,
             sources,
